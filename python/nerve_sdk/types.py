@@ -480,7 +480,7 @@ class Event:
 
 @dataclass(frozen=True)
 class RecordedExit:
-    """Exit status of a recorded program: `code` or `signal`, or neither if the status is not available."""
+    """Exit status of a program: `code` or `signal`, or neither if the status is not available."""
 
     #: Exit code.
     code: Optional[int] = None

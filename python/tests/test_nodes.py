@@ -183,11 +183,11 @@ async def test_info_why_resize_and_history(server: Server, transport: str, name:
         assert (await node.execute("echo $COLOUR $PWD $COLUMNS", timeout=60)).text.startswith("blue /tmp")
         info = await node.info()
         assert (info.id, info.type, info.state, info.persistent) == (name, "pty", "ready", True)
-        assert info.metadata["cols"] == "100"
+        assert info.metadata["cols"] == 100
         await node.resize(90, 20)
 
         async def resized() -> bool:
-            return bool((await node.info()).metadata["cols"] == "90")
+            return bool((await node.info()).metadata["cols"] == 90)
 
         await until_async("the terminal has its new size", resized)
         why = await node.why()

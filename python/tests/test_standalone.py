@@ -27,7 +27,7 @@ async def test_standalone_stops_and_leaves_no_files(server: Server) -> None:
         assert home.stat().st_mode & 0o777 == 0o700
         node = await client.create_node("me", command=SHELL)
         assert (await node.execute("echo own", timeout=60)).text == "own"
-        shell = int((await node.info()).metadata["pid"])
+        shell = (await node.info()).metadata["pid"]
     assert gone(pid) and not home.exists()
     until("the node's program is gone", lambda: gone(shell))
 

@@ -196,7 +196,7 @@ async fn standalone_server_ends_with_the_last_client_clone() {
         let node = copy.create_node(&params).await.unwrap();
         drop(copy);
         assert_eq!(echo(&shell(&client_of(&node), "sh").await, "alive").await.unwrap(), "alive");
-        let pid = node.info().await.unwrap().metadata["pid"].parse().unwrap();
+        let pid = node.info().await.unwrap().metadata.display("pid").parse().unwrap();
         pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap()
     };
     // Becomes readable when the process has ended.

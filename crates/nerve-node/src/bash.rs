@@ -5,7 +5,6 @@
 mod chunks;
 mod tail;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::process::{ExitStatus, Stdio};
@@ -103,10 +102,9 @@ impl Node for BashNode {
 
     fn info(&self) -> NodeInfo {
         let inner = &self.inner;
-        let mut metadata = BTreeMap::from([("turns".to_string(), inner.state.turns().to_string())]);
-        if let Some(cwd) = &inner.cwd {
-            metadata.insert("cwd".into(), cwd.display().to_string());
-        }
+        let mut metadata = NodeMetadata::new(inner.state.node.session.clone());
+        metadata.set("turns", inner.state.turns());
+        metadata.set_some("cwd", inner.cwd.as_ref().map(|cwd| cwd.display().to_string()));
         NodeInfo {
             node_id: self.id().to_string(),
             kind: self.kind().to_string(),
@@ -114,7 +112,7 @@ impl Node for BashNode {
             persistent: false,
             approximate: false,
             progress: Default::default(),
-            metadata: NodeMetadata::new(inner.state.node.session.clone(), metadata),
+            metadata,
         }
     }
 
@@ -397,8 +395,8 @@ impl BashNode {
         let (stdout, stderr) = (ran.stdout.text(), ran.stderr.text());
         let mut attributes = Map::new();
         attributes.insert("command".into(), (*prompt.text).into());
-        attributes.insert("exit_code".into(), ran.code.unwrap_or(-1).into());
-        attributes.insert("interrupted".into(), (ran.ended == EndReason::Interrupted).to_string().into());
+        attributes.insert("exit_code".into(), ran.code.into());
+        attributes.insert("interrupted".into(), (ran.ended == EndReason::Interrupted).into());
         attributes.insert("stdout".into(), (*stdout).into());
         attributes.insert("stderr".into(), (*stderr).into());
         if let Some(truncated) = ran.truncated() {

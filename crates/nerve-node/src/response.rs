@@ -203,7 +203,7 @@ pub(super) fn response_from_screen(
         attributes.insert("exit_code".to_string(), code.into());
     }
     if end.outcome == Outcome::Interrupted {
-        attributes.insert("interrupted".to_string(), "true".into());
+        attributes.insert("interrupted".to_string(), true.into());
     }
     let incomplete = match end.outcome {
         Outcome::Unconfirmed => Some("the agent's Stop hook did not report its end".to_string()),

@@ -26,7 +26,7 @@ impl From<Response> for Turn {
         add("started_at", TsMs::from(turn.time.0).iso().into());
         add("ended_at", TsMs::from(turn.time.1).iso().into());
         if !turn.warnings.is_empty() {
-            add("warnings", turn.warnings.join("\n").into());
+            add("warnings", turn.warnings.into());
         }
         let response = TurnResponse {
             raw: turn.raw,

@@ -4,7 +4,6 @@ mod actor;
 mod runtime;
 pub(crate) mod spec;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -271,47 +270,43 @@ impl Node for TerminalNode {
     fn info(&self) -> NodeInfo {
         let status = self.inner.status.borrow();
         let inner = &self.inner;
-        let mut metadata = BTreeMap::from([
-            ("command".to_string(), shell_words::join(&inner.program.argv)),
-            ("profile".to_string(), inner.profile.name.clone()),
-            ("parser".to_string(), inner.parser.to_string()),
-            ("cols".to_string(), status.size.cols.to_string()),
-            ("rows".to_string(), status.size.rows.to_string()),
-            ("turns".to_string(), status.turns.to_string()),
-            (
-                "evidence".to_string(),
-                format!("{}: {}", status.evidence.source.as_str(), status.evidence.text),
-            ),
-        ]);
-        let mut add =
-            |key: &str, value: Option<String>| value.map(|value| metadata.insert(key.to_string(), value));
-        add("cwd", inner.program.cwd.as_ref().map(|cwd| cwd.display().to_string()));
-        add("pid", inner.pid.map(|pid| pid.to_string()));
-        add("title", (!status.title.is_empty()).then(|| status.title.clone()));
-        add("faults", status.faults.summary());
-        add("profile_mismatch", status.mismatch.clone());
-        add("recording", inner.location.recording.as_ref().map(|path| path.display().to_string()));
+        let mut metadata = NodeMetadata::new(inner.node.session.clone());
+        metadata.set("command", shell_words::join(&inner.program.argv));
+        metadata.set("profile", inner.profile.name.as_str());
+        metadata.set("parser", inner.parser.to_string());
+        metadata.set("cols", status.size.cols);
+        metadata.set("rows", status.size.rows);
+        metadata.set("turns", status.turns);
+        metadata.set("evidence", format!("{}: {}", status.evidence.source.as_str(), status.evidence.text));
+        metadata.set_some("cwd", inner.program.cwd.as_ref().map(|cwd| cwd.display().to_string()));
+        metadata.set_some("pid", inner.pid);
+        metadata.set_some("title", Some(status.title.as_str()).filter(|title| !title.is_empty()));
+        metadata.set_some("faults", status.faults.summary());
+        metadata.set_some("profile_mismatch", status.mismatch.clone());
+        let recording = inner.location.recording.as_ref();
+        metadata.set_some("recording", recording.map(|path| path.display().to_string()));
         let window = inner.location.window.iter().flat_map(Window::place);
         for (name, value) in inner.location.place.iter().chain(&status.place).cloned().chain(window) {
-            add(name, Some(value));
+            match name {
+                "is_active" | "owned" => metadata.set(name, value == "true"),
+                _ => metadata.set(name, value),
+            }
         }
-        for (name, value) in inner.proxy.iter().flat_map(NodeProxy::metadata) {
-            add(name, Some(value));
-        }
+        metadata.extend(inner.proxy.iter().flat_map(NodeProxy::metadata));
         // Prompts that a user typed into the terminal are not counted as turns.
         let has_conversation = status.has_worked && inner.profile.session.is_some();
-        add("has_turns", has_conversation.then(|| "true".to_string()));
-        add("agent_version", inner.agent_version.clone());
-        add("agent_session", status.agent_session.clone());
+        metadata.set_some("has_turns", Some(true).filter(|_| has_conversation));
+        metadata.set_some("agent_version", inner.agent_version.clone());
+        metadata.set_some("agent_session", status.agent_session.clone());
         let is_claude =
             inner.profile.session.as_ref().is_some_and(|forms| forms.id_source == Some(IdSource::Claude));
-        add("claude_session_id", status.agent_session.clone().filter(|_| is_claude));
-        add("delivery", status.delivery.map(|delivery| delivery.as_str().to_string()));
-        add("queued", (status.queued > 0).then(|| status.queued.to_string()));
+        metadata.set_some("claude_session_id", status.agent_session.clone().filter(|_| is_claude));
+        metadata.set_some("delivery", status.delivery.map(|delivery| delivery.as_str()));
+        metadata.set_some("queued", Some(status.queued).filter(|queued| *queued > 0));
         match &status.state {
-            AgentState::Blocked { kind, .. } => drop(add("blocked", Some(kind.as_str().to_string()))),
-            AgentState::Suspended { .. } => drop(add("until_at", status.state.until_text())),
-            AgentState::Exited(exit) => drop(add("exit", Some(exit.to_string()))),
+            AgentState::Blocked { kind, .. } => metadata.set("blocked", kind.as_str()),
+            AgentState::Suspended { .. } => metadata.set_some("until_at", status.state.until_text()),
+            AgentState::Exited(exit) => metadata.set_exit(*exit),
             _ => {}
         }
         NodeInfo {
@@ -324,7 +319,7 @@ impl Node for TerminalNode {
                 budget: inner.ledger.limits().map(|_| inner.ledger.status()),
                 ..status.progress()
             },
-            metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
+            metadata,
         }
     }
 

@@ -35,7 +35,7 @@ impl Response {
 
     /// Returns true if the turn was interrupted by a request, or by keys typed into its terminal.
     pub fn is_interrupted(&self) -> bool {
-        let is_requested = self.attributes.get("interrupted").is_some_and(|value| value == "true");
+        let is_requested = self.attributes.get("interrupted").is_some_and(|value| *value == true);
         is_requested || self.last_section() == Some(SectionKind::Interrupted)
     }
 
@@ -47,7 +47,10 @@ impl Response {
             return Some(TurnFailure::new(ErrorKind::Interrupted, "the turn was interrupted").hint(hint));
         }
         if let Some(code) = self.attributes.get("exit_code").filter(|code| **code != 0) {
-            let message = format!("the command ended with exit code {code}");
+            let message = match code.as_i64() {
+                Some(code) => format!("the command ended with exit code {code}"),
+                None => "the command ended with an unknown exit code".to_string(),
+            };
             return Some(TurnFailure::new(ErrorKind::Process, message));
         }
         self.agent_error().or_else(|| self.missing_answer()).or_else(|| self.incomplete_answer())
@@ -147,7 +150,7 @@ mod tests {
     #[test]
     fn interrupted_turn_failed_and_keeps_its_text() {
         let mut response = agent(&[(SectionKind::Text, "half")]);
-        response.attributes.insert("interrupted".into(), "true".into());
+        response.attributes.insert("interrupted".into(), true.into());
         response.is_complete = false;
         assert_eq!(kind(&response), Some(ErrorKind::Interrupted));
         let turn = Turn::from(response).response;

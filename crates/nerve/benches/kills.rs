@@ -116,8 +116,7 @@ async fn kill(
     params.history = false;
     let node = client.create_node(&params).await?;
     let info = node.info().await?;
-    let fact = |name: &str| info.metadata.get(name).map(String::as_str);
-    let child = fact("pid").context("the node has no process")?;
+    let child = &info.metadata.number("pid").context("the node has no process")?.to_string();
     let host = process::parent(child)?;
     ensure!(host != server.process.id().to_string(), "the node has no host");
     let begun = || diary.metadata().is_ok_and(|file| file.len() > 0);
@@ -127,7 +126,7 @@ async fn kill(
     kill_process(Pid::from_raw(host.parse()?).context("no pid")?, Signal::KILL)?;
     let gone = || !process::is_alive(&host) && !process::is_alive(child);
     ensure!(wait_until(PATIENCE, gone), "host or program survive");
-    let recording = fact("recording").context("nothing is recorded")?;
+    let recording = info.metadata.known_text("recording").context("nothing is recorded")?;
     let lost = lost(Path::new(recording), &diary, batch, killed);
     node.stop().await?;
     std::fs::remove_file(recording)?;

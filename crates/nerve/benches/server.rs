@@ -143,7 +143,7 @@ async fn ready_nodes(client: &NerveClient, count: usize) -> Result<Vec<String>> 
         server_process::bash(client, &format!("node-{number}"), "$ ").await?;
     }
     let nodes = client.list_nodes(None).await?;
-    let pid = |node: &nerve_api::reply::NodeInfo| node.metadata.get("pid").cloned();
+    let pid = |node: &nerve_api::reply::NodeInfo| node.metadata.number("pid").map(|pid| pid.to_string());
     let pids: Vec<String> = nodes.iter().filter_map(pid).collect();
     ensure!(pids.len() == count, "{} of {count} nodes have a process", pids.len());
     Ok(pids)

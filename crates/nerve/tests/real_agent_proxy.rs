@@ -95,7 +95,7 @@ fn answers(metadata: &Value) -> Vec<Value> {
 }
 
 fn count(metadata: &Value, name: &str) -> u64 {
-    metadata[name].as_str().unwrap().parse().unwrap()
+    metadata[name].as_u64().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -156,7 +156,7 @@ async fn claude_never_sees_its_proxys_key() {
     assert!(asked.iter().all(|request| request.path == "/v1/chat/completions"));
     assert!(asked.iter().all(|request| request.body["model"] == "gpt-x"));
     let metadata = fixture.proxy_metadata("c").await;
-    let environ = std::fs::read(format!("/proc/{}/environ", metadata["pid"].as_str().unwrap())).unwrap();
+    let environ = std::fs::read(format!("/proc/{}/environ", metadata["pid"])).unwrap();
     let environ = String::from_utf8_lossy(&environ).into_owned();
     assert!(environ.contains(metadata["proxy_url"].as_str().unwrap()));
     assert!(!environ.contains("hunter"), "neither key is in it");

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
+use nerve_types::ExitStatus;
 use nerve_types::activity::TsMs;
 use nerve_types::cost::format_cost;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::BudgetStatus;
+use super::recording::RecordedExit;
 use crate::DEFAULT_SESSION;
 use crate::value::{Delivery, NodeState, SignalSource};
 
@@ -122,13 +125,13 @@ impl ModelTokens {
     }
 }
 
-/// Details of a node for display: a map of texts with the node's session.
+/// Details of a node for display: texts, numbers, booleans and the exit status by name, with the node's session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeMetadata {
     /// Command, cwd, pid, profile, size, title, exit, blocked kind …
     #[serde(flatten)]
-    details: BTreeMap<String, String>,
+    details: BTreeMap<String, Value>,
     /// Session of the node.
     #[serde(default = "default_session")]
     pub session: String,
@@ -145,27 +148,69 @@ impl Default for NodeMetadata {
 }
 
 impl NodeMetadata {
-    /// Creates metadata. `session`: `None` for the default session.
-    pub fn new(session: Option<String>, details: BTreeMap<String, String>) -> NodeMetadata {
-        NodeMetadata { details, session: session.unwrap_or_else(default_session) }
+    /// Creates metadata without details. `session`: `None` for the default session.
+    pub fn new(session: Option<String>) -> NodeMetadata {
+        NodeMetadata { details: BTreeMap::new(), session: session.unwrap_or_else(default_session) }
     }
 
-    /// Returns a detail; empty if it is absent.
+    /// Sets a detail.
+    pub fn set(&mut self, name: &str, value: impl Into<Value>) {
+        self.details.insert(name.to_string(), value.into());
+    }
+
+    /// Sets a detail that is known; otherwise it stays as it is.
+    pub fn set_some(&mut self, name: &str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.set(name, value);
+        }
+    }
+
+    /// Sets the exit status of the program.
+    pub fn set_exit(&mut self, exit: ExitStatus) {
+        self.set("exit", RecordedExit::from(exit).to_value());
+    }
+
+    /// Returns the exit status of the program, if it has ended.
+    pub fn exit(&self) -> Option<ExitStatus> {
+        RecordedExit::deserialize(self.get("exit")?).ok().map(ExitStatus::from)
+    }
+
+    /// Returns a text; empty if it is absent.
     pub fn text(&self, name: &str) -> &str {
-        self.get(name).map_or("", String::as_str)
+        self.known_text(name).unwrap_or_default()
+    }
+
+    /// Returns a text, if it is there.
+    pub fn known_text(&self, name: &str) -> Option<&str> {
+        self.get(name)?.as_str()
+    }
+
+    /// Returns a count, if it is there.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.get(name)?.as_u64()
+    }
+
+    /// Returns a detail as text for people; empty if it is absent.
+    pub fn display(&self, name: &str) -> String {
+        match self.get(name) {
+            None => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(_) if name == "exit" => self.exit().map(|exit| exit.to_string()).unwrap_or_default(),
+            Some(value) => value.to_string(),
+        }
     }
 }
 
 impl Deref for NodeMetadata {
-    type Target = BTreeMap<String, String>;
+    type Target = BTreeMap<String, Value>;
 
-    fn deref(&self) -> &BTreeMap<String, String> {
+    fn deref(&self) -> &BTreeMap<String, Value> {
         &self.details
     }
 }
 
 impl DerefMut for NodeMetadata {
-    fn deref_mut(&mut self) -> &mut BTreeMap<String, String> {
+    fn deref_mut(&mut self) -> &mut BTreeMap<String, Value> {
         &mut self.details
     }
 }

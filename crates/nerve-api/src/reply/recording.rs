@@ -2,6 +2,7 @@
 
 use nerve_types::ExitStatus;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::value::PruneReason;
 
@@ -50,7 +51,7 @@ pub struct RecordingInfo {
     pub empty: bool,
 }
 
-/// Exit status of a recorded program: `code` or `signal`, or neither if the status is not available.
+/// Exit status of a program: `code` or `signal`, or neither if the status is not available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordedExit {
@@ -70,6 +71,24 @@ impl From<ExitStatus> for RecordedExit {
             ExitStatus::Signal(signal) => RecordedExit { signal: Some(signal), ..none },
             ExitStatus::Unknown => none,
         }
+    }
+}
+
+impl From<RecordedExit> for ExitStatus {
+    fn from(exit: RecordedExit) -> ExitStatus {
+        match exit {
+            RecordedExit { code: Some(code), .. } => ExitStatus::Code(code),
+            RecordedExit { signal: Some(signal), .. } => ExitStatus::Signal(signal),
+            RecordedExit { code: None, signal: None } => ExitStatus::Unknown,
+        }
+    }
+}
+
+impl RecordedExit {
+    /// Converts the status to JSON.
+    pub(super) fn to_value(self) -> Value {
+        // Numbers cannot fail.
+        serde_json::to_value(self).unwrap_or_default()
     }
 }
 

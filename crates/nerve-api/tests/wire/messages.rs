@@ -6,6 +6,7 @@ use nerve_api::value::{NodeState, SectionKind};
 use nerve_api::{
     ErrorKind, EventMessage, EventType, Message, RequestId, RequestName, ResultMessage, legacy_names,
 };
+use nerve_types::ExitStatus;
 use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
 
@@ -125,6 +126,11 @@ fn history_entries_keep_field_order() {
 
 #[test]
 fn node_info_is_one_object() {
+    let mut metadata = NodeMetadata::new(None);
+    metadata.set("pid", 1);
+    metadata.set_exit(ExitStatus::Code(3));
+    assert_eq!((metadata.number("pid"), metadata.exit()), (Some(1), Some(ExitStatus::Code(3))));
+    assert_eq!((metadata.display("pid"), metadata.display("exit")), ("1".into(), "exit code 3".into()));
     let info = NodeInfo {
         node_id: "a".into(),
         kind: "pty".into(),
@@ -132,11 +138,11 @@ fn node_info_is_one_object() {
         persistent: true,
         approximate: false,
         progress: NodeProgress::default(),
-        metadata: NodeMetadata::new(None, [("pid".into(), "1".into())].into()),
+        metadata,
     };
     assert_eq!(
         serde_json::to_string(&info).unwrap(),
-        r#"{"node_id":"a","type":"pty","state":"ready","persistent":true,"metadata":{"pid":"1","session":"default"}}"#
+        r#"{"node_id":"a","type":"pty","state":"ready","persistent":true,"metadata":{"exit":{"code":3},"pid":1,"session":"default"}}"#
     );
     let foreign = NodeInfo { approximate: true, ..info };
     assert_eq!(serde_json::to_value(&foreign).unwrap()["approximate"], true);

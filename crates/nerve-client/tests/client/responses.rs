@@ -152,7 +152,7 @@ async fn helpers_send_expected_commands() {
         params.session_id = Some("work".into());
         let node = client.create_node(&params).await.unwrap();
         assert_eq!((node.id(), node.session()), ("a", Some("work")));
-        assert_eq!(node.info().await.unwrap().metadata["pid"], "7");
+        assert_eq!(node.info().await.unwrap().metadata.display("pid"), "7");
         assert_eq!(client.list_nodes(None).await.unwrap()[0].node_id, "a");
         let input = ExecuteInput {
             parser: Some(ParserKind::None),

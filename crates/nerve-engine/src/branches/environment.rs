@@ -139,9 +139,9 @@ impl RecordedNode {
     }
 }
 
-/// Returns a value of the node's metadata.
+/// Returns a text of the node's metadata.
 fn metadata(node: &NodeInfo, name: &str) -> Option<String> {
-    node.metadata.get(name).cloned()
+    node.metadata.known_text(name).map(str::to_string)
 }
 
 /// Describes variables whose values are unknown, if there are any.

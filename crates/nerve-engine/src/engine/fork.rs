@@ -153,7 +153,7 @@ impl Engine {
     pub(super) fn resume_if_free(&self, spec: NodeSpec) -> NodeSpec {
         let Some(id) = &spec.claude_session_id else { return spec };
         let uses_it = |info: NodeInfo| {
-            info.state != StateName::Stopped && info.metadata.get("agent_session") == Some(id)
+            info.state != StateName::Stopped && info.metadata.known_text("agent_session") == Some(id)
         };
         let sessions = self.inner.sessions.list();
         let is_used =
@@ -285,8 +285,8 @@ impl ForkSource {
         state: StateName,
     ) -> Result<String, EngineError> {
         // The pid of an ended process may belong to another process by now.
-        let pid = self.metadata("pid").filter(|_| state != StateName::Stopped);
-        let current = pid.and_then(|pid| pid.parse().ok()).map(|pid| session_files.current_id(forms, pid));
+        let pid = self.number("pid").filter(|_| state != StateName::Stopped);
+        let current = pid.and_then(|pid| pid.try_into().ok()).map(|pid| session_files.current_id(forms, pid));
         // Without the file, the node may know only an earlier conversation.
         let current = current.transpose().map_err(|error| {
             let message =
@@ -299,7 +299,7 @@ impl ForkSource {
         };
         current
             .flatten()
-            .or_else(|| self.metadata("agent_session"))
+            .or_else(|| self.agent_session())
             .or_else(|| self.definition.claude_session_id.clone())
             .or_else(in_command)
             .ok_or_else(|| {
@@ -344,7 +344,7 @@ impl ForkSource {
 
     /// Returns the number of turns of the node.
     fn turns(&self) -> u64 {
-        self.metadata("turns").and_then(|turns| turns.parse().ok()).unwrap_or(0)
+        self.number("turns").unwrap_or(0)
     }
 
     /// Returns the error of a conversation whose transcript does not exist or has no turn.
@@ -358,9 +358,14 @@ impl ForkSource {
             .hint("the agent writes it with its next answer, below the HOME of its node: send it a prompt, then try again")
     }
 
-    /// Returns a value of the running node's description.
-    fn metadata(&self, name: &str) -> Option<String> {
-        self.terminal.as_ref()?.info().metadata.remove(name)
+    /// Returns a number of the running node's description.
+    fn number(&self, name: &str) -> Option<u64> {
+        self.terminal.as_ref()?.info().metadata.number(name)
+    }
+
+    /// Returns the id of the running node's conversation.
+    fn agent_session(&self) -> Option<String> {
+        self.terminal.as_ref()?.info().metadata.known_text("agent_session").map(str::to_string)
     }
 
     /// Copies a transcript up to a turn.

@@ -1,5 +1,6 @@
 //! Nodes and sessions: create, stop, describe, delete.
 
+use serde_json::Value;
 use std::sync::Arc;
 
 use nerve_api::reply::{
@@ -52,9 +53,9 @@ impl Engine {
                 info.node_id
             ));
         }
-        let has = |name: &str, cells: u16| info.metadata.get(name).is_none_or(|is| *is == cells.to_string());
+        let has = |name: &str, cells: u16| info.metadata.number(name).is_none_or(|is| is == u64::from(cells));
         if wanted.into_iter().any(|(name, cells)| cells.is_some_and(|cells| !has(name, cells))) {
-            let (cols, rows) = (info.metadata.text("cols"), info.metadata.text("rows"));
+            let (cols, rows) = (info.metadata.display("cols"), info.metadata.display("rows"));
             context.warnings.add(format!(
                 "the requested size does not apply: the pane of node '{}' has {cols} columns and {rows} rows",
                 info.node_id
@@ -322,9 +323,9 @@ impl Engine {
 }
 
 /// Returns metadata that only the definition has: the names of variables, never their values, and the kind of proxy.
-pub(super) fn definition_metadata(spec: &NodeSpec) -> impl Iterator<Item = (String, String)> {
+pub(super) fn definition_metadata(spec: &NodeSpec) -> impl Iterator<Item = (String, Value)> {
     let names: Vec<&str> = spec.env.keys().map(String::as_str).collect();
-    let env = (!names.is_empty()).then(|| ("env".to_string(), names.join(" ")));
-    let proxy = spec.proxy.as_ref().map(|proxy| ("proxy".to_string(), proxy.kind.as_str().to_string()));
+    let env = (!names.is_empty()).then(|| ("env".to_string(), names.join(" ").into()));
+    let proxy = spec.proxy.as_ref().map(|proxy| ("proxy".to_string(), proxy.kind.as_str().into()));
     env.into_iter().chain(proxy)
 }

@@ -176,14 +176,14 @@ impl Engine {
         let metadata = self.node(at)?.info().metadata;
         let of_host = || {
             let dirs = self.inner.data_dirs.as_ref()?;
-            Some(entry(&dirs.hosts, metadata.get("host")?)?.session_id)
+            Some(entry(&dirs.hosts, metadata.known_text("host")?)?.session_id)
         };
-        metadata.get("recording").cloned().or_else(of_host).ok_or_else(|| not_recorded(at))
+        metadata.known_text("recording").map(str::to_string).or_else(of_host).ok_or_else(|| not_recorded(at))
     }
 
     fn host_id(&self, at: &NodeRef) -> Result<String, EngineError> {
         let metadata = self.node(at)?.info().metadata;
-        metadata.get("host").cloned().ok_or_else(|| not_recorded(at))
+        metadata.known_text("host").map(str::to_string).ok_or_else(|| not_recorded(at))
     }
 
     fn snapshot_query(

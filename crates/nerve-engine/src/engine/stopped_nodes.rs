@@ -1,6 +1,6 @@
 //! Stopped nodes: their descriptions, and their removal.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use nerve_api::reply::{Done, NodeInfo, NodeMetadata, NodeProgress, NodesPruned};
 use nerve_api::request::{PruneNodes, RemoveNode};
@@ -74,20 +74,20 @@ pub(super) fn stopped_node_info(session: &Session, name: &str, entry: &NodeEntry
         Some(CommandLine::Argv(argv)) => shell_words::join(argv),
         None => String::new(),
     };
-    let mut metadata = BTreeMap::from([("command".to_string(), command)]);
-    let mut add = |name: &str, value: Option<String>| {
-        metadata.extend(value.map(|value| (name.to_string(), value)));
-    };
-    add("cwd", spec.cwd.as_ref().map(|cwd| cwd.display().to_string()));
-    add("profile", last.profile.clone().or_else(|| spec.profile.clone()));
-    add("cols", spec.cols.map(|cols| cols.to_string()));
-    add("rows", spec.rows.map(|rows| rows.to_string()));
-    add("agent_session", last.agent_session.clone().or_else(|| spec.claude_session_id.clone()));
-    add("recording", last.recording.as_ref().map(|path| path.display().to_string()));
+    let mut metadata = NodeMetadata::new(Some(session.name().to_string()));
+    metadata.set("command", command);
+    metadata.set_some("cwd", spec.cwd.as_ref().map(|cwd| cwd.display().to_string()));
+    metadata.set_some("profile", last.profile.clone().or_else(|| spec.profile.clone()));
+    metadata.set_some("cols", spec.cols);
+    metadata.set_some("rows", spec.rows);
+    metadata.set_some("agent_session", last.agent_session.clone().or_else(|| spec.claude_session_id.clone()));
+    metadata.set_some("recording", last.recording.as_ref().map(|path| path.display().to_string()));
     let end = last.end.as_ref();
-    add("end", end.map(|end| end.cause.as_str().to_string()));
-    add("reason", end.map(|end| end.reason.clone()));
-    add("exit", end.and_then(known_exit).map(|exit| exit.to_string()));
+    metadata.set_some("end", end.map(|end| end.cause.as_str()));
+    metadata.set_some("reason", end.map(|end| end.reason.as_str()));
+    if let Some(exit) = end.and_then(known_exit) {
+        metadata.set_exit(exit);
+    }
     metadata.extend(definition_metadata(spec));
     NodeInfo {
         node_id: name.to_string(),
@@ -96,7 +96,7 @@ pub(super) fn stopped_node_info(session: &Session, name: &str, entry: &NodeEntry
         persistent: spec.backend != BackendKind::Bash,
         approximate: spec.pane_id.is_some(),
         progress: NodeProgress { state_changed_at: end.map(|end| end.at.into()), ..NodeProgress::default() },
-        metadata: NodeMetadata::new(Some(session.name().to_string()), metadata),
+        metadata,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The prices of a server, read again when the user's file changes.
 
+use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -26,7 +27,7 @@ impl PriceCache {
     /// Adds the cost of a node's tokens to its description. A proxy with prices knows the cost itself.
     pub(crate) fn add_cost(&self, info: &mut NodeInfo) {
         let progress = &mut info.progress;
-        if let Ok(cost) = info.metadata.text("proxy_cost_usd").parse() {
+        if let Some(cost) = info.metadata.get("proxy_cost_usd").and_then(Value::as_f64) {
             progress.cost_usd = Some(cost);
         } else if !progress.models.is_empty() {
             (progress.cost_usd, progress.has_unpriced) = cost_of(&self.table(), &progress.models);

@@ -121,7 +121,7 @@ fn contains_prompt(request: &RecordedRequest, text: &str) -> bool {
 }
 
 fn session_id(info: &NodeInfo) -> String {
-    info.metadata["agent_session"].clone()
+    info.metadata.text("agent_session").to_string()
 }
 
 fn header(request: &RecordedRequest, name: &str) -> String {
@@ -200,7 +200,8 @@ async fn claude_fork_after_clear_uses_new_conversation() {
     harness.ask("c", "before wordalpha").await;
     let clear = RunCommand { node_id: "c".into(), command: "/clear".into(), ..RunCommand::default() };
     harness.nodes.engine.run_command(clear, Default::default()).await.unwrap();
-    let status = harness.home.home().join(format!(".claude/sessions/{}.json", source.metadata["pid"]));
+    let status =
+        harness.home.home().join(format!(".claude/sessions/{}.json", source.metadata.display("pid")));
     // Claude Code rewrites this file in place: it may be read empty or half written.
     let is_new = || {
         let status = fs::read(&status).ok().and_then(|status| serde_json::from_slice(&status).ok());
@@ -213,7 +214,7 @@ async fn claude_fork_after_clear_uses_new_conversation() {
     assert_error(&error, ErrorKind::InvalidRequest, &["no transcript"]);
     harness.ask("c", "after wordbeta").await;
     let forked = harness.fork_when_ready("c", "d", None).await;
-    assert!(!forked.metadata["command"].contains(&session_id(&source)), "{forked:?}");
+    assert!(!forked.metadata.text("command").contains(&session_id(&source)), "{forked:?}");
     harness.ask("d", "the fork wordgamma").await;
     harness.assert_context("wordgamma", &["wordbeta"], &["wordalpha"]);
     assert_ne!(
@@ -233,7 +234,7 @@ async fn codex_fork_diverges() {
     assert_error(&error, ErrorKind::InvalidRequest, &["'c'", "turn"]);
     harness.ask("c", "the shared wordalpha").await;
     let forked = harness.fork_when_ready("c", "d", None).await;
-    assert!(forked.metadata["command"].contains(" fork "), "{forked:?}");
+    assert!(forked.metadata.text("command").contains(" fork "), "{forked:?}");
     harness.ask("d", "in the fork wordgamma").await;
     harness.ask("c", "in the source wordbeta").await;
     harness.ask("d", "again the fork worddelta").await;
@@ -260,7 +261,7 @@ async fn gemini_forks_after_its_first_turn() {
     assert_error(&error, ErrorKind::InvalidRequest, &["'c'", "turn"]);
     harness.ask("c", "the shared wordalpha").await;
     let forked = harness.fork_when_ready("c", "d", None).await;
-    assert!(forked.metadata["command"].contains("--session-file"), "{forked:?}");
+    assert!(forked.metadata.text("command").contains("--session-file"), "{forked:?}");
     harness.ask("d", "in the fork wordgamma").await;
     harness.ask("c", "in the source wordbeta").await;
     harness.ask("d", "again the fork worddelta").await;

@@ -71,7 +71,7 @@ async fn assert_rejected(harness: &Harness, source: &str, target: &str, kind: Er
 }
 
 fn session_id(info: &NodeInfo) -> String {
-    info.metadata["agent_session"].clone()
+    info.metadata.text("agent_session").to_string()
 }
 
 fn transcripts(harness: &Harness) -> PathBuf {
@@ -108,7 +108,7 @@ async fn fork_shares_the_past_and_diverges() {
     let (a, b) = (session_id(&source), session_id(&forked));
     assert_ne!(a, b);
     assert_eq!(forked.node_id, "d");
-    let command = &forked.metadata["command"];
+    let command = forked.metadata.text("command");
     assert!(command.ends_with(&format!("claude --resume {a} --fork-session --session-id {b}")), "{command}");
     let event =
         harness.event(|kind| matches!(kind, EventKind::NodeCreated { forked_from: Some(_), .. })).await;
@@ -124,7 +124,7 @@ async fn fork_shares_the_past_and_diverges() {
 
     // A fork of a fork contains the turns of both.
     let second_fork = fork(&harness, "d", "e").await.unwrap();
-    assert!(second_fork.metadata["command"].contains(&format!("--resume {b} ")), "{second_fork:?}");
+    assert!(second_fork.metadata.text("command").contains(&format!("--resume {b} ")), "{second_fork:?}");
     assert_eq!(recall(&harness, "e").await, "one | RECALL | three | RECALL");
     for node in ["c", "d", "e"] {
         harness.stop(node).await;
@@ -137,8 +137,8 @@ async fn session_id_is_generated_given_or_detected() {
     let created = create(&harness, spec(&harness, "a", &[])).await.unwrap();
     let id = session_id(&created);
     assert_eq!(id.len(), 36);
-    assert_eq!(created.metadata["claude_session_id"], id);
-    assert!(created.metadata["command"].ends_with(&format!("claude --session-id {id}")), "{created:?}");
+    assert_eq!(created.metadata.text("claude_session_id"), id);
+    assert!(created.metadata.text("command").ends_with(&format!("claude --session-id {id}")), "{created:?}");
 
     let with_id = NodeSpec { claude_session_id: Some(A.into()), ..spec(&harness, "b", &[]) };
     assert_eq!(session_id(&create(&harness, with_id).await.unwrap()), A);
@@ -146,7 +146,7 @@ async fn session_id_is_generated_given_or_detected() {
     let other = "bbbbbbbb-2222-4222-8222-bbbbbbbbbbbb";
     let found = create(&harness, spec(&harness, "c", &["--session-id", other])).await.unwrap();
     assert_eq!(session_id(&found), other);
-    assert_eq!(found.metadata["command"].matches("--session-id").count(), 1);
+    assert_eq!(found.metadata.text("command").matches("--session-id").count(), 1);
 
     let claude = NodeSpec { backend: BackendKind::Claude, ..spec(&harness, "d", &[]) };
     assert!(create(&harness, claude).await.unwrap().metadata.contains_key("claude_session_id"));
@@ -186,7 +186,7 @@ async fn fork_inherits_the_spec_of_its_source() {
         .await
         .unwrap();
     let forked = fork(&harness, "c", "d").await.unwrap();
-    let metadata = |key: &str| forked.metadata[key].clone();
+    let metadata = |key: &str| forked.metadata.display(key);
     assert_eq!(metadata("cwd"), "/tmp");
     assert_eq!(metadata("parser"), "none");
     assert_eq!(metadata("profile"), "claude");
@@ -302,7 +302,7 @@ async fn session_id_reported_by_the_agent_takes_precedence() {
     let text = fs::read_to_string(transcript(&harness, &session_id(&first))).unwrap();
     fs::write(transcript(&harness, A), text.replace("one", "after clear").replace(&session_id(&first), A))
         .unwrap();
-    let pid = first.metadata["pid"].clone();
+    let pid = first.metadata.display("pid");
     let status = harness.folder.path().join(format!(".claude/sessions/{pid}.json"));
     fs::create_dir_all(status.parent().unwrap()).unwrap();
     // An agent that hangs while it writes may have a new conversation: the old one is not forked.
@@ -310,11 +310,12 @@ async fn session_id_reported_by_the_agent_takes_precedence() {
     assert_rejected(&harness, "c", "d", ErrorKind::Busy, "status file").await;
     fs::write(status, json!({ "sessionId": A }).to_string()).unwrap();
     let forked = fork(&harness, "c", "d").await.unwrap();
-    assert!(forked.metadata["command"].contains(&format!("--resume {A} ")), "{forked:?}");
+    assert!(forked.metadata.text("command").contains(&format!("--resume {A} ")), "{forked:?}");
     assert_eq!(recall(&harness, "d").await, "after clear");
     // The node reports the new id after its next turn.
     harness.ask("c", "two").await;
-    eventually("known", async || info(&harness, "c").await.unwrap().metadata["agent_session"] == A).await;
+    eventually("known", async || info(&harness, "c").await.unwrap().metadata.text("agent_session") == A)
+        .await;
     harness.stop("c").await;
     harness.stop("d").await;
 }
@@ -373,7 +374,7 @@ async fn stopped_node_is_forked_from_transcript_and_resumes() {
     let resumed = harness.engine.node_info(&node_ref("d")).unwrap();
     assert_eq!(session_id(&resumed), session_id(&forked));
     assert!(
-        resumed.metadata["command"].ends_with(&format!("claude --resume {}", session_id(&forked))),
+        resumed.metadata.text("command").ends_with(&format!("claude --resume {}", session_id(&forked))),
         "{resumed:?}"
     );
     assert_eq!(recall(&harness, "d").await, "one | two");
@@ -389,7 +390,7 @@ async fn fork_at_earlier_turn_omits_later_turns() {
     let before = fs::read(transcript(&harness, &session_id(&source))).unwrap();
     let forked = fork_at(&harness, "c", "d", Some(2)).await.unwrap();
     let id = session_id(&forked);
-    assert!(forked.metadata["command"].ends_with(&format!("claude --resume {id}")), "{forked:?}");
+    assert!(forked.metadata.text("command").ends_with(&format!("claude --resume {id}")), "{forked:?}");
     let copy = transcript(&harness, &id);
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     for line in fs::read_to_string(&copy).unwrap().lines() {

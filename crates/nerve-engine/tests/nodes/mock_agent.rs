@@ -219,7 +219,7 @@ async fn missing_session_file_skips_transcript_wait() {
     harness.ask("m", "first").await;
     // The transcript never appears, so turns with a session file take longer by the transcript timeout. Of three turns the
     // shortest counts, because other processes may delay one.
-    let (session, _) = session_files(&harness, &info.metadata["pid"]);
+    let (session, _) = session_files(&harness, &info.metadata.display("pid"));
     let mut times = Vec::new();
     for has_session_file in [false, true] {
         if has_session_file {
@@ -243,7 +243,7 @@ async fn missing_session_file_skips_transcript_wait() {
 async fn complete_transcript_is_used_immediately() {
     let harness = Harness::new();
     let info = harness.start_mock("m", &[]).await;
-    let (session, transcript) = session_files(&harness, &info.metadata["pid"]);
+    let (session, transcript) = session_files(&harness, &info.metadata.display("pid"));
     write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
     // Without `turn_duration`, which is written only after the agent is ready.
     let prompt = r#"{"type":"user","uuid":"u","message":{"role":"user","content":"hello there"}}"#;
@@ -261,7 +261,7 @@ async fn stop_during_transcript_wait_returns_screen_answer() {
     // The wait for a transcript is longer with the full-screen renderer.
     let info = harness.start_mock("m", &["--full-screen"]).await;
     harness.wait("m", StateName::Ready).await.unwrap();
-    let (session, _) = session_files(&harness, &info.metadata["pid"]);
+    let (session, _) = session_files(&harness, &info.metadata.display("pid"));
     write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
     let (engine, execute) = (harness.engine.clone(), harness.execute("m", "hello there"));
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });

@@ -11,6 +11,7 @@ use nerve_node::command::{NodeInfo, NodeSpec, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::eventually;
 use nerve_testkit::harness::{EngineHarness, assert_error, node_ref};
+use serde_json::json;
 
 use crate::fork::{claude, recall};
 use crate::harness::{Harness, LIMIT, mock_agent};
@@ -36,7 +37,7 @@ async fn create_with_turn(harness: &Harness) -> String {
     let program = claude(harness);
     let info = harness.create(harness.spec("c", &[&program])).await;
     harness.ask("c", "one").await;
-    info.metadata["agent_session"].clone()
+    info.metadata.text("agent_session").to_string()
 }
 
 async fn start(harness: &Harness, node: &str, fresh: bool) -> Result<NodeInfo, EngineError> {
@@ -99,12 +100,12 @@ async fn stopped_node_is_listed_and_resumes_its_conversation() {
     let entry = &list.stopped[0];
     assert_eq!((entry.node_id.as_str(), entry.state), ("c", StateName::Stopped));
     let known = ["agent_session", "cwd", "profile", "env", "cols", "reason"];
-    let known = known.map(|name| entry.metadata.text(name));
+    let known = known.map(|name| entry.metadata.display(name));
     assert_eq!(known, [id.as_str(), "/tmp", "claude", "HOME PS1", "100", "stopped"]);
     assert!(entry.progress.state_changed_at.is_some_and(|since| since.0 > 0));
 
     let started = start(&harness, "c", false).await.unwrap();
-    assert_eq!(started.metadata["agent_session"], id);
+    assert_eq!(started.metadata.text("agent_session"), id);
     assert!(stopped(&harness).await.is_empty());
     assert_eq!(recall(&harness, "c").await, "one");
     harness.stop("c").await;
@@ -116,7 +117,7 @@ async fn fresh_start_begins_a_new_conversation() {
     let id = create_with_turn(&harness).await;
     harness.stop("c").await;
     let started = start(&harness, "c", true).await.unwrap();
-    assert_ne!(started.metadata["agent_session"], id);
+    assert_ne!(started.metadata.text("agent_session"), id);
     assert_eq!(recall(&harness, "c").await, "You said:");
     harness.stop("c").await;
 }
@@ -136,7 +137,7 @@ async fn unknown_conversation_is_an_error_and_entry_stays() {
     let error = start(&harness, "c", false).await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["'c' was not started", "No conversation found"]);
     assert!(error.hint.is_some_and(|hint| hint.contains("nerve start c --fresh")));
-    assert_eq!(stopped(&harness).await[0].metadata["agent_session"], id);
+    assert_eq!(stopped(&harness).await[0].metadata.text("agent_session"), id);
     start(&harness, "c", true).await.unwrap();
     harness.stop("c").await;
 }
@@ -159,7 +160,7 @@ async fn ended_program_is_started_again() {
     create_with_turn(&harness).await;
     harness.engine.write_bytes(&node_ref("c"), b"/exit\r".to_vec()).await.unwrap();
     harness.wait("c", StateName::Stopped).await.unwrap();
-    assert_eq!(harness.info("c").metadata["exit"], "exit code 0");
+    assert_eq!(harness.info("c").metadata["exit"], json!({ "code": 0 }));
     assert!(restore(&harness).await.is_empty(), "a program that exits by itself is not restored");
     start(&harness, "c", false).await.unwrap();
     assert_eq!(recall(&harness, "c").await, "one");
@@ -180,7 +181,7 @@ async fn next_server_restores_nodes_that_no_request_stopped() {
         entries.iter().map(|node| (node.node_id.as_str(), node.metadata.text("reason"))).collect();
     let lost = "its server or its host went down";
     assert_eq!(reasons, [("c", lost), ("done", "stopped"), ("sh", lost)]);
-    assert_eq!(entries[0].metadata["agent_session"], id);
+    assert_eq!(entries[0].metadata.text("agent_session"), id);
 
     assert_eq!(restore(&harness).await, [("c".to_string(), None), ("sh".to_string(), None)]);
     assert_eq!(recall(&harness, "c").await, "one");
@@ -261,7 +262,7 @@ async fn typed_prompt_counts_as_turn() {
     harness.engine.write_bytes(&node_ref("c"), b"STALL 5\r".to_vec()).await.unwrap();
     harness.wait("c", StateName::Busy).await.unwrap();
     harness.wait_ready("c").await;
-    assert_eq!(harness.info("c").metadata["turns"], "0");
+    assert_eq!(harness.info("c").metadata.display("turns"), "0");
     harness.stop("c").await;
     start(&harness, "c", false).await.unwrap();
     assert_eq!(recall(&harness, "c").await, "STALL 5");
@@ -301,7 +302,7 @@ async fn node_stopped_during_its_start_is_not_restored() {
     harness.stop("c").await;
     let error = starting.await.unwrap().unwrap_err();
     assert_error(&error, ErrorKind::Process, &["'c' was not started", "stopped or replaced meanwhile"]);
-    assert_eq!(stopped(&harness).await[0].metadata["end"], "requested");
+    assert_eq!(stopped(&harness).await[0].metadata.text("end"), "requested");
     restart_engine(&mut harness).await;
     assert!(restore(&harness).await.is_empty());
 }
@@ -324,7 +325,8 @@ async fn session_start_leaves_exited_programs_alone() {
     harness.wait("done", StateName::Stopped).await.unwrap();
     harness.start("trap", &["sh", "-c", "trap 'exit 7' HUP TERM; while :; do sleep 0.1; done"]).await;
     harness.engine.stop_session(StopSession::default(), Default::default()).await.unwrap();
-    let ends: Vec<String> = stopped(&harness).await.iter().map(|node| node.metadata["end"].clone()).collect();
+    let ends: Vec<String> =
+        stopped(&harness).await.iter().map(|node| node.metadata.text("end").to_string()).collect();
     assert_eq!(ends, ["exited", "requested"], "the exit status of a stopped program is not its own");
     assert_eq!(start_all(&harness, false).await, ["trap"]);
     assert_eq!(start_all(&harness, true).await, ["done"]);

@@ -633,7 +633,7 @@ async fn invalid_profile_is_reported_and_others_load() {
     };
     assert!(message.contains("bad.toml', line 2, column"), "{message}");
     let info = harness.start("cat", &["cat"]).await;
-    assert_eq!(info.metadata["profile"], "mine");
+    assert_eq!(info.metadata.text("profile"), "mine");
     let mut spec = harness.spec("x", &["cat"]);
     spec.profile = Some("bad".into());
     let missing = harness.engine.create(spec).await.unwrap_err();

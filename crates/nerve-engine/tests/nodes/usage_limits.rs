@@ -25,7 +25,7 @@ async fn usage_limit_suspends_the_node_until_interrupt() {
     let refused = harness.send("m", "must not be typed").await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Blocked);
     assert!(refused.choices.is_empty() && refused.screen.is_some(), "{refused:?}");
-    let until = harness.engine.node_info(&node_ref("m")).unwrap().metadata["until_at"].clone();
+    let until = harness.engine.node_info(&node_ref("m")).unwrap().metadata.text("until_at").to_string();
     let expected = format!("suspended until {until}: ■ You’ve hit your usage limit.");
     assert!(refused.message.contains(&expected), "{refused:?}");
     assert!(!harness.buffer("m", None).await.contains("must not be typed"));

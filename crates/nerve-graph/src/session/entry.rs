@@ -112,14 +112,14 @@ impl NodeEntry {
     /// Updates the entry from the description and the ledger of the node.
     pub(super) fn observe(&mut self, info: &NodeInfo, ledger: Option<&UsageLedger>) {
         ledger.into_iter().for_each(|ledger| self.observe_usage(ledger));
-        let text = |name: &str| info.metadata.get(name).cloned();
+        let text = |name: &str| info.metadata.known_text(name).map(str::to_string);
         let last = &mut self.last;
         last.profile = text("profile").or(last.profile.take());
         last.agent_session = text("agent_session").or(last.agent_session.take());
         last.recording = text("recording").map(PathBuf::from).or(last.recording.take());
-        last.has_turns |= text("turns").is_some_and(|turns| turns != "0") || text("has_turns").is_some();
+        last.has_turns |= info.metadata.number("turns") > Some(0) || info.metadata.contains_key("has_turns");
         if terminal_kind(self.spec.backend).is_some() {
-            let cells = |name: &str| text(name)?.parse().ok();
+            let cells = |name: &str| info.metadata.number(name)?.try_into().ok();
             self.spec.cols = cells("cols").or(self.spec.cols);
             self.spec.rows = cells("rows").or(self.spec.rows);
         }
@@ -171,7 +171,7 @@ impl ProcessEnd {
 
     /// Creates the end of a stopped node from its description.
     fn of(info: &NodeInfo) -> ProcessEnd {
-        let exit = info.metadata.get("exit").and_then(|text| text.parse::<ExitStatus>().ok());
+        let exit = info.metadata.exit();
         let (cause, reason) = match exit {
             Some(ExitStatus::Code(_)) => (EndCause::Exited, "its program exited"),
             Some(ExitStatus::Signal(_)) => (EndCause::Lost, "its program was killed"),

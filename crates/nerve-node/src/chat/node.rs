@@ -1,6 +1,5 @@
 //! A conversation with a model as a node.
 
-use std::collections::BTreeMap;
 use std::future::ready;
 use std::path::Path;
 use std::sync::Arc;
@@ -108,22 +107,17 @@ impl Node for ChatNode {
             output: usage.completion,
             ..ModelTokens::default()
         };
-        let mut metadata = BTreeMap::new();
-        let mut add = |name: &str, value: String| drop(metadata.insert(name.to_string(), value));
-        add("provider", spec.provider.as_str().to_string());
-        add("model", spec.model.clone());
-        add("base_url", spec::base_url(spec).to_string());
-        add("turns", inner.state.turns().to_string());
-        add("queued", inner.waiting.load(Ordering::Relaxed).to_string());
-        add("messages", messages.to_string());
-        add("tokens", usage.total().to_string());
-        add("api_calls", requests.to_string());
-        if !spec.tools.is_empty() {
-            add("tools", spec.tools.join(", "));
-        }
-        if let Some(path) = inner.setup.store_path() {
-            add("keep", path.display().to_string());
-        }
+        let mut metadata = NodeMetadata::new(inner.state.node.session.clone());
+        metadata.set("provider", spec.provider.as_str());
+        metadata.set("model", spec.model.as_str());
+        metadata.set("base_url", spec::base_url(spec).to_string());
+        metadata.set("turns", inner.state.turns());
+        metadata.set("queued", inner.waiting.load(Ordering::Relaxed));
+        metadata.set("messages", messages);
+        metadata.set("tokens", usage.total());
+        metadata.set("api_calls", requests);
+        metadata.set_some("tools", Some(spec.tools.as_slice()).filter(|tools| !tools.is_empty()));
+        metadata.set_some("keep", inner.setup.store_path().map(|path| path.display().to_string()));
         NodeInfo {
             node_id: self.id().to_string(),
             kind: self.kind().to_string(),
@@ -135,7 +129,7 @@ impl Node for ChatNode {
                 models: Some(tokens).filter(|tokens| tokens.total() > 0).into_iter().collect(),
                 ..NodeProgress::default()
             },
-            metadata: NodeMetadata::new(inner.state.node.session.clone(), metadata),
+            metadata,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The proxy of one node, running or ended.
 
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Weak};
@@ -160,26 +161,26 @@ impl NodeProxy {
     }
 
     /// Returns the proxy's part of the node's info: names and values.
-    pub(crate) fn metadata(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn metadata(&self) -> impl Iterator<Item = (String, Value)> {
         let inner = &self.inner;
         let spent = inner.spent();
         let spec = inner.spec.as_ref();
         let url = inner.address.map(|address| format!("http://{address}"));
-        let cost = spec.and_then(|spec| spec.prices).map(|_| format!("{:.6}", spent.cost_usd));
+        let cost = spec.and_then(|spec| spec.prices).map(|_| (spent.cost_usd * 1e6).round() / 1e6);
+        let text = |text: String| Value::from(text);
         [
-            ("proxy", spec.map(|spec| spec.kind.as_str().to_string())),
-            ("proxy_url", url),
-            ("proxy_upstream", Some(inner.upstream.clone()).filter(|host| !host.is_empty())),
-            ("proxy_requests", Some(spent.requests.to_string())),
-            ("proxy_refused", (spent.refused > 0).then(|| spent.refused.to_string())),
-            ("proxy_tokens", Some(spent.usage.total().to_string())),
-            ("proxy_cost_usd", cost),
-            ("proxy_log", inner.log.as_ref().map(|path| path.display().to_string())),
-            ("proxy_trouble", inner.failure.clone()),
+            ("proxy", spec.map(|spec| spec.kind.as_str().into())),
+            ("proxy_url", url.map(text)),
+            ("proxy_upstream", Some(inner.upstream.clone()).filter(|host| !host.is_empty()).map(text)),
+            ("proxy_requests", Some(spent.requests.into())),
+            ("proxy_refused", (spent.refused > 0).then(|| spent.refused.into())),
+            ("proxy_tokens", Some(spent.usage.total().into())),
+            ("proxy_cost_usd", cost.map(Value::from)),
+            ("proxy_log", inner.log.as_ref().map(|path| path.display().to_string().into())),
+            ("proxy_trouble", inner.failure.clone().map(text)),
         ]
         .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
-        .collect()
+        .filter_map(|(name, value)| Some((name.to_string(), value?)))
     }
 
     /// Ends the proxy and removes its stored state.

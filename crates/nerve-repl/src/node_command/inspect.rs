@@ -30,8 +30,8 @@ pub(super) async fn info(target: &Target, node: String) -> Result<()> {
     if node.approximate {
         fields.push(("approximate", "true".to_string()));
     }
-    let others = node.metadata.iter().filter(|(name, _)| *name != "blocked");
-    fields.extend(others.map(|(name, text)| (name.as_str(), text.clone())));
+    let others = node.metadata.keys().filter(|name| *name != "blocked");
+    fields.extend(others.map(|name| (name.as_str(), node.metadata.display(name))));
     fields.push(("session", node.metadata.session.clone()));
     out::fields(&fields)
 }
@@ -104,8 +104,8 @@ pub(super) async fn why(target: &Target, node: String) -> Result<()> {
     if let Some(turn) = &why.turn {
         fields.push(("turn", format!("{}, its prompt is {}", turn.turn, turn.delivery)));
     }
-    if let Some(faults) = why.metadata.get("faults") {
-        fields.push(("faults", faults.clone()));
+    if let Some(faults) = why.metadata.known_text("faults") {
+        fields.push(("faults", faults.to_string()));
     }
     out::fields(&fields)?;
     if !why.choices.is_empty() {

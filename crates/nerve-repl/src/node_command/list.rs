@@ -4,6 +4,7 @@ use anyhow::Result;
 use nerve_api::reply::{NodeInfo, NodeList};
 use nerve_api::request::ListNodes;
 use nerve_api::value::NodeState;
+use nerve_types::ExitStatus;
 
 use super::Target;
 use super::inspect::format_state;
@@ -58,7 +59,10 @@ fn shorten_commands(rows: &mut [Vec<String>], width: usize) {
 /// Returns the row of a node in [`COLUMNS`].
 pub(super) fn format_row(node: &NodeInfo) -> Vec<String> {
     let field = |name: &str| node.metadata.text(name).to_string();
-    let exit_code = field("exit").strip_prefix("exit code ").map(str::to_string);
+    let exit_code = match node.metadata.exit() {
+        Some(ExitStatus::Code(code)) => Some(code),
+        _ => None,
+    };
     let has_exited = node.state == NodeState::Stopped && field("end") != "requested";
     let mut state = match exit_code.filter(|_| has_exited) {
         Some(code) => format!("exited {code}"),

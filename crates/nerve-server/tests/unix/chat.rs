@@ -53,7 +53,7 @@ async fn chat_node_life_cycle() {
         let metadata = &info["metadata"];
         assert_eq!(
             (&metadata["provider"], &metadata["model"], &metadata["messages"]),
-            (&json!(provider), &json!("test-model"), &json!("4"))
+            (&json!(provider), &json!("test-model"), &json!(4))
         );
         assert!(!info.to_string().contains(KEY));
 

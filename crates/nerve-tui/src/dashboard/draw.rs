@@ -248,7 +248,7 @@ impl Column {
             Column::State => row.state_text(),
             Column::Age => row.state_age(now).map(age::format).unwrap_or_default(),
             Column::Turn => row.turn_age(now).map(age::format).unwrap_or_default(),
-            Column::Queued => row.detail("queued").to_string(),
+            Column::Queued => row.info.metadata.display("queued"),
             Column::Tokens => row.info.progress.tokens.map(format_tokens).unwrap_or_default(),
             Column::Cost => row.info.progress.cost_text(),
             Column::Folder => row.detail("cwd").rsplit('/').next().unwrap_or_default().to_string(),
@@ -277,7 +277,7 @@ mod tests {
 
     fn row(node: &str, state: NodeState, details: &[(&str, &str)], progress: NodeProgress) -> NodeRow {
         let mut row = examples::row(node, state, progress);
-        row.info.metadata.extend(details.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+        details.iter().for_each(|(name, value)| row.info.metadata.set(name, *value));
         row
     }
 

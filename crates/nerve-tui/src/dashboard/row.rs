@@ -57,10 +57,10 @@ impl NodeRow {
     pub(super) fn state_text(&self) -> String {
         let state = self.info.state.as_str();
         let reason = match self.info.state {
-            NodeState::Blocked => self.detail("blocked"),
-            NodeState::Suspended => self.detail("until_at"),
-            NodeState::Stopped => self.detail("exit"),
-            _ => "",
+            NodeState::Blocked => self.detail("blocked").to_string(),
+            NodeState::Suspended => self.detail("until_at").to_string(),
+            NodeState::Stopped => self.info.metadata.display("exit"),
+            _ => String::new(),
         };
         if reason.is_empty() { state.to_string() } else { format!("{state}: {reason}") }
     }

@@ -157,10 +157,10 @@ impl Stage {
             let info = node.info().await?;
             anyhow::Ok((node, info))
         })?;
-        let fact = |name: &str| info.metadata.get(name).map(String::as_str);
-        let pid = process::parent(fact("pid").context("the node has no process")?)?;
+        let pid =
+            process::parent(&info.metadata.number("pid").context("the node has no process")?.to_string())?;
         ensure!(pid != self.server(), "the node has no host");
-        let file = fact("recording").map(PathBuf::from);
+        let file = info.metadata.known_text("recording").map(PathBuf::from);
         Ok(Running { stage: self, start, target: Target::Node(node), pid, file, way })
     }
 }

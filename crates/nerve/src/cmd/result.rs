@@ -51,8 +51,9 @@ fn show(result: ResultInfo, as_json: bool) -> Result<()> {
         return Err(Failure::new(TIMED_OUT, message).hint("wait for it with --wait").into());
     }
     if let Some(response) = response {
-        let warnings = response.attributes.get("warnings").and_then(|warnings| warnings.as_str());
-        warnings.unwrap_or_default().lines().for_each(|warning| out::warning(out::sanitize(warning)));
+        let warnings = response.attributes.get("warnings").and_then(|warnings| warnings.as_array());
+        let warnings = warnings.into_iter().flatten().filter_map(|warning| warning.as_str());
+        warnings.for_each(|warning| out::warning(out::sanitize(warning)));
         let data =
             Turn { response: response.clone(), node_id: node_id.clone(), turn: turn.unwrap_or_default() };
         if !as_json {

@@ -90,10 +90,14 @@ impl Home {
         self.nerve(&["server", "node", "info", node, "--json"]).json()
     }
 
-    /// Returns a metadata value of a node, or an empty string.
+    /// Returns a metadata value of a node as text, or an empty string.
     pub(crate) fn metadata(&self, node: &str, name: &str) -> String {
         let info = self.info(node);
-        info["metadata"][name].as_str().unwrap_or_default().to_string()
+        match &info["metadata"][name] {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        }
     }
 
     /// Returns all text of a node's terminal.

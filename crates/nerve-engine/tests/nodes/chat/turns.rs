@@ -178,7 +178,7 @@ async fn transient_errors_are_retried() {
             (response.attributes["retries"].as_i64(), response.attributes["api_calls"].as_i64()),
             (Some(3), Some(4))
         );
-        assert_eq!(harness.info().await.metadata["api_calls"], "4");
+        assert_eq!(harness.info().await.metadata.display("api_calls"), "4");
     }
 }
 

@@ -119,7 +119,7 @@ async fn interrupt_ends_the_turn() {
     let (turn, context) = (node.clone(), fixture.turn_context().with_input("sleep 1000"));
     let turn = tokio::spawn(async move { Node::execute(&turn, &context).await });
     // A shell interrupted before it has started the program reports a different exit code.
-    let pid = node.info().metadata["pid"].parse().unwrap();
+    let pid = node.info().metadata.display("pid").parse().unwrap();
     eventually("the program runs", async || has_descendant(pid, "sleep")).await;
     node.interrupt().await.unwrap();
     assert_eq!(node.info().state, StateName::Ready, "the interrupt has taken effect");
@@ -135,7 +135,7 @@ async fn interrupt_ends_the_turn() {
 async fn stop_ends_the_program() {
     let fixture = Fixture::new();
     let node = fixture.bash("sh").await;
-    let process = format!("/proc/{}", node.info().metadata["pid"]);
+    let process = format!("/proc/{}", node.info().metadata.display("pid"));
     assert!(std::path::Path::new(&process).exists());
     node.stop("closed").await;
     assert_eq!(node.info().state, StateName::Stopped);

@@ -68,7 +68,7 @@ impl ProxyHarness {
     }
 
     pub(crate) async fn metadata(&self, node: &str, name: &str) -> Option<String> {
-        self.info(node).await.metadata.get(name).cloned()
+        Some(self.info(node).await.metadata.display(name)).filter(|value| !value.is_empty())
     }
 
     /// Waits until a metadata field of the node has the value.

@@ -23,10 +23,10 @@ async fn requests_are_counted_and_logged_with_their_turn() {
         .create(harness.spec("a", ProxySettings { prices, ..harness.proxy(Provider::Anthropic) }))
         .await
         .unwrap();
-    let url = &info.metadata["proxy_url"];
+    let url = info.metadata.text("proxy_url");
     assert!(url.starts_with("http://127.0.0.1:"), "{info:?}");
-    assert_eq!(info.metadata["proxy"], "anthropic");
-    assert_eq!(format!("http://{}", info.metadata["proxy_upstream"]), harness.model.url());
+    assert_eq!(info.metadata.text("proxy"), "anthropic");
+    assert_eq!(format!("http://{}", info.metadata.text("proxy_upstream")), harness.model.url());
     let script = harness.script();
     let answer = harness.nodes.ask("a", &format!("{script} one; {script} two")).await;
     assert!(

@@ -37,7 +37,10 @@ async fn attached_pane_keeps_scrollback_and_outlives_its_node() {
     let pid = tmux.query(&pane, "#{pane_pid}");
     for (node, target) in [("id", pane.as_str()), ("name", "work:0.0")] {
         let info = tmux.create(tmux.attached_spec(node, target)).await.unwrap();
-        assert_eq!((&info.metadata["pane_id"], &info.metadata["pid"]), (&pane, &pid));
+        assert_eq!(
+            (info.metadata.text("pane_id"), info.metadata.display("pid")),
+            (pane.as_str(), pid.clone())
+        );
         assert!(info.approximate);
         tmux.nodes.wait(node, StateName::Ready).await.unwrap();
         let text = tmux.nodes.buffer(node, None).await;
@@ -132,13 +135,13 @@ async fn split_pane_is_resized_independently() {
     let below =
         tmux.tmux(&["split-window", "-d", "-P", "-F", "#{pane_id}", "-t", &pane, "sleep 1000"]).unwrap();
     let info = tmux.create(tmux.attached_spec("sh", &pane)).await.unwrap();
-    assert_eq!(info.metadata["rows"], tmux.query(&pane, "#{pane_height}"));
+    assert_eq!(info.metadata.display("rows"), tmux.query(&pane, "#{pane_height}"));
     let resize = ResizeNode { node_id: "sh".into(), cols: 100, rows: 8, ..ResizeNode::default() };
     tmux.nodes.engine.resize_node(resize, Default::default()).await.unwrap();
     assert_eq!(tmux.query(&pane, "#{pane_height}"), "8");
     assert_eq!(tmux.nodes.ask("sh", "stty size").await.text, "8 100");
     tmux.tmux(&["kill-pane", "-t", &below]).unwrap();
-    let resized = async || tmux.info("sh").await.metadata["rows"] != "8";
+    let resized = async || tmux.info("sh").await.metadata.display("rows") != "8";
     assert!(wait_until_async(LIMIT, resized).await, "{:?}", tmux.info("sh").await);
     tmux.stop("sh").await;
 }
@@ -213,7 +216,7 @@ async fn bytes_are_preserved_both_ways_and_in_recording() {
     }
     assert!(wait_until(LIMIT, || to.exists()), "no input arrived");
     assert!(std::fs::read(&to).unwrap() == bytes, "the input differs");
-    let recording = PathBuf::from(&info.metadata["recording"]);
+    let recording = PathBuf::from(info.metadata.text("recording"));
     let all = [bytes.as_slice(), b"the-end"].concat();
     // The first output is the screen at the beginning.
     let is_recorded = || output(&recording).ends_with(&all);
@@ -232,9 +235,9 @@ async fn size_follows_viewers() {
     tmux.nodes.engine.resize_node(resize, Default::default()).await.unwrap();
     assert_eq!(tmux.nodes.ask("sh", "stty size; tput cols").await.text, "20 70\n70");
     // Windows of the session follow the latest viewer.
-    tmux.tmux(&["set-option", "-w", "-t", &info.metadata["pane_id"], "window-size", "latest"]).unwrap();
+    tmux.tmux(&["set-option", "-w", "-t", info.metadata.text("pane_id"), "window-size", "latest"]).unwrap();
     let viewer = tmux.attach_viewer("sh");
-    let resized = async || tmux.info("sh").await.metadata["cols"] == "90";
+    let resized = async || tmux.info("sh").await.metadata.display("cols") == "90";
     assert!(wait_until_async(LIMIT, resized).await, "{:?}", tmux.info("sh").await);
     drop(viewer);
 }
@@ -244,10 +247,10 @@ async fn respawned_pane_is_not_closed() {
     let Some(tmux) = Tmux::new("respawned_pane_is_not_closed") else { return };
     let info = tmux.start("sh", &BASH).await;
     tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
-    let pane = &info.metadata["pane_id"];
+    let pane = info.metadata.text("pane_id");
     tmux.tmux(&["respawn-pane", "-k", "-t", pane, "sleep 1000"]).unwrap();
     let pid = tmux.query(pane, "#{pane_pid}");
-    assert_ne!(pid, info.metadata["pid"]);
+    assert_ne!(pid, info.metadata.display("pid"));
     tmux.nodes.wait("sh", StateName::Stopped).await.unwrap();
     tmux.stop("sh").await;
     assert_eq!(tmux.query(pane, "#{pane_pid} #{pane_dead}"), format!("{pid} 0"), "the new program was ended");

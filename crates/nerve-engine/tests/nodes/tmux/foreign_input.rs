@@ -45,7 +45,7 @@ async fn prompts_wait_while_a_user_types() {
 async fn input_waits_for_the_end_of_copy_mode() {
     let Some(tmux) = Tmux::new("input_waits_for_the_end_of_copy_mode") else { return };
     let info = tmux.start("sh", &BASH).await;
-    let pane = &info.metadata["pane_id"];
+    let pane = info.metadata.text("pane_id");
     tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
     tmux.tmux(&["copy-mode", "-t", pane]).unwrap();
     let mut short = tmux.nodes.execute("sh", "echo too early");
@@ -59,10 +59,8 @@ async fn input_waits_for_the_end_of_copy_mode() {
     assert_eq!(tmux.query(pane, "#{pane_in_mode}"), "1");
     let (engine, execute) = (tmux.nodes.engine.clone(), tmux.nodes.execute("sh", "echo second"));
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    eventually("the prompt is queued", async || {
-        tmux.nodes.info("sh").metadata.get("queued").is_some_and(|queued| queued == "1")
-    })
-    .await;
+    eventually("the prompt is queued", async || tmux.nodes.info("sh").metadata.number("queued") == Some(1))
+        .await;
     tmux.tmux(&["send-keys", "-t", pane, "-X", "cancel"]).unwrap();
     turn.await.unwrap().unwrap();
     tmux.nodes.shows("sh", "\nsecond").await;

@@ -16,7 +16,7 @@ async fn restarted_server_resumes_pane_with_recording_gap() {
     let Some(mut tmux) = Tmux::new("restarted_server_resumes_pane_with_recording_gap") else { return };
     let pane = tmux.new_pane("work", "env PS1='$ ' bash --norc --noprofile");
     let info = tmux.create(NodeSpec { record: true, ..tmux.attached_spec("sh", &pane) }).await.unwrap();
-    let recording = PathBuf::from(&info.metadata["recording"]);
+    let recording = PathBuf::from(info.metadata.text("recording"));
     assert_eq!(tmux.nodes.ask("sh", "echo before").await.text, "before");
     tmux.restart_engine();
     assert!(
@@ -71,7 +71,7 @@ async fn missing_or_replaced_pane_is_reported_after_restart() {
     tmux.new_pane("keep", "sleep 1000");
     let info = tmux.start("sh", &BASH).await;
     tmux.restart_engine();
-    tmux.tmux(&["kill-pane", "-t", &info.metadata["pane_id"]]).unwrap();
+    tmux.tmux(&["kill-pane", "-t", info.metadata.text("pane_id")]).unwrap();
     tmux.nodes.engine.adopt();
     tmux.nodes.wait("sh", StateName::Stopped).await.unwrap();
     let error = tmux.nodes.send("sh", "echo x").await.unwrap_err();
@@ -83,7 +83,9 @@ async fn missing_or_replaced_pane_is_reported_after_restart() {
     let pane = wait_for(LIMIT, || {
         tmux.tmux(&["new-session", "-d", "-P", "-F", "#{pane_id}", "-s", "new", "bash"]).ok()
     });
-    while tmux.tmux(&["new-window", "-P", "-F", "#{pane_id}", "bash"]).unwrap() < info.metadata["pane_id"] {}
+    while tmux.tmux(&["new-window", "-P", "-F", "#{pane_id}", "bash"]).unwrap().as_str()
+        < info.metadata.text("pane_id")
+    {}
     tmux.nodes.engine.adopt();
     tmux.nodes.wait("two", StateName::Stopped).await.unwrap();
     let error = tmux.nodes.send("two", "echo x").await.unwrap_err();
@@ -110,7 +112,7 @@ async fn broken_connection_is_reestablished() {
     let pane = tmux.new_pane("work", "env PS1='$ ' bash --norc --noprofile");
     let info = tmux.create(NodeSpec { record: true, ..tmux.attached_spec("sh", &pane) }).await.unwrap();
     assert_eq!(tmux.nodes.ask("sh", "echo before").await.text, "before");
-    let recording = PathBuf::from(&info.metadata["recording"]);
+    let recording = PathBuf::from(info.metadata.text("recording"));
     for n in 1..=3 {
         // Detaching ends the control client, as a crash would.
         tmux.tmux(&["detach-client", "-s", "=work"]).unwrap();

@@ -80,7 +80,7 @@ async fn node_survives_temporarily_hanging_server() {
     harness.mux.fault("none");
     // Delivery of the prompt is unknown; the node survives.
     turn.abort();
-    let faults = harness.info("sh").await.metadata["faults"].clone();
+    let faults = harness.info("sh").await.metadata.text("faults").to_string();
     assert!(faults.contains("wezterm timed out"), "{faults}");
     harness.bash("other").await;
     assert_eq!(harness.nodes.ask("other", "echo again").await.text, "again");

@@ -191,7 +191,7 @@ impl WeztermHarness {
     pub(crate) async fn pane(&self, node: &str) -> String {
         let mut pane = None;
         eventually("the node's pane is known", async || {
-            pane = self.info(node).await.metadata.get("pane_id").cloned();
+            pane = self.info(node).await.metadata.known_text("pane_id").map(str::to_string);
             pane.is_some()
         })
         .await;

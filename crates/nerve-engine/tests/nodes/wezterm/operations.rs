@@ -84,7 +84,10 @@ async fn existing_pane_is_attached_and_never_closed() {
     let harness = WeztermHarness::new();
     let info = harness.bash("sh").await;
     assert_eq!(harness.nodes.ask("sh", "echo attached").await.text, "attached");
-    assert_eq!((info.metadata["cols"].as_str(), info.metadata["rows"].as_str()), ("100", "30"));
+    assert_eq!(
+        (info.metadata.display("cols").as_str(), info.metadata.display("rows").as_str()),
+        ("100", "30")
+    );
     let wezterm = harness.mux.wezterm();
     harness.nodes.stop("sh").await;
     assert_eq!(wezterm.list().await.unwrap().len(), 1, "the foreign pane was closed");
@@ -98,10 +101,9 @@ async fn node_reports_pane_info_and_takes_focus() {
     let pane = harness.spawn(&BASH).await;
     let node = harness.factory().create_terminal(harness.spec("sh", &pane)).await.unwrap();
     node.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
-    let has_metadata =
-        |key: &str, value: &str| node.info().metadata.get(key).is_some_and(|actual| actual == value);
+    let has_metadata = |key: &str, value: &str| node.info().metadata.display(key) == value;
     assert!(has_metadata("workspace", "default") && has_metadata("is_active", "true"), "{:?}", node.info());
-    let pane = node.info().metadata["pane_id"].clone();
+    let pane = node.info().metadata.text("pane_id").to_string();
     let split = harness.mux.run(&["cli", "split-pane", "--pane-id", &pane, "--bottom", "--", "cat"]);
     assert!(split.status.success());
     eventually("the pane loses the focus", async || has_metadata("is_active", "false")).await;
@@ -149,7 +151,7 @@ async fn recording_replays_to_the_same_screen() {
     harness.bash("sh").await;
     harness.nodes.ask("sh", "printf '\\033[1;31mred\\033[0m plain\\n'; seq 1 50").await;
     let screen = harness.nodes.screen("sh").await;
-    let recording = harness.info("sh").await.metadata["recording"].clone();
+    let recording = harness.info("sh").await.metadata.text("recording").to_string();
     harness.nodes.stop("sh").await;
     let meta = Meta::load(Path::new(&recording)).unwrap().unwrap();
     assert!(meta.screens && meta.ended_at.is_some(), "{meta:?}");

@@ -93,7 +93,7 @@ impl Agent {
             NodeState::Busy | NodeState::Starting | NodeState::Created | NodeState::Stopping
         );
         Ok(AgentStatus {
-            agent_type: node.metadata.get("profile").cloned().unwrap_or(node.kind),
+            agent_type: node.metadata.known_text("profile").map_or(node.kind, str::to_string),
             status: if works { AgentActivity::Running } else { AgentActivity::Stable },
             transport: AgentTransport::Pty,
         })

@@ -200,7 +200,7 @@ async fn watch(
 
 /// Evaluates the state. A known dialog counts as driven, because nerve can report how to answer it.
 fn evaluate(result: AgentResult, why: &NodeExplanation) -> AgentResult {
-    let fact = |name: &str| why.metadata.get(name).cloned();
+    let fact = |name: &str| why.metadata.known_text(name).map(str::to_string);
     let kind = fact("blocked").filter(|_| why.state == NodeState::Blocked);
     let is_driven = match why.state {
         NodeState::Ready | NodeState::Suspended => true,

@@ -121,7 +121,7 @@ impl Report {
     /// Describes a node: its state, the evidence and the agent.
     fn node(&self, node: &NodeExplanation) -> Value {
         let mut metadata: Map<String, Value> =
-            node.metadata.iter().map(|(name, text)| (name.clone(), Value::from(text.as_str()))).collect();
+            node.metadata.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let mut evidence = node.evidence.clone();
         let mut choices = node.choices.clone();
         if !self.with_text {

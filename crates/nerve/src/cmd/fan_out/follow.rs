@@ -222,7 +222,7 @@ fn outcome(
         None => ("failed", failed),
     };
     let error = step.and_then(|step| step.error.clone()).or_else(|| run.error.clone());
-    let turns = node.and_then(|node| node.metadata.text("turns").parse().ok());
+    let turns = node.and_then(|node| node.metadata.number("turns"));
     let tokens = step.map(|step| step.tokens_used).filter(|tokens| *tokens > 0);
     Outcome {
         state: state.to_string(),

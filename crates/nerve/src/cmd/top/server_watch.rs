@@ -144,7 +144,7 @@ impl ServerWatch {
 
     async fn row(&self, info: NodeInfo) -> NodeRow {
         let mut row = NodeRow::new(&self.server, info);
-        if let Some(cwd) = row.info.metadata.get("cwd").map(PathBuf::from) {
+        if let Some(cwd) = row.info.metadata.known_text("cwd").map(PathBuf::from) {
             row.branch =
                 tokio::task::spawn_blocking(move || git_branch::read_branch(&cwd)).await.unwrap_or_default();
         }

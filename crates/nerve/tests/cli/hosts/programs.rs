@@ -33,7 +33,7 @@ fn program_that_closed_its_terminal_lives_until_stopped() {
     assert_ne!(home.state("mute"), "stopped", "it runs");
     fs::write(home.hermetic.work().join("enough"), "").unwrap();
     home.wait_for_state("mute", "stopped");
-    assert_eq!(home.metadata("mute", "exit"), "exit code 4");
+    assert_eq!(home.metadata("mute", "exit"), r#"{"code":4}"#);
     home.wait_for_end(&host);
     Recording::of(host["recording_path"].as_str().unwrap().as_ref()).assert_whole();
 }
@@ -59,7 +59,7 @@ fn grandchild_on_terminal_does_not_hold_the_node() {
     let pid = fs::read_to_string(home.hermetic.work().join("grandchild")).unwrap();
     fs::write(home.hermetic.work().join("go"), "").unwrap();
     home.wait_for_state("parent", "stopped");
-    assert_eq!(home.metadata("parent", "exit"), "exit code 3");
+    assert_eq!(home.metadata("parent", "exit"), r#"{"code":3}"#);
     home.wait_for_end(&host);
     assert_eq!(home.hosts(), Vec::<Value>::new());
     Recording::of(host["recording_path"].as_str().unwrap().as_ref()).assert_whole();
@@ -76,7 +76,7 @@ fn late_grandchild_output_is_harmless() {
     );
     let host = home.host_of("parent");
     home.wait_for_state("parent", "stopped");
-    assert_eq!(home.metadata("parent", "exit"), "exit code 3");
+    assert_eq!(home.metadata("parent", "exit"), r#"{"code":3}"#);
     home.wait_for_end(&host);
     Recording::of(host["recording_path"].as_str().unwrap().as_ref()).assert_whole();
 }

@@ -304,7 +304,7 @@ fn program_that_ended_meanwhile_is_reported_once() {
     Recording::of(&recording).assert_whole();
     home.ok(&["server", "start"]);
     home.wait_for_state("brief", "stopped");
-    assert_eq!(home.metadata("brief", "exit"), "exit code 7");
+    assert_eq!(home.metadata("brief", "exit"), r#"{"code":7}"#);
     assert_eq!(home.read("brief"), "begun\nlast words\n");
     assert_eq!(home.metadata("brief", "faults"), "");
     home.nerve(&["server", "node", "execute", "brief", "x"]).assert_stderr(1, &["exit code 7"]);
@@ -315,5 +315,5 @@ fn program_that_ended_meanwhile_is_reported_once() {
     let list = home.nerve(&["server", "node", "list", "--json"]).json();
     let stopped = &list["stopped"][0];
     assert_eq!((&list["nodes"], &stopped["node_id"]), (&json!([]), &json!("brief")));
-    assert_eq!((&stopped["state"], &stopped["metadata"]["exit"]), (&json!("stopped"), &json!("exit code 7")));
+    assert_eq!((&stopped["state"], &stopped["metadata"]["exit"]), (&json!("stopped"), &json!({ "code": 7 })));
 }
