@@ -12,7 +12,6 @@ pub mod cancellation;
 pub mod chat;
 pub mod command;
 pub mod context;
-pub mod conversation_id;
 pub mod error;
 pub mod events;
 pub mod execution;

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use nerve_api::reply::{BudgetStatus, ModelTokens};
-use nerve_api::request::UsageLimits;
+use nerve_api::request::{Seconds, UsageLimits};
 use nerve_api::value::LimitAction;
 use nerve_proxy::{PriceTable, Usage};
 use nerve_types::cost::format_cost;
@@ -49,6 +49,8 @@ struct State {
     /// Number of agents that are working, and since when at least one of them is.
     working: usize,
     since: Option<Instant>,
+    /// Longest working time of a node that was missed. Nodes may have worked at the same time.
+    missed_ms: u64,
 }
 
 /// The persistent part of a ledger.
@@ -72,18 +74,30 @@ pub struct LedgerUsage {
     pub cost_usd: f64,
     /// Working time in milliseconds.
     pub time_ms: u64,
-    /// Number of times that the limits were granted again.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub extensions: u32,
-    /// A model without a price whose tokens are not accepted yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unpriced_model: Option<String>,
+    /// Amounts that were granted in addition to the limits.
+    #[serde(skip_serializing_if = "Grants::is_empty")]
+    pub granted: Grants,
+    /// Tokens of models that have no price yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unpriced: Vec<ModelTokens>,
     /// Tokens without a price count for no cost limit.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub accepts_unpriced: bool,
     /// More was refused, so prompts fail.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_closed: bool,
+}
+
+/// Amounts that answers have granted in addition to the limits.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Grants {
+    /// Tokens.
+    pub tokens: u64,
+    /// US dollars.
+    pub cost_usd: f64,
+    /// Working time in milliseconds.
+    pub time_ms: u64,
 }
 
 /// A reached limit.
@@ -93,6 +107,8 @@ pub struct ReachedLimit {
     pub reason: String,
     /// Offer to continue; `None` if prompts fail.
     pub offer: Option<String>,
+    /// The limit is that of the session.
+    pub is_of_session: bool,
 }
 
 /// Counts working time until it is dropped.
@@ -112,7 +128,7 @@ impl UsageLedger {
         UsageLedger::new("no session", Arc::new(|_| None))
     }
 
-    /// Creates the ledger of a node in the session of this ledger. `usage` has counted for the session before.
+    /// Creates the ledger of a node in the session of this ledger. The usage in `record` has counted for the session before.
     pub fn node(&self, node: &str, record: LedgerRecord) -> UsageLedger {
         let pricing = Arc::clone(&self.inner.pricing);
         let ledger = UsageLedger::open(format!("node '{node}'"), pricing, Some(self.clone()));
@@ -129,9 +145,8 @@ impl UsageLedger {
     /// Replaces the limits. Usage before counts.
     pub fn set_limits(&self, limits: Option<UsageLimits>) {
         self.update(|state| {
-            let LedgerUsage { tokens, cost_usd, time_ms, unpriced_model, .. } =
-                std::mem::take(&mut state.usage);
-            state.usage = LedgerUsage { tokens, cost_usd, time_ms, unpriced_model, ..LedgerUsage::default() };
+            let LedgerUsage { tokens, cost_usd, time_ms, unpriced, .. } = std::mem::take(&mut state.usage);
+            state.usage = LedgerUsage { tokens, cost_usd, time_ms, unpriced, ..LedgerUsage::default() };
             state.limits = limits;
         });
     }
@@ -173,7 +188,10 @@ impl UsageLedger {
             usage.tokens = usage.tokens.saturating_add(tokens.total());
             match cost_usd {
                 Some(cost) => usage.cost_usd += cost,
-                None => usage.unpriced_model = Some(tokens.model.clone().unwrap_or_else(|| "unknown".into())),
+                None => match usage.unpriced.iter_mut().find(|known| known.model == tokens.model) {
+                    Some(known) => known.add(tokens),
+                    None => usage.unpriced.push(tokens.clone()),
+                },
             }
         });
     }
@@ -184,7 +202,9 @@ impl UsageLedger {
             let usage = &mut state.usage;
             usage.tokens += now.tokens.saturating_sub(counted.tokens);
             usage.cost_usd += (now.cost_usd - counted.cost_usd).max(0.0);
-            usage.time_ms += now.time_ms.saturating_sub(counted.time_ms);
+            let missed = now.time_ms.saturating_sub(counted.time_ms);
+            usage.time_ms += missed.saturating_sub(state.missed_ms);
+            state.missed_ms = state.missed_ms.max(missed);
         });
     }
 
@@ -197,14 +217,30 @@ impl UsageLedger {
         WorkSpan { ledger: self.clone() }
     }
 
-    /// Returns the first limit that the node or its session has reached.
+    /// Returns a limit that the node or its session has reached, first one at which prompts fail.
     pub fn reached(&self) -> Option<ReachedLimit> {
-        let own = self.inner.state.lock().reached();
-        own.or_else(|| {
-            let Inner { owner, state, .. } = &*self.inner.parent.as_ref()?.inner;
-            let reached = state.lock().reached()?;
-            Some(ReachedLimit { reason: format!("{owner}: {}", reached.reason), ..reached })
-        })
+        self.ledger_at_limit().map(|(_, reached)| reached)
+    }
+
+    fn ledger_at_limit(&self) -> Option<(&UsageLedger, ReachedLimit)> {
+        let own = self.reached_here().map(|reached| (self, reached));
+        let outer = self.inner.parent.as_ref().and_then(|parent| {
+            let reached = parent.reached_here()?;
+            let reason = format!("{}: {}", parent.inner.owner, reached.reason);
+            Some((parent, ReachedLimit { reason, is_of_session: true, ..reached }))
+        });
+        match (own, outer) {
+            (Some((_, ReachedLimit { offer: Some(_), .. })), Some(outer)) if outer.1.offer.is_none() => {
+                Some(outer)
+            }
+            (own, outer) => own.or(outer),
+        }
+    }
+
+    fn reached_here(&self) -> Option<ReachedLimit> {
+        let mut state = self.inner.state.lock();
+        state.price_again(&self.inner.pricing);
+        state.reached()
     }
 
     /// Returns the working time until a time limit is reached; `None` while nothing works, or without such a limit.
@@ -214,20 +250,18 @@ impl UsageLedger {
         own.into_iter().chain(outer).min()
     }
 
-    /// Grants the reached limits of the node and its session again, as often as the usage requires.
+    /// Grants the amount of the limit in [`UsageLedger::reached`] again, as often as the usage requires.
     pub fn extend(&self) {
-        self.update_all(|state| {
-            match state.exceeded() {
-                None => {}
-                Some(Exceeded::Unpriced { .. }) => state.usage.accepts_unpriced = true,
-                Some(_) => state.usage.extensions = state.needed_extensions(),
-            };
-        });
+        if let Some((ledger, ReachedLimit { offer: Some(_), .. })) = self.ledger_at_limit() {
+            ledger.update(State::grant);
+        }
     }
 
-    /// Refuses more than the reached limits: prompts fail until other limits are set.
+    /// Refuses more than the limit in [`UsageLedger::reached`]: prompts fail until other limits are set.
     pub fn close(&self) {
-        self.update_all(|state| state.usage.is_closed |= state.exceeded().is_some());
+        if let Some((ledger, _)) = self.ledger_at_limit() {
+            ledger.update(|state| state.usage.is_closed = true);
+        }
     }
 
     /// Describes limits and usage.
@@ -296,28 +330,52 @@ impl State {
         self.usage.time_ms + self.since.map_or(0, |since| millis(since.elapsed()))
     }
 
-    /// Returns the limits with their extensions.
+    /// Returns the limits with what was granted in addition.
     fn effective(&self) -> Option<UsageLimits> {
-        let limits = self.limits?;
-        let times = self.usage.extensions.saturating_add(1);
+        let (limits, granted) = (self.limits?, &self.usage.granted);
+        let time = |limit: Seconds| limit.duration() + Duration::from_millis(granted.time_ms);
         Some(UsageLimits {
-            max_tokens: limits.max_tokens.map(|limit| limit.saturating_mul(times.into())),
-            max_cost_usd: limits.max_cost_usd.map(|limit| limit * f64::from(times)),
-            max_time: limits.max_time.map(|limit| limit.duration().saturating_mul(times).into()),
+            max_tokens: limits.max_tokens.map(|limit| limit.saturating_add(granted.tokens)),
+            max_cost_usd: limits.max_cost_usd.map(|limit| limit + granted.cost_usd),
+            max_time: limits.max_time.map(|limit| time(limit).into()),
             at_limit: limits.at_limit,
         })
     }
 
-    /// Returns how often the limits have to be granted again to exceed the usage.
-    fn needed_extensions(&self) -> u32 {
-        let Some(limits) = self.limits else { return 0 };
-        let ratios = [
-            limits.max_tokens.map(|limit| (self.usage.tokens / limit.max(1)) as f64),
-            limits.max_cost_usd.map(|limit| self.usage.cost_usd / limit),
-            limits.max_time.map(|limit| self.time_ms() as f64 / 1e3 / limit.duration().as_secs_f64()),
-        ];
-        // The cast saturates, and takes a ratio that is not a number for 0.
-        ratios.into_iter().flatten().fold(0.0, f64::max) as u32
+    /// Looks up the prices of tokens again that had none.
+    fn price_again(&mut self, pricing: &Pricing) {
+        let LedgerUsage { unpriced, cost_usd, .. } = &mut self.usage;
+        unpriced.retain(|tokens| {
+            let cost = pricing(tokens);
+            *cost_usd += cost.unwrap_or(0.0);
+            cost.is_none()
+        });
+    }
+
+    /// Grants the amount of the reached limit again, as often as the usage requires.
+    fn grant(&mut self) {
+        let (Some(exceeded), Some(limits)) = (self.exceeded(), self.limits) else { return };
+        let time_ms = self.time_ms();
+        let usage = &mut self.usage;
+        // The next multiple of a limit exceeds the usage.
+        match exceeded {
+            Exceeded::Unpriced { .. } => usage.accepts_unpriced = true,
+            Exceeded::Tokens { .. } => {
+                let limit = limits.max_tokens.unwrap_or(0).max(1);
+                usage.granted.tokens = (usage.tokens / limit).saturating_mul(limit);
+            }
+            Exceeded::Cost { .. } => {
+                let limit = limits.max_cost_usd.unwrap_or(0.0);
+                let times = (usage.cost_usd / limit).floor();
+                // The quotient may have been rounded.
+                let is_enough = limit + limit * times > usage.cost_usd;
+                usage.granted.cost_usd = limit * if is_enough { times } else { times + 1.0 };
+            }
+            Exceeded::Time { .. } => {
+                let limit = limits.max_time.map_or(0, |limit| millis(limit.duration())).max(1);
+                usage.granted.time_ms = (time_ms / limit).saturating_mul(limit);
+            }
+        }
     }
 
     fn exceeded(&self) -> Option<Exceeded> {
@@ -325,9 +383,10 @@ impl State {
         let tokens = limits.max_tokens.filter(|limit| usage.tokens >= *limit);
         let cost = limits.max_cost_usd.filter(|limit| usage.cost_usd >= *limit);
         let time = limits.max_time.map(|limit| limit.duration());
-        let time = time.filter(|limit| u128::from(self.time_ms()) >= limit.as_millis());
-        let unpriced = usage.unpriced_model.clone();
+        let time = time.filter(|limit| self.time_ms() >= millis(*limit));
+        let unpriced = usage.unpriced.first();
         let unpriced = unpriced.filter(|_| limits.max_cost_usd.is_some() && !usage.accepts_unpriced);
+        let unpriced = unpriced.map(|tokens| tokens.model.clone().unwrap_or_else(|| "unknown".to_string()));
         let tokens = tokens.map(|limit| Exceeded::Tokens { used: usage.tokens, limit });
         tokens
             .or_else(|| cost.map(|limit| Exceeded::Cost { used: usage.cost_usd, limit }))
@@ -340,11 +399,11 @@ impl State {
         let asks = self.limits.is_some_and(|limits| limits.at_limit == LimitAction::Ask);
         let offer = (asks && !self.usage.is_closed).then(|| match &exceeded {
             Exceeded::Unpriced { model } => format!("Continue: do not limit the cost of {model}"),
-            Exceeded::Tokens { .. } | Exceeded::Cost { .. } | Exceeded::Time { .. } => {
-                "Continue: grant the same amount again".to_string()
-            }
+            Exceeded::Tokens { .. } => "Continue: grant the same number of tokens again".to_string(),
+            Exceeded::Cost { .. } => "Continue: grant the same cost again".to_string(),
+            Exceeded::Time { .. } => "Continue: grant the same time again".to_string(),
         });
-        Some(ReachedLimit { reason: exceeded.to_string(), offer })
+        Some(ReachedLimit { reason: exceeded.to_string(), offer, is_of_session: false })
     }
 
     fn time_left(&self) -> Option<Duration> {
@@ -374,83 +433,8 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn response(model: &str, tokens: u64) -> ModelTokens {
-        ModelTokens { model: Some(model.into()), input: tokens, ..ModelTokens::default() }
-    }
-
-    fn session() -> UsageLedger {
-        UsageLedger::new(
-            "session 's'",
-            Arc::new(|tokens| (tokens.model.as_deref() == Some("a")).then_some(0.5)),
-        )
-    }
-
-    fn limited(session: &UsageLedger, limits: UsageLimits) -> UsageLedger {
-        session.node("n", LedgerRecord { limits: Some(limits), ..LedgerRecord::default() })
-    }
-
-    #[test]
-    fn usage_counts_for_node_and_session() {
-        let session = session();
-        let limits = UsageLimits { max_tokens: Some(25), ..UsageLimits::default() };
-        let (node, other) = (limited(&session, limits), session.node("other", LedgerRecord::default()));
-        node.add_response(&response("a", 10), None);
-        other.add_response(&response("a", 20), None);
-        assert!(node.reached().is_none() && other.reached().is_none());
-        assert_eq!((session.usage().tokens, session.usage().cost_usd), (30, 1.0));
-        session.set_limits(Some(limits));
-        assert!(node.reached().unwrap().reason.contains("session 's'") && other.reached().is_some());
-        other.extend();
-        assert!(node.reached().is_none());
-    }
-
-    #[test]
-    fn extension_grants_the_amount_until_it_suffices() {
-        let session = session();
-        let node = limited(&session, UsageLimits { max_cost_usd: Some(1.0), ..UsageLimits::default() });
-        for _ in 0..7 {
-            node.add_response(&response("a", 1), None);
-        }
-        assert!(node.reached().unwrap().offer.is_some());
-        node.extend();
-        assert_eq!((node.reached(), node.status().max_cost_usd), (None, Some(4.0)));
-    }
-
-    #[test]
-    fn model_without_price_reaches_a_cost_limit_until_accepted() {
-        let session = session();
-        let tokens_only = limited(&session, UsageLimits { max_tokens: Some(1000), ..UsageLimits::default() });
-        tokens_only.add_response(&response("b", 1), None);
-        assert_eq!(tokens_only.reached(), None);
-        let node = limited(&session, UsageLimits { max_cost_usd: Some(1.0), ..UsageLimits::default() });
-        node.add_response(&response("b", 1), None);
-        assert!(node.reached().unwrap().reason.contains("'b' has no price"));
-        node.extend();
-        node.add_response(&response("b", 1), None);
-        assert_eq!(node.reached(), None);
-        node.add_response(&response("b", 1), Some(1.0));
-        assert!(node.reached().unwrap().reason.contains("$1.00 of $1.00"));
-        node.close();
-        assert_eq!(node.reached().unwrap().offer, None);
-    }
-
-    #[test]
-    fn missed_usage_counts_once() {
-        let session = session();
-        let (stored, now) = (
-            LedgerUsage { tokens: 5, cost_usd: 0.5, time_ms: 10, ..LedgerUsage::default() },
-            LedgerUsage { tokens: 8, cost_usd: 0.75, time_ms: 30, ..LedgerUsage::default() },
-        );
-        session.add_missed(&stored, &now);
-        let usage = session.usage();
-        assert_eq!((usage.tokens, usage.cost_usd, usage.time_ms), (3, 0.25, 20));
+impl Grants {
+    fn is_empty(&self) -> bool {
+        *self == Grants::default()
     }
 }

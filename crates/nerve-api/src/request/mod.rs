@@ -29,9 +29,9 @@ use serde::de::DeserializeOwned;
 
 use crate::Schema;
 use crate::reply::{
-    AnswerReply, Authenticated, BranchCreated, BranchDeleted, BranchList, BudgetStatus, CommandTyped, Done, ExecuteReply,
-    GraphInfo, GraphList, Interrupted, NodeCreated, NodeExplanation, NodeForked, NodeHistory, NodeInfo,
-    NodeList, NodeShown, NodeText, NodesChanged, NodesPruned, NodesRestored, Pong, ReachedState,
+    AnswerReply, Authenticated, BranchCreated, BranchDeleted, BranchList, BudgetStatus, CommandTyped, Done,
+    ExecuteReply, GraphInfo, GraphList, Interrupted, NodeCreated, NodeExplanation, NodeForked, NodeHistory,
+    NodeInfo, NodeList, NodeShown, NodeText, NodesChanged, NodesPruned, NodesRestored, Pong, ReachedState,
     RecordingList, RecordingsPruned, Reply, ResultInfo, ResultList, RunInfo, RunList, RunReply,
     RunsCancelled, SessionInfo, SessionList, SnapshotList, SnapshotRestored, SnapshotTaken, Stopped,
     Subscribed, Transcript, Written,

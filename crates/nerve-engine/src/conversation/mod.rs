@@ -1,6 +1,7 @@
 //! Conversations that outlive their nodes. The messages of a chat in a workspace are stored, and given to an agent that has not
 //! seen them.
 
+mod id;
 mod message;
 mod prompt;
 mod seen_messages;
@@ -13,7 +14,7 @@ pub(crate) use store::{ConversationStore, StoredConversation};
 
 pub(crate) use seen_messages::ProgramSession;
 
-pub use nerve_node::conversation_id::ConversationId;
+pub use id::ConversationId;
 
 /// Conversation options of a prompt.
 #[derive(Debug, Clone, Default)]

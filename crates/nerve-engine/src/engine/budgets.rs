@@ -2,6 +2,7 @@
 
 use nerve_api::reply::BudgetStatus;
 use nerve_api::request::{SetBudget, UsageLimits};
+use nerve_node::command::terminal_kind;
 use nerve_node::error::EngineError;
 
 use super::Engine;
@@ -22,20 +23,20 @@ impl Engine {
         let session = self.inner.sessions.get(session_id.as_deref())?;
         let ledger = match &node_id {
             None => session.ledger().clone(),
-            Some(id) if session.get(id).is_none() && session.definition(id).is_some() => {
-                let status = session.set_stopped_budget(id, budget);
-                self.inner.persister.save();
-                return status;
+            Some(id) if session.is_starting(id) => {
+                let error =
+                    EngineError::busy(format!("cannot set the budget of node '{id}': it is starting"));
+                return Err(error.hint("try again in a moment"));
             }
-            Some(id) => {
-                let executable = session.find(id)?;
-                executable.ledger().cloned().ok_or_else(|| {
-                    EngineError::invalid_request(format!(
-                        "node '{id}' runs no agent and cannot have a budget"
-                    ))
-                    .hint("agents in terminals, sessions and graphs can have budgets")
-                })?
-            }
+            Some(id) => match (session.get(id), session.definition(id)) {
+                (None, Some(spec)) if terminal_kind(spec.backend).is_some() => {
+                    let status = session.set_stopped_budget(id, budget);
+                    self.inner.persister.save();
+                    return status;
+                }
+                (None, Some(_)) => return Err(no_ledger_error(id)),
+                _ => session.find(id)?.ledger().cloned().ok_or_else(|| no_ledger_error(id))?,
+            },
         };
         ledger.set_limits(budget);
         self.inner.persister.save();
@@ -50,4 +51,9 @@ impl Engine {
 pub(super) fn check(budget: Option<&UsageLimits>) -> Result<(), EngineError> {
     let invalid = |problem| EngineError::invalid_request(format!("params.budget: {problem}"));
     budget.map_or(Ok(()), UsageLimits::check).map_err(invalid)
+}
+
+fn no_ledger_error(node: &str) -> EngineError {
+    EngineError::invalid_request(format!("node '{node}' runs no agent and cannot have a budget"))
+        .hint("agents in terminals, sessions and graphs can have budgets")
 }

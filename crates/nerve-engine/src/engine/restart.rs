@@ -352,7 +352,8 @@ impl Resumption {
     async fn failure(&self, node: &NodeHandle, state: StateName) -> Option<String> {
         let screen = match state {
             StateName::Stopped => node.explain().await.map(|why| why.screen).unwrap_or_default(),
-            StateName::Ready if self.has_turns && self.forms.empty.is_some() => {
+            // A reached limit blocks a node whose agent is ready.
+            StateName::Ready | StateName::Blocked if self.has_turns && self.forms.empty.is_some() => {
                 node.explain().await.ok()?.screen
             }
             _ => return None,

@@ -233,6 +233,7 @@ async fn next_change(events: &mut broadcast::Receiver<Event>) {
                     EventKind::NodeCreated { .. }
                         | EventKind::NodeReady { .. }
                         | EventKind::NodeBusy { .. }
+                        | EventKind::NodeBlocked { .. }
                         | EventKind::NodeStopped { .. }
                 ) {
                     return;

@@ -152,5 +152,8 @@ async fn invalid_budgets_are_refused() {
     let spec = NodeSpec { budget: time(1, LimitAction::Ask), ..bash.clone() };
     assert_kind(harness.engine.create_node(spec, Default::default()).await, ErrorKind::InvalidRequest);
     harness.create(bash).await;
+    harness.stop("tests").await;
+    assert_kind(set(&harness, of_node("tests", time(1, LimitAction::Ask))).await, ErrorKind::InvalidRequest);
+    harness.engine.start_node(StartNode::new("tests", None), Default::default()).await.unwrap();
     assert_kind(set(&harness, of_node("tests", time(1, LimitAction::Ask))).await, ErrorKind::InvalidRequest);
 }

@@ -22,5 +22,6 @@ mod span_receiver;
 mod streams;
 mod telemetry;
 mod tmux;
+mod usage_ledger;
 mod usage_limits;
 mod wezterm;

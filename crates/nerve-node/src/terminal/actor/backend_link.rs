@@ -110,11 +110,8 @@ impl<B: Backend> BackendLink<B> {
     /// Remembers the limits and the usage of the node.
     pub(super) fn remember_budget(&mut self, budget: &LedgerRecord) {
         // Cannot fail: the fields are plain data.
-        let budget = serde_json::to_value(budget).ok();
-        if self.memory.budget != budget {
-            self.memory.budget = budget;
-            self.store_memory();
-        }
+        self.memory.budget = serde_json::to_value(budget).ok();
+        self.store_memory();
     }
 
     /// Remembers the id of the agent's conversation.

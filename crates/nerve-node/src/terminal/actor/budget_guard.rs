@@ -3,16 +3,24 @@
 use std::time::Duration;
 
 use nerve_agent::driver::{AgentState, Evidence, Source};
-use nerve_api::value::{BlockKind, Delivery};
+use nerve_api::value::BlockKind;
 use nerve_host::backend::Backend;
 use nerve_types::TsNs;
 
 use super::Actor;
+use crate::command::Response;
 use crate::error::{EngineError, ErrorKind};
-use crate::usage_ledger::{ReachedLimit, UsageLedger, WorkSpan};
+use crate::names::{DEFAULT_SESSION, session_option};
+use crate::usage_ledger::{LedgerRecord, ReachedLimit, UsageLedger, WorkSpan};
 
-/// Time after which an agent that still works over a limit is interrupted again.
+/// Time that an agent has to end its turn by itself: the response that reached the limit may be the last one.
+const INTERRUPT_DELAY: Duration = Duration::from_millis(500);
+/// Time after which an agent that still works over a limit is interrupted again. It doubles each time.
 const INTERRUPT_RETRY: Duration = Duration::from_secs(3);
+/// Maximum number of doublings.
+const MAX_DOUBLINGS: u32 = 5;
+/// Working time after which the usage is stored although nothing else has changed, in milliseconds.
+const STORE_INTERVAL_MS: u64 = 10_000;
 /// The second choice of the question for more.
 const REFUSAL: &str = "Stop: accept no more prompts";
 
@@ -26,9 +34,13 @@ pub(super) struct BudgetGuard {
     block: AgentState,
     /// Time of the next check of a time limit.
     due: Option<TsNs>,
-    /// Number of the last turn that was interrupted at a limit.
-    interrupted_turn: Option<u64>,
+    /// The last turn that was interrupted at a limit, and its error.
+    interrupted: Option<(u64, EngineError)>,
     next_interrupt: Option<TsNs>,
+    /// Number of interrupts since the limit was reached.
+    interrupts: u32,
+    /// The record that was stored last.
+    stored: LedgerRecord,
 }
 
 impl BudgetGuard {
@@ -39,14 +51,34 @@ impl BudgetGuard {
             reached: None,
             block: AgentState::Ready,
             due: None,
-            interrupted_turn: None,
+            interrupted: None,
             next_interrupt: None,
+            interrupts: 0,
+            stored: LedgerRecord::default(),
         }
     }
 
     /// Returns the time of the next check.
     pub(super) fn deadline(&self) -> Option<TsNs> {
         self.due.into_iter().chain(self.next_interrupt).min()
+    }
+
+    /// Returns the record if it has to be stored. Once stored, it is kept current without limits, too.
+    fn take_record(&mut self) -> Option<&LedgerRecord> {
+        let record = self.ledger.record();
+        if !self.ledger.is_limited() && self.stored == LedgerRecord::default() {
+            return None;
+        }
+        let mut comparable = record.clone();
+        let then = self.stored.usage.time_ms;
+        if self.work.is_some() && record.usage.time_ms < then.saturating_add(STORE_INTERVAL_MS) {
+            comparable.usage.time_ms = then;
+        }
+        if comparable == self.stored {
+            return None;
+        }
+        self.stored = record;
+        Some(&self.stored)
     }
 
     /// Reads the ledger again.
@@ -65,16 +97,21 @@ impl<B: Backend> Actor<B> {
     /// Returns the state of the node: that of its agent, or blocked if the agent is ready and a limit is reached.
     pub(super) fn state(&self) -> &AgentState {
         match self.driver.state() {
-            AgentState::Ready if self.budget.reached.is_some() => &self.budget.block,
+            AgentState::Ready if self.is_over_budget() => &self.budget.block,
             state => state,
         }
+    }
+
+    /// Returns true if a limit is reached and no turn is in progress: its prompt may still be being typed.
+    fn is_over_budget(&self) -> bool {
+        self.budget.reached.is_some() && self.turns.active().is_none()
     }
 
     /// Returns the evidence for [`Actor::state`].
     pub(super) fn evidence(&self) -> Evidence {
         let evidence = self.driver.evidence();
         match &self.budget.reached {
-            Some(reached) if *self.driver.state() == AgentState::Ready => {
+            Some(reached) if self.is_over_budget() && *self.driver.state() == AgentState::Ready => {
                 Evidence { source: Source::Budget, text: reached.reason.as_str().into(), ..evidence.clone() }
             }
             _ => evidence.clone(),
@@ -83,7 +120,7 @@ impl<B: Backend> Actor<B> {
 
     /// Starts or stops to count working time after a change of the agent's state.
     pub(super) fn meter_work(&mut self) {
-        let is_busy = *self.driver.state() == AgentState::Busy;
+        let is_busy = *self.driver.state() == AgentState::Busy && !self.lifecycle.is_replaying();
         if is_busy != self.budget.work.is_some() {
             self.budget.work = is_busy.then(|| self.budget.ledger.begin_work());
             self.check_budget();
@@ -94,28 +131,44 @@ impl<B: Backend> Actor<B> {
     pub(super) fn check_budget(&mut self) {
         let now = self.clock.now();
         self.budget.refresh(now);
-        if self.budget.ledger.is_limited() {
-            self.link.remember_budget(&self.budget.ledger.record());
+        if let Some(record) = self.budget.take_record() {
+            self.link.remember_budget(record);
         }
         self.interrupt_over_budget(now);
     }
 
     /// Interrupts the agent if it works over a limit, and again if it ignores that.
     pub(super) fn interrupt_over_budget(&mut self, now: TsNs) {
-        if self.budget.reached.is_none() || *self.driver.state() != AgentState::Busy {
-            self.budget.next_interrupt = None;
-        } else if self.budget.next_interrupt.is_none_or(|at| at <= now) {
-            self.budget.interrupted_turn = self.turns.active().map(|active| active.number);
-            self.budget.next_interrupt = Some(now + INTERRUPT_RETRY);
+        if !self.works_over_budget() {
+            (self.budget.next_interrupt, self.budget.interrupts) = (None, 0);
+            return;
+        }
+        let next = *self.budget.next_interrupt.get_or_insert(now + INTERRUPT_DELAY);
+        if next > now {
+            return;
+        }
+        // A key must not reach a dialog that was just drawn.
+        self.observe(now);
+        if self.works_over_budget() {
+            let (error, turn) = (self.budget_error(), self.turns.active().map(|active| active.number));
+            self.budget.interrupted = turn.zip(error).or(self.budget.interrupted.take());
+            let retry = INTERRUPT_RETRY * 2_u32.pow(self.budget.interrupts.min(MAX_DOUBLINGS));
+            self.budget.next_interrupt = Some(now + retry);
+            self.budget.interrupts += 1;
             self.interrupt_program(now);
         }
     }
 
-    /// Returns the error of a turn that ends, if it was interrupted at a limit.
-    pub(super) fn interrupted_error(&self, turn: u64) -> Option<EngineError> {
-        let mut error = self.budget_error().filter(|_| self.budget.interrupted_turn == Some(turn))?;
-        error.delivery = self.driver.turn().map(|(_, delivery)| delivery).or(Some(Delivery::Started));
-        Some(error)
+    fn works_over_budget(&self) -> bool {
+        let is_over = self.budget.reached.is_some() && self.lifecycle.takes_requests();
+        is_over && !self.lifecycle.is_replaying() && *self.driver.state() == AgentState::Busy
+    }
+
+    /// Returns the error of a turn that ends incomplete, if it was interrupted at a limit.
+    pub(super) fn interrupted_error(&mut self, response: &Response) -> Option<EngineError> {
+        let (_, mut error) = self.budget.interrupted.take_if(|(turn, _)| *turn == response.turn)?;
+        error.delivery = Some(response.delivery);
+        (response.is_interrupted() || !response.is_complete).then_some(error)
     }
 
     /// Returns the error of prompts if a limit is reached and more was refused.
@@ -127,15 +180,22 @@ impl<B: Backend> Actor<B> {
     pub(super) fn budget_error(&self) -> Option<EngineError> {
         let reached = self.budget.reached.as_ref()?;
         let node = &self.spec.node.node;
+        let session = self.spec.node.session.as_deref().unwrap_or(DEFAULT_SESSION);
+        let owner = match reached.is_of_session {
+            true => format!("--session {session}"),
+            false => format!("{node}{}", session_option(session)),
+        };
         let error = match (&reached.offer, &self.budget.block) {
             (Some(_), AgentState::Blocked { choices, .. }) => {
                 let message = format!("node '{node}' is blocked (budget): {}", reached.reason);
                 let mut error = EngineError::new(ErrorKind::Blocked, message);
                 error.choices = choices.clone().into();
-                error.hint("answer with `nerve answer`, or set other limits with `nerve budget`")
+                error.hint(format!(
+                    "answer with `nerve answer`, or set other limits: `nerve budget {owner} …`"
+                ))
             }
             _ => EngineError::new(ErrorKind::Budget, format!("node '{node}': {}", reached.reason))
-                .hint("set other limits with `nerve budget`"),
+                .hint(format!("set other limits: `nerve budget {owner} …`")),
         };
         Some(error)
     }

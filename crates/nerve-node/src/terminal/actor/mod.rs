@@ -315,25 +315,29 @@ impl<B: Backend> Actor<B> {
             place: self.link.backend.place().to_vec(),
         };
         let (name, state) = (status.name(), status.state.clone());
-        let mut old = name;
+        let mut old = (name, state.clone());
         self.status.send_if_modified(|current| {
             if current.name() == status.name() {
                 status.since = current.since;
             }
             self.has_unannounced_status |= *current != status;
-            old = current.name();
+            old = (current.name(), current.state.clone());
             *current = status;
             false
         });
-        if name == old {
+        if old == (name, state.clone()) {
             return;
         }
         let evidence = self.evidence();
         let evidence = format!("{}: {}", evidence.source.as_str(), evidence.text);
         match (name, state) {
-            (StateName::Ready, _) => self.publish(EventKind::NodeReady { evidence }),
+            (StateName::Ready, _) if old.0 != StateName::Ready => {
+                self.publish(EventKind::NodeReady { evidence })
+            }
             // The driver reports other dialogs.
             (StateName::Blocked, AgentState::Blocked { kind: kind @ BlockKind::Budget, choices }) => {
+                let state = AgentState::Blocked { kind, choices: choices.clone() };
+                self.reporter.report_state(self.clock.now(), &state);
                 self.publish(EventKind::NodeBlocked { kind, choices, evidence });
             }
             _ => {}

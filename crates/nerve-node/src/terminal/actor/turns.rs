@@ -28,6 +28,8 @@ impl<B: Backend> Actor<B> {
     /// notified. Without a turn they fail: there may be no one to answer the dialog.
     pub(super) fn start_next_prompts(&mut self) {
         while !self.turns.queue.is_empty() && !self.lifecycle.is_replaying() {
+            // The limits may have changed just before.
+            self.check_budget();
             match self.state() {
                 AgentState::Blocked { .. } | AgentState::Suspended { .. } => {
                     return self.fail_prompts_at_dialog();
@@ -223,7 +225,7 @@ impl<B: Backend> Actor<B> {
     }
 
     pub(super) fn finish(&mut self, mut response: Response) {
-        if let Some(error) = self.interrupted_error(response.turn) {
+        if let Some(error) = self.interrupted_error(&response) {
             return self.fail_turn(response, error);
         }
         response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.turn_usage(response.turn));

@@ -1,8 +1,7 @@
 //! The id of a conversation, which a node can be part of.
 
+use nerve_node::error::EngineError;
 use serde::{Deserialize, Serialize};
-
-use crate::error::EngineError;
 
 /// Identifies a conversation: a chat of a workspace. Both names may be any text; file names are derived from them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
