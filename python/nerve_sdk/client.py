@@ -360,7 +360,7 @@ class NerveClient(GraphCommands, BranchCommands):
         deprecated("NerveClient.list_channels", "NerveClient.list_nodes")
 
         async def ids() -> List[str]:
-            return [node.id for node in await self.list_nodes()]
+            return [node.node_id for node in await self.list_nodes()]
 
         return ids()
 

@@ -330,7 +330,7 @@ class NerveClient:
     def list_channels(self) -> List[str]:
         """Deprecated: `list_nodes`. Returns only ids."""
         deprecated("NerveClient.list_channels", "NerveClient.list_nodes")
-        return [node.id for node in self.list_nodes()]
+        return [node.node_id for node in self.list_nodes()]
 
     @classmethod
     def connect(

@@ -60,7 +60,7 @@ async def test_stopped_node_is_restarted(server: Server, name: str) -> None:
         await client.create_session(name)
         node = await client.create_node("sh", command=SHELL, session_id=name)
         await client.stop_session(name)
-        assert [(one.id, one.state) for one in await client.list_stopped_nodes(name)] == [("sh", "stopped")]
+        assert [(one.node_id, one.state) for one in await client.list_stopped_nodes(name)] == [("sh", "stopped")]
         await node.start()
         assert (await node.execute("echo back", timeout=60)).text == "back"
         await node.stop()

@@ -205,7 +205,7 @@ async fn ten_turns(renderer: Renderer) {
     assert!(wait_until_async(TURN, answers).await, "{}", harness.screen().await);
     harness.nodes.interrupt(NODE).await.unwrap();
     let interrupted = turn.await.unwrap().unwrap();
-    assert_eq!(interrupted.attributes["interrupted"], "true");
+    assert_eq!(interrupted.attributes["interrupted"], true);
     assert!(!interrupted.text.contains("END-OF-SLOW"));
 
     let error = harness.ask("ERR 400 now").await;

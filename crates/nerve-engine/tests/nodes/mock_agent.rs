@@ -181,7 +181,7 @@ async fn interrupt_ends_the_turn() {
     eventually("the answer begins", async || harness.screen("m").await.contains("Slow")).await;
     harness.engine.send_interrupt(node_ref("m").into(), Default::default()).await.unwrap();
     let Ok(response) = turn.await.unwrap() else { panic!("no response") };
-    assert_eq!(response.attributes["interrupted"], "true");
+    assert_eq!(response.attributes["interrupted"], true);
     assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");
     harness.stop("m").await;
 }

@@ -124,7 +124,7 @@ async fn interrupt_ends_the_turn() {
     node.interrupt().await.unwrap();
     assert_eq!(node.info().state, StateName::Ready, "the interrupt has taken effect");
     let value = turn.await.unwrap().unwrap();
-    assert_eq!(value["attributes"]["interrupted"], "true", "{value:#}");
+    assert_eq!(value["attributes"]["interrupted"], true, "{value:#}");
     assert_eq!((&value["is_complete"], &value["attributes"]["exit_code"]), (&json!(false), &json!(130)));
     let next = Node::execute(&node, &fixture.turn_context().with_input("echo alive")).await.unwrap();
     assert_eq!(next["text"], "alive");
