@@ -4,7 +4,7 @@
 //! ```text
 //! → {"type":"command","command_type":"CREATE_NODE","params":{…},"request_id":"…"}
 //! ← {"type":"result","success":true,"data":{…},"error":null,"request_id":"…"}
-//! ← {"type":"error","error":"…","request_id":null}
+//! ← {"type":"error","error":"…","error_type":"invalid_request_error","request_id":null}
 //! ← {"type":"event","event_type":"NODE_READY","node_id":"…","data":{…},"emitted_at":"2025-11-30T10:53:20.123Z","seq":7}
 //! ```
 //!

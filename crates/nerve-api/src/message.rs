@@ -64,7 +64,11 @@ impl DecodeError {
                 let data = ErrorDetails::of(ErrorKind::InvalidRequest);
                 Message::Result(ResultMessage::failed(self.request_id.clone(), self.message.clone(), &data))
             }
-            None => Message::Error(ErrorMessage { error: self.message.clone(), request_id: None }),
+            None => Message::Error(ErrorMessage {
+                error: self.message.clone(),
+                error_type: ErrorKind::InvalidRequest,
+                request_id: None,
+            }),
         }
     }
 }
@@ -170,6 +174,9 @@ impl ResultMessage {
 pub struct ErrorMessage {
     /// Description of the error and its place.
     pub error: String,
+    /// Kind of error.
+    #[serde(default)]
+    pub error_type: ErrorKind,
     /// Id of the request, if it could be read.
     #[serde(default)]
     pub request_id: Option<RequestId>,

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use nerve_api::reply::{ErrorDetails, Subscribed};
-use nerve_api::{ErrorKind, ErrorMessage, EventMessage, RequestId, ResultMessage};
+use nerve_api::{ErrorMessage, EventMessage, RequestId, ResultMessage};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -338,7 +338,7 @@ impl Shared {
 
     /// Handles an error about an unreadable request. If the server cannot tell which one, all pending
     /// requests fail.
-    fn reject(&self, ErrorMessage { error, request_id }: ErrorMessage) {
+    fn reject(&self, ErrorMessage { error, error_type, request_id }: ErrorMessage) {
         let mut state = self.state.lock();
         state.has_received = true;
         let pending: Vec<_> = match request_id {
@@ -352,7 +352,7 @@ impl Shared {
             }
             None => state.pending.drain().collect(),
         };
-        let error = ServerError::new(Some(error), ErrorDetails::of(ErrorKind::InvalidRequest));
+        let error = ServerError::new(Some(error), ErrorDetails::of(error_type));
         for (id, pending) in pending {
             pending.answer(Err(server_error(error.clone(), Some(id))));
         }

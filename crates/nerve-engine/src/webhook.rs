@@ -9,6 +9,7 @@ use http::uri::{Scheme, Uri};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
+use nerve_api::ErrorKind;
 use nerve_api::reply::WebhookAttempt;
 use ring::hmac;
 
@@ -117,20 +118,32 @@ impl Webhook {
             )
             .await
             {
-                Ok(outcome) => outcome,
-                Err(_) => Err(format!("no answer within {} s", ATTEMPT_TIMEOUT.as_secs())),
+                Ok(outcome) => outcome.map_err(|error| (ErrorKind::Network, error)),
+                Err(_) => {
+                    let error = format!("no answer within {} s", ATTEMPT_TIMEOUT.as_secs());
+                    Err((ErrorKind::Timeout, error))
+                }
             };
             let attempted_at = at.into();
             let should_retry = match outcome {
                 Ok(status) => {
-                    tried(WebhookAttempt { attempted_at, status: Some(status.as_u16()), error: None });
+                    tried(WebhookAttempt {
+                        attempted_at,
+                        status: Some(status.as_u16()),
+                        ..Default::default()
+                    });
                     if status.is_success() {
                         return true;
                     }
                     is_retryable(status)
                 }
-                Err(error) => {
-                    tried(WebhookAttempt { attempted_at, status: None, error: Some(error) });
+                Err((kind, error)) => {
+                    tried(WebhookAttempt {
+                        attempted_at,
+                        status: None,
+                        error: Some(error),
+                        error_type: Some(kind),
+                    });
                     true
                 }
             };

@@ -44,9 +44,9 @@ impl StepRun<'_> {
 
     /// Reports why a step, an item or a round was not executed, or why its result does not count.
     pub(super) fn report_error(&self, context: &RunContext, error: EngineError) -> EngineError {
-        let (kind, message) = (StepEventKind::Error { error_type: error.kind }, error.to_string());
-        self.notify(context.step.as_ref(), kind, Value::from(message.as_str()));
-        self.trace_unexecuted(context, Some(message), Map::new());
+        let kind = StepEventKind::Error { error_type: error.kind };
+        self.notify(context.step.as_ref(), kind, Value::from(error.to_string()));
+        self.trace_unexecuted(context, Some(&error), Map::new());
         error
     }
 

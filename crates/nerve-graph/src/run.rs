@@ -103,8 +103,8 @@ async fn run_inline(graph: &Graph, mut context: RunContext) -> GraphRun {
     if context.shared().stack.as_ref().is_some_and(|stack| stack.depth() == 0)
         && let Some(tracer) = context.trace()
     {
-        let (at, error) = (context.shared().clock.now(), run.error.as_ref().map(ToString::to_string));
-        tracer.end(at, run.status, usage.tokens_used(), usage.cost_dollars(), error);
+        let at = context.shared().clock.now();
+        tracer.end(at, run.status, usage.tokens_used(), usage.cost_dollars(), run.error.as_ref());
     }
     run
 }

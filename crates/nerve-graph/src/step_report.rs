@@ -40,7 +40,7 @@ impl StepRun<'_> {
             };
             self.notify(context.step.as_ref(), kind, data);
         }
-        let outcome = result.as_ref().map(|(value, how)| (value, *how)).map_err(|error| error.to_string());
+        let outcome = result.as_ref().map(|(value, how)| (value, *how));
         self.trace_at(node, context, started_at, at, outcome, attempts);
         result.map(|(value, _)| value)
     }
@@ -103,7 +103,7 @@ impl StepRun<'_> {
     pub(super) fn trace_unexecuted(
         &self,
         context: &RunContext,
-        error: Option<String>,
+        error: Option<&EngineError>,
         metadata: Map<String, Value>,
     ) {
         let Some(tracer) = self.graph.trace() else { return };
@@ -115,7 +115,8 @@ impl StepRun<'_> {
             node_type: self.resolve(&self.step.target).map_or("", |node| node.kind()),
             input: Value::Null,
             output: Value::Null,
-            error,
+            error: error.map(ToString::to_string),
+            error_type: error.map(|error| error.kind),
             start_time: now,
             end_time: now,
             tokens_used: 0,
@@ -129,7 +130,7 @@ impl StepRun<'_> {
         node: &Executable,
         context: &RunContext,
         started_at: Option<TsNs>,
-        outcome: Result<(&Value, Completion), String>,
+        outcome: Result<(&Value, Completion), &EngineError>,
         attempts: u32,
     ) {
         if self.graph.trace().is_some() {
@@ -144,7 +145,7 @@ impl StepRun<'_> {
         context: &RunContext,
         started_at: Option<TsNs>,
         at: TsNs,
-        outcome: Result<(&Value, Completion), String>,
+        outcome: Result<(&Value, Completion), &EngineError>,
         attempts: u32,
     ) {
         let Some(tracer) = self.graph.trace() else { return };
@@ -176,7 +177,8 @@ impl StepRun<'_> {
             node_type: node.kind(),
             input: context.turn.input.clone(),
             output,
-            error,
+            error: error.map(ToString::to_string),
+            error_type: error.map(|error| error.kind),
             start_time: started_at.unwrap_or(at),
             end_time: at,
             tokens_used: context.turn.pool().usage().tokens_used(),

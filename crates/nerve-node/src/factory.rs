@@ -363,7 +363,7 @@ impl NodeFactory {
         let loaded = LoadedProfiles::from_folder(self.shared.profile_dir.as_deref());
         for message in loaded.errors.iter().cloned() {
             tracing::warn!("{message}");
-            self.shared.events.publish(None, EventKind::Error { message });
+            self.shared.events.publish(None, EventKind::machine_failure(message));
         }
         loaded
     }

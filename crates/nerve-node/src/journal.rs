@@ -57,7 +57,7 @@ impl Journals {
             Err(error) => {
                 tracing::warn!(node = %at.node, %error, "no history is kept");
                 let message = format!("no history is kept: {error}");
-                self.events.publish(Some(&with_session(at)), EventKind::Error { message });
+                self.events.publish(Some(&with_session(at)), EventKind::machine_failure(message));
                 Ok(Journal::disabled())
             }
         }

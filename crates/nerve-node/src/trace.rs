@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 
 use nerve_host::clock::Clock;
 
+use crate::error::{EngineError, ErrorKind};
+
 /// The trace of one step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepTrace {
@@ -26,6 +28,8 @@ pub struct StepTrace {
     pub output: Value,
     /// Error message of a failed step.
     pub error: Option<String>,
+    /// Kind of the error.
+    pub error_type: Option<ErrorKind>,
     /// Start of the step.
     pub start_time: TsNs,
     /// End of the step.
@@ -69,6 +73,8 @@ pub struct ExecutionTrace {
     pub total_cost: f64,
     /// Error message of a failed run.
     pub error: Option<String>,
+    /// Kind of the error.
+    pub error_type: Option<ErrorKind>,
 }
 
 /// Collects the trace of a run. Cheap to clone: clones share the trace.
@@ -86,7 +92,7 @@ impl StepTrace {
     fn to_value(&self) -> Value {
         json!({
             "step_id": &*self.step_id, "node_id": &*self.node_id, "node_type": self.node_type,
-            "input": self.input, "output": self.output, "error": self.error,
+            "input": self.input, "output": self.output, "error": self.error, "error_type": self.error_type,
             "started_at": TsMs::from(self.start_time), "ended_at": TsMs::from(self.end_time),
             "duration_ms": self.duration_ms(), "tokens_used": self.tokens_used, "metadata": self.metadata,
         })
@@ -112,6 +118,7 @@ impl ExecutionTrace {
             total_tokens: 0,
             total_cost: 0.0,
             error: None,
+            error_type: None,
         }
     }
 
@@ -160,7 +167,7 @@ impl ExecutionTrace {
             "started_at": TsMs::from(self.start_time), "ended_at": self.end_time.map(TsMs::from),
             "duration_ms": self.end_time.map(|end| millis(self.start_time, end)),
             "steps": self.steps.iter().map(StepTrace::to_value).collect::<Vec<_>>(),
-            "total_tokens": self.total_tokens, "total_cost": self.total_cost, "error": self.error,
+            "total_tokens": self.total_tokens, "total_cost": self.total_cost, "error": self.error, "error_type": self.error_type,
         })
     }
 }
@@ -182,13 +189,14 @@ impl Tracer {
     }
 
     /// Records the end of the run.
-    pub fn end(&self, at: TsNs, status: TraceStatus, tokens: u64, cost: f64, error: Option<String>) {
+    pub fn end(&self, at: TsNs, status: TraceStatus, tokens: u64, cost: f64, error: Option<&EngineError>) {
         let mut trace = self.trace.lock();
         trace.end_time = Some(at);
         trace.status = status;
         trace.total_tokens = tokens;
         trace.total_cost = cost;
-        trace.error = error;
+        trace.error = error.map(ToString::to_string);
+        trace.error_type = error.map(|error| error.kind);
     }
 
     /// Returns the trace so far.

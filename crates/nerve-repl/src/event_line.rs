@@ -54,14 +54,14 @@ pub fn format_event(event: &EventMessage) -> Option<String> {
         }
         EventKind::GateAsked { gate, .. } => gate_asked(&step, &gate),
         EventKind::GateAnswered { choice, by, .. } => format!("{step}: {choice} ({by})"),
-        EventKind::GraphCompleted { run, status, duration_ms, tokens_used, error } => {
+        EventKind::GraphCompleted { run, status, duration_ms, tokens_used, error, .. } => {
             let why = error.map(|error| format!(": {error}")).unwrap_or_default();
             format!("{} {status}{}{why}", run.graph_id, effort(duration_ms, tokens_used))
         }
         EventKind::ResultReady { result_id, status, .. } => format!("{node}: result {result_id} is {status}"),
         EventKind::SnapshotTaken { snapshot_id, .. } => format!("{node}: snapshot {snapshot_id} taken"),
         EventKind::BranchProgress { step, .. } => format!("branch: {step}"),
-        EventKind::Error { message } => format!("error: {message}"),
+        EventKind::Error { message, .. } => format!("error: {message}"),
         EventKind::ServerShutdown {} => "the server is shutting down".to_string(),
         EventKind::EventsDropped { dropped } => {
             format!("{} dropped", pluralize(dropped.unwrap_or_default(), "event"))

@@ -6,6 +6,7 @@
 //! Bounds: at most [`MAX_IN_FLIGHT`] requests are executed or wait to be written; then nothing more is read from this client. At most
 //! [`MAX_LARGE_IN_FLIGHT`] of them may have replies of megabytes. Events have their own bounded queue.
 
+use nerve_api::ErrorKind;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -111,7 +112,7 @@ pub(crate) async fn serve_lines(
             // Also applies to clients that only listen.
             reason = &mut revoked => {
                 (is_revoked, linger_time) = (true, CLOSE_TIMEOUT);
-                report_revocation(&mut out, error_line(reason)).await;
+                report_revocation(&mut out, error_line(reason, ErrorKind::Authentication)).await;
                 break;
             }
             written = out.write(), if writes => if written.is_err() {

@@ -36,7 +36,7 @@ pub(crate) async fn serve(
     let handshake = async {
         let (line, rest) = match first_line(&mut read).await? {
             FirstLine::Line { line, rest } => (line, rest),
-            FirstLine::Refused(error) => return Some(Err(error_line(error))),
+            FirstLine::Refused(error) => return Some(Err(error_line(error, ErrorKind::InvalidRequest))),
         };
         let Credentials { token, answer } = match requests::credentials(&line) {
             Ok(request) => request,

@@ -1,6 +1,6 @@
 //! Encodes messages as lines.
 
-use nerve_api::{Envelope, ErrorMessage, Event, Message, framing};
+use nerve_api::{Envelope, ErrorKind, ErrorMessage, Event, Message, framing};
 
 use crate::answer::Failure;
 
@@ -15,8 +15,8 @@ pub(crate) fn event_line(event: &Event) -> Vec<u8> {
 }
 
 /// Encodes an error that concerns no request as a line.
-pub(crate) fn error_line(error: impl Into<String>) -> Vec<u8> {
-    line_of(&Message::Error(ErrorMessage { error: error.into(), request_id: None }))
+pub(crate) fn error_line(error: impl Into<String>, error_type: ErrorKind) -> Vec<u8> {
+    line_of(&Message::Error(ErrorMessage { error: error.into(), error_type, request_id: None }))
 }
 
 fn too_large_line(error: &framing::TooLarge) -> Vec<u8> {

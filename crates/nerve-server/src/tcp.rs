@@ -1,5 +1,6 @@
 //! TCP listeners, with or without TLS.
 
+use nerve_api::ErrorKind;
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
@@ -75,7 +76,7 @@ impl Network {
             let Some(port) = tcp else { return std::future::pending().await };
             let (state, authenticator) = (state.clone(), authenticator.clone());
             let host = clients.clone();
-            port.accept(clients, error_line(NO_DESCRIPTOR), move |client| {
+            port.accept(clients, error_line(NO_DESCRIPTOR, ErrorKind::Busy), move |client| {
                 handshake::serve(client, state.clone(), authenticator.clone(), host.clone())
             })
             .await

@@ -1,5 +1,6 @@
 //! The Unix socket: accepts connections of the same user, up to a limit.
 
+use nerve_api::ErrorKind;
 use std::io;
 use std::os::unix::net::UnixListener as StdListener;
 use std::path::Path;
@@ -27,7 +28,8 @@ impl Listener {
 
     /// Accepts clients until the future is dropped.
     pub(crate) async fn accept(&self, state: &Arc<ServerState>, clients: &Clients) {
-        let (mut spare, no_descriptor) = (SpareDescriptor::open(), error_line(NO_DESCRIPTOR));
+        let (mut spare, no_descriptor) =
+            (SpareDescriptor::open(), error_line(NO_DESCRIPTOR, ErrorKind::Busy));
         loop {
             let stream = match self.next().await {
                 Ok(stream) => stream,
@@ -37,7 +39,7 @@ impl Listener {
                 }
             };
             let Some(slot) = clients.limiter.accept_authenticated() else {
-                let error = error_line(clients.reject());
+                let error = error_line(clients.reject(), ErrorKind::Busy);
                 tokio::spawn(async move { refuse(stream, &error, CLOSE_TIMEOUT).await });
                 continue;
             };

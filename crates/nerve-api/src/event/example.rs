@@ -47,7 +47,9 @@ impl EventType {
             }),
             EventType::BranchProgress => json!({ "step": "restoring the files", "request_id": "7" }),
             EventType::ResultReady => json!({ "result_id": "r-17", "success": true, "status": "done" }),
-            EventType::Error => json!({ "error": "the history of node 'me' cannot be written: disk full" }),
+            EventType::Error => json!({
+                "error": "the history of node 'me' cannot be written: disk full", "error_type": "internal_error",
+            }),
             EventType::ServerShutdown => json!({}),
             EventType::EventsDropped => json!({ "dropped": 12 }),
         };

@@ -233,6 +233,9 @@ pub enum EventKind {
         /// Error message, if the run has failed.
         #[serde(default)]
         error: Option<String>,
+        /// Kind of error.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error_type: Option<ErrorKind>,
     },
     /// A snapshot was taken: a bookmark in a recording.
     SnapshotTaken {
@@ -281,6 +284,9 @@ pub enum EventKind {
         /// Error message.
         #[serde(default, rename = "error")]
         message: String,
+        /// Kind of error.
+        #[serde(default)]
+        error_type: ErrorKind,
     },
     /// The server is shutting down.
     ServerShutdown {},
@@ -305,6 +311,11 @@ pub struct RunIds {
 }
 
 impl EventKind {
+    /// Creates the event of a failure of the machine, such as a full disk.
+    pub fn machine_failure(message: String) -> EventKind {
+        EventKind::Error { message, error_type: ErrorKind::Internal }
+    }
+
     /// Returns the type.
     pub fn event_type(&self) -> EventType {
         self.into()

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::BudgetStatus;
 use super::recording::RecordedExit;
-use crate::DEFAULT_SESSION;
 use crate::value::{Delivery, NodeState, SignalSource};
+use crate::{DEFAULT_SESSION, ErrorKind};
 
 /// Description of a node. Reply to GET_NODE and START_NODE.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -278,6 +278,12 @@ pub struct RestoredNode {
     /// Error message of a node that could not be started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Kind of error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<ErrorKind>,
+    /// Hint on how to solve the problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 /// Reply to STOP_NODE and SHUTDOWN.

@@ -101,6 +101,9 @@ pub struct WebhookAttempt {
     /// Reason why there is no response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Kind of error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<ErrorKind>,
 }
 
 /// Reply to LIST_RESULTS.

@@ -5,6 +5,7 @@ use nerve_types::activity::TsMs;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::ErrorKind;
 use crate::value::{RunStatus, StepState};
 
 /// Current state of a run. Reply to GET_RUN and ANSWER_GATE, and to EXECUTE_GRAPH, RUN_GRAPH and RESUME_RUN with `detach`.
@@ -44,6 +45,9 @@ pub struct RunInfo {
     /// Error message, if the run failed.
     #[serde(default)]
     pub error: Option<String>,
+    /// Kind of error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<ErrorKind>,
     /// Path of the journal on the server's machine.
     #[serde(default)]
     pub journal: Option<String>,
@@ -78,6 +82,9 @@ pub struct RunStep {
     /// Error message, if the step failed.
     #[serde(default)]
     pub error: Option<String>,
+    /// Kind of error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<ErrorKind>,
 }
 
 /// A gate that waits for an answer.
@@ -139,7 +146,7 @@ pub struct RunEnded {
     /// Problems that did not stop the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
-    /// Trace, if requested: `graph_id`, `status`, `started_at`, `ended_at`, `duration_ms`, `steps`, `total_tokens`, `total_cost`, `error`.
+    /// Trace, if requested: `graph_id`, `status`, `started_at`, `ended_at`, `duration_ms`, `steps`, `total_tokens`, `total_cost`, `error`, `error_type`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Value>,
 }

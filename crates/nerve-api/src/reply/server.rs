@@ -119,6 +119,12 @@ pub struct NodeFailure {
     pub node_id: String,
     /// Error message.
     pub error: String,
+    /// Kind of error.
+    #[serde(default)]
+    pub error_type: ErrorKind,
+    /// Hint on how to solve the problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 /// Reply to SUBSCRIBE.

@@ -108,7 +108,10 @@ fn error_reply_carries_known_request_id() {
     let reply = serde_json::to_value(decode_err("[]").reply()).unwrap();
     assert_eq!(
         reply,
-        json!({"type": "error", "error": "expected a JSON object, got a list", "request_id": null})
+        json!({
+            "type": "error", "error": "expected a JSON object, got a list", "error_type": "invalid_request_error",
+            "request_id": null,
+        })
     );
 }
 

@@ -119,7 +119,11 @@ fn node_events_have_wire_format() {
             "RESULT_READY",
             json!({ "result_id": "r", "success": false, "status": "failed" }),
         ),
-        (EventKind::Error { message: "no".to_string() }, "ERROR", json!({ "error": "no" })),
+        (
+            EventKind::machine_failure("no".to_string()),
+            "ERROR",
+            json!({ "error": "no", "error_type": "internal_error" }),
+        ),
         (EventKind::EventsDropped { dropped: Some(3) }, "EVENTS_DROPPED", json!({ "dropped": 3 })),
     ];
     for (kind, name, data) in cases {
@@ -208,9 +212,10 @@ fn run_events_name_their_run_and_graph() {
                 duration_ms: 3,
                 tokens_used: 9,
                 error: Some("no".to_string()),
+                error_type: Some(ErrorKind::Timeout),
             },
             "GRAPH_COMPLETED",
-            json!({ "status": "failed", "duration_ms": 3, "tokens_used": 9, "error": "no" }),
+            json!({ "status": "failed", "duration_ms": 3, "tokens_used": 9, "error": "no", "error_type": "timeout" }),
         ),
     ];
     for (kind, name, more) in cases {

@@ -200,7 +200,7 @@ impl Engine {
 
     fn report(&self, at: &NodeRef, problem: &str) {
         tracing::warn!(node = %at.node, "{problem}");
-        self.inner.events.publish(Some(at), EventKind::Error { message: problem.to_string() });
+        self.inner.events.publish(Some(at), EventKind::machine_failure(problem.to_string()));
     }
 
     fn milliseconds(&self) -> u64 {

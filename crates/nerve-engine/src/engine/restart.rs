@@ -68,7 +68,12 @@ impl Engine {
         for (at, started) in self.start_all(stopped, &context.warnings).await {
             match started {
                 Ok(()) => nodes.push(at.node),
-                Err(error) => failed.push(NodeFailure { node_id: at.node, error: error.to_string() }),
+                Err(error) => failed.push(NodeFailure {
+                    node_id: at.node,
+                    error: error.message,
+                    error_type: error.kind,
+                    hint: error.hint,
+                }),
             }
         }
         Ok(NodesChanged { nodes, failed })
@@ -92,10 +97,17 @@ impl Engine {
             lost.extend(entries.map(|(name, _)| node_in(&session, name)));
         }
         let started = self.start_all(lost, &context.warnings).await;
-        let nodes = started.into_iter().map(|(at, started)| RestoredNode {
-            node_id: at.node,
-            session_id: at.session.unwrap_or_else(|| DEFAULT.to_string()),
-            error: started.err().map(|error| error.to_string()),
+        let nodes = started.into_iter().map(|(at, started)| {
+            let mut node = RestoredNode {
+                node_id: at.node,
+                session_id: at.session.unwrap_or_else(|| DEFAULT.to_string()),
+                ..RestoredNode::default()
+            };
+            if let Err(error) = started {
+                (node.error, node.error_type, node.hint) =
+                    (Some(error.message), Some(error.kind), error.hint);
+            }
+            node
         });
         Ok(NodesRestored { nodes: nodes.collect() })
     }
@@ -110,7 +122,8 @@ impl Engine {
             for warning in warnings.take() {
                 tracing::warn!("{warning}");
             }
-            for RestoredNode { node_id, session_id, error } in restored.into_iter().flat_map(|all| all.nodes)
+            for RestoredNode { node_id, session_id, error, .. } in
+                restored.into_iter().flat_map(|all| all.nodes)
             {
                 match error {
                     None => tracing::info!(node = %node_id, session = %session_id, "restored"),

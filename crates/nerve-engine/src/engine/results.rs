@@ -247,7 +247,7 @@ impl Engine {
             Ok(()) => true,
             Err(problem) => {
                 tracing::warn!("{problem}");
-                self.inner.events.publish(Some(&result_node(record)), EventKind::Error { message: problem });
+                self.inner.events.publish(Some(&result_node(record)), EventKind::machine_failure(problem));
                 false
             }
         }

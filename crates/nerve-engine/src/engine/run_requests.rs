@@ -168,7 +168,7 @@ impl Engine {
             let message =
                 format!("run '{id}': the last {cut} bytes of its journal are incomplete and were dropped");
             tracing::warn!("{message}");
-            self.inner.events.publish(None, EventKind::Error { message });
+            self.inner.events.publish(None, EventKind::machine_failure(message));
         }
         let input = file.input(replay.head().input.clone())?;
         let definition = edited.then(|| without_secrets(file.to_value()));
@@ -216,14 +216,14 @@ impl Engine {
                          `nerve graph resume {id}` resumes it, with --file a corrected graph"
                     );
                     tracing::warn!("{message}");
-                    engine.inner.events.publish(None, EventKind::Error { message });
+                    engine.inner.events.publish(None, EventKind::machine_failure(message));
                     continue;
                 }
                 let request = ResumeRun { run_id: id.clone(), detach: true, ..ResumeRun::default() };
                 if let Err(error) = engine.resume_run(request, RequestContext::default()).await {
                     let message = format!("run '{id}' was not resumed: {error}");
                     tracing::warn!("{message}");
-                    engine.inner.events.publish(None, EventKind::Error { message });
+                    engine.inner.events.publish(None, EventKind::machine_failure(message));
                 }
             }
         });
@@ -308,11 +308,12 @@ impl Engine {
                     at,
                     status: status.as_str(),
                     error: message.as_deref(),
+                    error_type: error.as_ref().map(|error| error.kind.as_str()),
                 });
             }
             if let Err(fault) = journal.flush().await {
                 let message = format!("run '{}': {fault}", run.id);
-                self.inner.events.publish(None, EventKind::Error { message });
+                self.inner.events.publish(None, EventKind::machine_failure(message));
             }
         }
         let trace = tracer.map(|tracer| Box::new(tracer.snapshot()));
@@ -368,6 +369,7 @@ impl Engine {
             at: self.inner.clock.now(),
             status: "cancelled",
             error: None,
+            error_type: None,
         });
         journal.flush().await?;
         if let Some(session) = self.inner.sessions.find_by_name(id) {

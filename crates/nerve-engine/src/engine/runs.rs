@@ -385,6 +385,7 @@ impl Run {
         let RunEnd { status, tokens, results, error, trace } = end;
         let now = self.clock.now();
         let message = error.as_ref().map(ToString::to_string);
+        let error_type = error.as_ref().map(|error| error.kind);
         let ms = {
             let mut state = self.state.lock();
             state.status = status;
@@ -392,7 +393,7 @@ impl Run {
             let info = &mut state.info;
             info.ended_at = Some(now.into());
             info.tokens_used = tokens;
-            info.error.clone_from(&message);
+            (info.error, info.error_type) = (message.clone(), error_type);
             for step in &mut info.steps {
                 if matches!(step.state, StepState::Running | StepState::Queued | StepState::Waiting) {
                     step.state = StepState::Cancelled;
@@ -413,6 +414,7 @@ impl Run {
             duration_ms: ms,
             tokens_used: tokens,
             error: message,
+            error_type,
         });
         self.ended.send_replace(true);
         let ended = RunEnded {
@@ -473,11 +475,11 @@ impl RunState {
                 let cancelled = error_type == ErrorKind::Cancelled;
                 step.state = if cancelled { StepState::Cancelled } else { StepState::Failed };
                 step.ended_at = Some(event.at.into());
-                step.error = Some(text(&event.data));
+                (step.error, step.error_type) = (Some(text(&event.data)), Some(error_type));
             }
-            StepEventKind::Retry { attempt, .. } => {
+            StepEventKind::Retry { attempt, error_type, .. } => {
                 step.attempt = attempt;
-                step.error = Some(text(&event.data));
+                (step.error, step.error_type) = (Some(text(&event.data)), Some(error_type));
             }
         }
     }
@@ -531,13 +533,13 @@ fn text(data: &Value) -> String {
 
 /// Returns the state of a run of a server that is gone.
 fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
-    let (status, ended, error) = match summary.ending {
+    let (status, ended, error, error_type) = match summary.ending {
         Some(ending) => {
             let status = ending.status.parse().ok().filter(|status: &RunStatus| status.is_end());
             let status = status.unwrap_or(RunStatus::Failed);
-            (status, Some(ending.at), ending.error)
+            (status, Some(ending.at), ending.error, ending.error_type)
         }
-        None => (RunStatus::Interrupted, None, None),
+        None => (RunStatus::Interrupted, None, None, None),
     };
     let gate = |gate: Question| GateInfo {
         step_id: gate.step,
@@ -559,6 +561,7 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
         gates: summary.open_gates.into_iter().map(gate).collect(),
         tokens_used: summary.tokens,
         error,
+        error_type: error_type.map(|kind| kind.parse().unwrap_or_default()),
         journal: Some(journal.display().to_string()),
         faults: summary
             .cut

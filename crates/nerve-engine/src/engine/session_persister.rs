@@ -58,7 +58,7 @@ impl SessionPersister {
             let events = events.clone();
             move |message: String| {
                 tracing::warn!("{message}");
-                events.publish(None, EventKind::Error { message });
+                events.publish(None, EventKind::machine_failure(message));
             }
         };
         let warnings = Mutex::new(Vec::new());

@@ -15,7 +15,7 @@ use nerve_graph::session::{DEFAULT, Session, stop_all};
 use nerve_host::environment;
 use nerve_node::NodeHandle;
 use nerve_node::command::{EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
-use nerve_node::error::EngineError;
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::with_session;
 
 use super::Engine;
@@ -316,7 +316,12 @@ impl Engine {
         session.stopped().iter().for_each(|(name, _)| session.set_end(name, end()));
         self.inner.persister.save();
         let failed = session.starting().into_iter();
-        let failed = failed.map(|node_id| NodeFailure { node_id, error: "it is starting".to_string() });
+        let failed = failed.map(|node_id| NodeFailure {
+            node_id,
+            error: "it is starting".to_string(),
+            error_type: ErrorKind::Busy,
+            hint: None,
+        });
         let nodes = running.into_iter().map(|(name, _)| name).collect();
         Ok(NodesChanged { nodes, failed: failed.collect() })
     }

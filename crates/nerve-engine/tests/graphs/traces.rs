@@ -129,6 +129,7 @@ async fn nodes_can_add_to_the_trace() {
             input: json!(null),
             output: json!(null),
             error: None,
+            error_type: None,
             start_time: now,
             end_time: now,
             tokens_used: 1,

@@ -609,7 +609,8 @@ async fn unwritable_history_does_not_affect_the_node() {
     let mut harness = Harness::new();
     std::fs::write(harness.folder.path().join("history"), "a file where the folder should be").unwrap();
     harness.start("sh", &BASH).await;
-    let EventKind::Error { message } = harness.event(|kind| matches!(kind, EventKind::Error { .. })).await
+    let EventKind::Error { message, .. } =
+        harness.event(|kind| matches!(kind, EventKind::Error { .. })).await
     else {
         panic!()
     };
@@ -627,7 +628,8 @@ async fn invalid_profile_is_reported_and_others_load() {
     std::fs::write(folder.join("mine.toml"), "name = \"mine\"\nprograms = [\"cat\"]\nprompt = '^ready> $'\n")
         .unwrap();
     harness.start("sh", &BASH).await;
-    let EventKind::Error { message } = harness.event(|kind| matches!(kind, EventKind::Error { .. })).await
+    let EventKind::Error { message, .. } =
+        harness.event(|kind| matches!(kind, EventKind::Error { .. })).await
     else {
         panic!()
     };

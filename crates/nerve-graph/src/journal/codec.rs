@@ -93,6 +93,8 @@ pub(super) struct EndedLine {
     pub(super) status: String,
     #[serde(default)]
     pub(super) error: Option<String>,
+    #[serde(default)]
+    pub(super) error_type: Option<String>,
 }
 
 /// A question of a gate.

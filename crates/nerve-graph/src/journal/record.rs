@@ -113,6 +113,8 @@ pub enum JournalRecord<'a> {
         status: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error_type: Option<&'a str>,
     },
 }
 
@@ -300,8 +302,13 @@ mod tests {
             (JournalRecord::Resumed { at, definition: None }, r#"{"fact":"resumed","at":5}"#),
             (JournalRecord::Paused { at }, r#"{"fact":"paused","at":5}"#),
             (
-                JournalRecord::Ended { at, status: "failed", error: Some("why") },
-                r#"{"fact":"ended","at":5,"status":"failed","error":"why"}"#,
+                JournalRecord::Ended {
+                    at,
+                    status: "failed",
+                    error: Some("why"),
+                    error_type: Some("timeout"),
+                },
+                r#"{"fact":"ended","at":5,"status":"failed","error":"why","error_type":"timeout"}"#,
             ),
         ];
         for (record, expected) in cases {
@@ -344,7 +351,8 @@ mod tests {
     fn rejected_record_leaves_buffer_unchanged() {
         let long = "x".repeat(MAX_RECORD_BYTES);
         let mut buffer = b"before".to_vec();
-        let record = JournalRecord::Ended { at: TsNs(5), status: "failed", error: Some(&long) };
+        let record =
+            JournalRecord::Ended { at: TsNs(5), status: "failed", error: Some(&long), error_type: None };
         assert_eq!(record.encode(&mut buffer), Err(EncodeError::TooLong));
         let definition = nested(500);
         let record = JournalRecord::Resumed { at: TsNs(5), definition: Some(&definition) };

@@ -23,6 +23,8 @@ pub struct RunOutcome {
     pub status: String,
     /// Error of a failed run.
     pub error: Option<String>,
+    /// Kind of the error; absent in journals of earlier versions.
+    pub error_type: Option<String>,
 }
 
 /// The state of a run, replayed from its journal. The last record of a step and key counts.
@@ -184,8 +186,8 @@ impl ReplayState {
                     self.definition = line.definition;
                 }
             }
-            JournalLine::Ended(EndedLine { at, status, error }) => {
-                self.ending = Some(RunOutcome { at, status, error });
+            JournalLine::Ended(EndedLine { at, status, error, error_type }) => {
+                self.ending = Some(RunOutcome { at, status, error, error_type });
             }
             JournalLine::Unknown => {}
         }

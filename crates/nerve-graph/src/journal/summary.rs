@@ -132,7 +132,12 @@ impl SummaryBuilder {
             }
             JournalLine::Paused(line) => line.at,
             JournalLine::Ended(line) => {
-                summary.ending = Some(RunOutcome { at: line.at, status: line.status, error: line.error });
+                summary.ending = Some(RunOutcome {
+                    at: line.at,
+                    status: line.status,
+                    error: line.error,
+                    error_type: line.error_type,
+                });
                 line.at
             }
             JournalLine::Unknown => return,

@@ -156,10 +156,16 @@ fn gates_keep_deadlines_and_answers() {
 #[test]
 fn resumed_run_is_running_and_may_be_redefined() {
     let edited = json!({"graph": "edited"});
-    let ended = JournalRecord::Ended { at: TsNs(200), status: "failed", error: Some("why") };
+    let ended = JournalRecord::Ended {
+        at: TsNs(200),
+        status: "failed",
+        error: Some("why"),
+        error_type: Some("timeout"),
+    };
     let replay = replay_of(&[ended]);
     assert_eq!((replay.status(), replay.ending().unwrap().at), ("failed", TsNs(200)));
-    assert_eq!(replay.ending().unwrap().error.as_deref(), Some("why"));
+    let ending = replay.ending().unwrap();
+    assert_eq!((ending.error.as_deref(), ending.error_type.as_deref()), (Some("why"), Some("timeout")));
     let replay = replay_of(&[ended, JournalRecord::Resumed { at: TsNs(210), definition: Some(&edited) }]);
     assert_eq!((replay.status(), replay.ending()), ("running", None));
     assert_eq!(replay.definition(), &edited);
@@ -215,7 +221,7 @@ fn summary_counts_steps_by_last_record() {
 
 #[test]
 fn ended_run_has_no_open_gates() {
-    let ended = JournalRecord::Ended { at: TsNs(200), status: "cancelled", error: None };
+    let ended = JournalRecord::Ended { at: TsNs(200), status: "cancelled", error: None, error_type: None };
     let summary = summary_of(&[asked("ok", &[]), ended]);
     assert_eq!((summary.status(), summary.open_gates.len(), summary.resumed), ("cancelled", 0, 0));
     let resumed = JournalRecord::Resumed { at: TsNs(300), definition: None };

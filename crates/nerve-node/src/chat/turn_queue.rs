@@ -209,7 +209,7 @@ impl ChatNode {
         {
             tracing::warn!(node = self.id(), %error, "the conversation was not saved");
             let message = error.to_string();
-            inner.state.publish(EventKind::Error { message: message.clone() });
+            inner.state.publish(EventKind::machine_failure(message.clone()));
             return Some(message);
         }
         None

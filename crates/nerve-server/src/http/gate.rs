@@ -153,7 +153,7 @@ fn end_when_revoked(response: Response, credential: Credential, auth: Connection
     response.map(|body| {
         let last = async || {
             let message =
-                serde_json::json!({ "type": "error", "error": Credential::REVOKED, "request_id": null });
+                serde_json::json!({ "type": "error", "error": Credential::REVOKED, "error_type": ErrorKind::Authentication, "request_id": null });
             Ok(Bytes::from(format!("event: error\ndata: {message}\n\n")))
         };
         let ended = CancellationToken::new();

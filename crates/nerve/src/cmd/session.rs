@@ -1,7 +1,7 @@
 //! `nerve session`: named groups of nodes.
 
 use anyhow::Result;
-use nerve_api::reply::{NodesChanged, SessionInfo, SessionList};
+use nerve_api::reply::{NodeFailure, NodesChanged, SessionInfo, SessionList};
 use nerve_api::request::{CreateSession, DeleteSession, GetSession, ListSessions, StartSession};
 
 use super::server::connect;
@@ -75,8 +75,11 @@ fn lifecycle(done: NodesChanged, how: &str, as_json: bool) -> Result<()> {
     if done.failed.is_empty() {
         return Ok(());
     }
-    let failed: Vec<String> =
-        done.failed.iter().map(|node| format!("node '{}': {}", node.node_id, node.error)).collect();
+    let describe = |node: &NodeFailure| {
+        let hint = node.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        format!("node '{}': {}{hint}", node.node_id, node.error)
+    };
+    let failed: Vec<String> = done.failed.iter().map(describe).collect();
     Err(Failure::new(FAILED, format!("could not be {how}: {}", failed.join("; "))).into())
 }
 

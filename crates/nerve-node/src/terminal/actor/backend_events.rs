@@ -45,7 +45,7 @@ impl<B: Backend> Actor<B> {
             is_urgent |= matches!(notice, Notice::Mark(_) | Notice::Title(_));
             if let Notice::Rebuilt { reason } = notice {
                 let message = format!("the terminal model failed and was rebuilt: {reason}");
-                self.publish(EventKind::Error { message });
+                self.publish(EventKind::machine_failure(message));
             }
         }
         // Replayed output: its queries were answered in the past, and its screens are out of date.
@@ -101,7 +101,7 @@ impl<B: Backend> Actor<B> {
 
     pub(super) fn on_fault(&mut self, message: String) {
         tracing::warn!(node = %self.spec.node.node, "{message}");
-        self.publish(EventKind::Error { message: message.clone() });
+        self.publish(EventKind::machine_failure(message.clone()));
         self.reporter.warn(self.clock.now(), message.clone());
         self.faults.add(message);
     }
