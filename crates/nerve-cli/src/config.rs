@@ -27,7 +27,11 @@ The file is optional: without it every setting has its default.
 EXAMPLES
   nerve config path
   nerve config show > \"$(nerve config path)\"      start from the defaults")]
-pub struct PathArgs {}
+pub struct PathArgs {
+    /// Print as JSON
+    #[arg(short, long)]
+    pub json: bool,
+}
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -52,4 +56,7 @@ pub struct CheckArgs {
     /// Settings file to check [default: the user's]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,
+    /// Print as JSON
+    #[arg(short, long)]
+    pub json: bool,
 }

@@ -31,7 +31,7 @@ in hosts too, listed as 'record' with their session id. Use 'nerve attach ID' to
 
 EXAMPLES
   nerve host list
-  nerve host list --json | jq -r '.hosts[] | select(.alive) | .id'")]
+  nerve host list --json | jq -r '.hosts[] | select(.alive) | .host_id'")]
 pub struct ListArgs {
     /// Print as JSON
     #[arg(short, long)]
@@ -78,4 +78,7 @@ pub struct WriteArgs {
     /// Interpret \r, \n, \t, \e, \xHH and \\ in TEXT
     #[arg(long)]
     pub escape: bool,
+    /// Print as JSON
+    #[arg(short, long)]
+    pub json: bool,
 }

@@ -60,6 +60,6 @@ pub struct McpListenArgs {
     #[arg(long, requires = "http")]
     pub insecure: bool,
     /// Print the listen address as JSON
-    #[arg(long, requires = "http")]
+    #[arg(short, long, requires = "http")]
     pub json: bool,
 }

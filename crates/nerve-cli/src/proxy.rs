@@ -97,6 +97,6 @@ pub struct Settings {
     #[arg(long, value_name = "IN,OUT", value_parser = nerve_repl::node_command::price)]
     pub price: Option<(f64, f64)>,
     /// Print the listen address, and at the end the usage, as JSON
-    #[arg(long)]
+    #[arg(short, long)]
     pub json: bool,
 }

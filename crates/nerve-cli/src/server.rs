@@ -100,6 +100,9 @@ pub struct StartArgs {
     /// Start the nodes that ran when the server or the machine went down
     #[arg(long)]
     pub restore: bool,
+    /// Print as JSON
+    #[arg(short, long, conflicts_with = "foreground")]
+    pub json: bool,
     /// Set by 'server start' for its background process
     #[arg(long, hide = true, requires = "foreground")]
     pub daemon: bool,
@@ -149,6 +152,9 @@ pub struct RestartArgs {
     /// Time limit for the stop in seconds
     #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
     pub timeout: Seconds,
+    /// Print as JSON
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

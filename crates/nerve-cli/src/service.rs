@@ -20,14 +20,14 @@ The server stops its nodes. 'nerve server start --restore' starts them again.
 
 EXAMPLES
   nerve service uninstall")]
-    Uninstall(NameArgs),
+    Uninstall(ServiceNameArgs),
     /// Show whether the service is installed, enabled and active
     #[command(after_long_help = "\
 Exits with 3 if the service is not installed.
 
 EXAMPLES
   nerve service status")]
-    Status(NameArgs),
+    Status(ServiceNameArgs),
 }
 
 #[derive(Debug, Args)]
@@ -44,4 +44,16 @@ pub struct InstallArgs {
     /// Print the unit and install nothing
     #[arg(long)]
     pub print: bool,
+    /// Print as JSON
+    #[arg(short, long, conflicts_with = "print")]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ServiceNameArgs {
+    #[command(flatten)]
+    pub name: NameArgs,
+    /// Print as JSON
+    #[arg(short, long)]
+    pub json: bool,
 }

@@ -1,5 +1,6 @@
 //! Parses `config.toml` and reports problems with line and column.
 
+use serde_json::json;
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
@@ -44,6 +45,13 @@ impl Diagnostics {
     /// Returns the number of diagnostics.
     pub fn count(&self) -> usize {
         self.0.len()
+    }
+
+    /// Returns the diagnostics as a JSON list.
+    pub fn as_json(&self) -> serde_json::Value {
+        let one =
+            |one: &Diagnostic| json!({ "line": one.line, "column": one.column, "message": one.message });
+        self.0.iter().map(one).collect()
     }
 
     /// Formats the diagnostics with the file name, one per line.

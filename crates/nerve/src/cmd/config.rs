@@ -13,7 +13,10 @@ use nerve_cli::config::{ConfigArgs, ConfigCommand};
 
 pub(crate) fn run(args: ConfigArgs) -> Result<()> {
     match args.command {
-        ConfigCommand::Path(_) => out::line(settings::path().display()),
+        ConfigCommand::Path(args) => match settings::path() {
+            path if args.json => out::json(&json!({ "path": path })),
+            path => out::line(path.display()),
+        },
         ConfigCommand::Show(args) => {
             let settings = settings::load()?;
             if args.json { out::json(&as_json(&settings)) } else { out::piece(&as_toml(&settings)) }
@@ -21,6 +24,11 @@ pub(crate) fn run(args: ConfigArgs) -> Result<()> {
         ConfigCommand::Check(args) => {
             let path = args.file.clone().unwrap_or_else(settings::path);
             let notes = settings::read(&path, args.file.is_some())?.notes;
+            if args.json {
+                return out::json(
+                    &json!({ "path": path, "exists": path.exists(), "notes": notes.as_json() }),
+                );
+            }
             let state = match (path.exists(), notes.count()) {
                 (false, _) => "not found: the defaults apply",
                 (true, 0) => "valid",

@@ -181,6 +181,9 @@ async fn write(args: WriteArgs) -> Result<()> {
         let order = HostRequest::Input { origin: Origin::Injected, bytes: chunk.to_vec() };
         connection.send(&order).await.map_err(unreachable)?;
     }
+    if args.json {
+        return out::json(&serde_json::json!({ "host_id": host.id, "written": bytes.len() }));
+    }
     Ok(())
 }
 

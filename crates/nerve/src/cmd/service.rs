@@ -11,6 +11,7 @@ use nerve_cli::server::NameArgs;
 use nerve_cli::service::{InstallArgs, ServiceArgs, ServiceCommand};
 use nerve_server::daemon::{NameStatus, holder};
 use nerve_server::paths::ServerPaths;
+use serde_json::{Value, json};
 
 use crate::exit::{FAILED, Failure, NOT_FOUND};
 use crate::out;
@@ -22,8 +23,8 @@ const VARIABLES: [&str; 5] = ["PATH", "NERVE_HOME", "AH_HOME", "XDG_STATE_HOME",
 pub(crate) fn run(args: &ServiceArgs) -> Result<()> {
     match &args.command {
         ServiceCommand::Install(args) => install(args),
-        ServiceCommand::Uninstall(args) => uninstall(&Service::new(args)?),
-        ServiceCommand::Status(args) => show(&Service::new(args)?),
+        ServiceCommand::Uninstall(args) => uninstall(&Service::new(&args.name)?, args.json),
+        ServiceCommand::Status(args) => show(&Service::new(&args.name)?, args.json),
     }
 }
 
@@ -49,6 +50,10 @@ impl Service {
         let config = config.or_else(|| Some(std::env::home_dir()?.join(".config")));
         let config = config.context("cannot find the folder of user services: HOME is not set")?;
         Ok(Service { path: config.join("systemd/user").join(&unit), server, unit })
+    }
+
+    fn as_json(&self) -> Value {
+        json!({ "server_name": self.server, "unit": self.unit, "file": self.path })
     }
 
     /// Returns the text of the unit file.
@@ -104,6 +109,9 @@ fn install(args: &InstallArgs) -> Result<()> {
         let _ = systemctl(&["daemon-reload"]);
     }
     started?;
+    if args.json {
+        return out::json(&service.as_json());
+    }
     out::line(format_args!("service '{}' installed and started: {}", service.unit, service.path.display()))
 }
 
@@ -118,20 +126,28 @@ fn check_not_running(service: &Service) -> Result<()> {
     Err(Failure::new(FAILED, message).hint(format!("stop it first: 'nerve server stop {name}'")).into())
 }
 
-fn uninstall(service: &Service) -> Result<()> {
+fn uninstall(service: &Service, json: bool) -> Result<()> {
     check_installed(service)?;
     systemctl(&["disable", "--now", &service.unit])?;
     fs::remove_file(&service.path).with_context(|| format!("cannot remove {}", service.path.display()))?;
     systemctl(&["daemon-reload"])?;
+    if json {
+        return out::json(&service.as_json());
+    }
     out::line(format_args!("service '{}' removed", service.unit))
 }
 
-fn show(service: &Service) -> Result<()> {
+fn show(service: &Service, json: bool) -> Result<()> {
     check_installed(service)?;
     let answer = |question: &str| -> Result<String> {
         let output = call(&[question, &service.unit])?;
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
     };
+    if json {
+        let mut shown = service.as_json();
+        (shown["enabled"], shown["active"]) = (answer("is-enabled")?.into(), answer("is-active")?.into());
+        return out::json(&shown);
+    }
     out::fields(&[
         ("unit", service.unit.clone()),
         ("file", service.path.display().to_string()),

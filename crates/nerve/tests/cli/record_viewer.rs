@@ -102,7 +102,8 @@ fn detached_program_can_be_reattached() {
     tty.expect(&format!("detached; reattach with 'nerve attach {id}'"));
     assert_eq!(host(&home)["alive"], true);
     // Output written while detached is shown after reattaching.
-    home.ok(&["host", "write", "mine", "--escape", "\\r"]);
+    let written = home.nerve(&["host", "write", "mine", "--escape", "\\r", "--json"]).json();
+    assert_eq!(written["written"], 1, "{written}");
     assert!(wait_until(DEADLINE, || Recording::of(&path).text().contains("11 59")));
     let mut reattached = Tty::new(&home, SIZE, &["attach", &id]);
     reattached.expect("up\n11 59");

@@ -39,6 +39,22 @@ fn server_starts_answers_and_stops() {
 }
 
 #[test]
+fn started_server_is_printed_as_json() {
+    let home = Home::new();
+    let started = home.nerve(&["server", "start", "--http", "0", "--json"]).json();
+    assert_eq!((&started["server_name"], &started["was_running"]), (&"default".into(), &false.into()));
+    assert_eq!(pid_in(&started["pid"]), home.pid("default"));
+    let status = home.nerve(&["server", "status", "--json"]).json();
+    assert_eq!((&started["socket"], &started["http"]), (&status["socket"], &status["http"]));
+    let again = home.nerve(&["server", "start", "--restore", "-j"]).json();
+    assert_eq!((&again["pid"], &again["was_running"]), (&started["pid"], &true.into()));
+    assert_eq!(again["restored"], serde_json::json!([]));
+    let restarted = home.nerve(&["server", "restart", "--json"]).json();
+    assert_eq!(pid_in(&restarted["pid"]), home.pid("default"));
+    assert_eq!(restarted["http"], started["http"]);
+}
+
+#[test]
 fn restart_keeps_nodes_and_addresses() {
     let home = Home::new();
     home.ok(&["server", "start", "--http", "0"]);

@@ -60,6 +60,8 @@ fn service_is_installed_shown_and_removed() {
     }
     assert_eq!(nerve(&["service", "install", "--print"]).success(), unit);
     assert!(nerve(&["service", "status"]).success().contains("yes"));
+    let status = nerve(&["service", "status", "--json"]).json();
+    assert_eq!((&status["unit"], &status["active"]), (&"nerve.service".into(), &"yes".into()), "{status}");
     assert_eq!(nerve(&["service", "uninstall"]).success(), "service 'nerve.service' removed\n");
     assert!(!fixture.unit().exists());
 }

@@ -27,6 +27,9 @@ fn settings_are_shown_next_to_defaults() {
     assert!(usual.contains("[agent.record]\ngutter = \"right\"\n"), "{usual}");
     assert!(usual.contains("\nquit = [\"q\", \"Q\", \"Z\", \"ctrl+c\"]\n"), "{usual}");
     assert!(home.ok(&["config", "check"]).contains("not found: the defaults apply"));
+    assert_eq!(home.nerve(&["config", "path", "--json"]).json()["path"], path.to_str().unwrap());
+    let checked = home.nerve(&["config", "check", "--json"]).json();
+    assert_eq!((&checked["exists"], &checked["notes"]), (&false.into(), &serde_json::json!([])), "{checked}");
 
     write(&home, &usual);
     assert_eq!(home.ok(&["config", "show"]), usual, "what is shown changes nothing");

@@ -11,6 +11,7 @@ use nerve_server::paths::ServerPaths;
 
 use super::{listen, start, stop};
 use crate::exit::{FAILED, Failure};
+use crate::out;
 use nerve_cli::server::{RestartArgs, ServerCommand, StartArgs};
 use nerve_cli::{Cli, Command};
 
@@ -36,7 +37,8 @@ pub(crate) async fn run(args: &RestartArgs) -> Result<()> {
     if dir.is_some() {
         stop::stop(&paths, &name, args.timeout.0, false, true).await?;
     }
-    start::launch(&name, &paths, &listen_args, dir.as_deref()).await
+    let server = start::launch(&name, &paths, &listen_args, dir.as_deref()).await?;
+    if args.json { out::json(&server.as_json()) } else { server.print() }
 }
 
 /// Returns the command line and the working directory of a server in the background.

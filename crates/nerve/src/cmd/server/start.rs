@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nerve_api::DEFAULT_SESSION;
+use nerve_api::reply::RestoredNode;
 use nerve_compose::create_mcp_of;
 use nerve_engine::{Engine, EngineConfig, search};
 use nerve_host::{registry, rlimit};
 use nerve_node::factory::FactoryConfig;
 use nerve_node::proxy::Proxies;
 use nerve_node::telemetry::{TRACEPARENT, TRACESTATE};
-use nerve_server::daemon::{NameStatus, addresses, holder};
+use nerve_server::daemon::{Addresses, NameStatus, addresses, holder};
 use nerve_server::error::ServerError;
 use nerve_server::paths::{ServerPaths, private_directory};
 use nerve_server::server::Server;
@@ -47,21 +48,68 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     let paths = ServerPaths::from_env();
     let socket = paths.socket(&name)?;
     let config = listen::config(name.clone(), paths.clone(), &args.listen)?;
-    if let Some(pid) = running(&paths, &name).await? {
-        listen::check_running(&config, &addresses(&paths, &name)?)?;
-        out::line(format_args!("server '{name}' is already running, pid {pid}: {}", socket.display()))?;
-    } else {
-        listen::warn(&config, &args.listen);
-        launch(&name, &paths, &listen::daemon_args(&config), None).await?;
+    let server = match running(&paths, &name).await? {
+        Some(pid) => {
+            let addresses = addresses(&paths, &name)?;
+            listen::check_running(&config, &addresses)?;
+            StartedServer { server_name: name.clone(), pid, socket, addresses, was_running: true }
+        }
+        None => {
+            listen::warn(&config, &args.listen);
+            launch(&name, &paths, &listen::daemon_args(&config), None).await?
+        }
+    };
+    if !args.json {
+        server.print()?;
     }
-    if args.restore { restore_nodes(&name).await } else { Ok(()) }
+    let restored = if args.restore { restore_nodes(&name).await? } else { Vec::new() };
+    if args.json {
+        let mut shown = server.as_json();
+        shown["restored"] = json!(restored);
+        out::json(&shown)?;
+    }
+    report_restored(restored, args.json)
 }
 
-/// Starts the nodes that ran when the server or the machine went down. Fails if one could not be started.
-async fn restore_nodes(server: &str) -> Result<()> {
+/// A server in the background that responds.
+pub(super) struct StartedServer {
+    server_name: String,
+    pid: u32,
+    socket: PathBuf,
+    addresses: Addresses,
+    /// True if it ran before.
+    was_running: bool,
+}
+
+impl StartedServer {
+    /// Prints the server for people.
+    pub(super) fn print(&self) -> Result<()> {
+        let how = if self.was_running { "is already running" } else { "started" };
+        let StartedServer { server_name, pid, socket, addresses, .. } = self;
+        out::line(format_args!("server '{server_name}' {how}, pid {pid}: {}", socket.display()))?;
+        let urls = if self.was_running { Vec::new() } else { addresses.urls() };
+        urls.iter().try_for_each(|url| out::line(format_args!("listening on {url}")))
+    }
+
+    pub(super) fn as_json(&self) -> Value {
+        let Addresses { tcp, http, tls } = self.addresses;
+        json!({
+            "server_name": self.server_name, "pid": self.pid, "socket": self.socket, "tcp": tcp, "http": http,
+            "tls": tls, "was_running": self.was_running,
+        })
+    }
+}
+
+/// Starts the nodes that ran when the server or the machine went down.
+async fn restore_nodes(server: &str) -> Result<Vec<RestoredNode>> {
     let client = super::connect(server).await?;
     let restored = out::progress("restoring nodes", client.restore_nodes()).await?;
     client.take_warnings().iter().for_each(|warning| out::warning(out::sanitize(warning)));
+    Ok(restored)
+}
+
+/// Prints the nodes that were started, unless `is_printed`. Fails if one could not be started.
+fn report_restored(restored: Vec<RestoredNode>, is_printed: bool) -> Result<()> {
     let mut failed = Vec::new();
     for node in restored {
         let name = match node.session_id.as_str() {
@@ -69,8 +117,12 @@ async fn restore_nodes(server: &str) -> Result<()> {
             session => format!("node '{}' of session '{session}'", node.node_id),
         };
         match node.error {
+            None if is_printed => {}
             None => out::line(format_args!("{name} started"))?,
-            Some(error) => failed.push(format!("{name}: {error}")),
+            Some(error) => {
+                let hint = node.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+                failed.push(format!("{name}: {error}{hint}"));
+            }
         }
     }
     match failed.is_empty() {
@@ -93,7 +145,7 @@ pub(super) async fn launch(
     paths: &ServerPaths,
     listen_args: &[OsString],
     dir: Option<&Path>,
-) -> Result<()> {
+) -> Result<StartedServer> {
     let socket = paths.socket(name)?;
     let log_path = paths.log(name)?;
     let (log, log_start) = open_log(&log_path)?;
@@ -134,11 +186,14 @@ pub(super) async fn launch(
     }
     warnings_in(&status).iter().for_each(|warning| out::warning(out::sanitize(warning)));
     super::connect(name).await?.ping().await.context("the server does not respond")?;
-    out::line(format_args!("server '{name}' started, pid {}: {}", child.id(), socket.display()))?;
-    for url in addresses(paths, name)?.urls() {
-        out::line(format_args!("listening on {url}"))?;
-    }
-    Ok(())
+    let addresses = addresses(paths, name)?;
+    Ok(StartedServer {
+        server_name: name.to_string(),
+        pid: child.id(),
+        socket,
+        addresses,
+        was_running: false,
+    })
 }
 
 /// Serves in this process until a stop signal or request.
