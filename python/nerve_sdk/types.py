@@ -89,9 +89,7 @@ class Response:
     error_type: Optional[str] = None
     #: Hint on how to solve the problem.
     hint: Optional[str] = None
-    #: Older name of `text`.
-    output: str = ""
-    #: Additional attributes: `sections`, `tokens`, `exit_code`, `stdout`, `stderr` …
+    #: Additional attributes: `exit_code`, `stdout`, `stderr`, `started_at` …
     attributes: Dict[str, Any] = field(default_factory=dict)
     #: Id of the node.
     node_id: str = ""
@@ -293,6 +291,13 @@ class NotDone:
     node_id: str
     #: Error message.
     error: str
+    #: Kind of error. One of `invalid_request_error`, `not_found_error`, `already_exists_error`, `process_error`, `node_stopped`,
+    #: `blocked`, `busy`, `too_large`, `timeout`, `interrupted`, `delivery_error`, `no_answer`, `incomplete`, `cancelled`,
+    #: `budget_exceeded`, `api_error`, `authentication_error`, `permission_error`, `rate_limit_error`, `network_error`, `lost`,
+    #: `internal_error`.
+    error_type: str = "unknown"
+    #: Hint on how to solve the problem.
+    hint: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -323,6 +328,13 @@ class RestoredNode:
     session_id: str
     #: Error message of a node that could not be started.
     error: Optional[str] = None
+    #: Kind of error. One of `invalid_request_error`, `not_found_error`, `already_exists_error`, `process_error`, `node_stopped`,
+    #: `blocked`, `busy`, `too_large`, `timeout`, `interrupted`, `delivery_error`, `no_answer`, `incomplete`, `cancelled`,
+    #: `budget_exceeded`, `api_error`, `authentication_error`, `permission_error`, `rate_limit_error`, `network_error`, `lost`,
+    #: `internal_error`.
+    error_type: Optional[str] = None
+    #: Hint on how to solve the problem.
+    hint: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -359,6 +371,11 @@ class RunStep:
     tokens_used: int = 0
     #: Error message, if the step failed.
     error: Optional[str] = None
+    #: Kind of error. One of `invalid_request_error`, `not_found_error`, `already_exists_error`, `process_error`, `node_stopped`,
+    #: `blocked`, `busy`, `too_large`, `timeout`, `interrupted`, `delivery_error`, `no_answer`, `incomplete`, `cancelled`,
+    #: `budget_exceeded`, `api_error`, `authentication_error`, `permission_error`, `rate_limit_error`, `network_error`, `lost`,
+    #: `internal_error`.
+    error_type: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -405,6 +422,11 @@ class RunInfo:
     tokens_used: int = 0
     #: Error message, if the run failed.
     error: Optional[str] = None
+    #: Kind of error. One of `invalid_request_error`, `not_found_error`, `already_exists_error`, `process_error`, `node_stopped`,
+    #: `blocked`, `busy`, `too_large`, `timeout`, `interrupted`, `delivery_error`, `no_answer`, `incomplete`, `cancelled`,
+    #: `budget_exceeded`, `api_error`, `authentication_error`, `permission_error`, `rate_limit_error`, `network_error`, `lost`,
+    #: `internal_error`.
+    error_type: Optional[str] = None
     #: Path of the journal on the server's machine.
     journal: Optional[str] = None
     #: Problems that do not stop the run.
@@ -436,7 +458,7 @@ class RunEnded:
     #: Problems that did not stop the run.
     faults: List[str] = field(default_factory=list)
     #: Trace, if requested: `graph_id`, `status`, `started_at`, `ended_at`, `duration_ms`, `steps`, `total_tokens`, `total_cost`,
-    #: `error`.
+    #: `error`, `error_type`.
     trace: Any = None
 
 

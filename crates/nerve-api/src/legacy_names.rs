@@ -72,6 +72,11 @@ pub fn add_old_fields(request: RequestName, data: &mut Params<'_>) {
             data.insert(old.to_string(), value);
         }
     }
+    if request == RequestName::ExecuteInput
+        && let Some(response) = data.get("response").cloned()
+    {
+        data.insert("response".to_string(), with_repeated_text(response));
+    }
     if request == RequestName::CreateNode && data.contains_key("node_id") {
         data.insert("status".to_string(), Param::Value("created".into()));
     }
@@ -84,6 +89,18 @@ fn with_node_ids(nodes: Param<'_>) -> Param<'_> {
         node["id"] = node["node_id"].clone();
     }
     Param::Value(nodes)
+}
+
+/// Adds the text, the sections and the tokens of a response a second time, where the first nerve had them.
+fn with_repeated_text(response: Param<'_>) -> Param<'_> {
+    let mut response = response.into_value();
+    if response.is_object() {
+        response["output"] = response["text"].clone();
+        for name in ["sections", "tokens"] {
+            response["attributes"][name] = response[name].clone();
+        }
+    }
+    Param::Value(response)
 }
 
 /// A deprecated name that a client used.

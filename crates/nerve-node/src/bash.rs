@@ -394,7 +394,6 @@ impl BashNode {
     ) -> Result<Response, EngineError> {
         let (stdout, stderr) = (ran.stdout.text(), ran.stderr.text());
         let mut attributes = Map::new();
-        attributes.insert("command".into(), (*prompt.text).into());
         attributes.insert("exit_code".into(), ran.code.into());
         attributes.insert("interrupted".into(), (ran.ended == EndReason::Interrupted).into());
         attributes.insert("stdout".into(), (*stdout).into());

@@ -1,9 +1,7 @@
-//! A finished turn as the reply to EXECUTE_INPUT and as the result of a graph step. Both contain the current field names (`sections`,
-//! `is_ready` …) and those of nerve's first version (`success`, `output`, `attributes.sections` …).
+//! A finished turn as the reply to EXECUTE_INPUT and as the result of a graph step.
 
 use nerve_api::reply::{Turn, TurnResponse};
 use nerve_types::activity::TsMs;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::command::Response;
@@ -19,8 +17,6 @@ impl From<Response> for Turn {
         };
         let mut attributes = turn.attributes;
         let mut add = |name: &str, value: Value| attributes.insert(name.to_string(), value);
-        add("sections", to_json(&turn.sections));
-        add("tokens", to_json(&turn.tokens));
         add("ended_by", turn.ended_by.into());
         add("bytes", json!(turn.bytes));
         add("started_at", TsMs::from(turn.time.0).iso().into());
@@ -30,7 +26,7 @@ impl From<Response> for Turn {
         }
         let response = TurnResponse {
             raw: turn.raw,
-            text: turn.text.clone(),
+            text: turn.text,
             sections: turn.sections,
             tokens: turn.tokens,
             usage: turn.usage,
@@ -43,7 +39,6 @@ impl From<Response> for Turn {
             error,
             error_type,
             hint,
-            output: turn.text,
             attributes,
         };
         Turn { response, node_id: turn.node, turn: turn.turn }
@@ -55,9 +50,4 @@ impl Response {
     pub fn into_value(self) -> Value {
         Turn::from(self).into_value()
     }
-}
-
-/// Sections and tokens contain only strings, numbers and maps with string keys, so this cannot fail.
-fn to_json(value: &impl Serialize) -> Value {
-    serde_json::to_value(value).unwrap_or_default()
 }

@@ -1,5 +1,4 @@
-//! The finished turn in the reply to EXECUTE_INPUT. It contains the fields of the current protocol (`sections`, `is_ready` …) and those of
-//! the first nerve (`success`, `output`, `attributes.sections` …).
+//! The finished turn in the reply to EXECUTE_INPUT. Requests under older names also get the fields that repeated its text.
 
 pub use nerve_types::{Section, Tokens};
 use serde::{Deserialize, Serialize};
@@ -68,9 +67,7 @@ pub struct TurnResponse {
     /// Hint on how to solve the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Older name of `text`.
-    pub output: String,
-    /// Additional attributes: `sections`, `tokens`, `exit_code`, `stdout`, `stderr` …
+    /// Additional attributes: `exit_code`, `stdout`, `stderr`, `started_at` …
     pub attributes: Map<String, Value>,
 }
 

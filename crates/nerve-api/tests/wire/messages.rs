@@ -92,7 +92,6 @@ fn response_serializes_every_documented_field() {
             "success",
             "error",
             "error_type",
-            "output",
             "attributes"
         ]
     );
@@ -165,6 +164,14 @@ fn old_fields_are_added_to_replies() {
     assert_eq!(
         with_old(RequestName::CreateNode, json!({"node_id": "a"})),
         json!({"node_id": "a", "channel_id": "a", "status": "created"})
+    );
+    let response = json!({"text": "hi", "sections": [], "tokens": null, "attributes": {"exit_code": 0}});
+    assert_eq!(
+        with_old(RequestName::ExecuteInput, json!({"response": response})),
+        json!({"response": {
+            "text": "hi", "sections": [], "tokens": null, "output": "hi",
+            "attributes": {"exit_code": 0, "sections": [], "tokens": null},
+        }})
     );
     assert_eq!(
         with_old(RequestName::StopNode, json!({"stopped": true})),

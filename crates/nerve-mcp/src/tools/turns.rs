@@ -18,8 +18,8 @@ use crate::tool_result::{Failure, MAX_TEXT, Success, object, truncate};
 /// Events that are reported as progress of a turn.
 const PROGRESS_EVENTS: [EventType; 3] =
     [EventType::NodeActivity, EventType::OutputChunk, EventType::NodeBlocked];
-/// Fields of a response that repeat its text, under older names or in parts.
-const REPEATED_FIELDS: [&str; 4] = ["raw", "output", "sections", "attributes"];
+/// Fields of a response that repeat its text, or have details of it.
+const REPEATED_FIELDS: [&str; 3] = ["raw", "sections", "attributes"];
 /// Note in an answer that was shortened.
 const TRUNCATED_NOTE: &str = "the answer was too long and is cut: nerve_read has the rest";
 /// Withdrawing a prompt is immediate unless the server is stuck.

@@ -41,7 +41,7 @@ async fn each_provider_answers_a_turn() {
             (json!(0), json!(1), json!([]))
         );
         assert_eq!(attribute("usage")["total"], json!(tokens.total));
-        assert_eq!((&value["success"], &value["output"]), (&json!(true), &json!("You said: hello")));
+        assert_eq!((&value["success"], &value["text"]), (&json!(true), &json!("You said: hello")));
 
         let request = &harness.model.requests()[0];
         let path = if provider == Provider::Anthropic { "/v1/messages" } else { "/v1/chat/completions" };

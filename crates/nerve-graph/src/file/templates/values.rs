@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use minijinja::Value as TemplateValue;
 use minijinja::value::{Enumerator, Object};
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+/// The name of a response's text in the first version of graph files.
+const OUTPUT: &str = "output";
 
 /// The parts of a value that a template uses.
 #[derive(Debug, Clone, Default)]
@@ -48,10 +51,16 @@ pub(super) fn project(value: &Value, projection: &Projection) -> TemplateValue {
         (Value::Object(entries), Projection::Fields(fields)) => TemplateValue::from_pairs(
             fields
                 .iter()
-                .filter_map(|(name, parts)| Some((name.as_str(), project(entries.get(name)?, parts)))),
+                .filter_map(|(name, parts)| Some((name.as_str(), project(field(entries, name)?, parts)))),
         ),
         _ => whole(value),
     }
+}
+
+/// Returns a field of an object. `output` of a response is its text, as in the first version of graph files.
+fn field<'a>(entries: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    let is_text = || name == OUTPUT && is_response(entries);
+    entries.get(name).or_else(|| entries.get("text").filter(|_| is_text()))
 }
 
 /// Converts a whole value.
@@ -83,7 +92,11 @@ pub(super) fn whole(value: &Value) -> TemplateValue {
 pub(super) fn response_text(value: &Value) -> Option<&str> {
     let entries = value.as_object()?;
     let text = entries.get("text")?.as_str()?;
-    (entries.contains_key("raw") && entries.contains_key("sections")).then_some(text)
+    is_response(entries).then_some(text)
+}
+
+fn is_response(entries: &Map<String, Value>) -> bool {
+    entries.contains_key("raw") && entries.contains_key("sections")
 }
 
 /// A response: a mapping that prints as its text.
@@ -110,7 +123,8 @@ impl Object for Response {
     }
 
     fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<TemplateValue> {
-        self.fields.get(key).cloned()
+        let text = || (key == OUTPUT).then(|| TemplateValue::from(Arc::clone(&self.text)));
+        self.fields.get(key).cloned().or_else(text)
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
@@ -119,5 +133,25 @@ impl Object for Response {
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn output_of_response_is_its_text() {
+        let response = json!({ "raw": "$ hi", "text": "hi", "sections": [] });
+        let own = json!({ "raw": "$ hi", "text": "hi", "sections": [], "output": "mine" });
+        let path = [OUTPUT.to_string()];
+        for (value, expected) in [(response, "hi"), (own, "mine")] {
+            let part = project(&value, &Projection::from_paths([&path[..]]));
+            for found in [part, whole(&value)] {
+                assert_eq!(found.get_attr(OUTPUT).unwrap().as_str(), Some(expected));
+            }
+        }
     }
 }

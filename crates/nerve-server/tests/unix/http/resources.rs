@@ -12,7 +12,7 @@ async fn node_is_created_used_and_removed() {
     assert_eq!((created.status, created.header("location")), (201, Some("/nodes/sh")), "{created:?}");
     let response = server.request_ok("POST", "/nodes/sh/execute", json!({ "text": "echo hello" })).await;
     assert_eq!(
-        (&response["response"]["output"], &response["turn"]),
+        (&response["response"]["text"], &response["turn"]),
         (&json!("hello"), &json!(1)),
         "{response}"
     );
@@ -158,7 +158,7 @@ async fn async_execution_becomes_a_result() {
     assert_eq!(accepted.status, 202, "{accepted:?}");
     let id = accepted.json()["result_id"].as_str().unwrap().to_string();
     let result = server.request_ok("GET", &format!("/results/{id}?wait=true&timeout=10"), Value::Null).await;
-    assert_eq!(result["response"]["output"], "later", "{result}");
+    assert_eq!(result["response"]["text"], "later", "{result}");
     let all = server.request_ok("GET", "/results?node=sh", Value::Null).await;
     assert_eq!(all["results"][0]["result_id"], id.as_str());
     assert_eq!(
