@@ -11,6 +11,7 @@ mod forks;
 mod graphs;
 mod http;
 mod in_process;
+mod json_style;
 mod lifecycle;
 mod matrix;
 mod results;

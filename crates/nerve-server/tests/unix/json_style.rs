@@ -1,0 +1,133 @@
+//! The style of all replies and events, checked in the OpenAPI document.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// Properties that depart from the style, with the reason.
+const EXCEPTIONS: &[(&str, &str)] = &[
+    ("Activity.ts", "the same name as in the recordings' event files"),
+    ("AgentMessage.id", "the format of agentapi"),
+    ("AgentMessage.time", "the format of agentapi"),
+    ("BranchCreated.recording", "a path"),
+    ("BranchCreated.server", "the server of the request"),
+    ("BranchInfo.recording", "a path"),
+    ("BranchInfo.snapshot", "null without a snapshot, an object in BranchCreated"),
+    ("EventMessage.channel_id", "only in events under an older name"),
+    ("EventMessage.timestamp", "only in events under an older name"),
+    ("NodeHistory.channel_id", "the first nerve's clients read it"),
+    ("NodeMetadata.session", "the details of a node have the names of `nerve node info`"),
+    ("Subscribed.server", "the id of a server's start, not its name"),
+];
+/// Names of ids without `_id`, and of times without `_at`.
+const OTHER_NAMES: &[&str] = &[
+    "channel_id",
+    "deadline",
+    "graph",
+    "id",
+    "node",
+    "recording",
+    "run",
+    "seconds",
+    "server",
+    "session",
+    "snapshot",
+    "time",
+    "timestamp",
+    "ts",
+];
+
+/// Collects the departures from the style.
+struct StyleCheck<'a> {
+    document: &'a Value,
+    visited: BTreeSet<&'a str>,
+    found: BTreeSet<String>,
+}
+
+impl<'a> StyleCheck<'a> {
+    /// Returns the name and the schema that a reference names.
+    fn resolve(&self, schema: &'a Value) -> Option<(&'a str, &'a Value)> {
+        let name = schema.get("$ref")?.as_str()?.rsplit('/').next()?;
+        Some((name, &self.document["components"]["schemas"][name]))
+    }
+
+    /// Returns the JSON types that a schema allows, without null.
+    fn types(&self, schema: &'a Value) -> Vec<&'a str> {
+        if let Some((_, resolved)) = self.resolve(schema) {
+            return self.types(resolved);
+        }
+        let own = match &schema["type"] {
+            Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
+            one => one.as_str().into_iter().collect::<Vec<_>>(),
+        };
+        let choices = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|key| schema[key].as_array());
+        let choices = choices.flatten().flat_map(|choice| self.types(choice));
+        own.into_iter().chain(choices).filter(|one| *one != "null").collect()
+    }
+
+    /// Checks a schema and all that it contains. `owner`: the named schema it belongs to.
+    fn visit(&mut self, owner: &str, schema: &'a Value) {
+        if let Some((name, resolved)) = self.resolve(schema) {
+            if self.visited.insert(name) {
+                self.visit(name, resolved);
+            }
+            return;
+        }
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            self.check(owner, name, property);
+            self.visit(owner, property);
+        }
+        for key in ["items", "additionalProperties"] {
+            self.visit_object(owner, &schema[key]);
+        }
+        for key in ["anyOf", "oneOf", "allOf"] {
+            schema[key].as_array().into_iter().flatten().for_each(|choice| self.visit(owner, choice));
+        }
+    }
+
+    fn visit_object(&mut self, owner: &str, schema: &'a Value) {
+        if schema.is_object() {
+            self.visit(owner, schema);
+        }
+    }
+
+    fn check(&mut self, owner: &str, name: &str, property: &'a Value) {
+        let types = self.types(property);
+        let is_scalar = types.iter().any(|one| ["string", "integer", "number"].contains(one));
+        let departs = match name {
+            _ if name.ends_with("_ns") => true,
+            _ if name.ends_with("_at") => types != ["string"],
+            _ if name.ends_with("_ms") => types != ["integer"],
+            _ => is_scalar && OTHER_NAMES.contains(&name),
+        };
+        if departs {
+            self.found.insert(format!("{owner}.{name}"));
+        }
+    }
+}
+
+#[test]
+fn replies_and_events_have_one_style() {
+    let document: Value = serde_json::from_str(&nerve_server::openapi()).unwrap();
+    let mut check = StyleCheck { document: &document, visited: BTreeSet::new(), found: BTreeSet::new() };
+    let operations =
+        document["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap());
+    for (method, operation) in operations {
+        let responses = operation["responses"].as_object().into_iter().flatten();
+        for (status, response) in responses {
+            for content in response["content"].as_object().into_iter().flat_map(|all| all.values()) {
+                let place = format!("{method} {status} {}", operation["summary"]);
+                assert!(!check.types(&content["schema"]).contains(&"array"), "{place}: a list at the top");
+                check.visit(&place, &content["schema"]);
+            }
+        }
+    }
+    for event in ["Event", "EventMessage"] {
+        check.visit(event, &document["components"]["schemas"][event]);
+    }
+    let known: BTreeSet<String> = EXCEPTIONS.iter().map(|(property, _)| (*property).to_string()).collect();
+    let new: Vec<&String> = check.found.difference(&known).collect();
+    assert!(new.is_empty(), "not in the style of the JSON (docs/wire.md): {new:?}");
+    let gone: Vec<&String> = known.difference(&check.found).collect();
+    assert!(gone.is_empty(), "in the style now: remove the exceptions {gone:?}");
+}
