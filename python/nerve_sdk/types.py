@@ -281,6 +281,8 @@ class SessionInfo:
     graphs: List[str] = field(default_factory=list)
     #: Time of creation.
     created_at: str = "1970-01-01T00:00:00.000Z"
+    #: Limits of all its nodes together, and their usage.
+    budget: Optional[Dict[str, Any]] = None
 
 
 @dataclass(frozen=True)
