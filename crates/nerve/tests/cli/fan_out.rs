@@ -395,3 +395,18 @@ fn full_disk_undoes_the_worktrees() {
     assert_eq!(fixture.json(&["list"]), json!({ "fan_outs": [] }));
     drop(disk);
 }
+
+#[test]
+fn wait_reports_the_timeout_of_attempts_that_ended_before() {
+    let fixture = Fixture::new();
+    let started =
+        fixture.fan_out(&["-c", SHELL, "--name", "slow", "--timeout", "1", "--no-wait", "sleep 600"]);
+    assert_eq!(started.code, 0, "{started:?}");
+    let is_over = || {
+        let runs = fixture.home.nerve(&["graph", "list", "--runs", "--json"]).stdout;
+        !runs.contains("\"running\"") && runs.contains("failed")
+    };
+    assert!(wait_until(DEADLINE, is_over), "{:?}", fixture.home.nerve(&["graph", "status"]));
+    let waited = fixture.fan_out(&["wait", "slow"]);
+    assert_eq!(waited.code, 4, "{waited:?}");
+}

@@ -1,6 +1,6 @@
 //! Follows the run of a fan-out to its end, and collects the outcomes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs;
 
 use anyhow::Result;
@@ -9,7 +9,6 @@ use nerve_api::request::Subscribe;
 use nerve_api::value::{NodeState, RunStatus, StepState};
 use nerve_api::{EventKind, EventMessage, EventType};
 use nerve_client::{ClientError, NerveClient};
-use nerve_node::error::ErrorKind;
 use nerve_repl::failure::exit_code_of;
 use nerve_repl::run_display::{format_duration, graph_command};
 
@@ -38,7 +37,7 @@ pub(super) async fn follow(client: &NerveClient, store: &Store, fan_out: &mut Fa
         let message = format!("fan-out '{}' was interrupted before its agents got the task", fan_out.name);
         return Err(Failure::new(FAILED, message).hint(command(fan_out, "clean")).into());
     };
-    let mut follower = Follower { client, fan_out, announced: HashSet::new(), errors: HashMap::new() };
+    let mut follower = Follower { client, fan_out, announced: HashSet::new() };
     let run = tokio::select! {
         biased;
         _ = tokio::signal::ctrl_c() => {
@@ -47,8 +46,7 @@ pub(super) async fn follow(client: &NerveClient, store: &Store, fan_out: &mut Fa
         }
         run = follower.follow_run(&run_id) => run?,
     };
-    let errors = follower.errors;
-    collect(client, store, fan_out, &run, &errors).await?;
+    collect(client, store, fan_out, &run).await?;
     store.save(fan_out)
 }
 
@@ -63,8 +61,6 @@ struct Follower<'a> {
     fan_out: &'a FanOut,
     /// Dialogs that are on the terminal: nodes, and steps of gates.
     announced: HashSet<String>,
-    /// Kinds of the errors of failed steps.
-    errors: HashMap<String, ErrorKind>,
 }
 
 impl Follower<'_> {
@@ -125,12 +121,11 @@ impl Follower<'_> {
                 let what = if is_test { "passed" } else { "completed" };
                 out::note(format_args!("{step_id}: {0}{what}{0:#} in {took}", out::GOOD));
             }
-            Some(EventKind::StepFailed { run, step_id, error, error_type, retry_in_ms: None, .. })
+            Some(EventKind::StepFailed { run, step_id, error, retry_in_ms: None, .. })
                 if run.run_id == run_id =>
             {
                 let error = out::preview(&error, 200);
                 out::note(format_args!("{step_id}: {0}failed{0:#}: {error}", out::BAD));
-                self.errors.insert(step_id, error_type);
             }
             Some(EventKind::GateAsked { run, gate }) if run.run_id == run_id => {
                 self.announce_gate(run_id, &gate.step_id, &gate.question);
@@ -181,20 +176,13 @@ impl Follower<'_> {
 }
 
 /// Stores how each attempt has ended.
-async fn collect(
-    client: &NerveClient,
-    store: &Store,
-    fan_out: &mut FanOut,
-    run: &RunInfo,
-    errors: &HashMap<String, ErrorKind>,
-) -> Result<()> {
+async fn collect(client: &NerveClient, store: &Store, fan_out: &mut FanOut, run: &RunInfo) -> Result<()> {
     let nodes = client.list_nodes(fan_out.session.as_deref()).await?;
     let FanOut { name, attempts, test, .. } = fan_out;
     for attempt in attempts.iter_mut().filter(|attempt| attempt.outcome.is_none() && !attempt.is_removed) {
         let step = run.steps.iter().find(|step| step.step_id == attempt.label);
         let node = nodes.iter().find(|node| node.node_id == attempt.node);
-        let kind = errors.get(&attempt.label).copied();
-        let mut outcome = outcome(step, node, kind, run);
+        let mut outcome = outcome(step, node, run);
         if test.is_some() {
             let step = run.steps.iter().find(|step| step.step_id == attempt.test_step());
             outcome.test = Some(test_outcome(store, name, attempt, step));
@@ -204,14 +192,9 @@ async fn collect(
     Ok(())
 }
 
-/// Returns how a turn ended. `kind`: the kind of its error, if it was reported.
-fn outcome(
-    step: Option<&RunStep>,
-    node: Option<&NodeInfo>,
-    kind: Option<ErrorKind>,
-    run: &RunInfo,
-) -> Outcome {
-    let failed = kind.map_or(FAILED, exit_code_of);
+/// Returns how a turn ended.
+fn outcome(step: Option<&RunStep>, node: Option<&NodeInfo>, run: &RunInfo) -> Outcome {
+    let failed = step.and_then(|step| step.error_type).map_or(FAILED, exit_code_of);
     let (state, exit_code) = match step.map(|step| step.state) {
         Some(StepState::Completed | StepState::Reused) => ("completed", DONE),
         Some(StepState::Cancelled) => ("cancelled", INTERRUPTED),
