@@ -175,10 +175,10 @@ class LineConnection(asyncio.Protocol):
 
     def _refuse(self, message: Mapping[str, Any]) -> None:
         """Handles an unreadable request. If the server does not know its id, all pending requests fail."""
-        text = message.get("error")
+        text, fields = message.get("error"), {"error_type": message.get("error_type")}
 
         def refused() -> ServerError:
-            return server_error(text, {"error_type": "invalid_request_error"})
+            return server_error(text, fields)
 
         request_id = message.get("request_id")
         if request_id is None:

@@ -224,7 +224,8 @@ async def test_error_without_id_fails_all_pending_requests() -> None:
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await next_request(reader)
         await next_request(reader)
-        writer.write(message_line({"type": "error", "error": "I do not understand", "request_id": None}))
+        refusal = {"error": "I do not understand", "error_type": "invalid_request_error", "request_id": None}
+        writer.write(message_line({"type": "error", **refusal}))
         writer.write(result(await next_request(reader), PONG))
         await reader.read()
 

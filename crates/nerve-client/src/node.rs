@@ -316,7 +316,7 @@ impl NerveClient {
 
     /// Returns the description of a node.
     pub async fn node_info(&self, node: &GetNode) -> Result<NodeInfo, ClientError> {
-        Ok(self.request(node).await?.into())
+        self.request(node).await
     }
 
     /// Lists the nodes of all sessions.

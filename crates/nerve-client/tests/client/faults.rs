@@ -99,15 +99,17 @@ async fn error_without_request_id_fails_all_pending_requests() {
     let server = async {
         peer.request().await;
         peer.request().await;
-        peer.send(json!({"type": "error", "error": "line of 17000000 bytes refused", "request_id": null}))
-            .await;
+        let refusal = json!({
+            "type": "error", "error": "line of 17000000 bytes refused", "error_type": "too_large", "request_id": null,
+        });
+        peer.send(refusal).await;
         let request = peer.request().await;
         peer.answer(&request, json!({"pong": true})).await;
     };
     let client_side = async {
         let (a, b) = tokio::join!(client.ping(), client.ping());
         assert!(a.unwrap_err().to_string().contains("refused"));
-        assert_eq!(b.unwrap_err().server().unwrap().details.error_type.as_str(), "invalid_request_error");
+        assert_eq!(b.unwrap_err().server().unwrap().details.error_type.as_str(), "too_large");
         assert!(client.ping().await.unwrap().pong);
     };
     tokio::join!(server, client_side);

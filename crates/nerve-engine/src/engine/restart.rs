@@ -45,7 +45,7 @@ impl Engine {
         let StartNode { node_id, session_id, fresh, shell_env } = request;
         check_shell_env(shell_env.as_ref())?;
         let at = node_ref(node_id, session_id);
-        Ok(self.start(&at, fresh, shell_env, &context.warnings).await?.into())
+        self.start(&at, fresh, shell_env, &context.warnings).await
     }
 
     /// Starts the stopped nodes of a session concurrently. Those whose programs exited by themselves only if the request is for all.

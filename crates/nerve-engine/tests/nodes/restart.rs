@@ -234,7 +234,9 @@ async fn session_start_reports_each_failure() {
     forget_conversations(&harness);
     let started = harness.engine.start_session(StartSession::default(), Default::default()).await.unwrap();
     assert_eq!((started.nodes, started.failed.len()), (vec!["sh".to_string()], 1));
-    assert!(started.failed[0].error.contains("--fresh"), "{:?}", started.failed);
+    let failed = &started.failed[0];
+    assert_eq!(failed.error_type, ErrorKind::NotFound, "{failed:?}");
+    assert!(failed.hint.as_ref().unwrap().contains("--fresh"), "{failed:?}");
     harness.stop("sh").await;
 }
 

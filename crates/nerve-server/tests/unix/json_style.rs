@@ -17,7 +17,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("EventMessage.timestamp", "only in events under an older name"),
     ("NodeHistory.channel_id", "the first nerve's clients read it"),
     ("NodeMetadata.session", "the details of a node have the names of `nerve node info`"),
-    ("Subscribed.server", "the id of a server's start, not its name"),
 ];
 /// Names of ids without `_id`, and of times without `_at`.
 const OTHER_NAMES: &[&str] = &[
