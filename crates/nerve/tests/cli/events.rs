@@ -49,7 +49,8 @@ fn exec_gets_event_in_variables_and_on_stdin() {
     let has_end =
         || fs::read_to_string(&output).is_ok_and(|text| text.contains("\"event_type\":\"NODE_READY\""));
     assert!(wait_until(DEADLINE, has_end));
-    assert!(fs::read_to_string(&output).unwrap().starts_with("NODE_READY sh sh is ready\n"));
+    let text = fs::read_to_string(&output).unwrap();
+    assert!(text.starts_with("NODE_READY sh sh is ready\n"), "{text}");
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn host_stop_ends_its_node() {
     let host = home.host_of("sh");
     home.ok(&["host", "stop", host["host_id"].as_str().unwrap()]);
     home.wait_for_state("sh", "stopped");
-    assert_eq!(home.metadata("sh", "exit"), "signal 1");
+    assert_eq!(home.metadata("sh", "exit"), "{\"signal\":1}");
     assert_eq!(home.metadata("sh", "faults"), "", "this is no accident");
 }
 
