@@ -191,7 +191,7 @@ text_value!(open BranchProxy);
 )]
 #[strum(serialize_all = "lowercase")]
 pub enum LimitAction {
-    /// The question for more has to be answered.
+    /// The node asks whether to continue.
     #[default]
     Ask,
     /// Prompts fail until the budget is changed.

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-/// Returns the cost of tokens in US dollars; `None` if the model has no price.
+/// A function that returns the cost of tokens in US dollars; `None` if the model has no price.
 pub type Pricing = Arc<dyn Fn(&ModelTokens) -> Option<f64> + Send + Sync>;
 
 /// Returns the built-in prices.
@@ -26,14 +26,14 @@ pub fn built_in_pricing() -> Pricing {
     })
 }
 
-/// The usage of a node or a session. Cheap to clone; clones are the same ledger. Usage of a node also counts for its session.
+/// The usage of a node or a session. Cheap to clone; clones are the same ledger. Usage of a node also counts toward its session.
 #[derive(Clone)]
 pub struct UsageLedger {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    /// The name in messages of nodes.
+    /// Name of the owner in messages, such as `session 'a'`.
     owner: String,
     state: Mutex<State>,
     /// Shared by a session and its nodes.
@@ -49,7 +49,7 @@ struct State {
     /// Number of agents that are working, and since when at least one of them is.
     working: usize,
     since: Option<Instant>,
-    /// Longest working time of a node that was missed. Nodes may have worked at the same time.
+    /// Largest missed working time of a node so far: times that overlap count once.
     missed_ms: u64,
 }
 
@@ -64,7 +64,7 @@ pub struct LedgerRecord {
     pub usage: LedgerUsage,
 }
 
-/// Usage that counts, and the answers to questions for more.
+/// Counted usage, and the grants and refusals at limits.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LedgerUsage {
@@ -80,12 +80,12 @@ pub struct LedgerUsage {
     /// Tokens of models that have no price yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unpriced: Vec<ModelTokens>,
-    /// Tokens without a price count for no cost limit.
+    /// Tokens without a price do not count toward the cost limit.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub accepts_unpriced: bool,
-    /// More was refused, so prompts fail.
+    /// A grant was refused, so prompts fail.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub is_closed: bool,
+    pub is_refused: bool,
 }
 
 /// Amounts that answers have granted in addition to the limits.
@@ -108,7 +108,7 @@ pub struct ReachedLimit {
     /// Offer to continue; `None` if prompts fail.
     pub offer: Option<String>,
     /// The limit is that of the session.
-    pub is_of_session: bool,
+    pub is_session_limit: bool,
 }
 
 /// Counts working time until it is dropped.
@@ -128,7 +128,7 @@ impl UsageLedger {
         UsageLedger::new("no session", Arc::new(|_| None))
     }
 
-    /// Creates the ledger of a node in the session of this ledger. The usage in `record` has counted for the session before.
+    /// Creates the ledger of a node in the session of this ledger. The session has already counted the usage in `record`.
     pub fn node(&self, node: &str, record: LedgerRecord) -> UsageLedger {
         let pricing = Arc::clone(&self.inner.pricing);
         let ledger = UsageLedger::open(format!("node '{node}'"), pricing, Some(self.clone()));
@@ -142,7 +142,7 @@ impl UsageLedger {
         UsageLedger { inner: Arc::new(Inner { owner, state, changed, pricing, parent }) }
     }
 
-    /// Replaces the limits. Usage before counts.
+    /// Replaces the limits. Usage is kept; grants and refusals are reset.
     pub fn set_limits(&self, limits: Option<UsageLimits>) {
         self.update(|state| {
             let LedgerUsage { tokens, cost_usd, time_ms, unpriced, .. } = std::mem::take(&mut state.usage);
@@ -177,7 +177,7 @@ impl UsageLedger {
         LedgerUsage { time_ms: state.time_ms(), ..state.usage.clone() }
     }
 
-    /// Counts the tokens of a response. `cost_usd`: its cost, if it is known otherwise than by its model.
+    /// Counts the tokens of a response. `cost_usd`: the cost if a proxy has computed it; otherwise the prices apply.
     pub fn add_response(&self, tokens: &ModelTokens, cost_usd: Option<f64>) {
         if tokens.total() == 0 {
             return;
@@ -188,21 +188,21 @@ impl UsageLedger {
             usage.tokens = usage.tokens.saturating_add(tokens.total());
             match cost_usd {
                 Some(cost) => usage.cost_usd += cost,
-                None => match usage.unpriced.iter_mut().find(|known| known.model == tokens.model) {
-                    Some(known) => known.add(tokens),
-                    None => usage.unpriced.push(tokens.clone()),
-                },
+                None => usage.add_unpriced(tokens),
             }
         });
     }
 
-    /// Counts usage of one of its nodes that was stored by another server.
-    pub fn add_missed(&self, counted: &LedgerUsage, now: &LedgerUsage) {
+    /// Adds the usage of a node that the session's record missed: what the node `remembered` minus what was `stored` with the session.
+    pub fn add_missed(&self, stored: &LedgerUsage, remembered: &LedgerUsage) {
         self.update(|state| {
             let usage = &mut state.usage;
-            usage.tokens += now.tokens.saturating_sub(counted.tokens);
-            usage.cost_usd += (now.cost_usd - counted.cost_usd).max(0.0);
-            let missed = now.time_ms.saturating_sub(counted.time_ms);
+            usage.tokens += remembered.tokens.saturating_sub(stored.tokens);
+            usage.cost_usd += (remembered.cost_usd - stored.cost_usd).max(0.0);
+            // Tokens that got their price meanwhile are in the cost.
+            stored.unpriced.iter().for_each(|tokens| usage.remove_unpriced(tokens));
+            remembered.unpriced.iter().for_each(|tokens| usage.add_unpriced(tokens));
+            let missed = remembered.time_ms.saturating_sub(stored.time_ms);
             usage.time_ms += missed.saturating_sub(state.missed_ms);
             state.missed_ms = state.missed_ms.max(missed);
         });
@@ -217,7 +217,8 @@ impl UsageLedger {
         WorkSpan { ledger: self.clone() }
     }
 
-    /// Returns a limit that the node or its session has reached, first one at which prompts fail.
+    /// Returns the reached limit of the node, otherwise that of its session. A limit of the session at which prompts fail comes
+    /// first.
     pub fn reached(&self) -> Option<ReachedLimit> {
         self.ledger_at_limit().map(|(_, reached)| reached)
     }
@@ -227,7 +228,7 @@ impl UsageLedger {
         let outer = self.inner.parent.as_ref().and_then(|parent| {
             let reached = parent.reached_here()?;
             let reason = format!("{}: {}", parent.inner.owner, reached.reason);
-            Some((parent, ReachedLimit { reason, is_of_session: true, ..reached }))
+            Some((parent, ReachedLimit { reason, is_session_limit: true, ..reached }))
         });
         match (own, outer) {
             (Some((_, ReachedLimit { offer: Some(_), .. })), Some(outer)) if outer.1.offer.is_none() => {
@@ -243,24 +244,24 @@ impl UsageLedger {
         state.reached()
     }
 
-    /// Returns the working time until a time limit is reached; `None` while nothing works, or without such a limit.
+    /// Returns the time until the time limit of the node or its session is reached; `None` for one without limit or work.
     pub fn time_left(&self) -> Option<Duration> {
         let own = self.inner.state.lock().time_left();
         let outer = self.inner.parent.as_ref().and_then(UsageLedger::time_left);
         own.into_iter().chain(outer).min()
     }
 
-    /// Grants the amount of the limit in [`UsageLedger::reached`] again, as often as the usage requires.
-    pub fn extend(&self) {
+    /// Raises the limit that [`UsageLedger::reached`] returns above the usage, in steps of its own amount, if that was offered.
+    pub fn grant(&self) {
         if let Some((ledger, ReachedLimit { offer: Some(_), .. })) = self.ledger_at_limit() {
             ledger.update(State::grant);
         }
     }
 
-    /// Refuses more than the limit in [`UsageLedger::reached`]: prompts fail until other limits are set.
-    pub fn close(&self) {
+    /// Refuses to raise that limit: prompts fail until the budget is changed.
+    pub fn refuse(&self) {
         if let Some((ledger, _)) = self.ledger_at_limit() {
-            ledger.update(|state| state.usage.is_closed = true);
+            ledger.update(|state| state.usage.is_refused = true);
         }
     }
 
@@ -276,7 +277,7 @@ impl UsageLedger {
             tokens: usage.tokens,
             cost_usd: usage.cost_usd,
             time_ms: state.time_ms(),
-            exceeded: state.exceeded().map(|exceeded| exceeded.to_string()),
+            reached_limit: state.limit_at_usage().map(|limit| limit.to_string()),
         }
     }
 
@@ -318,10 +319,10 @@ impl Drop for WorkSpan {
 }
 
 /// A limit that the usage has reached.
-enum Exceeded {
+enum LimitKind {
     Tokens { used: u64, limit: u64 },
     Cost { used: f64, limit: f64 },
-    Time { limit: Duration },
+    Time { used_ms: u64, limit: Duration },
     Unpriced { model: String },
 }
 
@@ -352,33 +353,33 @@ impl State {
         });
     }
 
-    /// Grants the amount of the reached limit again, as often as the usage requires.
+    /// Raises the reached limit above the usage, in steps of its own amount.
     fn grant(&mut self) {
-        let (Some(exceeded), Some(limits)) = (self.exceeded(), self.limits) else { return };
+        let (Some(exceeded), Some(limits)) = (self.limit_at_usage(), self.limits) else { return };
         let time_ms = self.time_ms();
         let usage = &mut self.usage;
         // The next multiple of a limit exceeds the usage.
         match exceeded {
-            Exceeded::Unpriced { .. } => usage.accepts_unpriced = true,
-            Exceeded::Tokens { .. } => {
+            LimitKind::Unpriced { .. } => usage.accepts_unpriced = true,
+            LimitKind::Tokens { .. } => {
                 let limit = limits.max_tokens.unwrap_or(0).max(1);
                 usage.granted.tokens = (usage.tokens / limit).saturating_mul(limit);
             }
-            Exceeded::Cost { .. } => {
+            LimitKind::Cost { .. } => {
                 let limit = limits.max_cost_usd.unwrap_or(0.0);
                 let times = (usage.cost_usd / limit).floor();
                 // The quotient may have been rounded.
                 let is_enough = limit + limit * times > usage.cost_usd;
                 usage.granted.cost_usd = limit * if is_enough { times } else { times + 1.0 };
             }
-            Exceeded::Time { .. } => {
+            LimitKind::Time { .. } => {
                 let limit = limits.max_time.map_or(0, |limit| millis(limit.duration())).max(1);
                 usage.granted.time_ms = (time_ms / limit).saturating_mul(limit);
             }
         }
     }
 
-    fn exceeded(&self) -> Option<Exceeded> {
+    fn limit_at_usage(&self) -> Option<LimitKind> {
         let (limits, usage) = (self.effective()?, &self.usage);
         let tokens = limits.max_tokens.filter(|limit| usage.tokens >= *limit);
         let cost = limits.max_cost_usd.filter(|limit| usage.cost_usd >= *limit);
@@ -387,23 +388,23 @@ impl State {
         let unpriced = usage.unpriced.first();
         let unpriced = unpriced.filter(|_| limits.max_cost_usd.is_some() && !usage.accepts_unpriced);
         let unpriced = unpriced.map(|tokens| tokens.model.clone().unwrap_or_else(|| "unknown".to_string()));
-        let tokens = tokens.map(|limit| Exceeded::Tokens { used: usage.tokens, limit });
+        let tokens = tokens.map(|limit| LimitKind::Tokens { used: usage.tokens, limit });
         tokens
-            .or_else(|| cost.map(|limit| Exceeded::Cost { used: usage.cost_usd, limit }))
-            .or_else(|| time.map(|limit| Exceeded::Time { limit }))
-            .or_else(|| unpriced.map(|model| Exceeded::Unpriced { model }))
+            .or_else(|| cost.map(|limit| LimitKind::Cost { used: usage.cost_usd, limit }))
+            .or_else(|| time.map(|limit| LimitKind::Time { used_ms: self.time_ms(), limit }))
+            .or_else(|| unpriced.map(|model| LimitKind::Unpriced { model }))
     }
 
     fn reached(&self) -> Option<ReachedLimit> {
-        let exceeded = self.exceeded()?;
+        let exceeded = self.limit_at_usage()?;
         let asks = self.limits.is_some_and(|limits| limits.at_limit == LimitAction::Ask);
-        let offer = (asks && !self.usage.is_closed).then(|| match &exceeded {
-            Exceeded::Unpriced { model } => format!("Continue: do not limit the cost of {model}"),
-            Exceeded::Tokens { .. } => "Continue: grant the same number of tokens again".to_string(),
-            Exceeded::Cost { .. } => "Continue: grant the same cost again".to_string(),
-            Exceeded::Time { .. } => "Continue: grant the same time again".to_string(),
+        let offer = (asks && !self.usage.is_refused).then(|| match &exceeded {
+            LimitKind::Unpriced { .. } => "Continue: do not count models without a price".to_string(),
+            LimitKind::Tokens { .. } => "Continue: grant the same number of tokens again".to_string(),
+            LimitKind::Cost { .. } => "Continue: grant the same cost again".to_string(),
+            LimitKind::Time { .. } => "Continue: grant the same time again".to_string(),
         });
-        Some(ReachedLimit { reason: exceeded.to_string(), offer, is_of_session: false })
+        Some(ReachedLimit { reason: exceeded.to_string(), offer, is_session_limit: false })
     }
 
     fn time_left(&self) -> Option<Duration> {
@@ -413,16 +414,19 @@ impl State {
     }
 }
 
-impl fmt::Display for Exceeded {
+impl fmt::Display for LimitKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Exceeded::Tokens { used, limit } => write!(f, "token limit reached: {used} of {limit}"),
-            Exceeded::Cost { used, limit } => {
+            LimitKind::Tokens { used, limit } => write!(f, "token limit reached: {used} of {limit}"),
+            LimitKind::Cost { used, limit } => {
                 let dollars = |cost| format_cost(Some(cost), false);
                 write!(f, "cost limit reached: {} of {}", dollars(*used), dollars(*limit))
             }
-            Exceeded::Time { limit } => write!(f, "limit of working time reached: {limit:?}"),
-            Exceeded::Unpriced { model } => {
+            LimitKind::Time { used_ms, limit } => {
+                let used = *used_ms as f64 / 1e3;
+                write!(f, "time limit reached: {used:.1}s of {:.1}s of work", limit.as_secs_f64())
+            }
+            LimitKind::Unpriced { model } => {
                 write!(f, "the cost limit cannot be checked: model '{model}' has no price")
             }
         }
@@ -431,6 +435,22 @@ impl fmt::Display for Exceeded {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl LedgerUsage {
+    fn add_unpriced(&mut self, tokens: &ModelTokens) {
+        match self.unpriced.iter_mut().find(|known| known.model == tokens.model) {
+            Some(known) => known.add(tokens),
+            None => self.unpriced.push(tokens.clone()),
+        }
+    }
+
+    fn remove_unpriced(&mut self, tokens: &ModelTokens) {
+        for known in self.unpriced.iter_mut().filter(|known| known.model == tokens.model) {
+            known.subtract(tokens);
+        }
+        self.unpriced.retain(|known| known.total() > 0);
+    }
 }
 
 impl Grants {

@@ -29,9 +29,9 @@ pub struct BudgetStatus {
     /// Working time in milliseconds.
     #[serde(default)]
     pub time_ms: u64,
-    /// The limit that is reached, for people; absent if none is.
+    /// The reached limit with the usage, for people; absent if none is reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exceeded: Option<String>,
+    pub reached_limit: Option<String>,
 }
 
 impl BudgetStatus {

@@ -113,6 +113,14 @@ impl ModelTokens {
         [self.output, self.cache_read, self.cache_write].into_iter().fold(self.input, u64::saturating_add)
     }
 
+    /// Subtracts the counts of a part of the responses.
+    pub fn subtract(&mut self, part: &ModelTokens) {
+        self.input = self.input.saturating_sub(part.input);
+        self.output = self.output.saturating_sub(part.output);
+        self.cache_read = self.cache_read.saturating_sub(part.cache_read);
+        self.cache_write = self.cache_write.saturating_sub(part.cache_write);
+    }
+
     /// Adds the counts of another response.
     pub fn add(&mut self, other: &ModelTokens) {
         let counts = [

@@ -9,10 +9,11 @@ use super::Engine;
 use super::context::RequestContext;
 
 impl Engine {
-    /// Replaces the budget of a node or a session. A node that is blocked by the old one continues if the new one permits it.
+    /// Replaces the budget of a node or a session. A node that the old one blocked accepts prompts again if the new
+    /// one permits it.
     ///
     /// # Errors
-    /// NotFound, InvalidRequest (invalid limits, or a node that runs no agent).
+    /// NotFound, InvalidRequest (invalid limits, or a node without a terminal), Busy (the node is starting).
     pub async fn set_budget(
         &self,
         request: SetBudget,
@@ -23,11 +24,6 @@ impl Engine {
         let session = self.inner.sessions.get(session_id.as_deref())?;
         let ledger = match &node_id {
             None => session.ledger().clone(),
-            Some(id) if session.is_starting(id) => {
-                let error =
-                    EngineError::busy(format!("cannot set the budget of node '{id}': it is starting"));
-                return Err(error.hint("try again in a moment"));
-            }
             Some(id) => match (session.get(id), session.definition(id)) {
                 (None, Some(spec)) if terminal_kind(spec.backend).is_some() => {
                     let status = session.set_stopped_budget(id, budget);
@@ -54,6 +50,6 @@ pub(super) fn check(budget: Option<&UsageLimits>) -> Result<(), EngineError> {
 }
 
 fn no_ledger_error(node: &str) -> EngineError {
-    EngineError::invalid_request(format!("node '{node}' runs no agent and cannot have a budget"))
-        .hint("agents in terminals, sessions and graphs can have budgets")
+    EngineError::invalid_request(format!("node '{node}' does not run in a terminal and cannot have a budget"))
+        .hint("nodes in terminals, sessions and graphs can have budgets")
 }

@@ -52,7 +52,7 @@ async fn limit_interrupts_the_turn_and_asks() {
     let event = harness.event(|event| matches!(event, EventKind::NodeBlocked { .. })).await;
     assert!(matches!(event, EventKind::NodeBlocked { kind: BlockKind::Budget, .. }), "{event:?}");
     let budget = harness.info("sh").progress.budget.unwrap();
-    assert!(budget.time_ms >= 300 && budget.exceeded.is_some(), "{budget:?}");
+    assert!(budget.time_ms >= 300 && budget.reached_limit.is_some(), "{budget:?}");
     let error = harness.send("sh", "echo more").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Blocked, "{error:?}");
 
@@ -71,7 +71,7 @@ async fn refused_offer_fails_prompts_until_the_budget_changes() {
     harness.answer("sh", Choice::Cancel).await.unwrap();
     assert_kind(harness.send("sh", "echo no").await, ErrorKind::Budget);
     let status = set(&harness, of_node("sh", time(60_000, LimitAction::Ask))).await.unwrap();
-    assert!(status.exceeded.is_none() && status.time_ms >= 200, "{status:?}");
+    assert!(status.reached_limit.is_none() && status.time_ms >= 200, "{status:?}");
     assert!(harness.ask("sh", "echo $((6*7))").await.text.contains("42"));
 }
 
@@ -111,7 +111,7 @@ async fn session_limit_blocks_all_its_nodes() {
     assert!(error.kind == ErrorKind::Blocked && error.message.contains("session 'work'"), "{error:?}");
     let request = GetSession::new(session_id.clone());
     let budget = harness.engine.get_session(request, Default::default()).await.unwrap().budget.unwrap();
-    assert!(budget.exceeded.is_some() && budget.time_ms >= 300, "{budget:?}");
+    assert!(budget.reached_limit.is_some() && budget.time_ms >= 300, "{budget:?}");
     set(&harness, SetBudget { session_id: session_id.clone(), ..SetBudget::default() }).await.unwrap();
     assert!(turn("two", "echo $((6*7))").await.unwrap().text.contains("42"));
 }

@@ -31,12 +31,12 @@ fn usage_counts_for_node_and_session() {
     assert_eq!((session.usage().tokens, session.usage().cost_usd), (30, 1.0));
     session.set_limits(Some(limits));
     assert!(node.reached().unwrap().reason.contains("session 's'") && other.reached().is_some());
-    other.extend();
+    other.grant();
     assert!(node.reached().is_none());
     session.set_limits(Some(UsageLimits { at_limit: LimitAction::Stop, ..limits }));
     node.add_response(&response("a", 20), None);
     assert_eq!(node.reached().unwrap().offer, None, "the session's limit comes first");
-    node.extend();
+    node.grant();
     assert!(other.reached().is_some(), "an answer grants only what was offered");
 }
 
@@ -48,7 +48,7 @@ fn extension_grants_the_amount_until_it_suffices() {
         node.add_response(&response("a", 1), None);
     }
     assert!(node.reached().unwrap().offer.is_some());
-    node.extend();
+    node.grant();
     assert_eq!((node.reached(), node.status().max_cost_usd), (None, Some(4.0)));
 }
 
@@ -64,7 +64,7 @@ fn model_without_price_reaches_a_cost_limit_until_priced_or_accepted() {
     let node = limited(&session, UsageLimits { max_cost_usd: Some(1.0), ..UsageLimits::default() });
     node.add_response(&response("b", 1), None);
     assert!(node.reached().unwrap().reason.contains("'b' has no price"));
-    node.extend();
+    node.grant();
     node.add_response(&response("b", 1), None);
     assert_eq!(node.reached(), None);
     node.set_limits(node.limits());
@@ -73,7 +73,7 @@ fn model_without_price_reaches_a_cost_limit_until_priced_or_accepted() {
     assert!(node.reached().is_none() && node.usage().cost_usd == 0.25, "{:?}", node.usage());
     node.add_response(&response("c", 1), Some(1.0));
     assert!(node.reached().unwrap().reason.contains("$1.25 of $1.00"));
-    node.close();
+    node.refuse();
     assert_eq!(node.reached().unwrap().offer, None);
 }
 
@@ -88,4 +88,16 @@ fn missed_usage_counts_once() {
     session.add_missed(&LedgerUsage::default(), &LedgerUsage { time_ms: 15, ..LedgerUsage::default() });
     let usage = session.usage();
     assert_eq!((usage.tokens, usage.cost_usd, usage.time_ms), (3, 0.25, 20));
+}
+
+#[test]
+fn missed_tokens_without_price_are_priced_once() {
+    let session = UsageLedger::new("session 's'", Arc::new(|_| None));
+    let unpriced = |tokens| vec![response("b", tokens)];
+    let stored = LedgerUsage { unpriced: unpriced(4), ..LedgerUsage::default() };
+    session.restore(LedgerRecord { usage: stored.clone(), ..LedgerRecord::default() });
+    session.add_missed(&stored, &LedgerUsage { unpriced: unpriced(7), ..LedgerUsage::default() });
+    assert_eq!(session.usage().unpriced, unpriced(7));
+    session.add_missed(&stored, &LedgerUsage { cost_usd: 2.0, ..LedgerUsage::default() });
+    assert_eq!((session.usage().unpriced, session.usage().cost_usd), (unpriced(3), 2.0));
 }

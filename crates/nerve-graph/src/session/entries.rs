@@ -88,13 +88,17 @@ impl Session {
     /// Replaces the budget in the entry of a node that does not run.
     ///
     /// # Errors
-    /// NotFound.
+    /// NotFound, Busy (it is starting).
     pub fn set_stopped_budget(
         &self,
         name: &str,
         budget: Option<UsageLimits>,
     ) -> Result<BudgetStatus, EngineError> {
         let mut state = self.inner.state.lock();
+        if state.slots.contains_key(name) {
+            let error = EngineError::busy(format!("cannot set the budget of node '{name}': it is starting"));
+            return Err(error.hint("try again in a moment"));
+        }
         let Some(entry) = state.entries.get_mut(name) else {
             drop(state);
             return Err(self.not_found(name));

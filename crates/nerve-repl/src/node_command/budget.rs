@@ -6,6 +6,7 @@ use nerve_api::reply::BudgetStatus;
 use nerve_api::request::{GetNode, GetSession, Seconds as ApiSeconds, SetBudget, UsageLimits};
 use nerve_api::value::LimitAction;
 use nerve_types::cost::format_cost;
+use serde_json::json;
 
 use super::Target;
 use super::values::{Seconds, described_values, one_of};
@@ -17,13 +18,13 @@ pub struct BudgetOptions {
     /// Budget: cost in US dollars
     #[arg(long, value_name = "USD", value_parser = cost)]
     pub budget_cost: Option<f64>,
-    /// Budget: tokens, input and output together, with cached ones
+    /// Budget: input (with cached tokens) and output tokens
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub budget_tokens: Option<u64>,
     /// Budget: seconds in which the agent works
     #[arg(long, value_name = "SECONDS")]
     pub budget_time: Option<Seconds>,
-    /// Budget: what happens when it is used up, after the turn is interrupted [default: ask]
+    /// Budget: action at a limit, after the turn is interrupted [default: ask]
     #[arg(long, value_parser = one_of::<LimitAction>(described_values::<LimitAction>()), value_name = "ACTION")]
     pub at_limit: Option<LimitAction>,
 }
@@ -31,8 +32,8 @@ pub struct BudgetOptions {
 /// Arguments of `nerve budget`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Without limits, prints the budget and what was used. Limits replace the old ones; usage before counts. Without NODE, the budget is
-that of the session: all its nodes together.
+Without limits, prints the budget and what was used. The new budget replaces the old one completely; earlier usage still counts.
+Without NODE, the budget is that of the session: all its terminal nodes together.
 
 When a limit is reached, nerve interrupts the turn and blocks the node (budget). With '--at-limit ask', 'nerve answer' grants the same
 amount again or refuses it; with 'stop', prompts fail until the budget is changed.
@@ -79,30 +80,33 @@ fn cost(text: &str) -> Result<f64, String> {
 
 /// Prints or changes a budget.
 pub(super) async fn run(target: &Target, args: BudgetArgs) -> Result<()> {
-    let budget = args.limits.limits();
-    let status = if budget.is_some() || args.none {
-        let (node_id, session_id) = (args.node, target.session.clone());
-        target.client.set_budget(&SetBudget { node_id, session_id, budget }).await?
-    } else if let Some(node) = args.node {
-        let node = target.client.request(&GetNode::new(node, target.session.clone())).await?;
-        node.progress.budget.unwrap_or_default()
-    } else {
-        let session = target.client.request(&GetSession::new(target.session.clone())).await?;
-        session.budget.unwrap_or_default()
+    let (client, session_id) = (&target.client, target.session.clone());
+    let (budget, changes) = (args.limits.limits(), args.limits.limits().is_some() || args.none);
+    let (own, of_session) = match args.node {
+        node_id if changes => {
+            let status = client.set_budget(&SetBudget { node_id, session_id, budget }).await?;
+            (Some(status).filter(BudgetStatus::has_limits), None)
+        }
+        None => (client.request(&GetSession::new(session_id)).await?.budget, None),
+        Some(node) => {
+            let node = client.request(&GetNode::new(node, session_id.clone())).await?;
+            (node.progress.budget, client.request(&GetSession::new(session_id)).await?.budget)
+        }
     };
     if target.json {
-        return out::json(&status);
+        return out::json(&json!({ "budget": own, "session_budget": of_session }));
     }
-    if !status.has_limits() {
-        return out::line("no budget");
+    match &own {
+        Some(status) => out::fields(&fields(status))?,
+        None => out::line("no budget")?,
     }
-    out::fields(&fields(&status))
+    of_session.map_or(Ok(()), |status| out::line(format_args!("session: {}", summary(&status))))
 }
 
 /// Returns the lines of a budget for display.
 fn fields(status: &BudgetStatus) -> Vec<(&'static str, String)> {
     let dollars = |cost| format_cost(Some(cost), false);
-    let seconds = |millis: u64| format!("{}s", millis / 1000);
+    let seconds = |millis: u64| format!("{}s", millis as f64 / 1e3);
     let of = |used: String, limit: Option<String>| {
         limit.map_or(used.clone(), |limit| format!("{used} of {limit}"))
     };
@@ -111,7 +115,7 @@ fn fields(status: &BudgetStatus) -> Vec<(&'static str, String)> {
         ("tokens", of(status.tokens.to_string(), status.max_tokens.map(|limit| limit.to_string()))),
         ("time", of(seconds(status.time_ms), status.max_time_ms.map(seconds))),
         ("at limit", status.at_limit.map(|action| action.to_string()).unwrap_or_default()),
-        ("reached", status.exceeded.clone().unwrap_or_default()),
+        ("blocked by", status.reached_limit.clone().unwrap_or_default()),
     ]
 }
 

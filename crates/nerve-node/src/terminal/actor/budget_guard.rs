@@ -19,12 +19,12 @@ const INTERRUPT_DELAY: Duration = Duration::from_millis(500);
 const INTERRUPT_RETRY: Duration = Duration::from_secs(3);
 /// Maximum number of doublings.
 const MAX_DOUBLINGS: u32 = 5;
-/// Working time after which the usage is stored although nothing else has changed, in milliseconds.
-const STORE_INTERVAL_MS: u64 = 10_000;
-/// The second choice of the question for more.
+/// Working time after which the usage is stored although nothing else has changed.
+const STORE_INTERVAL: Duration = Duration::from_secs(10);
+/// The second choice of the budget dialog.
 const REFUSAL: &str = "Stop: accept no more prompts";
 
-/// The reached limit of a node, if any.
+/// Meters the working time of a node, and tracks the reached limit and the interrupts.
 pub(super) struct BudgetGuard {
     ledger: UsageLedger,
     /// Counts working time while the agent is busy.
@@ -44,8 +44,10 @@ pub(super) struct BudgetGuard {
 }
 
 impl BudgetGuard {
-    pub(super) fn new(ledger: UsageLedger) -> BudgetGuard {
+    /// `is_remembered`: the host of the node has a record.
+    pub(super) fn new(ledger: UsageLedger, is_remembered: bool) -> BudgetGuard {
         BudgetGuard {
+            stored: if is_remembered { ledger.record() } else { LedgerRecord::default() },
             ledger,
             work: None,
             reached: None,
@@ -54,7 +56,6 @@ impl BudgetGuard {
             interrupted: None,
             next_interrupt: None,
             interrupts: 0,
-            stored: LedgerRecord::default(),
         }
     }
 
@@ -70,8 +71,8 @@ impl BudgetGuard {
             return None;
         }
         let mut comparable = record.clone();
-        let then = self.stored.usage.time_ms;
-        if self.work.is_some() && record.usage.time_ms < then.saturating_add(STORE_INTERVAL_MS) {
+        let (now, then) = (record.usage.time_ms, self.stored.usage.time_ms);
+        if self.work.is_some() && Duration::from_millis(now.saturating_sub(then)) < STORE_INTERVAL {
             comparable.usage.time_ms = then;
         }
         if comparable == self.stored {
@@ -85,7 +86,9 @@ impl BudgetGuard {
     fn refresh(&mut self, now: TsNs) {
         self.reached = self.ledger.reached();
         let left = self.ledger.time_left().filter(|_| self.reached.is_none());
-        self.due = left.map(|left| now + left + Duration::from_millis(1));
+        let stores = self.work.is_some() && self.ledger.is_limited();
+        let store = stores.then_some(STORE_INTERVAL);
+        self.due = left.into_iter().chain(store).min().map(|left| now + left + Duration::from_millis(1));
         if let Some(reached) = &self.reached {
             let choices = reached.offer.iter().cloned().flat_map(|offer| [offer, REFUSAL.to_string()]);
             self.block = AgentState::Blocked { kind: BlockKind::Budget, choices: choices.collect() };
@@ -97,13 +100,13 @@ impl<B: Backend> Actor<B> {
     /// Returns the state of the node: that of its agent, or blocked if the agent is ready and a limit is reached.
     pub(super) fn state(&self) -> &AgentState {
         match self.driver.state() {
-            AgentState::Ready if self.is_over_budget() => &self.budget.block,
+            AgentState::Ready if self.is_blocked_by_budget() => &self.budget.block,
             state => state,
         }
     }
 
-    /// Returns true if a limit is reached and no turn is in progress: its prompt may still be being typed.
-    fn is_over_budget(&self) -> bool {
+    /// Returns true if a limit is reached and no turn is in progress. During a turn, its prompt may not be typed yet.
+    fn is_blocked_by_budget(&self) -> bool {
         self.budget.reached.is_some() && self.turns.active().is_none()
     }
 
@@ -111,7 +114,7 @@ impl<B: Backend> Actor<B> {
     pub(super) fn evidence(&self) -> Evidence {
         let evidence = self.driver.evidence();
         match &self.budget.reached {
-            Some(reached) if self.is_over_budget() && *self.driver.state() == AgentState::Ready => {
+            Some(reached) if self.is_blocked_by_budget() && *self.driver.state() == AgentState::Ready => {
                 Evidence { source: Source::Budget, text: reached.reason.as_str().into(), ..evidence.clone() }
             }
             _ => evidence.clone(),
@@ -139,7 +142,7 @@ impl<B: Backend> Actor<B> {
 
     /// Interrupts the agent if it works over a limit, and again if it ignores that.
     pub(super) fn interrupt_over_budget(&mut self, now: TsNs) {
-        if !self.works_over_budget() {
+        if !self.is_working_over_limit() {
             (self.budget.next_interrupt, self.budget.interrupts) = (None, 0);
             return;
         }
@@ -149,7 +152,7 @@ impl<B: Backend> Actor<B> {
         }
         // A key must not reach a dialog that was just drawn.
         self.observe(now);
-        if self.works_over_budget() {
+        if self.is_working_over_limit() {
             let (error, turn) = (self.budget_error(), self.turns.active().map(|active| active.number));
             self.budget.interrupted = turn.zip(error).or(self.budget.interrupted.take());
             let retry = INTERRUPT_RETRY * 2_u32.pow(self.budget.interrupts.min(MAX_DOUBLINGS));
@@ -159,9 +162,15 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    fn works_over_budget(&self) -> bool {
+    fn is_working_over_limit(&self) -> bool {
         let is_over = self.budget.reached.is_some() && self.lifecycle.takes_requests();
         is_over && !self.lifecycle.is_replaying() && *self.driver.state() == AgentState::Busy
+    }
+
+    /// Stores the usage before another server takes over.
+    pub(super) fn store_usage(&mut self) {
+        self.budget.work = None;
+        self.check_budget();
     }
 
     /// Returns the error of a turn that ends incomplete, if it was interrupted at a limit.
@@ -171,8 +180,8 @@ impl<B: Backend> Actor<B> {
         (response.is_interrupted() || !response.is_complete).then_some(error)
     }
 
-    /// Returns the error of prompts if a limit is reached and more was refused.
-    pub(super) fn budget_refusal(&self) -> Option<EngineError> {
+    /// Returns the error of prompts that fail at a limit without a question.
+    pub(super) fn budget_exceeded_error(&self) -> Option<EngineError> {
         self.budget_error().filter(|error| error.kind == ErrorKind::Budget)
     }
 
@@ -181,7 +190,7 @@ impl<B: Backend> Actor<B> {
         let reached = self.budget.reached.as_ref()?;
         let node = &self.spec.node.node;
         let session = self.spec.node.session.as_deref().unwrap_or(DEFAULT_SESSION);
-        let owner = match reached.is_of_session {
+        let owner = match reached.is_session_limit {
             true => format!("--session {session}"),
             false => format!("{node}{}", session_option(session)),
         };
@@ -200,11 +209,11 @@ impl<B: Backend> Actor<B> {
         Some(error)
     }
 
-    /// Applies the answer to the question for more.
+    /// Applies the answer to the budget dialog.
     pub(super) fn answer_budget(&mut self, picked: Option<usize>) {
         match picked {
-            Some(0) => self.budget.ledger.extend(),
-            _ => self.budget.ledger.close(),
+            Some(0) => self.budget.ledger.grant(),
+            _ => self.budget.ledger.refuse(),
         }
         self.check_budget();
     }

@@ -60,7 +60,7 @@ impl<B: Backend> Actor<B> {
             error
         } else if !self.lifecycle.takes_requests() {
             self.stopped_error()
-        } else if let Some(error) = self.budget_refusal() {
+        } else if let Some(error) = self.budget_exceeded_error() {
             error
         } else if self.is_at_dialog() && prompt.at_dialog != DialogPolicy::Wait {
             self.blocked_error()
@@ -196,6 +196,10 @@ impl<B: Backend> Actor<B> {
             let _ = reply.send(Err(error.hint("only a blocked node can be answered")));
             return;
         };
+        if let (BlockKind::Budget, Some(error)) = (kind, self.budget_exceeded_error()) {
+            let _ = reply.send(Err(error));
+            return;
+        }
         let picked = match pick(&answer.choice, &choices) {
             Ok(picked) => picked,
             Err(message) => {

@@ -132,6 +132,7 @@ impl<B: Backend> Actor<B> {
             .adopted
             .clone()
             .unwrap_or_else(|| Memory { agent_session: spec.agent_session.clone(), ..Memory::default() });
+        let budget = BudgetGuard::new(spec.ledger.clone(), memory.budget.is_some());
         Actor {
             driver: new_driver(&spec, backend.is_foreign(), now),
             link: BackendLink::new(backend, memory),
@@ -142,7 +143,7 @@ impl<B: Backend> Actor<B> {
             observation: ObservationTimer::new((!is_adopted).then_some(now)),
             lease: InputLease::default(),
             turns: Turns::default(),
-            budget: BudgetGuard::new(spec.ledger.clone()),
+            budget,
             started: now,
             has_been_ready: false,
             has_worked: false,

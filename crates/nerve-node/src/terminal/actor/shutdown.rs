@@ -61,6 +61,7 @@ impl<B: Backend> Actor<B> {
 
     /// Detaches from the program and leaves it running. Returns false if that is impossible.
     pub(super) fn release(&mut self) -> bool {
+        self.store_usage();
         let is_released = self.link.backend.release();
         if is_released {
             self.lifecycle.close();

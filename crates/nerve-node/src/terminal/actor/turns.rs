@@ -49,7 +49,7 @@ impl<B: Backend> Actor<B> {
     }
 
     fn fail_prompts_at_dialog(&mut self) {
-        if let Some(error) = self.budget_refusal() {
+        if let Some(error) = self.budget_exceeded_error() {
             return self.turns.queue.fail_all(&error);
         }
         let has_turn = self.turns.active().is_some();
