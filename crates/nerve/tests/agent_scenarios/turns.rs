@@ -129,7 +129,7 @@ pub(super) async fn interrupt(harness: &Harness) -> Outcome {
         Ok(Err(error)) => return Err(format!("the turn ended with {}", describe(error))),
         Err(error) => return Err(format!("the turn ended with {error}")),
     };
-    let is_reported = response.attributes.get("interrupted").is_some_and(|value| value == "true");
+    let is_reported = response.attributes.get("interrupted").is_some_and(|value| *value == true);
     expect(is_reported && !response.text.contains(" 599"), "not interrupted", &response)?;
     let next = ask(harness, "hello after the interrupt").await?;
     expect(next.text.contains("hello after the interrupt"), "unexpected next answer", &next)?;
