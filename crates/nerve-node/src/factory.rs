@@ -159,9 +159,8 @@ impl NodeFactory {
     /// # Errors
     /// See [`NodeFactory::create`].
     pub async fn create_terminal(&self, spec: NodeSpec) -> Result<TerminalNode, EngineError> {
-        let session = UsageLedger::new("its session", built_in_pricing());
         let record = LedgerRecord { limits: spec.budget, ..LedgerRecord::default() };
-        let ledger = session.node(&spec.node_id, record);
+        let ledger = UsageLedger::new("its session", built_in_pricing()).node(&spec.node_id, record);
         self.start_terminal(spec, ledger).await
     }
 

@@ -11,6 +11,7 @@ use nerve_host::backend::Program;
 use nerve_host::clock::Clock;
 use nerve_host::manager::HOOKS;
 use nerve_host::process::Host;
+use nerve_record::executions::trace;
 use nerve_types::Size;
 use tokio::sync::broadcast;
 
@@ -19,7 +20,6 @@ use super::terminal::{Journal, TerminalLocation, TerminalNode, TerminalSpec};
 use crate::command::{BackendKind, Event, NodeRef};
 use crate::events::Publisher;
 use crate::usage_ledger::UsageLedger;
-use nerve_record::executions::trace;
 
 /// An observer before the start of the program, whose command line must include the hooks.
 pub struct Observer {

@@ -20,6 +20,7 @@ use nerve_host::registry::Entry;
 use nerve_host::tap::Tap;
 use nerve_mux::Window;
 use nerve_mux::pane::{PaneEntry, Panes};
+use nerve_record::executions::log::ExecutionLog;
 use nerve_types::Size;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -40,7 +41,6 @@ use crate::error::{EngineError, ErrorKind};
 use crate::proxy::{NodeProxy, SpendSink};
 use crate::telemetry::TurnAttributes;
 use crate::usage_ledger::UsageLedger;
-use nerve_record::executions::log::ExecutionLog;
 
 pub use self::spec::TerminalSpec;
 pub use super::journal::Journal;

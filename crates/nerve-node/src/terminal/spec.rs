@@ -7,6 +7,7 @@ use std::time::Duration;
 use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::Profile;
 use nerve_host::backend::{Memory, Program};
+use nerve_record::executions::trace;
 use nerve_types::Size;
 
 use crate::command::{BackendKind, NodeRef};
@@ -15,7 +16,6 @@ use crate::hooks::HookSocket;
 use crate::journal::Journal;
 use crate::proxy::NodeProxy;
 use crate::usage_ledger::UsageLedger;
-use nerve_record::executions::trace;
 
 /// Start parameters of a terminal node.
 pub struct TerminalSpec {

@@ -23,6 +23,7 @@ use nerve_agent::parse::{Section, SectionKind};
 use nerve_api::reply::ModelTokens;
 use nerve_host::clock::Clock;
 use nerve_record::activity::{Activity, Level, Status, TsMs};
+use nerve_record::executions::log::ExecutionLog;
 use nerve_types::{ExitStatus, TsNs};
 use parking_lot::Mutex;
 
@@ -30,7 +31,6 @@ use crate::activity::{Location, TranscriptTail};
 use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
 use crate::terminal::spec::TerminalSpec;
-use nerve_record::executions::log::ExecutionLog;
 
 /// Maximum number of models that are counted separately.
 const MAX_MODELS: usize = 32;

@@ -24,6 +24,7 @@ use nerve_agent::driver::{AgentState, Driver, Effect, View};
 use nerve_api::value::BlockKind;
 use nerve_host::backend::{Backend, Memory};
 use nerve_host::clock::Clock;
+use nerve_record::executions::log::ExecutionLog;
 use nerve_record::history::HISTORY_BUFFER_LINES;
 use nerve_types::{Foreground, Origin, TsNs};
 use nerve_vt::terminal::TerminalState;
@@ -46,7 +47,6 @@ use crate::cancellation::interrupt_timeout_error;
 use crate::command::{EventKind, StateName};
 use crate::hooks::HookSocket;
 use crate::terminal::spec::TerminalSpec;
-use nerve_record::executions::log::ExecutionLog;
 
 /// Runs a node until it is stopped or its last handle is dropped.
 pub(super) async fn run<B: Backend>(
