@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::trace::{StepTrace, Tracer};
 use nerve_host::clock::Clock;
 use nerve_node::budget::Budget;
 use nerve_node::context::{ChunkSink, TurnContext};
 use nerve_node::error::EngineError;
 use nerve_node::telemetry::{Telemetry, TraceContext};
-use nerve_node::trace::{StepTrace, Tracer};
 use nerve_node::upstream::Upstream;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;

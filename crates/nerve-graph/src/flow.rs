@@ -1,12 +1,14 @@
 //! Control flow of a step: its condition, the items of a list, the rounds of a loop, and its own budget.
 
+use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nerve_node::budget::Checkpoint;
 use nerve_node::cancellation::cancelled;
-use nerve_node::error::EngineError;
+use nerve_node::error::{EngineError, ErrorKind};
 use serde_json::{Map, Value};
 use tokio::task::coop::{consume_budget, unconstrained};
 
+use super::budget_question::settle_budgets;
 use super::context::RunContext;
 use super::event::{Completion, StepEventKind};
 use super::step::{Flow, ForEach, Scope, Until};
@@ -103,22 +105,31 @@ impl StepRun<'_> {
         let mut results: Vec<Value> = vec![Value::Null; items.len()];
         let mut failure: Option<EngineError> = None;
         let mut running = FuturesUnordered::new();
-        let mut next = 0;
+        let mut question = OptionFuture::default();
+        let (mut next, mut needs_grant) = (0, false);
         loop {
-            while failure.is_none() && next < items.len() && running.len() < foreach.parallel {
+            while failure.is_none() && !needs_grant && next < items.len() && running.len() < foreach.parallel
+            {
                 let index = next;
-                next += 1;
                 if index > 0 {
+                    let pool = all.turn.pool();
                     if let Err(error) = all.turn.check_cancelled().and_then(|()| all.turn.check_budget()) {
+                        needs_grant = error.kind == ErrorKind::Budget
+                            && pool.check_stops(Checkpoint::BeforeStep).is_ok();
+                        if needs_grant {
+                            question = Some(Box::pin(settle_budgets(&all, Checkpoint::BeforeStep))).into();
+                            break;
+                        }
                         // Running items may finish if only the step limit is used up.
-                        if all.turn.pool().check(Checkpoint::WithinStep).is_err() {
+                        if pool.check_stops(Checkpoint::WithinStep).is_err() {
                             stop.cancel();
                         }
                         failure = Some(error);
                         break;
                     }
-                    all.turn.pool().add_step();
+                    pool.add_step();
                 }
+                next += 1;
                 let scope = Scope { item: Some(&items[index]), index, ..scope };
                 let mut context = all.clone();
                 context.step = context.step.map(|path| format!("{path}[{index}]").into());
@@ -132,7 +143,19 @@ impl StepRun<'_> {
             }
             // A million items that never wait must not starve the other tasks of this thread.
             consume_budget().await;
-            let Some((index, outcome)) = running.next().await else { break };
+            let (index, outcome) = tokio::select! {
+                biased;
+                Some(ended) = running.next() => ended,
+                Some(granted) = &mut question, if needs_grant => {
+                    needs_grant = false;
+                    if let Err(error) = granted {
+                        stop.cancel();
+                        failure.get_or_insert(error);
+                    }
+                    continue;
+                }
+                else => break,
+            };
             match outcome {
                 Ok(outcome) => results[index] = outcome,
                 Err(error) => {
@@ -163,7 +186,7 @@ impl StepRun<'_> {
                 // Rounds that never wait must not starve the other tasks of this thread.
                 consume_budget().await;
                 context.turn.check_cancelled()?;
-                context.turn.check_budget()?;
+                settle_budgets(&context, Checkpoint::BeforeStep).await?;
                 context.turn.pool().add_step();
             }
             let outcome = self.run_once(Scope { round, result: result.as_ref(), ..scope }, &context).await?;

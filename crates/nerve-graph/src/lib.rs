@@ -20,8 +20,10 @@ pub mod run_function;
 pub mod session;
 pub mod step;
 pub mod template;
+pub mod trace;
 
 mod attempt;
+mod budget_question;
 mod call_stack;
 mod flow;
 mod gate_question;
@@ -38,7 +40,6 @@ use nerve_node::NodeHandle;
 use nerve_node::budget::{Budget, ResourceUsage};
 use nerve_node::error::EngineError;
 use nerve_node::execution::panic_message;
-use nerve_node::trace::TraceStatus;
 use nerve_node::upstream::StepIndex;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -49,6 +50,7 @@ use self::executable::{Executable, Target};
 pub use self::policy::OnFailure;
 use self::step::{Scope, Step, Until};
 use crate::session::Session;
+use crate::trace::TraceStatus;
 
 /// Steps that run in the order of their dependencies.
 ///

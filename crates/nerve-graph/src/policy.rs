@@ -22,6 +22,18 @@ pub enum OnFailure {
     Finish,
 }
 
+/// Policy for a graph whose budget has reached a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum OnLimit {
+    /// Stop the run.
+    #[default]
+    Stop,
+    /// Start no step until a person has answered whether to continue.
+    Ask,
+}
+
 /// Policy for a step that was running when its server died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
 #[serde(rename_all = "snake_case")]

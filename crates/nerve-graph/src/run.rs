@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use crate::trace::TraceStatus;
 use futures_util::poll;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nerve_host::clock::MAX_TIMEOUT;
@@ -13,7 +14,6 @@ use nerve_node::budget::Checkpoint;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::pool::Pool;
 use nerve_node::telemetry::{ActiveSpan, RunAttributes, begin_run, end_run};
-use nerve_node::trace::TraceStatus;
 use nerve_node::upstream::{Results, Upstream};
 use nerve_types::TsNs;
 use serde_json::{Map, Value};
@@ -21,6 +21,7 @@ use tokio::task::coop::{consume_budget, unconstrained};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::budget_question::settle_budgets;
 use super::call_stack::GraphStack;
 use super::context::RunContext;
 use super::plan::Plan;
@@ -31,6 +32,7 @@ use super::{Graph, GraphRun, OnFailure};
 /// Nested graphs that share one task's stack; each further group gets its own task.
 const GRAPHS_PER_TASK: usize = 8;
 
+type PendingQuestion<'a> = Pin<Box<dyn Future<Output = Result<(), EngineError>> + Send + 'a>>;
 type RunningStep<'a> = Pin<Box<dyn Future<Output = (u32, StepOutcome)> + Send + 'a>>;
 
 /// Runs a graph to its end.
@@ -49,7 +51,7 @@ pub(super) async fn run(graph: &Graph, context: &RunContext) -> GraphRun {
     };
     let usage = context.turn.usage().clone();
     let run = run_at_depth(graph, context, depth).await;
-    end_run(span, run.status, run.error.as_ref(), usage.tokens_used());
+    end_run(span, run.status.as_str(), run.error.as_ref(), usage.tokens_used());
     run
 }
 
@@ -69,7 +71,7 @@ async fn run_at_depth(graph: &Graph, context: RunContext, depth: usize) -> Graph
 
 /// Creates the context for the steps of a graph.
 fn inner_context(graph: &Graph, context: &RunContext, stack: Arc<GraphStack>) -> RunContext {
-    let pool = Pool::new(graph.budget.clone(), Some(context.turn.pool().clone()));
+    let pool = Pool::new(graph.budget.clone(), context.step.clone(), Some(context.turn.pool().clone()));
     // A failure cancels the steps of this graph, not those of outer graphs.
     let stop = context.turn.cancellation().child_token();
     let mut inner = context.clone().map_turn(|turn| turn.with_pool(pool).with_cancellation(stop));
@@ -171,6 +173,8 @@ struct Dispatcher<'a> {
     failure: Option<EngineError>,
     /// No more steps start.
     stopping: bool,
+    /// A budget asks at its limit: no step starts until that is answered.
+    needs_grant: bool,
     deadline: Option<(Instant, Limit)>,
     /// End time of the last step, while the dispatcher has not waited since.
     last_end: Option<TsNs>,
@@ -207,6 +211,7 @@ impl<'a> Dispatcher<'a> {
             results: Results::new(&graph.names, graph.steps.len()),
             failure: None,
             stopping: false,
+            needs_grant: false,
             deadline,
             last_end: None,
         })
@@ -216,8 +221,10 @@ impl<'a> Dispatcher<'a> {
         let (graph, context, round) = (self.graph, self.context, self.round);
         let upstream = Upstream::new(&self.results);
         let mut running: FuturesUnordered<RunningStep<'a>> = FuturesUnordered::new();
+        let mut question: Option<PendingQuestion<'a>> = None;
         loop {
             while running.len() < graph.max_parallel
+                && question.is_none()
                 && let Some(index) = self.next_step()
             {
                 // A million steps that never wait must not starve the other tasks of this thread.
@@ -232,14 +239,30 @@ impl<'a> Dispatcher<'a> {
                     Poll::Pending => running.push(step),
                 }
             }
-            if running.is_empty() {
+            if std::mem::take(&mut self.needs_grant) {
+                question = Some(Box::pin(settle_budgets(context, Checkpoint::BeforeStep)));
+            }
+            if self.stopping {
+                question = None;
+            }
+            if running.is_empty() && question.is_none() {
                 break;
             }
             self.last_end = None;
+            let question_time = context.turn.pool().question_time();
             tokio::select! {
                 biased;
                 Some((index, end)) = running.next() => self.on_step_end(index, end),
                 () = context.turn.cancellation().cancelled(), if !self.stopping => self.stopping = true,
+                granted = poll_question(&mut question), if question.is_some() => {
+                    question = None;
+                    if let Err(error) = granted {
+                        self.stop(error);
+                    }
+                }
+                () = wait_until(question_time), if question.is_none() && !self.stopping => {
+                    question = Some(Box::pin(settle_budgets(context, Checkpoint::WithinStep)));
+                }
                 limit = wait_for_deadline(self.deadline), if !context.turn.cancellation().is_cancelled() => self.stop_at_limit(limit),
             }
         }
@@ -263,7 +286,10 @@ impl<'a> Dispatcher<'a> {
             return None;
         }
         if let Err(error) = self.context.turn.check_budget() {
-            if self.context.turn.pool().check(Checkpoint::WithinStep).is_err() {
+            let pool = self.context.turn.pool();
+            if pool.check_stops(Checkpoint::BeforeStep).is_ok() {
+                self.needs_grant = true;
+            } else if pool.check_stops(Checkpoint::WithinStep).is_err() {
                 self.stop(error);
             } else {
                 // No further steps may start, but the running ones may finish.
@@ -288,7 +314,7 @@ impl<'a> Dispatcher<'a> {
                         self.ready.push_back(*dependant);
                     }
                 }
-                if let Err(error) = self.context.turn.pool().check(Checkpoint::WithinStep) {
+                if let Err(error) = self.context.turn.pool().check_stops(Checkpoint::WithinStep) {
                     self.stop(error);
                 }
             }
@@ -303,7 +329,7 @@ impl<'a> Dispatcher<'a> {
                 self.keep_partial(index, error.partial());
                 // A step's own budget concerns only that step.
                 let ends_all = self.graph.on_failure == OnFailure::Stop
-                    || self.context.turn.pool().check(Checkpoint::WithinStep).is_err();
+                    || self.context.turn.pool().check_stops(Checkpoint::WithinStep).is_err();
                 if ends_all {
                     self.stop(error);
                 } else {
@@ -327,7 +353,7 @@ impl<'a> Dispatcher<'a> {
 
     fn stop_at_limit(&mut self, limit: Limit) {
         let error = match limit {
-            Limit::Budget => self.context.turn.pool().check(Checkpoint::WithinStep).err(),
+            Limit::Budget => self.context.turn.pool().check_stops(Checkpoint::WithinStep).err(),
             Limit::Timeout => None,
         };
         self.stop(error.unwrap_or_else(|| {
@@ -361,12 +387,22 @@ impl<'a> Dispatcher<'a> {
 
 /// Completes when the deadline is reached.
 async fn wait_for_deadline(deadline: Option<(Instant, Limit)>) -> Limit {
-    match deadline {
-        Some((at, limit)) => {
-            // Must fire even if the steps have used up the task's cooperative budget.
-            unconstrained(tokio::time::sleep_until(at)).await;
-            limit
-        }
+    wait_until(deadline.map(|(at, _)| at)).await;
+    deadline.map_or(Limit::Timeout, |(_, limit)| limit)
+}
+
+/// Completes at that time, if there is one.
+async fn wait_until(at: Option<Instant>) {
+    match at {
+        // Must fire even if the steps have used up the task's cooperative budget.
+        Some(at) => unconstrained(tokio::time::sleep_until(at)).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn poll_question(question: &mut Option<PendingQuestion<'_>>) -> Result<(), EngineError> {
+    match question {
+        Some(question) => question.await,
         None => std::future::pending().await,
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::trace::StepTrace;
 use nerve_node::context::ChunkSink;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::trace::StepTrace;
 use nerve_types::TsNs;
 use serde_json::{Map, Value};
 

@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::attempt::attempt;
+use super::budget_question::settle_budgets;
 use super::context::RunContext;
 use super::event::{Completion, StepEventKind};
 use super::executable::{Executable, Target};
@@ -352,6 +353,13 @@ impl StepRun<'_> {
                 Ok(value) => return Ok((value, Completion::Completed)),
                 Err(error) => error,
             };
+            if error.kind == ErrorKind::Budget && context.turn.pool().asking(Checkpoint::WithinStep).is_some()
+            {
+                // The limit interrupted the attempt, which is made again after the grant.
+                settle_budgets(context, Checkpoint::WithinStep).await?;
+                *attempts -= 1;
+                continue;
+            }
             let ends =
                 matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) || self.is_stopping(context);
             if ends || *attempts > policy.retry_count {
@@ -374,7 +382,7 @@ impl StepRun<'_> {
             }
             context.turn.check_cancelled()?;
             // A retry is not another step.
-            context.turn.pool().check(Checkpoint::WithinStep)?;
+            settle_budgets(context, Checkpoint::WithinStep).await?;
         };
         if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) {
             return Err(error);

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nerve_types::TsNs;
+use strum::IntoStaticStr;
 use tokio::time::Instant;
 
 use nerve_host::clock::Clock;
@@ -22,6 +23,26 @@ pub struct Budget {
     pub max_api_calls: Option<u64>,
     /// Cost in dollars.
     pub max_cost_dollars: Option<f64>,
+    /// Ask at a limit whether to continue, instead of stopping.
+    pub asks_at_limit: bool,
+}
+
+/// One of the limits of a [`Budget`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", prefix = "max_")]
+pub enum BudgetLimit {
+    /// [`Budget::max_tokens`].
+    Tokens,
+    /// [`Budget::max_steps`].
+    Steps,
+    /// [`Budget::max_time_seconds`].
+    #[strum(serialize = "time_seconds")]
+    Time,
+    /// [`Budget::max_api_calls`].
+    ApiCalls,
+    /// [`Budget::max_cost_dollars`].
+    #[strum(serialize = "cost_dollars")]
+    Cost,
 }
 
 /// The point of a run at which its budgets are checked.
@@ -64,49 +85,81 @@ pub struct ExceededBudget {
 impl Budget {
     /// Returns the problems of the budget.
     pub fn problems(&self) -> Vec<String> {
-        let negative = |name: &str, limit: Option<f64>| {
+        let invalid = |name: &str, limit: Option<f64>| {
             limit
                 .filter(|limit| !limit.is_finite() || *limit < 0.0)
                 .map(|_| format!("budget: {name} must be a non-negative number"))
         };
-        [
-            negative("max_time_seconds", self.max_time_seconds),
-            negative("max_cost_dollars", self.max_cost_dollars),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        let problems = [
+            invalid("max_time_seconds", self.max_time_seconds),
+            invalid("max_cost_dollars", self.max_cost_dollars),
+            self.has_zero_limit()
+                .then(|| "budget: a limit of 0 cannot be raised, so it must stop".to_string()),
+        ];
+        problems.into_iter().flatten().collect()
     }
 
-    /// Returns the first limit that `usage` has reached, in the order tokens, steps, time, calls, cost.
-    pub fn exceeded(&self, usage: &ResourceUsage) -> Option<String> {
-        self.check(usage, Checkpoint::BeforeStep)
+    /// Returns true if the budget asks although it has a limit that no grant can raise.
+    fn has_zero_limit(&self) -> bool {
+        let counts = [self.max_tokens, self.max_steps, self.max_api_calls];
+        let amounts = [self.max_time_seconds, self.max_cost_dollars];
+        self.asks_at_limit && (counts.contains(&Some(0)) || amounts.contains(&Some(0.0)))
     }
 
-    pub(crate) fn check(&self, usage: &ResourceUsage, checkpoint: Checkpoint) -> Option<String> {
-        let count = |what: &str, used: u64, limit: Option<u64>| {
-            limit.filter(|limit| used >= *limit).map(|limit| format!("{what} limit exceeded: {used}/{limit}"))
+    /// Returns the first limit that `usage` has reached and why, in the order tokens, steps, time, calls, cost. `elapsed`: the time
+    /// that counts.
+    pub(crate) fn reached(
+        &self,
+        usage: &ResourceUsage,
+        elapsed: impl FnOnce() -> Duration,
+        checkpoint: Checkpoint,
+    ) -> Option<(BudgetLimit, String)> {
+        let count = |kind: BudgetLimit, what: &str, used: u64, limit: Option<u64>| {
+            let limit = limit.filter(|limit| used >= *limit)?;
+            Some((kind, format!("{what} limit exceeded: {used}/{limit}")))
         };
         let time = || {
-            let limit = self.max_time_seconds?;
-            let used = usage.elapsed().as_secs_f64();
-            (used >= limit).then(|| format!("Time limit exceeded: {used:.1}s/{limit}s"))
+            let (limit, used) = (self.max_time_seconds?, elapsed().as_secs_f64());
+            let reason = || format!("Time limit exceeded: {used:.1}s/{limit}s");
+            (used >= limit).then(|| (BudgetLimit::Time, reason()))
         };
         let cost = || {
             let (limit, used) = (self.max_cost_dollars?, usage.cost_dollars());
-            (used >= limit).then(|| format!("Cost limit exceeded: ${used}/${limit}"))
+            (used >= limit).then(|| (BudgetLimit::Cost, format!("Cost limit exceeded: ${used}/${limit}")))
         };
-        count("Token", usage.tokens_used(), self.max_tokens)
-            .or_else(|| {
-                count(
-                    "Step",
-                    usage.steps_executed(),
-                    self.max_steps.filter(|_| checkpoint == Checkpoint::BeforeStep),
-                )
-            })
+        let steps = self.max_steps.filter(|_| checkpoint == Checkpoint::BeforeStep);
+        count(BudgetLimit::Tokens, "Token", usage.tokens_used(), self.max_tokens)
+            .or_else(|| count(BudgetLimit::Steps, "Step", usage.steps_executed(), steps))
             .or_else(time)
-            .or_else(|| count("API call", usage.api_calls(), self.max_api_calls))
+            .or_else(|| count(BudgetLimit::ApiCalls, "API call", usage.api_calls(), self.max_api_calls))
             .or_else(cost)
+    }
+
+    /// Raises one limit above the usage, in steps of the limit of `grant`.
+    pub(crate) fn raise(
+        &mut self,
+        limit: BudgetLimit,
+        grant: &Budget,
+        usage: &ResourceUsage,
+        elapsed: Duration,
+    ) {
+        let count =
+            |limit: Option<u64>, used: u64| limit.map(|limit| (used / limit + 1).saturating_mul(limit));
+        let amount = |limit: Option<f64>, used: f64| {
+            let limit = limit?;
+            let raised = ((used / limit).floor() + 1.0) * limit;
+            // The quotient may have been rounded.
+            Some(if raised > used { raised } else { raised + limit })
+        };
+        match limit {
+            BudgetLimit::Tokens => self.max_tokens = count(grant.max_tokens, usage.tokens_used()),
+            BudgetLimit::Steps => self.max_steps = count(grant.max_steps, usage.steps_executed()),
+            BudgetLimit::Time => {
+                self.max_time_seconds = amount(grant.max_time_seconds, elapsed.as_secs_f64());
+            }
+            BudgetLimit::ApiCalls => self.max_api_calls = count(grant.max_api_calls, usage.api_calls()),
+            BudgetLimit::Cost => self.max_cost_dollars = amount(grant.max_cost_dollars, usage.cost_dollars()),
+        }
     }
 }
 

@@ -60,7 +60,7 @@ impl TurnContext {
             at_dialog: DialogPolicy::default(),
             timeout: None,
             span: None,
-            pool: Pool::new(None, None),
+            pool: Pool::new(None, None, None),
             cancellation: CancellationToken::new(),
             canceller: Arc::default(),
             chunks: None,
@@ -93,14 +93,14 @@ impl TurnContext {
     /// Sets a budget. Earlier usage does not count.
     #[must_use]
     pub fn with_budget(mut self, budget: Budget) -> TurnContext {
-        self.pool = Pool::new(Some(budget), None);
+        self.pool = Pool::new(Some(budget), None, None);
         self
     }
 
     /// Adds a budget inside the current one: usage counts toward both, and either can stop the run.
     #[must_use]
     pub fn with_sub_budget(mut self, budget: Budget) -> TurnContext {
-        self.pool = Pool::new(Some(budget), Some(self.pool));
+        self.pool = Pool::new(Some(budget), None, Some(self.pool));
         self
     }
 

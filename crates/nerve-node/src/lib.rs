@@ -28,7 +28,6 @@ pub mod profiles;
 pub mod proxy;
 pub mod telemetry;
 pub mod terminal;
-pub mod trace;
 pub mod turn_failure;
 pub mod upstream;
 pub mod usage_ledger;

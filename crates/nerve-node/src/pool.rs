@@ -1,11 +1,13 @@
 //! Pools: budgets with their usage, nested as the runs that they limit.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nerve_api::reply::ModelUsage;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::budget::{Budget, Checkpoint, ExceededBudget, ResourceUsage};
+use crate::budget::{Budget, BudgetLimit, Checkpoint, ExceededBudget, ResourceUsage};
 use crate::error::{EngineError, ErrorKind};
 
 /// A budget with its usage. Usage also counts toward the parent pools.
@@ -17,39 +19,62 @@ pub struct Pool {
 #[derive(Debug)]
 struct PoolInner {
     budget: Option<Budget>,
+    /// Grants of a budget that asks at its limits.
+    grants: Option<Box<Grants>>,
     usage: ResourceUsage,
     parent: Option<Pool>,
     /// A pool without a budget, which only counts separately.
     is_subtotal: bool,
 }
 
+/// The questions of a budget at its limits, and their answers.
+#[derive(Debug)]
+pub struct Grants {
+    /// Path of the graph whose budget it is; `None` for the outermost one.
+    graph: Option<Arc<str>>,
+    /// Held while a question is open. Contains the limits that were granted so far.
+    pub questions: tokio::sync::Mutex<Vec<BudgetLimit>>,
+    state: Mutex<GrantState>,
+}
+
+#[derive(Debug)]
+struct GrantState {
+    /// The limits, raised by grants.
+    limits: Budget,
+    is_refused: bool,
+    /// Duration of the closed questions, and the start of the open one. Time limits do not count it.
+    paused: Duration,
+    paused_since: Option<Instant>,
+}
+
+/// Stops the clock of a budget until it is dropped.
+#[derive(Debug)]
+pub struct Pause<'a> {
+    grants: &'a Grants,
+}
+
 impl Pool {
-    /// Creates a pool, with limits if there is a budget, and inside `parent` if given.
-    pub fn new(budget: Option<Budget>, parent: Option<Pool>) -> Pool {
-        Pool {
-            inner: Arc::new(PoolInner { budget, usage: ResourceUsage::new(), parent, is_subtotal: false }),
-        }
+    /// Creates a pool, with limits if there is a budget, and inside `parent` if given. `graph`: path of the graph whose budget it is;
+    /// `None` for the outermost one.
+    pub fn new(budget: Option<Budget>, graph: Option<Arc<str>>, parent: Option<Pool>) -> Pool {
+        let asking = budget.as_ref().filter(|budget| budget.asks_at_limit);
+        let grants = asking.map(|budget| Box::new(Grants::new(budget.clone(), graph)));
+        let usage = ResourceUsage::new();
+        Pool { inner: Arc::new(PoolInner { budget, grants, usage, parent, is_subtotal: false }) }
     }
 
     /// Creates a child pool whose usage also counts toward this one. It inherits the start time, which saves a clock read.
     pub fn subtotal(&self) -> Pool {
-        let usage = self.inner.usage.subtotal();
-        Pool {
-            inner: Arc::new(PoolInner { budget: None, usage, parent: Some(self.clone()), is_subtotal: true }),
-        }
+        let (usage, parent) = (self.inner.usage.subtotal(), Some(self.clone()));
+        Pool { inner: Arc::new(PoolInner { budget: None, grants: None, usage, parent, is_subtotal: true }) }
     }
 
     /// Returns the nearest pool that is not just a subtotal: this one or an ancestor.
     pub(crate) fn budgeted(&self) -> &Pool {
-        let mut pool = self;
-        while pool.inner.is_subtotal
-            && let Some(parent) = &pool.inner.parent
-        {
-            pool = parent;
-        }
-        pool
+        self.ancestry().find(|pool| !pool.inner.is_subtotal).unwrap_or(self)
     }
 
+    /// Returns the budget as it was set.
     pub(crate) fn budget(&self) -> Option<&Budget> {
         self.inner.budget.as_ref()
     }
@@ -60,87 +85,158 @@ impl Pool {
     }
 
     pub(crate) fn add_tokens(&self, tokens: u64) {
-        self.for_each_pool(|usage| usage.add_tokens(tokens));
+        self.ancestry().for_each(|pool| pool.usage().add_tokens(tokens));
     }
 
     /// Counts a step toward all budgets.
     pub fn add_step(&self) {
-        self.for_each_pool(ResourceUsage::add_step);
+        self.ancestry().for_each(Pool::add_own_step);
     }
 
     pub(crate) fn add_api_call(&self, cost_dollars: f64) {
-        self.for_each_pool(|usage| usage.add_api_calls(1, cost_dollars));
+        self.ancestry().for_each(|pool| pool.usage().add_api_calls(1, cost_dollars));
     }
 
     /// Adds the usage that a node's proxy counted.
     pub fn add_usage(&self, used: &ModelUsage) {
         self.add_tokens(used.total());
-        self.for_each_pool(|usage| usage.add_api_calls(used.requests, used.cost_usd.unwrap_or(0.0)));
+        let cost = used.cost_usd.unwrap_or(0.0);
+        self.ancestry().for_each(|pool| pool.usage().add_api_calls(used.requests, cost));
     }
 
     /// Checks this budget and those of the parents. See [`Checkpoint`] for the step limit.
+    ///
+    /// # Errors
+    /// Budget: a limit is reached.
     pub fn check(&self, checkpoint: Checkpoint) -> Result<(), EngineError> {
-        let mut pool = Some(self);
-        while let Some(at) = pool {
-            at.check_own(checkpoint)?;
-            pool = at.inner.parent.as_ref();
-        }
-        Ok(())
+        self.ancestry().try_for_each(|pool| pool.check_own(checkpoint))
+    }
+
+    /// Checks the budgets that stop at a limit, and those whose grant was refused.
+    ///
+    /// # Errors
+    /// Budget: a limit is reached.
+    pub fn check_stops(&self, checkpoint: Checkpoint) -> Result<(), EngineError> {
+        self.ancestry().filter(|pool| !pool.may_ask()).try_for_each(|pool| pool.check_own(checkpoint))
+    }
+
+    /// Returns the first budget that asks at its limits and has reached one.
+    pub fn asking(&self, checkpoint: Checkpoint) -> Option<(&Pool, &Grants)> {
+        let pool = self.ancestry().find(|pool| pool.may_ask() && pool.reached_own(checkpoint).is_some())?;
+        Some((pool, pool.inner.grants.as_deref()?))
     }
 
     /// Returns true if `tokens` more would reach a token limit here or in a parent.
     pub(crate) fn would_reach_token_limit(&self, tokens: u64) -> bool {
-        let mut pool = Some(self);
-        while let Some(Pool { inner }) = pool {
-            let limit = inner.budget.as_ref().and_then(|budget| budget.max_tokens);
-            if limit.is_some_and(|limit| inner.usage.tokens_used().saturating_add(tokens) >= limit) {
-                return true;
-            }
-            pool = inner.parent.as_ref();
-        }
-        false
+        self.ancestry().any(|pool| {
+            let limit = pool.limits().and_then(|budget| budget.max_tokens);
+            limit.is_some_and(|limit| pool.usage().tokens_used().saturating_add(tokens) >= limit)
+        })
     }
 
     /// Checks this budget alone, as [`Pool::check`] does all.
+    ///
+    /// # Errors
+    /// Budget: a limit is reached.
     pub fn check_own(&self, checkpoint: Checkpoint) -> Result<(), EngineError> {
-        let inner = &self.inner;
-        let Some(budget) = &inner.budget else { return Ok(()) };
-        let Some(reason) = budget.check(&inner.usage, checkpoint) else { return Ok(()) };
-        let exceeded =
-            ExceededBudget { reason: reason.clone(), budget: budget.clone(), usage: inner.usage.clone() };
+        let Some((_, reason)) = self.reached_own(checkpoint) else { return Ok(()) };
+        let budget = self.limits().unwrap_or_default();
+        let exceeded = ExceededBudget { reason: reason.clone(), budget, usage: self.usage().clone() };
         Err(EngineError::new(ErrorKind::Budget, reason).with_exceeded(exceeded))
     }
 
-    /// Returns when the first time limit is reached.
-    pub fn deadline(&self) -> Option<Instant> {
-        let mut pool = Some(self);
-        let mut first = None;
-        while let Some(at) = pool {
-            first = match (first, at.own_deadline()) {
-                (Some(first), Some(at)) => Some(std::cmp::min::<Instant>(first, at)),
-                (first, at) => first.or(at),
-            };
-            pool = at.inner.parent.as_ref();
+    /// Returns the first reached limit of this budget, and why.
+    pub fn reached_own(&self, checkpoint: Checkpoint) -> Option<(BudgetLimit, String)> {
+        self.limits()?.reached(self.usage(), || self.elapsed(), checkpoint)
+    }
+
+    /// Raises a limit of this budget above the usage, in steps of its own amount.
+    pub fn grant(&self, limit: BudgetLimit) {
+        if let (Some(grants), Some(budget)) = (&self.inner.grants, &self.inner.budget) {
+            let elapsed = self.elapsed();
+            grants.state.lock().limits.raise(limit, budget, self.usage(), elapsed);
         }
-        first
+    }
+
+    /// Returns when the first time limit is reached at which the run stops.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.ancestry().filter(|pool| !pool.may_ask()).filter_map(Pool::own_deadline).min()
+    }
+
+    /// Returns when the time limit of this budget is reached at which it asks.
+    pub fn question_time(&self) -> Option<Instant> {
+        let budgeted = Some(self.budgeted()).filter(|pool| pool.may_ask());
+        budgeted.and_then(Pool::own_deadline)
     }
 
     /// Returns the deadline of this budget alone.
     pub fn own_deadline(&self) -> Option<Instant> {
-        let limit = self.inner.budget.as_ref()?.max_time_seconds?;
-        self.inner.usage.time_after(limit)
+        let paused = self.inner.grants.as_ref().map_or(Duration::ZERO, |grants| grants.paused());
+        Some(self.usage().time_after(self.limits()?.max_time_seconds?)? + paused)
     }
 
     /// Counts a step that the parents have already counted.
     pub fn add_own_step(&self) {
-        self.inner.usage.add_step();
+        self.usage().add_step();
     }
 
-    fn for_each_pool(&self, count: impl Fn(&ResourceUsage)) {
-        let mut pool = Some(self);
-        while let Some(Pool { inner }) = pool {
-            count(&inner.usage);
-            pool = inner.parent.as_ref();
+    /// Returns the current limits.
+    fn limits(&self) -> Option<Budget> {
+        match &self.inner.grants {
+            Some(grants) => Some(grants.state.lock().limits.clone()),
+            None => self.inner.budget.clone(),
+        }
+    }
+
+    fn may_ask(&self) -> bool {
+        self.inner.grants.as_ref().is_some_and(|grants| !grants.state.lock().is_refused)
+    }
+
+    /// Returns the time that counts toward the time limit.
+    fn elapsed(&self) -> Duration {
+        let paused = self.inner.grants.as_ref().map_or(Duration::ZERO, |grants| grants.paused());
+        self.usage().elapsed().saturating_sub(paused)
+    }
+
+    /// Returns this pool and its ancestors, innermost first.
+    fn ancestry(&self) -> impl Iterator<Item = &Pool> {
+        std::iter::successors(Some(self), |pool| pool.inner.parent.as_ref())
+    }
+}
+
+impl Grants {
+    fn new(limits: Budget, graph: Option<Arc<str>>) -> Grants {
+        let state = GrantState { limits, is_refused: false, paused: Duration::ZERO, paused_since: None };
+        Grants { graph, questions: tokio::sync::Mutex::default(), state: Mutex::new(state) }
+    }
+
+    /// Returns the path of the graph whose budget it is; `None` for the outermost one.
+    pub fn graph(&self) -> Option<&Arc<str>> {
+        self.graph.as_ref()
+    }
+
+    /// Stops the run at the reached limit.
+    pub fn refuse(&self) {
+        self.state.lock().is_refused = true;
+    }
+
+    /// Stops the clock of the budget while its question is open.
+    pub fn pause(&self) -> Pause<'_> {
+        self.state.lock().paused_since.get_or_insert_with(Instant::now);
+        Pause { grants: self }
+    }
+
+    fn paused(&self) -> Duration {
+        let state = self.state.lock();
+        state.paused + state.paused_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        let mut state = self.grants.state.lock();
+        if let Some(since) = state.paused_since.take() {
+            state.paused += since.elapsed();
         }
     }
 }

@@ -10,12 +10,12 @@ use nerve_graph::context::RunContext;
 use nerve_graph::file::{CompiledGraph, GraphFile, NodeDefinition, OnRestart, without_secrets};
 use nerve_graph::journal::{Header, Journal, JournalRecord, ReplayState, new_run_id};
 use nerve_graph::session::Session;
+use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_graph::{Graph, GraphRun};
 use nerve_node::command::{EventKind, RunStatus};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::check_name;
 use nerve_node::telemetry::{ActiveSpan, RunAttributes, TraceContext, begin_run, end_run};
-use nerve_node::trace::{TraceStatus, Tracer};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::task::spawn_blocking;
@@ -293,7 +293,7 @@ impl Engine {
         }
         let GraphRun { results, status, error, usage } = outcome;
         let error = error.map(with_step);
-        end_run(span, status, error.as_ref(), usage.tokens_used());
+        end_run(span, status.as_str(), error.as_ref(), usage.tokens_used());
         let status = match status {
             TraceStatus::Completed => RunStatus::Completed,
             _ if run.was_interrupted() => RunStatus::Interrupted,

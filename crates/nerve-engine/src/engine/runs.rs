@@ -19,11 +19,11 @@ use nerve_graph::event::{Completion, StepEvent, StepEventKind};
 use nerve_graph::gate_handler::GateHandler;
 use nerve_graph::journal::{self, Journal, JournalRecord, Question, Summary, journal_path, journals};
 use nerve_graph::session::DEFAULT;
+use nerve_graph::trace::ExecutionTrace;
 use nerve_host::clock::Clock;
 use nerve_node::command::{EventKind, GateInfo, RunStatus};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::events::Publisher;
-use nerve_node::trace::ExecutionTrace;
 
 /// Limit of steps in memory per run. Beyond it, the oldest completed steps are dropped. Journal and trace contain all steps.
 const MAX_STEPS: usize = 2048;

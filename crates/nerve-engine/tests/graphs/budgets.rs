@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use nerve_graph::executable::Executable;
 use nerve_graph::policy::{ErrorPolicy, OnError};
+use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, GraphRun, OnFailure, step::Step};
 use nerve_node::NodeHandle;
 use nerve_node::budget::Budget;
 use nerve_node::error::ErrorKind;
 use nerve_node::function::FunctionNode;
-use nerve_node::trace::TraceStatus;
 use nerve_testkit::harness::assert_error;
 use serde_json::json;
 use tokio::time::Instant;
@@ -155,6 +155,7 @@ async fn limits_are_checked_in_order() {
         max_steps: Some(0),
         max_api_calls: Some(0),
         max_cost_dollars: Some(0.0),
+        asks_at_limit: false,
     };
     let mut budget = all;
     for limit in ["Token", "Step", "Time", "API call", "Cost"] {
@@ -326,7 +327,7 @@ async fn running_items_may_finish_after_step_limit() {
 
 #[tokio::test]
 async fn node_sees_same_budget_with_and_without_observer() {
-    use nerve_node::trace::Tracer;
+    use nerve_graph::trace::Tracer;
     let looks = || {
         let node = nerve_node::function::FunctionNode::new("looks", |context| {
             Ok(json!([context.budget().and_then(|budget| budget.max_tokens), context.usage().tokens_used()]))

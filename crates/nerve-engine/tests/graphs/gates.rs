@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use nerve_graph::gate::Gate;
 use nerve_graph::gate_handler::GateHandler;
+use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, GraphRun, step::Step};
 use nerve_node::error::ErrorKind;
-use nerve_node::trace::TraceStatus;
 use nerve_testkit::harness::assert_error;
 use serde_json::json;
 use tokio::task::JoinHandle;

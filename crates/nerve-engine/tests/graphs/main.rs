@@ -1,6 +1,7 @@
 //! Tests of graphs: order, failures, limits, cancellation, traces and journals.
 #![expect(clippy::unwrap_used, reason = "tests may panic")]
 
+mod budget_questions;
 mod budgets;
 mod cancel;
 mod checkpoints;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use nerve_graph::context::RunContext;
 use nerve_graph::executable::Executable;
 use nerve_graph::session::Session;
+use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_graph::{Graph, step::Step};
 use nerve_node::error::ErrorKind;
-use nerve_node::trace::{TraceStatus, Tracer};
 use nerve_testkit::harness::assert_error;
 use serde_json::{Value, json};
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use nerve_graph::context::RunContext;
 use nerve_graph::session::Session;
+use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, step::Step};
 use nerve_node::error::ErrorKind;
 use nerve_node::function::FunctionNode;
-use nerve_node::trace::TraceStatus;
 use nerve_testkit::harness::assert_error;
 use serde_json::json;
 
@@ -89,7 +89,7 @@ async fn failing_input_function_names_its_step() {
     graph
         .add_step(echo("e"), Step::new("a").input_from(|_| Err(crate::harness::error("no such field"))))
         .unwrap();
-    let tracer = nerve_node::trace::Tracer::new("g");
+    let tracer = nerve_graph::trace::Tracer::new("g");
     let run = graph.run(&context().with_trace(tracer.clone())).await;
     let error = run.error.unwrap();
     assert_error(&error, ErrorKind::Process, &["'a'", "input:", "no such field"]);

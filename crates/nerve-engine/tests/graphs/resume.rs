@@ -9,11 +9,11 @@ use nerve_graph::gate::Gate;
 use nerve_graph::gate_handler::GateHandler;
 use nerve_graph::journal::{Header, Journal, journal_path};
 use nerve_graph::step::{OnResume, Scope, Step};
+use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, GraphRun};
 use nerve_node::NodeHandle;
 use nerve_node::error::ErrorKind;
 use nerve_node::function::FunctionNode;
-use nerve_node::trace::TraceStatus;
 use nerve_testkit::harness::assert_error;
 use nerve_types::TsNs;
 use serde_json::{Value, json};
@@ -22,13 +22,13 @@ use tokio::sync::Notify;
 use crate::harness::{LIMIT, Notes, StatefulNode, context};
 
 /// A directory for the journal of one run.
-struct JournalDir {
+pub(crate) struct JournalDir {
     path: PathBuf,
     _folder: tempfile::TempDir,
 }
 
 impl JournalDir {
-    fn new() -> JournalDir {
+    pub(crate) fn new() -> JournalDir {
         let folder = tempfile::tempdir().unwrap();
         let path = journal_path(folder.path(), "r-1");
         let head = Header {
@@ -45,7 +45,7 @@ impl JournalDir {
     }
 
     /// Runs `graph` to its end, resuming from the journal.
-    async fn run(&self, graph: &Graph, gates: &GateHandler) -> GraphRun {
+    pub(crate) async fn run(&self, graph: &Graph, gates: &GateHandler) -> GraphRun {
         let (journal, past) = Journal::resume(&self.path).unwrap();
         let context = context().with_journal(journal, Some(past)).with_gates(gates.clone());
         tokio::time::timeout(LIMIT, graph.run(&context)).await.unwrap()

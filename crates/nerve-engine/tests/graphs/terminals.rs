@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use nerve_graph::event::StepEventKind;
 use nerve_graph::policy::{ErrorPolicy, OnError};
+use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_graph::{Graph, step::Step};
 use nerve_node::command::{BackendKind, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_node::terminal::Prompt;
-use nerve_node::trace::{TraceStatus, Tracer};
 use nerve_node::{Node, NodeHandle};
 use nerve_testkit::eventually;
 use nerve_testkit::harness::assert_error;

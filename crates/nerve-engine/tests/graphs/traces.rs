@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use nerve_graph::trace::{ExecutionTrace, TraceStatus, Tracer};
 use nerve_graph::{Graph, step::Step};
-use nerve_node::trace::{ExecutionTrace, TraceStatus, Tracer};
 use serde_json::json;
 
 use crate::harness::{chain, constant, context, delayed_echo, failing};
@@ -119,7 +119,7 @@ async fn invalid_graph_has_a_trace() {
 
 #[tokio::test]
 async fn nodes_can_add_to_the_trace() {
-    use nerve_node::trace::StepTrace;
+    use nerve_graph::trace::StepTrace;
     let node = nerve_graph::run_function::RunFunction::new("proxy", |context| async move {
         let now = nerve_types::TsNs(5);
         context.record_step(StepTrace {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use nerve_graph::policy::{ErrorPolicy, OnError};
 use nerve_graph::session::Session;
+use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, executable::Target, step::Step};
 use nerve_node::budget::Budget;
 use nerve_node::error::ErrorKind;
-use nerve_node::trace::TraceStatus;
 use nerve_testkit::harness::assert_error;
 
 use crate::harness::{Notes, StatefulNode, chain, echo, run};

@@ -13,10 +13,10 @@ use nerve_graph::Graph;
 use nerve_graph::context::RunContext;
 use nerve_graph::session::Session;
 use nerve_graph::step::Step;
+use nerve_graph::trace::TraceStatus;
 use nerve_node::command::StateName;
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::trace::TraceStatus;
 use nerve_node::{Node, NodeFuture};
 use nerve_testkit::eventually;
 use serde_json::{Value, json};
@@ -301,8 +301,8 @@ async fn cancelled_dag_fails_as_cancelled() {
 #[tokio::test]
 async fn dag_inside_traced_step_returns_results() {
     use nerve_graph::run_function::RunFunction;
+    use nerve_graph::trace::Tracer;
     use nerve_graph::{Graph, step::Step};
-    use nerve_node::trace::Tracer;
     let node = RunFunction::new("dag", |context| async move {
         let mut dag = Dag::new();
         dag.add_task(Task::new("one", |_| async { Ok(json!(1)) }))?;

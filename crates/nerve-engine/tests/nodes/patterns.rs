@@ -10,13 +10,13 @@ use nerve_graph::patterns::debate::{DebateConfig, DebateLoop};
 use nerve_graph::patterns::dev_coach::{ACCEPTANCE, DevCoachConfig, DevCoachLoop, Role};
 use nerve_graph::session::Session;
 use nerve_graph::step::Step;
+use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_node::Node;
 use nerve_node::NodeHandle;
 use nerve_node::budget::Budget;
 use nerve_node::command::StateName;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::function::FunctionNode;
-use nerve_node::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -22,7 +22,7 @@ use crate::Graph;
 use crate::executable::Target;
 use crate::gate::Gate;
 use crate::journal;
-use crate::policy::ErrorPolicy;
+use crate::policy::{ErrorPolicy, OnLimit};
 use crate::step::Step;
 use crate::template::TemplateNode;
 
@@ -70,6 +70,7 @@ impl From<BudgetDefinition> for Budget {
             max_steps: budget.max_steps,
             max_api_calls: budget.max_api_calls,
             max_cost_dollars: budget.max_cost_dollars,
+            asks_at_limit: budget.at_limit == Some(OnLimit::Ask),
         }
     }
 }

@@ -18,7 +18,7 @@ use super::types::{
     TerminalDefinition, UntilDefinition,
 };
 use crate::compat::spellings;
-use crate::policy::{OnDialog, OnError, OnFailure, OnResume};
+use crate::policy::{OnDialog, OnError, OnFailure, OnLimit, OnResume};
 use nerve_types::suggestion::nearest;
 
 /// Id of a graph that has none, which has been reported.
@@ -259,7 +259,9 @@ decode_mappings! {
     "an error policy" PolicyDefinition {
         on_error, retry_count, retry_delay_ms, retry_backoff, timeout_ms, fallback_value, fallback_node,
     }
-    "a budget" BudgetDefinition { max_tokens, max_time_seconds, max_steps, max_api_calls, max_cost_dollars }
+    "a budget" BudgetDefinition {
+        max_tokens, max_time_seconds, max_steps, max_api_calls, max_cost_dollars, at_limit,
+    }
 }
 
 impl Decode for UntilDefinition {
@@ -303,4 +305,4 @@ macro_rules! keywords {
     )*};
 }
 
-keywords! { ParserKind, Provider, OnFailure, OnRestart, OnResume, OnDialog, OnError }
+keywords! { ParserKind, Provider, OnFailure, OnRestart, OnResume, OnDialog, OnError, OnLimit }

@@ -19,7 +19,7 @@ pub(crate) mod templates;
 mod tree;
 mod types;
 
-pub use crate::policy::{OnDialog, OnError, OnFailure, OnResume};
+pub use crate::policy::{OnDialog, OnError, OnFailure, OnLimit, OnResume};
 pub use compiler::CompiledGraph;
 pub use loader::Format;
 pub use problem::{GraphFileError, Position, Problem};

@@ -11,7 +11,7 @@ use serde_json::Value;
 use strum::{EnumString, VariantNames};
 
 use super::source_map::SourceMap;
-use crate::policy::{OnDialog, OnError, OnFailure, OnResume};
+use crate::policy::{OnDialog, OnError, OnFailure, OnLimit, OnResume};
 
 /// A graph: steps on nodes, in the order of their dependencies.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -405,6 +405,9 @@ pub struct BudgetDefinition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_cost_dollars: Option<f64>,
+    /// What happens at a limit. Only for the budget of a graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_limit: Option<OnLimit>,
 }
 
 /// A loop: the step is repeated until a condition is true, and fails after the maximum number of rounds.

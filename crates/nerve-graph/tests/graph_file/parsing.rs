@@ -3,8 +3,8 @@
 use nerve_agent::parse::ParserKind;
 use nerve_graph::file::{
     BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile, InputDefinition,
-    NestedDefinition, NodeDefinition, OnDialog, OnError, OnFailure, OnRestart, OnResume, PolicyDefinition,
-    StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
+    NestedDefinition, NodeDefinition, OnDialog, OnError, OnFailure, OnLimit, OnRestart, OnResume,
+    PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
 };
 use nerve_node::command::CommandLine;
 use nerve_node::proxy::{Provider, ProxyBudget, ProxyPrices, ProxySettings};
@@ -48,6 +48,7 @@ fn full_graph() -> GraphFile {
         max_steps: Some(3),
         max_api_calls: Some(4),
         max_cost_dollars: Some(5.5),
+        at_limit: Some(OnLimit::Ask),
     };
     let inner = GraphFile::new("inner");
     let mut file = GraphFile::new("full");
@@ -139,7 +140,7 @@ fn full_graph() -> GraphFile {
                 fallback_value: json!("x"),
                 fallback_node: Some("words".into()),
             }),
-            budget,
+            budget: BudgetDefinition { at_limit: None, ..budget },
             when: Some("true".into()),
             foreach: Some("[1, 2]".into()),
             parallel: Some(4),

@@ -7,7 +7,6 @@ use super::span::{ActiveSpan, count, new_span, set_error};
 use super::turn::set_node;
 use crate::command::NodeRef;
 use crate::error::EngineError;
-use crate::trace::TraceStatus;
 
 /// The attributes of a run's span.
 #[derive(Debug, Default)]
@@ -62,10 +61,10 @@ pub fn begin_run_command(parent: Option<&Arc<TraceContext>>, node: &NodeRef) -> 
     span
 }
 
-/// Ends the span of a run.
-pub fn end_run(span: ActiveSpan, status: TraceStatus, error: Option<&EngineError>, tokens: u64) {
+/// Ends the span of a run with its final status.
+pub fn end_run(span: ActiveSpan, status: &'static str, error: Option<&EngineError>, tokens: u64) {
     span.end(|span| {
-        span.set("nerve.status", status.as_str());
+        span.set("nerve.status", status);
         span.set_some("nerve.tokens", (tokens > 0).then(|| count(tokens)));
         if let Some(error) = error {
             set_error(span, error);

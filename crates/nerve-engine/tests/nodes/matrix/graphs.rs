@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nerve_graph::Graph;
 use nerve_graph::step::Step;
+use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_node::Node;
-use nerve_node::trace::{TraceStatus, Tracer};
 use serde_json::json;
 
 use super::Fixture;

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::super::source_map::{Path, Report};
 use super::super::types::{BudgetDefinition, PolicyDefinition};
-use crate::policy::OnError;
+use crate::policy::{OnError, OnLimit};
 
 /// Maximum number of concurrent steps or items.
 pub(super) const MAX_PARALLEL: u32 = 10_000;
@@ -40,6 +40,15 @@ pub(super) fn seconds(number: Option<f64>, at: Path<'_>, report: &mut Report<'_>
     }
 }
 
+/// Checks the budget of a step, which cannot ask.
+pub(super) fn step_budget(definition: &BudgetDefinition, at: Path<'_>, report: &mut Report<'_>) {
+    if definition.at_limit.is_some() {
+        let hint = "set it in the budget of the graph";
+        report.error_with_hint(at.key("at_limit"), "at_limit does not apply to a step", hint);
+    }
+    budget(definition, at, report);
+}
+
 pub(super) fn budget(budget: &BudgetDefinition, at: Path<'_>, report: &mut Report<'_>) {
     for (name, limit) in
         [("max_time_seconds", budget.max_time_seconds), ("max_cost_dollars", budget.max_cost_dollars)]
@@ -48,6 +57,23 @@ pub(super) fn budget(budget: &BudgetDefinition, at: Path<'_>, report: &mut Repor
             report.error(at.key(name), format!("expected a non-negative number, found {limit}"));
         }
     }
+    if budget.at_limit == Some(OnLimit::Ask) {
+        for name in zero_limits(budget) {
+            let message = "a limit of 0 cannot be raised: it must be positive, or at_limit must be 'stop'";
+            report.error(at.key(name), message);
+        }
+    }
+}
+
+fn zero_limits(budget: &BudgetDefinition) -> impl Iterator<Item = &'static str> {
+    let limits = [
+        ("max_tokens", budget.max_tokens == Some(0)),
+        ("max_time_seconds", budget.max_time_seconds == Some(0.0)),
+        ("max_steps", budget.max_steps == Some(0)),
+        ("max_api_calls", budget.max_api_calls == Some(0)),
+        ("max_cost_dollars", budget.max_cost_dollars == Some(0.0)),
+    ];
+    limits.into_iter().filter_map(|(name, is_zero)| is_zero.then_some(name))
 }
 
 pub(super) fn policy(policy: &PolicyDefinition, at: Path<'_>, report: &mut Report<'_>) {

@@ -4,14 +4,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use nerve_host::clock::Clock;
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
-
-use nerve_host::clock::Clock;
-
-use crate::error::{EngineError, ErrorKind};
 
 /// The trace of one step.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,7 +123,7 @@ impl ExecutionTrace {
     /// Formats the trace for people: a line for the run, and one for each step.
     ///
     /// ```
-    /// use nerve_node::trace::ExecutionTrace;
+    /// use crate::trace::ExecutionTrace;
     /// use nerve_types::TsNs;
     /// let trace = ExecutionTrace::new("review", TsNs(0));
     /// assert_eq!(trace.explain(), "Graph: review\nStatus: running\nSteps: 0\n");

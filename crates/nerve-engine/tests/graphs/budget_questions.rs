@@ -1,0 +1,270 @@
+//! Budgets that ask at their limits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use nerve_graph::gate_handler::GateHandler;
+use nerve_graph::step::{Scope, Step};
+use nerve_graph::trace::TraceStatus;
+use nerve_graph::{Graph, GraphRun};
+use nerve_node::NodeHandle;
+use nerve_node::budget::Budget;
+use nerve_node::error::ErrorKind;
+use nerve_node::function::FunctionNode;
+use nerve_testkit::harness::assert_error;
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::harness::{Notes, chain, constant, context, delayed_echo};
+use crate::resume::JournalDir;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn asking(budget: Budget) -> Budget {
+    Budget { asks_at_limit: true, ..budget }
+}
+
+fn tokens(max_tokens: u64) -> Budget {
+    asking(Budget { max_tokens: Some(max_tokens), ..Budget::default() })
+}
+
+fn steps(max_steps: u64) -> Budget {
+    asking(Budget { max_steps: Some(max_steps), ..Budget::default() })
+}
+
+fn seconds(max_time_seconds: f64) -> Budget {
+    asking(Budget { max_time_seconds: Some(max_time_seconds), ..Budget::default() })
+}
+
+/// A node that reports this number of tokens.
+fn uses(tokens: u64) -> NodeHandle {
+    constant("talks", json!({ "tokens": tokens }))
+}
+
+/// A run whose questions the test answers.
+struct AskingRun {
+    gates: GateHandler,
+    run: JoinHandle<GraphRun>,
+}
+
+impl AskingRun {
+    fn start(graph: Graph) -> AskingRun {
+        let gates = GateHandler::new();
+        let context = context().with_gates(gates.clone());
+        AskingRun { gates, run: tokio::spawn(async move { graph.run(&context).await }) }
+    }
+
+    /// Waits for a question and returns its id and text.
+    async fn question(&self) -> (String, String) {
+        let mut changes = self.gates.changes();
+        while self.gates.waiting().is_empty() {
+            changes.changed().await.unwrap();
+        }
+        let gate = &self.gates.waiting()[0];
+        assert_eq!(
+            (&gate.choices, gate.default.as_deref()),
+            (&vec!["continue".into(), "stop".into()], Some("stop"))
+        );
+        (gate.step_id.clone(), gate.question.clone())
+    }
+
+    /// Waits for a question, asserts that it gives this reason, and answers.
+    async fn answer(&self, reason: &str, choice: &str) {
+        let (_, question) = self.question().await;
+        assert!(question.starts_with(reason), "{question}");
+        self.gates.answer(None, choice).unwrap();
+    }
+
+    async fn end(self) -> GraphRun {
+        let run = self.run.await.unwrap();
+        assert!(self.gates.waiting().is_empty());
+        run
+    }
+}
+
+fn graph_with(budget: Budget, steps: impl IntoIterator<Item = (&'static str, NodeHandle)>) -> Graph {
+    let mut graph = chain("g", steps);
+    graph.set_budget(budget);
+    graph
+}
+
+#[tokio::test(start_paused = true)]
+async fn granted_limit_is_raised_above_usage() {
+    let graph = graph_with(tokens(10), [("a", uses(25)), ("b", uses(4)), ("c", uses(1)), ("d", uses(1))]);
+    let run = AskingRun::start(graph);
+    assert_eq!(run.question().await.0, "@max_tokens#1");
+    run.answer("Token limit exceeded: 25/10", "continue").await;
+    run.answer("Token limit exceeded: 30/30", "continue").await;
+    let run = run.end().await;
+    assert_eq!((run.status, run.results.len(), run.usage.tokens_used()), (TraceStatus::Completed, 4, 31));
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_grant_stops_run_and_keeps_results() {
+    let run = AskingRun::start(graph_with(tokens(10), [("a", uses(10)), ("b", uses(1))]));
+    run.answer("Token limit exceeded: 10/10", "stop").await;
+    let run = run.end().await;
+    assert_error(run.error.as_ref().unwrap(), ErrorKind::Budget, &["Token", "10/10"]);
+    assert_eq!((run.status, run.results.len()), (TraceStatus::Failed, 1));
+}
+
+#[tokio::test]
+async fn last_step_over_limit_completes_run() {
+    let run = AskingRun::start(graph_with(tokens(10), [("a", uses(99))])).end().await;
+    assert_eq!(run.status, TraceStatus::Completed);
+}
+
+#[tokio::test]
+async fn run_without_gates_stops_at_limit() {
+    let run = graph_with(tokens(10), [("a", uses(10)), ("b", uses(1))]).run(&context()).await;
+    assert_error(run.error.as_ref().unwrap(), ErrorKind::Budget, &["10/10"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn running_steps_finish_while_time_limit_asks() {
+    let notes = Notes::default();
+    let mut graph = Graph::new("g");
+    graph.set_max_parallel(2);
+    graph.add_step(delayed_echo("slow", 3 * MINUTE), Step::new("slow").input(1)).unwrap();
+    graph.add_step(notes.node("next"), Step::new("next").depends_on(["slow"])).unwrap();
+    graph.set_budget(seconds(60.0));
+    let (run, began) = (AskingRun::start(graph), Instant::now());
+    run.question().await;
+    assert_eq!(began.elapsed(), MINUTE);
+    tokio::time::sleep(10 * MINUTE).await;
+    assert_eq!(notes.all(), Vec::<String>::new());
+    run.answer("Time limit exceeded: 60.0s/60s", "continue").await;
+    let run = run.end().await;
+    assert_eq!((run.status, run.results.len()), (TraceStatus::Completed, 2), "{:?}", run.error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_question_stops_the_clock() {
+    let slow = |time| delayed_echo("slow", time);
+    let graph =
+        graph_with(seconds(60.0), [("a", slow(MINUTE)), ("b", slow(MINUTE / 2)), ("c", slow(MINUTE))]);
+    let run = AskingRun::start(graph);
+    run.question().await;
+    tokio::time::sleep(60 * MINUTE).await;
+    run.answer("Time limit exceeded: 60.0s/60s", "continue").await;
+    run.answer("Time limit exceeded: 120.0s/120s", "continue").await;
+    assert_eq!(run.end().await.status, TraceStatus::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_run_closes_its_question() {
+    let (gates, stop) = (GateHandler::new(), CancellationToken::new());
+    let context = context().with_gates(gates.clone()).with_cancellation(stop.clone());
+    let graph = graph_with(tokens(1), [("a", uses(1)), ("b", uses(1))]);
+    let run = AskingRun { gates, run: tokio::spawn(async move { graph.run(&context).await }) };
+    run.question().await;
+    stop.cancel();
+    assert_eq!(run.end().await.status, TraceStatus::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nested_graphs_wait_for_one_question_of_outer_budget() {
+    let inner = |id| Arc::new(chain(id, [("a", uses(5)), ("b", uses(5)), ("c", uses(1))]));
+    let mut graph = Graph::new("g");
+    graph.set_max_parallel(2);
+    graph.set_budget(tokens(10));
+    for id in ["x", "y"] {
+        graph.add_step(inner(id), Step::new(id)).unwrap();
+    }
+    let run = AskingRun::start(graph);
+    assert_eq!(run.question().await.0, "@max_tokens#1");
+    run.answer("Token limit exceeded: ", "continue").await;
+    run.answer("Token limit exceeded: ", "continue").await;
+    let run = run.end().await;
+    assert_eq!((run.status, run.usage.tokens_used()), (TraceStatus::Completed, 22));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nested_budget_asks_under_path_of_its_step() {
+    let mut inner = chain("inner", [("a", uses(5)), ("b", uses(5))]);
+    inner.set_budget(tokens(5));
+    let mut graph = Graph::new("g");
+    graph.add_step(Arc::new(inner), Step::new("part")).unwrap();
+    let run = AskingRun::start(graph);
+    assert_eq!(run.question().await.0, "part/@max_tokens#1");
+    run.answer("Token limit exceeded: 5/5", "continue").await;
+    assert_eq!(run.end().await.status, TraceStatus::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_and_rounds_wait_for_the_grant() {
+    let mut graph = Graph::new("g");
+    graph.set_budget(steps(2));
+    let items = |_: &Scope<'_>| Ok((0..5).map(|item| json!(item)).collect());
+    graph.add_step(uses(1), Step::new("items").foreach(items, 2)).unwrap();
+    let rounds = Step::new("rounds").depends_on(["items"]).until(|scope| Ok(scope.round == 3), 9);
+    graph.add_step(uses(1), rounds).unwrap();
+    let run = AskingRun::start(graph);
+    for reason in ["2/2", "4/4", "6/6"] {
+        run.answer(&format!("Step limit exceeded: {reason}"), "continue").await;
+    }
+    let run = run.end().await;
+    assert_eq!((run.status, run.usage.steps_executed()), (TraceStatus::Completed, 8), "{:?}", run.error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_grant_stops_remaining_items() {
+    let mut graph = Graph::new("g");
+    graph.set_budget(steps(2));
+    let items = |_: &Scope<'_>| Ok((0..5).map(|item| json!(item)).collect());
+    graph.add_step(uses(1), Step::new("items").foreach(items, 2)).unwrap();
+    let run = AskingRun::start(graph);
+    run.answer("Step limit exceeded: 2/2", "stop").await;
+    let run = run.end().await;
+    assert_error(run.error.as_ref().unwrap(), ErrorKind::Budget, &["Step", "2/2"]);
+    assert_eq!(run.usage.steps_executed(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn interrupted_attempt_is_repeated_after_grant() {
+    let calls = Arc::new(AtomicU64::new(0));
+    let counter = calls.clone();
+    let node: NodeHandle = Arc::new(FunctionNode::new("calls", move |context| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        context.add_api_call(0.75);
+        context.check_budget().map(|()| json!("done"))
+    }));
+    let budget = asking(Budget { max_cost_dollars: Some(0.5), ..Budget::default() });
+    let run = AskingRun::start(graph_with(budget, [("a", node)]));
+    run.answer("Cost limit exceeded: $0.75/$0.5", "continue").await;
+    run.answer("Cost limit exceeded: $1.5/$1", "continue").await;
+    run.answer("Cost limit exceeded: $2.25/$2", "stop").await;
+    let run = run.end().await;
+    assert_error(run.error.as_ref().unwrap(), ErrorKind::Budget, &["$2.25/$2"]);
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test]
+async fn resumed_run_keeps_grants_and_repeats_refused_question() {
+    let dir = JournalDir::new();
+    let graph = || graph_with(tokens(10), [("a", uses(10)), ("b", uses(10)), ("c", uses(1))]);
+    let run = |choices: &'static [&'static str]| {
+        let (gates, graph, dir) = (GateHandler::new(), graph(), &dir);
+        async move {
+            let answers = async {
+                let mut changes = gates.changes();
+                for choice in choices {
+                    while gates.answer(None, choice).is_err() {
+                        changes.changed().await.unwrap();
+                    }
+                }
+                std::future::pending().await
+            };
+            tokio::select! {
+                run = dir.run(&graph, &gates) => run,
+                () = answers => unreachable!("the answers are pending"),
+            }
+        }
+    };
+    let refused = run(&["continue", "stop"]).await;
+    assert_error(refused.error.as_ref().unwrap(), ErrorKind::Budget, &["20/20"]);
+    assert_eq!(run(&["continue"]).await.status, TraceStatus::Completed);
+}
