@@ -8,7 +8,7 @@ mod talks;
 use std::time::Duration;
 
 use nerve_api::reply::TurnResponse;
-use nerve_api::request::{SetBudget, UsageLimits};
+use nerve_api::request::{ExecuteGraph, SetBudget, UsageLimits};
 use nerve_api::value::Delivery;
 use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
@@ -16,6 +16,7 @@ use nerve_record::activity::{Activity, Status};
 use nerve_testkit::harness::{EngineHarness, RealAgent, TmuxServer, assert_error, node_ref};
 use nerve_testkit::mock_model::{MockModel, Script};
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer, wait_until_async};
+use serde_json::json;
 
 const TURN: Duration = Duration::from_secs(60);
 /// The agent's node.
@@ -285,6 +286,14 @@ async fn claude_is_interrupted_at_the_limit_and_continues_when_more_is_granted()
     let request = SetBudget { node_id: Some(NODE.into()), ..SetBudget::default() };
     nodes.engine.set_budget(request, Default::default()).await.unwrap();
     assert_eq!(nodes.ask(NODE, "hello there").await.text, "You said: hello there");
+
+    // Without a proxy, a graph counts the cost by the session file.
+    let steps =
+        json!([{ "id": "a", "node": NODE, "input": "one" }, { "id": "b", "node": NODE, "input": "two" }]);
+    let graph = json!({ "graph": "g", "budget": { "max_cost_dollars": 1e-9 }, "steps": steps });
+    let request = ExecuteGraph { definition: graph.as_object().unwrap().clone(), ..ExecuteGraph::default() };
+    let error = nodes.engine.execute_graph(request, Default::default()).await.unwrap_err();
+    assert_error(&error, ErrorKind::Budget, &["Cost limit exceeded"]);
     nodes.stop(NODE).await;
 }
 

@@ -11,6 +11,7 @@ pub mod diagram;
 pub mod event;
 pub mod executable;
 pub mod file;
+pub mod function;
 pub mod gate;
 pub mod gate_handler;
 pub mod journal;
@@ -57,7 +58,7 @@ use crate::trace::TraceStatus;
 /// ```
 /// use std::sync::Arc;
 /// use nerve_graph::{Graph, context::RunContext, step::Step};
-/// use nerve_node::function::FunctionNode;
+/// use nerve_graph::function::FunctionNode;
 /// use nerve_graph::session::Session;
 /// use serde_json::json;
 ///

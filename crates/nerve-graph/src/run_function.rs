@@ -12,7 +12,7 @@ use super::context::RunContext;
 type Function = dyn Fn(RunContext) -> NodeFuture<'static> + Send + Sync;
 
 /// A function over the context of its step, so that the graphs it runs belong to the same run. Other functions are a
-/// [`FunctionNode`](nerve_node::function::FunctionNode).
+/// [`FunctionNode`](crate::function::FunctionNode).
 pub struct RunFunction {
     id: String,
     function: Box<Function>,

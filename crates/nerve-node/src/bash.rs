@@ -406,7 +406,7 @@ impl BashNode {
         let is_complete = ran.ended == EndReason::Exited;
         let streamed = (prompt.stream && is_complete).then_some(&*stdout);
         let data = ResponseData { sections: sections.clone(), tokens: None, is_complete, is_ready: true };
-        self.inner.journal.lock().log_answer(&prompt.text, time, data, streamed);
+        self.inner.journal.lock().log_answer(&prompt.text, time, data, None, streamed);
         let failure = match ran.ended {
             EndReason::TimedOut => Some((ErrorKind::Timeout, "the command timed out and was killed")),
             EndReason::Interrupted => Some((ErrorKind::Interrupted, "the command was interrupted")),

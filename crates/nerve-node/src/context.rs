@@ -246,6 +246,11 @@ impl TurnContext {
         self.pool.add_api_call(cost_dollars);
     }
 
+    /// Counts a cost toward all budgets.
+    pub(crate) fn add_cost(&self, dollars: f64) {
+        self.pool.add_cost(dollars);
+    }
+
     /// Returns the pool in which usage counts.
     pub fn pool(&self) -> &Pool {
         &self.pool

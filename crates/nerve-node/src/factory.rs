@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::Profile;
+use nerve_api::value::LimitAction;
 use nerve_host::backend::{Program, SpawnError};
 use nerve_host::clock::Clock;
 use nerve_host::environment::{self, Environment};
@@ -141,7 +142,10 @@ impl NodeFactory {
     ) -> Result<NodeHandle, EngineError> {
         match spec.backend {
             BackendKind::Bash => Ok(Arc::new(self.create_bash(spec)?)),
-            BackendKind::Chat => Ok(Arc::new(self.create_chat(spec)?)),
+            BackendKind::Chat => {
+                let ledger = session.node(&spec.node_id, LedgerRecord { limits: spec.budget, usage });
+                Ok(Arc::new(self.start_chat(spec, ledger)?))
+            }
             BackendKind::Pty
             | BackendKind::Claude
             | BackendKind::Tmux
@@ -159,8 +163,7 @@ impl NodeFactory {
     /// # Errors
     /// See [`NodeFactory::create`].
     pub async fn create_terminal(&self, spec: NodeSpec) -> Result<TerminalNode, EngineError> {
-        let record = LedgerRecord { limits: spec.budget, ..LedgerRecord::default() };
-        let ledger = UsageLedger::new("its session", built_in_pricing()).node(&spec.node_id, record);
+        let ledger = own_ledger(&spec);
         self.start_terminal(spec, ledger).await
     }
 
@@ -323,6 +326,11 @@ impl NodeFactory {
     /// # Errors
     /// InvalidRequest: no model, no key, invalid settings. Process: no such folder, or the stored conversation cannot be read.
     pub fn create_chat(&self, spec: NodeSpec) -> Result<ChatNode, EngineError> {
+        let ledger = own_ledger(&spec);
+        self.start_chat(spec, ledger)
+    }
+
+    fn start_chat(&self, spec: NodeSpec, ledger: UsageLedger) -> Result<ChatNode, EngineError> {
         let at = spec.node_ref();
         let node = with_session(&at);
         check_name(&node.node, "node")?;
@@ -344,6 +352,7 @@ impl NodeFactory {
             env: Environment::new(spec.shell_env.as_ref(), spec.env, &environment::read_variables()).set,
             timeout: spec.response_timeout.duration(),
             events: self.shared.events.clone(),
+            ledger,
             fork_journals: spec.history.then(|| self.shared.journals.clone()),
         };
         // A node that cannot be created leaves no history.
@@ -426,19 +435,25 @@ fn check_cwd(node: &NodeRef, cwd: Option<&Path>) -> Result<(), EngineError> {
     }
 }
 
-/// Rejects a proxy and a budget for a node that does not start an agent.
+/// Creates the ledger of a node that is in no session.
+fn own_ledger(spec: &NodeSpec) -> UsageLedger {
+    let record = LedgerRecord { limits: spec.budget, ..LedgerRecord::default() };
+    UsageLedger::new("its session", built_in_pricing()).node(&spec.node_id, record)
+}
+
+/// Rejects options that a node without a terminal cannot have.
 fn reject_agent_options(spec: &NodeSpec) -> Result<(), EngineError> {
     let (node, backend) = (&spec.node_id, spec.backend.as_str());
-    let (option, hint) = match (&spec.proxy, spec.budget) {
-        (Some(_), _) => ("proxy", "only Claude Code nodes support a proxy"),
-        (None, Some(_)) => {
-            ("budget", "limit a chat node's answers with max_tokens, or a graph with its budget")
+    let asks = spec.budget.is_some_and(|limits| limits.at_limit == LimitAction::Ask);
+    let (option, hint) = match spec.backend {
+        _ if spec.proxy.is_some() => ("have a proxy", "only Claude Code nodes support a proxy"),
+        BackendKind::Bash if spec.budget.is_some() => {
+            ("have a budget", "limit its session, or the time of each command")
         }
-        (None, None) => return Ok(()),
+        BackendKind::Chat if asks => ("ask at a limit", "use `--at-limit stop`"),
+        _ => return Ok(()),
     };
-    let message = format!(
-        "node '{node}' was not started: a {backend} node cannot have a {option}, because it runs no agent"
-    );
+    let message = format!("node '{node}' was not started: a {backend} node cannot {option}");
     Err(EngineError::invalid_request(message).hint(hint))
 }
 

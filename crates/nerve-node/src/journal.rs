@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
 use nerve_record::history::{
-    HISTORY_BUFFER_LINES, HistoryWriter, Operation, RequestedBy, ResponseData, SendEntry, SendStreamEntry,
+    HISTORY_BUFFER_LINES, HistoryWriter, LoggedUsage, Operation, RequestedBy, ResponseData, SendEntry,
+    SendStreamEntry,
 };
 use nerve_types::TsNs;
 
@@ -70,6 +71,8 @@ pub(super) struct FinishedPrompt<'a> {
     pub(super) preceding: Option<u64>,
     pub(super) time: (TsNs, TsNs),
     pub(super) parser: ParserKind,
+    /// Usage of a model's API.
+    pub(super) usage: Option<LoggedUsage>,
 }
 
 impl Journal {
@@ -123,9 +126,10 @@ impl Journal {
         input: &str,
         time: (TsNs, TsNs),
         response: ResponseData,
+        usage: Option<LoggedUsage>,
         streamed: Option<&str>,
     ) {
-        let sent = FinishedPrompt { input, preceding: None, time, parser: ParserKind::None };
+        let sent = FinishedPrompt { input, preceding: None, time, parser: ParserKind::None, usage };
         let Some(text) = streamed else { return self.log_turn(&sent, response, String::new) };
         let lines: Vec<&str> = text.lines().collect();
         let end = lines[lines.len().saturating_sub(HISTORY_BUFFER_LINES)..].join("\n");
@@ -146,6 +150,7 @@ impl Journal {
             input: sent.input,
             preceding_buffer_seq: sent.preceding,
             response,
+            usage: sent.usage.clone(),
         }));
     }
 
@@ -159,6 +164,7 @@ impl Journal {
             preceding_buffer_seq: sent.preceding,
             final_buffer: &tail(),
             parser: sent.parser,
+            usage: sent.usage.clone(),
         }));
     }
 

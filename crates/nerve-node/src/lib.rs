@@ -1,5 +1,5 @@
 //! Units of work. A terminal node drives a program on a terminal, turn by turn. A bash node runs one-shot commands, a chat node
-//! talks to a model's API, and a function node calls a function.
+//! talks to a model's API.
 //!
 //! Data flow of a terminal node: the bytes of a backend → pump → terminal model → driver → `actor` → [`Node::turn`].
 
@@ -17,7 +17,6 @@ pub mod events;
 pub mod execution;
 pub mod factory;
 pub mod fork;
-pub mod function;
 pub mod hooks;
 pub mod launch;
 pub mod metrics;

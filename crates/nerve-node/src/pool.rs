@@ -97,6 +97,10 @@ impl Pool {
         self.ancestry().for_each(|pool| pool.usage().add_api_calls(1, cost_dollars));
     }
 
+    pub(crate) fn add_cost(&self, dollars: f64) {
+        self.ancestry().for_each(|pool| pool.usage().add_api_calls(0, dollars));
+    }
+
     /// Adds the usage that a node's proxy counted.
     pub fn add_usage(&self, used: &ModelUsage) {
         self.add_tokens(used.total());

@@ -479,10 +479,11 @@ impl TerminalNode {
         result
     }
 
-    /// Runs a turn and counts its usage while it runs, if a proxy observes the model's API. Exceeding a budget interrupts the turn.
+    /// Runs a turn and counts its usage while it runs, if a proxy or a session file reports it. Exceeding a budget interrupts the
+    /// turn.
     async fn execute_metered(&self, prompt: Prompt, context: &TurnContext) -> Result<Response, EngineError> {
         let chunks = context.chunks().cloned();
-        if self.inner.proxy.is_none() {
+        if self.inner.proxy.is_none() && self.inner.profile.transcript.is_none() {
             let cancellation = context.cancellation();
             return self.send_until(prompt, (chunks, None), (cancellation, context)).await;
         }

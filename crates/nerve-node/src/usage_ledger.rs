@@ -13,6 +13,10 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::command::NodeRef;
+use crate::error::{EngineError, ErrorKind};
+use crate::names::{DEFAULT_SESSION, session_option};
+
 /// A function that returns the cost of tokens in US dollars; `None` if the model has no price.
 pub type Pricing = Arc<dyn Fn(&ModelTokens) -> Option<f64> + Send + Sync>;
 
@@ -111,6 +115,23 @@ pub struct ReachedLimit {
     pub is_session_limit: bool,
 }
 
+impl ReachedLimit {
+    /// Returns the error of prompts that fail at the limit of `node` or its session.
+    pub(crate) fn error(&self, node: &NodeRef) -> EngineError {
+        EngineError::new(ErrorKind::Budget, format!("node '{}': {}", node.node, self.reason))
+            .hint(format!("set other limits: `nerve budget {} …`", self.owner(node)))
+    }
+
+    /// Returns the arguments that name the owner of the limit for `nerve budget`.
+    pub(crate) fn owner(&self, node: &NodeRef) -> String {
+        let session = node.session.as_deref().unwrap_or(DEFAULT_SESSION);
+        match self.is_session_limit {
+            true => format!("--session {session}"),
+            false => format!("{}{}", node.node, session_option(session)),
+        }
+    }
+}
+
 /// Counts working time until it is dropped.
 #[derive(Debug)]
 pub struct WorkSpan {
@@ -126,6 +147,11 @@ impl UsageLedger {
     /// Creates a ledger without limits and prices, for a program without a session.
     pub fn unlimited() -> UsageLedger {
         UsageLedger::new("no session", Arc::new(|_| None))
+    }
+
+    /// Creates a ledger without limits in the session of this node's ledger.
+    pub(crate) fn sibling(&self, node: &str) -> UsageLedger {
+        self.inner.parent.as_ref().unwrap_or(self).node(node, LedgerRecord::default())
     }
 
     /// Creates the ledger of a node in the session of this ledger. The session has already counted the usage in `record`.
@@ -177,10 +203,11 @@ impl UsageLedger {
         LedgerUsage { time_ms: state.time_ms(), ..state.usage.clone() }
     }
 
-    /// Counts the tokens of a response. `cost_usd`: the cost if a proxy has computed it; otherwise the prices apply.
-    pub fn add_response(&self, tokens: &ModelTokens, cost_usd: Option<f64>) {
+    /// Counts the tokens of a response and returns its cost; `None` if its model has no price. `cost_usd`: the cost if a proxy has
+    /// computed it; otherwise the prices apply.
+    pub fn add_response(&self, tokens: &ModelTokens, cost_usd: Option<f64>) -> Option<f64> {
         if tokens.total() == 0 {
-            return;
+            return cost_usd;
         }
         let cost_usd = cost_usd.or_else(|| (self.inner.pricing)(tokens));
         self.update_all(|state| {
@@ -191,6 +218,7 @@ impl UsageLedger {
                 None => usage.add_unpriced(tokens),
             }
         });
+        cost_usd
     }
 
     /// Adds the usage of a node that the session's record missed: what the node `remembered` minus what was `stored` with the session.
@@ -278,6 +306,22 @@ impl UsageLedger {
             cost_usd: usage.cost_usd,
             time_ms: state.time_ms(),
             reached_limit: state.limit_at_usage().map(|limit| limit.to_string()),
+        }
+    }
+
+    /// Waits until a limit is reached.
+    pub(crate) async fn limit_reached(&self) -> ReachedLimit {
+        let mut changes = self.subscribe();
+        loop {
+            if let Some(reached) = self.reached() {
+                return reached;
+            }
+            let left = self.time_left();
+            tokio::select! {
+                () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => {}
+                // Without a sender the limits do not change any more.
+                _ = changes.changed() => {}
+            }
         }
     }
 

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nerve_graph::context::RunContext;
+use nerve_graph::function::FunctionNode;
 use nerve_graph::journal::{Header, Journal};
 use nerve_graph::session::Session;
 use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_graph::{Graph, step::Step};
 use nerve_node::NodeHandle;
-use nerve_node::function::FunctionNode;
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 

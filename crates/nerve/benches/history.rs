@@ -71,7 +71,7 @@ fn prompt() -> SendEntry<'static> {
     let section = Section { kind: SectionKind::Text, content, metadata: Default::default() };
     let response = ResponseData { sections: vec![section], tokens: None, is_complete: true, is_ready: true };
     let input = "Why do the tests of the reader fail since yesterday, and what is to be done?";
-    SendEntry { ts_start: NOW, ts_end: NOW, input, preceding_buffer_seq: Some(1), response }
+    SendEntry { ts_start: NOW, ts_end: NOW, input, preceding_buffer_seq: Some(1), response, usage: None }
 }
 
 /// Microseconds for one entry, a value for each run.

@@ -13,13 +13,13 @@ use serde_json::Value;
 use nerve_graph::compat::warn_once;
 use nerve_graph::context::RunContext;
 use nerve_graph::event::{StepEvent, StepEventKind};
+use nerve_graph::function::FunctionNode;
 use nerve_graph::step::Step;
 use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, OnFailure};
 use nerve_node::NodeFuture;
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::function::FunctionNode;
 
 type Execute = dyn Fn(TurnContext) -> NodeFuture<'static> + Send + Sync;
 /// Callback with the id of a task that starts.

@@ -2,7 +2,8 @@
 
 use nerve_api::reply::BudgetStatus;
 use nerve_api::request::{SetBudget, UsageLimits};
-use nerve_node::command::terminal_kind;
+use nerve_api::value::LimitAction;
+use nerve_node::command::BackendKind;
 use nerve_node::error::EngineError;
 
 use super::Engine;
@@ -25,7 +26,13 @@ impl Engine {
         let ledger = match &node_id {
             None => session.ledger().clone(),
             Some(id) => match (session.get(id), session.definition(id)) {
-                (None, Some(spec)) if terminal_kind(spec.backend).is_some() => {
+                (_, Some(spec)) if spec.backend == BackendKind::Chat && asks(budget.as_ref()) => {
+                    return Err(EngineError::invalid_request(format!(
+                        "chat node '{id}' cannot ask at a limit"
+                    ))
+                    .hint("use `--at-limit stop`"));
+                }
+                (None, Some(spec)) if spec.backend != BackendKind::Bash => {
                     let status = session.set_stopped_budget(id, budget);
                     self.inner.persister.save();
                     return status;
@@ -49,7 +56,11 @@ pub(super) fn check(budget: Option<&UsageLimits>) -> Result<(), EngineError> {
     budget.map_or(Ok(()), UsageLimits::check).map_err(invalid)
 }
 
+fn asks(budget: Option<&UsageLimits>) -> bool {
+    budget.is_some_and(|limits| limits.at_limit == LimitAction::Ask)
+}
+
 fn no_ledger_error(node: &str) -> EngineError {
-    EngineError::invalid_request(format!("node '{node}' does not run in a terminal and cannot have a budget"))
-        .hint("nodes in terminals, sessions and graphs can have budgets")
+    EngineError::invalid_request(format!("node '{node}' runs single commands and cannot have a budget"))
+        .hint("nodes in terminals, chat nodes, sessions and graphs can have budgets")
 }

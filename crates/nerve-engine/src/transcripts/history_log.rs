@@ -5,7 +5,7 @@ use std::path::Path;
 use nerve_api::reply::TranscriptDialog;
 use nerve_graph::session::DEFAULT;
 use nerve_node::error::EngineError;
-use nerve_record::history::{HistoryError, HistoryReader};
+use nerve_record::history::{HistoryError, HistoryReader, LoggedUsage};
 use nerve_types::activity::TsMs;
 use nerve_types::{Section, SectionKind, Tokens, TsNs};
 use serde::Deserialize;
@@ -20,6 +20,8 @@ pub(crate) struct LoggedTurn {
     pub(crate) ended: TsMs,
     pub(crate) sections: Vec<Section>,
     pub(crate) tokens: Option<Tokens>,
+    /// Usage of a model's API.
+    pub(crate) usage: Option<LoggedUsage>,
     pub(crate) is_complete: bool,
 }
 
@@ -40,6 +42,7 @@ struct Entry {
     input: Option<String>,
     #[serde(default)]
     response: LoggedResponse,
+    usage: Option<LoggedUsage>,
     final_buffer: Option<String>,
     dialog: Option<String>,
     choice: Option<String>,
@@ -101,6 +104,7 @@ impl HistoryLog {
                     ended: entry.ts_end.unwrap_or(at),
                     sections: sections.unwrap_or(entry.response.sections),
                     tokens: entry.response.tokens,
+                    usage: entry.usage,
                     is_complete,
                 });
             }

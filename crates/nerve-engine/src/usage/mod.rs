@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use nerve_proxy::{PriceTable, Usage};
+use nerve_record::history::LoggedUsage;
 use nerve_types::activity::TsMs;
 
 pub(crate) use self::price_cache::PriceCache;
@@ -106,7 +107,7 @@ pub fn collect(dirs: &DataDirs, prices: &PriceTable, query: &UsageQuery) -> Coll
     found
 }
 
-/// Reads the turns that no recording and no proxy has, as of chat nodes. Their model is not known.
+/// Reads the turns that no recording and no proxy has, as of chat nodes. The history of other nodes names no model.
 fn read_history(
     dirs: &DataDirs,
     query: &UsageQuery,
@@ -124,13 +125,16 @@ fn read_history(
     let is_recorded = |at: TsMs| periods.iter().any(|period| period.node == *node && period.contains(at));
     for (number, turn) in log.turns.into_iter().enumerate() {
         let at = Some(turn.started).filter(|_| query.includes(Some(turn.started)));
-        let counts = turn.tokens.and_then(|tokens| Some((tokens.input?, tokens.output?)));
-        let (Some(at), Some((input, output))) = (at, counts) else { continue };
+        let counts = match turn.usage {
+            Some(LoggedUsage { model, input, output }) => Some((Some(model), input, output)),
+            None => turn.tokens.and_then(|tokens| Some((None, tokens.input?, tokens.output?))),
+        };
+        let (Some(at), Some((model, input, output))) = (at, counts) else { continue };
         if !is_recorded(at) && !proxied(node, at, turn.ended) {
             found.entries.push(UsageEntry {
                 source: UsageSource::of(node, None),
                 at: Some(at),
-                model: None,
+                model,
                 tokens: Usage { input, output, ..Usage::default() },
                 cost_usd: None,
                 turn: Some(format!("history {number} {}", at.0)),

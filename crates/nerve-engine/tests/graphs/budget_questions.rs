@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use nerve_graph::function::FunctionNode;
 use nerve_graph::gate_handler::GateHandler;
 use nerve_graph::step::{Scope, Step};
 use nerve_graph::trace::TraceStatus;
@@ -11,7 +12,6 @@ use nerve_graph::{Graph, GraphRun};
 use nerve_node::NodeHandle;
 use nerve_node::budget::Budget;
 use nerve_node::error::ErrorKind;
-use nerve_node::function::FunctionNode;
 use nerve_testkit::harness::assert_error;
 use serde_json::json;
 use tokio::task::JoinHandle;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_graph::executable::Executable;
+use nerve_graph::function::FunctionNode;
 use nerve_graph::policy::{ErrorPolicy, OnError};
 use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, GraphRun, OnFailure, step::Step};
 use nerve_node::NodeHandle;
 use nerve_node::budget::Budget;
 use nerve_node::error::ErrorKind;
-use nerve_node::function::FunctionNode;
 use nerve_testkit::harness::assert_error;
 use serde_json::json;
 use tokio::time::Instant;
@@ -329,7 +329,7 @@ async fn running_items_may_finish_after_step_limit() {
 async fn node_sees_same_budget_with_and_without_observer() {
     use nerve_graph::trace::Tracer;
     let looks = || {
-        let node = nerve_node::function::FunctionNode::new("looks", |context| {
+        let node = nerve_graph::function::FunctionNode::new("looks", |context| {
             Ok(json!([context.budget().and_then(|budget| budget.max_tokens), context.usage().tokens_used()]))
         });
         chain("g", [("spend", constant("n", json!({"tokens": 3}))), ("look", Arc::new(node) as NodeHandle)])

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_graph::executable::Executable;
+use nerve_graph::function::FunctionNode;
 use nerve_graph::policy::{ErrorPolicy, OnError};
 use nerve_graph::run_function::RunFunction;
 use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, OnFailure, step::Step};
 use nerve_node::context::TurnContext;
 use nerve_node::error::ErrorKind;
-use nerve_node::function::FunctionNode;
 use nerve_node::{Node, NodeFuture};
 use nerve_testkit::harness::assert_error;
 use serde_json::{Value, json};

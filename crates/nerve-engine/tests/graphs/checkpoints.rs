@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use nerve_graph::function::FunctionNode;
 use nerve_graph::gate::Gate;
 use nerve_graph::gate_handler::GateHandler;
 use nerve_graph::policy::ErrorPolicy;
@@ -13,7 +14,6 @@ use nerve_graph::trace::{ExecutionTrace, TraceStatus, Tracer};
 use nerve_graph::{Graph, GraphRun, step::Step};
 use nerve_node::NodeHandle;
 use nerve_node::error::ErrorKind;
-use nerve_node::function::FunctionNode;
 use nerve_testkit::harness::assert_error;
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_graph::function::FunctionNode;
 use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_graph::{Graph, OnFailure, step::Step};
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::function::FunctionNode;
 use nerve_testkit::harness::assert_error;
 use serde_json::{Value, json};
 use tokio::time::Instant;

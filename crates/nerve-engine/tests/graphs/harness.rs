@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use nerve_graph::context::RunContext;
 use nerve_graph::executable::Executable;
+use nerve_graph::function::FunctionNode;
 use nerve_graph::session::Session;
 use nerve_graph::{Graph, GraphRun, step::Step};
 use nerve_node::command::{BackendKind, NodeRef, NodeSpec};
 use nerve_node::context::TurnContext;
 use nerve_node::error::EngineError;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
-use nerve_node::function::FunctionNode;
 use nerve_node::terminal::TerminalNode;
 use nerve_node::{BoxFuture, Node, NodeFuture, NodeHandle};
 use nerve_testkit::harness::terminal_spec;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use nerve_graph::context::RunContext;
+use nerve_graph::function::FunctionNode;
 use nerve_graph::session::Session;
 use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, step::Step};
 use nerve_node::error::ErrorKind;
-use nerve_node::function::FunctionNode;
 use nerve_testkit::harness::assert_error;
 use serde_json::json;
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use nerve_graph::function::FunctionNode;
 use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, step::Step};
 use nerve_node::NodeHandle;
-use nerve_node::function::FunctionNode;
 use serde_json::json;
 use tokio::sync::Barrier;
 use tokio::time::Instant;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use nerve_graph::event::StepEventKind;
 use nerve_graph::executable::Executable;
+use nerve_graph::function::FunctionNode;
 use nerve_graph::policy::{ErrorPolicy, OnError};
 use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_graph::{Graph, GraphRun, executable::Target, step::Step};
 use nerve_node::error::ErrorKind;
-use nerve_node::function::FunctionNode;
 use nerve_testkit::harness::assert_error;
 use serde_json::json;
 use tokio::time::Instant;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nerve_graph::event::{Completion, StepEventKind};
+use nerve_graph::function::FunctionNode;
 use nerve_graph::gate::Gate;
 use nerve_graph::gate_handler::GateHandler;
 use nerve_graph::journal::{Header, Journal, journal_path};
@@ -13,7 +14,6 @@ use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, GraphRun};
 use nerve_node::NodeHandle;
 use nerve_node::error::ErrorKind;
-use nerve_node::function::FunctionNode;
 use nerve_testkit::harness::assert_error;
 use nerve_types::TsNs;
 use serde_json::{Value, json};

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use nerve_graph::event::{Completion, StepEvent, StepEventKind, StepEventStream};
 use nerve_graph::executable::Executable;
+use nerve_graph::function::FunctionNode;
 use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_graph::{Graph, step::Step};
 use nerve_node::error::ErrorKind;
-use nerve_node::function::FunctionNode;
 use nerve_testkit::eventually;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;

@@ -193,7 +193,7 @@ async fn failure_elsewhere_interrupts_the_terminal() {
     let test_env = TestEnv::new();
     let shell = test_env.shell("shell").await;
     let (busy, node) = (shell.clone(), "fails");
-    let fails = nerve_node::function::FunctionNode::asynchronous(node, move |_| {
+    let fails = nerve_graph::function::FunctionNode::asynchronous(node, move |_| {
         let busy = busy.clone();
         async move {
             busy.wait(&[StateName::Busy], Some(LIMIT)).await?;

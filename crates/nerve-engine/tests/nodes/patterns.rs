@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nerve_graph::Graph;
 use nerve_graph::context::RunContext;
+use nerve_graph::function::FunctionNode;
 use nerve_graph::patterns::debate::{DebateConfig, DebateLoop};
 use nerve_graph::patterns::dev_coach::{ACCEPTANCE, DevCoachConfig, DevCoachLoop, Role};
 use nerve_graph::session::Session;
@@ -16,7 +17,6 @@ use nerve_node::NodeHandle;
 use nerve_node::budget::Budget;
 use nerve_node::command::StateName;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::function::FunctionNode;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -124,7 +124,7 @@ pub struct DevCoachResult {
 /// ```
 /// use std::sync::Arc;
 /// use nerve_graph::context::RunContext;
-/// use nerve_node::function::FunctionNode;
+/// use nerve_graph::function::FunctionNode;
 /// use nerve_graph::patterns::dev_coach::{DevCoachConfig, DevCoachLoop};
 /// use nerve_graph::session::Session;
 /// use serde_json::json;

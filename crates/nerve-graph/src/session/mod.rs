@@ -36,7 +36,7 @@ pub const START_STOP_TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// ```
 /// use std::sync::Arc;
-/// use nerve_node::function::FunctionNode;
+/// use nerve_graph::function::FunctionNode;
 /// use nerve_graph::session::Session;
 ///
 /// let session = Session::new("work");

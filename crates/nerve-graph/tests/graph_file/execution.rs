@@ -5,9 +5,9 @@ use std::sync::Arc;
 use nerve_graph::GraphRun;
 use nerve_graph::context::RunContext;
 use nerve_graph::file::{CompiledGraph, GraphFile};
+use nerve_graph::function::FunctionNode;
 use nerve_graph::session::Session;
 use nerve_node::context::TurnContext;
-use nerve_node::function::FunctionNode;
 use serde_json::{Value, json};
 
 /// Runs a file with nodes that return their input (`echo`), a response (`agent`), or an error (`bad`).

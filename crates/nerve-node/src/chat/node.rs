@@ -24,6 +24,7 @@ use crate::journal::Journal;
 use crate::names::with_session;
 use crate::prompt::Prompt;
 use crate::turn_state::{Evidence, TurnState};
+use crate::usage_ledger::UsageLedger;
 use crate::{BoxFuture, Node, NodeFuture, NodeHandle, ToolKind};
 
 /// Time to wait for running tools when a turn is ended early.
@@ -127,10 +128,15 @@ impl Node for ChatNode {
             progress: NodeProgress {
                 tokens: Some(usage.total()),
                 models: Some(tokens).filter(|tokens| tokens.total() > 0).into_iter().collect(),
+                budget: inner.setup.ledger.limits().map(|_| inner.setup.ledger.status()),
                 ..NodeProgress::default()
             },
             metadata,
         }
+    }
+
+    fn ledger(&self) -> Option<&UsageLedger> {
+        Some(&self.inner.setup.ledger)
     }
 
     fn cancel_grace(&self) -> Duration {
@@ -218,6 +224,7 @@ impl ChatNode {
     fn copy_as(&self, at: NodeRef, journal: Journal) -> ChatNode {
         let mut setup = self.inner.setup.clone();
         setup.spec = spec::fork_settings(setup.spec);
+        setup.ledger = setup.ledger.sibling(&at.node);
         let messages = self.messages();
         ChatNode::with_conversation(at, setup, journal, Conversation { messages, ..Conversation::default() })
     }

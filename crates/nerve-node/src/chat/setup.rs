@@ -9,6 +9,7 @@ use super::{ChatSettings, spec};
 use crate::error::EngineError;
 use crate::events::Publisher;
 use crate::journal::Journals;
+use crate::usage_ledger::UsageLedger;
 
 /// The inputs of a chat node.
 #[derive(Clone)]
@@ -23,6 +24,8 @@ pub(crate) struct Setup {
     pub(crate) timeout: Duration,
     /// Publishes the node's events.
     pub(crate) events: Publisher,
+    /// Counts the usage of the node.
+    pub(crate) ledger: UsageLedger,
     /// Opens the audit logs of forks; `None` if this node has none.
     pub(crate) fork_journals: Option<Journals>,
 }

@@ -256,19 +256,33 @@ mod tests {
     use super::super::Provider;
     use super::*;
     use crate::error::ErrorKind;
-    use crate::function::FunctionNode;
+    use crate::{Node, NodeFuture};
+
+    /// A node that calls a function.
+    #[derive(Debug)]
+    struct FunctionTool(&'static str, fn(&TurnContext) -> Value);
+
+    impl Node for FunctionTool {
+        fn id(&self) -> &str {
+            self.0
+        }
+
+        fn kind(&self) -> &'static str {
+            "function"
+        }
+
+        fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
+            Box::pin(async { Ok((self.1)(context)) })
+        }
+    }
 
     /// Returns a context with the nodes `upper`, `fails`, `long` and `panics`.
     fn context() -> TurnContext {
         let nodes: [NodeHandle; 4] = [
-            Arc::new(FunctionNode::new("upper", |context| {
-                Ok(json!(context.input.to_string().to_uppercase()))
-            })),
-            Arc::new(FunctionNode::new("fails", |_| {
-                Ok(json!({ "success": false, "error": "no", "text": "t" }))
-            })),
-            Arc::new(FunctionNode::new("long", |_| Ok(json!("ä".repeat(60_000))))),
-            Arc::new(FunctionNode::new("panics", |_| panic!("boo"))),
+            Arc::new(FunctionTool("upper", |context| json!(context.input.to_string().to_uppercase()))),
+            Arc::new(FunctionTool("fails", |_| json!({ "success": false, "error": "no", "text": "t" }))),
+            Arc::new(FunctionTool("long", |_| json!("ä".repeat(60_000)))),
+            Arc::new(FunctionTool("panics", |_| panic!("boo"))),
         ];
         TurnContext::new().with_lookup(Arc::new(move |name| {
             let node = nodes.iter().find(|node| node.id() == name).cloned();

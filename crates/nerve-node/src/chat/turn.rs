@@ -1,6 +1,7 @@
 //! A turn of a conversation: calls the API, runs the requested tools, and repeats until there is an answer.
 
 use nerve_agent::parse::{Section, SectionKind};
+use nerve_api::reply::ModelTokens;
 use nerve_host::clock::Clock;
 use nerve_llm::answer::{LENGTH, Usage};
 use nerve_llm::message::{Message, ToolCall};
@@ -14,6 +15,7 @@ use super::{ChatSettings, Provider, spec};
 use crate::budget::Checkpoint;
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
+use crate::usage_ledger::UsageLedger;
 
 /// The finish reason of an answer that was forced by the limit of tool rounds.
 const MAX_TOOL_ROUNDS: &str = "max_tool_rounds";
@@ -29,6 +31,8 @@ pub(super) struct Turn<'a> {
     pub(super) context: &'a TurnContext,
     pub(super) deadline: Instant,
     pub(super) clock: &'a Clock,
+    /// Counts each answer of the model.
+    pub(super) ledger: &'a UsageLedger,
     pub(super) spent: Usage,
 }
 
@@ -75,6 +79,13 @@ impl Turn<'_> {
             let answer = reply.answer;
             self.spent += answer.usage;
             result.model = answer.model.or(result.model);
+            let tokens = ModelTokens {
+                model: Some(result.model.as_ref().unwrap_or(&self.spec.model).clone()),
+                input: answer.usage.prompt,
+                output: answer.usage.completion,
+                ..ModelTokens::default()
+            };
+            self.context.add_cost(self.ledger.add_response(&tokens, None).unwrap_or(0.0));
             push_section(&mut result.sections, SectionKind::Thinking, &answer.thinking);
             push_section(&mut result.sections, SectionKind::Text, &answer.text);
             result.content.clone_from(&answer.text);

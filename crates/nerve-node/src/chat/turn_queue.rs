@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use nerve_agent::parse::{Section, SectionKind};
 use nerve_llm::answer::Usage;
 use nerve_llm::message::Message;
-use nerve_record::history::ResponseData;
+use nerve_record::history::{LoggedUsage, ResponseData};
 use nerve_types::TsNs;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -80,10 +80,11 @@ impl ChatNode {
         let number = running.number;
         let mut metered = inner.setup.events.begin_turn("chat");
         let started = inner.clock.now();
-        let outcome = self.converse(prompt, number, context, deadline, interrupted).await;
+        let (outcome, usage) = self.converse(prompt, number, context, deadline, interrupted).await;
         let time = (started, inner.clock.now());
+        let model = outcome.as_ref().ok().and_then(|result| result.model.clone());
         let ended = match outcome {
-            Ok((mut result, usage)) => {
+            Ok(mut result) => {
                 // Commits the turn to the conversation.
                 let problem = self.replace(std::mem::take(&mut result.messages)).await;
                 let spec = &inner.setup.spec;
@@ -93,7 +94,7 @@ impl ChatNode {
             }
             Err(error) => Err(error),
         };
-        self.log(prompt, time, &ended);
+        self.log(prompt, time, &ended, (model, usage));
         metered.end(&ended);
         drop(running);
         if let Ok(response) = &ended {
@@ -124,9 +125,26 @@ impl ChatNode {
         context: &TurnContext,
         deadline: Instant,
         interrupted: impl Future<Output = ()>,
-    ) -> Result<(TurnResult, Usage), EngineError> {
+    ) -> (Result<TurnResult, EngineError>, Usage) {
+        let mut spent = Usage::default();
+        let result = self.converse_metered(prompt, number, context, deadline, interrupted, &mut spent).await;
+        (result, spent)
+    }
+
+    async fn converse_metered(
+        &self,
+        prompt: &Prompt,
+        number: u64,
+        context: &TurnContext,
+        deadline: Instant,
+        interrupted: impl Future<Output = ()>,
+        spent: &mut Usage,
+    ) -> Result<TurnResult, EngineError> {
         let inner = &self.inner;
         let (spec, stop) = (&inner.setup.spec, context.cancellation().child_token());
+        if let Some(reached) = inner.setup.ledger.reached() {
+            return Err(reached.error(&inner.state.node));
+        }
         let own = self.turn_context(prompt, number, context).with_cancellation(stop.clone());
         let tools = tools::find(spec, context).map_err(|error| self.with_node_name(error))?;
         let api = inner.setup.api().map_err(|error| self.with_node_name(error))?;
@@ -138,14 +156,18 @@ impl ChatNode {
             context: &own,
             deadline,
             clock: &inner.clock,
+            ledger: &inner.setup.ledger,
             spent: Usage::default(),
         };
+        let ledger = &inner.setup.ledger;
         let ended = {
+            let _work = ledger.begin_work();
             let mut work = pin!(turn.run(&prompt.text));
             let early = tokio::select! {
                 biased;
                 result = &mut work => Ok(result),
                 () = context.cancellation().cancelled() => Err(cancelled()),
+                reached = ledger.limit_reached() => Err(reached.error(&inner.state.node)),
                 () = interrupted => Err(self.error(ErrorKind::Interrupted, "the turn was interrupted")),
                 () = inner.state.stopping() => {
                     Err(self.error(ErrorKind::Interrupted, "the node is being stopped"))
@@ -165,20 +187,14 @@ impl ChatNode {
                 }
             }
         };
-        let spent = turn.spent;
+        *spent = turn.spent;
         {
             let mut conversation = self.inner.conversation.lock();
-            conversation.usage += spent;
+            conversation.usage += *spent;
             conversation.requests += u64::from(api.sent());
         }
         // The usage of a failed turn is in no response, so it is counted here.
-        match ended {
-            Ok(result) => Ok((result, spent)),
-            Err(error) => {
-                context.add_tokens(spent.total());
-                Err(error)
-            }
-        }
+        ended.inspect_err(|_| context.add_tokens(spent.total()))
     }
 
     /// Returns the context of the turn. Chunks go to the caller's sink, and to events if the prompt asks for a stream.
@@ -215,7 +231,13 @@ impl ChatNode {
         None
     }
 
-    fn log(&self, prompt: &Prompt, time: (TsNs, TsNs), ended: &Result<Response, EngineError>) {
+    fn log(
+        &self,
+        prompt: &Prompt,
+        time: (TsNs, TsNs),
+        ended: &Result<Response, EngineError>,
+        (model, usage): (Option<String>, Usage),
+    ) {
         let response = match ended {
             Ok(response) => ResponseData {
                 sections: response.sections.clone(),
@@ -230,8 +252,11 @@ impl ChatNode {
                 is_ready: true,
             },
         };
+        let model = model.unwrap_or_else(|| self.spec().model.clone());
+        let usage = LoggedUsage { model, input: usage.prompt, output: usage.completion };
+        let usage = Some(usage).filter(|usage| usage.input + usage.output > 0);
         let streamed = (prompt.stream && ended.is_ok()).then(|| answer_text(&response.sections));
-        self.inner.journal.lock().log_answer(&prompt.text, time, response, streamed.as_deref());
+        self.inner.journal.lock().log_answer(&prompt.text, time, response, usage, streamed.as_deref());
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 
 use jiff::Timestamp;
 use nerve_types::{ParserKind, Section, SectionKind, Tokens, TsNs};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// A prompt and its parsed answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -24,6 +24,20 @@ pub struct SendEntry<'a> {
     pub preceding_buffer_seq: Option<u64>,
     /// The answer.
     pub response: ResponseData,
+    /// Usage of a model's API, if the node calls one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<LoggedUsage>,
+}
+
+/// Usage of a model's API in a turn, failed attempts included.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoggedUsage {
+    /// The model that answered.
+    pub model: String,
+    /// Input tokens, including cached ones.
+    pub input: u64,
+    /// Output tokens.
+    pub output: u64,
 }
 
 /// A prompt with a streamed answer. Only the final text is logged, not the chunks.
@@ -45,6 +59,9 @@ pub struct SendStreamEntry<'a> {
     pub final_buffer: &'a str,
     /// The parser used for the turn.
     pub parser: ParserKind,
+    /// Usage of a model's API, if the node calls one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<LoggedUsage>,
 }
 
 /// The answer in a [`SendEntry`].

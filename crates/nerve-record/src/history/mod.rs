@@ -29,7 +29,7 @@ mod writer;
 use std::io;
 use std::path::PathBuf;
 
-pub use entry::{Operation, RequestedBy, ResponseData, SendEntry, SendStreamEntry};
+pub use entry::{LoggedUsage, Operation, RequestedBy, ResponseData, SendEntry, SendStreamEntry};
 pub use reader::{Entries, Filter, HistoryReader, Page};
 pub use stored_entry::StoredEntry;
 pub use writer::HistoryWriter;

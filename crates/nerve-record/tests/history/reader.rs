@@ -15,6 +15,7 @@ fn sample() -> Fixture {
         input: "Hello",
         preceding_buffer_seq: Some(2),
         response: Default::default(),
+        usage: None,
     }));
     writer.log(&Operation::Close { ts: at(4), reason: Some("done") });
     fixture

@@ -64,12 +64,12 @@ proptest! {
                         is_complete: true,
                         is_ready: false,
                     };
-                    let got = writer.log(&Operation::Send(SendEntry { ts_start: now, ts_end: now, input: &input, preceding_buffer_seq: preceding, response }));
+                    let got = writer.log(&Operation::Send(SendEntry { ts_start: now, ts_end: now, input: &input, preceding_buffer_seq: preceding, response, usage: None }));
                     let response = json!({"sections": [{"type": "error", "content": section}], "tokens": tokens.map(|total| json!({"total": total})), "is_complete": true, "is_ready": false});
                     (got, json!({"seq": seq, "op": "send", "ts_start": ts, "ts_end": ts, "input": input, "preceding_buffer_seq": preceding, "response": response}))
                 }
                 Logged::Stream { input, buffer } => {
-                    let got = writer.log(&Operation::SendStream(SendStreamEntry { ts_start: now, ts_end: now, input: &input, preceding_buffer_seq: None, final_buffer: &buffer, parser: ParserKind::None }));
+                    let got = writer.log(&Operation::SendStream(SendStreamEntry { ts_start: now, ts_end: now, input: &input, preceding_buffer_seq: None, final_buffer: &buffer, parser: ParserKind::None, usage: None }));
                     (got, json!({"seq": seq, "op": "send_stream", "ts_start": ts, "ts_end": ts, "input": input, "preceding_buffer_seq": null, "final_buffer": buffer, "parser": "none"}))
                 }
                 Logged::Write(input) => (writer.log(&Operation::Write { ts: now, input: &input }), json!({"seq": seq, "op": "write", "ts": ts, "input": input})),

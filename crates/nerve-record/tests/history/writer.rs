@@ -33,6 +33,7 @@ fn documented_entries_match_byte_for_byte() {
             input: "Hello!",
             preceding_buffer_seq: Some(2),
             response,
+            usage: None,
         })),
         writer.log(&Operation::Read { ts: at(10_100), buffer: "...", lines: HISTORY_BUFFER_LINES }),
         writer.log(&Operation::SendStream(SendStreamEntry {
@@ -42,6 +43,7 @@ fn documented_entries_match_byte_for_byte() {
             preceding_buffer_seq: Some(4),
             final_buffer: "def hello()...",
             parser: ParserKind::Claude,
+            usage: None,
         })),
         writer.log(&Operation::Read { ts: at(25_100), buffer: "...", lines: HISTORY_BUFFER_LINES }),
         writer.log(&Operation::Interrupt { ts: at(30_000) }),
@@ -95,6 +97,7 @@ fn missing_answer_fields_are_null_and_metadata_is_kept() {
         input: "x",
         preceding_buffer_seq: Some(0),
         response,
+        usage: None,
     }));
     assert_eq!(
         fixture.text(),

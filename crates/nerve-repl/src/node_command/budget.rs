@@ -33,7 +33,7 @@ pub struct BudgetOptions {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Without limits, prints the budget and what was used. The new budget replaces the old one completely; earlier usage still counts.
-Without NODE, the budget is that of the session: all its terminal nodes together.
+Without NODE, the budget is that of the session: all its terminal and chat nodes together.
 
 When a limit is reached, nerve interrupts the turn and blocks the node (budget). With '--at-limit ask', 'nerve answer' grants the same
 amount again or refuses it; with 'stop', prompts fail until the budget is changed.

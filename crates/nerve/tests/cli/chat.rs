@@ -48,6 +48,9 @@ fn chat_node_answers_streams_forks_and_persists() {
     assert!(info.contains("test-model") && !info.contains(KEY), "{info}");
     let history = home.ok(&["server", "node", "history", "ask", "--json"]);
     assert!(history.contains("You said: hello") && !history.contains(KEY), "{history}");
+    let usage: serde_json::Value =
+        serde_json::from_str(&home.ok(&["usage", "--by", "model", "--json"])).unwrap();
+    assert!(usage.to_string().contains("test-model"), "{usage}");
     let kept = std::fs::read_to_string(file).unwrap();
     assert!(kept.contains("You said: again") && !kept.contains(KEY));
 }

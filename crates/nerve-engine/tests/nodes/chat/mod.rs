@@ -1,5 +1,6 @@
 //! Chat nodes against the scripted model API.
 
+mod budgets;
 mod faults;
 mod persistence;
 mod tools;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nerve_agent::parse::SectionKind;
 use nerve_graph::Graph;
+use nerve_graph::function::FunctionNode;
 use nerve_graph::session::Session;
 use nerve_graph::step::Step;
 use nerve_node::Node;
@@ -11,7 +12,6 @@ use nerve_node::budget::Budget;
 use nerve_node::chat::{Provider, ToolChoice};
 use nerve_node::command::{BackendKind, NodeSpec};
 use nerve_node::error::ErrorKind;
-use nerve_node::function::FunctionNode;
 use nerve_testkit::eventually;
 use nerve_testkit::harness::{assert_error, is_alive};
 use nerve_testkit::mock_model::{Answer, MockModel, Script, ToolCall};
@@ -24,7 +24,7 @@ fn call(name: &str, input: Value) -> ToolCall {
     ToolCall::Own { name: name.into(), input }
 }
 
-fn run(command: &str) -> ToolCall {
+pub(super) fn run(command: &str) -> ToolCall {
     call("sh_run", json!({ "command": command }))
 }
 
@@ -248,7 +248,7 @@ async fn cancelled_turn_stops_its_tools() {
 }
 
 /// Builds a graph of three steps on one chat node.
-fn graph(node: impl Node) -> Graph {
+pub(super) fn graph(node: impl Node) -> Graph {
     let node = Arc::new(node);
     let mut graph = Graph::new("g");
     for step in ["a", "b", "c"] {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use nerve_agent::driver::AgentState;
 use nerve_agent::parse::{Section, SectionKind};
-use nerve_api::reply::ModelTokens;
+use nerve_api::reply::{ModelTokens, ModelUsage};
 use nerve_host::clock::Clock;
 use nerve_record::activity::{Activity, Level, Status, TsMs};
 use nerve_record::executions::log::ExecutionLog;
@@ -30,6 +30,7 @@ use parking_lot::Mutex;
 use crate::activity::{Location, TranscriptTail};
 use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
+use crate::proxy::SpendSink;
 use crate::terminal::spec::TerminalSpec;
 
 /// Maximum number of models that are counted separately.
@@ -47,6 +48,8 @@ pub(super) struct ActivityReporter {
     tail: Option<TranscriptTail>,
     /// Tokens of all responses reported so far, by model.
     models: Arc<Mutex<Vec<ModelTokens>>>,
+    /// Receives the calls and costs of the last turn that began, if no proxy counts them.
+    turn_sink: Arc<Mutex<Option<SpendSink>>>,
     /// The list of executions next to the recording.
     execution_log: Option<ExecutionLog>,
 }
@@ -61,13 +64,18 @@ impl ActivityReporter {
         let (node, events) = (spec.node.clone(), spec.events.clone());
         let models = Arc::new(Mutex::new(Vec::new()));
         let totals = Arc::clone(&models);
+        let turn_sink = Arc::new(Mutex::new(None));
+        let sink = Arc::clone(&turn_sink);
         let tail = spec.profile.transcript.map(|kind| {
             let (node, events, execution_log) = (node.clone(), events.clone(), execution_log.clone());
             // A proxy counts the responses itself, with their costs.
             let ledger = spec.proxy.is_none().then(|| spec.ledger.clone());
             let publish = move |activity| {
                 if let Some(response) = response_tokens(&activity) {
-                    ledger.iter().for_each(|ledger| ledger.add_response(&response, None));
+                    if let Some(ledger) = &ledger {
+                        let cost_usd = ledger.add_response(&response, None);
+                        report_call(sink.lock().as_ref(), cost_usd);
+                    }
                     add_usage(&mut totals.lock(), response);
                 }
                 execution_log.iter().for_each(|log| log.record(&activity));
@@ -83,12 +91,18 @@ impl ActivityReporter {
             mismatch: None,
             tail,
             models,
+            turn_sink,
             execution_log,
         };
         if spec.adopted.is_none() {
             reporter.report_status(now, Status::Provisioning);
         }
         reporter
+    }
+
+    /// Sends the calls and costs from now on to `sink`.
+    pub(super) fn meter_turn(&self, sink: Option<SpendSink>) {
+        *self.turn_sink.lock() = sink;
     }
 
     /// Records the number of bytes that the terminal has output.
@@ -208,6 +222,13 @@ impl ActivityReporter {
 
     fn publish(&self, activity: Activity) {
         self.events.publish(Some(&self.node), EventKind::NodeActivity(Box::new(activity)));
+    }
+}
+
+/// Reports a model call with its cost. The tokens of a turn are counted at its end.
+fn report_call(sink: Option<&SpendSink>, cost_usd: Option<f64>) {
+    if let Some(sink) = sink {
+        sink(&ModelUsage { requests: 1, cost_usd, ..ModelUsage::default() });
     }
 }
 

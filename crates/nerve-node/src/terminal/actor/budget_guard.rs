@@ -10,7 +10,6 @@ use nerve_types::TsNs;
 use super::Actor;
 use crate::command::Response;
 use crate::error::{EngineError, ErrorKind};
-use crate::names::{DEFAULT_SESSION, session_option};
 use crate::usage_ledger::{LedgerRecord, ReachedLimit, UsageLedger, WorkSpan};
 
 /// Time that an agent has to end its turn by itself: the response that reached the limit may be the last one.
@@ -188,23 +187,18 @@ impl<B: Backend> Actor<B> {
     /// Returns the error of prompts while a limit is reached.
     pub(super) fn budget_error(&self) -> Option<EngineError> {
         let reached = self.budget.reached.as_ref()?;
-        let node = &self.spec.node.node;
-        let session = self.spec.node.session.as_deref().unwrap_or(DEFAULT_SESSION);
-        let owner = match reached.is_session_limit {
-            true => format!("--session {session}"),
-            false => format!("{node}{}", session_option(session)),
-        };
+        let node = &self.spec.node;
         let error = match (&reached.offer, &self.budget.block) {
             (Some(_), AgentState::Blocked { choices, .. }) => {
-                let message = format!("node '{node}' is blocked (budget): {}", reached.reason);
+                let message = format!("node '{}' is blocked (budget): {}", node.node, reached.reason);
                 let mut error = EngineError::new(ErrorKind::Blocked, message);
                 error.choices = choices.clone().into();
+                let owner = reached.owner(node);
                 error.hint(format!(
                     "answer with `nerve answer`, or set other limits: `nerve budget {owner} …`"
                 ))
             }
-            _ => EngineError::new(ErrorKind::Budget, format!("node '{node}': {}", reached.reason))
-                .hint(format!("set other limits: `nerve budget {owner} …`")),
+            _ => reached.error(node),
         };
         Some(error)
     }

@@ -79,9 +79,10 @@ impl<B: Backend> Actor<B> {
                 return self.turns.queue.refuse(request, error);
             }
         };
-        if let Some(proxy) = &self.spec.proxy {
-            let spend = request.call.as_ref().and_then(|call| call.spend.clone());
-            proxy.begin_turn(number, spend, request.prompt.trace.clone());
+        let spend = request.call.as_ref().and_then(|call| call.spend.clone());
+        match &self.spec.proxy {
+            Some(proxy) => proxy.begin_turn(number, spend, request.prompt.trace.clone()),
+            None => self.reporter.meter_turn(spend),
         }
         // Programs that draw no composer and have no parser answer in plain rows.
         let parser = request.prompt.parser.unwrap_or(self.spec.parser);
@@ -253,8 +254,13 @@ impl<B: Backend> Actor<B> {
         let Some(active) = self.turns.active().filter(|_| self.spec.journal.is_enabled()) else { return };
         let parser = active.parser;
         let (time, terminal) = ((response.time.0, now), &self.terminal);
-        let sent =
-            FinishedPrompt { input: &active.request.prompt.text, preceding: active.preceding, time, parser };
+        let sent = FinishedPrompt {
+            input: &active.request.prompt.text,
+            preceding: active.preceding,
+            time,
+            parser,
+            usage: None,
+        };
         if active.request.prompt.stream {
             self.spec.journal.log_streamed_turn(&sent, || tail_of(terminal));
         } else {

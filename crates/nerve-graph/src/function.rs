@@ -4,11 +4,10 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+use nerve_node::context::TurnContext;
+use nerve_node::error::EngineError;
+use nerve_node::{Node, NodeFuture};
 use serde_json::Value;
-
-use super::{Node, NodeFuture};
-use crate::context::TurnContext;
-use crate::error::EngineError;
 
 type SyncFn = dyn Fn(&TurnContext) -> Result<Value, EngineError> + Send + Sync;
 type AsyncFn = dyn Fn(TurnContext) -> NodeFuture<'static> + Send + Sync;
@@ -29,7 +28,7 @@ impl FunctionNode {
     /// meanwhile; see [`FunctionNode::blocking`].
     ///
     /// ```
-    /// use nerve_node::function::FunctionNode;
+    /// use nerve_graph::function::FunctionNode;
     /// use serde_json::json;
     /// let upper = FunctionNode::new("upper", |context| {
     ///     Ok(json!(context.input.as_str().unwrap_or_default().to_uppercase()))
