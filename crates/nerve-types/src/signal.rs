@@ -42,6 +42,8 @@ pub enum Delivery {
     /// Not known.
     #[default]
     Unknown,
+    /// Refused, cancelled or too late before anything was written to the terminal.
+    Unsent,
     /// Written to the terminal.
     Typed,
     /// Left the composer; without a composer, sent together with Enter.

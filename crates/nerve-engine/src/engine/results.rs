@@ -55,9 +55,7 @@ impl Engine {
         let at = without_default(at);
         let node_lock = results.node_lock(&at);
         let turn_guard = if request.fail_if_busy {
-            let message = format!("node '{}' is busy with another turn", at.node);
-            let busy = |_| EngineError::busy(message).hint("without fail_if_busy, the prompt waits");
-            Some(Arc::clone(&node_lock).try_lock_owned().map_err(busy)?)
+            Some(Arc::clone(&node_lock).try_lock_owned().map_err(|_| busy_error(&at))?)
         } else {
             None
         };
@@ -69,6 +67,18 @@ impl Engine {
         caller.canceller = Arc::clone(&live.canceller);
         let node_id = at.node.clone();
         let engine = self.clone();
+        // Polled before the reply, so that later prompts come later.
+        let mut turn = Box::pin(async move {
+            match turn_guard {
+                Some(guard) => guard,
+                None => node_lock.lock_owned().await,
+            }
+        });
+        let turn_guard = tokio::select! {
+            biased;
+            guard = &mut turn => Some(guard),
+            () = std::future::ready(()) => None,
+        };
         results.tasks.spawn(async move {
             let closing = engine.inner.results.closing.clone();
             let work = async {
@@ -77,7 +87,7 @@ impl Engine {
                 let _turn_guard = match turn_guard {
                     Some(turn_guard) => turn_guard,
                     None => tokio::select! {
-                        turn_guard = timeout_at(deadline, node_lock.lock_owned()) => turn_guard.map_err(|_| queue_timeout_error(&at))?,
+                        turn_guard = timeout_at(deadline, turn) => turn_guard.map_err(|_| queue_timeout_error(&at))?,
                         () = live.cancellation.cancelled() => return Err(cancelled()),
                     },
                 };
@@ -363,7 +373,14 @@ fn result_node(record: &ResultInfo) -> NodeRef {
     without_default(NodeRef { session: Some(record.session_id.clone()), node: record.node_id.clone() })
 }
 
-fn queue_timeout_error(at: &NodeRef) -> EngineError {
+/// Returns the error of a prompt that does not wait for another turn.
+pub(super) fn busy_error(at: &NodeRef) -> EngineError {
+    EngineError::busy(format!("node '{}' is busy with another turn", at.node))
+        .hint("without fail_if_busy, the prompt waits")
+}
+
+/// Returns the error of a prompt that waited too long for another turn.
+pub(super) fn queue_timeout_error(at: &NodeRef) -> EngineError {
     EngineError::timeout(format!("the turn on '{}' timed out in the queue", at.node))
 }
 

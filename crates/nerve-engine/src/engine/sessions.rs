@@ -199,10 +199,19 @@ impl Engine {
         nodes.sort_by(|one, other| one.node_id.cmp(&other.node_id));
         for node in &mut nodes {
             let at = NodeRef { session: Some(session.name().to_string()), node: node.node_id.clone() };
-            node.state = self.state_with_executions(&at, node.state);
+            self.add_executions(&at, node);
             self.inner.prices.add_cost(node);
         }
         Ok(nodes)
+    }
+
+    /// Adds the asynchronous executions of a node to its state and its queue.
+    fn add_executions(&self, at: &NodeRef, info: &mut NodeInfo) {
+        info.state = self.state_with_executions(at, info.state);
+        let queued = self.inner.results.queued(at);
+        if queued > 0 {
+            info.metadata.set("queued", queued + info.metadata.number("queued").unwrap_or(0));
+        }
     }
 
     /// Returns the state of a node that is in this state by itself: one with an asynchronous execution that has not ended is busy.
@@ -222,7 +231,7 @@ impl Engine {
         match (session.get(&at.node), session.entry(&at.node)) {
             (Some(node), entry) => {
                 let mut info = node.info();
-                info.state = self.state_with_executions(at, info.state);
+                self.add_executions(at, &mut info);
                 self.inner.prices.add_cost(&mut info);
                 info.metadata.extend(entry.iter().flat_map(|entry| definition_metadata(&entry.spec)));
                 Ok(info)

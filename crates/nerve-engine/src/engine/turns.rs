@@ -5,14 +5,19 @@ use std::sync::{Arc, OnceLock};
 use nerve_api::reply::{ExecuteReply, Turn, TurnAccepted};
 use nerve_api::request::{ExecuteInput, Seconds};
 use nerve_graph::executable::Executable;
-use nerve_node::command::{ClientOrigin, Response};
+use nerve_host::clock::MAX_TIMEOUT;
+use nerve_node::command::{ClientOrigin, NodeRef, Response, StateName};
 use nerve_node::error::EngineError;
 use nerve_node::takes_no_prompts;
 use nerve_node::telemetry::TraceContext;
 use nerve_node::terminal::{DialogPolicy, Prompt, check_prompt};
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::context::{RequestContext, Warnings};
+use super::conversations::without_default;
+use super::results::{busy_error, queue_timeout_error};
 use super::{Engine, specs};
 
 /// The caller of a turn.
@@ -68,7 +73,51 @@ impl Engine {
     ) -> Result<Response, EngineError> {
         check_prompt(&request.text)?;
         let caller = Caller::new(&request, &context);
+        let mut request = request;
+        let _turn_guard = self.await_earlier_turns(&mut request).await?;
         self.turn(request, caller).await
+    }
+
+    /// Waits until the asynchronous turns that the node accepted earlier have ended, so that prompts run in the order of their
+    /// arrival. A node with a dialog decides about the prompt itself.
+    async fn await_earlier_turns(
+        &self,
+        request: &mut ExecuteInput,
+    ) -> Result<Option<OwnedMutexGuard<()>>, EngineError> {
+        let at = specs::node_ref(request.node_id.clone(), request.session_id.clone());
+        let Some(lock) = self.inner.results.held_node_lock(&without_default(at.clone())) else {
+            return Ok(None);
+        };
+        if request.fail_if_busy {
+            return lock.try_lock_owned().map(Some).map_err(|_| busy_error(&at));
+        }
+        let deadline = request.timeout.map(|limit| Instant::now() + limit.duration().min(MAX_TIMEOUT));
+        let late = async {
+            match deadline {
+                Some(deadline) => sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        let guard = tokio::select! {
+            biased;
+            guard = lock.lock_owned() => Some(guard),
+            () = self.wait_for_block(&at) => None,
+            () = late => return Err(queue_timeout_error(&at)),
+        };
+        if let Some(deadline) = deadline {
+            request.timeout = Some(deadline.saturating_duration_since(Instant::now()).into());
+        }
+        Ok(guard)
+    }
+
+    /// Waits until a dialog blocks the node. Never returns if the node is gone.
+    async fn wait_for_block(&self, at: &NodeRef) {
+        if let Ok(node) = self.node(at)
+            && node.wait(&[StateName::Blocked, StateName::Suspended], None).await.is_ok()
+        {
+            return;
+        }
+        std::future::pending().await
     }
 
     /// Runs a turn, together with the conversation it belongs to.

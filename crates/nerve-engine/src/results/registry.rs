@@ -64,6 +64,12 @@ impl ActiveResult {
         Arc::clone(&self.record.borrow())
     }
 
+    fn is_on(&self, node: &NodeRef) -> bool {
+        let record = self.record.borrow();
+        let session = node.session.as_deref().unwrap_or(nerve_graph::session::DEFAULT);
+        record.node_id == node.node && record.session_id == session
+    }
+
     /// Replaces the record and notifies its watchers.
     pub(crate) fn set(&self, record: Arc<ResultInfo>) {
         self.record.send_replace(record);
@@ -146,6 +152,11 @@ impl Results {
         Ok(live)
     }
 
+    /// Returns the lock of the node if a turn holds it or waits for it.
+    pub(crate) fn held_node_lock(&self, node: &NodeRef) -> Option<Arc<tokio::sync::Mutex<()>>> {
+        self.state.lock().node_locks.get(node).and_then(Weak::upgrade)
+    }
+
     /// Returns the lock that an execution holds while it runs on the node. Waiters get it in the order of their arrival.
     pub(crate) fn node_lock(&self, node: &NodeRef) -> Arc<tokio::sync::Mutex<()>> {
         let mut state = self.state.lock();
@@ -198,12 +209,17 @@ impl Results {
 
     /// Returns an execution on a node that has not ended.
     pub(crate) fn pending(&self, node: &NodeRef) -> Option<Arc<ActiveResult>> {
-        let session = node.session.as_deref().unwrap_or(nerve_graph::session::DEFAULT);
-        let is_pending = |live: &&Arc<ActiveResult>| {
-            let record = live.record.borrow();
-            !record.status.is_end() && record.node_id == node.node && record.session_id == session
-        };
+        let is_pending =
+            |live: &&Arc<ActiveResult>| live.is_on(node) && !live.record.borrow().status.is_end();
         self.state.lock().live.values().find(is_pending).cloned()
+    }
+
+    /// Returns the number of executions on a node that wait for other turns.
+    pub(crate) fn queued(&self, node: &NodeRef) -> u64 {
+        let is_queued = |live: &&Arc<ActiveResult>| {
+            live.is_on(node) && live.record.borrow().status == ResultStatus::Queued
+        };
+        self.state.lock().live.values().filter(is_queued).count() as u64
     }
 
     /// Returns a result in progress.

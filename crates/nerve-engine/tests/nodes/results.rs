@@ -9,7 +9,7 @@ use nerve_api::request::{CancelResult, ExecuteInput, GetResult, ListResults, Web
 use nerve_api::value::ResultStatus;
 use nerve_engine::conversation::{Conversation, ConversationId, Message, Role};
 use nerve_engine::{Engine, EngineConfig};
-use nerve_node::command::{Choice, EventKind, StateName};
+use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::FactoryConfig;
 use nerve_testkit::harness::node_ref;
@@ -531,4 +531,23 @@ async fn asynchronous_execution_in_tmux_uses_the_conversation() {
     let text = response(&record)["text"].as_str().unwrap().to_string();
     assert!(text.contains("User: My name is Alice") && text.contains("What is my name?"), "{record:#?}");
     tmux.stop("m").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn prompts_run_in_the_order_of_their_arrival() {
+    let harness = Harness::new();
+    for backend in [BackendKind::Bash, BackendKind::Pty] {
+        let node = backend.as_str();
+        harness.create(NodeSpec { backend, ..harness.spec(node, &["bash", "--norc", "--noprofile"]) }).await;
+        harness.wait_ready(node).await;
+        let file = harness.folder.path().join(node);
+        let command = |name: char| format!("echo {name} >> {}", file.display());
+        harness.submit_prompt(node, &format!("sleep 0.3; {}", command('a'))).await;
+        for name in ['b', 'c', 'd'] {
+            harness.submit_prompt(node, &command(name)).await;
+        }
+        assert_eq!(harness.info(node).metadata.number("queued"), Some(3), "{node}");
+        harness.ask(node, &command('e')).await;
+        assert_eq!(fs::read_to_string(&file).unwrap(), "a\nb\nc\nd\ne\n");
+    }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use nerve_api::reply::{NodeExplanation, NodeInfo, NodeMetadata, ReachedState};
 use nerve_api::request::{ExplainNode, GetNode, Seconds, States, WaitNode};
-use nerve_api::value::NodeState;
+use nerve_api::value::{BlockKind, NodeState};
 
 use super::Target;
 use super::args::WaitArgs;
@@ -79,6 +79,9 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     let hint = match failure.choices.is_empty() {
         _ if state == NodeState::Suspended => {
             format!("wait for it, or interrupt it with 'nerve node interrupt {}'", args.node)
+        }
+        true if why.metadata.text("blocked") == BlockKind::Budget.as_str() => {
+            format!("set other limits: 'nerve budget {} …'", args.node)
         }
         true => {
             format!("the dialog has no choices: type with 'nerve node write {} --key …'", args.node)

@@ -191,16 +191,14 @@ fn run_node(args: NodeArgs, group: &str) -> Result<()> {
     };
     let server = args.target.server.server.clone();
     run_single_threaded(async move {
-        interruptible(node::run(args)).await.map_err(|error| {
-            match (error.downcast::<Failure>(), detached_hint) {
-                (Ok(failure), Some(hint)) if failure.code == INTERRUPTED => failure.hint(hint).into(),
-                (Ok(failure), _) => failure.into(),
-                (Err(error), _) if matches!(error.downcast_ref(), Some(ClientError::Closed(_))) => {
-                    let message = format!("server '{server}' closed the connection before it replied");
-                    Failure::new(FAILED, message).hint(RECONNECT_HINT).into()
-                }
-                (Err(error), _) => error,
+        let mut failure = interrupted();
+        failure.hint = detached_hint;
+        interruptible_with(failure, node::run(args)).await.map_err(|error| {
+            if matches!(error.downcast_ref(), Some(ClientError::Closed(_))) {
+                let message = format!("server '{server}' closed the connection before it replied");
+                return Failure::new(FAILED, message).hint(RECONNECT_HINT).into();
             }
+            error
         })
     })
 }
@@ -219,10 +217,19 @@ fn run_graph(args: GraphArgs, group: &str) -> Result<()> {
 
 /// Cancels the command on Ctrl+C. Work that a server has started continues.
 async fn interruptible<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
+    interruptible_with(interrupted(), command).await
+}
+
+fn interrupted() -> Failure {
+    Failure::new(INTERRUPTED, "interrupted")
+}
+
+/// Runs a command until it ends or Ctrl+C ends it with `failure`.
+async fn interruptible_with<T>(failure: Failure, command: impl Future<Output = Result<T>>) -> Result<T> {
     // `biased` installs the Ctrl+C handler before the command starts.
     tokio::select! {
         biased;
-        _ = tokio::signal::ctrl_c() => Err(Failure::new(INTERRUPTED, "interrupted").into()),
+        _ = tokio::signal::ctrl_c() => Err(failure.into()),
         done = command => done,
     }
 }

@@ -67,9 +67,10 @@ fn show(result: ResultInfo, as_json: bool) -> Result<()> {
         other => exit_code_of(other),
     });
     let message = result.error.clone().unwrap_or_else(|| format!("the execution is {status}"));
-    let ResultInfo { hint, screen, choices, delivery, text, .. } = result;
+    let ResultInfo { error_type, hint, screen, choices, delivery, text, .. } = result;
     let text = text.map(String::into_boxed_str);
-    Err(Failure { hint, screen, choices, delivery, text, ..Failure::new(code, message) }.into())
+    let error_type = error_type.unwrap_or_default();
+    Err(Failure { error_type, hint, screen, choices, delivery, text, ..Failure::new(code, message) }.into())
 }
 
 fn list(results: Vec<ResultInfo>, as_json: bool) -> Result<()> {

@@ -189,3 +189,22 @@ fn restore_of_20_shells_is_quick() {
     assert_eq!(started.lines().filter(|line| line.ends_with(" started")).count(), 20, "{started}");
     home.ok(&["server", "stop"]);
 }
+
+#[test]
+fn server_restart_answers_and_logs_running_and_queued_turns() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    home.ok(&["new", "sh", "-c", BASH]);
+    let running = home.start(&["send", "sh", "echo partial; sleep 600"]);
+    assert!(wait_until(DEADLINE, || home.read("sh").contains("\npartial")));
+    let queued = home.start(&["send", "sh", "echo later"]);
+    assert!(wait_until(DEADLINE, || home.metadata("sh", "queued") == "1"));
+    home.ok(&["server", "restart"]);
+    let running = running.output();
+    running.assert_stderr(130, &["shut down before the turn ended; the turn may have continued"]);
+    assert!(running.stdout.contains("partial"), "{running:?}");
+    queued.output().assert_stderr(130, &["shut down before the prompt was sent", "send it again"]);
+    let log = home.ok(&["logs", "sh"]);
+    assert!(log.contains("sleep 600") && log.contains("echo later"), "{log}");
+    home.ok(&["server", "stop"]);
+}

@@ -183,7 +183,7 @@ impl PromptQueue {
     /// Fails a prompt that was not typed.
     pub(super) fn refuse(&mut self, mut prompt: RequestedTurn, mut error: EngineError) {
         // The error may describe another prompt's turn.
-        error.delivery = Some(Delivery::Unknown);
+        error.delivery = Some(Delivery::Unsent);
         self.unsent.push(UnsentPrompt {
             text: Arc::clone(&prompt.prompt.text),
             reason: error.message.clone(),

@@ -3,14 +3,16 @@
 use std::mem;
 
 use nerve_agent::driver::AgentState;
+use nerve_agent::parse::{Section, SectionKind};
 use nerve_host::backend::Backend;
+use nerve_record::history::ResponseData;
 use nerve_types::TsNs;
 use rustix::process::Signal;
 use tokio::sync::oneshot;
 
 use super::{Actor, tail_of};
 use crate::command::EventKind;
-use crate::error::EngineError;
+use crate::error::{EngineError, ErrorKind};
 
 impl<B: Backend> Actor<B> {
     /// Fails the prompts that waited too long for their turn.
@@ -64,9 +66,30 @@ impl<B: Backend> Actor<B> {
         self.store_usage();
         let is_released = self.link.backend.release();
         if is_released {
+            self.abandon_turns();
             self.lifecycle.close();
         }
         is_released
+    }
+
+    /// Answers and logs the turn in progress and the queue, of which this server does not see the end.
+    fn abandon_turns(&mut self) {
+        let error = |what| {
+            let message = format!("node '{}': the server was shut down before {what}", self.spec.node.node);
+            EngineError::new(ErrorKind::Interrupted, message)
+        };
+        let unsent = error("the prompt was sent").hint("send it again");
+        let unfinished = error("the turn ended; the turn may have continued")
+            .hint("see the screen with `nerve node read`, or `nerve transcript`");
+        self.turns.queue.fail_all(&unsent);
+        self.log_unsent();
+        let text = self.partial_text();
+        let sections = vec![Section::new(SectionKind::Text, text.as_str())];
+        self.log(ResponseData { sections, ..ResponseData::default() }, self.clock.now());
+        let delivery = self.driver.turn().map(|(_, delivery)| delivery);
+        if let Some(mut active) = self.turns.end(&text) {
+            active.answer(Err(EngineError { delivery, ..unfinished.with_text(&text) }));
+        }
     }
 
     pub(super) fn begin_stop(&mut self, reason: String, reply: Option<oneshot::Sender<()>>) {

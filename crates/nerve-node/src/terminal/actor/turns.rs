@@ -230,7 +230,7 @@ impl<B: Backend> Actor<B> {
             return self.fail_turn(response, error);
         }
         response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.turn_usage(response.turn));
-        self.log(&response, self.clock.now());
+        self.log(response_data(&response), self.clock.now());
         let Some(mut active) = self.turns.end(&response.text) else { return };
         self.reporter.report_screen(self.clock.now(), response.turn, &response.sections);
         let (turn, sections, is_complete) = (response.turn, response.sections.len(), response.is_complete);
@@ -243,34 +243,23 @@ impl<B: Backend> Actor<B> {
     fn fail_turn(&mut self, mut response: Response, error: EngineError) {
         let error = error.with_text(&response.text);
         response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.turn_usage(response.turn));
-        self.log(&response, self.clock.now());
+        self.log(response_data(&response), self.clock.now());
         if let Some(mut active) = self.turns.end(&response.text) {
             self.publish_status();
             active.answer(Err(error));
         }
     }
 
-    fn log(&mut self, response: &Response, now: TsNs) {
+    /// Logs the turn in progress with its answer.
+    pub(super) fn log(&mut self, response: ResponseData, now: TsNs) {
         let Some(active) = self.turns.active().filter(|_| self.spec.journal.is_enabled()) else { return };
-        let parser = active.parser;
-        let (time, terminal) = ((response.time.0, now), &self.terminal);
-        let sent = FinishedPrompt {
-            input: &active.request.prompt.text,
-            preceding: active.preceding,
-            time,
-            parser,
-            usage: None,
-        };
+        let (parser, time, terminal) = (active.parser, (active.since, now), &self.terminal);
+        let (input, preceding) = (&active.request.prompt.text, active.preceding);
+        let sent = FinishedPrompt { input, preceding, time, parser, usage: None };
         if active.request.prompt.stream {
             self.spec.journal.log_streamed_turn(&sent, || tail_of(terminal));
         } else {
-            let data = ResponseData {
-                sections: response.sections.clone(),
-                tokens: response.tokens,
-                is_complete: response.is_complete,
-                is_ready: response.is_ready,
-            };
-            self.spec.journal.log_turn(&sent, data, || tail_of(terminal));
+            self.spec.journal.log_turn(&sent, response, || tail_of(terminal));
         }
     }
 
@@ -343,4 +332,13 @@ fn draft_hint(refused: &SubmitError, is_foreign: bool) -> &'static str {
 /// Returns the lines of a turn that has not ended.
 fn lines_from(terminal: &TerminalState, start: u64) -> Vec<String> {
     turn_lines(terminal, &Span { bytes: (0, 0), lines: (start, u64::MAX), last_col: None, has_echo: true })
+}
+
+fn response_data(response: &Response) -> ResponseData {
+    ResponseData {
+        sections: response.sections.clone(),
+        tokens: response.tokens,
+        is_complete: response.is_complete,
+        is_ready: response.is_ready,
+    }
 }
