@@ -74,7 +74,7 @@ class Response:
     is_ready: bool = False
     #: Source of text and sections. One of `transcript`, `screen`, `process`, `api`.
     source: str = "unknown"
-    #: Confirmed delivery of the prompt. One of `typed`, `submitted`, `started`.
+    #: Confirmed delivery of the prompt. One of `unsent`, `typed`, `submitted`, `started`.
     delivery: str = "unknown"
     #: True if the turn was interrupted: `text` is what the agent answered before.
     interrupted: bool = False
@@ -106,7 +106,7 @@ class RunningTurn:
 
     #: Number of the turn on the node, from 1.
     turn: int
-    #: Delivery of the prompt so far. One of `typed`, `submitted`, `started`.
+    #: Delivery of the prompt so far. One of `unsent`, `typed`, `submitted`, `started`.
     delivery: str
 
 
@@ -255,7 +255,7 @@ class Result:
     screen: Optional[str] = None
     #: Choices of the dialog that blocks the node, if there is one.
     choices: List[str] = field(default_factory=list)
-    #: Delivery of the prompt, if the execution failed. One of `typed`, `submitted`, `started`.
+    #: Delivery of the prompt, if the execution failed. One of `unsent`, `typed`, `submitted`, `started`.
     delivery: Optional[str] = None
     #: The part of the answer that arrived before the execution failed.
     text: Optional[str] = None

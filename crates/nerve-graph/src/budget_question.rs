@@ -77,7 +77,7 @@ async fn answer(
     let run = context.shared();
     let key = ((limit as u64) << 32) | number as u64;
     let replay = run.journal.as_ref().and_then(|(_, replay)| replay.as_deref());
-    // A refusal is asked again: the run was resumed after it.
+    // After a refusal the question is repeated: the run was resumed.
     if let Some(CONTINUE) = replay.and_then(|replay| replay.answer(step, key)) {
         return Ok(CONTINUE.to_string());
     }

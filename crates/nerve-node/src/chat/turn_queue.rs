@@ -80,7 +80,8 @@ impl ChatNode {
         let number = running.number;
         let mut metered = inner.setup.events.begin_turn("chat");
         let started = inner.clock.now();
-        let (outcome, usage) = self.converse(prompt, number, context, deadline, interrupted).await;
+        let mut usage = Usage::default();
+        let outcome = self.converse(prompt, number, context, deadline, interrupted, &mut usage).await;
         let time = (started, inner.clock.now());
         let model = outcome.as_ref().ok().and_then(|result| result.model.clone());
         let ended = match outcome {
@@ -117,21 +118,8 @@ impl ChatNode {
         }
     }
 
-    /// Runs the turn until it ends or is cancelled, interrupted, stopped or timed out.
+    /// Runs the turn until it ends or is cancelled, interrupted, stopped or timed out. `spent`: its usage, however it ends.
     async fn converse(
-        &self,
-        prompt: &Prompt,
-        number: u64,
-        context: &TurnContext,
-        deadline: Instant,
-        interrupted: impl Future<Output = ()>,
-    ) -> (Result<TurnResult, EngineError>, Usage) {
-        let mut spent = Usage::default();
-        let result = self.converse_metered(prompt, number, context, deadline, interrupted, &mut spent).await;
-        (result, spent)
-    }
-
-    async fn converse_metered(
         &self,
         prompt: &Prompt,
         number: u64,
