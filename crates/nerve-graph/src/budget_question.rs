@@ -21,11 +21,11 @@ const STOP: &str = "stop";
 ///
 /// # Errors
 /// Budget: a limit is reached at which the run stops, or its grant is refused. Cancelled.
-pub(super) async fn settle_budgets(context: &RunContext, checkpoint: Checkpoint) -> Result<(), EngineError> {
+pub(super) async fn await_grants(context: &RunContext, checkpoint: Checkpoint) -> Result<(), EngineError> {
     let pool = context.turn.pool();
     loop {
         pool.check_stops(checkpoint)?;
-        match pool.asking(checkpoint) {
+        match pool.pool_at_limit(checkpoint) {
             Some((exceeded, grants)) => request_grant(context, exceeded, grants, checkpoint).await?,
             None => return Ok(()),
         }
@@ -39,26 +39,28 @@ async fn request_grant(
     grants: &Grants,
     checkpoint: Checkpoint,
 ) -> Result<(), EngineError> {
-    let mut questions = tokio::select! {
-        questions = grants.questions.lock() => questions,
+    let mut granted = tokio::select! {
+        granted = grants.granted.lock() => granted,
         () = context.turn.cancellation().cancelled() => return Err(cancelled()),
     };
     context.turn.pool().check_stops(checkpoint)?;
     // The answer to another step's question may have raised the limit.
-    let Some((limit, reason)) = pool.reached_own(checkpoint) else { return Ok(()) };
-    let number = questions.iter().filter(|granted| **granted == limit).count() + 1;
+    let Some((limit, reason)) = pool.reached_limit(checkpoint) else { return Ok(()) };
+    let number = granted.iter().filter(|one| **one == limit).count() + 1;
     let _pause = grants.pause();
+    let Some(limits) = pool.granted_limits(limit) else { return Ok(()) };
+    let question = format!("{reason}. Raise it to {} and continue?", limits.text_of(limit));
     let step = question_id(grants, limit, number);
-    if answer(context, &step, (limit, number), reason).await? == CONTINUE {
-        questions.push(limit);
-        pool.grant(limit);
+    if answer(context, &step, (limit, number), question).await? == CONTINUE {
+        granted.push(limit);
+        grants.set_limits(limits);
     } else {
         grants.refuse();
     }
     Ok(())
 }
 
-/// Returns the path of question `number` of a limit: `@max_tokens#1`. As a round of a step, it is not a step of the graph.
+/// Returns the path of question `number` of a limit: `@max_tokens#1`. The `#` marks it as no step of the graph.
 fn question_id(grants: &Grants, limit: BudgetLimit, number: usize) -> Arc<str> {
     let name: &str = limit.into();
     match grants.graph() {
@@ -72,7 +74,7 @@ async fn answer(
     context: &RunContext,
     step: &Arc<str>,
     (limit, number): (BudgetLimit, usize),
-    reason: String,
+    question: String,
 ) -> Result<String, EngineError> {
     let run = context.shared();
     let key = ((limit as u64) << 32) | number as u64;
@@ -84,7 +86,7 @@ async fn answer(
     let is_recorded = replay.is_some_and(|replay| replay.question_deadline(step, key).is_some());
     let info = GateInfo {
         step_id: step.to_string(),
-        question: format!("{reason}. Grant the same amount again and continue?"),
+        question,
         choices: vec![CONTINUE.to_string(), STOP.to_string()],
         default: Some(STOP.to_string()),
         deadline_at: None,

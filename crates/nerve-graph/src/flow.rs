@@ -4,11 +4,11 @@ use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nerve_node::budget::Checkpoint;
 use nerve_node::cancellation::cancelled;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use serde_json::{Map, Value};
 use tokio::task::coop::{consume_budget, unconstrained};
 
-use super::budget_question::settle_budgets;
+use super::budget_question::await_grants;
 use super::context::RunContext;
 use super::event::{Completion, StepEventKind};
 use super::step::{Flow, ForEach, Scope, Until};
@@ -113,18 +113,19 @@ impl StepRun<'_> {
                 let index = next;
                 if index > 0 {
                     let pool = all.turn.pool();
-                    if let Err(error) = all.turn.check_cancelled().and_then(|()| all.turn.check_budget()) {
-                        needs_grant = error.kind == ErrorKind::Budget
-                            && pool.check_stops(Checkpoint::BeforeStep).is_ok();
-                        if needs_grant {
-                            question = Some(Box::pin(settle_budgets(&all, Checkpoint::BeforeStep))).into();
-                            break;
-                        }
+                    let stopped =
+                        all.turn.check_cancelled().and_then(|()| pool.check_stops(Checkpoint::BeforeStep));
+                    if let Err(error) = stopped {
                         // Running items may finish if only the step limit is used up.
                         if pool.check_stops(Checkpoint::WithinStep).is_err() {
                             stop.cancel();
                         }
                         failure = Some(error);
+                        break;
+                    }
+                    needs_grant = pool.check(Checkpoint::BeforeStep).is_err();
+                    if needs_grant {
+                        question = Some(Box::pin(await_grants(&all, Checkpoint::BeforeStep))).into();
                         break;
                     }
                     pool.add_step();
@@ -149,7 +150,9 @@ impl StepRun<'_> {
                 Some(granted) = &mut question, if needs_grant => {
                     needs_grant = false;
                     if let Err(error) = granted {
-                        stop.cancel();
+                        if all.turn.pool().check_stops(Checkpoint::WithinStep).is_err() {
+                            stop.cancel();
+                        }
                         failure.get_or_insert(error);
                     }
                     continue;
@@ -186,7 +189,7 @@ impl StepRun<'_> {
                 // Rounds that never wait must not starve the other tasks of this thread.
                 consume_budget().await;
                 context.turn.check_cancelled()?;
-                settle_budgets(&context, Checkpoint::BeforeStep).await?;
+                await_grants(&context, Checkpoint::BeforeStep).await?;
                 context.turn.pool().add_step();
             }
             let outcome = self.run_once(Scope { round, result: result.as_ref(), ..scope }, &context).await?;

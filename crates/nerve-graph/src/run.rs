@@ -21,7 +21,7 @@ use tokio::task::coop::{consume_budget, unconstrained};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::budget_question::settle_budgets;
+use super::budget_question::await_grants;
 use super::call_stack::GraphStack;
 use super::context::RunContext;
 use super::plan::Plan;
@@ -240,16 +240,16 @@ impl<'a> Dispatcher<'a> {
                 }
             }
             if std::mem::take(&mut self.needs_grant) {
-                question = Some(Box::pin(settle_budgets(context, Checkpoint::BeforeStep)));
+                question = Some(Box::pin(await_grants(context, Checkpoint::BeforeStep)));
             }
             if self.stopping {
                 question = None;
             }
-            if running.is_empty() && question.is_none() {
+            // After the last step nothing is left to grant.
+            if running.is_empty() && (question.is_none() || self.ready.is_empty()) {
                 break;
             }
             self.last_end = None;
-            let question_time = context.turn.pool().question_time();
             tokio::select! {
                 biased;
                 Some((index, end)) = running.next() => self.on_step_end(index, end),
@@ -257,11 +257,11 @@ impl<'a> Dispatcher<'a> {
                 granted = poll_question(&mut question), if question.is_some() => {
                     question = None;
                     if let Err(error) = granted {
-                        self.stop(error);
+                        self.stop_over_budget(error);
                     }
                 }
-                () = wait_until(question_time), if question.is_none() && !self.stopping => {
-                    question = Some(Box::pin(settle_budgets(context, Checkpoint::WithinStep)));
+                () = context.turn.pool().limit_reached(), if question.is_none() && !self.stopping => {
+                    question = Some(Box::pin(await_grants(context, Checkpoint::WithinStep)));
                 }
                 limit = wait_for_deadline(self.deadline), if !context.turn.cancellation().is_cancelled() => self.stop_at_limit(limit),
             }
@@ -285,17 +285,13 @@ impl<'a> Dispatcher<'a> {
             self.stop_at_limit(Limit::Timeout);
             return None;
         }
-        if let Err(error) = self.context.turn.check_budget() {
-            let pool = self.context.turn.pool();
-            if pool.check_stops(Checkpoint::BeforeStep).is_ok() {
-                self.needs_grant = true;
-            } else if pool.check_stops(Checkpoint::WithinStep).is_err() {
-                self.stop(error);
-            } else {
-                // No further steps may start, but the running ones may finish.
-                self.failure.get_or_insert(error);
-                self.stopping = true;
-            }
+        let pool = self.context.turn.pool();
+        if let Err(error) = pool.check_stops(Checkpoint::BeforeStep) {
+            self.stop_over_budget(error);
+            return None;
+        }
+        if pool.check(Checkpoint::BeforeStep).is_err() {
+            self.needs_grant = true;
             return None;
         }
         self.context.turn.pool().add_step();
@@ -362,6 +358,16 @@ impl<'a> Dispatcher<'a> {
         }));
     }
 
+    /// Starts nothing more. Running steps may finish if only the step limit is used up.
+    fn stop_over_budget(&mut self, error: EngineError) {
+        if self.context.turn.pool().check_stops(Checkpoint::WithinStep).is_err() {
+            self.stop(error);
+        } else {
+            self.failure.get_or_insert(error);
+            self.stopping = true;
+        }
+    }
+
     /// Starts nothing more and cancels the running steps.
     fn stop(&mut self, error: EngineError) {
         self.failure.get_or_insert(error);
@@ -387,15 +393,12 @@ impl<'a> Dispatcher<'a> {
 
 /// Completes when the deadline is reached.
 async fn wait_for_deadline(deadline: Option<(Instant, Limit)>) -> Limit {
-    wait_until(deadline.map(|(at, _)| at)).await;
-    deadline.map_or(Limit::Timeout, |(_, limit)| limit)
-}
-
-/// Completes at that time, if there is one.
-async fn wait_until(at: Option<Instant>) {
-    match at {
-        // Must fire even if the steps have used up the task's cooperative budget.
-        Some(at) => unconstrained(tokio::time::sleep_until(at)).await,
+    match deadline {
+        Some((at, limit)) => {
+            // Must fire even if the steps have used up the task's cooperative budget.
+            unconstrained(tokio::time::sleep_until(at)).await;
+            limit
+        }
         None => std::future::pending().await,
     }
 }

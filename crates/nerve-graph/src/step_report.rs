@@ -62,6 +62,11 @@ impl StepRun<'_> {
                 journal.record(&JournalRecord::Skipped { at, step, key, value: Some(value), reason });
             }
             Ok((value, _)) => {
+                let usage = context.turn.pool().usage();
+                let (calls, cost_usd) = (usage.api_calls(), usage.cost_dollars());
+                if calls > 0 && !node.has_live_metering() {
+                    journal.record(&JournalRecord::Called { at, step, key, calls, cost_usd });
+                }
                 let tokens = (tokens > 0).then_some(tokens);
                 journal.record(&JournalRecord::Finished { at, step, key, value, ms, tokens });
             }

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::attempt::attempt;
-use super::budget_question::settle_budgets;
+use super::budget_question::await_grants;
 use super::context::RunContext;
 use super::event::{Completion, StepEventKind};
 use super::executable::{Executable, Target};
@@ -184,7 +184,11 @@ impl StepRun<'_> {
                 let used = value.get("usage").and_then(|usage| ModelUsage::deserialize(usage).ok());
                 match used.filter(|_| node.has_live_metering()) {
                     Some(used) => context.turn.pool().add_usage(&used),
-                    None => context.turn.add_tokens(reported_tokens(&value).unwrap_or(0)),
+                    None => {
+                        context.turn.add_tokens(reported_tokens(&value).unwrap_or(0));
+                        let (calls, cost) = self.journaled_calls(&context);
+                        context.turn.pool().add_api_calls(calls, cost);
+                    }
                 }
                 self.notify(
                     context.step.as_ref(),
@@ -205,6 +209,12 @@ impl StepRun<'_> {
             span.set_some("nerve.step.how", result.as_ref().ok().map(|(_, how)| how.as_str()));
         });
         self.record_end(&node, &context, started_at, attempts, result).await
+    }
+
+    fn journaled_calls(&self, context: &RunContext) -> (u64, f64) {
+        let replay = self.graph.shared().journal.as_ref().and_then(|(_, replay)| replay.as_deref());
+        let step = context.step.as_deref().unwrap_or(&self.step.id);
+        replay.map_or((0, 0.0), |replay| replay.calls(step, context.journal_key))
     }
 
     /// Prepares the first attempt: looks for a journaled result, records the start and notifies the observer.
@@ -353,13 +363,6 @@ impl StepRun<'_> {
                 Ok(value) => return Ok((value, Completion::Completed)),
                 Err(error) => error,
             };
-            if error.kind == ErrorKind::Budget && context.turn.pool().asking(Checkpoint::WithinStep).is_some()
-            {
-                // The limit interrupted the attempt, which is made again after the grant.
-                settle_budgets(context, Checkpoint::WithinStep).await?;
-                *attempts -= 1;
-                continue;
-            }
             let ends =
                 matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) || self.is_stopping(context);
             if ends || *attempts > policy.retry_count {
@@ -382,7 +385,7 @@ impl StepRun<'_> {
             }
             context.turn.check_cancelled()?;
             // A retry is not another step.
-            settle_budgets(context, Checkpoint::WithinStep).await?;
+            await_grants(context, Checkpoint::WithinStep).await?;
         };
         if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) {
             return Err(error);

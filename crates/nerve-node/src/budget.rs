@@ -135,6 +135,19 @@ impl Budget {
             .or_else(cost)
     }
 
+    /// Returns a limit for people; empty if it is not set.
+    pub fn text_of(&self, limit: BudgetLimit) -> String {
+        let count = |limit: Option<u64>| limit.map(|limit| limit.to_string());
+        let text = match limit {
+            BudgetLimit::Tokens => count(self.max_tokens),
+            BudgetLimit::Steps => count(self.max_steps),
+            BudgetLimit::Time => self.max_time_seconds.map(|limit| format!("{limit}s")),
+            BudgetLimit::ApiCalls => count(self.max_api_calls),
+            BudgetLimit::Cost => self.max_cost_dollars.map(|limit| format!("${limit}")),
+        };
+        text.unwrap_or_default()
+    }
+
     /// Raises one limit above the usage, in steps of the limit of `grant`.
     pub(crate) fn raise(
         &mut self,

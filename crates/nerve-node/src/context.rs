@@ -243,7 +243,7 @@ impl TurnContext {
 
     /// Counts a model API call and its cost toward all budgets.
     pub fn add_api_call(&self, cost_dollars: f64) {
-        self.pool.add_api_call(cost_dollars);
+        self.pool.add_api_calls(1, cost_dollars);
     }
 
     /// Counts a cost toward all budgets.

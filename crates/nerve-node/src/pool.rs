@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use nerve_api::reply::ModelUsage;
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::task::coop::unconstrained;
+use tokio::time::{Instant, sleep_until};
 
 use crate::budget::{Budget, BudgetLimit, Checkpoint, ExceededBudget, ResourceUsage};
 use crate::error::{EngineError, ErrorKind};
@@ -32,8 +34,10 @@ struct PoolInner {
 pub struct Grants {
     /// Path of the graph whose budget it is; `None` for the outermost one.
     graph: Option<Arc<str>>,
-    /// Held while a question is open. Contains the limits that were granted so far.
-    pub questions: tokio::sync::Mutex<Vec<BudgetLimit>>,
+    /// The limits that were granted so far. Held while a question is open.
+    pub granted: tokio::sync::Mutex<Vec<BudgetLimit>>,
+    /// Notified when usage was added and a limit is reached.
+    limit_reached: Notify,
     state: Mutex<GrantState>,
 }
 
@@ -85,7 +89,7 @@ impl Pool {
     }
 
     pub(crate) fn add_tokens(&self, tokens: u64) {
-        self.ancestry().for_each(|pool| pool.usage().add_tokens(tokens));
+        self.add(|usage| usage.add_tokens(tokens));
     }
 
     /// Counts a step toward all budgets.
@@ -93,19 +97,28 @@ impl Pool {
         self.ancestry().for_each(Pool::add_own_step);
     }
 
-    pub(crate) fn add_api_call(&self, cost_dollars: f64) {
-        self.ancestry().for_each(|pool| pool.usage().add_api_calls(1, cost_dollars));
+    pub(crate) fn add_cost(&self, dollars: f64) {
+        self.add_api_calls(0, dollars);
     }
 
-    pub(crate) fn add_cost(&self, dollars: f64) {
-        self.ancestry().for_each(|pool| pool.usage().add_api_calls(0, dollars));
+    /// Counts calls to a model's API and their cost toward all budgets.
+    pub fn add_api_calls(&self, calls: u64, cost_dollars: f64) {
+        self.add(|usage| usage.add_api_calls(calls, cost_dollars));
     }
 
     /// Adds the usage that a node's proxy counted.
     pub fn add_usage(&self, used: &ModelUsage) {
         self.add_tokens(used.total());
-        let cost = used.cost_usd.unwrap_or(0.0);
-        self.ancestry().for_each(|pool| pool.usage().add_api_calls(used.requests, cost));
+        self.add_api_calls(used.requests, used.cost_usd.unwrap_or(0.0));
+    }
+
+    fn add(&self, count: impl Fn(&ResourceUsage)) {
+        for pool in self.ancestry() {
+            count(pool.usage());
+            if let Some(grants) = pool.inner.grants.as_ref().filter(|_| pool.is_at_limit()) {
+                grants.limit_reached.notify_one();
+            }
+        }
     }
 
     /// Checks this budget and those of the parents. See [`Checkpoint`] for the step limit.
@@ -121,18 +134,18 @@ impl Pool {
     /// # Errors
     /// Budget: a limit is reached.
     pub fn check_stops(&self, checkpoint: Checkpoint) -> Result<(), EngineError> {
-        self.ancestry().filter(|pool| !pool.may_ask()).try_for_each(|pool| pool.check_own(checkpoint))
+        self.stopping().try_for_each(|pool| pool.check_own(checkpoint))
     }
 
-    /// Returns the first budget that asks at its limits and has reached one.
-    pub fn asking(&self, checkpoint: Checkpoint) -> Option<(&Pool, &Grants)> {
-        let pool = self.ancestry().find(|pool| pool.may_ask() && pool.reached_own(checkpoint).is_some())?;
+    /// Returns the first budget that can ask for a grant and has reached a limit.
+    pub fn pool_at_limit(&self, checkpoint: Checkpoint) -> Option<(&Pool, &Grants)> {
+        let pool = self.ancestry().find(|pool| pool.can_ask() && pool.reached_limit(checkpoint).is_some())?;
         Some((pool, pool.inner.grants.as_deref()?))
     }
 
-    /// Returns true if `tokens` more would reach a token limit here or in a parent.
-    pub(crate) fn would_reach_token_limit(&self, tokens: u64) -> bool {
-        self.ancestry().any(|pool| {
+    /// Returns true if `tokens` more would reach a token limit at which the run stops.
+    pub(crate) fn would_stop_at_token_limit(&self, tokens: u64) -> bool {
+        self.stopping().any(|pool| {
             let limit = pool.limits().and_then(|budget| budget.max_tokens);
             limit.is_some_and(|limit| pool.usage().tokens_used().saturating_add(tokens) >= limit)
         })
@@ -143,34 +156,43 @@ impl Pool {
     /// # Errors
     /// Budget: a limit is reached.
     pub fn check_own(&self, checkpoint: Checkpoint) -> Result<(), EngineError> {
-        let Some((_, reason)) = self.reached_own(checkpoint) else { return Ok(()) };
+        let Some((_, reason)) = self.reached_limit(checkpoint) else { return Ok(()) };
         let budget = self.limits().unwrap_or_default();
         let exceeded = ExceededBudget { reason: reason.clone(), budget, usage: self.usage().clone() };
         Err(EngineError::new(ErrorKind::Budget, reason).with_exceeded(exceeded))
     }
 
-    /// Returns the first reached limit of this budget, and why.
-    pub fn reached_own(&self, checkpoint: Checkpoint) -> Option<(BudgetLimit, String)> {
+    /// Returns the first reached limit of this budget alone, and why.
+    pub fn reached_limit(&self, checkpoint: Checkpoint) -> Option<(BudgetLimit, String)> {
         self.limits()?.reached(self.usage(), || self.elapsed(), checkpoint)
     }
 
-    /// Raises a limit of this budget above the usage, in steps of its own amount.
-    pub fn grant(&self, limit: BudgetLimit) {
-        if let (Some(grants), Some(budget)) = (&self.inner.grants, &self.inner.budget) {
-            let elapsed = self.elapsed();
-            grants.state.lock().limits.raise(limit, budget, self.usage(), elapsed);
+    /// Returns the limits of this budget after a grant: `limit` is the next multiple of its own amount above the usage.
+    pub fn granted_limits(&self, limit: BudgetLimit) -> Option<Budget> {
+        let mut limits = self.limits()?;
+        limits.raise(limit, self.inner.budget.as_ref()?, self.usage(), self.elapsed());
+        Some(limits)
+    }
+
+    /// Waits until this budget, or the one it counts for, has reached a limit at which it asks.
+    pub async fn limit_reached(&self) {
+        let pool = self.budgeted();
+        let Some(grants) = pool.inner.grants.as_ref().filter(|_| pool.can_ask()) else {
+            return std::future::pending().await;
+        };
+        match pool.own_deadline().filter(|_| !grants.is_paused()) {
+            Some(deadline) => tokio::select! {
+                // Must fire even if the steps have used up the task's cooperative budget.
+                () = unconstrained(sleep_until(deadline)) => {}
+                () = grants.limit_reached.notified() => {}
+            },
+            None => grants.limit_reached.notified().await,
         }
     }
 
     /// Returns when the first time limit is reached at which the run stops.
     pub fn deadline(&self) -> Option<Instant> {
-        self.ancestry().filter(|pool| !pool.may_ask()).filter_map(Pool::own_deadline).min()
-    }
-
-    /// Returns when the time limit of this budget is reached at which it asks.
-    pub fn question_time(&self) -> Option<Instant> {
-        let budgeted = Some(self.budgeted()).filter(|pool| pool.may_ask());
-        budgeted.and_then(Pool::own_deadline)
+        self.stopping().filter_map(Pool::own_deadline).min()
     }
 
     /// Returns the deadline of this budget alone.
@@ -192,8 +214,17 @@ impl Pool {
         }
     }
 
-    fn may_ask(&self) -> bool {
+    fn can_ask(&self) -> bool {
         self.inner.grants.as_ref().is_some_and(|grants| !grants.state.lock().is_refused)
+    }
+
+    fn is_at_limit(&self) -> bool {
+        self.reached_limit(Checkpoint::WithinStep).is_some()
+    }
+
+    /// Returns this pool and its ancestors that stop at a limit.
+    fn stopping(&self) -> impl Iterator<Item = &Pool> {
+        self.ancestry().filter(|pool| !pool.can_ask())
     }
 
     /// Returns the time that counts toward the time limit.
@@ -211,12 +242,22 @@ impl Pool {
 impl Grants {
     fn new(limits: Budget, graph: Option<Arc<str>>) -> Grants {
         let state = GrantState { limits, is_refused: false, paused: Duration::ZERO, paused_since: None };
-        Grants { graph, questions: tokio::sync::Mutex::default(), state: Mutex::new(state) }
+        Grants {
+            graph,
+            granted: tokio::sync::Mutex::default(),
+            limit_reached: Notify::new(),
+            state: Mutex::new(state),
+        }
     }
 
     /// Returns the path of the graph whose budget it is; `None` for the outermost one.
     pub fn graph(&self) -> Option<&Arc<str>> {
         self.graph.as_ref()
+    }
+
+    /// Replaces the limits after a grant.
+    pub fn set_limits(&self, limits: Budget) {
+        self.state.lock().limits = limits;
     }
 
     /// Stops the run at the reached limit.
@@ -228,6 +269,10 @@ impl Grants {
     pub fn pause(&self) -> Pause<'_> {
         self.state.lock().paused_since.get_or_insert_with(Instant::now);
         Pause { grants: self }
+    }
+
+    fn is_paused(&self) -> bool {
+        self.state.lock().paused_since.is_some()
     }
 
     fn paused(&self) -> Duration {

@@ -492,7 +492,7 @@ impl TerminalNode {
             let (pool, stop) = (context.pool().clone(), stop.clone());
             Arc::new(move |used| {
                 pool.add_usage(used);
-                if pool.check(Checkpoint::WithinStep).is_err() {
+                if pool.check_stops(Checkpoint::WithinStep).is_err() {
                     stop.cancel();
                 }
             })
@@ -512,7 +512,7 @@ impl TerminalNode {
         };
         match outcome {
             Err(error) if error.kind == ErrorKind::Cancelled && !context.cancellation().is_cancelled() => {
-                context.pool().check(Checkpoint::WithinStep).and(Err(error))
+                context.pool().check_stops(Checkpoint::WithinStep).and(Err(error))
             }
             outcome => outcome,
         }

@@ -23,6 +23,7 @@ pub fn format_event(event: &EventMessage) -> Option<String> {
         EventKind::NodeReady { .. } => format!("{node} is ready"),
         EventKind::NodeBusy { .. } => format!("{node} is busy"),
         EventKind::NodeBlocked { kind, choices, .. } => blocked(node, kind, &choices),
+        EventKind::NodeQueueChanged {} => format!("the queue of {node} has changed"),
         EventKind::NodeSuspended { evidence, .. } => format!("{node} is suspended: {evidence}"),
         EventKind::NodeStopped { reason } => match reason.as_str() {
             "" | "stopped" => format!("{node} stopped"),

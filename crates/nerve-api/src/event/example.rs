@@ -50,7 +50,7 @@ impl EventType {
             EventType::Error => json!({
                 "error": "the history of node 'me' cannot be written: disk full", "error_type": "internal_error",
             }),
-            EventType::ServerShutdown => json!({}),
+            EventType::NodeQueueChanged | EventType::ServerShutdown => json!({}),
             EventType::EventsDropped => json!({ "dropped": 12 }),
         };
         self.event(data)

@@ -89,6 +89,8 @@ pub enum EventKind {
         #[serde(default)]
         evidence: String,
     },
+    /// The number of prompts that wait for their turn has changed: `queued` in the description of the node.
+    NodeQueueChanged {},
     /// A node has stopped.
     NodeStopped {
         /// Reason.
@@ -368,6 +370,7 @@ impl EventType {
         EventType::NodeBusy,
         EventType::NodeBlocked,
         EventType::NodeSuspended,
+        EventType::NodeQueueChanged,
         EventType::NodeStopped,
         // A node whose asynchronous execution has no result yet counts as busy.
         EventType::ResultReady,

@@ -67,7 +67,7 @@ impl Engine {
         caller.canceller = Arc::clone(&live.canceller);
         let node_id = at.node.clone();
         let engine = self.clone();
-        // Polled before the reply, so that later prompts come later.
+        // Queues before the reply, so that later requests wait behind it.
         let mut turn = Box::pin(async move {
             match turn_guard {
                 Some(guard) => guard,
@@ -79,6 +79,10 @@ impl Engine {
             guard = &mut turn => Some(guard),
             () = std::future::ready(()) => None,
         };
+        let is_queued = turn_guard.is_none();
+        if is_queued {
+            self.inner.events.publish(Some(&at), EventKind::NodeQueueChanged {});
+        }
         results.tasks.spawn(async move {
             let closing = engine.inner.results.closing.clone();
             let work = async {
@@ -91,6 +95,7 @@ impl Engine {
                         () = live.cancellation.cancelled() => return Err(cancelled()),
                     },
                 };
+                engine.mark_running(&live, is_queued).await?;
                 engine.run_in_background(&live, request, caller, deadline).await
             };
             let outcome = tokio::select! {
@@ -104,13 +109,8 @@ impl Engine {
         Ok((result, node_id))
     }
 
-    async fn run_in_background(
-        &self,
-        live: &ActiveResult,
-        mut request: ExecuteInput,
-        caller: Caller,
-        deadline: Instant,
-    ) -> Result<Response, EngineError> {
+    /// Changes the status of a result to running.
+    async fn mark_running(&self, live: &ActiveResult, was_queued: bool) -> Result<(), EngineError> {
         let results = &self.inner.results;
         let running = Arc::new(ResultInfo {
             status: ResultStatus::Running,
@@ -123,6 +123,20 @@ impl Engine {
             .await
             .map_err(|problem| EngineError::internal(format!("the turn was not started: {problem}")))?;
         live.set(running);
+        if was_queued {
+            let at = result_node(&live.current());
+            self.inner.events.publish(Some(&at), EventKind::NodeQueueChanged {});
+        }
+        Ok(())
+    }
+
+    async fn run_in_background(
+        &self,
+        live: &ActiveResult,
+        mut request: ExecuteInput,
+        caller: Caller,
+        deadline: Instant,
+    ) -> Result<Response, EngineError> {
         if request.timeout.is_some() {
             request.timeout = Some(deadline.saturating_duration_since(Instant::now()).into());
         }

@@ -1,18 +1,20 @@
 //! EXECUTE_INPUT: turns on nodes.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use nerve_api::reply::{ExecuteReply, Turn, TurnAccepted};
 use nerve_api::request::{ExecuteInput, Seconds};
+use nerve_api::value::Delivery;
 use nerve_graph::executable::Executable;
 use nerve_host::clock::MAX_TIMEOUT;
-use nerve_node::command::{ClientOrigin, NodeRef, Response, StateName};
-use nerve_node::error::EngineError;
+use nerve_node::command::{ClientOrigin, EventKind, NodeRef, Response, StateName};
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::takes_no_prompts;
 use nerve_node::telemetry::TraceContext;
 use nerve_node::terminal::{DialogPolicy, Prompt, check_prompt};
 use tokio::sync::OwnedMutexGuard;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::context::{RequestContext, Warnings};
@@ -79,35 +81,46 @@ impl Engine {
     }
 
     /// Waits until the asynchronous turns that the node accepted earlier have ended, so that prompts run in the order of their
-    /// arrival. A node with a dialog decides about the prompt itself.
+    /// arrival. A node with a dialog rejects a prompt that does not wait for it.
     async fn await_earlier_turns(
         &self,
         request: &mut ExecuteInput,
     ) -> Result<Option<OwnedMutexGuard<()>>, EngineError> {
-        let at = specs::node_ref(request.node_id.clone(), request.session_id.clone());
-        let Some(lock) = self.inner.results.held_node_lock(&without_default(at.clone())) else {
-            return Ok(None);
-        };
+        let results = &self.inner.results;
+        let at = without_default(specs::node_ref(request.node_id.clone(), request.session_id.clone()));
+        let Some(lock) = results.held_node_lock(&at) else { return Ok(None) };
         if request.fail_if_busy {
             return lock.try_lock_owned().map(Some).map_err(|_| busy_error(&at));
         }
-        let deadline = request.timeout.map(|limit| Instant::now() + limit.duration().min(MAX_TIMEOUT));
-        let late = async {
-            match deadline {
-                Some(deadline) => sleep_until(deadline).await,
-                None => std::future::pending().await,
+        let limit = match request.timeout {
+            Some(limit) => limit.duration(),
+            None => self.response_timeout(&at)?,
+        };
+        let deadline = Instant::now() + limit.min(MAX_TIMEOUT);
+        let _waiter = results.begin_wait(&at).ok_or_else(|| full_queue_error(&at))?;
+        self.inner.events.publish(Some(&at), EventKind::NodeQueueChanged {});
+        let blocked = async {
+            match request.fail_if_blocked {
+                true => self.wait_for_block(&at).await,
+                false => std::future::pending().await,
             }
         };
         let guard = tokio::select! {
             biased;
-            guard = lock.lock_owned() => Some(guard),
-            () = self.wait_for_block(&at) => None,
-            () = late => return Err(queue_timeout_error(&at)),
+            guard = timeout_at(deadline, lock.lock_owned()) => Some(guard.map_err(|_| queue_timeout_error(&at))?),
+            () = blocked => None,
+            () = results.closing.cancelled() => return Err(shut_down_error(&at)),
         };
-        if let Some(deadline) = deadline {
+        self.inner.events.publish(Some(&at), EventKind::NodeQueueChanged {});
+        if request.timeout.is_some() {
             request.timeout = Some(deadline.saturating_duration_since(Instant::now()).into());
         }
         Ok(guard)
+    }
+
+    fn response_timeout(&self, at: &NodeRef) -> Result<Duration, EngineError> {
+        let spec = self.inner.sessions.get(at.session.as_deref())?.definition(&at.node);
+        Ok(spec.map_or(MAX_TIMEOUT, |spec| spec.response_timeout.duration()))
     }
 
     /// Waits until a dialog blocks the node. Never returns if the node is gone.
@@ -181,4 +194,16 @@ impl Caller {
 /// Moves the warnings of a turn to those of its request.
 pub(super) fn take_warnings(response: &mut Response, warnings: &Warnings) {
     std::mem::take(&mut response.warnings).into_iter().for_each(|warning| warnings.add(warning));
+}
+
+/// Returns the error of a prompt for which the queue has no place.
+fn full_queue_error(at: &NodeRef) -> EngineError {
+    EngineError::busy(format!("the queue of node '{}' is full", at.node)).hint("try again later")
+}
+
+/// Returns the error of a prompt that was waiting for another turn when the server was shut down.
+fn shut_down_error(at: &NodeRef) -> EngineError {
+    let message = format!("node '{}': the server was shut down before the prompt was sent", at.node);
+    let error = EngineError::new(ErrorKind::Interrupted, message).hint("send it again");
+    EngineError { delivery: Some(Delivery::Unsent), ..error }
 }

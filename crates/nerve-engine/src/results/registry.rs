@@ -21,6 +21,8 @@ use super::store::{ResultStore, new_id};
 
 /// Maximum number of concurrent executions, including those whose webhook is still being delivered.
 const MAX_ACTIVE: usize = 256;
+/// Maximum number of synchronous prompts that wait for a node.
+const MAX_WAITING: u64 = 64;
 /// Maximum number of ended results kept in memory if they are in no file.
 const MAX_REMEMBERED: usize = 64;
 /// Maximum number of characters of a prompt that are stored.
@@ -43,6 +45,8 @@ struct State {
     live: BTreeMap<String, Arc<ActiveResult>>,
     /// Ended results that are in no file.
     ended: VecDeque<Arc<ResultInfo>>,
+    /// Number of synchronous prompts that wait for the lock of a node.
+    waiting: HashMap<NodeRef, u64>,
     /// Locks that make executions on one node run one after the other.
     node_locks: HashMap<NodeRef, Weak<tokio::sync::Mutex<()>>>,
 }
@@ -78,6 +82,31 @@ impl ActiveResult {
     /// Modifies the record and notifies its watchers.
     pub(crate) fn change(&self, change: impl FnOnce(&mut ResultInfo)) {
         self.record.send_modify(|record| change(Arc::make_mut(record)));
+    }
+}
+
+/// Returns the node with the default session left out.
+fn without_default(node: &NodeRef) -> NodeRef {
+    let session = node.session.clone().filter(|session| session != nerve_graph::session::DEFAULT);
+    NodeRef { session, node: node.node.clone() }
+}
+
+/// A synchronous prompt that waits for the lock of a node.
+#[derive(Debug)]
+pub(crate) struct Waiter<'a> {
+    results: &'a Results,
+    node: NodeRef,
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut state = self.results.state.lock();
+        if let Some(waiting) = state.waiting.get_mut(&self.node) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                state.waiting.remove(&self.node);
+            }
+        }
     }
 }
 
@@ -214,12 +243,25 @@ impl Results {
         self.state.lock().live.values().find(is_pending).cloned()
     }
 
-    /// Returns the number of executions on a node that wait for other turns.
+    /// Returns the number of executions and prompts on a node that wait for other turns.
     pub(crate) fn queued(&self, node: &NodeRef) -> u64 {
         let is_queued = |live: &&Arc<ActiveResult>| {
             live.is_on(node) && live.record.borrow().status == ResultStatus::Queued
         };
-        self.state.lock().live.values().filter(is_queued).count() as u64
+        let state = self.state.lock();
+        let waiting = state.waiting.get(&without_default(node)).copied().unwrap_or(0);
+        waiting + state.live.values().filter(is_queued).count() as u64
+    }
+
+    /// Counts a synchronous prompt that waits for the lock of the node, until the guard is dropped. Returns `None` if too many do.
+    pub(crate) fn begin_wait(&self, node: &NodeRef) -> Option<Waiter<'_>> {
+        let mut state = self.state.lock();
+        let waiting = state.waiting.entry(without_default(node)).or_default();
+        if *waiting >= MAX_WAITING {
+            return None;
+        }
+        *waiting += 1;
+        Some(Waiter { results: self, node: without_default(node) })
     }
 
     /// Returns a result in progress.

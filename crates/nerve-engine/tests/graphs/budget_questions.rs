@@ -1,7 +1,6 @@
 //! Budgets that ask at their limits.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nerve_graph::function::FunctionNode;
@@ -223,23 +222,63 @@ async fn refused_grant_stops_remaining_items() {
     assert_eq!(run.usage.steps_executed(), 2);
 }
 
+/// A node that calls a model's API at once, and returns a minute later.
+fn calls_then_waits(dollars: f64) -> NodeHandle {
+    Arc::new(FunctionNode::asynchronous("calls", move |context| async move {
+        context.add_api_call(dollars);
+        tokio::time::sleep(MINUTE).await;
+        Ok(json!("done"))
+    }))
+}
+
 #[tokio::test(start_paused = true)]
-async fn interrupted_attempt_is_repeated_after_grant() {
-    let calls = Arc::new(AtomicU64::new(0));
-    let counter = calls.clone();
-    let node: NodeHandle = Arc::new(FunctionNode::new("calls", move |context| {
-        counter.fetch_add(1, Ordering::Relaxed);
-        context.add_api_call(0.75);
-        context.check_budget().map(|()| json!("done"))
-    }));
+async fn usage_of_running_step_asks_at_once_and_step_continues() {
     let budget = asking(Budget { max_cost_dollars: Some(0.5), ..Budget::default() });
-    let run = AskingRun::start(graph_with(budget, [("a", node)]));
+    let run = AskingRun::start(graph_with(budget, [("a", calls_then_waits(0.75)), ("b", uses(1))]));
+    let began = Instant::now();
+    let (_, question) = run.question().await;
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert_eq!(question, "Cost limit exceeded: $0.75/$0.5. Raise it to $1 and continue?");
     run.answer("Cost limit exceeded: $0.75/$0.5", "continue").await;
-    run.answer("Cost limit exceeded: $1.5/$1", "continue").await;
-    run.answer("Cost limit exceeded: $2.25/$2", "stop").await;
     let run = run.end().await;
-    assert_error(run.error.as_ref().unwrap(), ErrorKind::Budget, &["$2.25/$2"]);
-    assert_eq!(calls.load(Ordering::Relaxed), 3);
+    assert_eq!((run.status, run.results.len()), (TraceStatus::Completed, 2), "{:?}", run.error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_grant_stops_running_step() {
+    let budget = asking(Budget { max_cost_dollars: Some(0.5), ..Budget::default() });
+    let run = AskingRun::start(graph_with(budget, [("a", calls_then_waits(0.75))]));
+    run.answer("Cost limit exceeded: $0.75/$0.5", "stop").await;
+    let run = run.end().await;
+    assert_error(run.error.as_ref().unwrap(), ErrorKind::Budget, &["$0.75/$0.5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_question_does_not_outlive_last_step() {
+    let graph = graph_with(seconds(60.0), [("a", delayed_echo("slow", 2 * MINUTE))]);
+    let run = AskingRun::start(graph);
+    run.question().await;
+    assert_eq!(run.end().await.status, TraceStatus::Completed);
+}
+
+/// The budget of the nested graph is new in each attempt, so a further attempt would bypass it.
+#[tokio::test(start_paused = true)]
+async fn nested_graph_that_stops_at_its_own_limit_is_not_repeated() {
+    let notes = Notes::default();
+    let log = notes.clone();
+    let calls: NodeHandle = Arc::new(FunctionNode::new("calls", move |context| {
+        log.add("called");
+        context.add_api_call(0.0);
+        Ok(json!("done"))
+    }));
+    let mut inner = chain("inner", [("a", calls.clone()), ("b", calls)]);
+    inner.set_budget(Budget { max_steps: Some(1), ..Budget::default() });
+    let mut graph = Graph::new("g");
+    graph.add_step(Arc::new(inner), Step::new("part")).unwrap();
+    graph.set_budget(asking(Budget { max_api_calls: Some(1), ..Budget::default() }));
+    let run = AskingRun::start(graph).end().await;
+    assert_error(run.error.as_ref().unwrap(), ErrorKind::Budget, &["Step", "1/1"]);
+    assert_eq!(notes.all(), ["called"]);
 }
 
 #[tokio::test]
@@ -267,4 +306,22 @@ async fn resumed_run_keeps_grants_and_repeats_refused_question() {
     let refused = run(&["continue", "stop"]).await;
     assert_error(refused.error.as_ref().unwrap(), ErrorKind::Budget, &["20/20"]);
     assert_eq!(run(&["continue"]).await.status, TraceStatus::Completed);
+}
+
+#[tokio::test]
+async fn resumed_run_knows_calls_and_costs_of_earlier_steps() {
+    let dir = JournalDir::new();
+    let calls = |dollars| -> NodeHandle {
+        Arc::new(FunctionNode::new("calls", move |context| {
+            context.add_api_call(dollars);
+            Ok(json!("done"))
+        }))
+    };
+    let budget = Budget { max_cost_dollars: Some(1.0), ..Budget::default() };
+    let graph = graph_with(budget, [("a", calls(0.75)), ("b", calls(0.5)), ("c", calls(0.1))]);
+    for _ in 0..2 {
+        let run = dir.run(&graph, &GateHandler::new()).await;
+        assert_error(run.error.as_ref().unwrap(), ErrorKind::Budget, &["Cost", "$1.25/$1"]);
+        assert_eq!((run.usage.api_calls(), run.results.len()), (2, 2));
+    }
 }

@@ -535,7 +535,7 @@ async fn asynchronous_execution_in_tmux_uses_the_conversation() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn prompts_run_in_the_order_of_their_arrival() {
-    let harness = Harness::new();
+    let mut harness = Harness::new();
     for backend in [BackendKind::Bash, BackendKind::Pty] {
         let node = backend.as_str();
         harness.create(NodeSpec { backend, ..harness.spec(node, &["bash", "--norc", "--noprofile"]) }).await;
@@ -547,7 +547,9 @@ async fn prompts_run_in_the_order_of_their_arrival() {
             harness.submit_prompt(node, &command(name)).await;
         }
         assert_eq!(harness.info(node).metadata.number("queued"), Some(3), "{node}");
-        harness.ask(node, &command('e')).await;
-        assert_eq!(fs::read_to_string(&file).unwrap(), "a\nb\nc\nd\ne\n");
+        harness.event(|event| matches!(event, EventKind::NodeQueueChanged {})).await;
+        let (e, f) = (command('e'), command('f'));
+        tokio::join!(harness.ask(node, &e), harness.ask(node, &f));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "a\nb\nc\nd\ne\nf\n");
     }
 }

@@ -25,6 +25,7 @@ pub(super) enum JournalLine<'a, V> {
 #[strum(serialize_all = "lowercase")]
 pub(super) enum StepRecordKind {
     Started,
+    Called,
     Finished,
     Failed,
     Skipped,
@@ -60,6 +61,10 @@ pub(super) struct StepLine<'a, V> {
     pub(super) value: Option<V>,
     #[serde(default)]
     pub(super) tokens: Option<u64>,
+    #[serde(default)]
+    pub(super) calls: u64,
+    #[serde(default)]
+    pub(super) cost_usd: f64,
     #[serde(default)]
     pub(super) question: Option<String>,
     #[serde(default)]

@@ -58,6 +58,15 @@ pub enum JournalRecord<'a> {
         tokens: Option<u64>,
         value: &'a Value,
     },
+    /// A step made calls to a model's API that its result does not report. Precedes the result.
+    Called {
+        at: TsNs,
+        step: &'a str,
+        #[serde(serialize_with = "hex")]
+        key: u64,
+        calls: u64,
+        cost_usd: f64,
+    },
     /// A step failed; no attempt is left.
     Failed {
         at: TsNs,

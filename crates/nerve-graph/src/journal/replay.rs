@@ -52,6 +52,8 @@ struct StepState {
     key: u64,
     running: bool,
     result: Option<Value>,
+    /// Number and cost of the calls to a model's API.
+    calls: (u64, f64),
     question: Option<Box<Question>>,
     answer: Option<Box<Answer>>,
 }
@@ -121,6 +123,11 @@ impl ReplayState {
     /// Returns the result of a step with this key, unless the step was started again afterwards.
     pub fn result(&self, step: &str, key: u64) -> Option<&Value> {
         self.step(step, key)?.result.as_ref()
+    }
+
+    /// Returns number and cost, in US dollars, of a step's calls to a model's API that its result does not report.
+    pub(crate) fn calls(&self, step: &str, key: u64) -> (u64, f64) {
+        self.step(step, key).map_or((0, 0.0), |state| state.calls)
     }
 
     /// Returns true if the step was running when the server ended.
@@ -205,6 +212,7 @@ impl ReplayState {
                 key,
                 running: false,
                 result: None,
+                calls: (0, 0.0),
                 question: None,
                 answer: None,
             });
@@ -230,6 +238,7 @@ impl StepState {
                 self.running = true;
                 self.result = None;
             }
+            StepRecordKind::Called => self.calls = (line.calls, line.cost_usd),
             StepRecordKind::Finished | StepRecordKind::Skipped => {
                 self.running = false;
                 self.result = line.value;

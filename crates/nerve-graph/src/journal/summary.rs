@@ -153,7 +153,7 @@ impl SummaryBuilder {
         }
         match kind {
             StepRecordKind::Asked => summary.open_gates.push(line.into_question()),
-            StepRecordKind::Answered => {}
+            StepRecordKind::Answered | StepRecordKind::Called => {}
             _ => {
                 // The top-level step of a nested step, an item or a round.
                 let own = line.step.split(['/', '[', '#']).next().unwrap_or_default();
@@ -172,9 +172,10 @@ impl SummaryBuilder {
                 StepRecordKind::Finished => counts.finished += 1,
                 StepRecordKind::Failed => counts.failed += 1,
                 StepRecordKind::Skipped => counts.skipped += 1,
-                StepRecordKind::Started | StepRecordKind::Asked | StepRecordKind::Answered => {
-                    counts.running += 1
-                }
+                StepRecordKind::Started
+                | StepRecordKind::Called
+                | StepRecordKind::Asked
+                | StepRecordKind::Answered => counts.running += 1,
             }
         }
         self.summary.done = own.values().filter(|done| **done).count();

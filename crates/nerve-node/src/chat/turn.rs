@@ -34,6 +34,8 @@ pub(super) struct Turn<'a> {
     /// Counts each answer of the model.
     pub(super) ledger: &'a UsageLedger,
     pub(super) spent: Usage,
+    /// The tokens in `spent` count toward the budget already.
+    pub(super) is_counted: bool,
 }
 
 /// A completed turn.
@@ -139,10 +141,11 @@ impl Turn<'_> {
     /// Checks the budget before each request. The turn's own usage is counted at its end, or here if it exceeds the budget.
     fn check_budget(&mut self) -> Result<(), EngineError> {
         let pool = self.context.pool();
-        pool.check(Checkpoint::WithinStep)?;
-        if pool.would_reach_token_limit(self.spent.total()) {
-            pool.add_tokens(std::mem::take(&mut self.spent).total());
-            pool.check(Checkpoint::WithinStep)?;
+        pool.check_stops(Checkpoint::WithinStep)?;
+        if pool.would_stop_at_token_limit(self.spent.total()) {
+            self.is_counted = true;
+            pool.add_tokens(self.spent.total());
+            pool.check_stops(Checkpoint::WithinStep)?;
         }
         Ok(())
     }

@@ -58,19 +58,23 @@ impl ChatNode {
                 return Err(self.error(ErrorKind::Busy, "another turn is running"));
             }
             Err(_) => {
-                let _slot = QueueSlot::acquire(&inner.waiting).ok_or_else(|| {
+                let slot = QueueSlot::acquire(&inner.waiting).ok_or_else(|| {
                     self.error(
                         ErrorKind::Busy,
                         &format!("the queue is full: {MAX_QUEUED} prompts are waiting"),
                     )
                     .hint("try again later")
                 })?;
-                tokio::select! {
+                inner.state.publish(EventKind::NodeQueueChanged {});
+                let turn = tokio::select! {
                     turn = timeout_at(deadline, inner.turn.lock()) => turn.map_err(|_| {
                         self.error(ErrorKind::Timeout, "timed out before the turn began: another one is running")
-                    })?,
-                    () = context.cancellation().cancelled() => return Err(cancelled()),
-                }
+                    }),
+                    () = context.cancellation().cancelled() => Err(cancelled()),
+                };
+                drop(slot);
+                inner.state.publish(EventKind::NodeQueueChanged {});
+                turn?
             }
         };
         // Registered before the node becomes busy, so that a busy node can always be interrupted.
@@ -146,6 +150,7 @@ impl ChatNode {
             clock: &inner.clock,
             ledger: &inner.setup.ledger,
             spent: Usage::default(),
+            is_counted: false,
         };
         let ledger = &inner.setup.ledger;
         let ended = {
@@ -175,6 +180,7 @@ impl ChatNode {
                 }
             }
         };
+        let is_counted = turn.is_counted;
         *spent = turn.spent;
         {
             let mut conversation = self.inner.conversation.lock();
@@ -182,7 +188,7 @@ impl ChatNode {
             conversation.requests += u64::from(api.sent());
         }
         // The usage of a failed turn is in no response, so it is counted here.
-        ended.inspect_err(|_| context.add_tokens(spent.total()))
+        ended.inspect_err(|_| context.add_tokens(if is_counted { 0 } else { spent.total() }))
     }
 
     /// Returns the context of the turn. Chunks go to the caller's sink, and to events if the prompt asks for a stream.

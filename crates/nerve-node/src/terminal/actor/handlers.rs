@@ -39,7 +39,7 @@ impl<B: Backend> Actor<B> {
             Request::Answer { answer, reply } => self.answer(now, &answer, reply),
             Request::Explain { reply } => drop(reply.send(self.explain())),
             Request::Stop { reason, reply } => self.begin_stop(reason, Some(reply)),
-            Request::Release { reply } => drop(reply.send(self.release())),
+            Request::Release { reply } => drop(reply.send(self.release("the server was shut down"))),
             Request::Conversation { id } => self.set_conversation(id),
             Request::Finished { response } => self.finish(*response),
         }

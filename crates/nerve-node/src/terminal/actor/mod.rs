@@ -317,7 +317,9 @@ impl<B: Backend> Actor<B> {
         };
         let (name, state) = (status.name(), status.state.clone());
         let mut old = (name, state.clone());
+        let mut is_queue_changed = false;
         self.status.send_if_modified(|current| {
+            is_queue_changed = current.queued != status.queued;
             if current.name() == status.name() {
                 status.since = current.since;
             }
@@ -326,6 +328,9 @@ impl<B: Backend> Actor<B> {
             *current = status;
             false
         });
+        if is_queue_changed {
+            self.publish(EventKind::NodeQueueChanged {});
+        }
         if old == (name, state.clone()) {
             return;
         }

@@ -56,26 +56,28 @@ impl<B: Backend> Actor<B> {
 
     /// Handles the drop of the last handle: detaches from the program, or stops it.
     pub(super) fn on_abandonment(&mut self) {
-        if !self.release() {
+        if !self.release("the last handle of the node was dropped") {
             self.begin_stop("no handle is left".into(), None);
         }
     }
 
-    /// Detaches from the program and leaves it running. Returns false if that is impossible.
-    pub(super) fn release(&mut self) -> bool {
+    /// Detaches from the program and leaves it running. Returns false if that is impossible. `reason`: for those who wait for turns.
+    pub(super) fn release(&mut self, reason: &str) -> bool {
         self.store_usage();
         let is_released = self.link.backend.release();
         if is_released {
-            self.abandon_turns();
+            self.abandon_turns(reason);
             self.lifecycle.close();
         }
         is_released
     }
 
-    /// Answers and logs the turn in progress and the queue, of which this server does not see the end.
-    fn abandon_turns(&mut self) {
+    /// Answers and logs the turn in progress and the queue, whose ends this process does not see.
+    fn abandon_turns(&mut self, reason: &str) {
+        // The turn may have ended while its transcript is being read.
+        self.finish_from_screen();
         let error = |what| {
-            let message = format!("node '{}': the server was shut down before {what}", self.spec.node.node);
+            let message = format!("node '{}': {reason} before {what}", self.spec.node.node);
             EngineError::new(ErrorKind::Interrupted, message)
         };
         let unsent = error("the prompt was sent").hint("send it again");
