@@ -68,20 +68,20 @@ class BranchCommands:
         *,
         recording: Optional[str] = None,
         session_id: Optional[str] = None,
-        id: Optional[int] = None,
+        snapshot_id: Optional[int] = None,
         dir: Optional[str] = None,
         limit: Optional[int] = None,
         no_files: bool = False,
         timeout: Optional[float] = None,
     ) -> SnapshotTaken:
         """Marks the present in a recording and stores the files of `dir` (None: the program's start directory)."""
-        params: Dict[str, Any] = {"node_id": node_id, "label": label, "recording": recording, "session_id": session_id, "id": id}
-        params.update({"dir": dir, "limit": limit, "no_files": no_files, "timeout": timeout})
+        params: Dict[str, Any] = {"node_id": node_id, "label": label, "recording": recording, "session_id": session_id}
+        params.update({"snapshot_id": snapshot_id, "dir": dir, "limit": limit, "no_files": no_files, "timeout": timeout})
         return from_wire(SnapshotTaken, await self.request("TAKE_SNAPSHOT", params))
 
     async def restore_snapshot(
         self,
-        id: int,
+        snapshot_id: int,
         to: str,
         node_id: Optional[str] = None,
         *,
@@ -90,7 +90,8 @@ class BranchCommands:
         dir: Optional[str] = None,
     ) -> SnapshotRestored:
         """Restores the files of a snapshot to the directory `to`, which must be empty or not exist."""
-        params: Dict[str, Any] = {"id": id, "to": to, "node_id": node_id, "recording": recording, "session_id": session_id, "dir": dir}
+        params: Dict[str, Any] = {"snapshot_id": snapshot_id, "to": to, "node_id": node_id, "recording": recording}
+        params.update({"session_id": session_id, "dir": dir})
         return from_wire(SnapshotRestored, await self.request("RESTORE_SNAPSHOT", params))
 
     async def create_branch(

@@ -219,7 +219,7 @@ class NerveClient(GraphCommands, BranchCommands):
         """Starts a node. None selects the server's default.
 
         `command` is a string, split into words like in a shell, or a list of words; None: your shell. `backend` is `pty` (the default),
-        `bash`, `chat`, `tmux`, `wezterm` … `more` is sent to the server unchanged: `chat`, `conversation`, `pane_id`, `claude_session_id` …
+        `bash`, `chat`, `tmux`, `wezterm` … `more` is sent to the server unchanged: `chat`, `conversation`, `pane_id`, `conversation_id` …
         """
         params: Dict[str, Any] = {
             "node_id": node_id,

@@ -485,7 +485,7 @@ class NerveClient:
         """Starts a node. None selects the server's default.
 
         `command` is a string, split into words like in a shell, or a list of words; None: your shell. `backend` is `pty` (the default),
-        `bash`, `chat`, `tmux`, `wezterm` … `more` is sent to the server unchanged: `chat`, `conversation`, `pane_id`, `claude_session_id` …
+        `bash`, `chat`, `tmux`, `wezterm` … `more` is sent to the server unchanged: `chat`, `conversation`, `pane_id`, `conversation_id` …
         """
         return RemoteNode(self._portal, self._portal.run(lambda: self._inner.create_node(
             node_id,

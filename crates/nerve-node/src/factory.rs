@@ -186,8 +186,8 @@ impl NodeFactory {
         env.remove_all(&profile.env_remove);
         let agent_session = match pane {
             // The program in an existing pane was started by someone else.
-            Some(_) => spec.claude_session_id,
-            None => identify(&profile, &mut argv, spec.claude_session_id)?,
+            Some(_) => spec.conversation_id,
+            None => identify(&profile, &mut argv, spec.conversation_id)?,
         };
         let agent_version = match pane {
             Some(_) => None,

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use nerve_agent::driver::AgentState;
 use nerve_agent::parse::ParserKind;
-use nerve_agent::profile::session::IdSource;
 use nerve_agent::profile::{ContextKind, Profile};
 use nerve_api::reply::{NodeExplanation, NodeMetadata, NodeProgress};
 use nerve_host::backend::{Backend, PaneError, PaneInfo, Program, PtyBackend, SpawnError};
@@ -73,7 +72,7 @@ impl TerminalLocation {
     /// Returns the location of a node in a host.
     pub(crate) fn of_host(entry: &Entry, window: Option<Window>) -> TerminalLocation {
         let Entry { recording, unrecorded, id, .. } = entry.clone();
-        TerminalLocation { recording, unrecorded, place: vec![("host", id)], window, is_foreign: false }
+        TerminalLocation { recording, unrecorded, place: vec![("host_id", id)], window, is_foreign: false }
     }
 
     /// Returns the location of a node whose program runs in a pane.
@@ -284,7 +283,7 @@ impl Node for TerminalNode {
         metadata.set_some("faults", status.faults.summary());
         metadata.set_some("profile_mismatch", status.mismatch.clone());
         let recording = inner.location.recording.as_ref();
-        metadata.set_some("recording", recording.map(|path| path.display().to_string()));
+        metadata.set_some("recording_path", recording.map(|path| path.display().to_string()));
         let window = inner.location.window.iter().flat_map(Window::place);
         for (name, value) in inner.location.place.iter().chain(&status.place).cloned().chain(window) {
             match name {
@@ -297,10 +296,7 @@ impl Node for TerminalNode {
         let has_conversation = status.has_worked && inner.profile.session.is_some();
         metadata.set_some("has_turns", Some(true).filter(|_| has_conversation));
         metadata.set_some("agent_version", inner.agent_version.clone());
-        metadata.set_some("agent_session", status.agent_session.clone());
-        let is_claude =
-            inner.profile.session.as_ref().is_some_and(|forms| forms.id_source == Some(IdSource::Claude));
-        metadata.set_some("claude_session_id", status.agent_session.clone().filter(|_| is_claude));
+        metadata.set_some("conversation_id", status.agent_session.clone());
         metadata.set_some("delivery", status.delivery.map(|delivery| delivery.as_str()));
         metadata.set_some("queued", Some(status.queued).filter(|queued| *queued > 0));
         match &status.state {

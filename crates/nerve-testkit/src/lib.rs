@@ -5,6 +5,7 @@
 //! * [`mock_model`]: a scripted model API for the real agents.
 //! * [`Hermetic`]: an isolated home directory, with the settings of the real agents ([`AgentRecipe`]).
 //! * [`harness`]: what test suites share: commands, processes, terminals, multiplexers.
+//! * [`json_style`]: the style of the JSON that nerve prints and sends.
 //! * [`skip`]: skipping a test.
 //! * [`wait_until`], [`wait_for`], [`eventually`] and others: waiting for a condition.
 
@@ -12,6 +13,7 @@
 
 pub mod harness;
 mod hermetic;
+pub mod json_style;
 pub mod mock_agent;
 pub mod mock_model;
 mod recipes;

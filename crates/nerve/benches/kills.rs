@@ -126,7 +126,7 @@ async fn kill(
     kill_process(Pid::from_raw(host.parse()?).context("no pid")?, Signal::KILL)?;
     let gone = || !process::is_alive(&host) && !process::is_alive(child);
     ensure!(wait_until(PATIENCE, gone), "host or program survive");
-    let recording = info.metadata.known_text("recording").context("nothing is recorded")?;
+    let recording = info.metadata.known_text("recording_path").context("nothing is recorded")?;
     let lost = lost(Path::new(recording), &diary, batch, killed);
     node.stop().await?;
     std::fs::remove_file(recording)?;

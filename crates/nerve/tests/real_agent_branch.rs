@@ -104,8 +104,8 @@ async fn claude_branches_from_first_turn_with_its_files() {
     fixture.ok(&["server", "node", "wait", "c", "--until", "blocked", "--timeout", "60"]).await;
     fixture.ok(&["server", "node", "answer", "c", "1", "--wait"]).await;
     let info = fixture.json(&["server", "node", "info", "c"]).await;
-    let recording = PathBuf::from(info["metadata"]["recording"].as_str().unwrap());
-    let host = info["metadata"]["host"].as_str().unwrap();
+    let recording = PathBuf::from(info["metadata"]["recording_path"].as_str().unwrap());
+    let host = info["metadata"]["host_id"].as_str().unwrap();
     let socket = fixture.agent.home.nerve_home().join("run/hosts").join(host).join("snapshot");
     let mut snapshot = fixture.command(&["snapshot", "--label", "after the first"]);
     snapshot.env("NERVE_RECORDER_SOCKET", &socket).env("NERVE_RECORDING", &recording);
@@ -212,9 +212,13 @@ impl Fixture {
     /// Takes a snapshot 'first' of node 'c' and changes a file. Returns the node's recording.
     async fn snapshot_and_change(&self) -> PathBuf {
         let info = self.json(&["server", "node", "info", "c"]).await;
-        let recording = PathBuf::from(info["metadata"]["recording"].as_str().unwrap());
-        let socket =
-            self.agent.home.nerve_home().join("run/hosts").join(info["metadata"]["host"].as_str().unwrap());
+        let recording = PathBuf::from(info["metadata"]["recording_path"].as_str().unwrap());
+        let socket = self
+            .agent
+            .home
+            .nerve_home()
+            .join("run/hosts")
+            .join(info["metadata"]["host_id"].as_str().unwrap());
         let mut snapshot = self.command(&["snapshot", "--label", "first"]);
         snapshot.env("NERVE_RECORDER_SOCKET", socket.join("snapshot")).env("NERVE_RECORDING", &recording);
         Fixture::succeeds(snapshot).await;
@@ -296,7 +300,7 @@ async fn gemini_branches_from_a_snapshot() {
     let node = branch_twice_and_check(&fixture).await;
     // A branch is a session like any other: it can be branched.
     let branch = fixture.json(&["server", "node", "info", &node]).await;
-    let file = branch["metadata"]["recording"].as_str().unwrap();
+    let file = branch["metadata"]["recording_path"].as_str().unwrap();
     fixture.ok(&["server", "node", "stop", &node]).await;
     fixture.ok(&["branch", file, "--node", "again", "wordagain"]).await;
     let request = fixture.last_request("wordagain");

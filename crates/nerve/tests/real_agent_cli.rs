@@ -165,7 +165,7 @@ async fn claude_is_forked_by_restarted_server() {
     let id = async || {
         let info = fixture.ok(&["server", "node", "info", "c", "--json"]).await;
         let info: serde_json::Value = serde_json::from_str(&info).unwrap();
-        info["metadata"]["claude_session_id"].as_str().unwrap().to_string()
+        info["metadata"]["conversation_id"].as_str().unwrap().to_string()
     };
     let before = id().await;
     kill_server(&fixture).await;
@@ -193,7 +193,7 @@ async fn claude_is_forked_by_restarted_server() {
 /// The node `c` has said `wordalpha`. It remembers that after a crash of everything, and after a stop.
 async fn assert_conversation_survives(fixture: &Fixture) {
     let id = async || {
-        fixture.nerve(&["node", "info", "c", "--json"]).await.json()["metadata"]["agent_session"].clone()
+        fixture.nerve(&["node", "info", "c", "--json"]).await.json()["metadata"]["conversation_id"].clone()
     };
     let before = id().await;
     fixture.kill_everything().await;
@@ -206,9 +206,9 @@ async fn assert_conversation_survives(fixture: &Fixture) {
     kill_server(fixture).await;
     fixture.ok(&["server", "start"]).await;
     let stopped = fixture.nerve(&["ls", "--json"]).await.json()["stopped"][0].clone();
-    assert_eq!(stopped["metadata"]["agent_session"], before, "{stopped}");
+    assert_eq!(stopped["metadata"]["conversation_id"], before, "{stopped}");
     let started = fixture.nerve(&["start", "c", "--json"]).await.json();
-    assert_eq!(started["metadata"]["agent_session"], before, "{started}");
+    assert_eq!(started["metadata"]["conversation_id"], before, "{started}");
     fixture.ok(&["send", "c", "wordgamma"]).await;
     let request = fixture.last_request("wordgamma");
     assert!(request.contains("wordalpha") && request.contains("wordbeta"), "{request}");

@@ -56,7 +56,7 @@ impl Fixture {
 
     async fn recording(&self) -> PathBuf {
         let info = self.nerve(&["server", "node", "info", "c", "--json"]).await.json();
-        PathBuf::from(info["metadata"]["recording"].as_str().unwrap())
+        PathBuf::from(info["metadata"]["recording_path"].as_str().unwrap())
     }
 
     /// Lets it run what it asks for; gives back the dialog and the answer.

@@ -22,7 +22,7 @@ impl Fixture {
     async fn assert_usage_agrees(&self, transcript: &Value) {
         let usage: Value = serde_json::from_str(&self.nerve(&["usage", "--json"]).await).unwrap();
         let (row, total) = (&usage["rows"][0], &usage["total"]);
-        assert_eq!((&row["node"], &row["turns"]), (&"a".into(), &2.into()), "{usage:#}");
+        assert_eq!((&row["node_id"], &row["turns"]), (&"a".into(), &2.into()), "{usage:#}");
         let count = |name: &str| total["tokens"][name].as_u64().unwrap();
         let input = count("input") + count("cache_read") + count("cache_write");
         let expected = (sum(transcript, "input"), sum(transcript, "output"));

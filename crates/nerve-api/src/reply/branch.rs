@@ -10,8 +10,8 @@ use crate::value::{BranchProxy, ConversationKind, FileProvider};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BranchCreated {
-    /// Recording that is continued; null for an unrecorded session.
-    pub recording: Option<String>,
+    /// Id of the recording that is continued; null for an unrecorded session.
+    pub recording_id: Option<String>,
     /// Snapshot that is continued; null at the end of a recording without a snapshot.
     pub snapshot: Option<BranchSnapshot>,
     /// Restored files; null with `in_place`.
@@ -27,7 +27,7 @@ pub struct BranchCreated {
     /// Session of the new node; null for the default session.
     pub session_id: Option<String>,
     /// Name of the server.
-    pub server: String,
+    pub server_name: String,
     /// Environment of the new node.
     pub environment: BranchEnvironment,
     /// Proxy of the new node: `given` in the request, or the kind of the inherited one.
@@ -124,10 +124,10 @@ pub struct BranchInfo {
     pub path: String,
     /// Time of creation; null if unknown.
     pub created_at: Option<TsMs>,
-    /// Recording that the branch continues; null if unknown.
-    pub recording: Option<String>,
+    /// Id of the recording that the branch continues; null if unknown.
+    pub recording_id: Option<String>,
     /// Number of the snapshot, if any.
-    pub snapshot: Option<u64>,
+    pub snapshot_id: Option<u64>,
     /// Directory whose files were stored; null if unknown.
     pub source: Option<String>,
     /// Git branch of the files, if any.

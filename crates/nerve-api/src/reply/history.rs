@@ -9,9 +9,6 @@ use serde_json::Value;
 pub struct NodeHistory {
     /// Id of the node.
     pub node_id: String,
-    /// Older name of `node_id`.
-    #[serde(default)]
-    pub channel_id: String,
     /// Server that wrote the log.
     #[serde(default)]
     pub server_name: String,

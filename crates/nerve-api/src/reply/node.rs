@@ -142,7 +142,7 @@ pub struct NodeMetadata {
     details: BTreeMap<String, Value>,
     /// Session of the node.
     #[serde(default = "default_session")]
-    pub session: String,
+    pub session_id: String,
 }
 
 fn default_session() -> String {
@@ -151,14 +151,14 @@ fn default_session() -> String {
 
 impl Default for NodeMetadata {
     fn default() -> NodeMetadata {
-        NodeMetadata { details: BTreeMap::new(), session: default_session() }
+        NodeMetadata { details: BTreeMap::new(), session_id: default_session() }
     }
 }
 
 impl NodeMetadata {
     /// Creates metadata without details. `session`: `None` for the default session.
     pub fn new(session: Option<String>) -> NodeMetadata {
-        NodeMetadata { details: BTreeMap::new(), session: session.unwrap_or_else(default_session) }
+        NodeMetadata { details: BTreeMap::new(), session_id: session.unwrap_or_else(default_session) }
     }
 
     /// Sets a detail.
@@ -250,7 +250,7 @@ pub struct NodeList {
     /// The nodes in the same order, with their descriptions.
     #[serde(default)]
     pub nodes_info: Vec<NodeInfo>,
-    /// Stopped nodes that can be started again, on the last page. Their metadata has `reason`, and `exit` and `agent_session` if they
+    /// Stopped nodes that can be started again, on the last page. Their metadata has `reason`, and `exit` and `conversation_id` if they
     /// are known; `state_changed_at` is the time of the end.
     #[serde(default)]
     pub stopped: Vec<NodeInfo>,

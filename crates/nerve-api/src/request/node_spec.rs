@@ -100,9 +100,9 @@ pub struct NodeSpec {
     /// Default time limit of a turn, in seconds. Default: 1800.
     #[serde(default = "default_response_timeout")]
     pub response_timeout: Seconds,
-    /// Id of the Claude Code session to resume.
+    /// Id of the agent's conversation. Default: from the command, otherwise generated if the agent accepts one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub claude_session_id: Option<String>,
+    pub conversation_id: Option<String>,
     /// Starts a version of the agent that is older than those its profile was tested with. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
@@ -182,7 +182,7 @@ impl NodeSpec {
             record: true,
             ready_timeout: default_ready_timeout(),
             response_timeout: default_response_timeout(),
-            claude_session_id: None,
+            conversation_id: None,
             force: false,
             chat: None,
             proxy: None,

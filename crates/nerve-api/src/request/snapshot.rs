@@ -44,7 +44,7 @@ pub struct TakeSnapshot {
     pub label: Option<String>,
     /// Number of the snapshot. Default: the next free one in the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<u64>,
+    pub snapshot_id: Option<u64>,
     /// Directory to store, as an absolute path. Default: the start directory of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<String>,
@@ -64,7 +64,7 @@ pub struct TakeSnapshot {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RestoreSnapshot {
     /// Number of the snapshot.
-    pub id: u64,
+    pub snapshot_id: u64,
     /// Target directory on the server's machine, as an absolute path.
     pub to: String,
     /// Id of the node whose recording is searched.

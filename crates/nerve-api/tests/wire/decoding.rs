@@ -57,6 +57,8 @@ fn deprecated_names_are_translated_with_warnings() {
     let request =
         decode_request(br#"{"command_type":"RUN_GRAPH","params":{"input":"x","dag_id":"g"}}"#).unwrap();
     assert_eq!(params(request), json!({"input": "x", "graph_id": "g"}));
+    let create = br#"{"command_type":"CREATE_NODE","params":{"node_id":"a","claude_session_id":"c-1"}}"#;
+    assert_eq!(params(decode_request(create).unwrap()), json!({"node_id": "a", "conversation_id": "c-1"}));
     // If both are present, the current name takes precedence unless it is null.
     let both = br#"{"command_type":"GET_NODE","params":{"node_id":"new","channel_id":"old"}}"#;
     assert_eq!(params(decode_request(both).unwrap()), json!({"node_id": "new"}));

@@ -108,7 +108,6 @@ fn history_entries_keep_field_order() {
     let text = r#"{"seq":1,"op":"run","ts":"2025-12-22T10:30:00.000Z","input":"claude"}"#;
     let data = NodeHistory {
         node_id: "a".into(),
-        channel_id: "a".into(),
         server_name: "test".into(),
         entries: vec![serde_json::from_str::<Value>(text).unwrap()],
         total: 1,
@@ -116,7 +115,7 @@ fn history_entries_keep_field_order() {
     };
     assert_eq!(
         serde_json::to_string(&serde_json::to_value(&data).unwrap()).unwrap(),
-        format!(r#"{{"node_id":"a","channel_id":"a","server_name":"test","entries":[{text}],"total":1}}"#)
+        format!(r#"{{"node_id":"a","server_name":"test","entries":[{text}],"total":1}}"#)
     );
     let disabled =
         NodeHistory { note: Some("History was disabled for this node".into()), ..NodeHistory::default() };
@@ -141,7 +140,7 @@ fn node_info_is_one_object() {
     };
     assert_eq!(
         serde_json::to_string(&info).unwrap(),
-        r#"{"node_id":"a","type":"pty","state":"ready","persistent":true,"metadata":{"exit":{"code":3},"pid":1,"session":"default"}}"#
+        r#"{"node_id":"a","type":"pty","state":"ready","persistent":true,"metadata":{"exit":{"code":3},"pid":1,"session_id":"default"}}"#
     );
     let foreign = NodeInfo { approximate: true, ..info };
     assert_eq!(serde_json::to_value(&foreign).unwrap()["approximate"], true);

@@ -125,9 +125,9 @@ impl RecordedNode {
             _ => one == other,
         };
         if self.host.is_some() {
-            return metadata(node, "host") == self.host;
+            return metadata(node, "host_id") == self.host;
         }
-        match metadata(node, "recording") {
+        match metadata(node, "recording_path") {
             Some(path) => is_same(Path::new(&path), &self.recording),
             None => {
                 let cwd = metadata(node, "cwd").map(PathBuf::from);
@@ -179,14 +179,14 @@ mod tests {
                 json!({ "node_id": "me", "type": "pty", "state": state, "metadata": metadata }),
             ))
         };
-        assert!(is_recorded_node("ready", json!({ "recording": "/r/a.ahr" })));
-        assert!(!is_recorded_node("ready", json!({ "recording": "/r/b.ahr", "cwd": "/w" })));
+        assert!(is_recorded_node("ready", json!({ "recording_path": "/r/a.ahr" })));
+        assert!(!is_recorded_node("ready", json!({ "recording_path": "/r/b.ahr", "cwd": "/w" })));
         assert!(is_recorded_node("created", json!({ "cwd": "/w" })));
         assert!(!is_recorded_node("created", json!({ "cwd": "/x" })));
         assert!(!is_recorded_node("ready", json!({ "cwd": "/w" })), "unrecorded node");
         let unrecorded = of("/h/aa11.unrecorded/session.ahr");
         let is_recorded_node = |host: &str| {
-            let metadata = json!({ "host": host, "cwd": "/w" });
+            let metadata = json!({ "host_id": host, "cwd": "/w" });
             unrecorded.is_recorded_node(&node(
                 json!({ "node_id": "me", "type": "pty", "state": "ready", "metadata": metadata }),
             ))

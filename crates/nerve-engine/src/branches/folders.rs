@@ -132,8 +132,8 @@ impl BranchFolders {
             BranchInfo {
                 path: folder.path.display().to_string(),
                 created_at: note.map(|note| TsNs(note.made_at_ns).into()),
-                recording: note.map(|note| note.recording.display().to_string()),
-                snapshot: note.and_then(|note| note.snapshot),
+                recording_id: note.and_then(|note| id_of(&note.recording)).map(str::to_string),
+                snapshot_id: note.and_then(|note| note.snapshot),
                 source: note.map(|note| note.files.source.display().to_string()),
                 git_branch: note.and_then(|note| note.branch.clone()),
                 used_by: self.find_user(folder).map(str::to_string),

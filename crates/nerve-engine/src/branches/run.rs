@@ -14,6 +14,7 @@ use nerve_api::request::{
 use nerve_api::value::{BlockKind, BranchProxy, ConversationKind, NodeState};
 use nerve_node::error::EngineError;
 use nerve_node::fork::branch::Conversation;
+use nerve_record::store::id_of;
 use nerve_types::TsNs;
 
 use super::environment::InheritedSettings;
@@ -173,7 +174,7 @@ impl Plan {
             (conversation.turns, conversation.of) = (Some(turns), Some(of));
         }
         BranchCreated {
-            recording: self.is_recorded.then(|| path(&self.recording)),
+            recording_id: id_of(&self.recording).filter(|_| self.is_recorded).map(str::to_string),
             snapshot: self.snapshot.as_ref().map(|line| BranchSnapshot {
                 snapshot_id: line.id,
                 label: line.label.clone(),
@@ -194,7 +195,7 @@ impl Plan {
             cwd: path(&self.cwd),
             node_id: node.to_string(),
             session_id: self.session.clone(),
-            server: self.server.clone(),
+            server_name: self.server.clone(),
             environment: BranchEnvironment {
                 given: self.overrides.env.keys().cloned().collect(),
                 taken_over: inherited.map(|inherited| inherited.env.clone()),

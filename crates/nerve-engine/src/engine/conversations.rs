@@ -54,8 +54,8 @@ impl Programs {
     /// Identifies the program of a node. A program in a host keeps its identity when the server restarts.
     fn session(&self, at: &NodeRef, node: &NodeHandle) -> ProgramSession {
         let metadata = node.info().metadata;
-        let session = metadata.known_text("agent_session");
-        match metadata.known_text("host") {
+        let session = metadata.known_text("conversation_id");
+        match metadata.known_text("host_id") {
             Some(host) => ProgramSession::new(&format!("host {host}"), session),
             None => ProgramSession::new(&format!("{}/{}", self.engine, self.number(at, node)), session),
         }

@@ -151,9 +151,9 @@ impl Engine {
 
     /// Resumes the conversation that the definition names, unless a running node uses it.
     pub(super) fn resume_if_free(&self, spec: NodeSpec) -> NodeSpec {
-        let Some(id) = &spec.claude_session_id else { return spec };
+        let Some(id) = &spec.conversation_id else { return spec };
         let uses_it = |info: NodeInfo| {
-            info.state != StateName::Stopped && info.metadata.known_text("agent_session") == Some(id)
+            info.state != StateName::Stopped && info.metadata.known_text("conversation_id") == Some(id)
         };
         let sessions = self.inner.sessions.list();
         let is_used =
@@ -170,7 +170,7 @@ impl Engine {
         let argv = node_argv(&spec);
         let found = self.inner.factory.find_profile(spec.backend, spec.profile.as_deref(), &argv);
         let Some(forms) = found.ok().and_then(|profile| profile.session.clone()) else { return spec };
-        let id = spec.claude_session_id.clone().or_else(|| match forms.conversation(&argv) {
+        let id = spec.conversation_id.clone().or_else(|| match forms.conversation(&argv) {
             ConversationRef::Id(id) => Some(id),
             _ => None,
         });
@@ -181,7 +181,7 @@ impl Engine {
         };
         match id.filter(is_there).and_then(|id| Some((forms.resume_command(&argv, &id)?, id))) {
             Some((argv, id)) => {
-                NodeSpec { command: Some(CommandLine::Argv(argv)), claude_session_id: Some(id), ..spec }
+                NodeSpec { command: Some(CommandLine::Argv(argv)), conversation_id: Some(id), ..spec }
             }
             None => spec,
         }
@@ -252,7 +252,7 @@ impl ForkSource {
             node_id: at.node,
             session_id: at.session,
             command: Some(CommandLine::Argv(argv)),
-            claude_session_id: is_named.then_some(new),
+            conversation_id: is_named.then_some(new),
             cols: Some(size.cols),
             rows: Some(size.rows),
             cwd: self.cwd(),
@@ -300,7 +300,7 @@ impl ForkSource {
         current
             .flatten()
             .or_else(|| self.agent_session())
-            .or_else(|| self.definition.claude_session_id.clone())
+            .or_else(|| self.definition.conversation_id.clone())
             .or_else(in_command)
             .ok_or_else(|| {
                 if forms.id_source == Some(IdSource::Codex) && self.terminal.is_some() && self.turns() == 0 {
@@ -365,7 +365,7 @@ impl ForkSource {
 
     /// Returns the id of the running node's conversation.
     fn agent_session(&self) -> Option<String> {
-        self.terminal.as_ref()?.info().metadata.known_text("agent_session").map(str::to_string)
+        self.terminal.as_ref()?.info().metadata.known_text("conversation_id").map(str::to_string)
     }
 
     /// Copies a transcript up to a turn.

@@ -64,7 +64,7 @@ impl Engine {
         let entry =
             |entry: &String| serde_json::from_str(entry).unwrap_or_else(|_| Value::from(entry.as_str()));
         let entries = entries.iter().map(entry).collect();
-        Ok(NodeHistory { channel_id: node.clone(), node_id: node, server_name: server, entries, total, note })
+        Ok(NodeHistory { node_id: node, server_name: server, entries, total, note })
     }
 }
 

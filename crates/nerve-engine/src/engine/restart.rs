@@ -236,7 +236,7 @@ impl Engine {
         let Some(forms) = profile.session.clone() else { return Ok(as_defined()) };
         if fresh {
             let command = Some(CommandLine::Argv(forms.without_session_args(&argv)));
-            let spec = NodeSpec { command, claude_session_id: None, ..spec.clone() };
+            let spec = NodeSpec { command, conversation_id: None, ..spec.clone() };
             return Ok(Restart { spec, resumption: None });
         }
         let conversation = KnownConversation { at: at.clone(), argv, profile, forms, entry: entry.clone() };
@@ -279,7 +279,7 @@ impl KnownConversation {
             ConversationRef::Id(id) => Some(id),
             _ => None,
         };
-        let id = last.agent_session.clone().or_else(|| spec.claude_session_id.clone()).or_else(in_command);
+        let id = last.agent_session.clone().or_else(|| spec.conversation_id.clone()).or_else(in_command);
         let Some(id) = id.filter(|id| forms.is_id(id)) else {
             if last.has_turns && !forms.resume.is_empty() {
                 return Err(self.error("the id of its conversation is not known"));
@@ -302,7 +302,7 @@ impl KnownConversation {
         };
         let resumption = Resumption { id: Some(id.clone()), has_turns: last.has_turns, forms: forms.clone() };
         let command = Some(CommandLine::Argv(argv));
-        let spec = NodeSpec { command, claude_session_id: Some(id), ..spec.clone() };
+        let spec = NodeSpec { command, conversation_id: Some(id), ..spec.clone() };
         Ok(Restart { spec, resumption: Some(resumption) })
     }
 

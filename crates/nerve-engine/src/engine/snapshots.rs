@@ -86,14 +86,23 @@ impl Engine {
         request: TakeSnapshot,
         context: RequestContext,
     ) -> Result<SnapshotTaken, EngineError> {
-        let TakeSnapshot { node_id, session_id, recording, label, id, dir, limit, no_files, timeout } =
-            request;
+        let TakeSnapshot {
+            node_id,
+            session_id,
+            recording,
+            label,
+            snapshot_id,
+            dir,
+            limit,
+            no_files,
+            timeout,
+        } = request;
         let Some(selector) = SessionSelector::parse(node_id, session_id, recording)? else {
             return Err(EngineError::invalid_request("node_id or recording is required"));
         };
         let options = SnapshotOptions {
             label,
-            id,
+            id: snapshot_id,
             dir: dir.map(|dir| absolute_path("dir", &dir)).transpose()?,
             limit: limit.unwrap_or(DEFAULT_LIMIT),
             no_files,
@@ -114,7 +123,7 @@ impl Engine {
         request: RestoreSnapshot,
         _: RequestContext,
     ) -> Result<SnapshotRestored, EngineError> {
-        let RestoreSnapshot { id, to, node_id, session_id, recording, dir } = request;
+        let RestoreSnapshot { snapshot_id: id, to, node_id, session_id, recording, dir } = request;
         let to = absolute_path("to", &to)?;
         let query = self.snapshot_query(SessionSelector::parse(node_id, session_id, recording)?, dir)?;
         self.file_job(move |dirs| restore_snapshot(&query, id, &to, dirs)).await
@@ -176,14 +185,18 @@ impl Engine {
         let metadata = self.node(at)?.info().metadata;
         let of_host = || {
             let dirs = self.inner.data_dirs.as_ref()?;
-            Some(entry(&dirs.hosts, metadata.known_text("host")?)?.session_id)
+            Some(entry(&dirs.hosts, metadata.known_text("host_id")?)?.session_id)
         };
-        metadata.known_text("recording").map(str::to_string).or_else(of_host).ok_or_else(|| not_recorded(at))
+        metadata
+            .known_text("recording_path")
+            .map(str::to_string)
+            .or_else(of_host)
+            .ok_or_else(|| not_recorded(at))
     }
 
     fn host_id(&self, at: &NodeRef) -> Result<String, EngineError> {
         let metadata = self.node(at)?.info().metadata;
-        metadata.known_text("host").map(str::to_string).ok_or_else(|| not_recorded(at))
+        metadata.known_text("host_id").map(str::to_string).ok_or_else(|| not_recorded(at))
     }
 
     fn snapshot_query(

@@ -121,7 +121,7 @@ fn contains_prompt(request: &RecordedRequest, text: &str) -> bool {
 }
 
 fn session_id(info: &NodeInfo) -> String {
-    info.metadata.text("agent_session").to_string()
+    info.metadata.text("conversation_id").to_string()
 }
 
 fn header(request: &RecordedRequest, name: &str) -> String {

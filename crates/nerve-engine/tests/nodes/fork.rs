@@ -71,7 +71,7 @@ async fn assert_rejected(harness: &Harness, source: &str, target: &str, kind: Er
 }
 
 fn session_id(info: &NodeInfo) -> String {
-    info.metadata.text("agent_session").to_string()
+    info.metadata.text("conversation_id").to_string()
 }
 
 fn transcripts(harness: &Harness) -> PathBuf {
@@ -89,7 +89,7 @@ pub(crate) async fn recall(harness: &Harness, node: &str) -> String {
 #[tokio::test]
 async fn existing_conversation_is_resumed_by_id() {
     let harness = Harness::new();
-    let spec = |node| NodeSpec { claude_session_id: Some(A.to_string()), ..spec(&harness, node, &[]) };
+    let spec = |node| NodeSpec { conversation_id: Some(A.to_string()), ..spec(&harness, node, &[]) };
     create(&harness, spec("c")).await.unwrap();
     harness.ask("c", "one").await;
     harness.engine.stop_node(node_ref("c").into(), Default::default()).await.unwrap();
@@ -137,10 +137,9 @@ async fn session_id_is_generated_given_or_detected() {
     let created = create(&harness, spec(&harness, "a", &[])).await.unwrap();
     let id = session_id(&created);
     assert_eq!(id.len(), 36);
-    assert_eq!(created.metadata.text("claude_session_id"), id);
     assert!(created.metadata.text("command").ends_with(&format!("claude --session-id {id}")), "{created:?}");
 
-    let with_id = NodeSpec { claude_session_id: Some(A.into()), ..spec(&harness, "b", &[]) };
+    let with_id = NodeSpec { conversation_id: Some(A.into()), ..spec(&harness, "b", &[]) };
     assert_eq!(session_id(&create(&harness, with_id).await.unwrap()), A);
 
     let other = "bbbbbbbb-2222-4222-8222-bbbbbbbbbbbb";
@@ -149,7 +148,7 @@ async fn session_id_is_generated_given_or_detected() {
     assert_eq!(found.metadata.text("command").matches("--session-id").count(), 1);
 
     let claude = NodeSpec { backend: BackendKind::Claude, ..spec(&harness, "d", &[]) };
-    assert!(create(&harness, claude).await.unwrap().metadata.contains_key("claude_session_id"));
+    assert!(create(&harness, claude).await.unwrap().metadata.contains_key("conversation_id"));
     for node in ["a", "b", "c", "d"] {
         harness.stop(node).await;
     }
@@ -158,10 +157,10 @@ async fn session_id_is_generated_given_or_detected() {
 #[tokio::test]
 async fn invalid_session_id_is_rejected() {
     let harness = Harness::new();
-    let bad = NodeSpec { claude_session_id: Some("custom".into()), ..spec(&harness, "a", &[]) };
+    let bad = NodeSpec { conversation_id: Some("custom".into()), ..spec(&harness, "a", &[]) };
     let error = create(&harness, bad).await.unwrap_err();
     assert_error(&error, ErrorKind::InvalidRequest, &["'custom'", "UUID"]);
-    let shell = NodeSpec { claude_session_id: Some(A.into()), ..harness.spec("a", &["sh"]) };
+    let shell = NodeSpec { conversation_id: Some(A.into()), ..harness.spec("a", &["sh"]) };
     assert_eq!(create(&harness, shell).await.unwrap_err().kind, ErrorKind::InvalidRequest);
     assert!(matches!(harness.engine.nodes(None), Ok(nodes) if nodes.is_empty()));
 }
@@ -264,7 +263,7 @@ async fn unknown_session_id_prevents_fork() {
     .unwrap();
     fs::set_permissions(harness.folder.path().join("claude"), fs::Permissions::from_mode(0o755)).unwrap();
     let info = create(&harness, spec(&harness, "c", &["--continue"])).await.unwrap();
-    assert!(!info.metadata.contains_key("agent_session"), "{info:?}");
+    assert!(!info.metadata.contains_key("conversation_id"), "{info:?}");
     harness.ask("c", "one").await;
     assert_rejected(&harness, "c", "d", ErrorKind::InvalidRequest, "session ID").await;
     harness.stop("c").await;
@@ -314,7 +313,7 @@ async fn session_id_reported_by_the_agent_takes_precedence() {
     assert_eq!(recall(&harness, "d").await, "after clear");
     // The node reports the new id after its next turn.
     harness.ask("c", "two").await;
-    eventually("known", async || info(&harness, "c").await.unwrap().metadata.text("agent_session") == A)
+    eventually("known", async || info(&harness, "c").await.unwrap().metadata.text("conversation_id") == A)
         .await;
     harness.stop("c").await;
     harness.stop("d").await;

@@ -37,7 +37,7 @@ async fn create_with_turn(harness: &Harness) -> String {
     let program = claude(harness);
     let info = harness.create(harness.spec("c", &[&program])).await;
     harness.ask("c", "one").await;
-    info.metadata.text("agent_session").to_string()
+    info.metadata.text("conversation_id").to_string()
 }
 
 async fn start(harness: &Harness, node: &str, fresh: bool) -> Result<NodeInfo, EngineError> {
@@ -99,13 +99,13 @@ async fn stopped_node_is_listed_and_resumes_its_conversation() {
     assert_eq!((list.nodes.len(), list.stopped.len()), (0, 1), "{list:?}");
     let entry = &list.stopped[0];
     assert_eq!((entry.node_id.as_str(), entry.state), ("c", StateName::Stopped));
-    let known = ["agent_session", "cwd", "profile", "env", "cols", "reason"];
+    let known = ["conversation_id", "cwd", "profile", "env", "cols", "reason"];
     let known = known.map(|name| entry.metadata.display(name));
     assert_eq!(known, [id.as_str(), "/tmp", "claude", "HOME PS1", "100", "stopped"]);
     assert!(entry.progress.state_changed_at.is_some_and(|since| since.0 > 0));
 
     let started = start(&harness, "c", false).await.unwrap();
-    assert_eq!(started.metadata.text("agent_session"), id);
+    assert_eq!(started.metadata.text("conversation_id"), id);
     assert!(stopped(&harness).await.is_empty());
     assert_eq!(recall(&harness, "c").await, "one");
     harness.stop("c").await;
@@ -117,7 +117,7 @@ async fn fresh_start_begins_a_new_conversation() {
     let id = create_with_turn(&harness).await;
     harness.stop("c").await;
     let started = start(&harness, "c", true).await.unwrap();
-    assert_ne!(started.metadata.text("agent_session"), id);
+    assert_ne!(started.metadata.text("conversation_id"), id);
     assert_eq!(recall(&harness, "c").await, "You said:");
     harness.stop("c").await;
 }
@@ -137,7 +137,7 @@ async fn unknown_conversation_is_an_error_and_entry_stays() {
     let error = start(&harness, "c", false).await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["'c' was not started", "No conversation found"]);
     assert!(error.hint.is_some_and(|hint| hint.contains("nerve start c --fresh")));
-    assert_eq!(stopped(&harness).await[0].metadata.text("agent_session"), id);
+    assert_eq!(stopped(&harness).await[0].metadata.text("conversation_id"), id);
     start(&harness, "c", true).await.unwrap();
     harness.stop("c").await;
 }
@@ -181,7 +181,7 @@ async fn next_server_restores_nodes_that_no_request_stopped() {
         entries.iter().map(|node| (node.node_id.as_str(), node.metadata.text("reason"))).collect();
     let lost = "its server or its host went down";
     assert_eq!(reasons, [("c", lost), ("done", "stopped"), ("sh", lost)]);
-    assert_eq!(entries[0].metadata.text("agent_session"), id);
+    assert_eq!(entries[0].metadata.text("conversation_id"), id);
 
     assert_eq!(restore(&harness).await, [("c".to_string(), None), ("sh".to_string(), None)]);
     assert_eq!(recall(&harness, "c").await, "one");
@@ -222,7 +222,7 @@ async fn new_node_replaces_entry_of_its_name() {
     harness.start("c", &["bash", "--norc", "--noprofile"]).await;
     harness.stop("c").await;
     let entries = stopped(&harness).await;
-    assert_eq!((entries.len(), entries[0].metadata.get("agent_session")), (1, None), "{entries:?}");
+    assert_eq!((entries.len(), entries[0].metadata.get("conversation_id")), (1, None), "{entries:?}");
 }
 
 #[tokio::test]

@@ -115,8 +115,8 @@ impl NodeEntry {
         let text = |name: &str| info.metadata.known_text(name).map(str::to_string);
         let last = &mut self.last;
         last.profile = text("profile").or(last.profile.take());
-        last.agent_session = text("agent_session").or(last.agent_session.take());
-        last.recording = text("recording").map(PathBuf::from).or(last.recording.take());
+        last.agent_session = text("conversation_id").or(last.agent_session.take());
+        last.recording = text("recording_path").map(PathBuf::from).or(last.recording.take());
         last.has_turns |= info.metadata.number("turns") > Some(0) || info.metadata.contains_key("has_turns");
         if terminal_kind(self.spec.backend).is_some() {
             let cells = |name: &str| info.metadata.number(name)?.try_into().ok();

@@ -11,6 +11,7 @@ use super::SpawnError;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PaneInfo {
     /// `%3` in tmux, a number in WezTerm.
+    #[serde(rename = "pane_id")]
     pub pane: String,
     /// tmux session or WezTerm workspace.
     pub session: String,

@@ -222,7 +222,7 @@ pub(super) struct TakeSnapshot {
 #[serde(deny_unknown_fields)]
 pub(super) struct RestoreSnapshot {
     /// Number of the snapshot, as listed by nerve_list_snapshots.
-    pub(super) id: u64,
+    pub(super) snapshot_id: u64,
     /// Target directory, as an absolute path. It must be empty or not exist.
     pub(super) to: String,
     /// Id of the node whose snapshot it is. Not together with recording.

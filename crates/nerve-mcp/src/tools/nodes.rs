@@ -171,9 +171,7 @@ pub(super) async fn history(call: Call, given: args::History) -> Result<Success,
     };
     let mut history = node.history(&filter).await?;
     let note = history.note.take();
-    let mut success = Success::new("", &history).warn(note);
-    // The older name of `node_id`.
-    success.data.shift_remove("channel_id");
+    let success = Success::new("", &history).warn(note);
     let text = match success.data.get("entries").and_then(Value::as_array) {
         Some(entries) if entries.is_empty() => "The history has no such entries.".to_string(),
         Some(entries) => entries.iter().map(|entry| format!("{entry}\n")).collect(),

@@ -68,7 +68,7 @@ pub(super) async fn take(call: Call, given: args::TakeSnapshot) -> Result<Succes
 pub(super) async fn restore(call: Call, given: args::RestoreSnapshot) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let request = RestoreSnapshot {
-        id: given.id,
+        snapshot_id: given.snapshot_id,
         to: given.to,
         node_id: given.node_id,
         recording: given.recording,

@@ -32,7 +32,7 @@ pub(crate) fn identify(
             None => Ok(None),
             Some(_) => {
                 Err(EngineError::invalid_request(format!("a '{}' node has no conversation id", profile.name))
-                    .hint("leave claude_session_id out: only agents have one"))
+                    .hint("leave conversation_id out: only agents have one"))
             }
         };
     };

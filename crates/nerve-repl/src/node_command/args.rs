@@ -223,9 +223,9 @@ pub struct CreateArgs {
     /// Limits of the agent's usage.
     #[command(flatten)]
     pub budget: BudgetOptions,
-    /// Claude Code session id [default: from the command, otherwise generated]
-    #[arg(long, value_name = "UUID")]
-    pub claude_session_id: Option<String>,
+    /// Id of the agent's conversation [default: from the command, otherwise generated]
+    #[arg(long, alias = "claude-session-id", value_name = "ID")]
+    pub conversation_id: Option<String>,
     /// Start the agent even if its version is older than the tested ones
     #[arg(long)]
     pub force: bool,

@@ -41,7 +41,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         pane_id: args.pane.pane_id,
         tmux_session: args.pane.tmux_session,
         socket: args.pane.socket,
-        claude_session_id: args.claude_session_id,
+        conversation_id: args.conversation_id,
         force: args.force,
         chat: chat_params(args.model, args.backend)?.map(Box::new),
         env,

@@ -32,7 +32,7 @@ pub(super) async fn info(target: &Target, node: String) -> Result<()> {
     }
     let others = node.metadata.keys().filter(|name| *name != "blocked");
     fields.extend(others.map(|name| (name.as_str(), node.metadata.display(name))));
-    fields.push(("session", node.metadata.session.clone()));
+    fields.push(("session", node.metadata.session_id.clone()));
     out::fields(&fields)
 }
 

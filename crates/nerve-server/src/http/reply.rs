@@ -27,11 +27,12 @@ pub(crate) struct Edit {
 
 impl Edit {
     /// Encodes the body of an answer.
-    pub(crate) fn encode(&self, answer: Answer, mut outcome: Outcome) -> Result<ReplyBody, Problem> {
+    pub(crate) fn encode(&self, mut answer: Answer, mut outcome: Outcome) -> Result<ReplyBody, Problem> {
         if let Ok(reply) = &mut outcome
             && self.is_channel
         {
             legacy_names::call_channel(&mut **reply);
+            answer.old_names = true;
         }
         let encoded = answer.encode(outcome, |envelope, result| match result {
             Ok(reply) => {

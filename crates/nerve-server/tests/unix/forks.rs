@@ -27,7 +27,7 @@ fn agent(server: &TestServer) -> Value {
 
 async fn create(client: &mut Client, server: &TestServer, id: &str) -> Value {
     let env = json!({ "HOME": server.home.path().display().to_string() });
-    let params = json!({ "node_id": "c", "command": agent(server), "env": env, "backend": "claude", "claude_session_id": id });
+    let params = json!({ "node_id": "c", "command": agent(server), "env": env, "backend": "claude", "conversation_id": id });
     client.request("CREATE_NODE", params).await
 }
 
@@ -38,7 +38,7 @@ async fn fork_of_agent_is_reported_on_both_nodes() {
     assert_eq!(create(client, &server, ID).await["success"], true);
     client.request_ok("WAIT_NODE", json!({ "node_id": "c", "until": "ready", "timeout": 30 })).await;
     let info = client.request_ok("GET_NODE", json!({ "node_id": "c" })).await;
-    assert_eq!(info["metadata"]["claude_session_id"], ID, "{info}");
+    assert_eq!(info["metadata"]["conversation_id"], ID, "{info}");
     let mut watcher = server.client().await;
     watcher.request_ok("SUBSCRIBE", json!({ "types": ["NODE_CREATED"] })).await;
     let data = client.request_ok("FORK_NODE", json!({ "source_id": "c", "target_id": "d" })).await;
@@ -47,7 +47,7 @@ async fn fork_of_agent_is_reported_on_both_nodes() {
     assert_eq!((&event["node_id"], &event["data"]["forked_from"]), (&json!("d"), &json!("c")), "{event}");
     let info = client.request_ok("GET_NODE", json!({ "node_id": "d" })).await;
     let command = info["metadata"]["command"].as_str().unwrap();
-    let new = info["metadata"]["claude_session_id"].as_str().unwrap();
+    let new = info["metadata"]["conversation_id"].as_str().unwrap();
     assert!(command.ends_with(&format!("--resume {ID} --fork-session --session-id {new}")), "{command}");
     let error = client.request_err("FORK_NODE", json!({ "source_id": "c", "target_id": "d" })).await;
     assert!(error.contains("'d' exists already"), "{error}");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use nerve_testkit::json_style::departs;
 use serde_json::Value;
 
 /// Properties that depart from the style, with the reason.
@@ -9,31 +10,8 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("Activity.ts", "the same name as in the recordings' event files"),
     ("AgentMessage.id", "the format of agentapi"),
     ("AgentMessage.time", "the format of agentapi"),
-    ("BranchCreated.recording", "a path"),
-    ("BranchCreated.server", "the server of the request"),
-    ("BranchInfo.recording", "a path"),
-    ("BranchInfo.snapshot", "null without a snapshot, an object in BranchCreated"),
     ("EventMessage.channel_id", "only in events under an older name"),
     ("EventMessage.timestamp", "only in events under an older name"),
-    ("NodeHistory.channel_id", "the first nerve's clients read it"),
-    ("NodeMetadata.session", "the details of a node have the names of `nerve node info`"),
-];
-/// Names of ids without `_id`, and of times without `_at`.
-const OTHER_NAMES: &[&str] = &[
-    "channel_id",
-    "deadline",
-    "graph",
-    "id",
-    "node",
-    "recording",
-    "run",
-    "seconds",
-    "server",
-    "session",
-    "snapshot",
-    "time",
-    "timestamp",
-    "ts",
 ];
 
 /// Collects the departures from the style.
@@ -91,15 +69,7 @@ impl<'a> StyleCheck<'a> {
     }
 
     fn check(&mut self, owner: &str, name: &str, property: &'a Value) {
-        let types = self.types(property);
-        let is_scalar = types.iter().any(|one| ["string", "integer", "number"].contains(one));
-        let departs = match name {
-            _ if name.ends_with("_ns") => true,
-            _ if name.ends_with("_at") => types != ["string"],
-            _ if name.ends_with("_ms") => types != ["integer"],
-            _ => is_scalar && OTHER_NAMES.contains(&name),
-        };
-        if departs {
+        if departs(name, &self.types(property)) {
             self.found.insert(format!("{owner}.{name}"));
         }
     }
@@ -120,6 +90,9 @@ fn replies_and_events_have_one_style() {
                 check.visit(&place, &content["schema"]);
             }
         }
+        let body = &operation["requestBody"]["content"]["application/json"]["schema"];
+        let body = check.resolve(body).map_or(body, |(_, resolved)| resolved);
+        assert!(body["properties"].get("id").is_none(), "{method} {}: an id of what?", operation["summary"]);
     }
     for event in ["Event", "EventMessage"] {
         check.visit(event, &document["components"]["schemas"][event]);

@@ -74,7 +74,7 @@ async fn snapshots_are_listed_and_restored() {
     );
 
     let to = server.home.path().join("restored");
-    let params = json!({ "id": 1, "recording": RECORDING, "to": to });
+    let params = json!({ "snapshot_id": 1, "recording": RECORDING, "to": to });
     let restored = client.request_ok("RESTORE_SNAPSHOT", params.clone()).await;
     assert_eq!((&restored["to"], &restored["recording_id"]), (&json!(to), &json!(RECORDING)), "{restored}");
     assert_eq!(fs::read_to_string(to.join("sub/file")).unwrap(), "old\n");
@@ -100,11 +100,15 @@ async fn invalid_requests_for_snapshots_change_nothing() {
         ("LIST_SNAPSHOTS", json!({ "recording": "/nowhere.ahr" }), "no recording"),
         ("LIST_SNAPSHOTS", json!({ "recording": "../up.ahr" }), "not an absolute path"),
         ("LIST_SNAPSHOTS", json!({ "dir": "relative" }), "params.dir"),
-        ("RESTORE_SNAPSHOT", json!({ "id": 9, "recording": RECORDING, "to": to }), "no snapshot 9"),
-        ("RESTORE_SNAPSHOT", json!({ "id": 2, "recording": RECORDING, "to": to }), "no stored files"),
-        ("RESTORE_SNAPSHOT", json!({ "id": 1, "recording": RECORDING, "to": "here" }), "params.to"),
-        ("RESTORE_SNAPSHOT", json!({ "id": -1, "to": to }), "params.id"),
-        ("RESTORE_SNAPSHOT", json!({ "id": 1 }), "params.to"),
+        ("RESTORE_SNAPSHOT", json!({ "snapshot_id": 9, "recording": RECORDING, "to": to }), "no snapshot 9"),
+        (
+            "RESTORE_SNAPSHOT",
+            json!({ "snapshot_id": 2, "recording": RECORDING, "to": to }),
+            "no stored files",
+        ),
+        ("RESTORE_SNAPSHOT", json!({ "snapshot_id": 1, "recording": RECORDING, "to": "here" }), "params.to"),
+        ("RESTORE_SNAPSHOT", json!({ "snapshot_id": -1, "to": to }), "params.snapshot_id"),
+        ("RESTORE_SNAPSHOT", json!({ "snapshot_id": 1 }), "params.to"),
         ("TAKE_SNAPSHOT", json!({}), "node_id or recording"),
         ("TAKE_SNAPSHOT", json!({ "node_id": "x" }), "no node 'x'"),
         ("TAKE_SNAPSHOT", json!({ "node_id": "b" }), "no recording"),

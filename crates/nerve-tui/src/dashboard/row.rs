@@ -35,7 +35,7 @@ impl NodeRow {
     pub fn new(server: &str, info: NodeInfo) -> NodeRow {
         let key = NodeKey {
             server: server.to_string(),
-            session: info.metadata.session.clone(),
+            session: info.metadata.session_id.clone(),
             node: info.node_id.clone(),
         };
         NodeRow { key, info, activity: None, branch: None }

@@ -160,7 +160,7 @@ impl Stage {
         let pid =
             process::parent(&info.metadata.number("pid").context("the node has no process")?.to_string())?;
         ensure!(pid != self.server(), "the node has no host");
-        let file = info.metadata.known_text("recording").map(PathBuf::from);
+        let file = info.metadata.known_text("recording_path").map(PathBuf::from);
         Ok(Running { stage: self, start, target: Target::Node(node), pid, file, way })
     }
 }

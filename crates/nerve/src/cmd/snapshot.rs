@@ -33,7 +33,7 @@ pub(crate) fn take(args: TakeArgs) -> Result<()> {
         let request = TakeSnapshot {
             recording: args.session,
             label: args.label,
-            id: args.id,
+            snapshot_id: args.id,
             dir: remote_path(args.dir),
             limit: Some(args.limit.0),
             no_files: args.no_files,
@@ -96,7 +96,7 @@ fn restore(args: RestoreArgs) -> Result<()> {
     let restored = match args.source.server {
         Some(server) => {
             let request = RestoreSnapshot {
-                id: args.id,
+                snapshot_id: args.id,
                 to: args.to.display().to_string(),
                 recording: args.source.session,
                 dir: remote_path(args.source.dir),

@@ -196,14 +196,14 @@ fn as_json(report: &UsageReport, found: &CollectedUsage, by: Grouping) -> Value 
         let UsageSource { server, session, node, recording_id } = &row.source;
         match by {
             Grouping::Node => {
-                value["server"] = json!(server);
-                value["session"] = json!(session);
-                value["node"] = json!(node);
+                value["server_name"] = json!(server);
+                value["session_id"] = json!(session);
+                value["node_id"] = json!(node);
                 value["recording_id"] = json!(recording_id);
             }
             Grouping::Session => {
-                value["server"] = json!(server);
-                value["session"] = json!(session);
+                value["server_name"] = json!(server);
+                value["session_id"] = json!(session);
             }
             Grouping::Day => value["day"] = json!(row.value),
             Grouping::Model => value["model"] = json!(row.value),

@@ -164,8 +164,8 @@ fn branch_of_live_session_has_files_and_conversation() {
         assert_eq!(fixture.home.metadata("me-branch", fact), fixture.home.metadata("me", fact));
     }
     assert_ne!(
-        fixture.home.metadata("me-branch", "agent_session"),
-        fixture.home.metadata("me", "agent_session")
+        fixture.home.metadata("me-branch", "conversation_id"),
+        fixture.home.metadata("me", "conversation_id")
     );
     assert_eq!(fixture.say("RECALL"), "You said: one | two\n");
     let again = fixture.branch_json(&["RECALL", "--at", "two", "--no-wait"]);

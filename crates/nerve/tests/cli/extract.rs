@@ -179,6 +179,6 @@ fn tmux_pane_is_extracted() {
     home.nerve(&["extract", "--socket", socket, "--pane", "%99"])
         .assert_stderr(3, &["no such pane", "nerve tmux list"]);
     let listed = home.nerve(&["extract", "--socket", socket, "--list-panes", "--json"]).json();
-    assert_eq!(listed["panes"][0]["pane"], pane);
+    assert_eq!(listed["panes"][0]["pane_id"], pane);
     assert_eq!(listed["panes"][0]["multiplexer"], "tmux");
 }

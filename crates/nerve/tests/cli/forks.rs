@@ -36,7 +36,7 @@ fn forks_take_given_or_generated_names() {
     let json = home.nerve(&["server", "node", "fork", "me", "--json"]).json();
     assert_eq!(json, serde_json::json!({ "node_id": "me-fork", "forked_from": "me" }));
     assert_eq!(home.ok(&["server", "node", "fork", "@me"]), "node 'me-fork-2' forked from 'me'\n");
-    assert_ne!(home.metadata("me", "claude_session_id"), home.metadata("other", "claude_session_id"));
+    assert_ne!(home.metadata("me", "conversation_id"), home.metadata("other", "conversation_id"));
     assert_eq!(recalled(&home, "me"), "You said: one\n", "the source is as it was");
 
     home.nerve(&["server", "node", "fork", "me", "other"]).assert_stderr(1, &["node 'other' exists already"]);
@@ -54,10 +54,10 @@ fn fork_works_after_server_crash() {
     let home = fixture();
     home.ok(&["server", "node", "fork", "me", "other"]);
     home.ok(&["server", "node", "execute", "other", "two"]);
-    let ids = ["me", "other"].map(|node| home.metadata(node, "agent_session"));
+    let ids = ["me", "other"].map(|node| home.metadata(node, "conversation_id"));
     home.kill_server("default");
     home.ok(&["server", "start"]);
-    assert_eq!(["me", "other"].map(|node| home.metadata(node, "agent_session")), ids);
+    assert_eq!(["me", "other"].map(|node| home.metadata(node, "conversation_id")), ids);
     for node in ["me", "other"] {
         home.ok(&["server", "node", "wait", node]);
     }

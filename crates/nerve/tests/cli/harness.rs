@@ -112,7 +112,7 @@ impl Home {
 
     /// The host of a node of the default session.
     pub(crate) fn host_of(&self, node: &str) -> Value {
-        let id = self.metadata(node, "host");
+        let id = self.metadata(node, "host_id");
         self.hosts()
             .into_iter()
             .find(|host| host["host_id"] == id)
@@ -121,7 +121,7 @@ impl Home {
 
     /// The recording of a node of the default session.
     pub(crate) fn recording_of(&self, node: &str) -> PathBuf {
-        PathBuf::from(self.metadata(node, "recording"))
+        PathBuf::from(self.metadata(node, "recording_path"))
     }
 }
 

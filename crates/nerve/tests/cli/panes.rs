@@ -72,7 +72,7 @@ fn pane_is_created_used_and_closed() {
 
     let listed = tmux.nerve(&["list", "--json"]).json();
     let found = &listed["panes"][0];
-    assert_eq!((&found["pane"], &found["session"]), (&pane.into(), &"work".into()));
+    assert_eq!((&found["pane_id"], &found["session"]), (&pane.into(), &"work".into()));
     assert_eq!((&found["cols"], &found["multiplexer"]), (&90.into(), &"tmux".into()));
     assert_eq!(found["cwd"], work.to_str().unwrap());
     let table = tmux.ok(&["list"]);
@@ -221,7 +221,7 @@ fn wezterm_stand_in_behaves_like_tmux() {
     assert_eq!(wezterm.nerve(&["wezterm", "read", &pane, "-n", "1"]).stdout, "got [half]\n");
     let listed = wezterm.nerve(&["wezterm", "list", "--json"]).json();
     assert_eq!(
-        (&listed["panes"][0]["pane"], &listed["panes"][0]["multiplexer"]),
+        (&listed["panes"][0]["pane_id"], &listed["panes"][0]["multiplexer"]),
         (&pane.as_str().into(), &"wezterm".into())
     );
     let extracted = wezterm.nerve(&["extract", "--pane", &pane, "--full", "--raw"]);

@@ -138,11 +138,11 @@ fn old_data_is_pruned_by_age() {
 fn conversation_survives_the_end_of_everything() {
     let home = with_agent();
     home.ok(&["new", "sh", "-c", BASH]);
-    let id = home.metadata("me", "agent_session");
+    let id = home.metadata("me", "conversation_id");
     kill_everything(&home);
     let started = home.ok(&["server", "start", "--restore"]);
     assert!(started.contains("node 'me' started\n") && started.contains("node 'sh' started\n"), "{started}");
-    assert_eq!(home.metadata("me", "agent_session"), id);
+    assert_eq!(home.metadata("me", "conversation_id"), id);
     assert_eq!(home.ok(&["send", "me", "RECALL"]), "You said: one\n");
 
     // The server itself restores in the foreground. A node that was stopped by request stays stopped.

@@ -87,7 +87,7 @@ fn session_file_gives_tokens_turns_and_cost() {
     // 2 × 4 + 0.1 × 20 + 4 × 0.2.
     let cost = row["cost_usd"].as_f64().unwrap();
     assert!((cost - 10.8).abs() < 1e-9 && row["has_unpriced"] == false, "{usage:#}");
-    assert!(row["node"].is_null() && row["recording_id"].is_string(), "{usage:#}");
+    assert!(row["node_id"].is_null() && row["recording_id"].is_string(), "{usage:#}");
     let table = recorded.home.ok(&["usage", "--by", "model"]);
     let row = table.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>();
     assert_eq!(row, ["claude-opus-5-5", "2.00M", "100k", "4.00M", "0", "1", "$10.80"], "{table}");
@@ -199,7 +199,7 @@ fn proxy_log_counts_instead_of_session_file() {
     let usage = usage(&home, &["m"]);
     let row = &usage["rows"][0];
     assert_eq!(
-        (&row["node"], &row["responses"], &row["turns"]),
+        (&row["node_id"], &row["responses"], &row["turns"]),
         (&json!("m"), &json!(4), &json!(3)),
         "{usage:#}"
     );

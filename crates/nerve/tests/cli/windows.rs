@@ -228,7 +228,7 @@ fn fork_gets_a_window_of_its_own() {
         home.ok(&["server", "node", "execute", node, "one"]);
     };
     create("ours", &["-c", &claude]);
-    create("theirs", &["--pane-id", pane.trim_end(), "--claude-session-id", CONVERSATION]);
+    create("theirs", &["--pane-id", pane.trim_end(), "--conversation-id", CONVERSATION]);
     let listed = home.nerve(&["server", "node", "list", "--json"]).json();
     let is_approximate = |node: &&serde_json::Value| node["approximate"] == true;
     let found: Vec<_> = listed["nodes_info"].as_array().unwrap().iter().filter(is_approximate).collect();

@@ -216,7 +216,7 @@ async fn bytes_are_preserved_both_ways_and_in_recording() {
     }
     assert!(wait_until(LIMIT, || to.exists()), "no input arrived");
     assert!(std::fs::read(&to).unwrap() == bytes, "the input differs");
-    let recording = PathBuf::from(info.metadata.text("recording"));
+    let recording = PathBuf::from(info.metadata.text("recording_path"));
     let all = [bytes.as_slice(), b"the-end"].concat();
     // The first output is the screen at the beginning.
     let is_recorded = || output(&recording).ends_with(&all);

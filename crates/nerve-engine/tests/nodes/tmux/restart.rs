@@ -16,7 +16,7 @@ async fn restarted_server_resumes_pane_with_recording_gap() {
     let Some(mut tmux) = Tmux::new("restarted_server_resumes_pane_with_recording_gap") else { return };
     let pane = tmux.new_pane("work", "env PS1='$ ' bash --norc --noprofile");
     let info = tmux.create(NodeSpec { record: true, ..tmux.attached_spec("sh", &pane) }).await.unwrap();
-    let recording = PathBuf::from(info.metadata.text("recording"));
+    let recording = PathBuf::from(info.metadata.text("recording_path"));
     assert_eq!(tmux.nodes.ask("sh", "echo before").await.text, "before");
     tmux.restart_engine();
     assert!(
@@ -112,7 +112,7 @@ async fn broken_connection_is_reestablished() {
     let pane = tmux.new_pane("work", "env PS1='$ ' bash --norc --noprofile");
     let info = tmux.create(NodeSpec { record: true, ..tmux.attached_spec("sh", &pane) }).await.unwrap();
     assert_eq!(tmux.nodes.ask("sh", "echo before").await.text, "before");
-    let recording = PathBuf::from(info.metadata.text("recording"));
+    let recording = PathBuf::from(info.metadata.text("recording_path"));
     for n in 1..=3 {
         // Detaching ends the control client, as a crash would.
         tmux.tmux(&["detach-client", "-s", "=work"]).unwrap();

@@ -151,7 +151,7 @@ async fn recording_replays_to_the_same_screen() {
     harness.bash("sh").await;
     harness.nodes.ask("sh", "printf '\\033[1;31mred\\033[0m plain\\n'; seq 1 50").await;
     let screen = harness.nodes.screen("sh").await;
-    let recording = harness.info("sh").await.metadata.text("recording").to_string();
+    let recording = harness.info("sh").await.metadata.text("recording_path").to_string();
     harness.nodes.stop("sh").await;
     let meta = Meta::load(Path::new(&recording)).unwrap().unwrap();
     assert!(meta.screens && meta.ended_at.is_some(), "{meta:?}");

@@ -29,10 +29,10 @@ async fn restarted_server_resumes_its_panes() {
     assert!(!after.metadata.contains_key("faults"), "{after:?}");
     let screen = harness.nodes.screen("sh").await;
     harness.nodes.stop("sh").await;
-    let gaps = marks(Path::new(after.metadata.text("recording")));
+    let gaps = marks(Path::new(after.metadata.text("recording_path")));
     assert_eq!(gaps.iter().filter(|mark| matches!(mark, Mark::Gap(_))).count(), 1, "{gaps:?}");
     let mut playback =
-        Playback::open(Path::new(after.metadata.text("recording")), Size::new(100, 30)).unwrap();
+        Playback::open(Path::new(after.metadata.text("recording_path")), Size::new(100, 30)).unwrap();
     playback.seek(Position::Offset(u64::MAX)).unwrap();
     let played = playback.into_replay().terminal.screen().text();
     assert!(screen.ends_with(&played), "{screen}\n--\n{played}");

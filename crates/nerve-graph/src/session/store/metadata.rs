@@ -72,9 +72,11 @@ impl<'de> Deserialize<'de> for NodeRecord {
 fn rename_old_fields(fields: &mut Map<String, Value>) {
     let place = fields.remove("place");
     let mut place = place.and_then(|place| place.as_object().cloned()).unwrap_or_default();
+    let conversation =
+        ["agent_session", "claude_session_id"].into_iter().find_map(|name| fields.remove(name));
     let renamed = [
         ("node_id", fields.remove("name")),
-        ("claude_session_id", fields.remove("agent_session")),
+        ("conversation_id", conversation),
         ("pane_id", place.remove("pane")),
         ("tmux_session", place.remove("session")),
         ("socket", place.remove("socket")),

@@ -61,7 +61,7 @@ fn full_node() -> NodeRecord {
         ready_timeout: Duration::from_millis(60_500).into(),
         pane_id: Some("%3".into()),
         tmux_session: Some("work".into()),
-        claude_session_id: Some("5c3a".into()),
+        conversation_id: Some("5c3a".into()),
         conversation: Some(conversation),
         chat: Some(Box::new(ChatSettings::new(Default::default(), "m"))),
         proxy: Some(Box::new(ProxySettings::new(Provider::Openai))),
@@ -267,11 +267,14 @@ fn node_with_old_field_names_is_read() {
         "chat": {"model": "m", "provider": "anthropic", "max_tokens": 4096},
         "conversation": {"workspace": "w", "chat": "a chat"}, "proxy": {"kind": "openai"},
     });
-    write(
-        &path,
-        &json!({"version": "1.0", "sessions": [{"id": "a", "nodes": [node, {"name": "bare"}]}]}).to_string(),
+    let agent = json!({"node_id": "agent", "claude_session_id": "5c3a"});
+    let nodes = json!([node, {"name": "bare"}, agent]);
+    write(&path, &json!({"version": "1.0", "sessions": [{"id": "a", "nodes": nodes}]}).to_string());
+    let agent = NodeSpec { conversation_id: Some("5c3a".into()), ..NodeSpec::new("agent") };
+    assert_eq!(
+        load(&path).get("a").unwrap().nodes,
+        [full_node(), record(NodeSpec::new("bare")), record(agent)]
     );
-    assert_eq!(load(&path).get("a").unwrap().nodes, [full_node(), record(NodeSpec::new("bare"))]);
 }
 
 #[test]

@@ -14,12 +14,12 @@ async fn snapshots_and_branches_are_resources() {
     let listed = server.request_ok("GET", "/snapshots?recording=0195e3a1", Value::Null).await;
     assert_eq!(listed["snapshots"].as_array().unwrap().len(), 2, "{listed}");
     let to = server.home().join("restored");
-    let params = json!({ "id": 1, "recording": "0195e3a1", "to": to });
+    let params = json!({ "snapshot_id": 1, "recording": "0195e3a1", "to": to });
     server.request_ok("POST", "/snapshots/restore", params.clone()).await;
     assert_eq!(fs::read_to_string(to.join("sub/file")).unwrap(), "old\n");
     let again = server.request("POST", "/snapshots/restore", params).await;
     assert!(again.problem(400, "invalid_request_error").contains("is not empty"));
-    let unknown = json!({ "id": 3, "recording": "0195e3a1", "to": server.home().join("other") });
+    let unknown = json!({ "snapshot_id": 3, "recording": "0195e3a1", "to": server.home().join("other") });
     server.request("POST", "/snapshots/restore", unknown).await.problem(404, "not_found_error");
     let taken = server.request("POST", "/snapshots", json!({ "node_id": "x" })).await;
     taken.problem(404, "not_found_error");

@@ -40,7 +40,7 @@ pub(super) async fn run(args: &DoctorArgs, checks: &[Check]) -> Result<()> {
     zip.add("settings.toml", report.settings().as_bytes());
     let nodes = nodes(args).await?;
     for node in &nodes {
-        let recording = node.metadata.text("recording");
+        let recording = node.metadata.text("recording_path");
         let shown = if args.with_text { node.screen.clone() } else { mask(&node.screen) };
         let name = &node.node_id;
         zip.add(&format!("{name}/node.json"), pretty(&report.node(node)).as_bytes());

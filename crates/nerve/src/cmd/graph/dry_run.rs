@@ -52,7 +52,7 @@ pub(super) async fn run(file: &GraphFile, given: Value, as_json: bool) -> Result
 fn to_json(step: &StepDefinition, value: &Value, known: bool) -> Value {
     let is_gate = step.gate.is_some();
     json!({
-        "step_id": step.id, "node": step.node, "gate": is_gate, "depends_on": step.depends_on,
+        "step_id": step.id, "node_id": step.node, "gate": is_gate, "depends_on": step.depends_on,
         "input": value, "input_known": known,
     })
 }

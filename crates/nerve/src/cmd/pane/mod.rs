@@ -28,7 +28,7 @@ pub(crate) async fn run(multiplexer: Multiplexer, args: PanesArgs) -> Result<()>
         PaneCommand::Read(args) => read(&multiplexer, &args, json).await,
         PaneCommand::Kill(args) => {
             multiplexer.kill(&args.pane).await?;
-            if json { out::json(&json!({ "pane": args.pane })) } else { Ok(()) }
+            if json { out::json(&json!({ "pane_id": args.pane })) } else { Ok(()) }
         }
     }
 }
@@ -105,7 +105,7 @@ async fn spawn(multiplexer: &Multiplexer, args: SpawnArgs, json: bool) -> Result
         ..NewPane::default()
     };
     let pane = multiplexer.spawn(&new).await?;
-    if json { out::json(&json!({ "pane": pane })) } else { out::line(pane) }
+    if json { out::json(&json!({ "pane_id": pane })) } else { out::line(pane) }
 }
 
 /// Splits a command like a shell, without running one.
@@ -146,13 +146,13 @@ async fn send(multiplexer: &Multiplexer, args: SendArgs, json: bool) -> Result<(
     for key in keys {
         multiplexer.press(&args.pane, key).await?;
     }
-    if json { out::json(&json!({ "pane": args.pane })) } else { Ok(()) }
+    if json { out::json(&json!({ "pane_id": args.pane })) } else { Ok(()) }
 }
 
 async fn read(multiplexer: &Multiplexer, args: &ReadArgs, json: bool) -> Result<()> {
     let text = multiplexer.text(&args.pane, args.full, args.lines).await?;
     if json {
-        return out::json(&json!({ "pane": args.pane, "text": text }));
+        return out::json(&json!({ "pane_id": args.pane, "text": text }));
     }
     out::text(&text)
 }

@@ -155,5 +155,5 @@ fn attach_arguments(key: &NodeKey) -> [String; 6] {
 /// Returns the recording of a node.
 fn find_recording(dashboard: &Dashboard, key: &NodeKey) -> Option<PathBuf> {
     let row = dashboard.selected_row().filter(|row| row.key == *key)?;
-    row.info.metadata.known_text("recording").map(PathBuf::from)
+    row.info.metadata.known_text("recording_path").map(PathBuf::from)
 }

@@ -52,7 +52,7 @@ async fn exercise(fixture: &Fixture, client: &NerveClient, name: &str) {
 
     let to = fixture.home.hermetic.work().join(format!("restored-{name}"));
     let request = RestoreSnapshot {
-        id: taken.snapshot_id,
+        snapshot_id: taken.snapshot_id,
         to: to.display().to_string(),
         node_id: Some("me".into()),
         ..RestoreSnapshot::default()

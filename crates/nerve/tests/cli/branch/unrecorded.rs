@@ -106,7 +106,7 @@ fn task_at_snapshot_branches_the_running_session() {
     let branch = |args: &[&str]| session.home.nerve(&[&["branch", &session.id], args].concat());
     let planned = branch(&["RECALL", "--at", "1", "--dry-run", "--json"]).json();
     assert_eq!(
-        (&planned["recording"], &planned["conversation"]["turns"]),
+        (&planned["recording_id"], &planned["conversation"]["turns"]),
         (&().into(), &1.into()),
         "{planned}"
     );
@@ -146,7 +146,7 @@ fn branch_of_unrecorded_node_inherits_env() {
     say("one");
     home.ok(&["snapshot", "--session", "me", "--label", "first"]);
     say("two");
-    let id = home.metadata("me", "host");
+    let id = home.metadata("me", "host_id");
     let done = home.nerve(&["branch", &id, "--at", "first", "RECALL", "--json"]).json();
     assert_eq!(done["environment"]["taken_over"][0], "COLOUR", "{done}");
     assert_eq!(done["response"]["text"], "You said: one", "{done}");
@@ -161,7 +161,7 @@ fn inner_snapshot_lives_as_long_as_its_session() {
     let cwd = folder(&home);
     home.ok(&["server", "node", "create", "sh", "-c", "sh", "--no-record", "--cwd", cwd.to_str().unwrap()]);
     home.ok(&["server", "node", "execute", "sh", &format!("{NERVE} snapshot --label in-it")]);
-    let id = home.metadata("sh", "host");
+    let id = home.metadata("sh", "host_id");
     let file = find(&home.hermetic.nerve_home(), &format!("{id}.unrecorded")).unwrap().join("session.ahr");
     let kept = snapshots::read(&file).unwrap();
     let [line] = &kept[..] else { panic!("{kept:?}") };

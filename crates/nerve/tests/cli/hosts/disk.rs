@@ -118,7 +118,7 @@ fn node_without_recordings_folder_works_and_warns_once() {
     assert_eq!(faults.matches("nothing is recorded").count(), 1, "{faults}");
     assert!(faults.contains("recordings"), "it says where: {faults}");
     assert_eq!(errors.iter().filter(|error| error.contains("recordings")).count(), 1, "{errors:?}");
-    assert_eq!(home.metadata("sh", "recording"), "", "there is none");
+    assert_eq!(home.metadata("sh", "recording_path"), "", "there is none");
     let mut tty = viewer(&home);
     tty.expect("! nothing is recorded: ");
     tty.expect("not recorded");

@@ -146,7 +146,7 @@ fn snapshot_includes_output_written_just_before() {
     home.shell("sh");
     let socket = home.execute("sh", "echo $NERVE_RECORDER_SOCKET");
     assert_eq!(home.execute("sh", "echo $AH_RECORDER_IPC_SOCKET"), socket);
-    assert_eq!(home.execute("sh", "echo $NERVE_RECORDING").trim(), home.metadata("sh", "recording"));
+    assert_eq!(home.execute("sh", "echo $NERVE_RECORDING").trim(), home.metadata("sh", "recording_path"));
     home.execute("sh", "seq 1 20000");
     let anchor = snapshot(socket.trim(), 77, "");
     // The snapshot is in the file at once, without waiting for the timer.

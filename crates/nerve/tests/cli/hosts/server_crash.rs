@@ -95,7 +95,7 @@ fn agents_survive_and_next_server_adopts_them() {
 }
 
 fn home_recording(info: &Value) -> std::path::PathBuf {
-    info["metadata"]["recording"].as_str().unwrap().into()
+    info["metadata"]["recording_path"].as_str().unwrap().into()
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn size_outlives_the_server_without_recording() {
     home.ok(&["server", "node", "wait", "sh"]);
     assert_eq!([home.metadata("sh", "cols"), home.metadata("sh", "rows")], ["60", "17"]);
     assert!(home.read("sh").lines().any(|line| line == "kept"), "what the host still has is shown");
-    assert_eq!(home.metadata("sh", "recording"), "");
+    assert_eq!(home.metadata("sh", "recording_path"), "");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn agent_hooks_reach_the_next_server() {
     assert!(std::process::Command::new("chmod").arg("755").arg(&claude).status().unwrap().success());
     home.create("me", claude.to_str().unwrap(), &[]);
     home.ok(&["server", "node", "wait", "me"]);
-    let runtime = home.hermetic.nerve_home().join("run/hosts").join(home.metadata("me", "host"));
+    let runtime = home.hermetic.nerve_home().join("run/hosts").join(home.metadata("me", "host_id"));
     let socket = runtime.join("hooks/socket");
     let tell = |event: &str| {
         let message = json!({ "hook_event_name": event, "prompt_id": "p" }).to_string();

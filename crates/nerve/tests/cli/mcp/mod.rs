@@ -159,7 +159,7 @@ fn snapshot_tools_take_list_and_restore() {
     let listed = mcp.ok("nerve_list_snapshots", json!({"node_id": "sh"}));
     assert_eq!(listed["snapshots"][0]["label"], "first", "{listed}");
     let to = home.hermetic.work().join("restored");
-    mcp.ok("nerve_restore_snapshot", json!({"id": 1, "node_id": "sh", "to": to}));
+    mcp.ok("nerve_restore_snapshot", json!({"snapshot_id": 1, "node_id": "sh", "to": to}));
     assert_eq!(std::fs::read_to_string(to.join("file")).unwrap(), "old");
     let branch = mcp.call("nerve_create_branch", json!({"source_id": "sh", "at": "1", "instruction": "x"}));
     assert!(text(&branch).contains("is not a known agent"), "{branch}");

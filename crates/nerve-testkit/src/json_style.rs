@@ -1,0 +1,111 @@
+//! The style of the JSON that nerve prints and sends: rules for the properties of objects, and their check in a document.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// Names of ids without `_id`, and of times without `_at`.
+const OTHER_NAMES: &[&str] = &[
+    "channel_id",
+    "deadline",
+    "graph",
+    "id",
+    "node",
+    "pane",
+    "recording",
+    "run",
+    "seconds",
+    "server",
+    "session",
+    "snapshot",
+    "time",
+    "timestamp",
+    "ts",
+];
+/// Form of a time: RFC 3339 in UTC with milliseconds. A zero stands for any digit.
+const TIME: &str = "0000-00-00T00:00:00.000Z";
+
+/// Returns true if a property departs from the style. `types`: the JSON types of its value, without `null`.
+pub fn departs(name: &str, types: &[&str]) -> bool {
+    let is_scalar = types.iter().any(|one| ["string", "integer", "number"].contains(one));
+    match name {
+        _ if name.ends_with("_ns") => true,
+        _ if name.ends_with("_at") => types.iter().any(|one| *one != "string"),
+        _ if name.ends_with("_ms") => types.iter().any(|one| *one != "integer"),
+        _ => is_scalar && OTHER_NAMES.contains(&name),
+    }
+}
+
+/// Returns the paths of the properties of a document that depart from the style, such as `nodes[].id`.
+pub fn departures(document: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    if !document.is_object() {
+        found.insert("(not an object)".to_string());
+    }
+    visit("", document, &mut found);
+    found
+}
+
+fn visit(path: &str, value: &Value, found: &mut BTreeSet<String>) {
+    if let Value::Array(items) = value {
+        return items.iter().for_each(|item| visit(&format!("{path}[]"), item, found));
+    }
+    for (name, property) in value.as_object().into_iter().flatten() {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let has_wrong_value = match property {
+            Value::String(text) if name.ends_with("_at") => !is_time(text),
+            Value::String(_) if name == "error" => !value["error_type"].is_string(),
+            _ => false,
+        };
+        if has_wrong_value || departs(name, &type_of(property)) {
+            found.insert(path.clone());
+        }
+        visit(&path, property, found);
+    }
+}
+
+fn type_of(value: &Value) -> Vec<&'static str> {
+    match value {
+        Value::Null => Vec::new(),
+        Value::Bool(_) => vec!["boolean"],
+        Value::Number(number) if number.is_f64() => vec!["number"],
+        Value::Number(_) => vec!["integer"],
+        Value::String(_) => vec!["string"],
+        Value::Array(_) => vec!["array"],
+        Value::Object(_) => vec!["object"],
+    }
+}
+
+fn is_time(text: &str) -> bool {
+    let fits = |(one, form): (u8, u8)| if form == b'0' { one.is_ascii_digit() } else { one == form };
+    text.len() == TIME.len() && text.bytes().zip(TIME.bytes()).all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn departures_are_found_at_any_depth() {
+        let document = json!({
+            "node_id": "a", "taken_at": "2026-01-02T03:04:05.678Z", "ended_at": null, "wait_ms": 5, "node": { "id": 1 },
+            "runs": [
+                { "at_ns": 1, "started_at": "2026-01-02T03:04:05Z", "took_ms": 0.5, "session": "x" },
+                { "error": "no" },
+                { "error": "no", "error_type": "timeout" },
+            ],
+        });
+        let paths = [
+            "node.id",
+            "runs[].at_ns",
+            "runs[].error",
+            "runs[].session",
+            "runs[].started_at",
+            "runs[].took_ms",
+        ];
+        assert_eq!(departures(&document), BTreeSet::from(paths.map(str::to_string)));
+        assert_eq!(departures(&json!([])).len(), 1);
+    }
+}
