@@ -124,11 +124,11 @@ EXAMPLES
   nerve recording branch-points
   nerve recording branch-points run.ahr | less
   nerve recording branch-points 0195e3a1-77aa --json |
-      jq '.[] | select(.kind == \"snapshot\")'")]
+      jq '.items[] | select(.kind == \"snapshot\")'")]
 pub struct BranchPointsArgs {
     #[command(flatten)]
     pub source: RecordingSelector,
-    /// Print as one JSON array
+    /// Print as JSON
     #[arg(short, long)]
     pub json: bool,
 }
@@ -140,7 +140,7 @@ Casts contain all output with its timing, and snapshots as markers.
 
 EXAMPLES
   nerve recording export run.ahr --format md -o run.md
-  nerve recording export 0195e3a1-77aa --format json | jq '.[].text'
+  nerve recording export 0195e3a1-77aa --format json | jq '.items[].text'
   nerve recording export reviewer -f md -o conversation.md
   nerve recording export reviewer -f svg --idle-limit 1 -o demo.svg
   nerve recording export run.ahr --format asciicast2 -o run.cast &&

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use nerve_types::TsNs;
+use nerve_types::activity::TsMs;
 use nerve_vt::terminal::{LineIndex, Snapshot, TerminalState};
 use serde::Serialize;
 
@@ -13,7 +14,7 @@ use super::items::{Item, interleaved};
 pub enum ReportFormat {
     /// A Markdown table; snapshots are rows with a badge.
     Md,
-    /// An array of `{"kind": "line", …}` and `{"kind": "snapshot", …}`.
+    /// An object with a list `items` of `{"kind": "line", …}` and `{"kind": "snapshot", …}`.
     Json,
     /// `kind,index,ts_ns,text`: a line's number or a snapshot's id, a snapshot's time and label.
     Csv,
@@ -99,13 +100,13 @@ fn time(at: TsNs) -> String {
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Entry<'a> {
     Line {
-        idx: u64,
+        line: u64,
         text: &'a str,
         wrapped: bool,
     },
     Snapshot {
-        id: u64,
-        ts_ns: u64,
+        snapshot_id: u64,
+        taken_at: TsMs,
         label: Option<&'a str>,
         anchor_byte: u64,
         line: u64,
@@ -115,23 +116,23 @@ enum Entry<'a> {
 }
 
 fn json(terminal: &TerminalState, out: &mut impl Write) -> io::Result<()> {
-    let mut before = "[\n";
+    let mut before = "{\"items\":[\n";
     for item in interleaved(terminal) {
         out.write_all(before.as_bytes())?;
         serde_json::to_writer(&mut *out, &entry(&item))?;
         before = ",\n";
     }
-    out.write_all(if before == "[\n" { b"[]\n" } else { b"\n]\n" })
+    out.write_all(if before == ",\n" { b"\n]}\n" } else { b"{\"items\":[]}\n" })
 }
 
 fn entry<'a>(item: &'a Item<'a>) -> Entry<'a> {
     match item {
-        Item::Line { line: LineIndex(idx), text, wrapped } => {
-            Entry::Line { idx: *idx, text, wrapped: *wrapped }
+        Item::Line { line: LineIndex(line), text, wrapped } => {
+            Entry::Line { line: *line, text, wrapped: *wrapped }
         }
         Item::Snapshot { line, snapshot } => Entry::Snapshot {
-            id: snapshot.id,
-            ts_ns: snapshot.at.0,
+            snapshot_id: snapshot.id,
+            taken_at: snapshot.at.into(),
             label: snapshot.label.as_deref(),
             anchor_byte: snapshot.offset,
             line: line.0,

@@ -41,16 +41,16 @@ fn markdown_lists_lines_and_snapshots() {
 fn json_lists_lines_and_snapshots() {
     assert_eq!(
         export_report(ReportFormat::Json, &sample()),
-        r#"[
-{"kind":"line","idx":0,"text":"line one","wrapped":false},
-{"kind":"line","idx":1,"text":"line two","wrapped":false},
-{"kind":"snapshot","id":0,"ts_ns":1710000000020000000,"label":"first","anchor_byte":20,"line":2,"col":0,"alternate":false},
-{"kind":"line","idx":2,"text":"progress 100%","wrapped":false},
-{"kind":"snapshot","id":7,"ts_ns":1710000000040000000,"label":"mid ✓ м","anchor_byte":47,"line":2,"col":13,"alternate":false},
-{"kind":"snapshot","id":8,"ts_ns":1710000000050000000,"label":"mid|again","anchor_byte":47,"line":2,"col":13,"alternate":false},
-{"kind":"snapshot","id":9,"ts_ns":1710000000070000000,"label":null,"anchor_byte":63,"line":3,"col":0,"alternate":false},
-{"kind":"line","idx":3,"text":"tail \"x\", y","wrapped":false}
-]
+        r#"{"items":[
+{"kind":"line","line":0,"text":"line one","wrapped":false},
+{"kind":"line","line":1,"text":"line two","wrapped":false},
+{"kind":"snapshot","snapshot_id":0,"taken_at":"2024-03-09T16:00:00.020Z","label":"first","anchor_byte":20,"line":2,"col":0,"alternate":false},
+{"kind":"line","line":2,"text":"progress 100%","wrapped":false},
+{"kind":"snapshot","snapshot_id":7,"taken_at":"2024-03-09T16:00:00.040Z","label":"mid ✓ м","anchor_byte":47,"line":2,"col":13,"alternate":false},
+{"kind":"snapshot","snapshot_id":8,"taken_at":"2024-03-09T16:00:00.050Z","label":"mid|again","anchor_byte":47,"line":2,"col":13,"alternate":false},
+{"kind":"snapshot","snapshot_id":9,"taken_at":"2024-03-09T16:00:00.070Z","label":null,"anchor_byte":63,"line":3,"col":0,"alternate":false},
+{"kind":"line","line":3,"text":"tail \"x\", y","wrapped":false}
+]}
 "#
     );
 }
@@ -88,7 +88,7 @@ fn snapshot_between_turns_precedes_next_prompt() {
 
 #[test]
 fn empty_recording_has_empty_reports() {
-    assert_eq!(export_report(ReportFormat::Json, b""), "[]\n");
+    assert_eq!(export_report(ReportFormat::Json, b""), "{\"items\":[]}\n");
     assert_eq!(export_report(ReportFormat::Txt, b""), "");
     assert_eq!(export_report(ReportFormat::Csv, b""), "kind,index,ts_ns,text\n");
 }

@@ -134,7 +134,8 @@ fn snapshot_follows_all_earlier_output() {
     let before: usize = (1..=20000).map(|n: u32| n.to_string().len() + 2).sum();
     let end = recorded.output.len() as u64;
     assert_eq!(recorded.snapshots, [(1, before as u64), (2, end)], "the last one is the session's end");
-    let items: Vec<Value> = serde_json::from_str(&fs::read_to_string(points).unwrap()).unwrap();
+    let points: Value = serde_json::from_str(&fs::read_to_string(points).unwrap()).unwrap();
+    let items = points["items"].as_array().unwrap();
     let at = items.iter().position(|item| item["kind"] == "snapshot").unwrap();
     assert_eq!(items[at]["label"], "here");
     assert_eq!(items[at - 1]["text"], "20000");

@@ -224,7 +224,8 @@ fn branch_points_and_events_are_written_at_exit() {
     assert!(wait_until(LIMIT, || tty.text().contains('▶')), "{}", tty.text());
     tty.send("\r");
     assert_eq!(tty.wait_for_exit(), Some(3));
-    let items: Vec<Value> = serde_json::from_str(&fs::read_to_string(points).unwrap()).unwrap();
+    let points: Value = serde_json::from_str(&fs::read_to_string(points).unwrap()).unwrap();
+    let items = points["items"].as_array().unwrap();
     assert!(
         items.iter().any(|item| item["label"] == "here") && items.iter().any(|item| item["text"] == "after")
     );

@@ -78,9 +78,10 @@ fn branch_points_are_lines_and_snapshots() {
     assert_eq!(home.ok(&["branch-points", "--session", &path]), wanted);
     let json = home.nerve(&["branch-points", &path, "--json"]).json();
     let kinds: Vec<&str> =
-        json.as_array().unwrap().iter().map(|item| item["kind"].as_str().unwrap()).collect();
+        json["items"].as_array().unwrap().iter().map(|item| item["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["line", "line", "snapshot", "snapshot", "line"]);
-    assert_eq!((&json[2]["label"], &json[2]["line"]), (&"first".into(), &1.into()));
+    let first = &json["items"][2];
+    assert_eq!((&first["label"], &first["line"]), (&"first".into(), &1.into()));
 }
 
 #[test]
@@ -340,8 +341,8 @@ fn inspect_lists_blocks_and_records() {
     assert_eq!((&json["ok"], json["parts"].as_array().unwrap().len()), (&true.into(), 6));
     let record = &json["parts"][1]["records"][0];
     assert_eq!(
-        (&record["kind"], &record["len"], &record["ts_ns"]),
-        (&"data".into(), &17.into(), &(START + 100_000_000).into())
+        (&record["kind"], &record["len"], &record["recorded_at"]),
+        (&"data".into(), &17.into(), &"2024-03-09T16:00:00.100Z".into())
     );
     assert_eq!(record["b64"], "b25lDQobWzMxbXR3bxtbMG0=");
     // An empty file is an empty session.

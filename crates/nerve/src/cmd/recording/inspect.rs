@@ -172,7 +172,8 @@ fn block_json(block: &Block, faults: &[Fault], records: bool) -> Value {
     let header = &block.header;
     let mut part = json!({
         "kind": "block", "file": [block.file().start, block.file().end], "version": header.version,
-        "header_len": header.header_len, "start_ts_ns": header.start.0, "start_byte_off": header.start_off,
+        "header_len": header.header_len, "started_at": Some(header.start).filter(|start| start.0 > 0).map(TsMs::from),
+        "start_byte_off": header.start_off,
         "uncompressed_len": header.uncompressed, "compressed_len": header.compressed,
         "record_count": header.records, "last": header.last, "checksum": header.checksum,
         "damage": faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -200,7 +201,7 @@ fn record_json(record: &Record<'_>) -> Value {
             "kind": "snapshot", "snapshot_id": id, "anchor_byte": anchor, "label": String::from_utf8_lossy(label),
         }),
     };
-    object["ts_ns"] = json!(record.at.0);
+    object["recorded_at"] = json!(TsMs::from(record.at));
     object
 }
 
