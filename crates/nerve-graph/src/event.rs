@@ -22,6 +22,8 @@ pub struct StepEvent {
     pub node: Arc<str>,
     /// Chunk of an answer, result, error message, or question or answer of a gate.
     pub data: Value,
+    /// Hint of an error.
+    pub hint: Option<String>,
     /// Time of the event.
     pub at: TsNs,
 }

@@ -47,7 +47,7 @@ impl StepRun<'_> {
     /// Reports why a step, an item or a round was not executed, or why its result does not count.
     pub(super) fn report_error(&self, context: &RunContext, error: EngineError) -> EngineError {
         let kind = StepEventKind::Error { error_type: error.kind };
-        self.notify(context.step.as_ref(), kind, Value::from(error.to_string()));
+        self.notify_error(context.step.as_ref(), kind, &error);
         self.trace_unexecuted(context, Some(&error), Map::new());
         error
     }
@@ -83,11 +83,13 @@ impl StepRun<'_> {
         };
         let ms = self.graph.shared().clock.now().0.saturating_sub(started_at.0) / 1_000_000;
         let tokens = self.context.turn.pool().usage().tokens_used();
-        let (kind, data) = match &outcome {
-            Ok(value) => (StepEventKind::Complete { how: Completion::Completed, ms, tokens }, value.clone()),
-            Err(error) => (StepEventKind::Error { error_type: error.kind }, Value::from(error.to_string())),
-        };
-        self.notify(step, kind, data);
+        match &outcome {
+            Ok(value) => {
+                let how = Completion::Completed;
+                self.notify(step, StepEventKind::Complete { how, ms, tokens }, value.clone());
+            }
+            Err(error) => self.notify_error(step, StepEventKind::Error { error_type: error.kind }, error),
+        }
         outcome
     }
 

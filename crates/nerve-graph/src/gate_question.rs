@@ -74,7 +74,7 @@ pub(crate) async fn ask(
     let notify = |kind, data| {
         if let Some(observer) = &run.observer {
             let (step, node) = (Arc::from(step.as_str()), Arc::from(node));
-            observer(StepEvent { kind, step, node, data, at: run.clock.now() });
+            observer(StepEvent { kind, step, node, data, hint: None, at: run.clock.now() });
         }
     };
     let answer = gates.open(info);

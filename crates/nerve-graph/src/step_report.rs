@@ -32,13 +32,15 @@ impl StepRun<'_> {
         let ms = started_at.map_or(0, |started_at| at.0.saturating_sub(started_at.0) / 1_000_000);
         self.record_result(node, context, (at, ms, tokens), &result).await;
         if run.observer.is_some() {
-            let (kind, data) = match &result {
-                Ok((value, how)) => (StepEventKind::Complete { how: *how, ms, tokens }, value.clone()),
-                Err(error) => {
-                    (StepEventKind::Error { error_type: error.kind }, Value::from(error.to_string()))
+            let step = context.step.as_ref();
+            match &result {
+                Ok((value, how)) => {
+                    self.notify(step, StepEventKind::Complete { how: *how, ms, tokens }, value.clone());
                 }
-            };
-            self.notify(context.step.as_ref(), kind, data);
+                Err(error) => {
+                    self.notify_error(step, StepEventKind::Error { error_type: error.kind }, error);
+                }
+            }
         }
         let outcome = result.as_ref().map(|(value, how)| (value, *how));
         self.trace_at(node, context, started_at, at, outcome, attempts);
@@ -73,8 +75,7 @@ impl StepRun<'_> {
             // A cancelled step leaves no end record: after a resume it runs again.
             Err(error) if error.kind == ErrorKind::Cancelled => {}
             Err(error) => {
-                let (error, error_type) = (error.to_string(), error.kind.as_str());
-                journal.record(&JournalRecord::Failed { at, step, key, error: &error, error_type });
+                journal.record(&JournalRecord::failed(at, step, key, error));
             }
         }
         if node.is_persistent()
@@ -92,16 +93,26 @@ impl StepRun<'_> {
         let clock = run.clock;
         Some(Arc::new(move |chunk: &str| {
             let (step, node, data) = (step.clone(), node.clone(), Value::from(chunk));
-            observer(StepEvent { kind: StepEventKind::Chunk, step, node, data, at: clock.now() });
+            observer(StepEvent { kind: StepEventKind::Chunk, step, node, data, hint: None, at: clock.now() });
         }))
     }
 
     /// Reports an event of the step to the observer.
     pub(super) fn notify(&self, step: Option<&Arc<str>>, kind: StepEventKind, data: Value) {
+        self.send_event(step, kind, data, None);
+    }
+
+    /// Reports an event of the kind `Error` or `Retry` to the observer.
+    pub(super) fn notify_error(&self, step: Option<&Arc<str>>, kind: StepEventKind, error: &EngineError) {
+        self.send_event(step, kind, Value::from(error.message.as_str()), error.hint.clone());
+    }
+
+    fn send_event(&self, step: Option<&Arc<str>>, kind: StepEventKind, data: Value, hint: Option<String>) {
         let run = self.graph.shared();
         let Some(observer) = &run.observer else { return };
         let step = step.cloned().unwrap_or_else(|| Arc::clone(&self.step.id));
-        observer(StepEvent { kind, step, node: Arc::clone(&self.step.node), data, at: run.clock.now() });
+        let (node, at) = (Arc::clone(&self.step.node), run.clock.now());
+        observer(StepEvent { kind, step, node, data, hint, at });
     }
 
     /// Adds a trace entry for a step that was not executed.
@@ -120,8 +131,9 @@ impl StepRun<'_> {
             node_type: self.resolve(&self.step.target).map_or("", |node| node.kind()),
             input: Value::Null,
             output: Value::Null,
-            error: error.map(ToString::to_string),
+            error: error.map(|error| error.message.clone()),
             error_type: error.map(|error| error.kind),
+            hint: error.and_then(|error| error.hint.clone()),
             start_time: now,
             end_time: now,
             tokens_used: 0,
@@ -182,8 +194,9 @@ impl StepRun<'_> {
             node_type: node.kind(),
             input: context.turn.input.clone(),
             output,
-            error: error.map(ToString::to_string),
+            error: error.map(|error| error.message.clone()),
             error_type: error.map(|error| error.kind),
+            hint: error.and_then(|error| error.hint.clone()),
             start_time: started_at.unwrap_or(at),
             end_time: at,
             tokens_used: context.turn.pool().usage().tokens_used(),

@@ -310,8 +310,7 @@ impl StepRun<'_> {
             // A cancelled fallback leaves no end record, as a cancelled step does.
             Err(error) if error.kind == ErrorKind::Cancelled => {}
             Err(error) => {
-                let (error, error_type) = (error.to_string(), error.kind.as_str());
-                journal.record(&JournalRecord::Failed { at, step: &path, key, error: &error, error_type });
+                journal.record(&JournalRecord::failed(at, &path, key, error));
             }
         }
         result
@@ -371,7 +370,7 @@ impl StepRun<'_> {
             let delay = policy.delay(*attempts - 1);
             let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
             let retry = StepEventKind::Retry { attempt: *attempts + 1, delay_ms, error_type: error.kind };
-            self.notify(context.step.as_ref(), retry, Value::from(error.to_string()));
+            self.notify_error(context.step.as_ref(), retry, &error);
             span.add_event("nerve.retry", || {
                 vec![
                     KeyValue::new("nerve.attempt", count(*attempts + 1)),

@@ -28,6 +28,8 @@ pub struct StepTrace {
     pub error: Option<String>,
     /// Kind of the error.
     pub error_type: Option<ErrorKind>,
+    /// Hint of the error.
+    pub hint: Option<String>,
     /// Start of the step.
     pub start_time: TsNs,
     /// End of the step.
@@ -73,6 +75,8 @@ pub struct ExecutionTrace {
     pub error: Option<String>,
     /// Kind of the error.
     pub error_type: Option<ErrorKind>,
+    /// Hint of the error.
+    pub hint: Option<String>,
 }
 
 /// Collects the trace of a run. Cheap to clone: clones share the trace.
@@ -90,7 +94,8 @@ impl StepTrace {
     fn to_value(&self) -> Value {
         json!({
             "step_id": &*self.step_id, "node_id": &*self.node_id, "node_type": self.node_type,
-            "input": self.input, "output": self.output, "error": self.error, "error_type": self.error_type,
+            "input": self.input, "output": self.output,
+            "error": self.error, "error_type": self.error_type, "hint": self.hint,
             "started_at": TsMs::from(self.start_time), "ended_at": TsMs::from(self.end_time),
             "duration_ms": self.duration_ms(), "tokens_used": self.tokens_used, "metadata": self.metadata,
         })
@@ -117,6 +122,7 @@ impl ExecutionTrace {
             total_cost: 0.0,
             error: None,
             error_type: None,
+            hint: None,
         }
     }
 
@@ -145,14 +151,14 @@ impl ExecutionTrace {
             writeln!(out, "Tokens: {}", self.total_tokens)?;
         }
         if let Some(error) = &self.error {
-            writeln!(out, "Error: {error}")?;
+            writeln!(out, "Error: {}", with_hint(error, self.hint.as_deref()))?;
         }
         writeln!(out, "Steps: {}", self.steps.len())?;
         for step in &self.steps {
             let mark = if step.error.is_some() { "[x]" } else { "[+]" };
             writeln!(out, "  {mark} {} ({}): {}ms", step.step_id, step.node_type, step.duration_ms())?;
             if let Some(error) = &step.error {
-                writeln!(out, "    Error: {error}")?;
+                writeln!(out, "    Error: {}", with_hint(error, step.hint.as_deref()))?;
             }
         }
         Ok(())
@@ -165,7 +171,8 @@ impl ExecutionTrace {
             "started_at": TsMs::from(self.start_time), "ended_at": self.end_time.map(TsMs::from),
             "duration_ms": self.end_time.map(|end| millis(self.start_time, end)),
             "steps": self.steps.iter().map(StepTrace::to_value).collect::<Vec<_>>(),
-            "total_tokens": self.total_tokens, "total_cost": self.total_cost, "error": self.error, "error_type": self.error_type,
+            "total_tokens": self.total_tokens, "total_cost": self.total_cost,
+            "error": self.error, "error_type": self.error_type, "hint": self.hint,
         })
     }
 }
@@ -193,14 +200,20 @@ impl Tracer {
         trace.status = status;
         trace.total_tokens = tokens;
         trace.total_cost = cost;
-        trace.error = error.map(ToString::to_string);
+        trace.error = error.map(|error| error.message.clone());
         trace.error_type = error.map(|error| error.kind);
+        trace.hint = error.and_then(|error| error.hint.clone());
     }
 
     /// Returns the trace so far.
     pub fn snapshot(&self) -> ExecutionTrace {
         self.trace.lock().clone()
     }
+}
+
+/// Returns an error message with its hint, for people.
+fn with_hint(error: &str, hint: Option<&str>) -> String {
+    hint.map_or_else(|| error.to_string(), |hint| format!("{error} ({hint})"))
 }
 
 fn millis(start: TsNs, end: TsNs) -> u64 {

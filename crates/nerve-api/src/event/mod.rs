@@ -191,6 +191,9 @@ pub enum EventKind {
         /// Kind of error.
         #[serde(default)]
         error_type: ErrorKind,
+        /// Hint on how to solve the problem.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hint: Option<String>,
         /// Delay until the next attempt in milliseconds; null if the step has failed for good.
         #[serde(default)]
         retry_in_ms: Option<u64>,
@@ -238,6 +241,9 @@ pub enum EventKind {
         /// Kind of error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_type: Option<ErrorKind>,
+        /// Hint on how to solve the problem.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hint: Option<String>,
     },
     /// A snapshot was taken: a bookmark in a recording.
     SnapshotTaken {

@@ -48,6 +48,9 @@ pub struct RunInfo {
     /// Kind of error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_type: Option<ErrorKind>,
+    /// Hint on how to solve the problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// Path of the journal on the server's machine.
     #[serde(default)]
     pub journal: Option<String>,
@@ -85,6 +88,9 @@ pub struct RunStep {
     /// Kind of error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_type: Option<ErrorKind>,
+    /// Hint on how to solve the problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 /// A gate that waits for an answer.
@@ -146,7 +152,7 @@ pub struct RunEnded {
     /// Problems that did not stop the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
-    /// Trace, if requested: `graph_id`, `status`, `started_at`, `ended_at`, `duration_ms`, `steps`, `total_tokens`, `total_cost`, `error`, `error_type`.
+    /// Trace, if requested: `graph_id`, `status`, `started_at`, `ended_at`, `duration_ms`, `steps`, `total_tokens`, `total_cost`, `error`, `error_type`, `hint`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Value>,
 }

@@ -302,14 +302,8 @@ impl Engine {
         };
         if let Some(journal) = run.journal() {
             if status.is_end() {
-                let message = error.as_ref().map(ToString::to_string);
                 let at = self.inner.clock.now();
-                journal.record(&JournalRecord::Ended {
-                    at,
-                    status: status.as_str(),
-                    error: message.as_deref(),
-                    error_type: error.as_ref().map(|error| error.kind.as_str()),
-                });
+                journal.record(&JournalRecord::ended(at, status.as_str(), error.as_ref()));
             }
             if let Err(fault) = journal.flush().await {
                 let message = format!("run '{}': {fault}", run.id);
@@ -365,12 +359,7 @@ impl Engine {
         if replay.ending().is_some() {
             return Ok(false);
         }
-        journal.record(&JournalRecord::Ended {
-            at: self.inner.clock.now(),
-            status: "cancelled",
-            error: None,
-            error_type: None,
-        });
+        journal.record(&JournalRecord::ended(self.inner.clock.now(), "cancelled", None));
         journal.flush().await?;
         if let Some(session) = self.inner.sessions.find_by_name(id) {
             self.stop_nodes(&session, &[], false).await;

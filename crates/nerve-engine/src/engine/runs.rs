@@ -356,6 +356,7 @@ impl Run {
                     node_id,
                     error: text(&event.data),
                     error_type,
+                    hint: event.hint.clone(),
                     retry_in_ms: None,
                 },
                 StepEventKind::Retry { delay_ms, error_type, .. } => EventKind::StepFailed {
@@ -364,6 +365,7 @@ impl Run {
                     node_id,
                     error: text(&event.data),
                     error_type,
+                    hint: event.hint.clone(),
                     retry_in_ms: Some(delay_ms),
                 },
             }
@@ -384,7 +386,8 @@ impl Run {
     pub(super) fn end(&self, end: RunEnd) -> (RunEnded, Option<EngineError>) {
         let RunEnd { status, tokens, results, error, trace } = end;
         let now = self.clock.now();
-        let message = error.as_ref().map(ToString::to_string);
+        let message = error.as_ref().map(|error| error.message.clone());
+        let hint = error.as_ref().and_then(|error| error.hint.clone());
         let error_type = error.as_ref().map(|error| error.kind);
         let ms = {
             let mut state = self.state.lock();
@@ -393,7 +396,7 @@ impl Run {
             let info = &mut state.info;
             info.ended_at = Some(now.into());
             info.tokens_used = tokens;
-            (info.error, info.error_type) = (message.clone(), error_type);
+            (info.error, info.error_type, info.hint) = (message.clone(), error_type, hint.clone());
             for step in &mut info.steps {
                 if matches!(step.state, StepState::Running | StepState::Queued | StepState::Waiting) {
                     step.state = StepState::Cancelled;
@@ -415,6 +418,7 @@ impl Run {
             tokens_used: tokens,
             error: message,
             error_type,
+            hint,
         });
         self.ended.send_replace(true);
         let ended = RunEnded {
@@ -475,11 +479,13 @@ impl RunState {
                 let cancelled = error_type == ErrorKind::Cancelled;
                 step.state = if cancelled { StepState::Cancelled } else { StepState::Failed };
                 step.ended_at = Some(event.at.into());
-                (step.error, step.error_type) = (Some(text(&event.data)), Some(error_type));
+                step.error = Some(text(&event.data));
+                (step.error_type, step.hint) = (Some(error_type), event.hint.clone());
             }
             StepEventKind::Retry { attempt, error_type, .. } => {
                 step.attempt = attempt;
-                (step.error, step.error_type) = (Some(text(&event.data)), Some(error_type));
+                step.error = Some(text(&event.data));
+                (step.error_type, step.hint) = (Some(error_type), event.hint.clone());
             }
         }
     }
@@ -533,13 +539,13 @@ fn text(data: &Value) -> String {
 
 /// Returns the state of a run of a server that is gone.
 fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
-    let (status, ended, error, error_type) = match summary.ending {
+    let (status, ended, error, error_type, hint) = match summary.ending {
         Some(ending) => {
             let status = ending.status.parse().ok().filter(|status: &RunStatus| status.is_end());
             let status = status.unwrap_or(RunStatus::Failed);
-            (status, Some(ending.at), ending.error, ending.error_type)
+            (status, Some(ending.at), ending.error, ending.error_type, ending.hint)
         }
-        None => (RunStatus::Interrupted, None, None, None),
+        None => (RunStatus::Interrupted, None, None, None, None),
     };
     let gate = |gate: Question| GateInfo {
         step_id: gate.step,
@@ -562,6 +568,7 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
         tokens_used: summary.tokens,
         error,
         error_type: error_type.map(|kind| kind.parse().unwrap_or_default()),
+        hint,
         journal: Some(journal.display().to_string()),
         faults: summary
             .cut
@@ -585,7 +592,7 @@ mod tests {
     use serde_json::Value;
 
     fn event(step: &str, kind: StepEventKind) -> StepEvent {
-        StepEvent { kind, step: step.into(), node: "n".into(), data: Value::Null, at: TsNs(1) }
+        StepEvent { kind, step: step.into(), node: "n".into(), data: Value::Null, hint: None, at: TsNs(1) }
     }
 
     fn runs() -> Runs {

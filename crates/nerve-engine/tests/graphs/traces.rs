@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use nerve_graph::trace::{ExecutionTrace, TraceStatus, Tracer};
+use nerve_graph::run_function::RunFunction;
 use nerve_graph::{Graph, step::Step};
+use nerve_node::error::EngineError;
+use nerve_graph::trace::{ExecutionTrace, TraceStatus, Tracer};
 use serde_json::json;
 
 use crate::harness::{chain, constant, context, delayed_echo, failing};
@@ -109,6 +111,15 @@ async fn trace_dict_has_all_fields() {
 }
 
 #[tokio::test]
+async fn hint_of_an_error_is_not_part_of_its_text() {
+    let node = RunFunction::new("n", |_| async { Err(EngineError::process("no").hint("try again")) });
+    let dict = traced(&chain("g", [("a", std::sync::Arc::new(node))])).await.to_dict();
+    for part in [&dict, &dict["steps"][0]] {
+        assert_eq!((&part["error"], &part["hint"]), (&json!("no"), &json!("try again")), "{dict}");
+    }
+}
+
+#[tokio::test]
 async fn invalid_graph_has_a_trace() {
     let mut graph = Graph::new("g");
     graph.add_step(constant("n", json!(1)), Step::new("a").depends_on(["nowhere"])).unwrap();
@@ -120,7 +131,7 @@ async fn invalid_graph_has_a_trace() {
 #[tokio::test]
 async fn nodes_can_add_to_the_trace() {
     use nerve_graph::trace::StepTrace;
-    let node = nerve_graph::run_function::RunFunction::new("proxy", |context| async move {
+    let node = RunFunction::new("proxy", |context| async move {
         let now = nerve_types::TsNs(5);
         context.record_step(StepTrace {
             step_id: "call".into(),
@@ -130,6 +141,7 @@ async fn nodes_can_add_to_the_trace() {
             output: json!(null),
             error: None,
             error_type: None,
+            hint: None,
             start_time: now,
             end_time: now,
             tokens_used: 1,

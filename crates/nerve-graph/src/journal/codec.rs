@@ -100,6 +100,8 @@ pub(super) struct EndedLine {
     pub(super) error: Option<String>,
     #[serde(default)]
     pub(super) error_type: Option<String>,
+    #[serde(default)]
+    pub(super) hint: Option<String>,
 }
 
 /// A question of a gate.

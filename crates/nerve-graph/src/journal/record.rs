@@ -1,5 +1,6 @@
 //! Journal records and their encoding: one line of JSON each.
 
+use nerve_node::error::EngineError;
 use nerve_types::TsNs;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -75,6 +76,8 @@ pub enum JournalRecord<'a> {
         key: u64,
         error: &'a str,
         error_type: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hint: Option<&'a str>,
     },
     /// A step did not run, or its failure was ignored. A `value`, if present, is its result.
     Skipped {
@@ -124,6 +127,8 @@ pub enum JournalRecord<'a> {
         error: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         error_type: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hint: Option<&'a str>,
     },
 }
 
@@ -162,7 +167,24 @@ struct LeftOut<'a> {
     left_out: &'static str,
 }
 
-impl JournalRecord<'_> {
+impl<'a> JournalRecord<'a> {
+    /// Creates the record of a failed step.
+    pub(crate) fn failed(at: TsNs, step: &'a str, key: u64, error: &'a EngineError) -> JournalRecord<'a> {
+        let (error_type, hint) = (error.kind.as_str(), error.hint.as_deref());
+        JournalRecord::Failed { at, step, key, error: &error.message, error_type, hint }
+    }
+
+    /// Creates the record of the end of a run.
+    pub fn ended(at: TsNs, status: &'a str, error: Option<&'a EngineError>) -> JournalRecord<'a> {
+        JournalRecord::Ended {
+            at,
+            status,
+            error: error.map(|error| error.message.as_str()),
+            error_type: error.map(|error| error.kind.as_str()),
+            hint: error.and_then(|error| error.hint.as_deref()),
+        }
+    }
+
     /// Appends the record's line to `buffer`, or nothing on error. A result that could not be read back is left out; its step then
     /// counts as neither running nor done, and runs again.
     pub(super) fn encode(&self, buffer: &mut Vec<u8>) -> Result<(), EncodeError> {
@@ -285,8 +307,15 @@ mod tests {
                 r#"{"fact":"finished","at":5,"step":"a","key":"0000000000000001","ms":12,"tokens":3,"value":{"x":"\n"}}"#,
             ),
             (
-                JournalRecord::Failed { at, step: "a", key: 1, error: "no \"x\"", error_type: "timeout" },
-                r#"{"fact":"failed","at":5,"step":"a","key":"0000000000000001","error":"no \"x\"","error_type":"timeout"}"#,
+                JournalRecord::Failed {
+                    at,
+                    step: "a",
+                    key: 1,
+                    error: "no \"x\"",
+                    error_type: "timeout",
+                    hint: Some("more time"),
+                },
+                r#"{"fact":"failed","at":5,"step":"a","key":"0000000000000001","error":"no \"x\"","error_type":"timeout","hint":"more time"}"#,
             ),
             (
                 JournalRecord::Skipped { at, step: "a", key: 1, value: None, reason: "when" },
@@ -316,6 +345,7 @@ mod tests {
                     status: "failed",
                     error: Some("why"),
                     error_type: Some("timeout"),
+                    hint: None,
                 },
                 r#"{"fact":"ended","at":5,"status":"failed","error":"why","error_type":"timeout"}"#,
             ),
@@ -360,8 +390,13 @@ mod tests {
     fn rejected_record_leaves_buffer_unchanged() {
         let long = "x".repeat(MAX_RECORD_BYTES);
         let mut buffer = b"before".to_vec();
-        let record =
-            JournalRecord::Ended { at: TsNs(5), status: "failed", error: Some(&long), error_type: None };
+        let record = JournalRecord::Ended {
+            at: TsNs(5),
+            status: "failed",
+            error: Some(&long),
+            error_type: None,
+            hint: None,
+        };
         assert_eq!(record.encode(&mut buffer), Err(EncodeError::TooLong));
         let definition = nested(500);
         let record = JournalRecord::Resumed { at: TsNs(5), definition: Some(&definition) };

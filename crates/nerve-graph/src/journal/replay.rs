@@ -25,6 +25,8 @@ pub struct RunOutcome {
     pub error: Option<String>,
     /// Kind of the error; absent in journals of earlier versions.
     pub error_type: Option<String>,
+    /// Hint of the error; in journals of earlier versions it is part of the error.
+    pub hint: Option<String>,
 }
 
 /// The state of a run, replayed from its journal. The last record of a step and key counts.
@@ -193,8 +195,8 @@ impl ReplayState {
                     self.definition = line.definition;
                 }
             }
-            JournalLine::Ended(EndedLine { at, status, error, error_type }) => {
-                self.ending = Some(RunOutcome { at, status, error, error_type });
+            JournalLine::Ended(EndedLine { at, status, error, error_type, hint }) => {
+                self.ending = Some(RunOutcome { at, status, error, error_type, hint });
             }
             JournalLine::Unknown => {}
         }

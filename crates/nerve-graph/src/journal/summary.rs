@@ -137,6 +137,7 @@ impl SummaryBuilder {
                     status: line.status,
                     error: line.error,
                     error_type: line.error_type,
+                    hint: line.hint,
                 });
                 line.at
             }

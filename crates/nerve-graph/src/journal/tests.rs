@@ -41,7 +41,7 @@ fn finished<'a>(step: &'a str, key: u64, value: &'a Value) -> JournalRecord<'a> 
 }
 
 fn failed(step: &str, key: u64) -> JournalRecord<'_> {
-    JournalRecord::Failed { at: TsNs(130), step, key, error: "no", error_type: "timeout" }
+    JournalRecord::Failed { at: TsNs(130), step, key, error: "no", error_type: "timeout", hint: None }
 }
 
 fn asked<'a>(step: &'a str, choices: &'a [String]) -> JournalRecord<'a> {
@@ -161,11 +161,13 @@ fn resumed_run_is_running_and_may_be_redefined() {
         status: "failed",
         error: Some("why"),
         error_type: Some("timeout"),
+        hint: Some("more time"),
     };
     let replay = replay_of(&[ended]);
     assert_eq!((replay.status(), replay.ending().unwrap().at), ("failed", TsNs(200)));
     let ending = replay.ending().unwrap();
     assert_eq!((ending.error.as_deref(), ending.error_type.as_deref()), (Some("why"), Some("timeout")));
+    assert_eq!(ending.hint.as_deref(), Some("more time"));
     let replay = replay_of(&[ended, JournalRecord::Resumed { at: TsNs(210), definition: Some(&edited) }]);
     assert_eq!((replay.status(), replay.ending()), ("running", None));
     assert_eq!(replay.definition(), &edited);
@@ -221,7 +223,13 @@ fn summary_counts_steps_by_last_record() {
 
 #[test]
 fn ended_run_has_no_open_gates() {
-    let ended = JournalRecord::Ended { at: TsNs(200), status: "cancelled", error: None, error_type: None };
+    let ended = JournalRecord::Ended {
+        at: TsNs(200),
+        status: "cancelled",
+        error: None,
+        error_type: None,
+        hint: None,
+    };
     let summary = summary_of(&[asked("ok", &[]), ended]);
     assert_eq!((summary.status(), summary.open_gates.len(), summary.resumed), ("cancelled", 0, 0));
     let resumed = JournalRecord::Resumed { at: TsNs(300), definition: None };

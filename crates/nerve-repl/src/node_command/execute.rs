@@ -101,5 +101,7 @@ pub fn check(response: &TurnResponse) -> Result<()> {
     let (code, hint) = (response.error_type.map_or(FAILED, exit_code_of), response.hint.clone());
     // A command that failed was delivered.
     let delivery = Some(response.delivery).filter(|_| response.error_type != Some(ErrorKind::Process));
-    Err(Failure { screen, hint, delivery, ..Failure::new(code, message) }.into())
+    let failure = Failure::new(code, message);
+    let error_type = response.error_type.unwrap_or(failure.error_type);
+    Err(Failure { error_type, screen, hint, delivery, ..failure }.into())
 }

@@ -67,10 +67,11 @@ fn show(result: ResultInfo, as_json: bool) -> Result<()> {
         other => exit_code_of(other),
     });
     let message = result.error.clone().unwrap_or_else(|| format!("the execution is {status}"));
-    let ResultInfo { error_type, hint, screen, choices, delivery, text, .. } = result;
+    let failure = Failure::new(code, message);
+    let error_type = result.error_type.unwrap_or(failure.error_type);
+    let ResultInfo { hint, screen, choices, delivery, text, .. } = result;
     let text = text.map(String::into_boxed_str);
-    let error_type = error_type.unwrap_or_default();
-    Err(Failure { error_type, hint, screen, choices, delivery, text, ..Failure::new(code, message) }.into())
+    Err(Failure { error_type, hint, screen, choices, delivery, text, ..failure }.into())
 }
 
 fn list(results: Vec<ResultInfo>, as_json: bool) -> Result<()> {

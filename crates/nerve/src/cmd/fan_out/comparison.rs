@@ -141,6 +141,8 @@ pub(super) fn to_json(fan_out: &FanOut, changes: &[Option<DiffStat>], elapsed: O
             "state": state_of(attempt),
             "exit_code": outcome.map(|outcome| outcome.exit_code),
             "error": outcome.and_then(|outcome| outcome.error.as_ref()),
+            "error_type": outcome.and_then(|outcome| outcome.error_type),
+            "hint": outcome.and_then(|outcome| outcome.hint.as_ref()),
             "turns": outcome.and_then(|outcome| outcome.turns),
             "tokens": outcome.and_then(|outcome| outcome.tokens),
             "duration_ms": outcome.and_then(|outcome| outcome.duration_ms),
@@ -167,7 +169,13 @@ mod tests {
         assert_eq!(format_changes(stat(1, 10, 3)), "1 file +10 -3");
         assert_eq!(format_changes(stat(2, 10, 0)), "2 files +10 -0");
         assert_eq!(format_changes(DiffStat::default()), "none");
-        let test = |exit_code| TestOutcome { exit_code, error: None, duration_ms: None, log: "/l".into() };
+        let test = |exit_code| TestOutcome {
+            exit_code,
+            error: None,
+            error_type: None,
+            duration_ms: None,
+            log: "/l".into(),
+        };
         assert_eq!(
             [Some(0), Some(101), None].map(|code| format_test(&test(code))),
             ["passed", "failed (101)", "failed"]

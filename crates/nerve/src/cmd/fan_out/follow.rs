@@ -204,13 +204,19 @@ fn outcome(step: Option<&RunStep>, node: Option<&NodeInfo>, run: &RunInfo) -> Ou
         None if run.status == RunStatus::Completed => ("completed", DONE),
         None => ("failed", failed),
     };
-    let error = step.and_then(|step| step.error.clone()).or_else(|| run.error.clone());
+    let (error, error_type, hint) = match step.filter(|step| step.error.is_some()) {
+        _ if exit_code == DONE => (None, None, None),
+        Some(step) => (step.error.clone(), step.error_type, step.hint.clone()),
+        None => (run.error.clone(), run.error_type, run.hint.clone()),
+    };
     let turns = node.and_then(|node| node.metadata.number("turns"));
     let tokens = step.map(|step| step.tokens_used).filter(|tokens| *tokens > 0);
     Outcome {
         state: state.to_string(),
         exit_code,
-        error: error.filter(|_| exit_code != DONE),
+        error,
+        error_type,
+        hint,
         turns,
         tokens: tokens.or_else(|| node.and_then(|node| node.progress.tokens)),
         duration_ms: step.and_then(duration_ms),
@@ -222,9 +228,11 @@ fn outcome(step: Option<&RunStep>, node: Option<&NodeInfo>, run: &RunInfo) -> Ou
 fn test_outcome(store: &Store, name: &str, attempt: &Attempt, step: Option<&RunStep>) -> TestOutcome {
     let exit_code = fs::read_to_string(store.test_exit(name, attempt)).ok();
     let exit_code = exit_code.and_then(|text| text.trim().parse().ok());
+    let failed = step.filter(|_| exit_code.is_none());
     TestOutcome {
         exit_code,
-        error: step.and_then(|step| step.error.clone()).filter(|_| exit_code.is_none()),
+        error: failed.and_then(|step| step.error.clone()),
+        error_type: failed.and_then(|step| step.error_type),
         duration_ms: step.and_then(duration_ms),
         log: store.test_log(name, attempt),
     }

@@ -161,7 +161,7 @@ async fn prepare(client: &NerveClient, git: &Git, fan_out: &mut FanOut, args: &R
         if let Some(hint) = &failure.hint {
             out::hint(out::sanitize(hint));
         }
-        attempt.outcome = Some(Outcome::failed(failure.code.max(FAILED), failure.message));
+        attempt.outcome = Some(Outcome::failed(failure));
         attempt.is_removed = !attempt.worktree.exists();
     }
 }

@@ -1,16 +1,17 @@
 //! The state of fan-outs: one JSON file each in the state directory.
 
 use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use nerve_server::paths::ServerPaths;
-use nerve_types::name;
+use nerve_types::{ErrorKind, name};
 use serde::{Deserialize, Serialize};
 
 use super::plan::PlannedAttempt;
+use crate::exit::{FAILED, Failure};
 use crate::out;
 
 /// A fan-out.
@@ -65,6 +66,10 @@ pub(super) struct Outcome {
     #[serde(default)]
     pub(super) error: Option<String>,
     #[serde(default)]
+    pub(super) error_type: Option<ErrorKind>,
+    #[serde(default)]
+    pub(super) hint: Option<String>,
+    #[serde(default)]
     pub(super) turns: Option<u64>,
     #[serde(default)]
     pub(super) tokens: Option<u64>,
@@ -81,6 +86,8 @@ pub(super) struct TestOutcome {
     pub(super) exit_code: Option<u8>,
     #[serde(default)]
     pub(super) error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) error_type: Option<ErrorKind>,
     #[serde(default)]
     pub(super) duration_ms: Option<u64>,
     /// File with the output.
@@ -89,12 +96,14 @@ pub(super) struct TestOutcome {
 
 impl Outcome {
     /// Returns the outcome of an attempt that failed without a turn.
-    pub(super) fn failed(exit_code: u8, error: String) -> Outcome {
+    pub(super) fn failed(failure: Failure) -> Outcome {
         let (turns, tokens, duration_ms, test) = (None, None, None, None);
         Outcome {
             state: "failed".to_string(),
-            exit_code,
-            error: Some(error),
+            exit_code: failure.code.max(FAILED),
+            error: Some(failure.message),
+            error_type: Some(failure.error_type),
+            hint: failure.hint,
             turns,
             tokens,
             duration_ms,
@@ -196,7 +205,7 @@ impl Store {
         let path = self.file(&fan_out.name);
         match self.write(fan_out)?.persist_noclobber(&path) {
             Ok(_) => Ok(true),
-            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(error.error).with_context(|| format!("cannot write {}", path.display())),
         }
     }

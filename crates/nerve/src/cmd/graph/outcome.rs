@@ -100,6 +100,7 @@ fn print(target: &Target, ended: &RunEnded, failure: Option<&Failure>, trace: Op
             if let Some(failure) = failure {
                 fields.insert("error".to_string(), json!(failure.message));
                 fields.insert("error_type".to_string(), json!(failure.error_type));
+                fields.extend(failure.hint.iter().map(|hint| ("hint".to_string(), json!(hint))));
             }
         }
         return out::json(&data);

@@ -99,7 +99,9 @@ fn exit_status(info: &RunInfo) -> Result<()> {
         _ => FAILED,
     };
     let why = info.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-    Err(Failure::new(code, format!("run '{}' {}{why}", info.run_id, info.status)).into())
+    let failure = Failure::new(code, format!("run '{}' {}{why}", info.run_id, info.status));
+    let error_type = info.error_type.unwrap_or(failure.error_type);
+    Err(Failure { error_type, hint: info.hint.clone(), ..failure }.into())
 }
 
 fn print(target: &Target, info: &RunInfo) -> Result<()> {
@@ -118,6 +120,7 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
         ("took", took.unwrap_or_default()),
         ("tokens", if info.tokens_used == 0 { String::new() } else { group_digits(info.tokens_used) }),
         ("error", info.error.clone().unwrap_or_default()),
+        ("hint", info.hint.clone().unwrap_or_default()),
         ("journal", info.journal.clone().unwrap_or_default()),
         ("fault", info.faults.join("; ")),
     ])?;
