@@ -22,6 +22,7 @@ mod graphs;
 mod help;
 mod hosts;
 mod jobs;
+mod json_style;
 mod mcp;
 mod messages;
 mod mock_agent;
