@@ -779,7 +779,7 @@ class NerveClient:
         *,
         recording: Optional[str] = None,
         session_id: Optional[str] = None,
-        id: Optional[int] = None,
+        snapshot_id: Optional[int] = None,
         dir: Optional[str] = None,
         limit: Optional[int] = None,
         no_files: bool = False,
@@ -791,7 +791,7 @@ class NerveClient:
             label,
             recording=recording,
             session_id=session_id,
-            id=id,
+            snapshot_id=snapshot_id,
             dir=dir,
             limit=limit,
             no_files=no_files,
@@ -800,7 +800,7 @@ class NerveClient:
 
     def restore_snapshot(
         self,
-        id: int,
+        snapshot_id: int,
         to: str,
         node_id: Optional[str] = None,
         *,
@@ -810,7 +810,7 @@ class NerveClient:
     ) -> SnapshotRestored:
         """Restores the files of a snapshot to the directory `to`, which must be empty or not exist."""
         return self._portal.run(lambda: self._inner.restore_snapshot(
-            id,
+            snapshot_id,
             to,
             node_id,
             recording=recording,

@@ -144,8 +144,6 @@ class History:
     entries: List[Any]
     #: Number of entries.
     total: int
-    #: Older name of `node_id`.
-    channel_id: str = ""
     #: Server that wrote the log.
     server_name: str = ""
     #: Reason why entries are missing.
@@ -378,6 +376,8 @@ class RunStep:
     #: `budget_exceeded`, `api_error`, `authentication_error`, `permission_error`, `rate_limit_error`, `network_error`, `lost`,
     #: `internal_error`.
     error_type: Optional[str] = None
+    #: Hint on how to solve the problem.
+    hint: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -429,6 +429,8 @@ class RunInfo:
     #: `budget_exceeded`, `api_error`, `authentication_error`, `permission_error`, `rate_limit_error`, `network_error`, `lost`,
     #: `internal_error`.
     error_type: Optional[str] = None
+    #: Hint on how to solve the problem.
+    hint: Optional[str] = None
     #: Path of the journal on the server's machine.
     journal: Optional[str] = None
     #: Problems that do not stop the run.
@@ -460,7 +462,7 @@ class RunEnded:
     #: Problems that did not stop the run.
     faults: List[str] = field(default_factory=list)
     #: Trace, if requested: `graph_id`, `status`, `started_at`, `ended_at`, `duration_ms`, `steps`, `total_tokens`, `total_cost`,
-    #: `error`, `error_type`.
+    #: `error`, `error_type`, `hint`.
     trace: Any = None
 
 
@@ -721,13 +723,13 @@ class BranchCreated:
     #: Id of the new node.
     node_id: str
     #: Name of the server.
-    server: str
+    server_name: str
     #: Environment of the new node.
     environment: BranchEnvironment
     #: Files that could not be restored, with the reason.
     left_out: List[str]
-    #: Recording that is continued; null for an unrecorded session.
-    recording: Optional[str] = None
+    #: Id of the recording that is continued; null for an unrecorded session.
+    recording_id: Optional[str] = None
     #: Snapshot that is continued; null at the end of a recording without a snapshot.
     snapshot: Optional[BranchSnapshot] = None
     #: Restored files; null with `in_place`.
@@ -754,10 +756,10 @@ class BranchInfo:
     path: str = ""
     #: Time of creation; null if unknown.
     created_at: Optional[str] = None
-    #: Recording that the branch continues; null if unknown.
-    recording: Optional[str] = None
+    #: Id of the recording that the branch continues; null if unknown.
+    recording_id: Optional[str] = None
     #: Number of the snapshot, if any.
-    snapshot: Optional[int] = None
+    snapshot_id: Optional[int] = None
     #: Directory whose files were stored; null if unknown.
     source: Optional[str] = None
     #: Git branch of the files, if any.
