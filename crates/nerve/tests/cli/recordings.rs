@@ -358,7 +358,7 @@ fn exports_can_be_imported_again() {
     let work = home.hermetic.work();
     for (format, start) in [
         ("md", "| line | text |"),
-        ("json", "[\n{\"kind\":\"line\""),
+        ("json", "{\"items\":[\n{\"kind\":\"line\""),
         ("csv", "kind,index,ts_ns,text\nline,0,,one\n"),
         ("txt", "one\ntwo\n▶"),
         ("asciicast2", "{\"version\":2,\"width\":40,\"height\":6"),
