@@ -35,7 +35,7 @@ async fn restarted_server_resumes_pane_with_recording_gap() {
     tmux.nodes.engine.adopt();
     tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
     let resumed = tmux.info("sh").await;
-    for key in ["pane_id", "pid", "recording", "tmux_session", "owned"] {
+    for key in ["pane_id", "pid", "recording_path", "tmux_session", "owned"] {
         assert_eq!(resumed.metadata[key], info.metadata[key], "{key}");
     }
     let text = tmux.nodes.buffer("sh", None).await;

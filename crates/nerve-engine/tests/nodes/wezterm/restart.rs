@@ -23,7 +23,7 @@ async fn restarted_server_resumes_its_panes() {
     assert_eq!(harness.nodes.ask("sh", "echo $x").await.text, "kept");
     let after = harness.info("sh").await;
     assert_eq!(after.kind, "wezterm");
-    for key in ["pid", "recording", "cols", "rows"] {
+    for key in ["pid", "recording_path", "cols", "rows"] {
         assert_eq!(after.metadata[key], before.metadata[key], "{key}");
     }
     assert!(!after.metadata.contains_key("faults"), "{after:?}");
