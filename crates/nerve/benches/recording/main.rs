@@ -10,6 +10,8 @@ mod throughput;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "../support/corpus.rs"]
 mod corpus;
+#[path = "../support/paced_output.rs"]
+mod paced_output;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "../support/process.rs"]
 mod process;
@@ -68,7 +70,7 @@ fn about() -> String {
          path's cost of one piece (`Recorder::event`), {} pieces at 10 MB/s, {} runs; for comparison, one write(2) to a file. \
          Ratio: output bytes divided by bytes of the file.",
         throughput::ROUNDS,
-        cpu::RATE / 1_000_000,
+        paced_output::RATE / 1_000_000,
         cpu::WINDOW.as_secs(),
         cpu::ROUNDS,
         append::PIECES,
@@ -82,7 +84,7 @@ fn act(arguments: &[String]) -> Result<()> {
     let argument = |at: usize| arguments.get(at).context("an argument is missing");
     match what.as_str() {
         "raw" => throughput::raw(arguments),
-        "write" => cpu::write(Path::new(argument(0)?), argument(1)?.parse()?),
+        "write" => paced_output::write(Path::new(argument(0)?), argument(1)?.parse()?),
         "append" => append::run(argument(0)?, argument(1)?.parse()?, Path::new(argument(2)?)),
         other => bail!("unknown: {other}"),
     }

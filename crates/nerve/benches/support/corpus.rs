@@ -25,11 +25,12 @@ pub(crate) const SESSIONS: [&str; 7] = [
 /// Returns the output of the agents of all sessions, 1.4 MB, without queries to the terminal. Answering them would cost time, and
 /// not answering them would block.
 pub(crate) fn agents() -> Result<Vec<u8>> {
-    let mut corpus = Vec::new();
-    for session in SESSIONS {
-        corpus.extend(without_queries(&read(session, "raw")?));
-    }
-    Ok(corpus)
+    Ok(sessions()?.concat())
+}
+
+/// Returns the output of each session, without queries to the terminal.
+pub(crate) fn sessions() -> Result<Vec<Vec<u8>>> {
+    SESSIONS.iter().map(|session| Ok(without_queries(&read(session, "raw")?))).collect()
 }
 
 /// Returns the pieces of an agent's output in a session, with the time since its start.

@@ -1,5 +1,6 @@
 //! Process statistics of the kernel (proc_pid_stat(5)): CPU time, parent, liveness.
 
+use std::ffi::OsString;
 use std::fs;
 
 use anyhow::{Context, Result};
@@ -29,16 +30,24 @@ pub(crate) fn cpu_of_children(pid: &str) -> Result<f64> {
 
 /// Returns the CPU time of a process's live threads with a name, in seconds, to the nanosecond.
 pub(crate) fn cpu_of_threads(pid: &str, name: &str) -> Result<f64> {
-    let mut sum = 0.0;
+    Ok(threads(pid, name)?.into_iter().map(|(_, seconds)| seconds).sum())
+}
+
+/// Returns the ids of a process's live threads with a name, and the CPU time of each in seconds.
+pub(crate) fn threads(pid: &str, name: &str) -> Result<Vec<(OsString, f64)>> {
+    let mut found = Vec::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let thread = thread?.path();
-        if fs::read_to_string(thread.join("comm"))?.trim_end() == name {
-            let times = fs::read_to_string(thread.join("schedstat"))?;
+        let thread = thread?;
+        // It may have ended since.
+        let read = |file| fs::read_to_string(thread.path().join(file)).ok();
+        if read("comm").is_some_and(|comm| comm.trim_end() == name)
+            && let Some(times) = read("schedstat")
+        {
             let on_cpu = times.split(' ').next().context("schedstat is empty")?;
-            sum += on_cpu.parse::<f64>()? / 1e9;
+            found.push((thread.file_name(), on_cpu.parse::<f64>()? / 1e9));
         }
     }
-    Ok(sum)
+    Ok(found)
 }
 
 /// Returns the parent's pid.

@@ -35,8 +35,16 @@ impl LiveServer {
         LiveServer::launch(options, &[])
     }
 
+    /// Starts the server in a home that already has data.
+    pub(crate) fn start_in(home: Hermetic) -> Result<LiveServer> {
+        LiveServer::launch_in(home, &[], &[])
+    }
+
     fn launch(options: &[&str], env: &[(&str, &Path)]) -> Result<LiveServer> {
-        let home = Hermetic::new()?;
+        LiveServer::launch_in(Hermetic::new()?, options, env)
+    }
+
+    fn launch_in(home: Hermetic, options: &[&str], env: &[(&str, &Path)]) -> Result<LiveServer> {
         let mut command = nerve(&home, &["server", "start", "--foreground"]);
         command.args(options);
         let process = command.envs(env.iter().copied()).stderr(Stdio::null()).spawn()?;
