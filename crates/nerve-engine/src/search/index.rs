@@ -20,12 +20,15 @@ const FILE: &str = "index.db";
 /// First words of the message about a damaged index.
 const DAMAGED: &str = "the search index is damaged";
 /// Version of the schema. An older index is built again.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 /// Time to wait for another process that writes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bits of a document's id below its time.
+const ID_COUNTER_BITS: u32 = 20;
 /// Maximum number of characters of one document. The rest is cut off.
 const MAX_CHARS: usize = 256 << 10;
 
+/// Ids of documents are in the order of time, so that a search reads the newest documents first and stops at its limit.
 const SCHEMA: &str = "
     CREATE TABLE source (
         id INTEGER PRIMARY KEY,
@@ -45,7 +48,6 @@ const SCHEMA: &str = "
         at_ms INTEGER NOT NULL,
         text TEXT NOT NULL);
     CREATE INDEX document_source ON document (source, kind);
-    CREATE INDEX document_time ON document (at_ms);
     CREATE VIRTUAL TABLE words USING fts5 (
         text, content = 'document', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2');
     CREATE TRIGGER document_added AFTER INSERT ON document BEGIN
@@ -264,6 +266,11 @@ impl SearchIndex {
     }
 }
 
+/// Returns the lowest id of a document of this time.
+pub(super) fn first_id(at_ms: u64) -> i64 {
+    to_sql(at_ms).min(i64::MAX >> ID_COUNTER_BITS) << ID_COUNTER_BITS
+}
+
 /// Replaces the documents of a source whose kind fulfils a condition on [`DocumentKind::Screen`]. Texts grow at their end, so
 /// the first documents that are the same are left alone.
 fn replace_documents(
@@ -272,6 +279,9 @@ fn replace_documents(
     condition: &str,
     documents: &[Document],
 ) -> rusqlite::Result<()> {
+    let mut documents: Vec<&Document> = documents.iter().collect();
+    // The order of the ids.
+    documents.sort_by_key(|document| document.at_ms);
     let screen = DocumentKind::Screen as i64;
     let sql = format!(
         "SELECT id, kind, turn, at_ms, text FROM document WHERE source = ?1 AND kind {condition} ?2 ORDER BY id"
@@ -296,12 +306,15 @@ fn replace_documents(
     for id in outdated {
         remove.execute(params![id])?;
     }
-    let mut insert = transaction
-        .prepare("INSERT INTO document (source, kind, turn, at_ms, text) VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    // More documents of one millisecond than ids are left out.
+    let mut insert = transaction.prepare(
+        "INSERT OR IGNORE INTO document (id, source, kind, turn, at_ms, text)
+         SELECT coalesce(max(id) + 1, ?1), ?3, ?4, ?5, ?6, ?7 FROM document WHERE id >= ?1 AND id < ?2",
+    )?;
     for document in &documents[same..] {
-        let turn = document.turn.map(to_sql);
-        let (at, text) = (to_sql(document.at_ms), document.shortened());
-        insert.execute(params![source, document.kind as i64, turn, at, text])?;
+        let (first, end) = (first_id(document.at_ms), first_id(document.at_ms.saturating_add(1)));
+        let (kind, turn, text) = (document.kind as i64, document.turn.map(to_sql), document.shortened());
+        insert.execute(params![first, end, source, kind, turn, to_sql(document.at_ms), text])?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use strum::VariantArray;
 
 use super::DocumentKind;
-use super::index::{SearchIndex, failure, from_sql, to_sql};
+use super::index::{SearchIndex, failure, first_id, from_sql};
 
 /// Marks around the matched words in a hit's text: private characters.
 const MARKS: [char; 2] = ['\u{e000}', '\u{e001}'];
@@ -117,12 +117,13 @@ impl SearchIndex {
 }
 
 fn search_words(connection: &Connection, query: &Query, expression: &str) -> rusqlite::Result<Vec<Hit>> {
-    let (condition, mut values) = conditions(query);
+    let (condition, mut values) = conditions(query, "words.rowid");
     values.insert(0, Value::from(expression.to_string()));
+    // With this order of the loops, FTS5 returns the newest matches first, and none is sorted.
     let sql = format!(
-        "SELECT {COLUMNS} FROM words JOIN document ON document.id = words.rowid
-         JOIN source ON source.id = document.source
-         WHERE words MATCH ? {condition} ORDER BY document.at_ms DESC, document.id DESC LIMIT {}",
+        "SELECT {COLUMNS} FROM words CROSS JOIN document ON document.id = words.rowid
+         CROSS JOIN source ON source.id = document.source
+         WHERE words MATCH ? {condition} ORDER BY words.rowid DESC LIMIT {}",
         query.limit
     );
     let mut statement = connection.prepare(&sql)?;
@@ -148,10 +149,10 @@ fn search_words(connection: &Connection, query: &Query, expression: &str) -> rus
 }
 
 fn search_regex(connection: &Connection, query: &Query, regex: &Regex) -> rusqlite::Result<Vec<Hit>> {
-    let (condition, values) = conditions(query);
+    let (condition, values) = conditions(query, "document.id");
     let sql = format!(
-        "SELECT {COLUMNS}, document.text FROM document JOIN source ON source.id = document.source
-         WHERE 1 {condition} ORDER BY document.at_ms DESC, document.id DESC"
+        "SELECT {COLUMNS}, document.text FROM document CROSS JOIN source ON source.id = document.source
+         WHERE 1 {condition} ORDER BY document.id DESC"
     );
     let mut statement = connection.prepare(&sql)?;
     let mut rows = statement.query(params_from_iter(values))?;
@@ -193,8 +194,8 @@ fn hit_of(row: &Row<'_>) -> rusqlite::Result<(i64, Hit)> {
     Ok((row.get(0)?, hit))
 }
 
-/// Returns the further conditions of a query, and their values.
-fn conditions(query: &Query) -> (String, Vec<Value>) {
+/// Returns the further conditions of a query, and their values. `id` is the column with the ids of documents.
+fn conditions(query: &Query, id: &str) -> (String, Vec<Value>) {
     let mut sql = String::new();
     let mut values = Vec::new();
     for (column, value) in [("source.node", &query.node), ("source.session", &query.session)] {
@@ -204,8 +205,8 @@ fn conditions(query: &Query) -> (String, Vec<Value>) {
         }
     }
     if let Some(since) = query.since_ms {
-        sql.push_str(" AND document.at_ms >= ?");
-        values.push(Value::from(to_sql(since)));
+        sql.push_str(&format!(" AND {id} >= ?"));
+        values.push(Value::from(first_id(since)));
     }
     if !query.kinds.is_empty() {
         let kinds: Vec<String> = query.kinds.iter().map(|kind| (*kind as i64).to_string()).collect();
@@ -249,7 +250,43 @@ fn excerpt(text: &str, found: std::ops::Range<usize>) -> (String, Vec<(usize, us
 
 #[cfg(test)]
 mod tests {
+    use super::super::documents::{Document, Source};
+    use super::super::index::IndexState;
     use super::*;
+
+    #[test]
+    fn newest_documents_are_found_first_in_any_order_of_indexing() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let (mut index, _) = SearchIndex::open(&home.work()).unwrap();
+        let documents = |times: &[u64]| -> Vec<Document> {
+            let of = |(number, at_ms): (usize, &u64)| Document {
+                kind: DocumentKind::Answer,
+                turn: Some(number as u64 + 1),
+                at_ms: *at_ms,
+                text: format!("wordalpha E0{number}"),
+            };
+            times.iter().enumerate().map(of).collect()
+        };
+        for (path, times) in
+            [("newer", &[7_000, 5_000, 7_000][..]), ("older", &[1_000, 6_000]), ("same", &[7_000])]
+        {
+            let source = Source { path: path.into(), recording: Some(path.into()), ..Source::default() };
+            index.replace(&source, &IndexState::default(), Some(&documents(times)), None).unwrap();
+        }
+        let found = |pattern: &str, since_ms, limit| -> Vec<(u64, String)> {
+            let pattern = Pattern::parse(pattern).unwrap();
+            let query = Query { pattern, node: None, session: None, since_ms, kinds: Vec::new(), limit };
+            let hits = index.search(&query).unwrap().into_iter();
+            hits.map(|hit| (hit.happened_at.0, hit.recording_id.unwrap_or_default())).collect()
+        };
+        let hit = |at: u64, recording: &str| (at, recording.to_string());
+        let newest = [hit(7_000, "same"), hit(7_000, "newer"), hit(7_000, "newer"), hit(6_000, "older")];
+        for pattern in ["wordal", "/E0[0-9]/"] {
+            assert_eq!(found(pattern, None, 4), newest);
+            assert_eq!(found(pattern, Some(6_001), 20), newest[..3]);
+            assert_eq!(found(pattern, None, 20).len(), 6);
+        }
+    }
 
     #[test]
     fn text_is_a_phrase_with_open_end() {
