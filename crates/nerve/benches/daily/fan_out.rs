@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use anyhow::{Result, ensure};
 
@@ -38,7 +38,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     }
     report.row("fan-out: the commands directly", &Samples::new(direct).median("ms"));
     report.row(
-        "fan-out: `git worktree add` for each attempt, at the same time",
+        "fan-out: `git worktree add` for each attempt, one after another",
         &Samples::new(worktrees).median("ms"),
     );
     report.row("fan-out: `nerve fan-out`", &Samples::new(through).median("ms"));
@@ -65,30 +65,26 @@ fn create_repository(server: &LiveServer, folder: &Path) -> Result<()> {
 
 /// Runs the task of all attempts at the same time, each in its own shell.
 fn run_directly(server: &LiveServer, repository: &Path) -> Result<()> {
-    at_the_same_time(|_| {
+    let spawn = |_| {
         let mut command = server.home.command("bash");
-        command.args(["--norc", "--noprofile", "-c", TASK]).current_dir(repository);
-        command
-    })
-}
-
-/// Creates as many worktrees as a fan-out does.
-fn add_worktrees(server: &LiveServer, repository: &Path, pair: usize) -> Result<()> {
-    at_the_same_time(|attempt| {
-        let mut command = server.home.command("git");
-        let name = format!("direct-{pair}-{attempt}");
-        let folder = server.home.work().join(&name);
-        command.args(["worktree", "add", "--quiet", "-b", &name]).arg(folder).current_dir(repository);
-        command
-    })
-}
-
-/// Runs a command for each attempt.
-fn at_the_same_time(command: impl Fn(usize) -> Command) -> Result<()> {
-    let spawn = |attempt| Ok(command(attempt).stdin(Stdio::null()).spawn()?);
+        command.args(["--norc", "--noprofile", "-c", TASK]).current_dir(repository).stdin(Stdio::null());
+        Ok(command.spawn()?)
+    };
     let children: Vec<Child> = (0..ATTEMPTS).map(spawn).collect::<Result<_>>()?;
     for mut child in children {
-        ensure!(child.wait()?.success(), "a command failed");
+        ensure!(child.wait()?.success(), "the task failed");
+    }
+    Ok(())
+}
+
+/// Creates as many worktrees as a fan-out does, one after another: at the same time, git may read an unfinished one and fail.
+fn add_worktrees(server: &LiveServer, repository: &Path, pair: usize) -> Result<()> {
+    for attempt in 0..ATTEMPTS {
+        let name = format!("direct-{pair}-{attempt}");
+        let folder = server.home.work().join(&name);
+        let mut command = server.home.command("git");
+        command.args(["worktree", "add", "--quiet", "-b", &name]).arg(folder).current_dir(repository);
+        ensure!(command.stdin(Stdio::null()).status()?.success(), "git worktree add failed");
     }
     Ok(())
 }
