@@ -1,5 +1,7 @@
 //! Tests of the profile registry: built-in profiles, overrides, and errors with line and column.
 
+use std::sync::Arc;
+
 use nerve_agent::driver::{Delivery, Source};
 use nerve_agent::profile::{BlockKind, Profiles};
 use nerve_types::Origin;
@@ -26,6 +28,14 @@ fn wire_names_are_stable() {
     assert_eq!(dialogs.map(B::as_str).join(" "), "trust login theme permission limit other");
     let origins = [O::User, O::Api, O::Injected, O::Terminal];
     assert_eq!(origins.map(O::as_str).join(" "), "user api injected terminal");
+}
+
+#[test]
+fn builtin_profiles_are_compiled_once() {
+    let profile = |profiles: &Profiles| profiles.get("claude").unwrap();
+    let (first, with_user) = (Profiles::builtin(), Profiles::with_user(std::iter::empty()).0);
+    assert!(Arc::ptr_eq(&profile(&first), &profile(&Profiles::builtin())));
+    assert!(Arc::ptr_eq(&profile(&first), &profile(&with_user)));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The registry of profiles: built-in ones, and the user's own, which override them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::Profile;
 
@@ -54,11 +54,14 @@ const WRAPPERS: [(&str, &[&str]); 13] = [
 ];
 
 impl Profiles {
-    /// Returns the built-in profiles.
+    /// Returns the built-in profiles. They are compiled once in a process.
     pub fn builtin() -> Profiles {
-        let (profiles, errors) = Profiles::load(BUILTIN.iter().map(|(file, text)| (*file, *text)));
-        debug_assert!(errors.is_empty(), "{errors:?}");
-        profiles
+        static COMPILED: LazyLock<Profiles> = LazyLock::new(|| {
+            let (profiles, errors) = Profiles::load(BUILTIN.iter().map(|(file, text)| (*file, *text)));
+            debug_assert!(errors.is_empty(), "{errors:?}");
+            profiles
+        });
+        COMPILED.clone()
     }
 
     /// Returns the built-in profiles with the user's files added. A file with the name of a built-in profile replaces

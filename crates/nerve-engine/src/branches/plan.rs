@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use nerve_host::end_snapshot::END;
 use nerve_node::error::EngineError;
 use nerve_node::fork::branch::{Branch, Conversation, RecordedSession};
-use nerve_node::profiles;
 use nerve_record::branches::CONVERSATIONS;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::SnapshotLine;
@@ -16,6 +15,7 @@ use super::files::{FilePlan, Files, plan_files, resolve_links};
 use super::options::BranchOptions;
 use super::origin::Origin;
 use crate::data_dirs::DataDirs;
+use crate::transcripts::{load_profiles, profile_of};
 
 /// Maximum characters of a command in an error message.
 const COMMAND_WIDTH: usize = 40;
@@ -152,9 +152,7 @@ pub fn plan_branch(
     let meta = &origin.meta;
     let snapshot = snapshot_at(origin, at, dirs)?;
     let command = if meta.requested_cmd.is_empty() { &meta.cmd } else { &meta.requested_cmd };
-    let (profiles, _) = profiles::load(Some(&dirs.profiles));
-    let named = meta.profile.as_deref().and_then(|name| profiles.get(name));
-    let profile = named.or_else(|| profiles.for_command(command)).filter(|profile| profile.session.is_some());
+    let profile = profile_of(meta, &load_profiles(dirs)).filter(|profile| profile.session.is_some());
     let Some(profile) = profile.filter(|_| !command.is_empty()) else {
         let what = match command.is_empty() {
             true => "cannot branch: the recorded program is unknown".to_string(),

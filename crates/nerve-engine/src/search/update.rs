@@ -17,7 +17,7 @@ use super::index::{IndexState, SearchIndex, is_damage};
 use super::screen_text;
 use crate::data_dirs::DataDirs;
 use crate::node_files::{self, NodeKey};
-use crate::transcripts::{NodeAddress, end_of, read_history, read_logged_turns, session_of};
+use crate::transcripts::{NodeAddress, TurnReader, end_of, read_history, session_of};
 
 /// A callback that receives the number of files processed and the total.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
@@ -38,6 +38,13 @@ pub(super) enum UpdateScope {
     Everything,
     /// Everything but the screens of recordings that are being written, which cost a replay from their beginning.
     Settled,
+}
+
+/// What an update reads in addition to a file.
+struct UpdateContext<'a> {
+    dirs: &'a DataDirs,
+    turns: TurnReader<'a>,
+    scope: UpdateScope,
 }
 
 /// The result of indexing one file.
@@ -98,10 +105,11 @@ impl SearchIndex {
             }
         }
         let count = pending.len() + histories.len();
+        let mut context = UpdateContext { dirs, turns: TurnReader::new(dirs), scope };
         let mut summary = UpdateSummary::default();
         for (index, (path, state)) in pending.iter().enumerate() {
             progress(index, count);
-            let outcome = self.update_recording(path, state, scope, dirs);
+            let outcome = self.update_recording(path, state, &mut context);
             summary.record_outcome(path, outcome)?;
         }
         let recorded = self.recorded_times()?;
@@ -130,12 +138,11 @@ impl SearchIndex {
         &mut self,
         path: &Path,
         old: &IndexState,
-        scope: UpdateScope,
-        dirs: &DataDirs,
+        context: &mut UpdateContext<'_>,
     ) -> Result<Outcome, EngineError> {
         // All of this is read before the contents, so that what is written meanwhile is found next time.
         let is_live = is_live(path);
-        let is_postponed = is_live && scope == UpdateScope::Settled;
+        let is_postponed = is_live && context.scope == UpdateScope::Settled;
         let screen_fingerprint =
             if is_postponed { old.screen_fingerprint.clone() } else { fingerprint_of(path) };
         if fs::metadata(path).is_ok_and(|file| file.len() == 0) {
@@ -145,12 +152,10 @@ impl SearchIndex {
         let meta_fingerprint = fingerprint_of(&Meta::sidecar_path(path));
         let meta = Meta::load(path).ok().flatten().unwrap_or_default();
         let source = source_of(path, &meta);
-        let history = history_of(&source.node, &dirs.history).map(|path| fingerprint_of(&path));
-        let turns_fingerprint = format!(
-            "{meta_fingerprint} {} {}",
-            history.unwrap_or_default(),
-            fingerprint_of(Path::new(&old.session_file))
-        );
+        let history = history_of(&source.node, &context.dirs.history).map(|path| fingerprint_of(&path));
+        let history = history.unwrap_or_default();
+        let turns_fingerprint =
+            format!("{meta_fingerprint} {history} {}", fingerprint_of(Path::new(&old.session_file)));
         let is_same_screen = old.screen_fingerprint == screen_fingerprint;
         if is_same_screen && old.turns_fingerprint == turns_fingerprint {
             // A killed recorder leaves no end: its recording is compared each time.
@@ -159,7 +164,7 @@ impl SearchIndex {
             }
             return Ok(Outcome::Unchanged);
         }
-        let logged = read_logged_turns(path, &meta, dirs)?;
+        let logged = context.turns.read(path, &meta, &history)?;
         let turn_documents = documents_of_transcript(&logged.transcript, source.started_ms);
         let screen = if is_same_screen { None } else { Some(screen_text::read(path, &meta)?) };
         let session_file = logged.transcript.session_file.unwrap_or_default();

@@ -130,12 +130,12 @@ impl HistoryLog {
         self
     }
 
-    /// Leaves out what began after a time, if one is given.
-    pub(super) fn until(mut self, to: Option<TsMs>) -> HistoryLog {
-        if let Some(to) = to {
-            self.turns.retain(|turn| turn.started <= to);
-            self.dialogs.retain(|(at, _)| *at <= to);
+    /// Returns what began between two times. Without an end, all later turns and dialogs are included.
+    pub(super) fn within(&self, from: TsNs, to: Option<TsMs>) -> HistoryLog {
+        let is_within = |at: TsMs| at >= TsMs::from(from) && to.is_none_or(|to| at <= to);
+        HistoryLog {
+            turns: self.turns.iter().filter(|turn| is_within(turn.started)).cloned().collect(),
+            dialogs: self.dialogs.iter().filter(|(at, _)| is_within(*at)).cloned().collect(),
         }
-        self
     }
 }

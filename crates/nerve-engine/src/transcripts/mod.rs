@@ -8,6 +8,7 @@ mod history_log;
 mod merge;
 pub mod render;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -32,6 +33,7 @@ use nerve_types::activity::TsMs;
 pub(crate) use self::history_log::HistoryLog;
 use self::merge::merge;
 use crate::data_dirs::DataDirs;
+use crate::node_files::NodeKey;
 use crate::recordings::{self, final_rows, unreadable};
 
 /// The full name of a node.
@@ -91,7 +93,7 @@ pub fn read_node(address: NodeAddress<'_>, dirs: &DataDirs) -> Result<Transcript
     };
     let session = session_of(&meta);
     let address = NodeAddress { session: session.as_deref(), ..address };
-    let AgentTurns { transcript, turns, .. } = read_agent_turns(&path, &meta, dirs);
+    let AgentTurns { transcript, turns, .. } = read_agent_turns(&path, &meta, &load_profiles(dirs));
     // The conversation may have begun in an earlier recording.
     let began = turns.first().and_then(|turn| turn.started).map_or(meta.started_at, to_ns);
     let log = HistoryLog::read(&dirs.history, address)?.unwrap_or_default();
@@ -105,31 +107,64 @@ pub fn read_node(address: NodeAddress<'_>, dirs: &DataDirs) -> Result<Transcript
 /// The recording cannot be read.
 pub fn read_recording(path: &Path, dirs: &DataDirs) -> Result<Transcript, EngineError> {
     let meta = Meta::load(path).ok().flatten().unwrap_or_default();
-    with_screen(read_logged_turns(path, &meta, dirs)?.transcript, path, &meta)
+    let logged = TurnReader::new(dirs).read(path, &meta, "")?;
+    with_screen(logged.transcript, path, &meta)
 }
 
-/// Reads the turns that began while a recording was made, without those that only its screen has.
-///
-/// # Errors
-/// The history cannot be read.
-pub(crate) fn read_logged_turns(
-    path: &Path,
-    meta: &Meta,
-    dirs: &DataDirs,
-) -> Result<LoggedTurns, EngineError> {
-    let ended = end_of(path, meta);
-    let is_within = |at: TsMs| at >= TsMs::from(meta.started_at) && ended.is_none_or(|end| at <= end);
-    let AgentTurns { transcript, mut turns, failure } = read_agent_turns(path, meta, dirs);
-    turns.retain(|turn| turn.started.is_none_or(is_within));
-    let session = session_of(meta);
-    let log = match (&meta.server, &meta.node) {
-        (Some(server), Some(node)) => {
-            HistoryLog::read(&dirs.history, NodeAddress { node, session: session.as_deref(), server })?
+/// Maximum number of histories that a [`TurnReader`] keeps.
+const MAX_LOGS: usize = 16;
+
+/// Reads the turns of many recordings. Profiles are compiled once, and a history is read again only if it has changed.
+pub(crate) struct TurnReader<'a> {
+    dirs: &'a DataDirs,
+    profiles: Profiles,
+    /// Histories, with the versions that were read.
+    logs: HashMap<NodeKey, (String, HistoryLog)>,
+}
+
+impl TurnReader<'_> {
+    pub(crate) fn new(dirs: &DataDirs) -> TurnReader<'_> {
+        TurnReader { dirs, profiles: load_profiles(dirs), logs: HashMap::new() }
+    }
+
+    /// Reads the turns that began while a recording was made, without those that only its screen has. `log_version` changes with the
+    /// node's history.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub(crate) fn read(
+        &mut self,
+        path: &Path,
+        meta: &Meta,
+        log_version: &str,
+    ) -> Result<LoggedTurns, EngineError> {
+        let ended = end_of(path, meta);
+        let is_within = |at: TsMs| at >= TsMs::from(meta.started_at) && ended.is_none_or(|end| at <= end);
+        let AgentTurns { transcript, mut turns, failure } = read_agent_turns(path, meta, &self.profiles);
+        turns.retain(|turn| turn.started.is_none_or(is_within));
+        let log = match self.log(meta, log_version)? {
+            Some(log) => log.within(meta.started_at, ended),
+            None => HistoryLog::default(),
+        };
+        Ok(LoggedTurns { transcript: merge(transcript, turns, log), failure })
+    }
+
+    /// Returns the history of a recorded node.
+    fn log(&mut self, meta: &Meta, version: &str) -> Result<Option<&HistoryLog>, EngineError> {
+        let (Some(server), Some(node)) = (&meta.server, &meta.node) else { return Ok(None) };
+        let session = session_of(meta);
+        let key =
+            NodeKey { server: Some(server.clone()), session: session.clone(), node: Some(node.clone()) };
+        if self.logs.get(&key).is_none_or(|(known, _)| known != version) {
+            let address = NodeAddress { node, session: session.as_deref(), server };
+            let log = HistoryLog::read(&self.dirs.history, address)?.unwrap_or_default();
+            if self.logs.len() >= MAX_LOGS {
+                self.logs.clear();
+            }
+            self.logs.insert(key.clone(), (version.to_string(), log));
         }
-        _ => None,
-    };
-    let log = log.map(|log| log.since(meta.started_at).until(ended)).unwrap_or_default();
-    Ok(LoggedTurns { transcript: merge(transcript, turns, log), failure })
+        Ok(self.logs.get(&key).map(|(_, log)| log))
+    }
 }
 
 /// Reads the whole history of a node; `None` if there is none.
@@ -229,11 +264,10 @@ struct AgentTurns {
     failure: Option<String>,
 }
 
-fn read_agent_turns(path: &Path, meta: &Meta, dirs: &DataDirs) -> AgentTurns {
+fn read_agent_turns(path: &Path, meta: &Meta, profiles: &Profiles) -> AgentTurns {
     let mut transcript = describe_recording(path, meta);
     let none = |transcript| AgentTurns { transcript, turns: Vec::new(), failure: None };
-    let (profiles, _) = profiles::load(Some(&dirs.profiles));
-    let Some(profile) = profile_of(meta, &profiles) else { return none(transcript) };
+    let Some(profile) = profile_of(meta, profiles) else { return none(transcript) };
     match recorded_session(meta, &profile).turns() {
         Ok(None) => none(transcript),
         Ok(Some(RecordedTurns { path, list })) => {
@@ -252,6 +286,11 @@ fn read_agent_turns(path: &Path, meta: &Meta, dirs: &DataDirs) -> AgentTurns {
             AgentTurns { transcript, turns: Vec::new(), failure }
         }
     }
+}
+
+/// Loads the profiles. They are compiled from their files, so many recordings share one call.
+pub(crate) fn load_profiles(dirs: &DataDirs) -> Profiles {
+    profiles::load(Some(&dirs.profiles)).0
 }
 
 /// Returns the profile of a recorded agent.

@@ -7,7 +7,6 @@ use nerve_agent::parse::usage::{UsageList, UsageRecord};
 use nerve_agent::profile::TranscriptKind;
 use nerve_node::activity::Location;
 use nerve_node::fork::recorded_turns::{TurnsError, read_usage};
-use nerve_node::profiles;
 use nerve_proxy::{PriceTable, Usage};
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
@@ -16,7 +15,7 @@ use nerve_types::activity::TsMs;
 use super::{CollectedUsage, UsageEntry, UsageQuery, UsageSource, utc_day};
 use crate::data_dirs::DataDirs;
 use crate::node_files::NodeKey;
-use crate::transcripts::{end_of, profile_of, recorded_session, session_of};
+use crate::transcripts::{end_of, load_profiles, profile_of, recorded_session, session_of};
 
 /// The time in which a node or a program was recorded.
 #[derive(Debug)]
@@ -71,7 +70,7 @@ pub(super) fn read(
     periods: &[&RecordingPeriod],
     found: &mut CollectedUsage,
 ) {
-    let (profiles, _) = profiles::load(Some(&dirs.profiles));
+    let profiles = load_profiles(dirs);
     let mut conversations: BTreeMap<Location, (TranscriptKind, Vec<&RecordingPeriod>)> = BTreeMap::new();
     for &period in periods {
         let Some(profile) = profile_of(&period.meta, &profiles) else { continue };
