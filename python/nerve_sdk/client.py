@@ -262,10 +262,17 @@ class NerveClient(GraphCommands, BranchCommands):
         return list_of(NodeInfo, field_of(data, "stopped"))
 
     async def prune_nodes(
-        self, session_id: Optional[str] = None, all: bool = False, dry_run: bool = False
+        self,
+        session_id: Optional[str] = None,
+        all: bool = False,
+        dry_run: bool = False,
+        older_than: Optional[float] = None,
     ) -> List[str]:
-        """Removes the stopped nodes of a session; returns their ids. `all`: also those that could be restored."""
-        params = {"session_id": session_id, "all": all, "dry_run": dry_run}
+        """Removes the stopped nodes of a session; returns their ids. `all`: also those that could be restored.
+
+        `older_than`: only those that stopped more than so many seconds ago.
+        """
+        params = {"session_id": session_id, "all": all, "dry_run": dry_run, "older_than": older_than}
         return from_wire(NodesPruned, await self.request("PRUNE_NODES", params)).removed
 
     async def restore_nodes(self) -> List[RestoredNode]:

@@ -11,8 +11,9 @@ use crate::recording::Age;
 Nodes that ran when the server or the machine went down stay, because 'nerve server start --restore' starts them; --all removes them,
 too.
 
-With --older-than, recordings, folders of branches, audit logs, finished runs and logs that were last written earlier are removed as well, for all
-servers. What running nodes and servers use stays, and so do unsaved changes, runs that can be resumed, conversations, and the agents' own files.
+With --older-than, only nodes that stopped earlier are removed. Recordings, folders of branches, audit logs, finished runs and logs that
+were last written earlier are removed as well, for all servers. What running nodes and servers use stays, and so do unsaved changes, runs
+that can be resumed, conversations, and the agents' own files.
 
 EXAMPLES
   nerve prune
@@ -25,7 +26,7 @@ pub struct PruneArgs {
     /// Also remove nodes that ran when the server or the machine went down
     #[arg(long)]
     pub all: bool,
-    /// Also remove stored data that was last written longer ago: 12h, 30d, 2w …
+    /// Remove nodes that stopped, and stored data that was last written, longer ago: 12h, 30d, 2w …
     #[arg(long, value_name = "AGE")]
     pub older_than: Option<Age>,
     /// Print what would be removed

@@ -2,7 +2,7 @@
 //! line share them.
 
 use std::collections::BTreeSet;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nerve_api::reply::{PrunedRecording, RecordingInfo, RecordingsPruned};
 use nerve_api::request::PruneRecordings;
@@ -22,9 +22,15 @@ pub fn list_recordings(last: Option<usize>, dirs: &DataDirs) -> Vec<RecordingInf
     library::list(&store, last.unwrap_or(usize::MAX)).into_iter().map(info).collect()
 }
 
+/// Returns the time that is `age` ago.
+pub(crate) fn before_now(age: Duration) -> TsNs {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    TsNs::default() + now.saturating_sub(age)
+}
+
 fn info(recording: library::RecordingInfo) -> RecordingInfo {
     let time = |at: TsNs| TsMs::from(at).iso();
-    let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     RecordingInfo {
         recording_id: recording.id,
         path: recording.path.display().to_string(),
@@ -63,8 +69,7 @@ pub fn prune_recordings(
         return Err(EngineError::invalid_request("older_than, max_size or branches is required"));
     }
     let all = library::list(&Store::new(&dirs.recordings), usize::MAX);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let not_before = older_than.map(|age| TsNs::default() + now.saturating_sub(age.duration()));
+    let not_before = older_than.map(|age| before_now(age.duration()));
     let (mut removed, mut paths) = (Vec::new(), BTreeSet::new());
     for (info, reason) in select_expired(&all, Retention { not_before, bytes: max_size }) {
         let path = info.path.display();

@@ -51,7 +51,7 @@ impl StartNode {
 }
 
 /// PRUNE_NODES: removes the stopped nodes of a session, so that they cannot be started again.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PruneNodes {
     /// Session of the nodes.
@@ -60,6 +60,9 @@ pub struct PruneNodes {
     /// Also remove those that were lost, which RESTORE_NODES would start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
+    /// Only remove those that stopped longer ago, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older_than: Option<Seconds>,
     /// Only return what would be removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,

@@ -14,6 +14,7 @@ use nerve_types::ExitStatus;
 use super::Engine;
 use super::context::RequestContext;
 use super::sessions::definition_metadata;
+use crate::library::before_now;
 
 impl Engine {
     /// Removes a stopped node, so that it cannot be started again.
@@ -29,6 +30,7 @@ impl Engine {
     }
 
     /// Removes the stopped nodes of a session. Those that were lost stay unless the request is for all, because they can be restored.
+    /// With an age, those that stopped later, or at an unknown time, stay, too.
     ///
     /// # Errors
     /// NotFound (session).
@@ -42,8 +44,14 @@ impl Engine {
         let ended = ended.map(|(name, _)| name);
         let names: BTreeSet<String> =
             ended.chain(session.stopped().into_iter().map(|(name, _)| name)).collect();
-        let is_lost = |name: &str| session.entry(name).is_some_and(|entry| entry.is_lost());
-        let chosen = names.into_iter().filter(|name| request.all || !is_lost(name));
+        let not_after = request.older_than.map(|age| before_now(age.duration()));
+        let is_chosen = |name: &String| {
+            let entry = session.entry(name);
+            let is_lost = entry.as_ref().is_some_and(NodeEntry::is_lost);
+            let end = entry.and_then(|entry| entry.last.end).map(|end| end.at);
+            (request.all || !is_lost) && not_after.is_none_or(|limit| end.is_some_and(|end| end <= limit))
+        };
+        let chosen = names.into_iter().filter(is_chosen);
         // A node that was started meanwhile stays.
         let removed = chosen.filter(|name| request.dry_run || session.remove_stopped(name).is_ok()).collect();
         self.inner.persister.save();

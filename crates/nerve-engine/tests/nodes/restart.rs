@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use nerve_api::request::{
-    ListNodes, PruneNodes, RemoveNode, RestoreNodes, StartNode, StartSession, StopSession,
+    ListNodes, PruneNodes, RemoveNode, RestoreNodes, Seconds, StartNode, StartSession, StopSession,
 };
 use nerve_engine::{EngineConfig, RequestContext};
 use nerve_node::command::{NodeInfo, NodeSpec, StateName};
@@ -207,7 +207,10 @@ async fn removed_and_pruned_nodes_are_gone_for_good() {
     }
     remove(&harness, "a").await.unwrap();
     assert_error(&remove(&harness, "a").await.unwrap_err(), ErrorKind::NotFound, &["no node 'a'"]);
-    let pruned = harness.engine.prune_nodes(PruneNodes::default(), Default::default()).await.unwrap();
+    let older_than = |seconds| PruneNodes { older_than: Seconds::new(seconds), ..PruneNodes::default() };
+    let pruned = harness.engine.prune_nodes(older_than(3600.0), Default::default()).await.unwrap();
+    assert!(pruned.removed.is_empty(), "{pruned:?}");
+    let pruned = harness.engine.prune_nodes(older_than(0.0), Default::default()).await.unwrap();
     assert_eq!(pruned.removed, ["b"]);
     restart_engine(&mut harness).await;
     let ids: Vec<String> = stopped(&harness).await.into_iter().map(|node| node.node_id).collect();

@@ -145,7 +145,8 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
         }
         NodeCommand::Prune(args) => {
             let (session_id, all, dry_run) = (target.session.clone(), args.all, args.dry_run);
-            let data = target.request(&PruneNodes { session_id, all, dry_run }).await?;
+            let data =
+                target.request(&PruneNodes { session_id, all, dry_run, ..PruneNodes::default() }).await?;
             if target.json {
                 return out::json(&data);
             }

@@ -132,6 +132,7 @@ const HISTORY: &[Query] = &[
 const PRUNED: &[Query] = &[
     SESSION,
     Query::same("all", Kind::Bool, "Also removes nodes that ran when the server or the machine went down."),
+    Query::same("older_than", Kind::Seconds, "Only removes nodes that stopped longer ago, in seconds."),
     Query::same("dry_run", Kind::Bool, "Only returns what would be removed."),
 ];
 const STARTED: &[Query] =

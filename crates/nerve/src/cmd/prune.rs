@@ -48,7 +48,8 @@ pub(super) async fn run(args: PruneArgs) -> Result<()> {
     let nodes = match connect(server).await {
         Ok(client) => {
             let session_id = args.target.session.clone();
-            let request = PruneNodes { session_id, all: args.all, dry_run: args.dry_run };
+            let older_than = Some(Seconds::from(age.0));
+            let request = PruneNodes { session_id, all: args.all, older_than, dry_run: args.dry_run };
             Some(client.request(&request).await?.removed)
         }
         Err(error) => {
@@ -100,7 +101,7 @@ fn print(pruned: &Pruned, args: &PruneArgs) -> Result<()> {
         out::line(format_args!("node '{node}' {verb}"))?;
     }
     if pruned.nodes.as_ref().is_some_and(Vec::is_empty) {
-        out::note("no stopped nodes to remove");
+        out::note("no nodes that stopped so long ago");
     }
     let cells = |total: &FileTotal| [total.files.to_string(), format::size(total.bytes)];
     let row = |data: &PrunedData| {

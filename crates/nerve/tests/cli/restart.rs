@@ -113,8 +113,11 @@ fn old_data_is_pruned_by_age() {
     let home = Home::with_shell();
     home.ok(&["send", "sh", "echo one"]);
     home.ok(&["stop", "sh"]);
-    let kept = home.ok(&["prune", "--older-than", "1h", "--dry-run"]);
-    assert!(kept.contains("node 'sh' would be removed") && kept.contains("0 B would be removed"), "{kept}");
+    let kept = home.nerve(&["prune", "--older-than", "1h"]);
+    assert!(kept.stdout.contains("0 B removed") && !kept.stdout.contains("'sh'"), "{kept:?}");
+    assert!(kept.stderr.contains("no nodes that stopped so long ago"), "{kept:?}");
+    let dry = home.ok(&["prune", "--older-than", "0s", "--dry-run"]);
+    assert!(dry.contains("node 'sh' would be removed"), "{dry}");
     home.nerve(&["prune", "--older-than", "1h", "-s", "tcp://localhost:1"])
         .assert_stderr(2, &["works on this machine only", "nerve recording prune"]);
 
