@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::node::NodeTarget;
-use crate::recording::Age;
+use crate::recording::{Age, removal_age};
 
 /// Arguments of `nerve prune`.
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub struct PruneArgs {
     #[arg(long)]
     pub all: bool,
     /// Remove nodes that stopped, and stored data that was last written, longer ago: 12h, 30d, 2w …
-    #[arg(long, value_name = "AGE")]
+    #[arg(long, value_name = "AGE", value_parser = removal_age)]
     pub older_than: Option<Age>,
     /// Print what would be removed
     #[arg(long, short_alias = 'n')]

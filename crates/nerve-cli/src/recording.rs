@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
+use nerve_api::request::Seconds;
 use nerve_record::export::{CastVersion, Format, ReportFormat};
 
 use super::extract::ExtractArgs;
@@ -289,7 +290,7 @@ EXAMPLES
 #[command(group(ArgGroup::new("rule").required(true).multiple(true).args(["older_than", "max_size", "branches"])))]
 pub struct PruneArgs {
     /// Remove recordings that ended longer ago: 12h, 30d, 2w …
-    #[arg(long, value_name = "AGE")]
+    #[arg(long, value_name = "AGE", value_parser = removal_age)]
     pub older_than: Option<Age>,
     /// Remove the oldest until the rest fits: 500M, 10G …
     #[arg(long, value_name = "SIZE")]
@@ -436,9 +437,24 @@ impl FromStr for Age {
     }
 }
 
+/// Parses the age of data to remove. A request has times of at most a year: a longer age would remove more than wanted.
+pub(crate) fn removal_age(text: &str) -> Result<Age, String> {
+    let age: Age = text.parse()?;
+    match age.0.as_secs_f64() <= Seconds::MAX {
+        true => Ok(age),
+        false => Err("must be at most a year: 365d".to_string()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn removal_age_is_at_most_a_year() {
+        assert_eq!(removal_age("365d"), "365d".parse());
+        assert!(removal_age("53w").is_err() && removal_age("x").is_err());
+    }
 
     #[test]
     fn position_is_time_or_byte_offset() {
