@@ -140,8 +140,8 @@ pub struct StopArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Like 'nerve server stop --keep-nodes' and then 'nerve server start' in the same directory, with the same addresses and files. The
-environment is that of this command. Turns continue, and the new server reconnects to its nodes. Nodes without a host end: chats and
-one-shot bash nodes. Starts the server if it does not run.
+environment is that of this command. Turns continue, and the new server reconnects to its nodes. Nodes without a host end, with a
+warning: chats and one-shot bash nodes. Starts the server if it does not run.
 
 EXAMPLES
   nerve server restart

@@ -51,7 +51,9 @@ fn started_server_is_printed_as_json() {
     assert_eq!(again["restored"], serde_json::json!([]));
     let restarted = home.nerve(&["server", "restart", "--json"]).json();
     assert_eq!(pid_in(&restarted["pid"]), home.pid("default"));
-    assert_eq!(restarted["http"], started["http"]);
+    assert_eq!((&restarted["http"], &restarted["was_running"]), (&started["http"], &true.into()));
+    home.ok(&["server", "stop"]);
+    assert_eq!(home.nerve(&["server", "restart", "--json"]).json()["was_running"], false);
 }
 
 #[test]
@@ -62,8 +64,10 @@ fn restart_keeps_nodes_and_addresses() {
     home.ok(&["send", "sh", "kept=yes"]);
     let address = || home.nerve(&["server", "status", "--json"]).json()["http"].clone();
     let (pid, http) = (home.pid("default"), address());
-    let restarted = home.ok(&["server", "restart"]);
-    assert!(restarted.contains("server 'default' started, pid "), "{restarted}");
+    home.ok(&["new", "shot", "--backend", "bash"]);
+    let restarted = home.nerve(&["server", "restart"]);
+    assert!(restarted.stdout.contains("server 'default' started, pid "), "{restarted:?}");
+    assert!(restarted.stderr.contains("warning: nodes without a host ended: shot\n"), "{restarted:?}");
     assert_ne!(home.pid("default"), pid);
     assert_eq!(address(), http);
     home.ok(&["wait", "sh"]);

@@ -1,14 +1,21 @@
 //! `nerve server restart`: stops a server without its nodes, and starts it as it was started.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use nerve_api::DEFAULT_SESSION;
+use nerve_api::reply::NodeInfo;
+use nerve_api::value::NodeState;
 use nerve_server::daemon::{Holder, NameStatus, addresses, holder};
 use nerve_server::paths::ServerPaths;
 
+use tokio::time::timeout;
+
+use super::status::PING_TIMEOUT;
 use super::{listen, start, stop};
 use crate::exit::{FAILED, Failure};
 use crate::out;
@@ -34,11 +41,38 @@ pub(crate) async fn run(args: &RestartArgs) -> Result<()> {
             return Err(Failure::new(FAILED, message).hint("try again in a moment").into());
         }
     };
-    if dir.is_some() {
+    let was_running = dir.is_some();
+    let mut nodes = BTreeSet::new();
+    if was_running {
+        nodes = running_nodes(&name).await;
         stop::stop(&paths, &name, args.timeout.0, false, true).await?;
     }
     let server = start::launch(&name, &paths, &listen_args, dir.as_deref()).await?;
-    if args.json { out::json(&server.as_json()) } else { server.print() }
+    if !nodes.is_empty() {
+        let now = running_nodes(&name).await;
+        let ended: Vec<&str> = nodes.difference(&now).map(String::as_str).collect();
+        if !ended.is_empty() {
+            out::warning(format_args!("nodes without a host ended: {}", ended.join(", ")));
+        }
+    }
+    if args.json {
+        let mut shown = server.as_json();
+        shown["was_running"] = was_running.into();
+        return out::json(&shown);
+    }
+    server.print()
+}
+
+/// Returns the nodes of a server that run, as `SESSION/NODE` outside of the default session; none if it does not respond.
+async fn running_nodes(server: &str) -> BTreeSet<String> {
+    let nodes = async { super::connect(server).await.ok()?.list_all_nodes().await.ok() };
+    let nodes = timeout(PING_TIMEOUT, nodes).await.ok().flatten().unwrap_or_default();
+    let running = nodes.into_iter().filter(|node| node.state != NodeState::Stopped);
+    let path = |node: NodeInfo| match node.metadata.session.as_str() {
+        DEFAULT_SESSION => node.node_id,
+        session => format!("{session}/{}", node.node_id),
+    };
+    running.map(path).collect()
 }
 
 /// Returns the command line and the working directory of a server in the background.
