@@ -1,5 +1,5 @@
-//! Removes secrets from graph definitions before they are stored: the values of variables with secret-looking names. A resumed run
-//! takes them from its server's environment.
+//! Removes secrets from graph definitions before they are stored: the values of variables that look secret. A resumed run takes
+//! them from its server's environment.
 
 use serde_json::Value;
 
@@ -21,6 +21,6 @@ pub fn without_secrets(mut definition: Value) -> Value {
 /// Removes the secret values of one node.
 pub(super) fn redact_node(node: &mut Value) {
     if let Some(env) = node.get_mut("env").and_then(Value::as_object_mut) {
-        env.retain(|name, _| !is_secret(name));
+        env.retain(|name, value| !is_secret(name, value.as_str().unwrap_or_default()));
     }
 }

@@ -94,12 +94,23 @@ pub struct GraphRecord {
     pub definition: Value,
 }
 
-/// Returns true if a variable's name suggests a secret value. A few words count anywhere in the name, in any case: a value left
-/// out by mistake can be given again, but a key that was stored cannot be taken back.
-pub(crate) fn is_secret(name: &str) -> bool {
-    const WORDS: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "AUTH", "CREDENTIAL"];
+/// Returns true if a variable may have a secret value: its name suggests one, or its value is a URL with a password. A few words
+/// count anywhere in the name, in any case: a value left out by mistake can be given again, but a key that was stored cannot be
+/// taken back. `PASS` counts only at the end of a name, because of `PASSTHROUGH` and `PGPASSFILE`.
+pub(crate) fn is_secret(name: &str, value: &str) -> bool {
+    const WORDS: [&str; 8] =
+        ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "AUTH", "CREDENTIAL"];
     let name = name.to_uppercase();
-    WORDS.iter().any(|word| name.contains(word))
+    WORDS.iter().any(|word| name.contains(word)) || name.ends_with("PASS") || has_url_password(value)
+}
+
+/// Returns true if a text contains a URL with a user and a password (RFC 3986, section 3.2.1): `postgres://me:pw@host`.
+fn has_url_password(text: &str) -> bool {
+    text.split("://").skip(1).any(|rest| {
+        let authority =
+            rest.split(|c: char| c.is_whitespace() || "/?#".contains(c)).next().unwrap_or_default();
+        authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+    })
 }
 
 impl SessionMetadata {
@@ -129,7 +140,7 @@ impl SessionMetadata {
 impl NodeRecord {
     fn omit_secrets(&mut self) {
         let (secret, plain): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            std::mem::take(&mut self.spec.env).into_iter().partition(|(name, _)| is_secret(name));
+            std::mem::take(&mut self.spec.env).into_iter().partition(|(name, value)| is_secret(name, value));
         self.spec.env = plain;
         if !secret.is_empty() {
             let names: BTreeSet<String> = self.env_omitted.drain(..).chain(secret.into_keys()).collect();

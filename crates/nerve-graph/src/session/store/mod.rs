@@ -146,8 +146,8 @@ impl SessionStore {
         Ok(report)
     }
 
-    /// Adds a session or replaces the one with its id. Values of variables with secret-looking names are removed, here and in the
-    /// file (see `is_secret`).
+    /// Adds a session or replaces the one with its id. Values of variables that look secret are removed, here and in the file (see
+    /// `is_secret`).
     ///
     /// # Errors
     /// [`SessionStoreError::Unkept`]: the session has no id, or could not be read back.

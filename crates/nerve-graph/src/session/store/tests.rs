@@ -197,7 +197,31 @@ fn secret_looking_values_are_not_stored() {
         omitted.sort_unstable();
         assert_eq!(node.env_omitted, omitted);
     }
-    assert!(!is_secret("LANG") && !is_secret("HOME") && !is_secret("PASS"));
+}
+
+#[test]
+fn names_and_urls_with_passwords_are_secret() {
+    for (name, value) in [
+        ("PGPASSWORD", "x"),
+        ("PGPASS", "x"),
+        ("db_pass", "x"),
+        ("SSH_PASSPHRASE", "x"),
+        ("DATABASE_URL", "postgres://u:pw_zzz@h/d"),
+        ("DATABASE_URL", "postgres://u:p@ss@h:5432/d?x=1"),
+        ("CACHES", "redis://one redis://:pw@two:6379"),
+    ] {
+        assert!(is_secret(name, value), "{name}={value}");
+    }
+    for (name, value) in [
+        ("LANG", "C"),
+        ("PASSTHROUGH", "1"),
+        ("PGPASSFILE", "/home/me/.pgpass"),
+        ("HOMEPAGE", "https://me@example.com:8080/a:b@c"),
+        ("REMOTE", "git@example.com:me/repo"),
+        ("NOTE", "a:b@c"),
+    ] {
+        assert!(!is_secret(name, value), "{name}={value}");
+    }
 }
 
 #[test]
