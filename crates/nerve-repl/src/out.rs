@@ -174,6 +174,33 @@ pub fn select_columns<'a>(
     (columns.iter().map(|column| header[*column]).collect(), rows.iter().map(pick).collect())
 }
 
+/// Shortens the cells of a column as far as a table needs to fit into `width` characters, but to no less than `least`.
+pub fn shorten_column(
+    header: &[&str],
+    rows: &mut [Vec<String>],
+    column: usize,
+    (width, least): (usize, usize),
+    shorten: impl Fn(&str, usize) -> String,
+) {
+    let excess = Table::new(header, rows).width().saturating_sub(width);
+    let longest = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let most = longest.saturating_sub(excess).max(least);
+    rows.iter_mut().for_each(|row| row[column] = shorten(&row[column], most));
+}
+
+/// Returns a text with an ellipsis in its middle if it exceeds `most` characters. More of the end stays, where paths differ.
+pub fn shorten_middle(text: &str, most: usize) -> String {
+    let chars = text.chars().count();
+    if chars <= most {
+        return text.to_string();
+    }
+    let start = most / 3;
+    let end = most.saturating_sub(start + 1);
+    let (before, after): (String, String) =
+        (text.chars().take(start).collect(), text.chars().skip(chars - end).collect());
+    format!("{before}…{after}")
+}
+
 /// Prints `name value` lines, without the empty values.
 pub fn fields(fields: &[(&str, String)]) -> Result<()> {
     let present = fields.iter().filter(|(_, value)| !value.is_empty());

@@ -7,7 +7,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// Formats an age in its largest unit: `7s`, `12m`, `3h`, `2d`.
-pub(super) fn format(age: Duration) -> String {
+pub fn format(age: Duration) -> String {
     let seconds = age.as_secs();
     match seconds {
         ..MINUTE => format!("{seconds}s"),

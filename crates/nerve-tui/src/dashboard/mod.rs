@@ -1,7 +1,7 @@
 //! A dashboard of nodes, as `nerve top` shows it. [`Dashboard`] is pure: it receives nodes, input and the time, and returns effects and
 //! cells. [`DashboardSession`] runs it in the user's terminal.
 
-mod age;
+pub mod age;
 mod draw;
 mod effect;
 mod input;

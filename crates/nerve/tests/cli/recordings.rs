@@ -9,9 +9,10 @@ use nerve_record::ahr::{Body, Record, Segment, Writer};
 use nerve_record::meta::Meta;
 use nerve_record::store::Store;
 use nerve_testkit::skip;
-use nerve_types::TsNs;
+use nerve_types::{Size, TsNs};
 
 use crate::harness::Home;
+use crate::tty::Tty;
 
 /// 2024-03-09T16:00:00Z.
 pub(crate) const START: u64 = 1_710_000_000_000_000_000;
@@ -444,7 +445,7 @@ fn recordings_are_listed_and_pruned() {
     // One that is being written stays.
     let writer = fs::File::open(&new).unwrap();
     writer.lock().unwrap();
-    assert!(home.ok(&["recordings", "list"]).contains(", recording"));
+    assert!(home.ok(&["recordings", "list"]).contains(" recording "));
     assert!(home.ok(&["recordings", "prune", "--older-than", "1d"]).contains("0 of 1 removed"));
     drop(writer);
     assert!(home.ok(&["recordings", "prune", "--older-than", "1d"]).contains("1 of 1 removed"));
@@ -471,6 +472,20 @@ fn recordings_are_listed_with_node_and_folder() {
     assert!(rows[1].starts_with("early") && rows[2].starts_with("late"), "{text}");
     for cell in ["default/me", " claude ", "/user/projects/of/mine/nerve", " c-1 ", "1m 00s", "say hello"] {
         assert!(rows[1].contains(cell), "{text} lacks {cell}");
+    }
+    for (cols, cells) in [
+        (80, &["early", "default/me", "claude", " 1m 00s ", " B"][..]),
+        (140, &["early", "default/me", "claude", " 1m 00s ", " B ", "/user/projects/of/mine/nerve", " c-1 "]),
+    ] {
+        let mut tty = Tty::new(&home, Size::new(cols, 24), &["recording", "list"]);
+        assert_eq!(tty.wait_for_exit(), Some(0));
+        let text = tty.text();
+        let rows: Vec<&str> = text.lines().collect();
+        assert!(rows[1].chars().count() <= usize::from(cols), "{text}");
+        assert!(rows[0].contains("AGE") && rows[0].contains("LENGTH") && rows[0].contains("SIZE"), "{text}");
+        for cell in cells {
+            assert!(rows[1].contains(cell), "{text} lacks {cell}");
+        }
     }
     let json = home.nerve(&["recordings", "list", "--json"]).json()["recordings"].clone();
     let fields = ["session_id", "node_id", "server_name", "profile", "cwd", "conversation_id"];

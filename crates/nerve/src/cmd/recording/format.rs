@@ -24,7 +24,7 @@ pub(super) fn shorten_time(time: &str) -> String {
 }
 
 /// Formats a duration: `850ms`, `12.3s`, `2m 05s`, `1h 02m`.
-pub(super) fn duration(duration: Duration) -> String {
+pub(in crate::cmd) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0 => format!("{}ms", duration.as_millis()),
@@ -70,16 +70,6 @@ pub(super) fn node_path(session: Option<&str>, node: Option<&str>) -> String {
     parts.join("/")
 }
 
-/// Returns the end of a path, with an ellipsis if it exceeds `most` characters.
-pub(super) fn path_end(path: &str, most: usize) -> String {
-    let chars = path.chars().count();
-    if chars <= most {
-        return path.to_string();
-    }
-    let end: String = path.chars().skip(chars - most + 1).collect();
-    format!("…{end}")
-}
-
 /// Quotes a command for a shell.
 pub(super) fn command(argv: &[String]) -> String {
     shell_words::join(argv)
@@ -119,13 +109,9 @@ mod tests {
     }
 
     #[test]
-    fn nodes_and_folders_are_short() {
+    fn nodes_are_named_with_their_sessions() {
         assert_eq!(node_path(Some("default"), Some("me")), "default/me");
         assert_eq!((node_path(None, Some("me")), node_path(None, None)), ("me".into(), String::new()));
-        assert_eq!(
-            (path_end("/code/nerve", 11), path_end("/code/nerve", 6)),
-            ("/code/nerve".into(), "…nerve".into())
-        );
     }
 
     #[test]
