@@ -14,7 +14,7 @@ use nerve_graph::session::entry::{NodeEntry, ProcessEnd};
 use nerve_graph::session::{DEFAULT, Session, stop_all};
 use nerve_host::environment;
 use nerve_node::NodeHandle;
-use nerve_node::command::{EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
+use nerve_node::command::{CommandLine, EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::with_session;
 
@@ -336,10 +336,20 @@ impl Engine {
     }
 }
 
-/// Returns metadata that only the definition has: the names of variables, never their values, and the kind of proxy.
+/// Returns the command as it was given, without the arguments that nerve adds for its program.
+pub(super) fn requested_command(spec: &NodeSpec) -> Option<String> {
+    match spec.command.as_ref()? {
+        CommandLine::Text(text) => Some(text.clone()),
+        CommandLine::Argv(argv) => Some(shell_words::join(argv)).filter(|command| !command.is_empty()),
+    }
+}
+
+/// Returns metadata that only the definition has: the command as it was given, the names of variables, never their values, and the kind
+/// of proxy.
 pub(super) fn definition_metadata(spec: &NodeSpec) -> impl Iterator<Item = (String, Value)> {
+    let command = requested_command(spec).map(|command| ("requested_command".to_string(), command.into()));
     let names: Vec<&str> = spec.env.keys().map(String::as_str).collect();
     let env = (!names.is_empty()).then(|| ("env".to_string(), names.join(" ").into()));
     let proxy = spec.proxy.as_ref().map(|proxy| ("proxy".to_string(), proxy.kind.as_str().into()));
-    env.into_iter().chain(proxy)
+    command.into_iter().chain(env).chain(proxy)
 }

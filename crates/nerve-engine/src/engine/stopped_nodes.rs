@@ -7,13 +7,13 @@ use nerve_api::request::{PruneNodes, RemoveNode};
 use nerve_graph::executable::Executable;
 use nerve_graph::session::Session;
 use nerve_graph::session::entry::{NodeEntry, ProcessEnd};
-use nerve_node::command::{BackendKind, CommandLine, StateName};
+use nerve_node::command::{BackendKind, StateName};
 use nerve_node::error::EngineError;
 use nerve_types::ExitStatus;
 
 use super::Engine;
 use super::context::RequestContext;
-use super::sessions::definition_metadata;
+use super::sessions::{definition_metadata, requested_command};
 use crate::library::before_now;
 
 impl Engine {
@@ -77,13 +77,8 @@ pub(super) fn has_ended(node: &Executable) -> bool {
 /// Describes a stopped node.
 pub(super) fn stopped_node_info(session: &Session, name: &str, entry: &NodeEntry) -> NodeInfo {
     let NodeEntry { spec, last, .. } = entry;
-    let command = match &spec.command {
-        Some(CommandLine::Text(text)) => text.clone(),
-        Some(CommandLine::Argv(argv)) => shell_words::join(argv),
-        None => String::new(),
-    };
     let mut metadata = NodeMetadata::new(Some(session.name().to_string()));
-    metadata.set("command", command);
+    metadata.set("command", requested_command(spec).unwrap_or_default());
     metadata.set_some("cwd", spec.cwd.as_ref().map(|cwd| cwd.display().to_string()));
     metadata.set_some("profile", last.profile.clone().or_else(|| spec.profile.clone()));
     metadata.set_some("cols", spec.cols);

@@ -11,13 +11,16 @@ use super::inspect::format_state;
 use super::node_watcher::NodeWatcher;
 use crate::out;
 
-/// Maximum and minimum printed length of a command, in characters.
+/// Maximum printed length of a command, in characters.
 const MAX_COMMAND: usize = 60;
+/// Length to which a narrow terminal shortens a command and a working directory, in characters.
 const MIN_COMMAND: usize = 16;
+const MIN_CWD: usize = 16;
 /// Columns of a list of nodes.
 pub(super) const COLUMNS: [&str; 6] = ["node", "type", "state", "cost", "command", "cwd"];
-/// Position of the command in [`COLUMNS`].
+/// Positions of the command and the working directory in [`COLUMNS`].
 const COMMAND: usize = 4;
+const CWD: usize = 5;
 /// Columns that a narrow terminal does without.
 const OPTIONAL_COLUMNS: [&str; 3] = ["type", "cwd", "command"];
 /// Columns that are aligned to the right.
@@ -40,20 +43,21 @@ pub(super) async fn run(target: &Target, watch: bool) -> Result<()> {
     }
     let width = out::window_width();
     if let Some(width) = width {
-        shorten_commands(&mut rows, width);
+        shorten_rows(&mut rows, width);
     }
     let (header, rows) = out::select_columns(&COLUMNS, &rows, width, &OPTIONAL_COLUMNS);
     out::table_with_numbers(&header, &rows, &NUMBERS)
 }
 
-/// Shortens the commands as far as a terminal of this width requires.
-fn shorten_commands(rows: &mut [Vec<String>], width: usize) {
-    let excess = out::Table::new(&COLUMNS, rows).width().saturating_sub(width);
-    let longest = rows.iter().map(|row| row[COMMAND].chars().count()).max().unwrap_or(0);
-    let most = longest.saturating_sub(excess + 1).max(MIN_COMMAND);
-    for row in rows {
-        row[COMMAND] = out::preview(&row[COMMAND], most);
-    }
+/// Shortens the commands, and then the working directories, as far as a terminal of this width requires.
+fn shorten_rows(rows: &mut [Vec<String>], width: usize) {
+    // The ellipsis of a preview is not part of its length.
+    let preview = |text: &str, most: usize| match text.chars().count() > most {
+        true => out::preview(text, most - 1),
+        false => text.to_string(),
+    };
+    out::shorten_column(&COLUMNS, rows, COMMAND, (width, MIN_COMMAND), preview);
+    out::shorten_column(&COLUMNS, rows, CWD, (width, MIN_CWD), out::shorten_middle);
 }
 
 /// Returns the row of a node in [`COLUMNS`].
@@ -72,8 +76,8 @@ pub(super) fn format_row(node: &NodeInfo) -> Vec<String> {
         state.push_str(" (approximate)");
     }
     // Chat nodes have a model instead of a command. `info` shows long commands in full.
-    let command =
-        Some(field("command")).filter(|command| !command.is_empty()).unwrap_or_else(|| field("model"));
+    let commands = ["requested_command", "command", "model"].map(field);
+    let command = commands.into_iter().find(|command| !command.is_empty()).unwrap_or_default();
     let command = out::preview(&command, MAX_COMMAND);
     vec![node.node_id.clone(), node.kind.clone(), state, node.progress.cost_text(), command, field("cwd")]
 }
@@ -83,14 +87,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_shortened_to_fit() {
+    fn commands_and_folders_are_shortened_to_fit() {
         let row =
-            |command: &str| ["me", "pty", "ready", "", command, "/home/me/site"].map(String::from).to_vec();
-        let mut rows = vec![row(&"x".repeat(60)), row("bash")];
-        shorten_commands(&mut rows, 80);
+            |command: &str, cwd: &str| ["me", "pty", "ready", "", command, cwd].map(String::from).to_vec();
+        let mut rows = vec![row(&"x".repeat(60), "/home/me/site"), row("bash", "/")];
+        shorten_rows(&mut rows, 80);
         assert_eq!(out::Table::new(&COLUMNS, &rows).width(), 80);
         assert!(rows[0][COMMAND].ends_with('…') && rows[1][COMMAND] == "bash");
-        shorten_commands(&mut rows, 20);
-        assert_eq!(rows[0][COMMAND].chars().count(), MIN_COMMAND + 1);
+        assert_eq!(rows[0][CWD], "/home/me/site");
+        shorten_rows(&mut rows, 20);
+        assert_eq!(rows[0][COMMAND].chars().count(), MIN_COMMAND);
+
+        let mut rows = vec![row("claude", &format!("/home/me/{}/site", "x".repeat(90)))];
+        shorten_rows(&mut rows, 80);
+        assert_eq!(out::Table::new(&COLUMNS, &rows).width(), 80);
+        let (header, rows) = out::select_columns(&COLUMNS, &rows, Some(80), &OPTIONAL_COLUMNS);
+        assert!(header.contains(&"cwd"), "{header:?}");
+        let cwd = rows[0].last().unwrap();
+        assert!(cwd.starts_with("/home/me/") && cwd.contains('…') && cwd.ends_with("/site"), "{cwd}");
     }
 }

@@ -9,6 +9,7 @@ use nerve_testkit::{wait_for, wait_until};
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::forks::mock_claude;
 use crate::harness::{DEADLINE, Home};
 
 #[test]
@@ -282,4 +283,17 @@ fn list_follows_changes() {
     while !next().contains("stopped") {}
     home.ok(&["server", "stop"]);
     assert!(watch.wait().unwrap().success(), "the end of the server ends it");
+}
+
+#[test]
+fn list_shows_command_as_it_was_given() {
+    let home = Home::new();
+    let claude = mock_claude(&home);
+    home.ok(&["server", "start"]);
+    home.ok(&["new", "m", "-c", &claude, "-b", "claude"]);
+    assert!(home.metadata("m", "command").contains(" --session-id "), "{:#}", home.info("m"));
+    let list = home.ok(&["ls"]);
+    let row = list.lines().find(|row| row.starts_with("m ")).unwrap();
+    assert!(row.contains(&format!(" {claude}  ")), "{list}");
+    home.ok(&["stop", "m"]);
 }
