@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
 use nerve_api::request::Seconds;
 use nerve_record::export::{CastVersion, Format, ReportFormat};
+use nerve_repl::node_command::TIME_UNITS;
 
 use super::extract::ExtractArgs;
 use super::snapshot::ByteCount;
@@ -430,10 +431,9 @@ impl FromStr for Age {
         let wrong = || "expected a time span such as 12h, 30d or 2w".to_string();
         let end = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
         let (number, unit) = text.split_at(end);
-        let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("w", 604_800)];
-        let (_, seconds) = units.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        let (_, seconds) = TIME_UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
         let number: u64 = number.parse().map_err(|_| wrong())?;
-        number.checked_mul(seconds).map(|all| Age(Duration::from_secs(all))).ok_or_else(wrong)
+        number.checked_mul(seconds.into()).map(|all| Age(Duration::from_secs(all))).ok_or_else(wrong)
     }
 }
 

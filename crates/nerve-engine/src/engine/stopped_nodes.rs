@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nerve_api::reply::{Done, NodeInfo, NodeMetadata, NodeProgress, NodesPruned};
+use nerve_api::reply::{BudgetStatus, Done, NodeInfo, NodeMetadata, NodeProgress, NodesPruned};
 use nerve_api::request::{PruneNodes, RemoveNode};
 use nerve_graph::executable::Executable;
 use nerve_graph::session::Session;
@@ -98,7 +98,11 @@ pub(super) fn stopped_node_info(session: &Session, name: &str, entry: &NodeEntry
         state: StateName::Stopped,
         persistent: spec.backend != BackendKind::Bash,
         approximate: spec.pane_id.is_some(),
-        progress: NodeProgress { state_changed_at: end.map(|end| end.at.into()), ..NodeProgress::default() },
+        progress: NodeProgress {
+            state_changed_at: end.map(|end| end.at.into()),
+            budget: Some(entry.ledger().status()).filter(BudgetStatus::has_limits),
+            ..NodeProgress::default()
+        },
         metadata,
     }
 }

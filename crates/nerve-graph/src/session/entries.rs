@@ -5,7 +5,6 @@ use nerve_api::request::UsageLimits;
 use nerve_node::command::{NodeSpec, StateName};
 use nerve_node::error::EngineError;
 use nerve_node::names::session_option;
-use nerve_node::usage_ledger::{LedgerRecord, UsageLedger};
 
 use super::Session;
 use super::entry::{NodeEntry, ProcessEnd};
@@ -103,8 +102,7 @@ impl Session {
             drop(state);
             return Err(self.not_found(name));
         };
-        let record = LedgerRecord { limits: entry.spec.budget, usage: entry.last.usage.clone() };
-        let ledger = UsageLedger::unlimited().node(name, record);
+        let ledger = entry.ledger();
         ledger.set_limits(budget);
         entry.observe_usage(&ledger);
         Ok(ledger.status())

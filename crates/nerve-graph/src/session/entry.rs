@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nerve_node::command::{NodeInfo, NodeSpec, StateName, terminal_kind};
-use nerve_node::usage_ledger::{LedgerUsage, UsageLedger};
+use nerve_node::usage_ledger::{LedgerRecord, LedgerUsage, UsageLedger};
 use nerve_types::{ExitStatus, TsNs};
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +101,12 @@ impl NodeEntry {
     /// Returns true if the last process went down with its server, its host or the machine, or was killed.
     pub fn is_lost(&self) -> bool {
         self.last.end.as_ref().is_some_and(|end| end.cause == EndCause::Lost)
+    }
+
+    /// Returns a ledger with the budget and the usage of the node, for one that does not run.
+    pub fn ledger(&self) -> UsageLedger {
+        let record = LedgerRecord { limits: self.spec.budget, usage: self.last.usage.clone() };
+        UsageLedger::unlimited().node(&self.spec.node_id, record)
     }
 
     /// Updates budget and usage from the node's ledger.

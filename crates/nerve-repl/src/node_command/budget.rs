@@ -1,5 +1,7 @@
 //! `nerve budget`: limits of the usage of a node or a session. The options are those of `nerve new`, too.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use clap::Args;
 use nerve_api::reply::BudgetStatus;
@@ -9,20 +11,21 @@ use nerve_types::cost::format_cost;
 use serde_json::json;
 
 use super::Target;
-use super::values::{Seconds, described_values, one_of};
+use super::values::{Seconds, TokenCount, described_values, one_of};
+use crate::failure::{Failure, USAGE};
 use crate::out;
 
 /// Limits of the usage of a node or a session.
 #[derive(Debug, Clone, Args)]
 pub struct BudgetOptions {
     /// Budget: cost in US dollars
-    #[arg(long, value_name = "USD", value_parser = cost)]
+    #[arg(long, value_name = "USD", value_parser = cost, allow_negative_numbers = true)]
     pub budget_cost: Option<f64>,
-    /// Budget: input (with cached tokens) and output tokens
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub budget_tokens: Option<u64>,
-    /// Budget: seconds in which the agent works
-    #[arg(long, value_name = "SECONDS")]
+    /// Budget: input (with cached tokens) and output tokens: 500k, 2M …
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub budget_tokens: Option<TokenCount>,
+    /// Budget: time in which the agent works, in seconds or with a unit: 10m, 2h …
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub budget_time: Option<Seconds>,
     /// Budget: action at a limit, after the turn is interrupted [default: ask]
     #[arg(long, value_parser = one_of::<LimitAction>(described_values::<LimitAction>()), value_name = "ACTION")]
@@ -33,6 +36,7 @@ pub struct BudgetOptions {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Without limits, prints the budget and what was used. The new budget replaces the old one completely; earlier usage still counts.
+'--at-limit' alone keeps the limits.
 Without NODE, the budget is that of the session: all its terminal and chat nodes together.
 
 When a limit is reached, nerve interrupts the turn and blocks the node (budget). With '--at-limit ask', 'nerve answer' grants the same
@@ -41,11 +45,12 @@ amount again or refuses it; with 'stop', prompts fail until the budget is change
 Costs are computed with the prices of 'nerve usage --prices'.
 
 EXAMPLES
-  nerve new me -c claude --budget-cost 5 --budget-time 3600
+  nerve new me -c claude --budget-cost 5 --budget-time 1h
   nerve budget me
   nerve budget me --budget-cost 10 --at-limit stop
+  nerve budget me --at-limit ask
   nerve budget me --none
-  nerve budget --session review --budget-tokens 2000000")]
+  nerve budget --session review --budget-tokens 2M")]
 pub struct BudgetArgs {
     /// Node [default: the whole session]
     pub node: Option<String>,
@@ -59,16 +64,34 @@ pub struct BudgetArgs {
 
 impl BudgetOptions {
     /// Returns the limits; `None` if none is given.
-    pub fn limits(&self) -> Option<UsageLimits> {
+    ///
+    /// # Errors
+    /// Only the action at a limit is given.
+    pub fn limits(&self) -> Result<Option<UsageLimits>, Failure> {
         let limits = UsageLimits {
-            max_tokens: self.budget_tokens,
+            max_tokens: self.budget_tokens.map(|tokens| tokens.0),
             max_cost_usd: self.budget_cost,
             max_time: self.budget_time.map(|time| ApiSeconds::from(time.0)),
             at_limit: self.at_limit.unwrap_or_default(),
         };
-        // The server explains what is missing.
-        (!limits.is_unlimited() || self.at_limit.is_some()).then_some(limits)
+        match (limits.is_unlimited(), self.at_limit) {
+            (false, _) => Ok(Some(limits)),
+            (true, None) => Ok(None),
+            (true, Some(_)) => Err(without_limits("--at-limit needs a limit")),
+        }
     }
+
+    /// Returns the action at a limit if no limit is given.
+    fn action_alone(&self) -> Option<LimitAction> {
+        let has_limit =
+            self.budget_tokens.is_some() || self.budget_cost.is_some() || self.budget_time.is_some();
+        self.at_limit.filter(|_| !has_limit)
+    }
+}
+
+/// Creates the error of an action at a limit that does not exist.
+fn without_limits(message: impl Into<String>) -> Failure {
+    Failure::new(USAGE, message).hint("add --budget-cost USD, --budget-tokens N or --budget-time TIME")
 }
 
 /// Parses a cost.
@@ -81,17 +104,19 @@ fn cost(text: &str) -> Result<f64, String> {
 /// Prints or changes a budget.
 pub(super) async fn run(target: &Target, args: BudgetArgs) -> Result<()> {
     let (client, session_id) = (&target.client, target.session.clone());
-    let (budget, changes) = (args.limits.limits(), args.limits.limits().is_some() || args.none);
+    let budget = match args.limits.action_alone() {
+        Some(at_limit) => {
+            Some(UsageLimits { at_limit, ..current_limits(target, args.node.as_deref()).await? })
+        }
+        None => args.limits.limits()?,
+    };
     let (own, of_session) = match args.node {
-        node_id if changes => {
+        node_id if budget.is_some() || args.none => {
             let status = client.set_budget(&SetBudget { node_id, session_id, budget }).await?;
             (Some(status).filter(BudgetStatus::has_limits), None)
         }
-        None => (client.request(&GetSession::new(session_id)).await?.budget, None),
-        Some(node) => {
-            let node = client.request(&GetNode::new(node, session_id.clone())).await?;
-            (node.progress.budget, client.request(&GetSession::new(session_id)).await?.budget)
-        }
+        None => (status(target, None).await?, None),
+        Some(node) => (status(target, Some(&node)).await?, status(target, None).await?),
     };
     if target.json {
         return out::json(&json!({ "budget": own, "session_budget": of_session }));
@@ -101,6 +126,29 @@ pub(super) async fn run(target: &Target, args: BudgetArgs) -> Result<()> {
         None => out::line("no budget")?,
     }
     of_session.map_or(Ok(()), |status| out::line(format_args!("session: {}", summary(&status))))
+}
+
+/// Returns the budget of a node, or of the session.
+async fn status(target: &Target, node: Option<&str>) -> Result<Option<BudgetStatus>> {
+    let (client, session_id) = (&target.client, target.session.clone());
+    Ok(match node {
+        Some(node) => client.request(&GetNode::new(node.to_string(), session_id)).await?.progress.budget,
+        None => client.request(&GetSession::new(session_id)).await?.budget,
+    })
+}
+
+/// Returns the limits of a node, or of the session.
+async fn current_limits(target: &Target, node: Option<&str>) -> Result<UsageLimits> {
+    let owner = node.map_or_else(|| "the session".to_string(), |node| format!("node '{node}'"));
+    let status = status(target, node).await?.filter(BudgetStatus::has_limits);
+    let status = status
+        .ok_or_else(|| without_limits(format!("cannot set the action at a limit: {owner} has no budget")))?;
+    Ok(UsageLimits {
+        max_tokens: status.max_tokens,
+        max_cost_usd: status.max_cost_usd,
+        max_time: status.max_time_ms.map(|millis| ApiSeconds::from(Duration::from_millis(millis))),
+        at_limit: status.at_limit.unwrap_or_default(),
+    })
 }
 
 /// Returns the lines of a budget for display.

@@ -55,7 +55,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         ready_timeout: Seconds::from(args.ready_timeout.0),
         response_timeout: Seconds::from(args.response_timeout.0),
         conversation: conversation_params(args.conversation),
-        budget: args.budget.limits(),
+        budget: args.budget.limits()?,
         proxy: proxy_params(args.proxy)?,
         ..CreateNode::new(args.name)
     };

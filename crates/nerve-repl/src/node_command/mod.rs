@@ -36,7 +36,7 @@ pub use self::create::trace_tools;
 pub use self::proxy_args::{ProxyOptions, price, proxy_params};
 pub use self::shell_env::shell_env;
 pub(crate) use self::turn_args::TurnOptions;
-pub use self::values::{COLS, EnvPair, ROWS, Seconds, one_of};
+pub use self::values::{COLS, EnvPair, ROWS, Seconds, TIME_UNITS, one_of};
 use crate::out;
 
 /// Connection and options that all commands share.

@@ -33,18 +33,46 @@ pub(crate) fn described_values<T: FromStr + EnumMessage + VariantNames>()
     })
 }
 
-/// A duration in seconds, fractions allowed: more than 0, at most a year.
+/// Units of time, in seconds.
+pub const TIME_UNITS: [(&str, u32); 5] = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("w", 604_800)];
+
+/// Parses a number with an optional unit; returns it multiplied by the factor of the unit.
+fn parse_scaled(text: &str, units: &[(&str, u32)]) -> Option<f64> {
+    let with_unit = |(name, factor): &(&str, u32)| {
+        Some(text.strip_suffix(name)?.parse::<f64>().ok()? * f64::from(*factor))
+    };
+    text.parse().ok().or_else(|| units.iter().find_map(with_unit))
+}
+
+/// A duration in seconds or with a unit, fractions allowed: more than 0, at most a year.
 #[derive(Debug, Clone, Copy)]
 pub struct Seconds(pub Duration);
 
 impl FromStr for Seconds {
     type Err = String;
     fn from_str(text: &str) -> Result<Seconds, String> {
-        let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_string())?;
+        let seconds = parse_scaled(text, &TIME_UNITS)
+            .ok_or_else(|| "expected a number of seconds, or a time such as 90s, 10m or 2h".to_string())?;
         if seconds > 0.0 && seconds <= 31_536_000.0 {
             return Ok(Seconds(Duration::from_secs_f64(seconds)));
         }
         Err("must be more than 0 and at most a year".to_string())
+    }
+}
+
+/// A number of tokens, optionally with k, M or G for powers of 1000; at least 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenCount(pub u64);
+
+impl FromStr for TokenCount {
+    type Err = String;
+    fn from_str(text: &str) -> Result<TokenCount, String> {
+        const UNITS: [(&str, u32); 4] = [("k", 1000), ("K", 1000), ("M", 1_000_000), ("G", 1_000_000_000)];
+        let wrong = || "expected a number of tokens, at least 1, such as 200000, 500k or 2M".to_string();
+        let count = parse_scaled(text, &UNITS).ok_or_else(wrong)?;
+        // Beyond 2^53 a number is not exact.
+        let is_valid = (1.0..=9e15).contains(&count) && count.fract() == 0.0;
+        is_valid.then_some(TokenCount(count as u64)).ok_or_else(wrong)
     }
 }
 
@@ -65,6 +93,34 @@ impl FromStr for EnvPair {
                 Ok(EnvPair { key: key.to_string(), value: value.to_string() })
             }
             _ => Err("expected KEY=VALUE".to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        let seconds = |text: &str| text.parse::<Seconds>().map(|Seconds(time)| time.as_secs_f64());
+        for (text, expected) in
+            [("90", 90.0), ("1.5", 1.5), ("10m", 600.0), ("1.5h", 5400.0), ("30d", 2_592_000.0)]
+        {
+            assert_eq!(seconds(text), Ok(expected), "{text}");
+        }
+        for text in ["", "m", "-1", "0", "-5m", "10x", "1h30m", "53w", "inf", "nan"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn token_counts_have_units() {
+        for (text, expected) in [("1", 1), ("200000", 200_000), ("500k", 500_000), ("1.5M", 1_500_000)] {
+            assert_eq!(text.parse(), Ok(TokenCount(expected)), "{text}");
+        }
+        for text in ["", "0", "-1", "0.5", "1.5", "2T", "M", "1e300", "nan"] {
+            assert!(text.parse::<TokenCount>().is_err(), "{text}");
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
         }
         SessionCommand::Create(args) => {
             let (name, description, tags) = (args.name, args.description, args.tags);
-            let params = CreateSession { name, description, tags, budget: args.budget.limits() };
+            let params = CreateSession { name, description, tags, budget: args.budget.limits()? };
             let session: SessionInfo = client.request(&params).await?;
             if json {
                 return out::json(&session);

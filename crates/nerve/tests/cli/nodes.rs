@@ -286,6 +286,29 @@ fn list_follows_changes() {
 }
 
 #[test]
+fn budget_takes_units_and_keeps_limits() {
+    let home = Home::with_shell();
+    let budget = || home.nerve(&["budget", "sh", "--json"]).json()["budget"].clone();
+    home.ok(&["budget", "sh", "--budget-tokens", "2M", "--budget-time", "10m", "--at-limit", "stop"]);
+    home.ok(&["budget", "sh", "--at-limit", "ask"]);
+    let limits = budget();
+    assert_eq!((&limits["max_tokens"], &limits["max_time_ms"]), (&2_000_000.into(), &600_000.into()));
+    assert_eq!(limits["at_limit"], "ask");
+    // A stopped node keeps its budget.
+    home.ok(&["stop", "sh"]);
+    home.ok(&["budget", "sh", "--at-limit", "stop"]);
+    let limits = budget();
+    assert_eq!((&limits["max_tokens"], &limits["at_limit"]), (&2_000_000.into(), &"stop".into()));
+
+    home.nerve(&["budget", "--at-limit", "ask"])
+        .assert_stderr(2, &["the session has no budget", "--budget-cost"]);
+    home.nerve(&["budget", "sh", "--budget-cost", "-1"]).assert_stderr(2, &["more than 0"]);
+    home.nerve(&["budget", "sh", "--budget-tokens", "2X"]).assert_stderr(2, &["500k or 2M"]);
+    home.nerve(&["new", "x", "-c", "true", "--at-limit", "ask"])
+        .assert_stderr(2, &["--at-limit needs a limit", "--budget-cost"]);
+}
+
+#[test]
 fn list_shows_command_as_it_was_given() {
     let home = Home::new();
     let claude = mock_claude(&home);

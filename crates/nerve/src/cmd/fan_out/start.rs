@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_api::request::{CommandLine, CreateNode, Seconds};
+use nerve_api::request::{CommandLine, CreateNode, Seconds, UsageLimits};
 use nerve_client::{NerveClient, RunOptions};
 use nerve_graph::journal::new_run_id;
 use nerve_node::terminal::check_prompt;
@@ -38,6 +38,7 @@ pub(super) async fn start(server: &str, args: &RunArgs, store: &Store) -> Result
         let message = format!("cannot fan out on '{server}': the worktrees must be on the server's machine");
         return Err(Failure::new(USAGE, message).hint("use a server of this machine: --server NAME").into());
     }
+    let budget = args.budget.limits()?;
     let git = Git::find(&std::env::current_dir().context("cannot find the current directory")?)?;
     let Some(base) = git.head()? else {
         let message = format!("cannot fan out from {}: the repository has no commit", git.dir().display());
@@ -69,7 +70,7 @@ pub(super) async fn start(server: &str, args: &RunArgs, store: &Store) -> Result
         args.name.as_deref(),
         &task,
     )?;
-    prepare(&client, &git, &mut fan_out, args, &files).await;
+    prepare(&client, &git, &mut fan_out, args, budget, &files).await;
     if fan_out.open_attempts().next().is_none() {
         return Err(none_started(store, &fan_out).into());
     }
@@ -135,7 +136,14 @@ fn claim(
 }
 
 /// Creates the worktrees and nodes of all attempts at the same time.
-async fn prepare(client: &NerveClient, git: &Git, fan_out: &mut FanOut, args: &RunArgs, files: &[PathBuf]) {
+async fn prepare(
+    client: &NerveClient,
+    git: &Git,
+    fan_out: &mut FanOut,
+    args: &RunArgs,
+    budget: Option<UsageLimits>,
+    files: &[PathBuf],
+) {
     let mut jobs = JoinSet::new();
     for (index, attempt) in fan_out.attempts.iter().enumerate() {
         let spec = CreateNode {
@@ -143,7 +151,7 @@ async fn prepare(client: &NerveClient, git: &Git, fan_out: &mut FanOut, args: &R
             command: Some(CommandLine::Text(attempt.command.clone())),
             cwd: Some(attempt.worktree.clone()),
             profile: args.profile.clone(),
-            budget: args.budget.limits(),
+            budget,
             response_timeout: Seconds::from(args.timeout.0),
             ..CreateNode::new(attempt.node.clone())
         };
