@@ -44,7 +44,9 @@ fn has_shape(arg: &str) -> bool {
 /// Returns true if the last argument of the command is a single text.
 fn takes_text(command: &Command) -> bool {
     let last = command.get_positionals().last();
-    last.is_some_and(|arg| !arg.is_last_set() && !arg.is_allow_hyphen_values_set())
+    last.is_some_and(|arg| {
+        !(arg.is_last_set() || arg.is_trailing_var_arg_set() || arg.is_allow_hyphen_values_set())
+    })
 }
 
 /// Returns true if the argument is an option of the command together with its value: `--name=VALUE` or `-nVALUE`.

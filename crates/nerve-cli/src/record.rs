@@ -15,11 +15,12 @@ In a terminal, nerve's viewer shows the program above a status row, with a colum
 Press ctrl+] ? for the viewer's keys, ctrl+] d to detach and leave the program running; 'nerve attach' returns to it. With --plain, and
 without a terminal, output, keys, window size and exit code pass through as if the shell had started the program.
 
-The recording is kept where 'nerve recording list' finds it, unless --out-file names a file. With --no-record nothing is kept; snapshots
+The recording is kept where 'nerve recording list' finds it, unless --out-file names a file. At the end, a terminal shows the command that
+opens it. With --no-record nothing is kept; snapshots
 and branches work while the program runs. NERVE_RECORDER_SOCKET in the program's environment is the socket that 'nerve snapshot' uses.
 
 EXAMPLES
-  nerve record -- claude
+  nerve record claude
   nerve record --out-file session.ahr -- codex
   nerve record --cols 100 --rows 30 --out-file demo.ahr -- bash
   nerve record --headless --out-file ci.ahr \\
@@ -71,7 +72,7 @@ pub struct RecordArgs {
     #[arg(long, hide = true, value_name = "FD:COLSxROWS", conflicts_with_all = ["headless", "plain"])]
     pub daemon: Option<DaemonArgs>,
     /// Program and arguments
-    #[arg(last = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<String>,
 }
 

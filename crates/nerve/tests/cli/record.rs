@@ -95,6 +95,23 @@ fn recording_is_kept_unless_refused() {
 }
 
 #[test]
+fn terminal_shows_how_to_open_the_recording() {
+    let home = Home::new();
+    for options in [&["--plain"][..], &[]] {
+        // The program's own options need no '--'.
+        let args = [&["record"], options, &["sh", "-c", "echo heard"]].concat();
+        let mut tty = Tty::with_stderr(home.command(&args), SIZE);
+        assert_eq!(tty.wait_for_exit(), Some(0), "{}", tty.text());
+        let id = home.nerve(&["recording", "list", "--json"]).json()["recordings"][0]["recording_id"].clone();
+        let text = tty.text().replace('\n', "");
+        assert!(text.contains("heard") && text.contains("recorded "), "{text}");
+        assert!(text.contains(&format!("nerve view {}", id.as_str().unwrap())), "{text}");
+    }
+    let mut tty = Tty::with_stderr(home.command(&["record", "--plain", "--no-record", "true"]), SIZE);
+    assert_eq!((tty.wait_for_exit(), tty.text().contains("recorded")), (Some(0), false));
+}
+
+#[test]
 fn no_file_is_left_in_the_directory_and_socket_exists() {
     let home = Home::new();
     let script = "test -S \"$NERVE_RECORDER_SOCKET\" && test \"$AH_RECORDER_IPC_SOCKET\" = \"$NERVE_RECORDER_SOCKET\" \

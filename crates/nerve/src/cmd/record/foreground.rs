@@ -10,6 +10,7 @@ use nerve_tui::view::draw::{Gutter, Layout};
 use nerve_types::Size;
 
 use super::recorder_daemon::{Recorder, StartResult};
+use super::report_recording;
 use crate::cmd::viewer;
 use crate::exit::DONE;
 use crate::settings;
@@ -39,7 +40,7 @@ pub(crate) async fn record_in_viewer(args: &RecordArgs) -> Result<u8> {
     let options = ViewerOptions { stay: args.stay, ..settings::viewer_options(&settings, name, gutter) };
     let (paths, entry) = (ServerPaths::from_env(), recorder.entry.clone());
     // The host id is unique; a session id may equal a node's name.
-    let id = entry.id.clone();
+    let (id, recording) = (entry.id.clone(), entry.recording.clone());
     let shown = async {
         let mirror = viewer::open_mirror(entry, &paths, rule, Some(size))?;
         let mirror = mirror.for_owner();
@@ -68,6 +69,7 @@ pub(crate) async fn record_in_viewer(args: &RecordArgs) -> Result<u8> {
             // Shows the last lines as if the program had run in this terminal.
             outcome.last_lines.iter().try_for_each(out::line)?;
             let code = recorder.wait(stop).await?;
+            report_recording(args, recording.as_deref());
             exit::program_exit_code(exit, outcome.interrupted.then_some(Interrupted::Typed))?;
             Ok(code)
         }

@@ -21,6 +21,7 @@ use nerve_record::activity::{Activity, Level, TsMs};
 use nerve_record::ahr::Reader;
 use nerve_record::events_pipe::EventsPipe;
 use nerve_record::export::{ReportFormat, report};
+use nerve_record::library::RecordingInfo;
 use nerve_record::replay::TerminalReplay;
 use nerve_record::store::{Store, check_id};
 use nerve_repl::node_command::trace_tools;
@@ -33,6 +34,7 @@ use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
 
 pub(crate) use self::foreground::record_in_viewer;
+use crate::cmd::recording::format;
 use crate::cmd::{screen_support, spawn_failure};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{exit, out};
@@ -132,10 +134,27 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     }
     host.forget();
     let ProgramEnd { exit, interrupted } = ended?;
+    if args.daemon.is_none() {
+        report_recording(&args, recording.as_deref());
+    }
     if let (Some(path), Some(recording)) = (&args.out_branch_points, &recording) {
         write_branch_points(recording, path)?;
     }
     Ok(exit::program_exit_code(exit, interrupted)?)
+}
+
+/// Prints on a terminal how long the recording is, and the command that opens it.
+fn report_recording(args: &RecordArgs, recording: Option<&Path>) {
+    let is_shown = args.target() != RecordingTarget::None && std::io::stderr().is_terminal();
+    let Some(info) = recording.filter(|_| is_shown).and_then(|path| RecordingInfo::read(path).ok()) else {
+        return;
+    };
+    let name = match args.target() {
+        RecordingTarget::File(_) => info.path.display().to_string(),
+        _ => info.id,
+    };
+    let length = format::duration(info.duration.unwrap_or_default());
+    out::note(format_args!("recorded {length}: nerve view {}", shell_words::quote(&name)));
 }
 
 /// Prepares the program to be observed if a part of the command needs it. `answers_queries`: the observer answers
