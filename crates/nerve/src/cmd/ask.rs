@@ -55,7 +55,8 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
 async fn ask(engine: &Engine, args: &AskArgs, text: &str) -> Result<Turn> {
     let waiting = format!("asking {}", args.command);
     out::progress(&waiting, engine.create(spec(args)?)).await.map_err(with_doctor_hint)?;
-    let can_answer = !args.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    // Dialogs are shown on standard error, so standard output may be a pipe.
+    let can_answer = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     loop {
         let mut ended = out::progress(&waiting, send(engine, args, text)).await.map(Some);
         while let Err(error) = &ended

@@ -57,6 +57,16 @@ fn ask_on_terminal_lets_user_answer_dialog() {
     tty.expect("no choice 99");
     tty.send("1\r");
     assert_eq!(tty.wait_for_exit(), Some(0), "{}", tty.text());
+    // Standard output may be a pipe.
+    let mut piped = home.hermetic.command("sh");
+    piped.args(["-c", "exec \"$0\" \"$@\" --json >answer.json", NERVE]).args(ask);
+    let answer = home.hermetic.work().join("answer.json");
+    let mut tty = Tty::with_stderr(piped, Size::new(100, 40));
+    tty.expect("choice:");
+    tty.send("1\r");
+    assert_eq!(tty.wait_for_exit(), Some(0), "{}", tty.text());
+    let answer: serde_json::Value = serde_json::from_slice(&std::fs::read(answer).unwrap()).unwrap();
+    assert_eq!(answer["response"]["success"], true, "{answer}");
     // Without a terminal the dialog is an error.
     home.nerve(&ask).assert_stderr(5, &["1. ", "in a terminal"]);
 }
