@@ -18,7 +18,7 @@ impl Engine {
     pub async fn set_budget(
         &self,
         request: SetBudget,
-        _: RequestContext,
+        context: RequestContext,
     ) -> Result<BudgetStatus, EngineError> {
         let SetBudget { node_id, session_id, budget } = request;
         check(budget.as_ref())?;
@@ -34,7 +34,7 @@ impl Engine {
                 }
                 (None, Some(spec)) if spec.backend != BackendKind::Bash => {
                     let status = session.set_stopped_budget(id, budget);
-                    self.inner.persister.save();
+                    self.persist(&context.warnings).await;
                     return status;
                 }
                 (None, Some(_)) => return Err(no_ledger_error(id)),
@@ -42,7 +42,7 @@ impl Engine {
             },
         };
         ledger.set_limits(budget);
-        self.inner.persister.save();
+        self.persist(&context.warnings).await;
         Ok(ledger.status())
     }
 }

@@ -188,6 +188,13 @@ impl Engine {
         Ok(Pong { pong: true, nodes, graphs, sessions: sessions.len(), version })
     }
 
+    /// Writes the sessions to the disk. A failure is only a warning, because the request has taken effect.
+    async fn persist(&self, warnings: &Warnings) {
+        if let Err(message) = self.inner.persister.save_now().await {
+            warnings.add(message);
+        }
+    }
+
     /// Returns the node or graph of that name.
     fn executable(&self, at: &NodeRef) -> Result<Executable, EngineError> {
         self.inner.sessions.find(at)

@@ -135,7 +135,11 @@ impl Engine {
     ///
     /// # Errors
     /// NotFound, Busy (it is starting).
-    pub async fn stop_node(&self, request: StopNode, _: RequestContext) -> Result<Stopped, EngineError> {
+    pub async fn stop_node(
+        &self,
+        request: StopNode,
+        context: RequestContext,
+    ) -> Result<Stopped, EngineError> {
         let StopNode { node_id: id, session_id } = request;
         let session = self.inner.sessions.get(session_id.as_deref())?;
         let end = || ProcessEnd::requested(self.inner.clock.now(), "stopped");
@@ -152,7 +156,7 @@ impl Engine {
             None if session.definition(&id).is_some() => session.set_end(&id, end()),
             None => drop(session.find(&id)?),
         }
-        self.inner.persister.save();
+        self.persist(&context.warnings).await;
         Ok(Stopped { stopped: true })
     }
 
@@ -298,10 +302,10 @@ impl Engine {
     pub async fn delete_session(
         &self,
         request: DeleteSession,
-        _: RequestContext,
+        context: RequestContext,
     ) -> Result<Done, EngineError> {
         self.inner.sessions.close(request.session().unwrap_or(DEFAULT)).await?;
-        self.inner.persister.save();
+        self.persist(&context.warnings).await;
         Ok(Done {})
     }
 
@@ -313,7 +317,7 @@ impl Engine {
     pub async fn stop_session(
         &self,
         request: StopSession,
-        _: RequestContext,
+        context: RequestContext,
     ) -> Result<NodesChanged, EngineError> {
         let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT)))?;
         let running: Vec<_> = session.nodes().into_iter().filter(|(_, node)| !node.is_graph()).collect();
@@ -323,7 +327,7 @@ impl Engine {
         let end = || ProcessEnd::requested(self.inner.clock.now(), "its session was stopped");
         running.iter().for_each(|(name, node)| session.retire(name, node, end()));
         session.stopped().iter().for_each(|(name, _)| session.set_end(name, end()));
-        self.inner.persister.save();
+        self.persist(&context.warnings).await;
         let failed = session.starting().into_iter();
         let failed = failed.map(|node_id| NodeFailure {
             node_id,

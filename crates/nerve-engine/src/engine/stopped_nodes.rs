@@ -21,11 +21,15 @@ impl Engine {
     ///
     /// # Errors
     /// NotFound, InvalidRequest (it is running or starting).
-    pub async fn remove_node(&self, request: RemoveNode, _: RequestContext) -> Result<Done, EngineError> {
+    pub async fn remove_node(
+        &self,
+        request: RemoveNode,
+        context: RequestContext,
+    ) -> Result<Done, EngineError> {
         let RemoveNode { node_id: id, session_id } = request;
         let session = self.inner.sessions.get(session_id.as_deref())?;
         session.remove_stopped(&id)?;
-        self.inner.persister.save();
+        self.persist(&context.warnings).await;
         Ok(Done {})
     }
 
@@ -37,7 +41,7 @@ impl Engine {
     pub async fn prune_nodes(
         &self,
         request: PruneNodes,
-        _: RequestContext,
+        context: RequestContext,
     ) -> Result<NodesPruned, EngineError> {
         let session = self.inner.sessions.get(request.session_id.as_deref())?;
         let ended = session.nodes().into_iter().filter(|(_, node)| has_ended(node));
@@ -54,7 +58,7 @@ impl Engine {
         let chosen = names.into_iter().filter(is_chosen);
         // A node that was started meanwhile stays.
         let removed = chosen.filter(|name| request.dry_run || session.remove_stopped(name).is_ok()).collect();
-        self.inner.persister.save();
+        self.persist(&context.warnings).await;
         Ok(NodesPruned { removed })
     }
 
