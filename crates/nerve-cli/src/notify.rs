@@ -6,7 +6,8 @@ use nerve_tui::settings::Occasion;
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Follows a server until it ends and notifies when a node or a gate needs an answer, a long turn or graph has ended, something has
-failed, or a usage limit was reached. Each notification is also printed. Options override [notify] in the settings.
+failed, or a usage limit was reached. Each notification is also printed; with --json as the object that a webhook receives, one a line.
+Options override [notify] in the settings.
 
 A command finds the notification in NERVE_NOTIFY_OCCASION, NERVE_NOTIFY_TEXT, and the event in NERVE_EVENT_TYPE, NERVE_EVENT_NODE,
 NERVE_EVENT_SESSION and, as JSON, on its standard input. A webhook receives {occasion, text, event}.
@@ -46,6 +47,9 @@ pub struct NotifyArgs {
     /// Send one notification without a server, and exit
     #[arg(long)]
     pub test: bool,
+    /// Print as JSON
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 fn occasion(text: &str) -> Result<Occasion, String> {

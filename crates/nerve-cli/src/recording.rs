@@ -162,6 +162,9 @@ pub struct ExportArgs {
     /// Limit pauses to this many seconds of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub idle_limit: Option<nerve_repl::node_command::Seconds>,
+    /// Print as JSON which file was written; needs --output
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

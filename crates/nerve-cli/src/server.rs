@@ -175,6 +175,9 @@ pub struct LogsArgs {
     /// Print new lines until interrupted
     #[arg(short, long)]
     pub follow: bool,
+    /// Print as JSON: the path and the lines of the log
+    #[arg(short, long, conflicts_with = "follow")]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

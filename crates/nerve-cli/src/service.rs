@@ -45,7 +45,7 @@ pub struct InstallArgs {
     #[arg(long)]
     pub print: bool,
     /// Print as JSON
-    #[arg(short, long, conflicts_with = "print")]
+    #[arg(short, long)]
     pub json: bool,
 }
 

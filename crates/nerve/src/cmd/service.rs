@@ -13,7 +13,7 @@ use nerve_server::daemon::{NameStatus, holder};
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
-use crate::exit::{FAILED, Failure, NOT_FOUND};
+use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
 /// Variables of this process that the server needs to find the agents and its files.
@@ -93,6 +93,10 @@ impl Service {
 fn install(args: &InstallArgs) -> Result<()> {
     let service = Service::new(&args.name)?;
     let text = service.text()?;
+    if args.print && args.json {
+        let failure = Failure::new(USAGE, "cannot print the unit as JSON: it is a text for systemd");
+        return Err(failure.hint("omit --json").into());
+    }
     if args.print {
         return out::text(text.trim_end());
     }

@@ -87,6 +87,7 @@ fn settings_and_options_select_channels() {
     fs::create_dir_all(std::path::Path::new(path.trim()).parent().unwrap()).unwrap();
     fs::write(path.trim(), "[notify]\ncommand = \"cat > sent\"\n").unwrap();
     assert_eq!(home.ok(&["notify", "--test"]), "sent\n");
+    assert_eq!(home.nerve(&["notify", "--test", "--json"]).json(), serde_json::json!({ "sent": true }));
     assert!(fs::read_to_string(home.hermetic.work().join("sent")).unwrap().contains("TEST"));
     home.nerve(&["notify"]).assert_stderr(3, &["server 'default' is not running"]);
 }

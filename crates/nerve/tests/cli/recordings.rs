@@ -388,6 +388,11 @@ fn exports_can_be_imported_again() {
         );
     }
     home.nerve(&["export", &path, "--format", "pdf"]).assert_stderr(2, &["html", "svg", "asciicast3"]);
+    home.nerve(&["export", &path, "-f", "md", "--json"]).assert_stderr(2, &["--json needs --output"]);
+    let file = home.hermetic.work().join("report.md");
+    let written = home.nerve(&["export", &path, "-f", "md", "--json", "-o", file.to_str().unwrap()]).json();
+    assert_eq!((&written["path"], &written["format"]), (&file.to_str().unwrap().into(), &"md".into()));
+    assert_eq!(written["bytes"], fs::metadata(&file).unwrap().len());
     home.nerve(&["export", &path, "-f", "md", "-o", "/nowhere/x.md"]).assert_stderr(1, &["/nowhere/x.md"]);
     assert!(
         fs::read_dir(&work).unwrap().all(|entry| !entry

@@ -93,6 +93,8 @@ fn server_log_is_printed_and_followed() {
     let log = home.ok(&["server", "logs"]);
     assert!(log.contains("listening"), "{log}");
     assert_eq!(home.ok(&["server", "logs", "-n", "1"]).lines().count(), 1);
+    let last = home.nerve(&["server", "logs", "-n", "1", "--json"]).json();
+    assert_eq!((&last["server_name"], last["lines"].as_array().unwrap().len()), (&"default".into(), 1));
     let out = home.hermetic.work().join("followed");
     let mut follow = home.command(&["server", "logs", "-f"]);
     follow.stdout(fs::File::create(&out).unwrap());

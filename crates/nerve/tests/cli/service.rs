@@ -80,6 +80,8 @@ fn missing_or_failing_systemd_leaves_nothing_behind() {
         .run(failing.command(&["service", "install"]))
         .assert_stderr(1, &["Failed to connect to bus"]);
     assert!(!missing.unit().exists() && !failing.unit().exists());
+    let both = missing.home.run(missing.command(&["service", "install", "--print", "--json"]));
+    both.assert_stderr(2, &["cannot print the unit as JSON", "omit --json"]);
     // A printed unit needs no systemd.
     let unit = missing.home.run(missing.command(&["service", "install", "work", "--print"])).success();
     assert!(unit.contains("--restore --name work\n"), "{unit}");

@@ -9,7 +9,6 @@ use nerve_api::EventMessage;
 use nerve_llm::http_client;
 use nerve_tui::settings::NotifySettings;
 use nerve_tui::terminal;
-use serde_json::json;
 use tokio::time::timeout;
 
 use super::notification_tracker::Notification;
@@ -73,7 +72,7 @@ impl Channel {
                 event_hook::run(command, &event, text, &variables).await
             }
             Channel::Webhook(url) => {
-                let body = json!({ "occasion": occasion, "text": text, "event": *event }).to_string();
+                let body = notification.as_json(&event).to_string();
                 post(url, "application/json", body).await.context("webhook")
             }
             Channel::Ntfy(url) => {

@@ -32,7 +32,8 @@ const MAX_PENDING: u32 = 32;
 pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
     let settings = apply_options(settings::load()?.notify, &args);
     let channels = Channel::configured(&settings);
-    if channels.is_empty() {
+    // JSON is for a program, which may do more with it.
+    if channels.is_empty() && !args.json {
         return Err(Failure::new(
             USAGE,
             "no way to notify: this is no terminal, and no channel is configured",
@@ -41,7 +42,8 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
         .into());
     }
     if args.test {
-        return send_test(&channels).await;
+        send_test(&channels).await?;
+        return if args.json { out::json(&json!({ "sent": true })) } else { out::line("sent") };
     }
     let client = connect(&args.server).await?;
     let mut events = client.subscribe(&Subscribe::default()).await?;
@@ -54,11 +56,14 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
         if let Some(notification) = tracker.observe(&event)
             && settings.on.contains(&notification.occasion)
         {
-            out::line(out::sanitize(&format!(
-                "{}  {}",
-                local_time(event.emitted_at.seconds()),
-                notification.text
-            )))?;
+            match args.json {
+                true => out::json_line(&notification.as_json(&event))?,
+                false => out::line(out::sanitize(&format!(
+                    "{}  {}",
+                    local_time(event.emitted_at.seconds()),
+                    notification.text
+                )))?,
+            }
             let event = Arc::new(event);
             senders.iter().for_each(|sender| sender.send(&event, &notification));
         }
@@ -125,7 +130,7 @@ async fn send_test(channels: &[Channel]) -> Result<()> {
         }
     }
     match problems.is_empty() {
-        true => out::line("sent"),
+        true => Ok(()),
         false => Err(Failure::new(FAILED, format!("not notified: {}", problems.join("; "))).into()),
     }
 }

@@ -6,6 +6,7 @@ use nerve_api::value::{ResultStatus, RunStatus};
 use nerve_api::{EventKind, EventMessage};
 use nerve_repl::event_line;
 use nerve_tui::settings::Occasion;
+use serde_json::{Value, json};
 
 /// Beginnings of the reasons of stops that are no failures.
 const INTENDED_STOPS: [&str; 5] =
@@ -17,6 +18,13 @@ pub(super) struct Notification {
     pub(super) occasion: Occasion,
     /// One sentence.
     pub(super) text: String,
+}
+
+impl Notification {
+    /// Returns the form for programs.
+    pub(super) fn as_json(&self, event: &EventMessage) -> Value {
+        json!({ "occasion": <&str>::from(self.occasion), "text": self.text, "event": event })
+    }
 }
 
 /// Knows which nodes work, and since when. The server reports each dialog and limit once.

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use nerve_api::reply::Transcript;
 use nerve_engine::recordings;
 use nerve_engine::transcripts::{read_recording, render};
@@ -13,10 +15,11 @@ use nerve_record::ahr::Reader;
 use nerve_record::export::{CastOptions, ExportError, Format, ReportFormat, SvgOptions, cast, report, svg};
 use nerve_record::replay::TerminalReplay;
 use nerve_server::paths::ServerPaths;
+use serde_json::json;
 use tempfile::{NamedTempFile, TempPath};
 
 use super::{Losses, export_failure, find, format, load_meta, size, write_failure};
-use crate::exit::DONE;
+use crate::exit::{DONE, Failure, USAGE};
 use crate::out;
 use nerve_cli::recording::{BranchPointsArgs, ExportArgs, FormatName};
 
@@ -52,12 +55,22 @@ fn print(recording: &Path, write: impl FnOnce(&mut BufWriter<StdoutLock<'_>>) ->
 
 /// Converts a recording to another format.
 pub(crate) fn export(args: &ExportArgs) -> Result<u8> {
+    if args.json && args.output == Path::new("-") {
+        let failure = Failure::new(USAGE, "--json needs --output: the export itself is standard output");
+        return Err(failure.hint("name a file: --output FILE").into());
+    }
     let recording = find(&args.source)?;
     recordings::check(&recording)?;
     let options = Options { input: args.input, idle_limit: args.idle_limit.map(|limit| limit.0) };
     let mut out = OutputFile::open(&args.output)?;
     let code = convert(&recording, args.format, options, &mut out.writer)?;
     out.finish()?;
+    if args.json {
+        let value = args.format.to_possible_value();
+        let format = value.as_ref().map(PossibleValue::get_name);
+        let bytes = args.output.metadata().map_or(0, |file| file.len());
+        out::json(&json!({ "recording": recording, "format": format, "path": args.output, "bytes": bytes }))?;
+    }
     Ok(code)
 }
 

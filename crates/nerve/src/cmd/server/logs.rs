@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use nerve_host::folder_watcher::FolderWatcher;
 use nerve_server::paths::ServerPaths;
+use serde_json::json;
 
 use crate::exit::{Failure, NOT_FOUND};
 use crate::out;
@@ -33,7 +34,13 @@ pub(crate) async fn run(args: &LogsArgs) -> Result<()> {
         Err(error) => return Err(error).with_context(|| format!("cannot open {}", path.display())),
     };
     let text = read_rest(&mut file)?;
-    out::bytes(last_lines(&text, args.lines))?;
+    let text = last_lines(&text, args.lines);
+    if args.json {
+        let text = String::from_utf8_lossy(text);
+        let lines: Vec<&str> = text.lines().collect();
+        return out::json(&json!({ "server_name": name, "path": path, "lines": lines }));
+    }
+    out::bytes(text)?;
     let Some(watcher) = watcher else { return Ok(()) };
     loop {
         watcher.changed().await?;
