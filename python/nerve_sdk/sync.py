@@ -521,9 +521,18 @@ class NerveClient:
         """Lists the stopped nodes of a session, which can be started again."""
         return self._portal.run(lambda: self._inner.list_stopped_nodes(session_id))
 
-    def prune_nodes(self, session_id: Optional[str] = None, all: bool = False, dry_run: bool = False) -> List[str]:
-        """Removes the stopped nodes of a session; returns their ids. `all`: also those that could be restored."""
-        return self._portal.run(lambda: self._inner.prune_nodes(session_id, all, dry_run))
+    def prune_nodes(
+        self,
+        session_id: Optional[str] = None,
+        all: bool = False,
+        dry_run: bool = False,
+        older_than: Optional[float] = None,
+    ) -> List[str]:
+        """Removes the stopped nodes of a session; returns their ids. `all`: also those that could be restored.
+
+        `older_than`: only those that stopped more than so many seconds ago.
+        """
+        return self._portal.run(lambda: self._inner.prune_nodes(session_id, all, dry_run, older_than))
 
     def restore_nodes(self) -> List[RestoredNode]:
         """Starts the nodes of all sessions that ran when the server or the machine went down."""
