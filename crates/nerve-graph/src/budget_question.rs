@@ -97,7 +97,7 @@ async fn answer(
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let kind = StepEventKind::Complete { how: Completion::Completed, ms, tokens: 0 };
         let (step, node, data) = (Arc::clone(step), "".into(), Value::from(choice.as_str()));
-        observer(StepEvent { kind, step, node, data, at: run.clock.now() });
+        observer(StepEvent { kind, step, node, data, hint: None, at: run.clock.now() });
     }
     Ok(choice)
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use nerve_graph::run_function::RunFunction;
+use nerve_graph::trace::{ExecutionTrace, TraceStatus, Tracer};
 use nerve_graph::{Graph, step::Step};
 use nerve_node::error::EngineError;
-use nerve_graph::trace::{ExecutionTrace, TraceStatus, Tracer};
 use serde_json::json;
 
 use crate::harness::{chain, constant, context, delayed_echo, failing};

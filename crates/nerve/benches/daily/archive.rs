@@ -167,7 +167,14 @@ impl Generator {
         let sections = vec![tool, Section::new(SectionKind::Text, text)];
         let response = ResponseData { sections, tokens: None, is_complete: true, is_ready: true };
         let ts_end = at + self.interval / 4;
-        let entry = SendEntry { ts_start: at, ts_end, input: &input, preceding_buffer_seq: None, response };
+        let entry = SendEntry {
+            ts_start: at,
+            ts_end,
+            input: &input,
+            preceding_buffer_seq: None,
+            response,
+            usage: None,
+        };
         history.log(&Operation::Send(entry));
     }
 }

@@ -68,7 +68,7 @@ async fn running_nodes(server: &str) -> BTreeSet<String> {
     let nodes = async { super::connect(server).await.ok()?.list_all_nodes().await.ok() };
     let nodes = timeout(PING_TIMEOUT, nodes).await.ok().flatten().unwrap_or_default();
     let running = nodes.into_iter().filter(|node| node.state != NodeState::Stopped);
-    let path = |node: NodeInfo| match node.metadata.session.as_str() {
+    let path = |node: NodeInfo| match node.metadata.session_id.as_str() {
         DEFAULT_SESSION => node.node_id,
         session => format!("{session}/{}", node.node_id),
     };
