@@ -6,7 +6,8 @@ use nerve_node::budget::{BudgetLimit, Checkpoint};
 use nerve_node::cancellation::cancelled;
 use nerve_node::command::GateInfo;
 use nerve_node::error::EngineError;
-use nerve_node::pool::{Grants, Pool};
+use nerve_node::grants::Grants;
+use nerve_node::pool::Pool;
 use serde_json::Value;
 use tokio::time::Instant;
 

@@ -17,6 +17,7 @@ pub mod events;
 pub mod execution;
 pub mod factory;
 pub mod fork;
+pub mod grants;
 pub mod hooks;
 pub mod launch;
 pub mod metrics;

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_api::reply::ModelUsage;
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
 use crate::budget::{Budget, BudgetLimit, Checkpoint, ExceededBudget, ResourceUsage};
 use crate::error::{EngineError, ErrorKind};
+use crate::grants::Grants;
 
 /// A budget with its usage. Usage also counts toward the parent pools.
 #[derive(Debug, Clone)]
@@ -27,34 +26,6 @@ struct PoolInner {
     parent: Option<Pool>,
     /// A pool without a budget, which only counts separately.
     is_subtotal: bool,
-}
-
-/// The questions of a budget at its limits, and their answers.
-#[derive(Debug)]
-pub struct Grants {
-    /// Path of the graph whose budget it is; `None` for the outermost one.
-    graph: Option<Arc<str>>,
-    /// The limits that were granted so far. Held while a question is open.
-    pub granted: tokio::sync::Mutex<Vec<BudgetLimit>>,
-    /// Notified when usage was added and a limit is reached.
-    limit_reached: Notify,
-    state: Mutex<GrantState>,
-}
-
-#[derive(Debug)]
-struct GrantState {
-    /// The limits, raised by grants.
-    limits: Budget,
-    is_refused: bool,
-    /// Duration of the closed questions, and the start of the open one. Time limits do not count it.
-    paused: Duration,
-    paused_since: Option<Instant>,
-}
-
-/// Stops the clock of a budget until it is dropped.
-#[derive(Debug)]
-pub struct Pause<'a> {
-    grants: &'a Grants,
 }
 
 impl Pool {
@@ -116,7 +87,7 @@ impl Pool {
         for pool in self.ancestry() {
             count(pool.usage());
             if let Some(grants) = pool.inner.grants.as_ref().filter(|_| pool.is_at_limit()) {
-                grants.limit_reached.notify_one();
+                grants.notify_limit();
             }
         }
     }
@@ -184,9 +155,9 @@ impl Pool {
             Some(deadline) => tokio::select! {
                 // Must fire even if the steps have used up the task's cooperative budget.
                 () = unconstrained(sleep_until(deadline)) => {}
-                () = grants.limit_reached.notified() => {}
+                () = grants.limit_reached() => {}
             },
-            None => grants.limit_reached.notified().await,
+            None => grants.limit_reached().await,
         }
     }
 
@@ -209,13 +180,13 @@ impl Pool {
     /// Returns the current limits.
     fn limits(&self) -> Option<Budget> {
         match &self.inner.grants {
-            Some(grants) => Some(grants.state.lock().limits.clone()),
+            Some(grants) => Some(grants.limits()),
             None => self.inner.budget.clone(),
         }
     }
 
     fn can_ask(&self) -> bool {
-        self.inner.grants.as_ref().is_some_and(|grants| !grants.state.lock().is_refused)
+        self.inner.grants.as_ref().is_some_and(|grants| !grants.is_refused())
     }
 
     fn is_at_limit(&self) -> bool {
@@ -236,56 +207,5 @@ impl Pool {
     /// Returns this pool and its ancestors, innermost first.
     fn ancestry(&self) -> impl Iterator<Item = &Pool> {
         std::iter::successors(Some(self), |pool| pool.inner.parent.as_ref())
-    }
-}
-
-impl Grants {
-    fn new(limits: Budget, graph: Option<Arc<str>>) -> Grants {
-        let state = GrantState { limits, is_refused: false, paused: Duration::ZERO, paused_since: None };
-        Grants {
-            graph,
-            granted: tokio::sync::Mutex::default(),
-            limit_reached: Notify::new(),
-            state: Mutex::new(state),
-        }
-    }
-
-    /// Returns the path of the graph whose budget it is; `None` for the outermost one.
-    pub fn graph(&self) -> Option<&Arc<str>> {
-        self.graph.as_ref()
-    }
-
-    /// Replaces the limits after a grant.
-    pub fn set_limits(&self, limits: Budget) {
-        self.state.lock().limits = limits;
-    }
-
-    /// Stops the run at the reached limit.
-    pub fn refuse(&self) {
-        self.state.lock().is_refused = true;
-    }
-
-    /// Stops the clock of the budget while its question is open.
-    pub fn pause(&self) -> Pause<'_> {
-        self.state.lock().paused_since.get_or_insert_with(Instant::now);
-        Pause { grants: self }
-    }
-
-    fn is_paused(&self) -> bool {
-        self.state.lock().paused_since.is_some()
-    }
-
-    fn paused(&self) -> Duration {
-        let state = self.state.lock();
-        state.paused + state.paused_since.map_or(Duration::ZERO, |since| since.elapsed())
-    }
-}
-
-impl Drop for Pause<'_> {
-    fn drop(&mut self) {
-        let mut state = self.grants.state.lock();
-        if let Some(since) = state.paused_since.take() {
-            state.paused += since.elapsed();
-        }
     }
 }
