@@ -121,11 +121,13 @@ impl fmt::Display for DeprecatedAlias {
 /// Renames the fields of a request that have an older name. Returns one warning for each older name.
 pub fn modernise(request: RequestName, params: &mut Params<'_>) -> Vec<String> {
     use RequestName::{
-        CancelGraph, CreateGraph, CreateNode, DeleteGraph, ExecuteGraph, ExecuteInput, GetGraph, RunGraph,
+        CancelGraph, CreateGraph, CreateNode, DeleteGraph, ExecuteGraph, ExecuteInput, GetGraph,
+        RestoreSnapshot, RunGraph, TakeSnapshot,
     };
     let mut warnings: Vec<String> = rename("channel_id", "node_id", params).into_iter().collect();
     match request {
         CreateNode => warnings.extend(rename("claude_session_id", "conversation_id", params)),
+        TakeSnapshot | RestoreSnapshot => warnings.extend(rename("id", "snapshot_id", params)),
         ExecuteInput => warnings.extend(rename("input", "text", params)),
         GetGraph | DeleteGraph | RunGraph | CancelGraph => {
             warnings.extend(rename("dag_id", "graph_id", params));

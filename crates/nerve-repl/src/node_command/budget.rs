@@ -77,7 +77,7 @@ impl BudgetOptions {
         match (limits.is_unlimited(), self.at_limit) {
             (false, _) => Ok(Some(limits)),
             (true, None) => Ok(None),
-            (true, Some(_)) => Err(without_limits("--at-limit needs a limit")),
+            (true, Some(_)) => Err(missing_limit_error("--at-limit needs a limit")),
         }
     }
 
@@ -90,7 +90,7 @@ impl BudgetOptions {
 }
 
 /// Creates the error of an action at a limit that does not exist.
-fn without_limits(message: impl Into<String>) -> Failure {
+fn missing_limit_error(message: impl Into<String>) -> Failure {
     Failure::new(USAGE, message).hint("add --budget-cost USD, --budget-tokens N or --budget-time TIME")
 }
 
@@ -141,8 +141,9 @@ async fn status(target: &Target, node: Option<&str>) -> Result<Option<BudgetStat
 async fn current_limits(target: &Target, node: Option<&str>) -> Result<UsageLimits> {
     let owner = node.map_or_else(|| "the session".to_string(), |node| format!("node '{node}'"));
     let status = status(target, node).await?.filter(BudgetStatus::has_limits);
-    let status = status
-        .ok_or_else(|| without_limits(format!("cannot set the action at a limit: {owner} has no budget")))?;
+    let status = status.ok_or_else(|| {
+        missing_limit_error(format!("cannot set the action at a limit: {owner} has no budget"))
+    })?;
     Ok(UsageLimits {
         max_tokens: status.max_tokens,
         max_cost_usd: status.max_cost_usd,

@@ -70,9 +70,10 @@ impl FromStr for TokenCount {
         const UNITS: [(&str, u32); 4] = [("k", 1000), ("K", 1000), ("M", 1_000_000), ("G", 1_000_000_000)];
         let wrong = || "expected a number of tokens, at least 1, such as 200000, 500k or 2M".to_string();
         let count = parse_scaled(text, &UNITS).ok_or_else(wrong)?;
-        // Beyond 2^53 a number is not exact.
-        let is_valid = (1.0..=9e15).contains(&count) && count.fract() == 0.0;
-        is_valid.then_some(TokenCount(count as u64)).ok_or_else(wrong)
+        // A fraction such as 2.01 is not exact in binary. Beyond 2^53 no number is.
+        let whole = count.round();
+        let is_valid = (1.0..=9e15).contains(&whole) && (count - whole).abs() < 1e-6 * whole;
+        is_valid.then_some(TokenCount(whole as u64)).ok_or_else(wrong)
     }
 }
 

@@ -34,6 +34,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("fan-out wait", "needs an agent"),
     ("mcp", "serves until it is stopped"),
     ("node answer", "needs a dialog"),
+    ("notify", "prints one event per line"),
     ("node fork", "needs an agent"),
     ("node show", "needs a multiplexer"),
     ("pattern debate", "needs agents"),
@@ -135,6 +136,7 @@ fn servers(checked: &mut Checked) {
     checked.ok("server status", &[]);
     checked.ok("server list", &[]);
     checked.ok("server restart", &[]);
+    checked.ok("server logs", &[]);
     checked.ok("session create", &["work"]);
     checked.ok("session list", &[]);
     checked.ok("session info", &["work"]);
@@ -220,6 +222,7 @@ fn recordings(checked: &mut Checked) {
         checked.ok(command, &[id]);
     }
     checked.ok("recording replay", &[id, "--print-meta"]);
+    checked.ok("recording export", &[id, "-o", "exported.txt", "--format", "txt"]);
     checked.run(2, "recording replay", &[id]);
     checked.write("a.cast", "{\"version\": 2, \"width\": 80, \"height\": 24}\n[0.1, \"o\", \"hello\"]\n");
     checked.ok("recording import", &["a.cast", "-o", "a.ahr"]);

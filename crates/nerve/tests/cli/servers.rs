@@ -67,7 +67,12 @@ fn restart_keeps_nodes_and_addresses() {
     home.ok(&["new", "shot", "--backend", "bash"]);
     let restarted = home.nerve(&["server", "restart"]);
     assert!(restarted.stdout.contains("server 'default' started, pid "), "{restarted:?}");
-    assert!(restarted.stderr.contains("warning: nodes without a host ended: shot\n"), "{restarted:?}");
+    assert!(
+        restarted
+            .stderr
+            .contains("warning: nodes that have no host, or whose programs exited, ended: shot\n"),
+        "{restarted:?}"
+    );
     assert_ne!(home.pid("default"), pid);
     assert_eq!(address(), http);
     home.ok(&["wait", "sh"]);

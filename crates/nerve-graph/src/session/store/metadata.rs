@@ -101,15 +101,19 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     const WORDS: [&str; 8] =
         ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "AUTH", "CREDENTIAL"];
     let name = name.to_uppercase();
-    WORDS.iter().any(|word| name.contains(word)) || name.ends_with("PASS") || has_url_password(value)
+    let is_named_secret = WORDS.iter().any(|word| name.contains(word)) || name.ends_with("PASS");
+    is_named_secret || name.ends_with("_PWD") || has_url_password(value)
 }
 
-/// Returns true if a text contains a URL with a user and a password (RFC 3986, section 3.2.1): `postgres://me:pw@host`.
+/// Returns true if a text may contain a URL with a password (RFC 3986, section 3.2.1): `postgres://me:pw@host`. Passwords are often not
+/// encoded, so an `@` counts after any character of them, and without a colon what precedes it may be a token.
 fn has_url_password(text: &str) -> bool {
     text.split("://").skip(1).any(|rest| {
-        let authority =
-            rest.split(|c: char| c.is_whitespace() || "/?#".contains(c)).next().unwrap_or_default();
-        authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+        let url = rest.split(char::is_whitespace).next().unwrap_or_default();
+        let authority = url.split(['/', '?', '#']).next().unwrap_or_default();
+        let port = authority.rsplit_once(':').map(|(_, port)| port);
+        let is_port = port.is_some_and(|port| port.parse::<u16>().is_ok());
+        authority.contains('@') || (port.is_some() && !is_port && url.contains('@'))
     })
 }
 

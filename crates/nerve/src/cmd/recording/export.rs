@@ -69,7 +69,9 @@ pub(crate) fn export(args: &ExportArgs) -> Result<u8> {
         let value = args.format.to_possible_value();
         let format = value.as_ref().map(PossibleValue::get_name);
         let bytes = args.output.metadata().map_or(0, |file| file.len());
-        out::json(&json!({ "recording": recording, "format": format, "path": args.output, "bytes": bytes }))?;
+        out::json(
+            &json!({ "recording_path": recording, "format": format, "path": args.output, "bytes": bytes }),
+        )?;
     }
     Ok(code)
 }

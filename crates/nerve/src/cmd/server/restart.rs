@@ -42,17 +42,21 @@ pub(crate) async fn run(args: &RestartArgs) -> Result<()> {
         }
     };
     let was_running = dir.is_some();
-    let mut nodes = BTreeSet::new();
+    let mut nodes = None;
     if was_running {
         nodes = running_nodes(&name).await;
         stop::stop(&paths, &name, args.timeout.0, false, true).await?;
     }
     let server = start::launch(&name, &paths, &listen_args, dir.as_deref()).await?;
-    if !nodes.is_empty() {
-        let now = running_nodes(&name).await;
+    if let Some(nodes) = nodes.filter(|nodes| !nodes.is_empty())
+        && let Some(now) = running_nodes(&name).await
+    {
         let ended: Vec<&str> = nodes.difference(&now).map(String::as_str).collect();
         if !ended.is_empty() {
-            out::warning(format_args!("nodes without a host ended: {}", ended.join(", ")));
+            out::warning(format_args!(
+                "nodes that have no host, or whose programs exited, ended: {}",
+                ended.join(", ")
+            ));
         }
     }
     if args.json {
@@ -63,16 +67,16 @@ pub(crate) async fn run(args: &RestartArgs) -> Result<()> {
     server.print()
 }
 
-/// Returns the nodes of a server that run, as `SESSION/NODE` outside of the default session; none if it does not respond.
-async fn running_nodes(server: &str) -> BTreeSet<String> {
+/// Returns the nodes of a server that run, as `SESSION/NODE` outside of the default session; `None` if it does not respond.
+async fn running_nodes(server: &str) -> Option<BTreeSet<String>> {
     let nodes = async { super::connect(server).await.ok()?.list_all_nodes().await.ok() };
-    let nodes = timeout(PING_TIMEOUT, nodes).await.ok().flatten().unwrap_or_default();
+    let nodes = timeout(PING_TIMEOUT, nodes).await.ok().flatten()?;
     let running = nodes.into_iter().filter(|node| node.state != NodeState::Stopped);
     let path = |node: NodeInfo| match node.metadata.session_id.as_str() {
         DEFAULT_SESSION => node.node_id,
         session => format!("{session}/{}", node.node_id),
     };
-    running.map(path).collect()
+    Some(running.map(path).collect())
 }
 
 /// Returns the command line and the working directory of a server in the background.
