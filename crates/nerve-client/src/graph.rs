@@ -99,26 +99,14 @@ impl NerveClient {
         self.request(&GetRun { run_id: run_id.to_string(), last }).await
     }
 
-    /// Resumes a run whose server ended, and waits for its end. `edited` replaces the run's own graph; unchanged steps are not run again.
-    pub async fn resume_run(
-        &self,
-        run_id: &str,
-        edited: Option<Map<String, Value>>,
-        trace: bool,
-    ) -> Result<RunEnded, ClientError> {
-        let params = ResumeRun { run_id: run_id.to_string(), definition: edited, trace, detach: false };
-        self.request_as(&params).await
+    /// Resumes a run whose server ended, and waits for its end. Unchanged steps of an edited graph are not run again.
+    pub async fn resume_run(&self, request: ResumeRun) -> Result<RunEnded, ClientError> {
+        self.request_as(&ResumeRun { detach: false, ..request }).await
     }
 
     /// Resumes a run like [`NerveClient::resume_run`] and returns without waiting for its end.
-    pub async fn restart_run(
-        &self,
-        run_id: &str,
-        edited: Option<Map<String, Value>>,
-    ) -> Result<RunInfo, ClientError> {
-        let run_id = run_id.to_string();
-        let params = ResumeRun { run_id, definition: edited, trace: false, detach: true };
-        self.request_as(&params).await
+    pub async fn restart_run(&self, request: ResumeRun) -> Result<RunInfo, ClientError> {
+        self.request_as(&ResumeRun { detach: true, ..request }).await
     }
 
     /// Answers a gate at which a run waits, and returns the state of the run. `step` is the gate's path; optional if only one gate waits.

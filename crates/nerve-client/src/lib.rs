@@ -67,7 +67,7 @@ pub use deprecated_aliases::RemoteChannel;
 pub use error::{ClientError, ServerError, UnansweredRequest};
 pub use events::EventStream;
 pub use execute::{ExecuteStream, StreamItem};
-pub use nerve_api::request::RunOptions;
+pub use nerve_api::request::{ResumeRun, RunOptions};
 pub use node::RemoteNode;
 pub use reconnect::Reconnect;
 pub use tls::Tls;

@@ -18,6 +18,7 @@ use super::shell::Shell;
 use crate::clock;
 use crate::failure::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::graph_file::missing_nodes;
+use crate::node_command::shell_env;
 use crate::out;
 use crate::run_display::{resolve_choice, step_count};
 
@@ -157,8 +158,9 @@ impl Shell {
         let output_steps = self.draft()?.output_steps();
         // Chosen here, because events may arrive before the reply.
         let run_id = Some(new_run_id(clock::now()));
-        let options = RunOptions { session_id: self.session(), input, run_id, ..RunOptions::default() };
         let client = self.client.clone();
+        let (session_id, shell_env) = (self.session(), shell_env(&client));
+        let options = RunOptions { session_id, input, run_id, shell_env, ..RunOptions::default() };
         let run = self.runs.start(&client, definition, options, output_steps);
         if let Some(ended) = self.wait_for_start(&run).await? {
             return self.print_end(ended);

@@ -1,5 +1,6 @@
 //! Parameters of the commands for graphs. A graph is given as `definition`, or by the fields of its file.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -8,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{PageRequest, id_requests, read};
 
-/// Options of a run: shared by the requests that start one, and stored in its journal.
+/// Options of a run: shared by the requests that start one, and stored in its journal without `shell_env`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(default))]
 pub struct RunOptions {
@@ -31,6 +32,9 @@ pub struct RunOptions {
     /// Vendor-specific trace data, in the format of the `tracestate` header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracestate: Option<String>,
+    /// Environment of the shell that starts the run, for the graph's own nodes, instead of the server's. See `shell_env` of CREATE_NODE.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shell_env: Option<BTreeMap<String, String>>,
 }
 
 /// EXECUTE_GRAPH: runs a graph that is part of the request.
@@ -140,8 +144,16 @@ impl TryFrom<CreateParams> for CreateGraph {
 /// Written by hand, because the reader of a flattened struct does not name the field in its errors.
 impl<'de> Deserialize<'de> for RunOptions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RunOptions, D::Error> {
-        const FIELDS: &[&str] =
-            &["session_id", "input", "run_id", "trace", "keep_nodes", "traceparent", "tracestate"];
+        const FIELDS: &[&str] = &[
+            "session_id",
+            "input",
+            "run_id",
+            "trace",
+            "keep_nodes",
+            "traceparent",
+            "tracestate",
+            "shell_env",
+        ];
         deserializer.deserialize_struct("RunOptions", FIELDS, OptionsVisitor)
     }
 }
@@ -166,6 +178,7 @@ impl<'de> Visitor<'de> for OptionsVisitor {
                 "keep_nodes" => map.next_value().map(|value| options.keep_nodes = value),
                 "traceparent" => map.next_value().map(|value| options.traceparent = value),
                 "tracestate" => map.next_value().map(|value| options.tracestate = value),
+                "shell_env" => map.next_value().map(|value| options.shell_env = value),
                 _ => map.next_value::<IgnoredAny>().map(drop),
             };
             read.map_err(|error| read::field_error(&name, &error))?;

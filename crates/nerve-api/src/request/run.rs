@@ -1,5 +1,7 @@
 //! Parameters of the commands for runs of graphs.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -43,6 +45,9 @@ pub struct ResumeRun {
     /// Replies as soon as the run has resumed.
     #[serde(default)]
     pub detach: bool,
+    /// Environment of the shell that resumes the run, for the graph's own nodes, instead of the server's. See `shell_env` of CREATE_NODE.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell_env: Option<BTreeMap<String, String>>,
 }
 
 /// ANSWER_GATE: answers a gate at which a run waits.

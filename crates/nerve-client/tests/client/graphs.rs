@@ -1,5 +1,5 @@
 use nerve_api::framing::LineReader;
-use nerve_client::{NerveClient, RunOptions};
+use nerve_client::{NerveClient, ResumeRun, RunOptions};
 use serde_json::{Map, Value, json};
 
 use super::{Peer, connected_client};
@@ -97,11 +97,10 @@ async fn graph_helpers_send_expected_commands() {
         assert_eq!(client.cancel_run("r").await.unwrap(), ["r"]);
         assert_eq!(client.runs().await.unwrap()[0].run_id, "r");
         assert_eq!(client.run_status("r", Some(5)).await.unwrap().status.as_str(), "running");
-        assert_eq!(
-            client.resume_run("r", Some(definition()), true).await.unwrap().status.as_str(),
-            "completed"
-        );
-        assert_eq!(client.restart_run("r", None).await.unwrap().status.as_str(), "running");
+        let resume = ResumeRun { run_id: "r".into(), ..ResumeRun::default() };
+        let edited = ResumeRun { definition: Some(definition()), trace: true, ..resume.clone() };
+        assert_eq!(client.resume_run(edited).await.unwrap().status.as_str(), "completed");
+        assert_eq!(client.restart_run(resume).await.unwrap().status.as_str(), "running");
         assert_eq!(client.answer_gate("r", Some("ok"), "yes").await.unwrap().run_id, "r");
         client.answer_gate("r", None, "no").await.unwrap();
         assert_eq!(client.start_node("a", Some("work")).await.unwrap().id(), "a");

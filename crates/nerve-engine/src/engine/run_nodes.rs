@@ -1,10 +1,12 @@
 //! Creates the nodes of a run, and stops them when it ends.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_graph::file::NodeDefinition;
 use nerve_graph::session::{DEFAULT, Session, stop_all};
+use nerve_host::environment;
 use nerve_node::NodeHandle;
 use nerve_node::cancellation;
 use nerve_node::command::{BackendKind, EventKind, NodeRef, NodeSpec, terminal_kind};
@@ -33,12 +35,13 @@ impl Engine {
         Ok(session)
     }
 
-    /// Starts the graph's nodes concurrently. Nodes that outlived their server are kept.
+    /// Starts the graph's nodes concurrently, with the environment of a shell if there is one. Nodes that outlived their server are kept.
     pub(super) async fn create_nodes(
         &self,
         run: &Arc<Run>,
         session: &Session,
         nodes: &[(String, NodeDefinition)],
+        shell_env: Option<&BTreeMap<String, String>>,
         trace: Option<&Arc<TraceContext>>,
     ) -> Result<(), EngineError> {
         let mut starts = Vec::new();
@@ -46,6 +49,11 @@ impl Engine {
             let run_session = Some(session.name().to_string()).filter(|name| name != DEFAULT);
             let at = NodeRef { session: run_session, node: name.clone() };
             let Some(mut spec) = definition.spec(at) else { continue };
+            // The program of an existing pane has an environment already.
+            if let Some(shell_env) = shell_env.filter(|_| spec.pane_id.is_none()) {
+                environment::keep_file_locations(shell_env, &mut spec.env, &environment::read_variables());
+                spec.shell_env = Some(shell_env.clone());
+            }
             if let Some(trace) = trace.filter(|_| terminal_kind(spec.backend).is_some()) {
                 for (name, value) in trace.variables() {
                     spec.env.entry(name.to_string()).or_insert(value);

@@ -1,5 +1,6 @@
 //! Runs of graphs: EXECUTE_GRAPH, RUN_GRAPH, RESUME_RUN, CANCEL_GRAPH, LIST_RUNS, GET_RUN and ANSWER_GATE.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nerve_api::reply::{RunEnded, RunInfo, RunList, RunReply, RunsCancelled};
@@ -23,6 +24,7 @@ use tokio::task::spawn_blocking;
 use super::context::RequestContext;
 use super::graphs::{find_graph, no_graph};
 use super::runs::{Run, RunEnd, not_found};
+use super::specs::check_shell_env;
 use super::{Engine, subgraphs};
 use crate::page::paginate;
 
@@ -37,6 +39,8 @@ struct PendingRun {
     replay: Option<ReplayState>,
     /// Options that are stored in the journal; the session, the input and the id are stored apart from them.
     options: RunOptions,
+    /// Environment of the shell that starts or resumes the run. It is not stored.
+    shell_env: Option<BTreeMap<String, String>>,
     span: ActiveSpan,
 }
 
@@ -60,6 +64,7 @@ impl Engine {
         if !["graph", "graph_id", "id"].iter().any(|name| definition.contains_key(*name)) {
             definition.insert("graph".to_string(), self.new_graph_id().into());
         }
+        check_shell_env(options.shell_env.as_ref())?;
         let parent = context.trace(options.traceparent.as_deref(), options.tracestate.as_deref());
         let outer = self.inner.sessions.get(options.session_id.as_deref())?;
         let (file, compiled) = compile_with_subgraphs(Value::Object(definition), &outer)?;
@@ -79,7 +84,7 @@ impl Engine {
             session: Some(outer.name()),
         };
         let span = begin_run(parent.map(Arc::new).as_ref(), &attributes);
-        let session = options.session_id;
+        let (session, shell_env) = (options.session_id, options.shell_env);
         // A resumed run continues the trace of the run's own span.
         let options = RunOptions {
             trace: options.trace,
@@ -106,7 +111,7 @@ impl Engine {
         };
         let run = admission.begin(graph.len(), journal);
         run.publish(|run| EventKind::GraphStarted { run, steps: graph.len(), resumed: false });
-        let pending = PendingRun { graph, nodes, run, outer, input, replay: None, options, span };
+        let pending = PendingRun { graph, nodes, run, outer, input, replay: None, options, shell_env, span };
         self.start_run(pending, detach).await
     }
 
@@ -140,7 +145,8 @@ impl Engine {
     /// # Errors
     /// NotFound, InvalidRequest (active or completed run, invalid definition), AlreadyExists. As [`Engine::execute_graph`] when the run ends.
     pub async fn resume_run(&self, request: ResumeRun, _: RequestContext) -> Result<RunReply, EngineError> {
-        let ResumeRun { run_id: id, definition, trace, detach } = request;
+        let ResumeRun { run_id: id, definition, trace, detach, shell_env } = request;
+        check_shell_env(shell_env.as_ref())?;
         let graph = definition.map(Value::Object);
         check_name(&id, "run")?;
         if self.inner.runs.get(&id).is_some_and(|run| run.is_active()) {
@@ -187,11 +193,9 @@ impl Engine {
         let span = begin_run(parent_span(&options).as_ref(), &attributes);
         span.describe(|span| span.set("nerve.resumed", true));
         run.publish(|run| EventKind::GraphStarted { run, steps: graph.len(), resumed: true });
-        self.start_run(
-            PendingRun { graph, nodes, run, outer, input, replay: Some(replay), options, span },
-            detach,
-        )
-        .await
+        let replay = Some(replay);
+        let pending = PendingRun { graph, nodes, run, outer, input, replay, options, shell_env, span };
+        self.start_run(pending, detach).await
     }
 
     /// Resumes interrupted runs of an earlier server whose graphs have `on_restart: resume`. Must be called on a runtime, after [`Engine::adopt`].
@@ -264,11 +268,11 @@ impl Engine {
 
     /// Creates the graph's nodes, runs the graph, stops its nodes and ends the run.
     async fn drive(&self, pending: PendingRun) -> (RunEnded, Option<EngineError>) {
-        let PendingRun { graph, nodes, run, outer, input, replay, options, span } = pending;
+        let PendingRun { graph, nodes, run, outer, input, replay, options, shell_env, span } = pending;
         let tracer = options.trace.then(|| Tracer::new(graph.id()));
         let session = self.run_session(&run.id, &outer, &nodes);
         let created = match &session {
-            Ok(session) => self.create_nodes(&run, session, &nodes, span.context()).await,
+            Ok(session) => self.create_nodes(&run, session, &nodes, shell_env.as_ref(), span.context()).await,
             Err(error) => Err(error.clone()),
         };
         let session = session.unwrap_or_else(|_| outer.clone());

@@ -123,6 +123,26 @@ fn attempts_run_in_worktrees_and_are_compared() {
 }
 
 #[test]
+fn agents_and_tests_get_the_environment_of_the_shell() {
+    let fixture = Fixture::new();
+    // A program that only the PATH of the shell has.
+    let programs = fixture.home.hermetic.work().join("programs");
+    fs::create_dir(&programs).unwrap();
+    symlink("/bin/bash", programs.join("own-agent")).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let task = "echo $COLOUR > made.txt";
+    let agent = ["-c", "own-agent --norc", "--profile", "shell"];
+    let test = ["--test", "own-agent -c 'echo $COLOUR'"];
+    let mut command = fixture.home.command(&[&["fan-out"], &agent[..], &test, &[task, "--json"]].concat());
+    command.current_dir(&fixture.repository).env("PATH", path).env("COLOUR", "red");
+    let done = fixture.home.run(command);
+    assert_eq!(done.code, 0, "{done:?}");
+    let attempt = &done.json()["attempts"][0];
+    assert_eq!(fs::read_to_string(worktree(&done.json(), 0).join("made.txt")).unwrap(), "red\n");
+    assert_eq!(fs::read_to_string(attempt["test"]["log"].as_str().unwrap()).unwrap(), "red\n");
+}
+
+#[test]
 fn pick_merges_one_and_loses_no_uncommitted_work() {
     let fixture = Fixture::new();
     let trees = fixture.two_shells("made", "echo $(basename \"$PWD\") > made.txt; echo x > cache.local");

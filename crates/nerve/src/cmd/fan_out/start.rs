@@ -8,6 +8,7 @@ use nerve_api::request::{CommandLine, CreateNode, Seconds, UsageLimits};
 use nerve_client::{NerveClient, RunOptions};
 use nerve_graph::journal::new_run_id;
 use nerve_node::terminal::check_prompt;
+use nerve_repl::node_command::shell_env;
 use nerve_repl::{clock, prompt};
 use nerve_types::suggestion::nearest;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -145,11 +146,13 @@ async fn prepare(
     files: &[PathBuf],
 ) {
     let mut jobs = JoinSet::new();
+    let shell_env = shell_env(client);
     for (index, attempt) in fan_out.attempts.iter().enumerate() {
         let spec = CreateNode {
             session_id: fan_out.session.clone(),
             command: Some(CommandLine::Text(attempt.command.clone())),
             cwd: Some(attempt.worktree.clone()),
+            shell_env: shell_env.clone(),
             profile: args.profile.clone(),
             budget,
             response_timeout: Seconds::from(args.timeout.0),
@@ -243,6 +246,7 @@ async fn run_graph(
         run_id: Some(run_id),
         traceparent: trace::parent(),
         tracestate: trace::state(),
+        shell_env: shell_env(client),
         ..RunOptions::default()
     };
     client.start_graph(graph::definition(fan_out, timeout), &options).await?;

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_api::reply::RunInfo;
-use nerve_client::RunOptions;
+use nerve_client::{ResumeRun, RunOptions};
 use nerve_graph::file::GraphFile;
 use nerve_graph::journal::new_run_id;
 use nerve_repl::clock;
 use nerve_repl::graph_file::{definition, input, missing_nodes};
+use nerve_repl::node_command::shell_env;
 use nerve_repl::run_display::{Progress, RunFollower};
 use nerve_types::name;
 use serde_json::{Map, Value};
@@ -73,6 +74,7 @@ pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
         keep_nodes: args.keep_nodes,
         traceparent: trace::parent(),
         tracestate: trace::state(),
+        shell_env: shell_env(&target.client),
     };
     if args.detach {
         let info = match graph {
@@ -107,14 +109,19 @@ pub(super) async fn resume(common: &CommonOptions, args: ResumeArgs) -> Result<(
             .and_then(graph_from_journal)
             .map_or_else(Vec::new, |file| file.step_order()),
     };
-    let edited = edited.map(definition).transpose()?;
+    let request = ResumeRun {
+        run_id: args.run.clone(),
+        definition: edited.map(definition).transpose()?,
+        trace: args.trace.is_some(),
+        shell_env: shell_env(&target.client),
+        ..ResumeRun::default()
+    };
     if args.detach {
-        let info = target.client.restart_run(&args.run, edited).await?;
+        let info = target.client.restart_run(request).await?;
         return print_detached(&target, &info);
     }
     let mut follower = start_follower(&target, Progress::new(&args.run, &info.graph_id, &steps)).await?;
-    let end =
-        follower.follow_until(target.client.resume_run(&args.run, edited, args.trace.is_some())).await?;
+    let end = follower.follow_until(target.client.resume_run(request)).await?;
     outcome::print_outcome(&target, &follower, end, args.trace.as_deref())
 }
 

@@ -171,3 +171,31 @@ fn command_does_not_outlive_killed_server() {
     assert!(wait_until(DEADLINE, || fs::read(&shell).unwrap_or_default().is_empty()), "{}", shell.display());
     run.output();
 }
+
+#[test]
+fn nodes_of_a_run_get_the_environment_of_the_shell() {
+    let home = with_server();
+    let graph = format!(
+        "graph: env\nnodes: {{once: {{type: bash}}, sh: {{type: terminal, command: bash --norc}}}}\nsteps:\n  \
+        - {{id: a, node: once, input: 'echo $COLOUR'}}\n  \
+        - {{id: b, node: sh, input: '{UNTIL_GO}; echo $COLOUR', depends_on: [a]}}\n"
+    );
+    write(&home, "env.yaml", &graph);
+    let mut command = home.command(&["server", "graph", "run", "env.yaml", "--run-id", "r1", "--detach"]);
+    command.env("COLOUR", "red").env("MY_TOKEN", "secret-value");
+    assert_eq!(home.run(command).code, 0);
+    let journal = home.hermetic.nerve_home().join("runs/default/r1.jsonl");
+    let is_first_done = || fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"text\":\"red\""));
+    assert!(wait_until(DEADLINE, is_first_done), "{:?}", fs::read_to_string(&journal));
+    home.kill_server("default");
+    home.ok(&["host", "stop", "--all"]);
+    home.ok(&["server", "start"]);
+    go(&home);
+    // The resumed run gets the environment of the shell that resumes it.
+    let mut command = home.command(&["server", "graph", "resume", "r1"]);
+    command.env("COLOUR", "blue");
+    let done = home.run(command);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "== a\nred\n== b\nblue\n"), "{done:?}");
+    let stored = fs::read_to_string(&journal).unwrap();
+    assert!(!stored.contains("secret-value") && !stored.contains("shell_env"), "{stored}");
+}
