@@ -66,6 +66,12 @@ pub(super) struct StepLine<'a, V> {
     #[serde(default)]
     pub(super) cost_usd: f64,
     #[serde(default)]
+    pub(super) node: Option<String>,
+    #[serde(default)]
+    pub(super) error: Option<String>,
+    #[serde(default)]
+    pub(super) error_type: Option<String>,
+    #[serde(default)]
     pub(super) question: Option<String>,
     #[serde(default)]
     pub(super) choices: Vec<String>,

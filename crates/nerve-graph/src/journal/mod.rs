@@ -17,6 +17,7 @@ mod key;
 mod record;
 mod replay;
 mod scanner;
+mod steps;
 mod summary;
 mod writer;
 
@@ -34,6 +35,7 @@ pub use error::JournalError;
 pub use key::key;
 pub use record::{Header, JournalRecord};
 pub use replay::{ReplayState, RunOutcome};
+pub use steps::read_steps;
 pub use summary::{StepCounts, Summary};
 
 use scanner::Extent;

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use nerve_api::value::StepState;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::TsNs;
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use tempfile::TempDir;
 
 use super::{
     Header, Journal, JournalError, JournalRecord, ReplayState, StepCounts, Summary, journal_path, key,
+    read_steps,
 };
 
 fn head() -> Header {
@@ -219,6 +221,39 @@ fn summary_counts_steps_by_last_record() {
     let open: Vec<&str> = summary.open_gates.iter().map(|gate| gate.step.as_str()).collect();
     assert_eq!(open, ["ok"]);
     assert_eq!(summary.open_gates[0].deadline, Some(TsNs(900)));
+}
+
+#[test]
+fn steps_of_the_graph_itself_have_the_state_of_their_last_record() {
+    let (_folder, path) = temp_journal();
+    let (one, choices) = (json!(1), Vec::new());
+    let records = [
+        started("a", 1),
+        started("b/c[1]", 1),
+        finished("a", 1, &one),
+        started("b", 1),
+        failed("b", 1),
+        asked("ok", &choices),
+        started("d", 1),
+        finished("d", 1, &one),
+        started("d", 2),
+    ];
+    write(&path, &records);
+    let steps = read_steps(&path).unwrap();
+    let states: Vec<_> = steps.iter().map(|step| (step.step_id.as_str(), step.state)).collect();
+    let expected = [
+        ("a", StepState::Completed),
+        ("b", StepState::Failed),
+        ("ok", StepState::Waiting),
+        ("d", StepState::Running),
+    ];
+    assert_eq!(states, expected);
+    assert_eq!(
+        (steps[0].node_id.as_str(), steps[0].tokens_used, steps[0].ended_at.is_some()),
+        ("me", 7, true)
+    );
+    assert_eq!((steps[1].error.as_deref(), steps[1].error_type), (Some("no"), Some(ErrorKind::Timeout)));
+    assert_eq!(steps[3].ended_at, None);
 }
 
 #[test]

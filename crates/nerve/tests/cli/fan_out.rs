@@ -219,6 +219,50 @@ fn blocked_attempt_is_reported_and_waited_for() {
 }
 
 #[test]
+fn list_and_diff_know_how_attempts_end_without_wait() {
+    let fixture = Fixture::new();
+    let begin = |agents: &str, name: &str, task: &str| {
+        let done =
+            fixture.fan_out(&["-c", agents, "--name", name, "--test", "test -f a.txt", "--no-wait", task]);
+        assert_eq!(done.code, 0, "{done:?}");
+    };
+    let attempts = |name: &str| {
+        let list = fixture.json(&["list"]);
+        let all = list["fan_outs"].as_array().unwrap();
+        all.iter().find(|one| one["name"] == name).unwrap()["attempts"].clone()
+    };
+    let states = |name: &str| {
+        let all = attempts(name);
+        all.as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["state"].as_str().unwrap().into())
+            .collect::<Vec<String>>()
+    };
+    let becomes = |name: &str, wanted: &[&str]| {
+        assert!(wait_until(DEADLINE, || states(name) == wanted), "{name}: {:?}", attempts(name));
+    };
+    begin(SHELL, "done", "echo a > a.txt");
+    becomes("done", &["completed"]);
+    let done = &attempts("done")[0];
+    assert_eq!((&done["exit_code"], &done["test"]["exit_code"]), (&json!(0), &json!(0)), "{done}");
+    let diff = fixture.fan_out(&["diff", "done"]);
+    assert!(diff.stdout.contains("completed") && diff.stdout.contains("passed"), "{diff:?}");
+
+    begin(&format!("{NERVE} mock-agent,{SHELL}"), "ask", "echo a > a.txt # PERMIT");
+    becomes("ask", &["blocked", "completed"]);
+    assert!(fixture.fan_out(&["list"]).stdout.contains("blocked"));
+    // What the server knew is read from the journal.
+    fixture.home.kill_server("default");
+    becomes("ask", &["interrupted", "completed"]);
+    becomes("done", &["completed"]);
+    assert_eq!(attempts("done")[0]["exit_code"], 0);
+    fixture.home.ok(&["server", "start"]);
+    becomes("ask", &["interrupted", "completed"]);
+    assert_eq!(fixture.fan_out(&["wait", "done"]).code, 0);
+}
+
+#[test]
 fn ctrl_c_leaves_agents_running_and_wait_continues() {
     let fixture = Fixture::new();
     let task = "until [ -f go ]; do sleep 0.05; done; echo x > made.txt";

@@ -117,12 +117,12 @@ fn format_ms(ms: u64) -> String {
     format_duration(Duration::from_millis(ms).as_secs_f64())
 }
 
-/// Returns how the attempt ended: `completed`, `failed`, `cancelled`; `removed` before its end, or `running`.
-fn state_of(attempt: &Attempt) -> &str {
+/// Returns how the attempt ended: `completed`, `failed`, `cancelled`; `removed` before its end, or its current state.
+pub(super) fn state_of(attempt: &Attempt) -> &str {
     match &attempt.outcome {
         Some(outcome) => &outcome.state,
         None if attempt.is_removed => "removed",
-        None => "running",
+        None => attempt.current.unwrap_or("running"),
     }
 }
 

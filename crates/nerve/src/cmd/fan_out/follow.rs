@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::path::Path;
 
 use anyhow::Result;
 use nerve_api::reply::{NodeInfo, RunInfo, RunStep};
@@ -9,11 +10,14 @@ use nerve_api::request::Subscribe;
 use nerve_api::value::{NodeState, RunStatus, StepState};
 use nerve_api::{EventKind, EventMessage, EventType};
 use nerve_client::{ClientError, NerveClient};
+use nerve_graph::journal::{Summary, journal_path, read_steps};
 use nerve_repl::failure::exit_code_of;
 use nerve_repl::run_display::{format_duration, graph_command};
+use nerve_server::paths::ServerPaths;
 
 use super::store::{Attempt, FanOut, Outcome, Store, TestOutcome};
-use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
+use crate::cmd::server::connect;
+use crate::exit::{self, DONE, FAILED, Failure, INTERRUPTED, NOT_FOUND};
 use crate::out;
 
 /// Types of the events that are shown.
@@ -46,8 +50,50 @@ pub(super) async fn follow(client: &NerveClient, store: &Store, fan_out: &mut Fa
         }
         run = follower.follow_run(&run_id) => run?,
     };
-    collect(client, store, fan_out, &run).await?;
+    let nodes = client.list_nodes(fan_out.session.as_deref()).await?;
+    collect(store, fan_out, &with_steps(run), &nodes);
     store.save(fan_out)
+}
+
+/// Updates the attempts that have no outcome from the server or, without one, from the journal of the run. Nothing is stored.
+pub(super) async fn refresh(store: &Store, fan_out: &mut FanOut) {
+    if fan_out.open_attempts().next().is_none() {
+        return;
+    }
+    let client = match connect(&fan_out.server).await {
+        Ok(client) => Ok(Some(client)),
+        Err(error) if exit::failure(&error).code == NOT_FOUND => Ok(None),
+        Err(error) => Err(error),
+    };
+    let run = match (&fan_out.run_id, &client) {
+        (Some(run_id), Ok(Some(client))) => client.run_status(run_id, None).await.ok(),
+        (Some(run_id), Ok(None)) => read_run(&fan_out.server, run_id),
+        // The agents never got the task.
+        (None, _) => Some(RunInfo { status: RunStatus::Interrupted, ..RunInfo::default() }),
+        (Some(_), Err(_)) => None,
+    };
+    let nodes = match &client {
+        Ok(Some(client)) => client.list_nodes(fan_out.session.as_deref()).await.unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    collect(store, fan_out, &with_steps(run.unwrap_or_default()), &nodes);
+}
+
+/// Reads a run whose server does not run from its journal.
+fn read_run(server: &str, run_id: &str) -> Option<RunInfo> {
+    let journal = journal_path(&ServerPaths::from_env().runs().join(server), run_id);
+    let ending = Summary::read(&journal).ok()?.ending;
+    let status = ending.as_ref().map_or(RunStatus::Interrupted, |end| end.status.parse().unwrap_or_default());
+    let error = ending.and_then(|end| end.error);
+    Some(RunInfo { status, error, journal: Some(journal.display().to_string()), ..RunInfo::default() })
+}
+
+/// Adds the steps of a run that only its journal knows.
+fn with_steps(mut run: RunInfo) -> RunInfo {
+    if let Some(journal) = run.journal.as_deref().filter(|_| run.steps.is_empty()) {
+        run.steps = read_steps(Path::new(journal)).unwrap_or_default();
+    }
+    run
 }
 
 /// Returns a hint with a command for the fan-out.
@@ -175,21 +221,42 @@ impl Follower<'_> {
     }
 }
 
-/// Stores how each attempt has ended.
-async fn collect(client: &NerveClient, store: &Store, fan_out: &mut FanOut, run: &RunInfo) -> Result<()> {
-    let nodes = client.list_nodes(fan_out.session.as_deref()).await?;
+/// Sets how each attempt has ended, or its current state.
+fn collect(store: &Store, fan_out: &mut FanOut, run: &RunInfo, nodes: &[NodeInfo]) {
+    let step_of = |id: &str| run.steps.iter().find(|step| step.step_id == id);
     let FanOut { name, attempts, test, .. } = fan_out;
     for attempt in attempts.iter_mut().filter(|attempt| attempt.outcome.is_none() && !attempt.is_removed) {
-        let step = run.steps.iter().find(|step| step.step_id == attempt.label);
+        let (step, test_step) = (step_of(&attempt.label), step_of(&attempt.test_step()));
         let node = nodes.iter().find(|node| node.node_id == attempt.node);
-        let mut outcome = outcome(step, node, run);
-        if test.is_some() {
-            let step = run.steps.iter().find(|step| step.step_id == attempt.test_step());
-            outcome.test = Some(test_outcome(store, name, attempt, step));
+        let is_tested = test.is_none() || !step.is_some_and(has_completed) || test_step.is_some_and(is_over);
+        if !run.status.is_end() && !(step.is_some_and(is_over) && is_tested) {
+            attempt.current = Some(current_state(run, step, node));
+            continue;
         }
+        let mut outcome = outcome(step, node, run);
+        outcome.test = test.is_some().then(|| test_outcome(store, name, attempt, test_step));
         attempt.outcome = Some(outcome);
     }
-    Ok(())
+}
+
+/// Returns the state of an attempt that has not ended.
+fn current_state(run: &RunInfo, step: Option<&RunStep>, node: Option<&NodeInfo>) -> &'static str {
+    match node.map(|node| node.state) {
+        _ if run.status == RunStatus::Interrupted => "interrupted",
+        _ if run.status == RunStatus::Unknown => "unknown",
+        _ if step.is_some_and(is_over) => "testing",
+        Some(NodeState::Blocked) => "blocked",
+        Some(NodeState::Suspended) => "suspended",
+        _ => "running",
+    }
+}
+
+fn has_completed(step: &RunStep) -> bool {
+    matches!(step.state, StepState::Completed | StepState::Reused)
+}
+
+fn is_over(step: &RunStep) -> bool {
+    has_completed(step) || matches!(step.state, StepState::Skipped | StepState::Failed | StepState::Cancelled)
 }
 
 /// Returns how a turn ended.
@@ -198,11 +265,11 @@ fn outcome(step: Option<&RunStep>, node: Option<&NodeInfo>, run: &RunInfo) -> Ou
     let (state, exit_code) = match step.map(|step| step.state) {
         Some(StepState::Completed | StepState::Reused) => ("completed", DONE),
         Some(StepState::Cancelled) => ("cancelled", INTERRUPTED),
-        Some(_) => ("failed", failed),
-        None if run.status == RunStatus::Cancelled => ("cancelled", INTERRUPTED),
-        // The steps of a run that only its journal knows are not listed.
+        Some(StepState::Failed | StepState::Skipped) => ("failed", failed),
+        _ if run.status == RunStatus::Cancelled => ("cancelled", INTERRUPTED),
+        // The journal cannot be read.
         None if run.status == RunStatus::Completed => ("completed", DONE),
-        None => ("failed", failed),
+        _ => ("failed", failed),
     };
     let (error, error_type, hint) = match step.filter(|step| step.error.is_some()) {
         _ if exit_code == DONE => (None, None, None),

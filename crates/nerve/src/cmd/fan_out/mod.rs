@@ -22,7 +22,7 @@ use nerve_client::NerveClient;
 use serde_json::{Value, json};
 
 use self::git::Git;
-use self::select::{select, select_fan_out};
+use self::select::{Selected, select, select_fan_out};
 use self::store::{FanOut, Store};
 use super::server::connect;
 use crate::exit::{self, Failure, NOT_FOUND, USAGE};
@@ -34,9 +34,9 @@ pub(super) async fn run(args: FanOutArgs) -> Result<()> {
     let json = args.server.json;
     match args.command {
         None => fan_out(&args.server.server, &args.run, json).await,
-        Some(FanOutCommand::List) => list(json),
+        Some(FanOutCommand::List) => list(json).await,
         Some(FanOutCommand::Wait(args)) => wait(&args, json).await,
-        Some(FanOutCommand::Diff(args)) => diff(&args, json),
+        Some(FanOutCommand::Diff(args)) => diff(&args, json).await,
         Some(FanOutCommand::Pick(args)) => pick_attempt(&args, json).await,
         Some(FanOutCommand::Clean(args)) => clean(&args, json).await,
     }
@@ -99,8 +99,12 @@ fn find_exact(store: &Store, name: Option<&str>) -> Result<FanOut> {
     }
 }
 
-fn list(as_json: bool) -> Result<()> {
-    let all = fan_outs_here(&Store::open())?;
+async fn list(as_json: bool) -> Result<()> {
+    let store = Store::open();
+    let mut all = fan_outs_here(&store)?;
+    for one in &mut all {
+        follow::refresh(&store, one).await;
+    }
     if as_json {
         let item = |one: &FanOut| comparison::to_json(one, &comparison::changes(one), None);
         let fan_outs: Vec<Value> = all.iter().map(item).collect();
@@ -112,11 +116,10 @@ fn list(as_json: bool) -> Result<()> {
     let mut rows = Vec::new();
     for one in &all {
         for attempt in &one.attempts {
-            let state = match &attempt.outcome {
+            let state = match attempt {
                 _ if attempt.is_removed => "removed",
                 _ if !attempt.worktree.is_dir() => "missing",
-                Some(outcome) => outcome.state.as_str(),
-                None => "running",
+                _ => comparison::state_of(attempt),
             };
             let changes = comparison::changes_of(one, attempt).ok().flatten();
             let changes = changes.map(comparison::format_changes).unwrap_or_default();
@@ -142,18 +145,19 @@ async fn wait(args: &NameArg, json: bool) -> Result<()> {
     Ok(comparison::check(&fan_out)?)
 }
 
-fn diff(args: &DiffArgs, json: bool) -> Result<()> {
+async fn diff(args: &DiffArgs, json: bool) -> Result<()> {
     let store = Store::open();
-    let all = fan_outs_here(&store)?;
-    let (fan_out, attempt) = match &args.attempt {
-        None => (&all[select_fan_out(&all, None)?], None),
-        Some(text) => {
-            let selected = select(&all, text)?;
-            let fan_out = &all[selected.fan_out];
-            (fan_out, selected.attempt.map(|attempt| &fan_out.attempts[attempt]))
-        }
+    let mut all = fan_outs_here(&store)?;
+    let selected = match &args.attempt {
+        None => Selected { fan_out: select_fan_out(&all, None)?, attempt: None },
+        Some(text) => select(&all, text)?,
     };
-    let Some(attempt) = attempt else { return comparison::print(fan_out, None, json) };
+    let fan_out = &mut all[selected.fan_out];
+    let Some(index) = selected.attempt else {
+        follow::refresh(&store, fan_out).await;
+        return comparison::print(fan_out, None, json);
+    };
+    let attempt = &fan_out.attempts[index];
     if json {
         let changes = comparison::changes_of(fan_out, attempt)?;
         return out::json(&json!({
@@ -190,6 +194,7 @@ async fn pick_attempt(args: &PickArgs, json: bool) -> Result<()> {
         let message = format!("'{}' is a fan-out: which attempt is to be merged?", fan_out.name);
         return Err(Failure::new(USAGE, message).hint(hint).into());
     };
+    follow::refresh(&store, fan_out).await;
     let client = connect_if_running(&fan_out.server).await?;
     pick::pick(client.as_ref(), &store, fan_out, index, args.removal, json).await
 }
@@ -210,6 +215,7 @@ async fn clean(args: &CleanArgs, json: bool) -> Result<()> {
     let mut cleaned = Vec::new();
     let mut done = Ok(());
     for mut fan_out in fan_outs {
+        follow::refresh(&store, &mut fan_out).await;
         let client = connect_if_running(&fan_out.server).await?;
         let attempts: Vec<usize> = (0..fan_out.attempts.len()).collect();
         if !args.removal.force {

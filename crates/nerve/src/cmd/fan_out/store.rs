@@ -51,6 +51,9 @@ pub(super) struct Attempt {
     /// `None` until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) outcome: Option<Outcome>,
+    /// State before its end, if it was read from the server or the journal of the run.
+    #[serde(skip)]
+    pub(super) current: Option<&'static str>,
     /// True if its node and worktree were removed.
     #[serde(default)]
     pub(super) is_removed: bool,
@@ -122,7 +125,8 @@ impl Attempt {
     pub(super) fn new(planned: PlannedAttempt, root: &Path) -> Attempt {
         let PlannedAttempt { number, label, command, node, branch } = planned;
         let worktree = root.join(&label);
-        Attempt { number, label, command, node, branch, worktree, outcome: None, is_removed: false }
+        let (outcome, current, is_removed) = (None, None, false);
+        Attempt { number, label, command, node, branch, worktree, outcome, current, is_removed }
     }
 
     /// Returns the step that tests it.
