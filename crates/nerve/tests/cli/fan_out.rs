@@ -343,6 +343,54 @@ fn included_files_are_copied_if_they_are_ignored() {
 }
 
 #[test]
+fn submodules_are_removed_if_no_work_in_them_is_lost() {
+    let fixture = Fixture::new();
+    // git clones submodules from local directories only if it is allowed.
+    let config = fixture.home.hermetic.home().join(".gitconfig");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text + "[protocol \"file\"]\nallow = always\n").unwrap();
+    let library = fixture.home.hermetic.work().join("library");
+    fs::create_dir(&library).unwrap();
+    let in_library = |args: &[&str]| fixture.home.hermetic.git(&library, args);
+    in_library(&["init", "--quiet"]);
+    in_library(&["commit", "--quiet", "--allow-empty", "--message", "Begin"]);
+    fixture.git(&["submodule", "--quiet", "add", library.to_str().unwrap(), "deps/lib"]);
+    fixture.git(&["commit", "--quiet", "--message", "Add the library"]);
+
+    let clean = fixture.two_shells("sub", "git submodule --quiet update --init; echo x > x.txt");
+    fixture.fan_out(&["pick", "sub/1"]).assert_stderr(0, &["removed 2-bash"]);
+    fixture.fan_out(&["clean", "sub"]).assert_stderr(0, &["removed 1-bash"]);
+    assert!(!clean[0].exists() && !clean[1].exists());
+    assert_eq!(fixture.git(&["show", "nerve/sub/2-bash:x.txt"]), "x\n");
+    // A submodule without files is no obstacle.
+    fixture.two_shells("empty", "true");
+    assert_eq!(fixture.fan_out(&["clean", "empty"]).code, 0);
+
+    let task = "git submodule --quiet update --init; cd deps/lib; echo $(basename $OLDPWD) > new.txt";
+    let own = fixture.two_shells("own", task);
+    fixture
+        .fan_out(&["clean", "own"])
+        .assert_stderr(1, &["kept 1-bash: a submodule has uncommitted changes"]);
+    for tree in &own {
+        let submodule = tree.join("deps/lib");
+        fixture.home.hermetic.git(&submodule, &["add", "--all"]);
+        fixture.home.hermetic.git(&submodule, &["commit", "--quiet", "--message", "New"]);
+    }
+    fixture.fan_out(&["clean", "own"]).assert_stderr(1, &["kept 2-bash: a submodule has commits that exist"]);
+    assert!(own.iter().all(|tree| tree.join("deps/lib/new.txt").is_file()));
+    // One commit is pushed, the other one is fetched into the user's checkout.
+    fixture
+        .home
+        .hermetic
+        .git(&own[0].join("deps/lib"), &["push", "--quiet", "origin", "HEAD:refs/heads/one"]);
+    let other = own[1].join("deps/lib");
+    let user = fixture.repository.join("deps/lib");
+    fixture.home.hermetic.git(&user, &["fetch", "--quiet", other.to_str().unwrap(), "HEAD:refs/heads/two"]);
+    assert_eq!(fixture.fan_out(&["clean", "own"]).code, 0);
+    assert!(!own[0].exists() && !own[1].exists());
+}
+
+#[test]
 fn worktree_deleted_by_hand_is_no_obstacle() {
     let fixture = Fixture::new();
     let task = "echo x > x.txt; git add --all; git commit -q -m x; echo y > y.txt";

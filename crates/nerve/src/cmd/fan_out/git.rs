@@ -77,6 +77,12 @@ impl Git {
         Ok(PathBuf::from(OsStr::from_bytes(trim(&path))))
     }
 
+    /// Returns the directory of the checkout's own git files.
+    pub(super) fn git_dir(&self) -> Result<PathBuf> {
+        let path = self.run(&["rev-parse", "--absolute-git-dir"])?;
+        Ok(PathBuf::from(OsStr::from_bytes(trim(&path))))
+    }
+
     /// Returns the current commit; `None` in a repository without one.
     pub(super) fn head(&self) -> Result<Option<String>> {
         self.resolve("HEAD")
@@ -127,11 +133,41 @@ impl Git {
         self.run(&[&args[..], &[path, OsStr::new(commit)]].concat()).map(drop)
     }
 
-    /// Removes a worktree. git refuses if it has uncommitted work, unless `discard` is set.
-    pub(super) fn remove_worktree(&self, path: &Path, discard: bool) -> Result<()> {
-        let force: &[&OsStr] = if discard { &[OsStr::new("--force")] } else { &[] };
+    /// Removes a worktree. git refuses if it has uncommitted work or submodules, unless `force` is set.
+    pub(super) fn remove_worktree(&self, path: &Path, force: bool) -> Result<()> {
+        let force: &[&OsStr] = if force { &[OsStr::new("--force")] } else { &[] };
         let args = [OsStr::new("worktree"), OsStr::new("remove")];
         self.run(&[&args[..], force, &[OsStr::new("--"), path.as_os_str()]].concat()).map(drop)
+    }
+
+    /// Returns true if a submodule belongs to the checkout, with or without files.
+    pub(super) fn has_submodules(&self) -> Result<bool> {
+        let files = self.run(&["ls-files", "--stage", "-z"])?;
+        Ok(files.split(|byte| *byte == 0).any(|file| file.starts_with(b"160000 ")))
+    }
+
+    /// Returns the roots of the initialised submodules, those in submodules included.
+    pub(super) fn submodules(&self) -> Result<Vec<PathBuf>> {
+        let list =
+            self.run(&["submodule", "--quiet", "foreach", "--recursive", "printf '%s\\0' \"$PWD\""])?;
+        let paths = list.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
+    }
+
+    /// Returns the commits to which branches, remote branches and tags point.
+    pub(super) fn commits_of_refs(&self) -> Result<Vec<String>> {
+        let commits = self.run(&["for-each-ref", "--format=%(objectname)"])?;
+        Ok(text(&commits).lines().map(str::to_string).collect())
+    }
+
+    /// Returns true if a local branch, the current commit or the stash has commits that neither a remote branch nor `known` has.
+    pub(super) fn has_commits_besides(&self, known: &[String]) -> Result<bool> {
+        let stash = self.resolve("refs/stash")?;
+        let mut args = vec!["rev-list", "--ignore-missing", "--max-count=1", "HEAD", "--branches"];
+        args.extend(stash.as_deref());
+        args.extend(["--not", "--remotes"]);
+        args.extend(known.iter().map(String::as_str));
+        Ok(!self.run(&args)?.is_empty())
     }
 
     /// Returns the worktrees of the repository, the main one first.

@@ -14,6 +14,7 @@ mod removal;
 mod select;
 mod start;
 mod store;
+mod submodules;
 
 use std::time::Instant;
 

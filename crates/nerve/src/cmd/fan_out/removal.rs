@@ -7,6 +7,7 @@ use nerve_client::NerveClient;
 
 use super::git::Git;
 use super::store::{Attempt, FanOut, Store};
+use super::submodules;
 use crate::exit::{self, FAILED, Failure, NOT_FOUND};
 use crate::out;
 use nerve_cli::fan_out::RemovalOptions;
@@ -170,10 +171,8 @@ async fn remove_node(client: &NerveClient, fan_out: &FanOut, attempt: &Attempt) 
 fn remove_worktree(git: &Git, fan_out: &FanOut, attempt: &Attempt, discard: bool) -> Result<()> {
     let worktree = &attempt.worktree;
     if git.worktrees()?.contains(worktree) {
-        if worktree.is_dir() && !discard {
-            commit_work(fan_out, attempt)?;
-        }
-        return git.remove_worktree(worktree, discard);
+        let has_submodules = worktree.is_dir() && !discard && commit_all_work(fan_out, attempt)?;
+        return git.remove_worktree(worktree, discard || has_submodules);
     }
     if worktree.exists() {
         let (worktree, repository) = (worktree.display(), fan_out.repository.display());
@@ -181,6 +180,21 @@ fn remove_worktree(git: &Git, fan_out: &FanOut, attempt: &Attempt, discard: bool
         return Err(Failure::new(FAILED, message).into());
     }
     Ok(())
+}
+
+/// Commits the work in a worktree. Returns true if it has submodules, and nothing is lost with them.
+///
+/// # Errors
+/// Work would be lost.
+fn commit_all_work(fan_out: &FanOut, attempt: &Attempt) -> Result<bool> {
+    let worktree = Git::at(&attempt.worktree);
+    let has_submodules = submodules::check(&worktree, &fan_out.common_dir)?;
+    commit_work(fan_out, attempt)?;
+    // git does not check this for worktrees with submodules.
+    if has_submodules && worktree.count_uncommitted()? > 0 {
+        return Err(Failure::new(FAILED, "the worktree has changed meanwhile").into());
+    }
+    Ok(has_submodules)
 }
 
 /// Deletes the branch of an attempt if no commit is lost, or if work is discarded. Returns false if it stays.
