@@ -143,6 +143,28 @@ fn agents_and_tests_get_the_environment_of_the_shell() {
 }
 
 #[test]
+fn agents_and_tests_start_in_the_same_subdirectory() {
+    let fixture = Fixture::new();
+    // Only the first one has committed files.
+    for folder in ["sub/deep", "new"] {
+        fs::create_dir_all(fixture.repository.join(folder)).unwrap();
+    }
+    fixture.write("sub/deep/file", "x\n");
+    fixture.git(&["add", "--all"]);
+    fixture.git(&["commit", "--quiet", "--message", "Add a directory"]);
+    for (name, folder) in [("deep", "sub/deep"), ("new", "new")] {
+        let args = ["-c", SHELL, "--name", name, "--test", "pwd", "pwd > where.txt", "--json"];
+        let done = fixture.at(&fixture.repository.join(folder), &args);
+        assert_eq!(done.code, 0, "{done:?}");
+        let expected = worktree(&done.json(), 0).join(folder);
+        let in_worktree = format!("{}\n", expected.display());
+        assert_eq!(fs::read_to_string(expected.join("where.txt")).unwrap(), in_worktree);
+        let log = done.json()["attempts"][0]["test"]["log"].as_str().unwrap().to_string();
+        assert_eq!(fs::read_to_string(log).unwrap(), in_worktree);
+    }
+}
+
+#[test]
 fn pick_merges_one_and_loses_no_uncommitted_work() {
     let fixture = Fixture::new();
     let trees = fixture.two_shells("made", "echo $(basename \"$PWD\") > made.txt; echo x > cache.local");

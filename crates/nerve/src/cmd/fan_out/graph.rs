@@ -22,11 +22,8 @@ pub(super) fn definition(fan_out: &FanOut, timeout: Duration) -> Map<String, Val
         if fan_out.test.is_none() {
             continue;
         }
-        let step = attempt.test_step();
-        nodes.insert(
-            step.clone(),
-            json!({ "type": "bash", "cwd": attempt.worktree, "timeout": timeout.as_secs_f64() }),
-        );
+        let (step, cwd) = (attempt.test_step(), attempt.worktree.join(&fan_out.subdirectory));
+        nodes.insert(step.clone(), json!({ "type": "bash", "cwd": cwd, "timeout": timeout.as_secs_f64() }));
         let input = format!("{{{{ input.tests['{}'] }}}}", attempt.label);
         steps.push(json!({ "id": step, "node": step, "input": input, "depends_on": [attempt.label] }));
     }

@@ -117,6 +117,7 @@ mod tests {
             name: name.to_string(),
             task: "x".to_string(),
             repository: "/r".into(),
+            subdirectory: "".into(),
             common_dir: "/r/.git".into(),
             base: "0".to_string(),
             server: "default".to_string(),

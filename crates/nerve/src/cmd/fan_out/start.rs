@@ -40,7 +40,8 @@ pub(super) async fn start(server: &str, args: &RunArgs, store: &Store) -> Result
         return Err(Failure::new(USAGE, message).hint("use a server of this machine: --server NAME").into());
     }
     let budget = args.budget.limits()?;
-    let git = Git::find(&std::env::current_dir().context("cannot find the current directory")?)?;
+    let here = std::env::current_dir().context("cannot find the current directory")?;
+    let git = Git::find(&here)?;
     let Some(base) = git.head()? else {
         let message = format!("cannot fan out from {}: the repository has no commit", git.dir().display());
         return Err(Failure::new(USAGE, message).hint("commit first: 'git add --all && git commit'").into());
@@ -58,6 +59,7 @@ pub(super) async fn start(server: &str, args: &RunArgs, store: &Store) -> Result
                 name: name.to_string(),
                 task: task.clone(),
                 repository: git.dir().to_path_buf(),
+                subdirectory: here.strip_prefix(git.dir()).unwrap_or(Path::new("")).to_path_buf(),
                 common_dir: common_dir.to_path_buf(),
                 base: base.clone(),
                 server: server.to_string(),
@@ -151,7 +153,7 @@ async fn prepare(
         let spec = CreateNode {
             session_id: fan_out.session.clone(),
             command: Some(CommandLine::Text(attempt.command.clone())),
-            cwd: Some(attempt.worktree.clone()),
+            cwd: Some(attempt.worktree.join(&fan_out.subdirectory)),
             shell_env: shell_env.clone(),
             profile: args.profile.clone(),
             budget,
@@ -188,11 +190,14 @@ async fn prepare_attempt(
     let Attempt { worktree, branch, .. } = attempt;
     let add = {
         let (git, worktree, branch, base) = (git.clone(), worktree.clone(), branch.clone(), base.clone());
+        let cwd = spec.cwd.clone().unwrap_or_default();
         move || {
             git.add_worktree(&worktree, &branch, &base)?;
             // What is not ignored at this commit would be committed with the agent's work.
             let files = Git::at(&worktree).filter_ignored(&files)?;
-            include::copy(&files, git.dir(), &worktree)
+            include::copy(&files, git.dir(), &worktree)?;
+            // The commit has no file in it if it is new.
+            std::fs::create_dir_all(&cwd).with_context(|| format!("cannot create {}", cwd.display()))
         }
     };
     let mut done = spawn_blocking(add).await.context("cannot create a worktree")?;

@@ -21,6 +21,9 @@ pub(super) struct FanOut {
     pub(super) task: String,
     /// Root of the checkout in which it was started.
     pub(super) repository: PathBuf,
+    /// Directory in the checkout in which it was started, relative to the root. Agents and tests start in that of the worktree.
+    #[serde(default)]
+    pub(super) subdirectory: PathBuf,
     /// Git directory that the checkouts of the repository share.
     pub(super) common_dir: PathBuf,
     /// Commit at which the attempts start.
