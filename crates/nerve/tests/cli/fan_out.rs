@@ -480,10 +480,11 @@ fn bad_input_starts_nothing() {
     fs::create_dir(&empty).unwrap();
     fixture.home.hermetic.git(&empty, &["init", "--quiet"]);
     fixture.at(&empty, &["x y"]).assert_stderr(2, &["has no commit", "commit first"]);
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["pikc"], "nerve fan-out pick"),
         (&["-n", "0", "x y"], "--attempts"),
         (&["-n", "33", "x y"], "--attempts"),
+        (&["-n", "2", "-c", "bash --norc,cat,sh", "x y"], "3 agents are given, but only 2 attempts"),
         (&["--name", "../x", "x y"], "not allowed"),
         (&["--name", "a-name-that-is-far-too-long", "x y"], "characters"),
         (&["-c", "claude,,codex", "x y"], "is no command"),

@@ -35,6 +35,10 @@ pub(super) async fn start(server: &str, args: &RunArgs, store: &Store) -> Result
         let message = format!("{} agents are given, more than {MAX_ATTEMPTS}", commands.len());
         return Err(Failure::new(USAGE, message).hint("give fewer").into());
     }
+    if let Some(attempts) = args.attempts.filter(|attempts| (*attempts as usize) < commands.len()) {
+        let message = format!("{} agents are given, but only {attempts} attempts", commands.len());
+        return Err(Failure::new(USAGE, message).hint("leave out --attempts, or give fewer agents").into());
+    }
     if is_remote(server) {
         let message = format!("cannot fan out on '{server}': the worktrees must be on the server's machine");
         return Err(Failure::new(USAGE, message).hint("use a server of this machine: --server NAME").into());
