@@ -11,7 +11,7 @@ pub const MAX_ATTEMPTS: u32 = 32;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-#[command(override_usage = "nerve fan-out [OPTIONS] <TASK|--file <PATH>>\n       nerve fan-out <COMMAND>")]
+#[command(override_usage = "nerve fan-out [OPTIONS] <TEXT|--file <PATH>>\n       nerve fan-out <COMMAND>")]
 #[command(after_long_help = "\
 Each attempt starts from the current commit, in its own git worktree outside the repository and on its own branch
 nerve/NAME/N-AGENT. The agents work at the same time. When they are done, the command compares the attempts and prints exit, turns, tokens,
@@ -130,7 +130,7 @@ EXAMPLES
 
 #[derive(Debug, Args)]
 pub struct NameArg {
-    /// Fan-out; 'wait' also takes the beginning of its name [default: the only one of this repository]
+    /// Fan-out, or the beginning of its name [default: the only one of this repository]
     #[arg(value_name = "FAN-OUT")]
     pub name: Option<String>,
 }
@@ -153,8 +153,9 @@ pub struct PickArgs {
 
 #[derive(Debug, Args)]
 pub struct CleanArgs {
-    #[command(flatten)]
-    pub target: NameArg,
+    /// Fan-out [default: the only one of this repository]
+    #[arg(value_name = "FAN-OUT")]
+    pub name: Option<String>,
     /// All fan-outs of this repository
     #[arg(long, conflicts_with = "name")]
     pub all: bool,

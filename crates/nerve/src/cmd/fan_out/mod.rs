@@ -208,7 +208,7 @@ async fn clean(args: &CleanArgs, json: bool) -> Result<()> {
             Git::find(&std::env::current_dir()?)?;
             fan_outs_here(&store)?
         }
-        false => vec![find_exact(&store, args.target.name.as_deref())?],
+        false => vec![find_exact(&store, args.name.as_deref())?],
     };
     if fan_outs.is_empty() {
         out::note("no fan-outs");
