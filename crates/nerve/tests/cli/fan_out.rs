@@ -119,7 +119,11 @@ fn attempts_run_in_worktrees_and_are_compared() {
     let diff = fixture.fan_out(&["diff", "2"]);
     assert!(diff.stdout.contains("+2-bash") && diff.stdout.contains("+two"), "{diff:?}");
     let list = fixture.json(&["list"]);
-    assert_eq!(list["fan_outs"][0]["attempts"][1]["label"], "2-bash");
+    let listed = &list["fan_outs"][0];
+    assert_eq!(listed["attempts"][1]["label"], "2-bash");
+    assert_eq!((&listed["test_command"], &listed["test"]), (&json!(test), &Value::Null));
+    let created_at = listed["created_at"].as_str().unwrap();
+    assert_eq!(created_at.len(), "2026-01-01T00:00:00.000Z".len(), "{created_at}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use jiff::Timestamp;
 use nerve_repl::run_display::{format_duration, group_digits};
 use serde_json::{Value, json};
 
@@ -149,11 +150,13 @@ pub(super) fn to_json(fan_out: &FanOut, changes: &[Option<DiffStat>], elapsed: O
             "changes": changes, "test": test_of(attempt),
         })
     };
+    // Earlier versions stored nanoseconds.
+    let created_at = fan_out.created_at.parse::<Timestamp>().map(|time| format!("{time:.3}")).ok();
     let attempts: Vec<Value> = fan_out.attempts.iter().zip(changes).map(attempt).collect();
     json!({
         "name": fan_out.name, "task": fan_out.task, "repository": fan_out.repository,
         "base": fan_out.base, "server_name": fan_out.server, "session_id": fan_out.session,
-        "created_at": fan_out.created_at, "test": fan_out.test, "run_id": fan_out.run_id,
+        "created_at": created_at, "test_command": fan_out.test, "run_id": fan_out.run_id,
         "duration_ms": elapsed.map(|elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
         "attempts": attempts,
     })
