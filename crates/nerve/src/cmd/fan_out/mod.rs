@@ -9,7 +9,6 @@ mod git;
 mod graph;
 mod include;
 mod pick;
-mod plan;
 mod removal;
 mod select;
 mod start;

@@ -107,7 +107,8 @@ fn ambiguous(message: &str, candidates: impl Iterator<Item = String>) -> Failure
 mod tests {
     use std::path::Path;
 
-    use super::super::plan::plan;
+    use nerve_cli::fan_out::plan::plan;
+
     use super::*;
 
     fn fan_out(name: &str, agents: &[&str]) -> FanOut {

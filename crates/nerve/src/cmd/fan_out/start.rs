@@ -14,12 +14,12 @@ use nerve_types::suggestion::nearest;
 use tokio::task::{JoinSet, spawn_blocking};
 
 use super::git::Git;
-use super::plan::{BRANCH_PREFIX, check_name, name_of_task, numbered, plan, split_commands};
 use super::store::{Attempt, FanOut, Outcome, Store};
 use super::{follow, graph, include};
 use crate::cmd::server::{connect, is_remote};
 use crate::exit::{self, FAILED, Failure, USAGE};
 use crate::{out, trace};
+use nerve_cli::fan_out::plan::{BRANCH_PREFIX, check_name, name_of_task, numbered, plan, split_commands};
 use nerve_cli::fan_out::{MAX_ATTEMPTS, RunArgs};
 
 /// Fan-outs with the same task that get a number.

@@ -10,9 +10,9 @@ use nerve_server::paths::ServerPaths;
 use nerve_types::{ErrorKind, name};
 use serde::{Deserialize, Serialize};
 
-use super::plan::PlannedAttempt;
 use crate::exit::{FAILED, Failure};
 use crate::out;
+use nerve_cli::fan_out::plan::PlannedAttempt;
 
 /// A fan-out.
 #[derive(Debug, Clone, Serialize, Deserialize)]

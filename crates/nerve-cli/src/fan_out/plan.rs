@@ -2,30 +2,33 @@
 
 use std::path::Path;
 
+use nerve_repl::failure::{Failure, USAGE};
 use nerve_types::name::{self, MAX_NAME_CHARS};
 
-use crate::exit::{Failure, USAGE};
-
 /// Maximum characters of the name of a fan-out. With `-NN-AGENT` it is the name of a node.
-pub(super) const MAX_NAME: usize = MAX_NAME_CHARS - "-32-".len() - MAX_AGENT;
+pub const MAX_NAME: usize = MAX_NAME_CHARS - "-32-".len() - MAX_AGENT;
 /// Maximum characters of the name of an agent.
 const MAX_AGENT: usize = 10;
 /// Prefix of all branches.
-pub(super) const BRANCH_PREFIX: &str = "nerve";
+pub const BRANCH_PREFIX: &str = "nerve";
 
 /// One planned attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PlannedAttempt {
-    pub(super) number: u32,
+pub struct PlannedAttempt {
+    /// Number of the attempt, from 1.
+    pub number: u32,
     /// `N-AGENT`.
-    pub(super) label: String,
-    pub(super) command: String,
-    pub(super) node: String,
-    pub(super) branch: String,
+    pub label: String,
+    /// Command of the agent.
+    pub command: String,
+    /// Id of the node.
+    pub node: String,
+    /// Branch of the attempt.
+    pub branch: String,
 }
 
 /// Plans `count` attempts, by default one for each command. The commands take turns.
-pub(super) fn plan(name: &str, commands: &[String], count: Option<u32>) -> Vec<PlannedAttempt> {
+pub fn plan(name: &str, commands: &[String], count: Option<u32>) -> Vec<PlannedAttempt> {
     let count = count.map_or(commands.len(), |count| count as usize);
     let attempts = (1..).zip(commands.iter().cycle().take(count));
     attempts
@@ -46,7 +49,7 @@ pub(super) fn plan(name: &str, commands: &[String], count: Option<u32>) -> Vec<P
 ///
 /// # Errors
 /// Exit code 2 for an empty command, or unbalanced quotes.
-pub(super) fn split_commands(values: &[String]) -> Result<Vec<String>, Failure> {
+pub fn split_commands(values: &[String]) -> Result<Vec<String>, Failure> {
     let mut commands = Vec::new();
     for value in values {
         let mut command = String::new();
@@ -78,7 +81,7 @@ pub(super) fn split_commands(values: &[String]) -> Result<Vec<String>, Failure> 
 }
 
 /// Derives a name from the first words of a task.
-pub(super) fn name_of_task(task: &str) -> String {
+pub fn name_of_task(task: &str) -> String {
     let first = task.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let name = slug(first, MAX_NAME);
     if name.is_empty() { "task".to_string() } else { name }
@@ -88,7 +91,7 @@ pub(super) fn name_of_task(task: &str) -> String {
 ///
 /// # Errors
 /// Exit code 2.
-pub(super) fn check_name(text: &str) -> Result<(), Failure> {
+pub fn check_name(text: &str) -> Result<(), Failure> {
     name::check("fan-out", text).map_err(|error| Failure::new(USAGE, error.to_string()))?;
     if text.len() > MAX_NAME {
         let message = format!("fan-out name {text:?} is not allowed: it has more than {MAX_NAME} characters");
@@ -98,7 +101,7 @@ pub(super) fn check_name(text: &str) -> Result<(), Failure> {
 }
 
 /// Returns the name with a number at its end, still short enough.
-pub(super) fn numbered(name: &str, number: u32) -> String {
+pub fn numbered(name: &str, number: u32) -> String {
     let ending = format!("-{number}");
     let kept = name.get(..MAX_NAME - ending.len()).unwrap_or(name);
     format!("{}{ending}", kept.trim_end_matches('-'))
