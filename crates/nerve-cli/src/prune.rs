@@ -15,6 +15,9 @@ With --older-than, only nodes that stopped earlier are removed. Recordings, fold
 were last written earlier are removed as well, for all servers. What running nodes and servers use stays, and so do unsaved changes, runs
 that can be resumed, conversations, and the agents' own files.
 
+Worktrees of fan-outs that ended earlier are removed if the server runs and has no node in them, and if they have no uncommitted work and no
+commits that are not merged. 'nerve fan-out clean' removes the others.
+
 EXAMPLES
   nerve prune
   nerve prune --all --dry-run

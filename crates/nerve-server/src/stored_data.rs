@@ -11,6 +11,8 @@ use crate::paths::ServerPaths;
 
 /// Maximum depth of the directories.
 const MAX_DEPTH: usize = 8;
+/// Maximum depth of directories whose size is counted, which users and their programs create.
+const MAX_TREE_DEPTH: usize = 64;
 
 /// A kind of stored data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +138,13 @@ pub fn prune(
         data
     };
     DataKind::ALL.map(prune).into()
+}
+
+/// Returns the size of the regular files in a directory and those below it.
+pub fn directory_size(directory: &Path) -> u64 {
+    let mut bytes: u64 = 0;
+    visit_files(directory, MAX_TREE_DEPTH, &mut |_, metadata| bytes = bytes.saturating_add(metadata.len()));
+    bytes
 }
 
 /// Calls `visit` with each regular file. Does not follow symbolic links.

@@ -12,6 +12,7 @@ use nerve_server::paths::ServerPaths;
 use nerve_server::stored_data::{self, FileTotal, StoredData};
 use serde_json::{Value, json};
 
+use super::fan_out::{self, PrunedWorktrees};
 use super::node;
 use super::recording::format;
 use super::server::{connect, is_remote};
@@ -57,12 +58,19 @@ pub(super) async fn run(args: PruneArgs) -> Result<()> {
             None
         }
     };
-    let data = prune_data(age.0, args.dry_run)?;
+    let not_before = SystemTime::now().checked_sub(age.0).unwrap_or(SystemTime::UNIX_EPOCH);
+    let is_pruned = |of: &str, node: &str| {
+        of == server.as_str() && nodes.iter().flatten().any(|name| name.rsplit('/').next() == Some(node))
+    };
+    // Before the journals of their runs are removed.
+    let PrunedWorktrees { removed, kept } = fan_out::prune(not_before, args.dry_run, is_pruned).await;
+    let mut data = vec![PrunedData { kind: "worktrees", removed, kept }];
+    data.extend(prune_data(age.0, not_before, args.dry_run)?);
     print(&Pruned { nodes, data }, &args)
 }
 
 /// Removes what was last written longer ago. Returns for each kind what was removed, and what stays.
-fn prune_data(age: Duration, dry_run: bool) -> Result<Vec<PrunedData>> {
+fn prune_data(age: Duration, not_before: SystemTime, dry_run: bool) -> Result<Vec<PrunedData>> {
     let paths = ServerPaths::from_env();
     let dirs = paths.data_dirs();
     let mut warn = |warning| out::warning(warning);
@@ -77,7 +85,6 @@ fn prune_data(age: Duration, dry_run: bool) -> Result<Vec<PrunedData>> {
         bytes: bytes.saturating_sub(removed.bytes),
     };
     let mut data = vec![PrunedData { kind: "recordings", removed, kept }];
-    let not_before = SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH);
     let others = stored_data::prune(&paths, not_before, dry_run, &mut warn);
     let others = others.into_iter();
     data.extend(others.map(|StoredData { kind, removed, kept }| PrunedData {

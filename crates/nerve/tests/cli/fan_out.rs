@@ -434,6 +434,40 @@ fn worktree_deleted_by_hand_is_no_obstacle() {
 }
 
 #[test]
+fn prune_removes_worktrees_without_work_of_their_own() {
+    let fixture = Fixture::new();
+    let unchanged = fixture.two_shells("none", "true");
+    let picked = fixture.two_shells("made", "echo x > x.txt");
+    assert_eq!(fixture.fan_out(&["pick", "made/1"]).code, 0);
+    let changed = fixture.two_shells("own", "echo $(basename \"$PWD\") > y.txt");
+    fixture.home.hermetic.git(&changed[1], &["add", "--all"]);
+    fixture.home.hermetic.git(&changed[1], &["commit", "--quiet", "--message", "Mine"]);
+    let prune = |more: &[&str]| {
+        let done = fixture.home.nerve(&[&["prune", "--older-than", "0s", "--json"], more].concat());
+        assert_eq!(done.code, 0, "{done:?}");
+        let data = done.json()["data"].as_array().unwrap().clone();
+        data.into_iter().find(|data| data["kind"] == "worktrees").unwrap()
+    };
+    let files = |data: &Value| [&data["removed"], &data["kept"]].map(|one| one["files"].as_u64().unwrap());
+    // Agents still run in all of them.
+    assert_eq!(files(&prune(&[])), [0, 5]);
+    for node in fixture.nodes() {
+        fixture.home.ok(&["stop", &node]);
+    }
+    let dry = prune(&["--dry-run"]);
+    assert_eq!(files(&dry), [3, 2], "{dry}");
+    assert!(dry["removed"]["bytes"].as_u64().unwrap() > 0 && unchanged[0].is_dir(), "{dry}");
+    let young = fixture.home.nerve(&["prune", "--older-than", "1h", "--dry-run"]);
+    assert!(young.stdout.lines().any(|line| line.starts_with("worktrees  0 ")), "{young:?}");
+    assert_eq!(files(&prune(&[])), [3, 2]);
+    assert!(!unchanged.iter().chain(&picked).any(|tree| tree.exists()));
+    assert_eq!(fs::read_to_string(changed[0].join("y.txt")).unwrap(), "1-bash\n");
+    assert_eq!(fixture.git(&["show", "nerve/own/2-bash:y.txt"]), "2-bash\n");
+    let left: Vec<Value> = fixture.json(&["list"])["fan_outs"].as_array().unwrap().clone();
+    assert_eq!(left.iter().map(|one| one["name"].clone()).collect::<Vec<_>>(), ["own"]);
+}
+
+#[test]
 fn foreign_directory_at_the_worktree_is_left_alone() {
     let fixture = Fixture::new();
     let trees = fixture.two_shells("mine", "true");

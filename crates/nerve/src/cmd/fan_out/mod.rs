@@ -9,6 +9,7 @@ mod git;
 mod graph;
 mod include;
 mod pick;
+mod prune;
 mod removal;
 mod select;
 mod start;
@@ -22,6 +23,7 @@ use nerve_client::NerveClient;
 use serde_json::{Value, json};
 
 use self::git::Git;
+pub(super) use self::prune::{PrunedWorktrees, prune};
 use self::select::{Selected, select, select_fan_out};
 use self::store::{FanOut, Store};
 use super::server::connect;

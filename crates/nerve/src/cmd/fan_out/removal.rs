@@ -203,11 +203,31 @@ fn delete_branch(git: &Git, fan_out: &FanOut, attempt: &Attempt, discard: bool) 
     if git.resolve(branch)?.is_none() {
         return Ok(true);
     }
-    let is_deletable = discard || git.is_merged(branch, &fan_out.base)? || git.is_in_other_branch(branch)?;
+    let is_deletable = discard || is_merged(git, fan_out, branch)?;
     if is_deletable {
         git.delete_branch(branch)?;
     }
     Ok(is_deletable)
+}
+
+/// Returns true if a worktree has uncommitted work, or its branch commits that are not merged.
+pub(super) fn has_own_work(fan_out: &FanOut, attempt: &Attempt) -> Result<bool> {
+    if attempt.worktree.is_dir() {
+        let worktree = Git::at(&attempt.worktree);
+        submodules::check(&worktree, &fan_out.common_dir)?;
+        let is_moved = worktree.branch()?.as_ref() != Some(&attempt.branch)
+            && !worktree.is_merged("HEAD", &attempt.branch)?;
+        if is_moved || worktree.operation_in_progress()?.is_some() || worktree.count_uncommitted()? > 0 {
+            return Ok(true);
+        }
+    }
+    let git = Git::at(&fan_out.common_dir);
+    Ok(git.resolve(&attempt.branch)?.is_some() && !is_merged(&git, fan_out, &attempt.branch)?)
+}
+
+/// Returns true if no commit is lost with a branch.
+fn is_merged(git: &Git, fan_out: &FanOut, branch: &str) -> Result<bool> {
+    Ok(git.is_merged(branch, &fan_out.base)? || git.is_in_other_branch(branch)?)
 }
 
 /// Commits the uncommitted work in a worktree on its branch.

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use nerve_server::paths::ServerPaths;
@@ -200,6 +201,11 @@ impl Store {
     /// Returns true if a fan-out of this name exists.
     pub(super) fn contains(&self, name: &str) -> bool {
         self.file(name).exists()
+    }
+
+    /// Returns the time at which the state of a fan-out was last written.
+    pub(super) fn written(&self, name: &str) -> Option<SystemTime> {
+        self.file(name).metadata().ok()?.modified().ok()
     }
 
     /// Stores a new fan-out; returns false if its name is taken.
