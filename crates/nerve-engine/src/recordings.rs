@@ -168,7 +168,8 @@ pub fn lookup_error(error: LookupError) -> EngineError {
         LookupError::Invalid { .. } | LookupError::Ambiguous { .. } => ErrorKind::InvalidRequest,
     };
     let hint = match (error.suggestion(), kind) {
-        (Some(suggestion), ErrorKind::NotFound) => format!("{suggestion} {LIST_HINT}"),
+        (Some(question), ErrorKind::NotFound) if question.ends_with('?') => format!("{question} {LIST_HINT}"),
+        (Some(suggestion), ErrorKind::NotFound) => format!("{suggestion}; {LIST_HINT}"),
         (Some(suggestion), _) => suggestion,
         (None, _) => LIST_HINT.to_string(),
     };

@@ -71,6 +71,19 @@ impl Name {
         self.session.as_deref()
     }
 
+    /// Returns true if the name means an earlier recording of a node than the newest.
+    pub fn is_earlier(&self) -> bool {
+        self.position > 1
+    }
+
+    /// Returns the name with its session, for commands that have no option for the session.
+    pub fn full_text(&self) -> String {
+        match &self.session {
+            Some(session) if !self.text.contains('/') => format!("{session}/{}", self.text),
+            _ => self.text.clone(),
+        }
+    }
+
     /// Returns true if the name has the form of a UUID's beginning (RFC 9562 §4), at least its first hyphen. No more than
     /// the ids have to be read then.
     pub(super) fn is_uuid_prefix(&self) -> bool {

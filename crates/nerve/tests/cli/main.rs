@@ -27,6 +27,7 @@ mod mcp;
 mod messages;
 mod mock_agent;
 mod network;
+mod node_names;
 mod node_proxy;
 mod nodes;
 mod notify;

@@ -17,7 +17,12 @@ const DEFAULT: &str = "default";
 impl AttachTarget {
     /// Returns the command that attaches to the target.
     pub(crate) fn command(&self) -> String {
-        let mut command = format!("nerve attach {}", self.target);
+        self.command_of("attach")
+    }
+
+    /// Returns a command of this name on the target.
+    pub(crate) fn command_of(&self, name: &str) -> String {
+        let mut command = format!("nerve {name} {}", self.target);
         if self.server != DEFAULT {
             command.push_str(&format!(" --server {}", self.server));
         }

@@ -34,16 +34,33 @@ pub(crate) async fn find_host(args: &AttachTarget) -> Result<Entry> {
     let name = Name::parse(&args.target).map_err(recordings::lookup_error)?;
     let name = name.in_session(args.session.as_deref());
     let (running, ended): (Vec<&Entry>, Vec<&Entry>) = all.iter().partition(|entry| entry.is_alive());
-    match recordings::find_host(&running, &name, Some(&args.server)) {
+    if name.is_earlier() {
+        // Only the newest program of a node can be running.
+        let recording = name.full_text();
+        recordings::find(&dirs, &recording)?;
+        return Err(ended_failure(&args.target, Some(&recording)).into());
+    }
+    let not_found = match recordings::find_host(&running, &name, Some(&args.server)) {
         Ok(entry) => return Ok(entry.clone()),
         Err(error @ LookupError::Ambiguous { .. }) => return Err(recordings::lookup_error(error).into()),
-        Err(_) => {}
-    }
-    if let Ok(entry) = recordings::find_host(&ended, &name, Some(&args.server)) {
+        Err(error) => {
+            MissingHost { similar: error.suggestion(), elsewhere: find_other_server(&running, &name), name }
+        }
+    };
+    if not_found.elsewhere.is_none()
+        && let Ok(entry) = recordings::find_host(&ended, &not_found.name, Some(&args.server))
+    {
         let command = out::preview(&entry.requested_argv().join(" "), 40);
-        return Err(ended_failure(&command, entry.recording.as_ref().map(|_| args.target.as_str())).into());
+        let recording = entry.recording.as_ref().map(|_| not_found.name.full_text());
+        return Err(ended_failure(&command, recording.as_deref()).into());
     }
-    Err(explain_missing_host(args, &name, &dirs).await)
+    Err(not_found.explain(args, &dirs).await)
+}
+
+/// Returns the server that runs the node of this name, whichever it is.
+fn find_other_server(running: &[&Entry], name: &Name) -> Option<String> {
+    let entry = recordings::find_host(running, name, None).ok()?;
+    entry.label.get("server")?.as_str().map(str::to_string)
 }
 
 /// Creates the error for a program that has ended. `recording`: the name of its recording.
@@ -55,29 +72,53 @@ fn ended_failure(what: &str, recording: Option<&str>) -> Failure {
     })
 }
 
-/// Explains why a target has no host: a node may have its terminal elsewhere, or none, or only its recording is left.
-async fn explain_missing_host(args: &AttachTarget, name: &Name, dirs: &DataDirs) -> anyhow::Error {
-    let AttachTarget { target, server, .. } = args;
-    let missing = || {
-        let recorded = args.session.is_none() && recordings::find(dirs, target).is_ok();
-        match recorded {
-            true => ended_failure(target, Some(target)).into(),
-            false => Failure::new(NOT_FOUND, format!("no program '{target}' is running on this machine"))
-                .hint("list the nodes: nerve ls; list all programs: nerve host list")
-                .into(),
+/// A target that no running host of the server has.
+struct MissingHost {
+    name: Name,
+    /// Suggestion of a similar name that has a host.
+    similar: Option<String>,
+    /// Another server that runs a node of this name.
+    elsewhere: Option<String>,
+}
+
+impl MissingHost {
+    /// Explains why a target has no host: a node may have its terminal elsewhere, or none, or only its recording is left.
+    async fn explain(self, args: &AttachTarget, dirs: &DataDirs) -> anyhow::Error {
+        let Some(node_id) = self.name.node().map(str::to_string) else {
+            return self.failure(args, dirs).into();
+        };
+        let Ok(client) = connect(&args.server).await else { return self.failure(args, dirs).into() };
+        let params = GetNode { node_id, session_id: self.name.session().map(str::to_string) };
+        match client.node_info(&params).await {
+            Ok(node) => explain_no_terminal(&node, args).into(),
+            Err(ClientError::Server(_)) => self.failure(args, dirs).into(),
+            Err(error) => error.into(),
         }
-    };
-    let Some(node_id) = name.node().map(str::to_string) else { return missing() };
-    let Ok(client) = connect(server).await else { return missing() };
-    let params = GetNode { node_id, session_id: name.session().map(str::to_string) };
-    match client.node_info(&params).await {
-        Ok(node) => explain_no_terminal(&node).into(),
-        Err(ClientError::Server(_)) => missing(),
-        Err(error) => error.into(),
+    }
+
+    /// Creates the error for a name that is no node of the server.
+    fn failure(self, args: &AttachTarget, dirs: &DataDirs) -> Failure {
+        let target = &args.target;
+        if let Some(elsewhere) = self.elsewhere {
+            let message = format!(
+                "cannot attach to '{target}' on server '{}': it runs on server '{elsewhere}'",
+                args.server
+            );
+            let there = AttachTarget { server: elsewhere, ..args.clone() };
+            return Failure::new(NOT_FOUND, message).hint(there.command());
+        }
+        let recording = self.name.full_text();
+        let recorded = recordings::find(dirs, &recording);
+        if recorded.is_ok() {
+            return ended_failure(target, Some(&recording));
+        }
+        let similar = self.similar.map(|similar| format!("{similar} ")).unwrap_or_default();
+        Failure::new(NOT_FOUND, format!("no program '{target}' is running on this machine"))
+            .hint(format!("{similar}list the nodes: nerve ls; list all programs: nerve host list"))
     }
 }
 
-fn explain_no_terminal(node: &NodeInfo) -> Failure {
+fn explain_no_terminal(node: &NodeInfo, target: &AttachTarget) -> Failure {
     let fact = |name: &str| node.metadata.text(name);
     let name = &node.node_id;
     let (pane, kind) = (fact("pane_id"), node.kind.as_str());
@@ -99,9 +140,9 @@ fn explain_no_terminal(node: &NodeInfo) -> Failure {
     match node.state {
         NodeState::Stopped | NodeState::Created => {
             let message = format!("cannot attach to node '{name}': it is {}", node.state);
-            Failure::new(NOT_FOUND, message).hint(format!("start it: nerve node start {name}"))
+            Failure::new(NOT_FOUND, message).hint(format!("start it: {}", target.command_of("start")))
         }
         _ => Failure::new(USAGE, format!("cannot attach to node '{name}': {kind} nodes have no terminal"))
-            .hint(format!("read its history: nerve logs {name}")),
+            .hint(format!("read its history: {}", target.command_of("logs"))),
     }
 }

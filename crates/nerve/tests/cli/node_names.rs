@@ -1,0 +1,40 @@
+//! Names of nodes: SESSION/NODE, other servers, ambiguous and unknown names.
+
+use crate::harness::Home;
+
+const SHELL: &str = "bash --norc --noprofile";
+
+/// A server with session `night`, whose node `web` has recorded text.
+fn with_night() -> Home {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    home.ok(&["session", "create", "night"]);
+    home.ok(&["new", "web", "--session", "night", "-c", SHELL]);
+    home.ok(&["send", "web", "--session", "night", "echo wordsigma"]);
+    home
+}
+
+#[test]
+fn attach_names_server_that_runs_the_node() {
+    let home = Home::new();
+    home.ok(&["server", "start", "work"]);
+    home.ok(&["new", "wk", "-s", "work", "-c", SHELL]);
+    let hint = ["runs on server 'work'", "nerve attach wk --server work"];
+    home.nerve(&["attach", "wk"]).assert_stderr(3, &hint);
+    home.ok(&["server", "start"]);
+    home.nerve(&["attach", "wk"]).assert_stderr(3, &hint);
+    home.nerve(&["attach", "wj", "-s", "work"]).assert_stderr(3, &["did you mean 'wk'?"]);
+}
+
+#[test]
+fn attach_to_earlier_recording_names_viewer() {
+    let home = with_night();
+    home.ok(&["stop", "web", "--session", "night"]);
+    home.ok(&["start", "web", "--session", "night"]);
+    for target in [&["night/web@2"][..], &["web@2", "--session", "night"]] {
+        let done = home.nerve(&[&["attach"], target].concat());
+        done.assert_stderr(3, &["has ended", "nerve view night/web@2"]);
+    }
+    home.nerve(&["attach", "night/web@9"])
+        .assert_stderr(3, &["the newest one is 'web'; list the recordings:"]);
+}
