@@ -24,7 +24,7 @@ use nerve_node::fork::recorded_turns::{RecordedTurns, TurnsError};
 use nerve_node::profiles;
 use nerve_record::ahr::Reader;
 use nerve_record::library::is_live;
-use nerve_record::lookup::{Name, is_path};
+use nerve_record::lookup::{Candidate, LookupError, Name, is_path};
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
 use nerve_types::TsNs;
@@ -76,9 +76,11 @@ pub fn read_named(
             return Err(error);
         }
         // The name may be the beginning of an id.
-        let recording = recordings::find(dirs, source);
-        let recording =
-            recording.map_err(|other| if other.kind == ErrorKind::NotFound { error } else { other });
+        let recording = recordings::find(dirs, source).map_err(|other| match other.kind {
+            // Its hint has similar names.
+            ErrorKind::NotFound => EngineError { hint: other.hint, ..error },
+            _ => other,
+        });
         read_recording(&recording?, dirs)
     })
 }
@@ -88,7 +90,7 @@ pub fn read_named(
 /// # Errors
 /// NotFound: the node has neither a recording nor a history. InvalidRequest: several sessions have such a node.
 pub fn read_node(address: NodeAddress<'_>, dirs: &DataDirs) -> Result<Transcript, EngineError> {
-    let Some((path, meta)) = newest_recording(address, &dirs.recordings) else {
+    let Some((path, meta)) = newest_recording(address, &dirs.recordings)? else {
         return read_history(address, dirs)?.ok_or_else(|| no_transcript(address));
     };
     let session = session_of(&meta);
@@ -199,20 +201,34 @@ pub fn select_turn(mut transcript: Transcript, turn: Option<u64>) -> Result<Tran
 }
 
 /// Returns the newest recording of a node and its metadata. Without a session, the default one comes first.
-fn newest_recording(address: NodeAddress<'_>, recordings: &Path) -> Option<(PathBuf, Meta)> {
+///
+/// # Errors
+/// InvalidRequest: several other sessions have such a node.
+fn newest_recording(address: NodeAddress<'_>, folder: &Path) -> Result<Option<(PathBuf, Meta)>, EngineError> {
     let wanted = address.session.unwrap_or(DEFAULT);
-    let mut of_other_session = None;
-    for path in Store::new(recordings).all() {
+    let mut of_other_sessions: Vec<(PathBuf, Meta)> = Vec::new();
+    for path in Store::new(folder).all() {
         let Some(meta) = Meta::load(&path).ok().flatten() else { continue };
         if meta.node.as_deref() != Some(address.node) || meta.server.as_deref() != Some(address.server) {
             continue;
         }
         if session_of(&meta).as_deref() == Some(wanted) {
-            return Some((path, meta));
+            return Ok(Some((path, meta)));
         }
-        of_other_session.get_or_insert((path, meta));
+        if address.session.is_none()
+            && !of_other_sessions.iter().any(|(_, other)| other.session == meta.session)
+        {
+            of_other_sessions.push((path, meta));
+        }
     }
-    of_other_session.filter(|_| address.session.is_none())
+    if of_other_sessions.len() > 1 {
+        let mut candidates: Vec<Candidate> =
+            of_other_sessions.iter().map(|(path, _)| Candidate::of_file(path)).collect();
+        candidates.iter_mut().for_each(Candidate::load_node);
+        let error = LookupError::Ambiguous { text: address.node.to_string(), candidates };
+        return Err(recordings::lookup_error(error));
+    }
+    Ok(of_other_sessions.pop())
 }
 
 fn no_transcript(address: NodeAddress<'_>) -> EngineError {

@@ -38,3 +38,16 @@ fn attach_to_earlier_recording_names_viewer() {
     home.nerve(&["attach", "night/web@9"])
         .assert_stderr(3, &["the newest one is 'web'; list the recordings:"]);
 }
+
+#[test]
+fn transcript_of_ambiguous_name_lists_candidates() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    for session in ["s1", "s2"] {
+        home.ok(&["session", "create", session]);
+        home.ok(&["new", "amb", "--session", session, "-c", SHELL]);
+    }
+    home.nerve(&["transcript", "amb"]).assert_stderr(2, &["'amb' is ambiguous:", "'s1/amb'", "'s2/amb'"]);
+    home.ok(&["transcript", "s1/amb"]);
+    home.nerve(&["transcript", "s1/am"]).assert_stderr(3, &["did you mean 's1/amb'?"]);
+}
