@@ -19,7 +19,7 @@ pub struct ServerOption {
 pub struct NodeTarget {
     #[command(flatten)]
     pub server: ServerOption,
-    /// Session of the node [default: the server's default session]
+    /// Session of the node, unless it is SESSION/NODE [default: the server's default session]
     #[arg(long, global = true, value_name = "NAME")]
     pub session: Option<String>,
 }

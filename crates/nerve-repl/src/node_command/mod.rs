@@ -10,6 +10,7 @@ pub(crate) mod fork;
 pub mod history;
 mod inspect;
 mod list;
+mod node_path;
 mod node_watcher;
 mod proxy_args;
 mod shell_env;
@@ -33,6 +34,7 @@ pub use self::args::{
 };
 pub use self::budget::{BudgetArgs, BudgetOptions};
 pub use self::create::trace_tools;
+pub use self::node_path::split_node_path;
 pub use self::proxy_args::{ProxyOptions, price, proxy_params};
 pub use self::shell_env::shell_env;
 pub(crate) use self::turn_args::TurnOptions;

@@ -4,7 +4,9 @@ use anyhow::Result;
 use nerve_api::reply::NodeHistory;
 use nerve_client::{ClientError, NerveClient};
 use nerve_record::history::{Filter, HistoryError, HistoryReader};
-use nerve_repl::node_command::{HistoryArgs, NodeCommand, Target, history, perform};
+use nerve_repl::node_command::{
+    HistoryArgs, NodeCommand, Target, history, perform, split_node_path,
+};
 use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
@@ -15,8 +17,12 @@ use nerve_cli::node::{NodeArgs, NodeTarget, ServerOption};
 
 /// Runs the subcommand.
 pub(super) async fn run(args: NodeArgs) -> Result<()> {
-    let NodeArgs { target: NodeTarget { server: ServerOption { server, json }, session }, command } = args;
+    let NodeArgs { target: NodeTarget { server: ServerOption { server, json }, mut session }, mut command } =
+        args;
     let server = &server;
+    if let Some(node) = command.node_mut() {
+        split_node_path(node, &mut session)?;
+    }
     if let NodeCommand::History(history_args) = &command
         && !is_remote(server)
     {

@@ -10,7 +10,7 @@ fn with_night() -> Home {
     home.ok(&["server", "start"]);
     home.ok(&["session", "create", "night"]);
     home.ok(&["new", "web", "--session", "night", "-c", SHELL]);
-    home.ok(&["send", "web", "--session", "night", "echo wordsigma"]);
+    home.ok(&["send", "night/web", "echo wordsigma"]);
     home
 }
 
@@ -29,8 +29,8 @@ fn attach_names_server_that_runs_the_node() {
 #[test]
 fn attach_to_earlier_recording_names_viewer() {
     let home = with_night();
-    home.ok(&["stop", "web", "--session", "night"]);
-    home.ok(&["start", "web", "--session", "night"]);
+    home.ok(&["stop", "night/web"]);
+    home.ok(&["start", "night/web"]);
     for target in [&["night/web@2"][..], &["web@2", "--session", "night"]] {
         let done = home.nerve(&[&["attach"], target].concat());
         done.assert_stderr(3, &["has ended", "nerve view night/web@2"]);
@@ -50,4 +50,22 @@ fn transcript_of_ambiguous_name_lists_candidates() {
     home.nerve(&["transcript", "amb"]).assert_stderr(2, &["'amb' is ambiguous:", "'s1/amb'", "'s2/amb'"]);
     home.ok(&["transcript", "s1/amb"]);
     home.nerve(&["transcript", "s1/am"]).assert_stderr(3, &["did you mean 's1/amb'?"]);
+}
+
+#[test]
+fn session_before_node_selects_it_in_all_commands() {
+    let home = with_night();
+    assert_eq!(home.ok(&["wait", "night/web"]), "ready\n");
+    assert!(home.ok(&["node", "info", "night/web"]).contains("night"));
+    assert!(home.ok(&["logs", "night/web"]).contains("wordsigma"));
+    home.nerve(&["answer", "night/web", "1"]).assert_stderr(1, &["node 'web'"]);
+    home.nerve(&["send", "night/web", "x", "--session", "day"])
+        .assert_stderr(2, &["node 'night/web' is not in session 'day'"]);
+    home.nerve(&["send", "night/", "x"]).assert_stderr(2, &["SESSION/NODE"]);
+    assert_eq!(home.ok(&["stop", "night/web", "--session", "night"]), "node 'web' stopped\n");
+    assert_eq!(home.ok(&["start", "night/web"]), "node 'web' started\n");
+    home.ok(&["stop", "night/web"]);
+    assert_eq!(home.ok(&["rm", "night/web"]), "node 'web' removed\n");
+    home.ok(&["server", "stop"]);
+    assert!(home.ok(&["logs", "night/web"]).contains("wordsigma"));
 }
