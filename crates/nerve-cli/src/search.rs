@@ -23,7 +23,7 @@ pub struct SearchArgs {
     /// Text, or regular expression between slashes
     #[arg(value_name = "TEXT|/REGEX/")]
     pub pattern: String,
-    /// Search only this node
+    /// Search only this node: NODE or SESSION/NODE
     #[arg(long, value_name = "NODE")]
     pub node: Option<String>,
     /// Search only the nodes of this session

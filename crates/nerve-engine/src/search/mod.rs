@@ -38,7 +38,8 @@ pub struct SearchResult {
 /// Brings the index in `folder` up to date and searches it. Creates the index if there is none, and replaces a damaged one.
 ///
 /// # Errors
-/// Process: the index cannot be read or written, or a newer version made it.
+/// NotFound: the node or the session of the query is unknown. Process: the index cannot be read or written, or a newer version
+/// made it.
 pub fn search(
     folder: &Path,
     dirs: &DataDirs,
@@ -49,9 +50,10 @@ pub fn search(
     loop {
         let (mut index, is_new) = SearchIndex::open(folder)?;
         was_replaced |= is_new;
-        let found = index
-            .update(dirs, UpdateScope::Everything, progress)
-            .and_then(|update| Ok((update, index.search(query)?)));
+        let found = index.update(dirs, UpdateScope::Everything, progress).and_then(|update| {
+            index.check_source(query)?;
+            Ok((update, index.search(query)?))
+        });
         match found {
             Ok((update, hits)) => return Ok(SearchResult { hits, update, was_replaced }),
             // Damage in the middle of the file is found when it is read.

@@ -1,7 +1,9 @@
 //! Finds documents.
 
+use nerve_graph::session::DEFAULT;
 use nerve_node::error::EngineError;
 use nerve_types::activity::TsMs;
+use nerve_types::suggestion::nearest;
 use regex::{Regex, RegexBuilder};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
@@ -114,6 +116,54 @@ impl SearchIndex {
         };
         hits.map_err(failure)
     }
+
+    /// Checks that the index has the node and the session of a query.
+    ///
+    /// # Errors
+    /// NotFound, with a similar name as the hint. Process: the index cannot be read.
+    pub(super) fn check_source(&self, query: &Query) -> Result<(), EngineError> {
+        let (node, session) = match (&query.node, &query.session) {
+            (None, None) => return Ok(()),
+            (node, session) => (node.as_deref(), session.as_deref()),
+        };
+        let sql = "SELECT DISTINCT source.session, source.node FROM source WHERE source.node IS NOT NULL";
+        let mut statement = self.connection.prepare(sql).map_err(failure)?;
+        let rows = statement.query_map([], |row| {
+            let session: Option<String> = row.get(0)?;
+            Ok((session.unwrap_or_else(|| DEFAULT.to_string()), row.get::<_, String>(1)?))
+        });
+        let known: Vec<(String, String)> =
+            rows.map_err(failure)?.collect::<Result<_, _>>().map_err(failure)?;
+        let is_it = |(in_session, name): &(String, String)| {
+            node.is_none_or(|node| node == name) && session.is_none_or(|session| session == in_session)
+        };
+        if known.iter().any(is_it) { Ok(()) } else { Err(unknown_source(node, session, &known)) }
+    }
+}
+
+/// Returns the error for a node or a session that no recording and no history has. `known`: sessions with their nodes.
+fn unknown_source(node: Option<&str>, session: Option<&str>, known: &[(String, String)]) -> EngineError {
+    let paths: Vec<String> = known.iter().map(|(session, node)| format!("{session}/{node}")).collect();
+    let nodes = || known.iter().map(|(_, node)| node.as_str());
+    let (wanted, similar) = match (node, session) {
+        (Some(node), Some(session)) => {
+            let path = format!("{session}/{node}");
+            let same_node = known.iter().position(|(_, name)| name == node).map(|at| paths[at].as_str());
+            let similar = same_node.or_else(|| nearest(&path, paths.iter().map(String::as_str)));
+            (format!("node '{path}'"), similar)
+        }
+        (Some(node), None) => (format!("node '{node}'"), nearest(node, nodes())),
+        (None, session) => {
+            let session = session.unwrap_or(DEFAULT);
+            let sessions = known.iter().map(|(session, _)| session.as_str());
+            (format!("session '{session}'"), nearest(session, sessions))
+        }
+    };
+    let error = EngineError::not_found(format!("no recording or history of {wanted} to search"));
+    error.hint(match similar {
+        Some(similar) => format!("did you mean '{similar}'?"),
+        None => "list the recorded nodes: `LIST_RECORDINGS`".to_string(),
+    })
 }
 
 fn search_words(connection: &Connection, query: &Query, expression: &str) -> rusqlite::Result<Vec<Hit>> {

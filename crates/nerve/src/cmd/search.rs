@@ -8,6 +8,7 @@ use jiff::Zoned;
 use nerve_cli::search::{SearchArgs, SearchPart};
 use nerve_engine::search::{DocumentKind, Hit, Pattern, Query, SearchResult};
 use nerve_graph::session::DEFAULT;
+use nerve_repl::node_command::split_node_path;
 use nerve_server::paths::ServerPaths;
 use serde_json::json;
 
@@ -25,10 +26,14 @@ const MAX_NAMED: usize = 3;
 
 /// Runs the command. Returns 1 if nothing was found, as grep does.
 pub(super) fn run(args: &SearchArgs) -> Result<u8> {
+    let (mut node, mut session) = (args.node.clone(), args.session.clone());
+    if let Some(node) = &mut node {
+        split_node_path(node, &mut session)?;
+    }
     let query = Query {
         pattern: Pattern::parse(&args.pattern)?,
-        node: args.node.clone(),
-        session: args.session.clone(),
+        node,
+        session,
         since_ms: args.since.as_deref().map(|text| since::parse(text, &Zoned::now())).transpose()?,
         kinds: args.parts.iter().map(|part| kind_of(*part)).collect(),
         limit: args.lines as usize,

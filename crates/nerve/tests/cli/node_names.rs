@@ -69,3 +69,15 @@ fn session_before_node_selects_it_in_all_commands() {
     home.ok(&["server", "stop"]);
     assert!(home.ok(&["logs", "night/web"]).contains("wordsigma"));
 }
+
+#[test]
+fn search_rejects_unknown_nodes_and_sessions() {
+    let home = with_night();
+    let found = |args: &[&str]| home.ok(&[&["search", "wordsigma"], args].concat());
+    assert_eq!(found(&["--node", "night/web"]), found(&["--node", "web", "--session", "night"]));
+    let search = |args: &[&str]| home.nerve(&[&["search", "wordsigma"], args].concat());
+    search(&["--node", "wev"]).assert_stderr(3, &["'wev'", "did you mean 'web'?"]);
+    search(&["--session", "nigth"]).assert_stderr(3, &["'nigth'", "did you mean 'night'?"]);
+    search(&["--node", "default/web"]).assert_stderr(3, &["did you mean 'night/web'?"]);
+    assert_eq!(home.nerve(&["search", "absent", "--node", "night/web"]).code, 1);
+}

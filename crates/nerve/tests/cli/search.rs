@@ -59,7 +59,7 @@ fn new_turns_are_found_without_duplicates() {
         assert_eq!(turns, (1..=turn).rev().collect::<Vec<_>>(), "newest first");
     }
     assert_eq!(home.hits(&["wordalpha", "--in", "prompts", "-n", "1"]).len(), 1);
-    assert!(home.hits(&["wordalpha", "--node", "other"]).is_empty());
+    home.nerve(&["search", "wordalpha", "--node", "other"]).assert_stderr(3, &["node 'other'"]);
     assert_eq!(home.hits(&["wordalpha", "--since", "1h", "--in", "prompts"]).len(), 3);
     assert!(home.hits(&["wordalpha", "--since", "2100-01-01"]).is_empty());
     let hits = home.hits(&["/number[23]$/", "--in", "prompts"]);
