@@ -5,6 +5,7 @@ pub mod entry;
 pub mod manager;
 mod state;
 pub mod store;
+
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,9 @@ use crate::executable::Executable;
 
 /// The session that always exists.
 pub use nerve_node::names::DEFAULT_SESSION as DEFAULT;
+
+/// Maximum number of nodes that an error lists.
+const MAX_NAMED: usize = 20;
 /// Maximum time for all nodes of a session together to start or to stop.
 pub const START_STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -170,12 +174,13 @@ impl Session {
             let option = session_option(session.name());
             return error.hint(format!("the node is stopped: `nerve start {name}{option}` starts it"));
         }
-        let known: Vec<&str> = state.slots.keys().map(String::as_str).take(20).collect();
-        let hint = match known.is_empty() {
-            true => "the session has no nodes".to_string(),
-            false => format!("nodes: {}", known.join(", ")),
-        };
-        error.hint(hint)
+        let (running, stopped) = (join(state.slots.keys()), join(state.stopped().map(|(name, _)| name)));
+        error.hint(match (running.as_str(), stopped.as_str()) {
+            ("", "") => "the session has no nodes".to_string(),
+            (running, "") => format!("nodes: {running}"),
+            ("", stopped) => format!("stopped nodes: {stopped}"),
+            (running, stopped) => format!("nodes: {running}; stopped: {stopped}"),
+        })
     }
 
     /// Returns the names of all nodes and graphs, sorted.
@@ -410,4 +415,9 @@ pub async fn stop_all(nodes: Vec<NodeHandle>, reason: &'static str) {
             tracing::error!("a node did not stop in time and was abandoned");
         }
     }
+}
+
+/// Joins the first names of a list.
+fn join<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    names.take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ")
 }

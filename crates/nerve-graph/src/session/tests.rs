@@ -91,6 +91,8 @@ fn starting_node_is_not_stopped() {
     session.release("n", reservation);
     let hint = session.find("n").unwrap_err().hint.unwrap_or_default();
     assert!(hint.contains("`nerve start n --session s`"), "{hint}");
+    let hint = session.find("other").unwrap_err().hint.unwrap_or_default();
+    assert_eq!(hint, "stopped nodes: n");
     session.remove_stopped("n").unwrap();
     assert_eq!(session.remove_stopped("n").unwrap_err().kind, ErrorKind::NotFound);
 }

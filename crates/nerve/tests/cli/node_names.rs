@@ -81,3 +81,13 @@ fn search_rejects_unknown_nodes_and_sessions() {
     search(&["--node", "default/web"]).assert_stderr(3, &["did you mean 'night/web'?"]);
     assert_eq!(home.nerve(&["search", "absent", "--node", "night/web"]).code, 1);
 }
+
+#[test]
+fn hint_for_unknown_node_lists_stopped_nodes() {
+    let home = with_night();
+    home.ok(&["stop", "night/web"]);
+    home.ok(&["new", "sh", "--session", "night", "-c", SHELL]);
+    for command in ["start", "rm", "stop"] {
+        home.nerve(&[command, "night/absent"]).assert_stderr(3, &["nodes: sh; stopped: web"]);
+    }
+}
