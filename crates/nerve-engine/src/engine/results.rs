@@ -10,8 +10,9 @@ use nerve_api::value::ResultStatus;
 use nerve_host::clock::MAX_TIMEOUT;
 use nerve_node::NodeHandle;
 use nerve_node::cancellation::cancelled;
-use nerve_node::command::{EventKind, NodeRef, Response, StateName};
+use nerve_node::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::names::session_option;
 use nerve_node::takes_no_prompts;
 use nerve_node::telemetry::{ActiveSpan, begin_result};
 use serde_json::{Value, json};
@@ -45,8 +46,9 @@ impl Engine {
         let conversation = request.conversation.as_ref().map(specs::conversation_id).transpose()?.flatten();
         let at = specs::node_ref(request.node_id.clone(), request.session_id.clone());
         let executable = self.executable(&at)?;
-        if executable.node().is_none() {
-            return Err(takes_no_prompts(&at.node, executable.kind()));
+        match executable.node() {
+            None => return Err(takes_no_prompts(&at.node, executable.kind())),
+            Some(node) => check_running(&node.info())?,
         }
         if let Some(id) = conversation {
             self.conversation_store(&id)?;
@@ -385,6 +387,20 @@ fn is_end_or_blocked(record: &Arc<ResultInfo>) -> bool {
 /// Returns the node of a result.
 fn result_node(record: &ResultInfo) -> NodeRef {
     without_default(NodeRef { session: Some(record.session_id.clone()), node: record.node_id.clone() })
+}
+
+/// Checks that the program of a node has not ended.
+fn check_running(info: &NodeInfo) -> Result<(), EngineError> {
+    let NodeInfo { node_id, state, metadata, .. } = info;
+    if *state != StateName::Stopped {
+        return Ok(());
+    }
+    let end = match metadata.display("exit") {
+        exit if exit.is_empty() => String::new(),
+        exit => format!(": its program ended with {exit}"),
+    };
+    let error = EngineError::new(ErrorKind::NodeStopped, format!("node '{node_id}' is stopped{end}"));
+    Err(error.hint(format!("start it: `nerve start {node_id}{}`", session_option(&metadata.session_id))))
 }
 
 /// Returns the error of a prompt that does not wait for another turn.

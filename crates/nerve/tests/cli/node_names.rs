@@ -91,3 +91,14 @@ fn hint_for_unknown_node_lists_stopped_nodes() {
         home.nerve(&[command, "night/absent"]).assert_stderr(3, &["nodes: sh; stopped: web"]);
     }
 }
+
+#[test]
+fn detached_prompt_to_stopped_node_fails() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    home.ok(&["new", "seven", "-c", "sh -c 'exit 7'"]);
+    home.nerve(&["wait", "seven", "--until", "stopped"]).assert_stderr(0, &[]);
+    for args in [&["send", "seven", "hi"][..], &["send", "seven", "hi", "--no-wait"]] {
+        home.nerve(args).assert_stderr(1, &["node 'seven' is stopped: its program ended with exit code 7"]);
+    }
+}

@@ -62,10 +62,13 @@ impl Action {
             }
             Action::Send(key, prompt) => {
                 let result = node(paths, &key).await?.execute_async(prompt.as_str()).await?;
-                Ok(Update::Message(format!(
-                    "sent to '{}'; 'nerve result get {result}' prints the answer",
-                    key.node
-                )))
+                let server = match key.server.as_str() {
+                    "default" => String::new(),
+                    server => format!(" -s {server}"),
+                };
+                let sent =
+                    format!("sent to '{}'; 'nerve result {result}{server}' prints the answer", key.node);
+                Ok(Update::Message(sent))
             }
             Action::Stop(key) => {
                 node(paths, &key).await?.stop().await?;
