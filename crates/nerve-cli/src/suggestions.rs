@@ -3,6 +3,7 @@
 use clap::Command;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use nerve_types::suggestion::nearest;
 
 use super::SHORTCUTS;
 
@@ -24,7 +25,7 @@ const WORDS: [(&[&str], &[&str]); 30] = [
     (&["watch", "monitor", "htop", "dashboard"], &["top", "events"]),
     (&["play"], &["replay"]),
     (&["rec"], &["record"]),
-    (&["cancel", "abort"], &["node interrupt", "graph cancel"]),
+    (&["cancel", "abort", "pause"], &["node interrupt", "graph cancel"]),
     (&["approve", "confirm", "reply", "gate"], &["answer", "graph answer"]),
     (&["await"], &["wait", "result"]),
     (&["runs"], &["graph list"]),
@@ -40,7 +41,8 @@ const WORDS: [(&[&str], &[&str]); 30] = [
     (&["asciicast", "convert"], &["recording export", "recording import"]),
 ];
 
-/// Replaces clap's suggestions in the error about an unknown subcommand. Keeps them if none is better.
+/// Replaces clap's suggestions in the error about an unknown subcommand: it does not know the words of the table, and counts
+/// two exchanged letters as two errors.
 pub(super) fn improve(error: &mut Error, root: &Command, args: &[String]) {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return;
@@ -51,15 +53,17 @@ pub(super) fn improve(error: &mut Error, root: &Command, args: &[String]) {
     if matches!(error.get(ContextKind::Suggested), Some(ContextValue::StyledStrs(all)) if all.is_empty()) {
         error.remove(ContextKind::Suggested);
     }
-    let (group, path) = group_before(root, args, word);
-    let similar = visible(error.remove(ContextKind::SuggestedSubcommand), group);
-    let commands = suggest(root, &path, word, similar.is_empty());
-    if commands.is_empty() {
-        if !similar.is_empty() {
-            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(similar));
+    let path = group_before(root, args, word);
+    error.remove(ContextKind::SuggestedSubcommand);
+    let commands = match suggest(root, &path, word) {
+        Suggestion::Subcommand(name) => {
+            let name = ContextValue::Strings(vec![name]);
+            error.insert(ContextKind::SuggestedSubcommand, name);
+            return;
         }
-        return;
-    }
+        Suggestion::Commands(commands) if commands.is_empty() => return,
+        Suggestion::Commands(commands) => commands,
+    };
     let tips = commands.iter().map(|path| {
         let about = find(root, path).and_then(Command::get_about).map(ToString::to_string);
         StyledStr::from(format!("'nerve {path}': {}", about.unwrap_or_default()))
@@ -67,8 +71,8 @@ pub(super) fn improve(error: &mut Error, root: &Command, args: &[String]) {
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips.collect()));
 }
 
-/// Returns the command before an unknown word, and its path.
-fn group_before<'a>(root: &'a Command, args: &[String], word: &str) -> (&'a Command, Vec<&'a str>) {
+/// Returns the path of the command before an unknown word.
+fn group_before<'a>(root: &'a Command, args: &[String], word: &str) -> Vec<&'a str> {
     let (mut group, mut path) = (root, Vec::new());
     for arg in args.iter().skip(1).take_while(|arg| *arg != word) {
         if let Some(child) = group.find_subcommand(arg) {
@@ -76,24 +80,58 @@ fn group_before<'a>(root: &'a Command, args: &[String], word: &str) -> (&'a Comm
             path.push(child.get_name());
         }
     }
-    (group, path)
+    path
 }
 
-/// Returns the commands for a word after the group `path`: those of the group in the table. At the top level, and
-/// `anywhere` if the group has none: all of the table, or else those of this name in any group.
-fn suggest(root: &Command, path: &[&str], word: &str, anywhere: bool) -> Vec<String> {
-    let listed = WORDS.iter().filter(|(words, _)| words.contains(&word)).flat_map(|(_, commands)| *commands);
-    let listed: Vec<String> = listed.map(|command| (*command).to_string()).collect();
-    let prefix = path.join(" ");
-    let in_group = |command: &String| {
-        let full = SHORTCUTS.iter().find(|(short, _)| short == command).map(|(_, full)| full.join(" "));
-        full.as_ref().unwrap_or(command).starts_with(&format!("{prefix} "))
-    };
-    let fitting: Vec<String> = listed.iter().filter(|command| in_group(command)).cloned().collect();
-    if !fitting.is_empty() || !(anywhere || path.is_empty()) {
-        return fitting;
+/// Commands to use instead of an unknown word.
+enum Suggestion {
+    /// A similar word after the same group.
+    Subcommand(String),
+    /// Complete commands; none if nothing is similar.
+    Commands(Vec<String>),
+}
+
+/// Returns the commands for a word after the group `path`: first those that the word means exactly, then those that a similar
+/// word means.
+fn suggest(root: &Command, path: &[&str], word: &str) -> Suggestion {
+    let exact = if path.is_empty() { commands_for(root, word) } else { commands_in_group(path, word) };
+    if !exact.is_empty() {
+        return Suggestion::Commands(exact);
     }
+    let group = path.iter().try_fold(root, |command, name| command.find_subcommand(name)).unwrap_or(root);
+    let names: Vec<&str> = visible_names(group).collect();
+    let synonyms = WORDS.iter().flat_map(|(words, _)| *words).copied();
+    let synonyms = synonyms.filter(|word| path.is_empty() || !commands_in_group(path, word).is_empty());
+    match nearest(word, names.iter().copied().chain(synonyms)) {
+        Some(name) if names.contains(&name) => Suggestion::Subcommand(name.to_string()),
+        Some(synonym) if path.is_empty() => Suggestion::Commands(commands_for(root, synonym)),
+        Some(synonym) => Suggestion::Commands(commands_in_group(path, synonym)),
+        None => match names.iter().find(|name| word.len() > 2 && name.starts_with(word)) {
+            Some(longer) => Suggestion::Subcommand((*longer).to_string()),
+            None => Suggestion::Commands(commands_for(root, word)),
+        },
+    }
+}
+
+/// Returns the commands of the table for a word.
+fn listed(word: &str) -> impl Iterator<Item = &'static str> {
+    WORDS.iter().filter(move |(words, _)| words.contains(&word)).flat_map(|(_, commands)| *commands).copied()
+}
+
+/// Returns the commands of the table for a word, or else those of this name in any group.
+fn commands_for(root: &Command, word: &str) -> Vec<String> {
+    let listed: Vec<String> = listed(word).map(str::to_string).collect();
     if listed.is_empty() { commands_named(root, word) } else { listed }
+}
+
+/// Returns the commands of the table for a word that are in a group.
+fn commands_in_group(path: &[&str], word: &str) -> Vec<String> {
+    let prefix = format!("{} ", path.join(" "));
+    let is_in_group = |command: &&str| {
+        let full = SHORTCUTS.iter().find(|(short, _)| short == command).map(|(_, full)| full.join(" "));
+        full.as_deref().unwrap_or(command).starts_with(&prefix)
+    };
+    listed(word).filter(is_in_group).map(str::to_string).collect()
 }
 
 /// Returns the visible commands of this name in the visible groups.
@@ -106,21 +144,9 @@ fn commands_named(root: &Command, word: &str) -> Vec<String> {
     named.filter(|path| path != "help help").collect()
 }
 
-/// Returns the visible ones of clap's similar words, by their present names.
-fn visible(similar: Option<ContextValue>, group: &Command) -> Vec<String> {
-    let similar = match similar {
-        Some(ContextValue::Strings(words)) => words,
-        Some(ContextValue::String(word)) => vec![word],
-        _ => Vec::new(),
-    };
-    let commands = similar.iter().filter_map(|word| group.find_subcommand(word));
-    let mut names: Vec<String> = Vec::new();
-    for name in commands.filter(|command| !command.is_hide_set()).map(Command::get_name) {
-        if !names.iter().any(|known| known == name) {
-            names.push(name.to_string());
-        }
-    }
-    names
+/// Returns the names of the visible commands of a group.
+fn visible_names(group: &Command) -> impl Iterator<Item = &str> {
+    group.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name)
 }
 
 fn find<'a>(root: &'a Command, path: &str) -> Option<&'a Command> {
@@ -166,6 +192,12 @@ mod tests {
             ("recording play", &["'nerve replay'"]),
             ("server nodes", &["'nerve ls'"]),
             ("server interrupt me", &["'nerve node interrupt'"]),
+            ("histroy", &["'nerve logs'"]),
+            ("statsu", &["'nerve ls'", "'nerve server status'"]),
+            ("stauts", &["'nerve ls'"]),
+            ("pasue", &["'nerve node interrupt'"]),
+            ("serach", &["'search'"]),
+            ("trans", &["'transcript'"]),
             ("sever", &["'server'"]),
             ("recrod", &["'record'"]),
             ("node exeute me", &["'execute'"]),
@@ -175,6 +207,19 @@ mod tests {
             for command in expected {
                 assert!(message.contains(command), "{words}: {message}");
             }
+        }
+    }
+
+    #[test]
+    fn only_the_nearest_command_is_suggested() {
+        for (words, others) in [
+            ("serach", &["'graph'", "'service'", "'branch'"][..]),
+            ("histroy", &["'host'"]),
+            ("stauts", &["'start'"]),
+            ("pasue", &["'answer'", "'prune'"]),
+        ] {
+            let message = message(words);
+            assert!(!others.iter().any(|other| message.contains(other)), "{words}: {message}");
         }
     }
 
