@@ -14,6 +14,7 @@ pub mod graph;
 pub mod help_wrap;
 pub mod host;
 mod json_output;
+mod leading_options;
 pub mod listen;
 pub mod local_commands;
 pub mod mcp;
@@ -53,7 +54,9 @@ const ABOUT: &str = "Drives, records and orchestrates terminal AI agents";
 const LONG_ABOUT: &str = "\
 Drives, records and orchestrates terminal AI agents: Claude Code, Codex, Gemini CLI, opencode, or any shell and REPL.
 
-A node is one program in a terminal. A server runs nodes and listens on a Unix socket. A turn is one prompt and its answer.";
+A node is one program in a terminal. A server runs nodes and listens on a Unix socket. A turn is one prompt and its answer.
+
+The options --server, --session and --json may also precede the command: 'nerve -s work ls'.";
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -230,7 +233,8 @@ pub const SHORTCUTS: [(&str, &[&str]); 12] = [
 impl Cli {
     /// Parses the command line of this process. Exits with a message if it is invalid.
     pub fn parse_process_args() -> Cli {
-        let args = dash_prompt::protect(std::env::args_os().collect(), Cli::build_command);
+        let args = leading_options::move_behind_command(std::env::args_os().collect());
+        let args = dash_prompt::protect(args, Cli::build_command);
         let mut command = Cli::build_command();
         let parsed = command.try_get_matches_from_mut(&args).and_then(|mut matches| {
             let prints_json = json_output::is_requested(&matches);
