@@ -85,9 +85,13 @@ EXAMPLES
 #[command(after_long_help = "\
 EXAMPLES
   nerve ls
+  nerve ls --all
   nerve ls --json | jq -r '.nodes[]'
   nerve ls --watch")]
 pub struct ListArgs {
+    /// List the nodes of all sessions of all servers on this machine
+    #[arg(long, conflicts_with = "watch")]
+    pub all: bool,
     /// Stay, and print the row of each node that changes [with --json: one object per line]
     #[arg(long, short_alias = 'w')]
     pub watch: bool,

@@ -1,16 +1,18 @@
 //! `nerve node`: nodes and their turns. An audit log is read from its file if its server is not running.
 
+use std::io::IsTerminal;
+
 use anyhow::Result;
 use nerve_api::reply::NodeHistory;
 use nerve_client::{ClientError, NerveClient};
 use nerve_record::history::{Filter, HistoryError, HistoryReader};
 use nerve_repl::node_command::{
-    HistoryArgs, NodeCommand, Target, history, perform, split_node_path,
+    HistoryArgs, NodeCommand, Target, all_nodes, history, perform, split_node_path,
 };
 use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
-use super::server::{connect, is_remote};
+use super::server::{connect, is_remote, running_servers};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 use nerve_cli::node::{NodeArgs, NodeTarget, ServerOption};
@@ -29,8 +31,24 @@ pub(super) async fn run(args: NodeArgs) -> Result<()> {
         let history = history_of(server, session.as_deref(), history_args).await?;
         return history::print(&history, history_args, server, json);
     }
+    if let NodeCommand::List(args) = &command
+        && args.all
+    {
+        let servers = match is_remote(server) {
+            true => vec![(server.clone(), connect(server).await?)],
+            false => running_servers().await,
+        };
+        return all_nodes::print(&servers, session.as_deref(), json).await;
+    }
+    let is_list = matches!(&command, NodeCommand::List(args) if !args.watch && !json);
+    let has_hint = is_list && std::io::stderr().is_terminal() && !is_remote(server);
     let client = connect(server).await?;
-    perform(&Target { client, session, json }, command).await
+    let target = Target { client, session, json };
+    perform(&target, command).await?;
+    if has_hint {
+        all_nodes::print_hint(&running_servers().await, server, target.session.as_deref()).await;
+    }
+    Ok(())
 }
 
 /// Returns the selected entries from a server on this machine, or from the file if it is not running.

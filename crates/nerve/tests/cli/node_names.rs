@@ -1,6 +1,9 @@
 //! Names of nodes: SESSION/NODE, other servers, ambiguous and unknown names.
 
+use nerve_types::Size;
+
 use crate::harness::Home;
+use crate::tty::Tty;
 
 const SHELL: &str = "bash --norc --noprofile";
 
@@ -101,4 +104,25 @@ fn detached_prompt_to_stopped_node_fails() {
     for args in [&["send", "seven", "hi"][..], &["send", "seven", "hi", "--no-wait"]] {
         home.nerve(args).assert_stderr(1, &["node 'seven' is stopped: its program ended with exit code 7"]);
     }
+}
+
+#[test]
+fn all_servers_and_sessions_are_listed() {
+    let home = with_night();
+    home.ok(&["server", "start", "work"]);
+    home.ok(&["-s", "work", "new", "wk", "-c", SHELL]);
+    let list = home.ok(&["ls", "--all"]);
+    assert!(list.starts_with("SERVER   SESSION  NODE"), "{list}");
+    for row in ["default  night    web", "work     default  wk"] {
+        assert!(list.contains(row), "{list}");
+    }
+    let json = home.nerve(&["-j", "ls", "--all", "--session", "night"]).json();
+    assert_eq!(json["nodes_info"].as_array().unwrap().len(), 1, "{json}");
+    assert_eq!(
+        (&json["nodes_info"][0]["server_name"], &json["nodes_info"][0]["node_id"]),
+        (&"default".into(), &"web".into())
+    );
+    let mut tty = Tty::with_stderr(home.command(&["ls"]), Size::new(80, 10));
+    tty.expect("2 more nodes in other sessions: nerve ls --all");
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }

@@ -11,6 +11,7 @@ pub(crate) mod status;
 pub(crate) mod stop;
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 use nerve_client::{ClientError, NerveClient, Reconnect};
@@ -19,6 +20,9 @@ use nerve_server::paths::ServerPaths;
 
 pub(crate) use self::local_server::LocalServer;
 use crate::exit::{FAILED, Failure, NOT_FOUND};
+
+/// Time limit for connecting to one of several servers.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Connects to a server by its name, or by `tcp://HOST:PORT` or `tls://HOST:PORT`.
 ///
@@ -38,6 +42,19 @@ pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
         },
         Err(error) => Err(error.into()),
     }
+}
+
+/// Connects to the servers that run on this machine.
+pub(crate) async fn running_servers() -> Vec<(String, NerveClient)> {
+    let paths = ServerPaths::from_env();
+    let mut connected = Vec::new();
+    for name in paths.servers() {
+        let Ok(socket) = paths.socket(&name) else { continue };
+        if let Ok(Ok(client)) = tokio::time::timeout(CONNECT_TIMEOUT, NerveClient::connect(&socket)).await {
+            connected.push((name, client));
+        }
+    }
+    connected
 }
 
 /// Returns true if the server is addressed over the network, so its files are not local.

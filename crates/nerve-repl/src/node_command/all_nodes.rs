@@ -1,0 +1,97 @@
+//! `nerve ls --all`: the nodes of all sessions of several servers; and how many there are in other sessions.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use nerve_api::DEFAULT_SESSION;
+use nerve_api::reply::{NodeInfo, NodeList};
+use nerve_api::request::ListNodes;
+use nerve_client::{ClientError, NerveClient};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::list::{COLUMNS, format_row, print_rows};
+use crate::out;
+
+/// Time limit for a server's list.
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time limit for a server's sessions: the hint must not delay `nerve ls`.
+const HINT_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// A connection to a server, with its name.
+pub type NamedServer = (String, NerveClient);
+
+/// The nodes of a server.
+struct ServerNodes {
+    server: String,
+    running: Vec<NodeInfo>,
+    stopped: Vec<NodeInfo>,
+}
+
+/// Prints the nodes of all servers. `session`: only of sessions of this name.
+///
+/// # Errors
+/// Standard output cannot be written. A server that does not list its nodes is a warning.
+pub async fn print(servers: &[NamedServer], session: Option<&str>, as_json: bool) -> Result<()> {
+    let mut all = Vec::new();
+    for (name, client) in servers {
+        match timeout(LIST_TIMEOUT, list(name, client, session)).await {
+            Ok(Ok(nodes)) => all.push(nodes),
+            Ok(Err(error)) => out::warning(format_args!("server '{name}' is not listed: {error}")),
+            Err(_) => out::warning(format_args!("server '{name}' is not listed: it does not respond")),
+        }
+    }
+    if as_json {
+        let collect = |pick: fn(&ServerNodes) -> &Vec<NodeInfo>| -> Result<Vec<Value>> {
+            let nodes =
+                all.iter().flat_map(|one| pick(one).iter().map(move |node| as_value(&one.server, node)));
+            nodes.collect()
+        };
+        let (running, stopped) = (collect(|one| &one.running)?, collect(|one| &one.stopped)?);
+        return out::json(&json!({ "nodes_info": running, "stopped": stopped }));
+    }
+    let mut rows = Vec::new();
+    for one in &all {
+        for node in one.running.iter().chain(&one.stopped) {
+            let place = vec![one.server.clone(), node.metadata.session.clone()];
+            rows.push([place, format_row(node)].concat());
+        }
+    }
+    print_rows(&[&["server", "session"][..], &COLUMNS].concat(), rows)
+}
+
+/// Prints to stderr how many nodes there are in other sessions than that of `server`.
+pub async fn print_hint(servers: &[NamedServer], server: &str, session: Option<&str>) {
+    let session = session.unwrap_or(DEFAULT_SESSION);
+    let mut count = 0;
+    for (name, client) in servers {
+        let Ok(Ok(sessions)) = timeout(HINT_TIMEOUT, client.sessions()).await else { continue };
+        let others = sessions.iter().filter(|other| name != server || other.name != session);
+        count += others.map(|other| other.nodes.len() + other.stopped.len()).sum::<usize>();
+    }
+    match count {
+        0 => {}
+        1 => out::note("1 more node in other sessions: nerve ls --all"),
+        _ => out::note(format_args!("{count} more nodes in other sessions: nerve ls --all")),
+    }
+}
+
+async fn list(server: &str, client: &NerveClient, only: Option<&str>) -> Result<ServerNodes, ClientError> {
+    let mut nodes = ServerNodes { server: server.to_string(), running: Vec::new(), stopped: Vec::new() };
+    for session in client.sessions().await?.into_iter().map(|session| session.name) {
+        if only.is_some_and(|only| only != session) {
+            continue;
+        }
+        let request = ListNodes { session_id: Some(session), ..ListNodes::default() };
+        let NodeList { nodes_info, stopped, .. } = client.request(&request).await?;
+        nodes.running.extend(nodes_info);
+        nodes.stopped.extend(stopped);
+    }
+    Ok(nodes)
+}
+
+fn as_value(server: &str, node: &NodeInfo) -> Result<Value> {
+    let mut value = serde_json::to_value(node)?;
+    value["server_name"] = server.into();
+    Ok(value)
+}
