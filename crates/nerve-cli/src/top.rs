@@ -7,11 +7,12 @@ use clap::Args;
 Shows the nodes of all sessions of this user's servers, and changes with them.
 
 KEYS
-  enter     attach to the node; ctrl+] d comes back
+  enter     attach to the node; ctrl+] d comes back; start a stopped node
   a         answer the dialog of a blocked node
   p         send a prompt
   n         create a node
   s         stop the node
+  x         remove a stopped node
   w         explain the state: the evidence and the screen
   r         open the recording
   /         filter

@@ -39,13 +39,6 @@ pub struct NodeInfo {
     pub metadata: NodeMetadata,
 }
 
-impl NodeInfo {
-    /// Returns true if the description is the entry of a stopped node, which can be started again: nothing else has a reason.
-    pub fn is_stopped_entry(&self) -> bool {
-        self.state == NodeState::Stopped && self.metadata.contains_key("reason")
-    }
-}
-
 /// Current work of a node, for overviews.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -28,6 +28,10 @@ const MIN_COLS_FOR_FOLDERS: u16 = 110;
 /// Rows of the details.
 const DETAIL_ROWS: u16 = 4;
 
+/// States whose nodes the header counts.
+const HEADER_STATES: [NodeState; 5] =
+    [NodeState::Blocked, NodeState::Busy, NodeState::Ready, NodeState::Suspended, NodeState::Stopped];
+
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 
 impl Dashboard {
@@ -59,7 +63,7 @@ impl Dashboard {
             format!("  {} nodes", self.node_count())
         };
         let mut spans = vec![Span::styled("nerve top", Modifier::BOLD), Span::raw(nodes)];
-        for state in [NodeState::Blocked, NodeState::Busy, NodeState::Ready, NodeState::Suspended] {
+        for state in HEADER_STATES {
             let count = self.count(state);
             if count > 0 {
                 spans.push(Span::raw("  "));
@@ -91,10 +95,12 @@ impl Dashboard {
             let width = rows.iter().map(|row| row[index].width()).max().unwrap_or_default();
             column.width(width.max(column.title().len()))
         });
-        let styles = self.visible_rows().map(|row| style(row.info.state));
-        let cells = rows.iter().zip(styles).map(|(row, style)| {
+        let styles = self
+            .visible_rows()
+            .map(|row| (style(row.info.state), if row.is_stopped() { DIM } else { Style::new() }));
+        let cells = rows.iter().zip(styles).map(|(row, (state, others))| {
             Row::new(row.iter().zip(&columns).map(|(text, column)| {
-                Span::styled(text.clone(), if *column == Column::State { style } else { Style::new() })
+                Span::styled(text.clone(), if *column == Column::State { state } else { others })
             }))
         });
         let table = Table::new(cells, widths)
@@ -322,6 +328,17 @@ mod tests {
         }
         assert!(sh.ends_with("All tests pass."), "{sh}");
         assert!(rows[13].ends_with("/src/shop  (main)"), "{rows:#?}");
+    }
+
+    #[test]
+    fn stopped_nodes_are_dimmed_and_counted() {
+        let mut dashboard = dashboard();
+        dashboard.set_node(examples::row_in("old", NodeState::Stopped));
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 120, 16));
+        dashboard.draw(TsMs(65_000), &mut buffer);
+        let is_dim = |y| buffer[(0, y)].modifier.contains(Modifier::DIM);
+        assert_eq!((is_dim(3), is_dim(4), buffer[(0, 4)].symbol()), (false, true, "o"));
+        assert_eq!(draw(&dashboard, 120, 16)[0], "nerve top  3 nodes  1 blocked  1 ready  1 stopped");
     }
 
     #[test]

@@ -23,6 +23,10 @@ pub enum Effect {
     Send(NodeKey, String),
     /// Create a node with this command on the server of the selected node.
     Create(String),
+    /// Start a stopped node again.
+    Start(NodeKey),
     /// Stop a node.
     Stop(NodeKey),
+    /// Remove a stopped node.
+    Remove(NodeKey),
 }

@@ -9,11 +9,12 @@ use super::state::Dashboard;
 use crate::view::line_edit::LineEdit;
 
 const HELP: &str = "\
-Enter  attach; ctrl+] d comes back
+Enter  attach; ctrl+] d comes back; start a stopped node
 a      answer the dialog of a blocked node
 p      send a prompt
 n      create a node
 s      stop the node
+x      remove a stopped node
 w      explain the state: evidence and screen
 r      open the recording
 /      filter by name, state, command, folder, branch or prompt; Esc clears it
@@ -82,8 +83,19 @@ impl Dashboard {
 
     /// Handles the keys that act on the selected node.
     fn handle_node_key(&mut self, key: Key) -> Option<Effect> {
-        let node = self.selected_row()?.key.clone();
+        let row = self.selected_row()?;
+        let node = row.key.clone();
         match key.code {
+            Code::Enter if row.is_stopped() => Some(Effect::Start(node)),
+            Code::Char('x') if row.is_stopped() => Some(Effect::Remove(node)),
+            Code::Char('x') => {
+                self.show_message(format!("node '{}' is running: s stops it", node.node));
+                None
+            }
+            Code::Char('a' | 'p' | 's') if row.is_stopped() => {
+                self.show_message(format!("node '{}' is stopped: Enter starts it, x removes it", node.node));
+                None
+            }
             Code::Enter => Some(Effect::Attach(node)),
             Code::Char('r') => Some(Effect::OpenRecording(node)),
             Code::Char('w') => Some(Effect::Explain(node)),
@@ -248,6 +260,21 @@ mod tests {
         let mut dashboard = dashboard();
         assert_eq!(press(&mut dashboard, "s x"), None);
         assert_eq!(node(press(&mut dashboard, "s y")), "a");
+    }
+
+    #[test]
+    fn stopped_node_is_started_or_removed() {
+        let mut dashboard = Dashboard::default();
+        dashboard.set_nodes("default", vec![row_in("a", NodeState::Stopped)]);
+        let key = dashboard.selected_row().unwrap().key.clone();
+        for refused in ["a", "p", "s"] {
+            assert_eq!(press(&mut dashboard, refused), None);
+            assert!(dashboard.panel.is_none() && dashboard.message.is_some(), "{refused}");
+        }
+        assert_eq!(press(&mut dashboard, "enter"), Some(Effect::Start(key.clone())));
+        assert_eq!(press(&mut dashboard, "x"), Some(Effect::Remove(key)));
+        dashboard.set_nodes("default", vec![row_in("a", NodeState::Ready)]);
+        assert_eq!(press(&mut dashboard, "x"), None);
     }
 
     #[test]

@@ -48,6 +48,11 @@ impl NodeRow {
         }
     }
 
+    /// Returns true if the node's program has ended.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.info.state == NodeState::Stopped
+    }
+
     /// Returns a detail of the node; empty if it is unknown.
     pub(super) fn detail(&self, name: &str) -> &str {
         self.info.metadata.text(name)

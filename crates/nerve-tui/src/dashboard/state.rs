@@ -115,9 +115,13 @@ impl Dashboard {
         ages.flatten().map(age::until_change).min()
     }
 
-    /// Returns the rows that pass the filter, in order.
+    /// Returns the rows that pass the filter, in order: stopped nodes last.
     pub(super) fn visible_rows(&self) -> impl Iterator<Item = &NodeRow> {
-        self.rows.values().filter(|row| row.matches(&self.filter))
+        let rows = |stopped| {
+            let is_wanted = move |row: &&NodeRow| row.is_stopped() == stopped && row.matches(&self.filter);
+            self.rows.values().filter(is_wanted)
+        };
+        rows(false).chain(rows(true))
     }
 
     /// Returns the selected row, or the first one.
@@ -168,6 +172,16 @@ mod tests {
         assert_eq!(dashboard.node_count(), 0);
         dashboard.set_nodes("default", vec![row_in("a", NodeState::Ready)]);
         assert_eq!((dashboard.node_count(), dashboard.server_errors().count()), (1, 0));
+    }
+
+    #[test]
+    fn stopped_nodes_are_last() {
+        let mut dashboard = Dashboard::default();
+        let rows = [("a", NodeState::Stopped), ("b", NodeState::Ready), ("c", NodeState::Stopped)];
+        dashboard.set_nodes("default", rows.map(|(node, state)| row_in(node, state)).to_vec());
+        let names: Vec<&str> = dashboard.visible_rows().map(|row| row.key.node.as_str()).collect();
+        assert_eq!(names, ["b", "a", "c"]);
+        assert_eq!(dashboard.selected_row().map(|row| row.key.node.as_str()), Some("b"));
     }
 
     #[test]

@@ -39,7 +39,18 @@ fn top_prompts_answers_attaches_and_stops() {
     top.expect("2 nodes  2 ready");
     top.send("gsy");
     top.expect("node 'agent' stopped");
-    top.expect("1 node  ");
+    top.expect("2 nodes  1 ready  1 stopped");
+    top.send("p");
+    top.expect("node 'agent' is stopped: Enter starts it");
+    top.send("\r");
+    top.expect("2 nodes  2 ready");
+    top.send("pHELLO\r");
+    top.expect("'nerve result ");
+    top.expect("2 ready");
+    top.send("sy");
+    top.expect("1 stopped");
+    top.send("x");
+    top.expect("1 node  1 ready");
     top.send("q");
     assert_eq!(top.wait_for_exit(), Some(0));
 }

@@ -1,8 +1,8 @@
 //! Actions on nodes, performed by their servers.
 
 use anyhow::{Context, Result};
-use nerve_api::request::{CommandLine, CreateNode, GetNode, NodeChoice};
-use nerve_client::{ClientError, NerveClient, Reconnect, RemoteNode};
+use nerve_api::request::{CommandLine, CreateNode, GetNode, NodeChoice, StartNode};
+use nerve_client::{ClientError, NerveClient, Reconnect, RemoteNode, ServerError};
 use nerve_repl::node_command::shell_env;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::dashboard::{Effect, NodeKey};
@@ -22,7 +22,9 @@ pub(super) enum Action {
     ReadChoices(NodeKey),
     Answer(NodeKey, usize),
     Send(NodeKey, String),
+    Start(NodeKey),
     Stop(NodeKey),
+    Remove(NodeKey),
     /// Creates a node with this command on this server.
     Create(String, String),
 }
@@ -35,7 +37,9 @@ impl Action {
             Effect::ReadChoices(key) => Action::ReadChoices(key),
             Effect::Answer(key, number) => Action::Answer(key, number),
             Effect::Send(key, prompt) => Action::Send(key, prompt),
+            Effect::Start(key) => Action::Start(key),
             Effect::Stop(key) => Action::Stop(key),
+            Effect::Remove(key) => Action::Remove(key),
             Effect::Create(command) => Action::Create(command, server),
             Effect::Quit | Effect::Suspend | Effect::Attach(_) | Effect::OpenRecording(_) => return None,
         })
@@ -70,6 +74,21 @@ impl Action {
                     format!("sent to '{}'; 'nerve result {result}{server}' prints the answer", key.node);
                 Ok(Update::Message(sent))
             }
+            Action::Start(key) => {
+                let client = connect(paths, &key.server).await?;
+                let shell_env = shell_env(&client);
+                let (node_id, session_id) = (key.node.clone(), Some(key.session));
+                client.request(&StartNode { node_id, session_id, fresh: false, shell_env }).await?;
+                Ok(Update::Message(format!("node '{}' started", key.node)))
+            }
+            Action::Remove(key) => {
+                match node(paths, &key).await?.remove().await {
+                    // Another client has removed it.
+                    Err(error) if error.server().is_some_and(is_not_found) => {}
+                    removed => removed?,
+                }
+                Ok(Update::NodeRemoved(key))
+            }
             Action::Stop(key) => {
                 node(paths, &key).await?.stop().await?;
                 Ok(Update::Message(format!("node '{}' stopped", key.node)))
@@ -77,6 +96,10 @@ impl Action {
             Action::Create(command, server) => create(paths, &server, command).await,
         }
     }
+}
+
+fn is_not_found(error: &ServerError) -> bool {
+    error.details.error_type == nerve_api::ErrorKind::NotFound
 }
 
 async fn node(paths: &ServerPaths, key: &NodeKey) -> Result<RemoteNode> {
@@ -135,9 +158,7 @@ async fn find_free_name(client: &NerveClient, program: &str) -> Result<String> {
         let request = GetNode { node_id: name.clone(), session_id: None };
         match client.node_info(&request).await {
             Ok(_) => {}
-            Err(ClientError::Server(error)) if error.details.error_type == nerve_api::ErrorKind::NotFound => {
-                return Ok(name);
-            }
+            Err(ClientError::Server(error)) if is_not_found(&error) => return Ok(name),
             Err(error) => return Err(error.into()),
         }
     }

@@ -120,7 +120,6 @@ impl ServerWatch {
     async fn read_node(&self, client: &NerveClient, key: NodeKey) -> Result<(), ClientError> {
         let request = GetNode { node_id: key.node.clone(), session_id: Some(key.session.clone()) };
         match client.node_info(&request).await {
-            Ok(info) if info.is_stopped_entry() => self.send(Update::NodeRemoved(key)).await,
             Ok(info) => self.send(Update::Node(Box::new(self.row(info).await))).await,
             // It was removed after the event.
             Err(ClientError::Server(error)) if error.details.error_type == ErrorKind::NotFound => {
@@ -137,6 +136,18 @@ impl ServerWatch {
         let mut rows = Vec::new();
         for info in client.list_all_nodes().await? {
             rows.push(self.row(info).await);
+        }
+        for session in client.sessions().await? {
+            match client.list_stopped_nodes(Some(&session.name)).await {
+                Ok(stopped) => {
+                    for info in stopped {
+                        rows.push(self.row(info).await);
+                    }
+                }
+                // The session was deleted meanwhile.
+                Err(ClientError::Server(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
         self.send(Update::Nodes(self.server.clone(), rows)).await;
         Ok(())
