@@ -21,8 +21,11 @@ pub fn session_option(session: &str) -> String {
 
 /// Returns the reference with its session filled in.
 pub fn with_session(at: &NodeRef) -> NodeRef {
-    NodeRef {
-        session: Some(at.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string())),
-        node: at.node.clone(),
-    }
+    let session = at.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string());
+    NodeRef { session: Some(session), node: at.node.clone() }
+}
+
+/// Returns the arguments that select a node in a command.
+pub fn node_arguments(at: &NodeRef) -> String {
+    format!("{}{}", at.node, session_option(at.session.as_deref().unwrap_or(DEFAULT_SESSION)))
 }

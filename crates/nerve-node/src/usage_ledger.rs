@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
-use crate::names::{DEFAULT_SESSION, session_option};
+use crate::names::{DEFAULT_SESSION, node_arguments};
 
 /// A function that returns the cost of tokens in US dollars; `None` if the model has no price.
 pub type Pricing = Arc<dyn Fn(&ModelTokens) -> Option<f64> + Send + Sync>;
@@ -124,10 +124,9 @@ impl ReachedLimit {
 
     /// Returns the arguments that name the owner of the limit for `nerve budget`.
     pub(crate) fn owner(&self, node: &NodeRef) -> String {
-        let session = node.session.as_deref().unwrap_or(DEFAULT_SESSION);
         match self.is_session_limit {
-            true => format!("--session {session}"),
-            false => format!("{}{}", node.node, session_option(session)),
+            true => format!("--session {}", node.session.as_deref().unwrap_or(DEFAULT_SESSION)),
+            false => node_arguments(node),
         }
     }
 }

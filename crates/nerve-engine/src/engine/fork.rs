@@ -16,7 +16,7 @@ use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, StateName, t
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::fork::session_files::{SessionFiles, read_transcript, write_sibling};
 use nerve_node::fork::{command_words, new_id};
-use nerve_node::names::check_name;
+use nerve_node::names::{check_name, node_arguments};
 use nerve_types::Size;
 
 use super::Engine;
@@ -431,14 +431,19 @@ fn check_free(session: &Session, source: &NodeRef, target: &str) -> Result<(), E
 /// Checks that the node can be forked: during a turn its conversation is incomplete.
 fn check_state(source: &NodeRef, state: StateName) -> Result<(), EngineError> {
     let node = &source.node;
+    let arguments = node_arguments(source);
+    let wait = format!("wait until it is ready: `nerve wait {arguments}`");
     let (kind, reason, hint) = match state {
         StateName::Ready | StateName::Suspended | StateName::Stopped | StateName::Created => return Ok(()),
-        StateName::Busy => (ErrorKind::Busy, "it is busy", "wait until it is ready: `nerve wait` does that"),
-        StateName::Starting | StateName::Unknown => {
-            (ErrorKind::Busy, "it is starting", "wait until it is ready: `nerve wait` does that")
+        StateName::Busy => (ErrorKind::Busy, "it is busy", wait),
+        StateName::Starting | StateName::Unknown => (ErrorKind::Busy, "it is starting", wait),
+        StateName::Blocked => {
+            let hint = format!("answer it first: `nerve answer {arguments} NUMBER`");
+            (ErrorKind::Blocked, "it asks something", hint)
         }
-        StateName::Blocked => (ErrorKind::Blocked, "it asks something", "answer it first: `nerve answer`"),
-        StateName::Stopping => (ErrorKind::NodeStopped, "it is being stopped", "fork it when it has ended"),
+        StateName::Stopping => {
+            (ErrorKind::NodeStopped, "it is being stopped", "fork it when it has ended".to_string())
+        }
     };
     Err(EngineError::new(kind, format!("cannot fork node '{node}': {reason}")).hint(hint))
 }

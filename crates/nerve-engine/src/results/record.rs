@@ -4,6 +4,7 @@ use nerve_api::reply::{NodeExplanation, ResultInfo, Turn, WebhookStatus};
 use nerve_api::value::ResultStatus;
 use nerve_node::command::Response;
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::names::session_option;
 use nerve_types::activity::TsMs;
 
 use crate::webhook::Webhook;
@@ -53,7 +54,10 @@ pub(crate) fn end(
 pub(crate) fn block(record: &mut ResultInfo, why: NodeExplanation) {
     record.error = Some(format!("node '{}' is {}: {}", record.node_id, why.state, why.evidence));
     record.error_type = Some(ErrorKind::Blocked);
-    record.hint = Some("answer the dialog with `nerve answer`; the execution then continues".to_string());
+    let (node, option) = (&record.node_id, session_option(&record.session_id));
+    record.hint = Some(format!(
+        "answer the dialog: `nerve answer {node}{option} NUMBER`; the execution then continues"
+    ));
     record.screen = Some(why.screen);
     record.choices = why.choices;
     record.delivery = why.turn.map(|turn| turn.delivery);

@@ -10,6 +10,7 @@ use nerve_types::TsNs;
 use super::Actor;
 use crate::command::Response;
 use crate::error::{EngineError, ErrorKind};
+use crate::names::node_arguments;
 use crate::usage_ledger::{LedgerRecord, ReachedLimit, UsageLedger, WorkSpan};
 
 /// Time that an agent has to end its turn by itself: the response that reached the limit may be the last one.
@@ -193,9 +194,9 @@ impl<B: Backend> Actor<B> {
                 let message = format!("node '{}' is blocked (budget): {}", node.node, reached.reason);
                 let mut error = EngineError::new(ErrorKind::Blocked, message);
                 error.choices = choices.clone().into();
-                let owner = reached.owner(node);
+                let (node, owner) = (node_arguments(node), reached.owner(node));
                 error.hint(format!(
-                    "answer with `nerve answer`, or set other limits: `nerve budget {owner} …`"
+                    "`nerve answer {node} NUMBER`, or set other limits: `nerve budget {owner} …`"
                 ))
             }
             _ => reached.error(node),

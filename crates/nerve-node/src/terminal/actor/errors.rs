@@ -6,6 +6,7 @@ use nerve_host::backend::Backend;
 
 use super::Actor;
 use crate::error::{EngineError, ErrorKind};
+use crate::names::node_arguments;
 
 impl<B: Backend> Actor<B> {
     pub(super) fn with_screen(&self, mut error: EngineError) -> EngineError {
@@ -16,9 +17,9 @@ impl<B: Backend> Actor<B> {
     pub(super) fn blocked_error(&self) -> EngineError {
         let (kind, choices) = match self.state() {
             AgentState::Blocked { kind: BlockKind::Budget, .. } => {
-                let error =
-                    self.budget_error().unwrap_or_else(|| EngineError::internal("no limit is reached"));
-                return self.with_screen(error);
+                let error = self.budget_error();
+                return self
+                    .with_screen(error.unwrap_or_else(|| EngineError::internal("no limit is reached")));
             }
             AgentState::Blocked { kind, choices } => (kind, choices),
             AgentState::Suspended { .. } => return self.suspended_error(),
@@ -33,7 +34,7 @@ impl<B: Backend> Actor<B> {
         let hint = match choices.is_empty() {
             true if is_unknown => format!("check the screen; {}", self.reporter.report_hint()),
             true => "the dialog has no choices: check the screen and type with `nerve node write`".into(),
-            false => "answer the dialog with `nerve answer`".to_string(),
+            false => format!("answer the dialog: `nerve answer {} NUMBER`", node_arguments(&self.spec.node)),
         };
         self.with_screen(error.hint(hint))
     }
