@@ -228,7 +228,7 @@ async fn claude_resumes_after_the_end_of_everything() {
     assert!(projects.is_dir());
     std::fs::remove_dir_all(projects).unwrap();
     let rejected = fixture.nerve(&["start", "c"]).await;
-    rejected.assert_stderr(1, &["No conversation found", "nerve start c --fresh"]);
+    rejected.assert_stderr(3, &["No conversation found", "nerve start c --fresh"]);
     fixture.ok(&["start", "c", "--fresh"]).await;
     fixture.ok(&["send", "c", "worddelta"]).await;
     assert!(!fixture.last_request("worddelta").contains("wordalpha"));

@@ -323,7 +323,7 @@ impl KnownConversation {
     }
 
     fn error(&self, why: &str) -> EngineError {
-        no_conversation_error(&self.at, ErrorKind::NotFound, why)
+        no_conversation_error(&self.at, why)
     }
 }
 
@@ -356,7 +356,7 @@ impl Restart {
             let message = format!("node '{}' was not started: it was stopped or replaced meanwhile", at.node);
             return Err(EngineError::process(message));
         }
-        Err(no_conversation_error(at, ErrorKind::Process, &why))
+        Err(no_conversation_error(at, &why))
     }
 }
 
@@ -411,9 +411,10 @@ fn node_in(session: &Session, node: String) -> NodeRef {
     NodeRef { session: Some(session.name().to_string()), node }
 }
 
-/// Returns the error of a node whose conversation cannot be resumed.
-fn no_conversation_error(at: &NodeRef, kind: ErrorKind, why: &str) -> EngineError {
+/// Returns the error of a node whose conversation cannot be resumed. The kind does not depend on how that was found: some agents
+/// keep files that show it, others fail to start.
+fn no_conversation_error(at: &NodeRef, why: &str) -> EngineError {
     let (node, option) = (&at.node, session_option(at.session.as_deref().unwrap_or(DEFAULT)));
-    EngineError::new(kind, format!("node '{node}' was not started: {why}"))
+    EngineError::not_found(format!("node '{node}' was not started: {why}"))
         .hint(format!("`nerve start {node}{option} --fresh` starts it with a new conversation"))
 }

@@ -135,7 +135,7 @@ async fn unknown_conversation_is_an_error_and_entry_stays() {
     // Without the folder of its conversations, only the agent itself can say that it does not know the id.
     fs::remove_dir_all(harness.folder.path().join(".claude/projects")).unwrap();
     let error = start(&harness, "c", false).await.unwrap_err();
-    assert_error(&error, ErrorKind::Process, &["'c' was not started", "No conversation found"]);
+    assert_error(&error, ErrorKind::NotFound, &["'c' was not started", "No conversation found"]);
     assert!(error.hint.is_some_and(|hint| hint.contains("nerve start c --fresh")));
     assert_eq!(stopped(&harness).await[0].metadata.text("conversation_id"), id);
     start(&harness, "c", true).await.unwrap();

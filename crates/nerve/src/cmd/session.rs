@@ -75,12 +75,26 @@ fn lifecycle(done: NodesChanged, how: &str, as_json: bool) -> Result<()> {
     if done.failed.is_empty() {
         return Ok(());
     }
-    let describe = |node: &NodeFailure| {
-        let hint = node.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-        format!("node '{}': {}{hint}", node.node_id, node.error)
-    };
-    let failed: Vec<String> = done.failed.iter().map(describe).collect();
-    Err(Failure::new(FAILED, format!("could not be {how}: {}", failed.join("; "))).into())
+    let describe =
+        |node: &NodeFailure| describe_failure(&node.node_id, "", &node.error, node.hint.as_deref());
+    Err(failed_nodes(how, done.failed.iter().map(describe).collect()).into())
+}
+
+/// Describes in a line why a node could not be started or stopped. `place`: words after its name, such as its session.
+pub(super) fn describe_failure(node: &str, place: &str, error: &str, hint: Option<&str>) -> String {
+    let name = format!("node '{node}'");
+    let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+    // Most errors name the node.
+    match error.strip_prefix(&name) {
+        Some(rest) => format!("{name}{place}{rest}{hint}"),
+        None => format!("{name}{place}: {error}{hint}"),
+    }
+}
+
+/// Creates the error about nodes that could not be started or stopped, with a line for each.
+pub(super) fn failed_nodes(how: &str, lines: Vec<String>) -> Failure {
+    let nodes = if lines.len() == 1 { "1 node".to_string() } else { format!("{} nodes", lines.len()) };
+    Failure::new(FAILED, format!("{nodes} could not be {how}:\n  {}", lines.join("\n  ")))
 }
 
 fn row(session: &SessionInfo) -> Vec<String> {

@@ -170,9 +170,10 @@ fn unknown_conversation_needs_fresh() {
         fs::create_dir(&project).unwrap();
     }
     home.nerve(&["start", "me"]).assert_stderr(3, &["node 'me' was not started", "nerve start me --fresh"]);
-    home.nerve(&["session", "start", "default"]).assert_stderr(1, &["node 'me'", "--fresh"]);
+    home.nerve(&["session", "start", "default"])
+        .assert_stderr(1, &["1 node could not be started:\n  node 'me' was not started: ", "--fresh"]);
     fs::remove_dir_all(&projects).unwrap();
-    home.nerve(&["start", "me"]).assert_stderr(1, &["No conversation found", "nerve start me --fresh"]);
+    home.nerve(&["start", "me"]).assert_stderr(3, &["No conversation found", "nerve start me --fresh"]);
     home.ok(&["start", "me", "--fresh"]);
     assert_eq!(home.ok(&["send", "me", "hello"]), "You said: hello\n");
     home.ok(&["server", "stop"]);

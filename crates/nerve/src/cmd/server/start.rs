@@ -30,6 +30,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use super::listen;
 use super::status::PING_TIMEOUT;
+use crate::cmd::session::{describe_failure, failed_nodes};
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
 use crate::telemetry::{BoxedLayer, TraceExport};
@@ -112,22 +113,21 @@ async fn restore_nodes(server: &str) -> Result<Vec<RestoredNode>> {
 fn report_restored(restored: Vec<RestoredNode>, is_printed: bool) -> Result<()> {
     let mut failed = Vec::new();
     for node in restored {
-        let name = match node.session_id.as_str() {
-            DEFAULT_SESSION => format!("node '{}'", node.node_id),
-            session => format!("node '{}' of session '{session}'", node.node_id),
+        let place = match node.session_id.as_str() {
+            DEFAULT_SESSION => String::new(),
+            session => format!(" of session '{session}'"),
         };
         match node.error {
             None if is_printed => {}
-            None => out::line(format_args!("{name} started"))?,
+            None => out::line(format_args!("node '{}'{place} started", node.node_id))?,
             Some(error) => {
-                let hint = node.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-                failed.push(format!("{name}: {error}{hint}"));
+                failed.push(describe_failure(&node.node_id, &place, &error, node.hint.as_deref()));
             }
         }
     }
     match failed.is_empty() {
         true => Ok(()),
-        false => Err(Failure::new(FAILED, format!("could not be started: {}", failed.join("; "))).into()),
+        false => Err(failed_nodes("started", failed).into()),
     }
 }
 
