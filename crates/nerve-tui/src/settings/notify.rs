@@ -2,6 +2,8 @@
 
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
+use crate::terminal::NotificationFormat;
+
 /// Occasion of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase")]
@@ -23,8 +25,10 @@ pub struct NotifySettings {
     pub on: Vec<Occasion>,
     /// Seconds that a turn must take for its end to be an occasion.
     pub min_turn: u64,
-    /// Notifies through the terminal of `nerve notify` (OSC 9).
+    /// Notifies through the terminal of `nerve notify`.
     pub terminal: bool,
+    /// Sequence for that terminal. `None`: the one that it understands according to its environment.
+    pub terminal_format: Option<NotificationFormat>,
     /// Notifies through `notify-send`.
     pub desktop: bool,
     /// Shell command that is run.
@@ -41,6 +45,7 @@ impl Default for NotifySettings {
             on: vec![Occasion::Blocked, Occasion::Done, Occasion::Failed, Occasion::Suspended],
             min_turn: 30,
             terminal: true,
+            terminal_format: None,
             desktop: false,
             command: None,
             webhook: None,

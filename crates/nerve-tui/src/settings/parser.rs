@@ -10,6 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{NotifySettings, Occasion, Settings, notes};
+use crate::terminal::NotificationFormat;
 use crate::view::bindings::{Bindings, InvalidBinding};
 use crate::view::keys::Key;
 use crate::view::operations::OPERATIONS;
@@ -21,7 +22,7 @@ const LETTERS_PER_TYPO: usize = 3;
 const NOTIFY_SETTINGS: [(&str, &str); 7] = [
     ("on", "a list of occasions"),
     ("min-turn", "seconds"),
-    ("terminal", "true or false"),
+    ("terminal", "true, false, \"osc9\", \"osc99\" or \"osc777\""),
     ("desktop", "true or false"),
     ("command", "a shell command"),
     ("webhook", "a URL"),
@@ -167,6 +168,13 @@ impl Parser<'_> {
                     Err(_) => self.error(value.span(), "min-turn: expected seconds from 0".to_string()),
                 },
                 ("terminal", _) if enabled.is_some() => settings.terminal = enabled.unwrap_or_default(),
+                ("terminal", _) if text.is_some() => match text.unwrap_or_default().parse() {
+                    Ok(format) => (settings.terminal, settings.terminal_format) = (true, Some(format)),
+                    Err(_) => {
+                        let name = value.get_ref().as_str().unwrap_or_default();
+                        self.unknown_name(value.span(), "sequence", name, NotificationFormat::VARIANTS);
+                    }
+                },
                 ("desktop", _) if enabled.is_some() => settings.desktop = enabled.unwrap_or_default(),
                 ("command", _) if text.is_some() => settings.command = text,
                 ("webhook", _) if text.is_some() => settings.webhook = text,
@@ -316,6 +324,9 @@ mod tests {
         let notify = parse(text).unwrap().notify;
         assert_eq!((notify.on, notify.min_turn, notify.terminal), (vec![Occasion::Blocked], 5, false));
         assert_eq!(notify.ntfy.as_deref(), Some("http://ntfy/x"));
+        let notify = parse("[notify]\nterminal = \"osc777\"").unwrap().notify;
+        assert_eq!((notify.terminal, notify.terminal_format), (true, Some(NotificationFormat::Osc777)));
+        assert!(problems("[notify]\nterminal = \"osc77\"").contains("did you mean 'osc777'?"));
         let bad = "[notify]\non = [\"bloked\"]\nmin-turn = -1\ndesktop = \"yes\"\ncomand = \"x\"";
         assert_eq!(parse(bad).unwrap_err().count(), 4);
     }

@@ -5,6 +5,7 @@ mod escape_counter;
 mod input;
 pub mod job_control;
 mod keyboard;
+mod notification_format;
 mod osc;
 pub mod pacing;
 pub mod raw_mode;
@@ -25,6 +26,7 @@ use ratatui::crossterm::event::Event;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::keyboard::{Keyboard, KeyboardEvent};
+pub use self::notification_format::NotificationFormat;
 use self::restore::RestoreGuard;
 pub use self::screen::Cursor;
 use self::screen::Screen;
@@ -233,9 +235,11 @@ impl Tty {
     }
 }
 
-/// Returns the sequence that shows a notification (OSC 9), for a terminal that is not taken over.
-pub fn notification(text: &str) -> Vec<u8> {
-    osc::notification(&Notification::Text(text.to_string()), is_tmux())
+/// Returns the sequence that shows a notification, for a terminal that is not taken over. `format`: if not the one that the
+/// environment suggests.
+pub fn notification(text: &str, format: Option<NotificationFormat>) -> Vec<u8> {
+    let format = format.unwrap_or_else(|| NotificationFormat::detect(|name| std::env::var(name).ok()));
+    osc::notification(&format.notification(text), is_tmux())
 }
 
 /// Returns true within tmux.

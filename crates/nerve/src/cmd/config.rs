@@ -70,7 +70,12 @@ fn as_toml(settings: &Settings) -> String {
     let mut text = format!(
         "[agent.record]\ngutter = \"{gutter}\"\nclipboard = {clipboard}\ntask = {task}\n\n[notify]\n"
     );
-    let NotifySettings { on, min_turn, terminal, desktop, command, webhook, ntfy } = &settings.notify;
+    let NotifySettings { on, min_turn, terminal, terminal_format, desktop, command, webhook, ntfy } =
+        &settings.notify;
+    let terminal = match terminal_format.filter(|_| *terminal) {
+        Some(format) => format!("\"{}\"", <&str>::from(format)),
+        None => terminal.to_string(),
+    };
     let on: Vec<String> = on.iter().map(|occasion| format!("\"{}\"", <&str>::from(*occasion))).collect();
     let _ = writeln!(
         text,

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use nerve_api::EventMessage;
 use nerve_llm::http_client;
 use nerve_tui::settings::NotifySettings;
-use nerve_tui::terminal;
+use nerve_tui::terminal::{self, NotificationFormat};
 use tokio::time::timeout;
 
 use super::notification_tracker::Notification;
@@ -22,8 +22,8 @@ const MAX_RESPONSE: usize = 64 << 10;
 /// A notification channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Channel {
-    /// The terminal of this process: OSC 9.
-    Terminal,
+    /// The terminal of this process, with a sequence other than that for its environment.
+    Terminal(Option<NotificationFormat>),
     /// `notify-send`.
     Desktop,
     /// A shell command.
@@ -37,10 +37,11 @@ pub(super) enum Channel {
 impl Channel {
     /// Returns the configured channels.
     pub(super) fn configured(settings: &NotifySettings) -> Vec<Channel> {
-        let NotifySettings { terminal, desktop, command, webhook, ntfy, .. } = settings.clone();
+        let NotifySettings { terminal, terminal_format, desktop, command, webhook, ntfy, .. } =
+            settings.clone();
         let has_terminal = terminal && std::io::stdout().is_terminal();
         [
-            has_terminal.then_some(Channel::Terminal),
+            has_terminal.then_some(Channel::Terminal(terminal_format)),
             desktop.then_some(Channel::Desktop),
             command.map(Channel::Command),
             webhook.map(Channel::Webhook),
@@ -55,9 +56,9 @@ impl Channel {
     pub(super) async fn send(&self, event: Arc<EventMessage>, notification: &Notification) -> Result<()> {
         let (text, occasion) = (notification.text.as_str(), <&str>::from(notification.occasion));
         match self {
-            Channel::Terminal => {
+            Channel::Terminal(format) => {
                 let mut stdout = std::io::stdout();
-                stdout.write_all(&terminal::notification(text))?;
+                stdout.write_all(&terminal::notification(text, *format))?;
                 Ok(stdout.flush()?)
             }
             Channel::Desktop => {

@@ -141,6 +141,7 @@ fn apply_options(settings: NotifySettings, args: &NotifyArgs) -> NotifySettings 
         on: args.on.clone().unwrap_or(settings.on),
         min_turn: args.min_turn.unwrap_or(settings.min_turn),
         terminal: settings.terminal,
+        terminal_format: settings.terminal_format,
         desktop: settings.desktop || args.desktop,
         command: args.command.clone().or(settings.command),
         webhook: args.webhook.clone().or(settings.webhook),
