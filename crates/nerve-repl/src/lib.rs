@@ -26,6 +26,7 @@ mod draft;
 mod editor;
 pub mod event_line;
 pub mod failure;
+pub mod git;
 pub mod graph_file;
 mod graphs;
 mod help;

@@ -53,8 +53,16 @@ impl Fixture {
     }
 
     /// Runs nerve while the model answers.
+    /// Runs a command. The nodes of a run get its environment: `claude` of [`start_with_claude_on_path`] is in `PATH`.
     async fn nerve(&self, arguments: &[&str]) -> CommandOutput {
-        RealAgent::run(self.agent.command(env!("CARGO_BIN_EXE_nerve"), arguments)).await
+        let mut command = self.agent.command(env!("CARGO_BIN_EXE_nerve"), arguments);
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", self.bin().display()));
+        RealAgent::run(command).await
+    }
+
+    fn bin(&self) -> std::path::PathBuf {
+        self.agent.home.work().join("bin")
     }
 
     async fn ok(&self, arguments: &[&str]) -> String {
@@ -304,17 +312,14 @@ const TWO_TURNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/two
 
 /// Starts a server whose PATH has the pinned agent as `claude`.
 async fn start_with_claude_on_path(fixture: &Fixture) {
-    let bin = fixture.agent.home.work().join("bin");
+    let bin = fixture.bin();
     std::fs::create_dir_all(&bin).unwrap();
     let agent = find_agent("claude").unwrap();
     let script = format!("#!/bin/sh\nexec '{}' --permission-mode default \"$@\"\n", agent.display());
     std::fs::write(bin.join("claude"), script).unwrap();
     std::fs::set_permissions(bin.join("claude"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .unwrap();
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
-    let mut command = fixture.agent.command(env!("CARGO_BIN_EXE_nerve"), &["server", "start"]);
-    command.env("PATH", path);
-    RealAgent::run(command).await.success();
+    fixture.ok(&["server", "start"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

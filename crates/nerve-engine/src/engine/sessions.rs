@@ -1,7 +1,7 @@
 //! Nodes and sessions: create, stop, describe, delete.
 
-use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nerve_api::reply::{
     Done, NodeCreated, NodeFailure, NodeList, NodesChanged, SessionInfo, SessionList, Stopped,
@@ -17,6 +17,7 @@ use nerve_node::NodeHandle;
 use nerve_node::command::{CommandLine, EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::with_session;
+use serde_json::Value;
 
 use super::Engine;
 use super::budgets;
@@ -25,6 +26,9 @@ use super::restart::is_startable;
 use super::specs::{self, node_ref};
 use super::stopped_nodes::stopped_node_info;
 use crate::page::paginate;
+
+/// Time that a stop waits for its record to be written, to report a failure.
+const STORE_WAIT: Duration = Duration::from_millis(5);
 
 impl Engine {
     /// Starts a node and waits until its program runs, not until it is ready. Warns if its pane does not have the requested
@@ -156,7 +160,8 @@ impl Engine {
             None if session.definition(&id).is_some() => session.set_end(&id, end()),
             None => drop(session.find(&id)?),
         }
-        self.persist(&context.warnings).await;
+        // Many stopped nodes take longer to write: a failure is then in the server's log.
+        let _ = tokio::time::timeout(STORE_WAIT, self.persist(&context.warnings)).await;
         Ok(Stopped { stopped: true })
     }
 

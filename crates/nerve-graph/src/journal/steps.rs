@@ -53,7 +53,7 @@ fn apply(
             StepState::Running
         }
         StepRecordKind::Asked => StepState::Waiting,
-        StepRecordKind::Answered => StepState::Running,
+        StepRecordKind::Answered | StepRecordKind::Called => StepState::Running,
         StepRecordKind::Finished => StepState::Completed,
         StepRecordKind::Failed => StepState::Failed,
         StepRecordKind::Skipped => StepState::Skipped,

@@ -53,7 +53,7 @@ pub async fn print(servers: &[NamedServer], session: Option<&str>, as_json: bool
     let mut rows = Vec::new();
     for one in &all {
         for node in one.running.iter().chain(&one.stopped) {
-            let place = vec![one.server.clone(), node.metadata.session.clone()];
+            let place = vec![one.server.clone(), node.metadata.session_id.clone()];
             rows.push([place, format_row(node)].concat());
         }
     }

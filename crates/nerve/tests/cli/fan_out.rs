@@ -383,11 +383,11 @@ fn submodules_are_removed_if_no_work_in_them_is_lost() {
     fixture.git(&["submodule", "--quiet", "add", library.to_str().unwrap(), "deps/lib"]);
     fixture.git(&["commit", "--quiet", "--message", "Add the library"]);
 
-    let clean = fixture.two_shells("sub", "git submodule --quiet update --init; echo x > x.txt");
+    let clean = fixture.two_shells("sub", "git submodule --quiet update --init; basename \"$PWD\" > x.txt");
     fixture.fan_out(&["pick", "sub/1"]).assert_stderr(0, &["removed 2-bash"]);
     fixture.fan_out(&["clean", "sub"]).assert_stderr(0, &["removed 1-bash"]);
     assert!(!clean[0].exists() && !clean[1].exists());
-    assert_eq!(fixture.git(&["show", "nerve/sub/2-bash:x.txt"]), "x\n");
+    assert_eq!(fixture.git(&["show", "nerve/sub/2-bash:x.txt"]).trim(), "2-bash");
     // A submodule without files is no obstacle.
     fixture.two_shells("empty", "true");
     assert_eq!(fixture.fan_out(&["clean", "empty"]).code, 0);
@@ -458,11 +458,12 @@ fn prune_removes_worktrees_without_work_of_their_own() {
     assert_eq!(files(&dry), [3, 2], "{dry}");
     assert!(dry["removed"]["bytes"].as_u64().unwrap() > 0 && unchanged[0].is_dir(), "{dry}");
     let young = fixture.home.nerve(&["prune", "--older-than", "1h", "--dry-run"]);
-    assert!(young.stdout.lines().any(|line| line.starts_with("worktrees  0 ")), "{young:?}");
+    let is_kept = |line: &str| line.split_whitespace().collect::<Vec<_>>().starts_with(&["worktrees", "0"]);
+    assert!(young.stdout.lines().any(is_kept), "{young:?}");
     assert_eq!(files(&prune(&[])), [3, 2]);
     assert!(!unchanged.iter().chain(&picked).any(|tree| tree.exists()));
     assert_eq!(fs::read_to_string(changed[0].join("y.txt")).unwrap(), "1-bash\n");
-    assert_eq!(fixture.git(&["show", "nerve/own/2-bash:y.txt"]), "2-bash\n");
+    assert_eq!(fixture.git(&["show", "nerve/own/2-bash:y.txt"]).trim(), "2-bash");
     let left: Vec<Value> = fixture.json(&["list"])["fan_outs"].as_array().unwrap().clone();
     assert_eq!(left.iter().map(|one| one["name"].clone()).collect::<Vec<_>>(), ["own"]);
 }

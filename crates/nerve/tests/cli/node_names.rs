@@ -61,7 +61,7 @@ fn session_before_node_selects_it_in_all_commands() {
     assert_eq!(home.ok(&["wait", "night/web"]), "ready\n");
     assert!(home.ok(&["node", "info", "night/web"]).contains("night"));
     assert!(home.ok(&["logs", "night/web"]).contains("wordsigma"));
-    home.nerve(&["answer", "night/web", "1"]).assert_stderr(1, &["node 'web'"]);
+    home.nerve(&["answer", "night/web", "1"]).assert_stderr(2, &["node 'web'"]);
     home.nerve(&["send", "night/web", "x", "--session", "day"])
         .assert_stderr(2, &["node 'night/web' is not in session 'day'"]);
     home.nerve(&["send", "night/", "x"]).assert_stderr(2, &["SESSION/NODE"]);
@@ -77,7 +77,9 @@ fn session_before_node_selects_it_in_all_commands() {
 fn search_rejects_unknown_nodes_and_sessions() {
     let home = with_night();
     let found = |args: &[&str]| home.ok(&[&["search", "wordsigma"], args].concat());
-    assert_eq!(found(&["--node", "night/web"]), found(&["--node", "web", "--session", "night"]));
+    let answers = ["--in", "answers"];
+    let by_path = found(&[&answers[..], &["--node", "night/web"]].concat());
+    assert_eq!(by_path, found(&[&answers[..], &["--node", "web", "--session", "night"]].concat()));
     let search = |args: &[&str]| home.nerve(&[&["search", "wordsigma"], args].concat());
     search(&["--node", "wev"]).assert_stderr(3, &["'wev'", "did you mean 'web'?"]);
     search(&["--session", "nigth"]).assert_stderr(3, &["'nigth'", "did you mean 'night'?"]);

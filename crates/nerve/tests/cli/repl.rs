@@ -247,7 +247,7 @@ fn blocked_agent_is_answered_as_hinted() {
         &["repl", "--keep-going"],
         &[&create, "@me PERMIT", "answer me 1", "wait me", "@me again"],
     );
-    done.assert_stderr(1, &["standard input:2: ", "1. Yes", "with `answer`"]);
+    done.assert_stderr(1, &["standard input:2: ", "1. Yes", "answer me NUMBER"]);
     assert!(!done.stderr.contains("nerve answer"), "{done:?}");
     assert!(done.stdout.contains("END-OF-TOOL") && done.stdout.contains("You said: again"), "{done:?}");
 }

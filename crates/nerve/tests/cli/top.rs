@@ -42,15 +42,17 @@ fn top_prompts_answers_attaches_and_stops() {
     top.expect("2 nodes  1 ready  1 stopped");
     top.send("p");
     top.expect("node 'agent' is stopped: Enter starts it");
+    // The mock agent does not say the id of its conversation.
     top.send("\r");
-    top.expect("2 nodes  2 ready");
-    top.send("pHELLO\r");
-    top.expect("'nerve result ");
-    top.expect("2 ready");
-    top.send("sy");
-    top.expect("1 stopped");
+    top.expect("`nerve start agent --fresh`");
     top.send("x");
     top.expect("1 node  1 ready");
+    top.send("sy");
+    top.expect("1 stopped");
+    top.send("\r");
+    top.expect("1 node  1 ready");
+    top.send("pecho hello\r");
+    top.expect("'nerve result ");
     top.send("q");
     assert_eq!(top.wait_for_exit(), Some(0));
 }

@@ -105,15 +105,20 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     is_named_secret || name.ends_with("_PWD") || has_url_password(value)
 }
 
-/// Returns true if a text may contain a URL with a password (RFC 3986, section 3.2.1): `postgres://me:pw@host`. Passwords are often not
-/// encoded, so an `@` counts after any character of them, and without a colon what precedes it may be a token.
+/// Length from which a user without a password is taken for a token: `https://ghp_…@github.com`.
+const MIN_TOKEN: usize = 20;
+
+/// Returns true if a text contains a URL with a password or a token (RFC 3986, section 3.2.1): `postgres://me:pw@host`.
 fn has_url_password(text: &str) -> bool {
     text.split("://").skip(1).any(|rest| {
         let url = rest.split(char::is_whitespace).next().unwrap_or_default();
         let authority = url.split(['/', '?', '#']).next().unwrap_or_default();
-        let port = authority.rsplit_once(':').map(|(_, port)| port);
-        let is_port = port.is_some_and(|port| port.parse::<u16>().is_ok());
-        authority.contains('@') || (port.is_some() && !is_port && url.contains('@'))
+        match (authority.rsplit_once('@'), authority.rsplit_once(':')) {
+            (Some((user, _)), _) => user.contains(':') || user.len() >= MIN_TOKEN,
+            // Such a character in a password is often not encoded, so the password seems to be a port.
+            (None, Some((_, port))) => port.parse::<u16>().is_err() && url.contains('@'),
+            (None, None) => false,
+        }
     })
 }
 

@@ -209,11 +209,16 @@ fn names_and_urls_with_passwords_are_secret() {
         ("DATABASE_URL", "postgres://u:pw_zzz@h/d"),
         ("DATABASE_URL", "postgres://u:p@ss@h:5432/d?x=1"),
         ("CACHES", "redis://one redis://:pw@two:6379"),
+        ("DATABASE_URL", "postgres://u:p/w@h/d"),
+        ("CACHE", "redis://:p#w@h"),
+        ("REMOTE", "https://ghp_0123456789abcdef@github.com/me/repo"),
+        ("MYSQL_PWD", "x"),
     ] {
         assert!(is_secret(name, value), "{name}={value}");
     }
     for (name, value) in [
         ("LANG", "C"),
+        ("OLDPWD", "/home/me"),
         ("PASSTHROUGH", "1"),
         ("PGPASSFILE", "/home/me/.pgpass"),
         ("HOMEPAGE", "https://me@example.com:8080/a:b@c"),

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::git::Git;
 use crate::exit::{Failure, USAGE};
+use nerve_repl::git::Git;
 
 /// The file, relative to the root of the checkout.
 pub(super) const FILE: &str = ".nerve/worktree-include";

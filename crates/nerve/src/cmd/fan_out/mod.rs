@@ -5,7 +5,6 @@
 
 mod comparison;
 mod follow;
-mod git;
 mod graph;
 mod include;
 mod pick;
@@ -22,7 +21,6 @@ use anyhow::Result;
 use nerve_client::NerveClient;
 use serde_json::{Value, json};
 
-use self::git::Git;
 pub(super) use self::prune::{PrunedWorktrees, prune};
 use self::select::{Selected, select, select_fan_out};
 use self::store::{FanOut, Store};
@@ -30,6 +28,7 @@ use super::server::connect;
 use crate::exit::{self, Failure, NOT_FOUND, USAGE};
 use crate::out;
 use nerve_cli::fan_out::{CleanArgs, DiffArgs, FanOutArgs, FanOutCommand, NameArg, PickArgs, RunArgs};
+use nerve_repl::git::Git;
 
 /// Runs the subcommand, or a fan-out.
 pub(super) async fn run(args: FanOutArgs) -> Result<()> {

@@ -5,12 +5,12 @@ use nerve_client::NerveClient;
 use serde_json::json;
 
 use super::comparison::{changes_of, format_changes};
-use super::git::Git;
 use super::removal::{Report, check_idle, commit_work, print, remove};
 use super::store::{Attempt, FanOut, Store};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 use nerve_cli::fan_out::RemovalOptions;
+use nerve_repl::git::Git;
 
 /// Merges the attempt, and removes the other ones.
 pub(super) async fn pick(

@@ -5,12 +5,12 @@ use nerve_api::reply::NodeInfo;
 use nerve_api::value::NodeState;
 use nerve_client::NerveClient;
 
-use super::git::Git;
 use super::store::{Attempt, FanOut, Store};
 use super::submodules;
 use crate::exit::{self, FAILED, Failure, NOT_FOUND};
 use crate::out;
 use nerve_cli::fan_out::RemovalOptions;
+use nerve_repl::git::Git;
 
 /// What a removal did.
 #[derive(Debug, Default)]

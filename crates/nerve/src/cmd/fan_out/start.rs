@@ -13,7 +13,6 @@ use nerve_repl::{clock, prompt};
 use nerve_types::suggestion::nearest;
 use tokio::task::{JoinSet, spawn_blocking};
 
-use super::git::Git;
 use super::store::{Attempt, FanOut, Outcome, Store};
 use super::{follow, graph, include};
 use crate::cmd::server::{connect, is_remote};
@@ -21,6 +20,7 @@ use crate::exit::{self, FAILED, Failure, USAGE};
 use crate::{out, trace};
 use nerve_cli::fan_out::plan::{BRANCH_PREFIX, check_name, name_of_task, numbered, plan, split_commands};
 use nerve_cli::fan_out::{MAX_ATTEMPTS, RunArgs};
+use nerve_repl::git::Git;
 
 /// Fan-outs with the same task that get a number.
 const MAX_SAME_NAMES: u32 = 99;

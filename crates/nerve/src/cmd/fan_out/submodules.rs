@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::git::Git;
 use crate::exit::{FAILED, Failure};
+use nerve_repl::git::Git;
 
 /// Checks that no work in submodules is lost with a worktree. Returns true if it has submodules.
 ///

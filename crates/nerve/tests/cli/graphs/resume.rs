@@ -176,12 +176,12 @@ fn command_does_not_outlive_killed_server() {
 fn nodes_of_a_run_get_the_environment_of_the_shell() {
     let home = with_server();
     let graph = format!(
-        "graph: env\nnodes: {{once: {{type: bash}}, sh: {{type: terminal, command: bash --norc}}}}\nsteps:\n  \
+        "graph: env\nnodes: {{once: {{type: bash}}, sh: {{type: pty, command: bash --norc}}}}\nsteps:\n  \
         - {{id: a, node: once, input: 'echo $COLOUR'}}\n  \
-        - {{id: b, node: sh, input: '{UNTIL_GO}; echo $COLOUR', depends_on: [a]}}\n"
+        - {{id: b, node: sh, input: '{UNTIL_GO}; echo $COLOUR', depends_on: [a], on_resume: rerun}}\n"
     );
     write(&home, "env.yaml", &graph);
-    let mut command = home.command(&["server", "graph", "run", "env.yaml", "--run-id", "r1", "--detach"]);
+    let mut command = home.command(&["server", "graph", "run", "env.yaml", "--run-id", "r1", "--no-wait"]);
     command.env("COLOUR", "red").env("MY_TOKEN", "secret-value");
     assert_eq!(home.run(command).code, 0);
     let journal = home.hermetic.nerve_home().join("runs/default/r1.jsonl");

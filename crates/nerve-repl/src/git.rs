@@ -6,11 +6,12 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::exit::{FAILED, Failure, USAGE};
+use crate::failure::{FAILED, Failure, USAGE};
 
 /// Variables that would redirect git to another repository, as in a git hook.
 const REDIRECTS: [&str; 8] = [
@@ -28,21 +29,24 @@ const MAX_ERROR_LINES: usize = 8;
 
 /// A checkout: the main work tree of a repository, or a linked one.
 #[derive(Debug, Clone)]
-pub(super) struct Git {
+pub struct Git {
     dir: PathBuf,
 }
 
 /// Number of changed files and lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub(super) struct DiffStat {
-    pub(super) files: u64,
-    pub(super) insertions: u64,
-    pub(super) deletions: u64,
+pub struct DiffStat {
+    /// Changed files.
+    pub files: u64,
+    /// Added lines.
+    pub insertions: u64,
+    /// Removed lines.
+    pub deletions: u64,
 }
 
 impl Git {
     /// Uses the checkout in a directory.
-    pub(super) fn at(dir: &Path) -> Git {
+    pub fn at(dir: &Path) -> Git {
         Git { dir: dir.to_path_buf() }
     }
 
@@ -50,7 +54,7 @@ impl Git {
     ///
     /// # Errors
     /// Exit code 2 outside of a checkout; 1 if git is not installed.
-    pub(super) fn find(dir: &Path) -> Result<Git> {
+    pub fn find(dir: &Path) -> Result<Git> {
         let found = Git::at(dir);
         let output = found.output(&["rev-parse", "--show-toplevel"])?;
         if !output.status.success() {
@@ -67,87 +71,89 @@ impl Git {
     }
 
     /// Returns the root of the checkout.
-    pub(super) fn dir(&self) -> &Path {
+    pub fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// Returns the directory that all checkouts of the repository share.
-    pub(super) fn common_dir(&self) -> Result<PathBuf> {
+    pub fn common_dir(&self) -> Result<PathBuf> {
         let path = self.run(&["rev-parse", "--path-format=absolute", "--git-common-dir"])?;
         Ok(PathBuf::from(OsStr::from_bytes(trim(&path))))
     }
 
     /// Returns the directory of the checkout's own git files.
-    pub(super) fn git_dir(&self) -> Result<PathBuf> {
+    pub fn git_dir(&self) -> Result<PathBuf> {
         let path = self.run(&["rev-parse", "--absolute-git-dir"])?;
         Ok(PathBuf::from(OsStr::from_bytes(trim(&path))))
     }
 
     /// Returns the current commit; `None` in a repository without one.
-    pub(super) fn head(&self) -> Result<Option<String>> {
+    pub fn head(&self) -> Result<Option<String>> {
         self.resolve("HEAD")
     }
 
     /// Returns the commit of a revision; `None` if it does not exist.
-    pub(super) fn resolve(&self, revision: &str) -> Result<Option<String>> {
+    pub fn resolve(&self, revision: &str) -> Result<Option<String>> {
         let commit = format!("{revision}^{{commit}}");
         let output = self.output(&["rev-parse", "--quiet", "--verify", "--end-of-options", &commit])?;
         Ok(output.status.success().then(|| text(trim(&output.stdout))))
     }
 
     /// Returns the current branch; `None` if `HEAD` is detached.
-    pub(super) fn branch(&self) -> Result<Option<String>> {
+    pub fn branch(&self) -> Result<Option<String>> {
         let output = self.output(&["symbolic-ref", "--quiet", "--short", "HEAD"])?;
         Ok(output.status.success().then(|| text(trim(&output.stdout))))
     }
 
     /// Returns true if a branch, or one below it, exists.
-    pub(super) fn has_branches(&self, prefix: &str) -> Result<bool> {
+    pub fn has_branches(&self, prefix: &str) -> Result<bool> {
         let pattern = format!("refs/heads/{prefix}");
         Ok(!self.run(&["for-each-ref", "--count=1", &pattern])?.is_empty())
     }
 
     /// Returns the number of files with uncommitted changes, untracked ones included.
-    pub(super) fn count_uncommitted(&self) -> Result<usize> {
+    pub fn count_uncommitted(&self) -> Result<usize> {
         let status = self.run(&["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"])?;
         Ok(status.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).count())
     }
 
     /// Returns true if all commits of `revision` are in `other`, too.
-    pub(super) fn is_merged(&self, revision: &str, other: &str) -> Result<bool> {
+    pub fn is_merged(&self, revision: &str, other: &str) -> Result<bool> {
         Ok(self.output(&["merge-base", "--is-ancestor", revision, other])?.status.success())
     }
 
     /// Returns true if another branch has all commits of this one.
-    pub(super) fn is_in_other_branch(&self, branch: &str) -> Result<bool> {
+    pub fn is_in_other_branch(&self, branch: &str) -> Result<bool> {
         let commit = self.resolve(branch)?.unwrap_or_default();
         let names =
             self.run(&["for-each-ref", "--contains", &commit, "--format=%(refname:short)", "refs/heads"])?;
         Ok(text(&names).lines().any(|name| name != branch))
     }
 
-    /// Adds a worktree with a new branch at a commit.
-    pub(super) fn add_worktree(&self, path: &Path, branch: &str, commit: &str) -> Result<()> {
+    /// Adds a worktree with a new branch at a commit. One at a time: git fails if it reads another one that is half made.
+    pub fn add_worktree(&self, path: &Path, branch: &str, commit: &str) -> Result<()> {
+        static TURN: Mutex<()> = Mutex::new(());
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let path = path.as_os_str();
         let args = ["worktree", "add", "--quiet", "--no-track", "-b", branch, "--"].map(OsStr::new);
         self.run(&[&args[..], &[path, OsStr::new(commit)]].concat()).map(drop)
     }
 
     /// Removes a worktree. git refuses if it has uncommitted work or submodules, unless `force` is set.
-    pub(super) fn remove_worktree(&self, path: &Path, force: bool) -> Result<()> {
+    pub fn remove_worktree(&self, path: &Path, force: bool) -> Result<()> {
         let force: &[&OsStr] = if force { &[OsStr::new("--force")] } else { &[] };
         let args = [OsStr::new("worktree"), OsStr::new("remove")];
         self.run(&[&args[..], force, &[OsStr::new("--"), path.as_os_str()]].concat()).map(drop)
     }
 
     /// Returns true if a submodule belongs to the checkout, with or without files.
-    pub(super) fn has_submodules(&self) -> Result<bool> {
+    pub fn has_submodules(&self) -> Result<bool> {
         let files = self.run(&["ls-files", "--stage", "-z"])?;
         Ok(files.split(|byte| *byte == 0).any(|file| file.starts_with(b"160000 ")))
     }
 
     /// Returns the roots of the initialised submodules, those in submodules included.
-    pub(super) fn submodules(&self) -> Result<Vec<PathBuf>> {
+    pub fn submodules(&self) -> Result<Vec<PathBuf>> {
         let list =
             self.run(&["submodule", "--quiet", "foreach", "--recursive", "printf '%s\\0' \"$PWD\""])?;
         let paths = list.split(|byte| *byte == 0).filter(|path| !path.is_empty());
@@ -155,13 +161,13 @@ impl Git {
     }
 
     /// Returns the commits to which branches, remote branches and tags point.
-    pub(super) fn commits_of_refs(&self) -> Result<Vec<String>> {
+    pub fn commits_of_refs(&self) -> Result<Vec<String>> {
         let commits = self.run(&["for-each-ref", "--format=%(objectname)"])?;
         Ok(text(&commits).lines().map(str::to_string).collect())
     }
 
     /// Returns true if a local branch, the current commit or the stash has commits that neither a remote branch nor `known` has.
-    pub(super) fn has_commits_besides(&self, known: &[String]) -> Result<bool> {
+    pub fn has_commits_besides(&self, known: &[String]) -> Result<bool> {
         let stash = self.resolve("refs/stash")?;
         let mut args = vec!["rev-list", "--ignore-missing", "--max-count=1", "HEAD", "--branches"];
         args.extend(stash.as_deref());
@@ -171,19 +177,19 @@ impl Git {
     }
 
     /// Returns the worktrees of the repository, the main one first.
-    pub(super) fn worktrees(&self) -> Result<Vec<PathBuf>> {
+    pub fn worktrees(&self) -> Result<Vec<PathBuf>> {
         let list = self.run(&["worktree", "list", "--porcelain", "-z"])?;
         let paths = list.split(|byte| *byte == 0).filter_map(|line| line.strip_prefix(b"worktree "));
         Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
     }
 
     /// Deletes a branch, merged or not.
-    pub(super) fn delete_branch(&self, branch: &str) -> Result<()> {
+    pub fn delete_branch(&self, branch: &str) -> Result<()> {
         self.run(&["branch", "--quiet", "-D", "--", branch]).map(drop)
     }
 
     /// Commits everything that is not ignored, without hooks, which may refuse unfinished work.
-    pub(super) fn commit_all(&self, message: &str) -> Result<()> {
+    pub fn commit_all(&self, message: &str) -> Result<()> {
         self.run(&["add", "--all", "--sparse"])?;
         let unattended = ["-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"];
         let commit = ["commit", "--quiet", "--no-verify", "--message", message];
@@ -194,7 +200,7 @@ impl Git {
     ///
     /// # Errors
     /// git refuses the merge.
-    pub(super) fn merge(&self, branch: &str) -> Result<Result<(), Vec<String>>> {
+    pub fn merge(&self, branch: &str) -> Result<Result<(), Vec<String>>> {
         let output = self.output(&["merge", "--no-edit", "--", branch])?;
         if output.status.success() {
             return Ok(Ok(()));
@@ -212,7 +218,7 @@ impl Git {
     }
 
     /// Returns the operation that is in progress in the checkout, such as a merge.
-    pub(super) fn operation_in_progress(&self) -> Result<Option<&'static str>> {
+    pub fn operation_in_progress(&self) -> Result<Option<&'static str>> {
         let heads = [
             ("MERGE_HEAD", "merge"),
             ("REBASE_HEAD", "rebase"),
@@ -228,7 +234,7 @@ impl Git {
     }
 
     /// Returns the untracked files that match the patterns of a file and are ignored, relative to the checkout.
-    pub(super) fn ignored_files(&self, patterns: &Path) -> Result<Vec<PathBuf>> {
+    pub fn ignored_files(&self, patterns: &Path) -> Result<Vec<PathBuf>> {
         let mut exclude = std::ffi::OsString::from("--exclude-from=");
         exclude.push(patterns);
         let args = ["ls-files", "-z", "--others", "--ignored"].map(OsStr::new);
@@ -240,7 +246,7 @@ impl Git {
     }
 
     /// Returns those of the paths that are ignored in this checkout. They need not exist.
-    pub(super) fn filter_ignored(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    pub fn filter_ignored(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         if paths.is_empty() {
             return Ok(Vec::new());
         }
@@ -268,7 +274,7 @@ impl Git {
     }
 
     /// Counts the changes since a commit, in the checkout as it is: uncommitted and untracked files included.
-    pub(super) fn diff_stat(&self, base: &str) -> Result<DiffStat> {
+    pub fn diff_stat(&self, base: &str) -> Result<DiffStat> {
         let index = self.temporary_index()?;
         let mut command = self.command(&["diff", "--cached", "--numstat", "-z", "--no-renames", base]);
         let output = command.env("GIT_INDEX_FILE", index.as_os_str()).output().map_err(not_started)?;
@@ -276,12 +282,12 @@ impl Git {
     }
 
     /// Counts the changes between two commits.
-    pub(super) fn diff_stat_between(&self, base: &str, commit: &str) -> Result<DiffStat> {
+    pub fn diff_stat_between(&self, base: &str, commit: &str) -> Result<DiffStat> {
         Ok(parse_numstat(&self.run(&["diff", "--numstat", "-z", "--no-renames", base, commit])?))
     }
 
     /// Prints the changes since a commit, as [`Git::diff_stat`] counts them, with the user's pager and colours.
-    pub(super) fn print_diff(&self, base: &str) -> Result<()> {
+    pub fn print_diff(&self, base: &str) -> Result<()> {
         let index = self.temporary_index()?;
         let mut command = self.command(&["diff", "--cached", base]);
         command.env("GIT_INDEX_FILE", index.as_os_str());
@@ -289,7 +295,7 @@ impl Git {
     }
 
     /// Prints the changes between two commits.
-    pub(super) fn print_diff_between(&self, base: &str, commit: &str) -> Result<()> {
+    pub fn print_diff_between(&self, base: &str, commit: &str) -> Result<()> {
         print(self.command(&["diff", base, commit]))
     }
 
