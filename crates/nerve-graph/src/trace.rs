@@ -129,7 +129,7 @@ impl ExecutionTrace {
     /// Formats the trace for people: a line for the run, and one for each step.
     ///
     /// ```
-    /// use crate::trace::ExecutionTrace;
+    /// use nerve_graph::trace::ExecutionTrace;
     /// use nerve_types::TsNs;
     /// let trace = ExecutionTrace::new("review", TsNs(0));
     /// assert_eq!(trace.explain(), "Graph: review\nStatus: running\nSteps: 0\n");

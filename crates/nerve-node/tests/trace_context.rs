@@ -1,5 +1,4 @@
 //! Trace contexts, as in the W3C recommendation Trace Context.
-#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use proptest::prelude::*;
 

@@ -229,7 +229,7 @@ fn collect(store: &Store, fan_out: &mut FanOut, run: &RunInfo, nodes: &[NodeInfo
         let (step, test_step) = (step_of(&attempt.label), step_of(&attempt.test_step()));
         let node = nodes.iter().find(|node| node.node_id == attempt.node);
         let is_tested = test.is_none() || !step.is_some_and(has_completed) || test_step.is_some_and(is_over);
-        if !run.status.is_end() && !(step.is_some_and(is_over) && is_tested) {
+        if !(run.status.is_end() || step.is_some_and(is_over) && is_tested) {
             attempt.current = Some(current_state(run, step, node));
             continue;
         }
