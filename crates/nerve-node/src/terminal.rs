@@ -364,8 +364,12 @@ impl Node for TerminalNode {
         Box::pin(async {
             // An error means that the node is gone already and there is nothing to detach from.
             let is_released = self.request(|reply| Request::Release { reply }).await.unwrap_or(true);
-            if let Some(proxy) = self.inner.proxy.as_ref().filter(|_| is_released) {
-                proxy.detach().await;
+            if is_released {
+                // The actor gives up its pane and its recording before it closes its inbox: the next server needs them.
+                self.inner.requests.closed().await;
+                if let Some(proxy) = &self.inner.proxy {
+                    proxy.detach().await;
+                }
             }
             is_released
         })
