@@ -18,22 +18,31 @@ use super::gate_question;
 const CONTINUE: &str = "continue";
 const STOP: &str = "stop";
 
-/// Checks the budgets. At a limit of one that asks, waits for the grant.
+/// A question at a limit of a budget.
+struct Question {
+    /// Path in the run: `@max_tokens#1`, or `part/@max_tokens#1`. The `#` shows that it is not a step of the graph.
+    path: Arc<str>,
+    /// Key in the journal: the limit and the number of the question.
+    key: u64,
+    text: String,
+}
+
+/// Returns once no budget is at a limit. If a budget that asks is at one, asks and waits for the answer.
 ///
 /// # Errors
-/// Budget: a limit is reached at which the run stops, or its grant is refused. Cancelled.
+/// Budget: a budget that stops has reached a limit, or a grant was refused. Cancelled.
 pub(super) async fn await_grants(context: &RunContext, checkpoint: Checkpoint) -> Result<(), EngineError> {
     let pool = context.turn.pool();
     loop {
         pool.check_stops(checkpoint)?;
-        match pool.pool_at_limit(checkpoint) {
-            Some((exceeded, grants)) => request_grant(context, exceeded, grants, checkpoint).await?,
+        match pool.asking_pool_at_limit(checkpoint) {
+            Some((pool, grants)) => request_grant(context, pool, grants, checkpoint).await?,
             None => return Ok(()),
         }
     }
 }
 
-/// Asks once for a limit that several steps may have reached, and raises it if the answer is to continue.
+/// Asks to raise the limit of a pool. Steps that reach it at the same time share one question.
 async fn request_grant(
     context: &RunContext,
     pool: &Pool,
@@ -47,58 +56,59 @@ async fn request_grant(
     context.turn.pool().check_stops(checkpoint)?;
     // The answer to another step's question may have raised the limit.
     let Some((limit, reason)) = pool.reached_limit(checkpoint) else { return Ok(()) };
-    let number = granted.iter().filter(|one| **one == limit).count() + 1;
+    let limits =
+        pool.granted_limits(limit).ok_or_else(|| EngineError::internal("the budget has no limits"))?;
     let _pause = grants.pause();
-    let Some(limits) = pool.granted_limits(limit) else { return Ok(()) };
-    let question = format!("{reason}. Raise it to {} and continue?", limits.text_of(limit));
-    let step = question_id(grants, limit, number);
-    if answer(context, &step, (limit, number), question).await? == CONTINUE {
+    let number = granted.iter().filter(|one| **one == limit).count() + 1;
+    let text = format!("{reason}. Raise it to {} and continue?", limits.text_of(limit));
+    let question = Question::new(grants, limit, number, text);
+    if question.was_granted(context) || question.ask(context).await? == CONTINUE {
         granted.push(limit);
-        grants.set_limits(limits);
+        grants.grant(limits);
     } else {
         grants.refuse();
     }
     Ok(())
 }
 
-/// Returns the path of question `number` of a limit: `@max_tokens#1`. The `#` marks it as no step of the graph.
-fn question_id(grants: &Grants, limit: BudgetLimit, number: usize) -> Arc<str> {
-    let name: &str = limit.into();
-    match grants.graph() {
-        Some(graph) => format!("{graph}/@{name}#{number}").into(),
-        None => format!("@{name}#{number}").into(),
+impl Question {
+    fn new(grants: &Grants, limit: BudgetLimit, number: usize, text: String) -> Question {
+        let name: &str = limit.into();
+        let path = match grants.graph() {
+            Some(graph) => format!("{graph}/@{name}#{number}").into(),
+            None => format!("@{name}#{number}").into(),
+        };
+        Question { path, key: ((limit as u64) << 32) | number as u64, text }
     }
-}
 
-/// Returns the journaled answer to a question, or asks.
-async fn answer(
-    context: &RunContext,
-    step: &Arc<str>,
-    (limit, number): (BudgetLimit, usize),
-    question: String,
-) -> Result<String, EngineError> {
-    let run = context.shared();
-    let key = ((limit as u64) << 32) | number as u64;
-    let replay = run.journal.as_ref().and_then(|(_, replay)| replay.as_deref());
-    // After a refusal the question is repeated: the run was resumed.
-    if let Some(CONTINUE) = replay.and_then(|replay| replay.answer(step, key)) {
-        return Ok(CONTINUE.to_string());
+    /// Returns true if the journal of a resumed run has the grant. A refused question is repeated.
+    fn was_granted(&self, context: &RunContext) -> bool {
+        let replay = context.shared().journal.as_ref().and_then(|(_, replay)| replay.as_deref());
+        replay.and_then(|replay| replay.answer(&self.path, self.key)) == Some(CONTINUE)
     }
-    let is_recorded = replay.is_some_and(|replay| replay.question_deadline(step, key).is_some());
-    let info = GateInfo {
-        step_id: step.to_string(),
-        question,
-        choices: vec![CONTINUE.to_string(), STOP.to_string()],
-        default: Some(STOP.to_string()),
-        deadline_at: None,
-    };
-    let began = Instant::now();
-    let (choice, _) = gate_question::ask(context, "", info, None, key, is_recorded).await?;
-    if let Some(observer) = &run.observer {
-        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let kind = StepEventKind::Complete { how: Completion::Completed, ms, tokens: 0 };
-        let (step, node, data) = (Arc::clone(step), "".into(), Value::from(choice.as_str()));
-        observer(StepEvent { kind, step, node, data, hint: None, at: run.clock.now() });
+
+    /// Asks, and returns the answer.
+    async fn ask(&self, context: &RunContext) -> Result<String, EngineError> {
+        let run = context.shared();
+        let replay = run.journal.as_ref().and_then(|(_, replay)| replay.as_deref());
+        let is_recorded =
+            replay.is_some_and(|replay| replay.question_deadline(&self.path, self.key).is_some());
+        let info = GateInfo {
+            step_id: self.path.to_string(),
+            question: self.text.clone(),
+            choices: vec![CONTINUE.to_string(), STOP.to_string()],
+            default: Some(STOP.to_string()),
+            deadline_at: None,
+        };
+        let began = Instant::now();
+        let (node, deadline) = ("", None);
+        let (choice, _) = gate_question::ask(context, node, info, deadline, self.key, is_recorded).await?;
+        if let Some(observer) = &run.observer {
+            let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let kind = StepEventKind::Complete { how: Completion::Completed, ms, tokens: 0 };
+            let (step, data) = (Arc::clone(&self.path), Value::from(choice.as_str()));
+            observer(StepEvent { kind, step, node: node.into(), data, hint: None, at: run.clock.now() });
+        }
+        Ok(choice)
     }
-    Ok(choice)
 }

@@ -260,7 +260,7 @@ impl<'a> Dispatcher<'a> {
                         self.stop_over_budget(error);
                     }
                 }
-                () = context.turn.pool().limit_reached(), if question.is_none() && !self.stopping => {
+                () = context.turn.pool().wait_for_limit(), if question.is_none() && !self.stopping => {
                     question = Some(Box::pin(await_grants(context, Checkpoint::WithinStep)));
                 }
                 limit = wait_for_deadline(self.deadline), if !context.turn.cancellation().is_cancelled() => self.stop_at_limit(limit),

@@ -202,12 +202,12 @@ impl TurnContext {
 
     /// Returns the innermost budget.
     pub fn budget(&self) -> Option<&Budget> {
-        self.pool.budgeted().budget()
+        self.pool.nearest_full_pool().budget()
     }
 
     /// Returns the usage of the innermost budget.
     pub fn usage(&self) -> &ResourceUsage {
-        self.pool.budgeted().usage()
+        self.pool.nearest_full_pool().usage()
     }
 
     /// Returns the token that cancels this execution.

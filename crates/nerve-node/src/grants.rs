@@ -15,7 +15,7 @@ use crate::budget::{Budget, BudgetLimit};
 pub struct Grants {
     /// Path of the graph whose budget it is; `None` for the outermost one.
     graph: Option<Arc<str>>,
-    /// The limits that were granted so far. Held while a question is open.
+    /// The limits that were granted so far, one entry for each grant. Locked while a question is open, so that one is open at most.
     pub granted: tokio::sync::Mutex<Vec<BudgetLimit>>,
     /// Notified when usage was added and a limit is reached.
     limit_reached: Notify,
@@ -68,12 +68,12 @@ impl Grants {
     }
 
     /// Waits for [`Grants::notify_limit`].
-    pub(crate) fn limit_reached(&self) -> Notified<'_> {
+    pub(crate) fn wait_for_limit(&self) -> Notified<'_> {
         self.limit_reached.notified()
     }
 
     /// Replaces the limits after a grant.
-    pub fn set_limits(&self, limits: Budget) {
+    pub fn grant(&self, limits: Budget) {
         self.state.lock().limits = limits;
     }
 

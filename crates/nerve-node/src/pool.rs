@@ -1,4 +1,4 @@
-//! Pools: budgets with their usage, nested as the runs that they limit.
+//! Pools: budgets with their usage. They nest like the runs that they limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,8 +44,8 @@ impl Pool {
         Pool { inner: Arc::new(PoolInner { budget: None, grants: None, usage, parent, is_subtotal: true }) }
     }
 
-    /// Returns the nearest pool that is not just a subtotal: this one or an ancestor.
-    pub(crate) fn budgeted(&self) -> &Pool {
+    /// Returns the nearest pool that is not just a subtotal: this one or an ancestor. It may have no budget.
+    pub(crate) fn nearest_full_pool(&self) -> &Pool {
         self.ancestry().find(|pool| !pool.inner.is_subtotal).unwrap_or(self)
     }
 
@@ -100,23 +100,23 @@ impl Pool {
         self.ancestry().try_for_each(|pool| pool.check_own(checkpoint))
     }
 
-    /// Checks the budgets that stop at a limit, and those whose grant was refused.
+    /// Checks only the budgets that stop at a limit, and those whose grant was refused.
     ///
     /// # Errors
     /// Budget: a limit is reached.
     pub fn check_stops(&self, checkpoint: Checkpoint) -> Result<(), EngineError> {
-        self.stopping().try_for_each(|pool| pool.check_own(checkpoint))
+        self.pools_that_stop().try_for_each(|pool| pool.check_own(checkpoint))
     }
 
-    /// Returns the first budget that can ask for a grant and has reached a limit.
-    pub fn pool_at_limit(&self, checkpoint: Checkpoint) -> Option<(&Pool, &Grants)> {
+    /// Returns the innermost pool that can ask for a grant and has reached a limit.
+    pub fn asking_pool_at_limit(&self, checkpoint: Checkpoint) -> Option<(&Pool, &Grants)> {
         let pool = self.ancestry().find(|pool| pool.can_ask() && pool.reached_limit(checkpoint).is_some())?;
         Some((pool, pool.inner.grants.as_deref()?))
     }
 
     /// Returns true if `tokens` more would reach a token limit at which the run stops.
     pub(crate) fn would_stop_at_token_limit(&self, tokens: u64) -> bool {
-        self.stopping().any(|pool| {
+        self.pools_that_stop().any(|pool| {
             let limit = pool.limits().and_then(|budget| budget.max_tokens);
             limit.is_some_and(|limit| pool.usage().tokens_used().saturating_add(tokens) >= limit)
         })
@@ -138,41 +138,45 @@ impl Pool {
         self.limits()?.reached(self.usage(), || self.elapsed(), checkpoint)
     }
 
-    /// Returns the limits of this budget after a grant: `limit` is the next multiple of its own amount above the usage.
+    /// Returns the limits of this budget after a grant: `limit` is the first multiple of its original amount above the usage.
     pub fn granted_limits(&self, limit: BudgetLimit) -> Option<Budget> {
         let mut limits = self.limits()?;
         limits.raise(limit, self.inner.budget.as_ref()?, self.usage(), self.elapsed());
         Some(limits)
     }
 
-    /// Waits until this budget, or the one it counts for, has reached a limit at which it asks.
-    pub async fn limit_reached(&self) {
-        let pool = self.budgeted();
+    /// Waits until the nearest pool that is not just a subtotal has reached a limit at which it asks. Its ancestors are watched by
+    /// their own graphs. Call it again after a question: the time of the deadline is that at the call.
+    pub async fn wait_for_limit(&self) {
+        let pool = self.nearest_full_pool();
         let Some(grants) = pool.inner.grants.as_ref().filter(|_| pool.can_ask()) else {
             return std::future::pending().await;
         };
-        match pool.own_deadline().filter(|_| !grants.is_paused()) {
-            Some(deadline) => tokio::select! {
-                // Must fire even if the steps have used up the task's cooperative budget.
-                () = unconstrained(sleep_until(deadline)) => {}
-                () = grants.limit_reached() => {}
-            },
-            None => grants.limit_reached().await,
-        }
+        let deadline = pool.own_deadline().filter(|_| !grants.is_paused());
+        let limit = async {
+            match deadline {
+                Some(deadline) => tokio::select! {
+                    () = sleep_until(deadline) => {}
+                    () = grants.wait_for_limit() => {}
+                },
+                None => grants.wait_for_limit().await,
+            }
+        };
+        // Must end even if the steps have used up the task's cooperative budget.
+        unconstrained(limit).await;
     }
 
     /// Returns when the first time limit is reached at which the run stops.
     pub fn deadline(&self) -> Option<Instant> {
-        self.stopping().filter_map(Pool::own_deadline).min()
+        self.pools_that_stop().filter_map(Pool::own_deadline).min()
     }
 
     /// Returns the deadline of this budget alone.
     pub fn own_deadline(&self) -> Option<Instant> {
-        let paused = self.inner.grants.as_ref().map_or(Duration::ZERO, |grants| grants.paused());
-        Some(self.usage().time_after(self.limits()?.max_time_seconds?)? + paused)
+        Some(self.usage().time_after(self.limits()?.max_time_seconds?)? + self.paused())
     }
 
-    /// Counts a step that the parents have already counted.
+    /// Counts a step in this pool only.
     pub fn add_own_step(&self) {
         self.usage().add_step();
     }
@@ -193,15 +197,19 @@ impl Pool {
         self.reached_limit(Checkpoint::WithinStep).is_some()
     }
 
-    /// Returns this pool and its ancestors that stop at a limit.
-    fn stopping(&self) -> impl Iterator<Item = &Pool> {
+    /// Returns those of this pool and its ancestors that cannot ask, also those without a budget.
+    fn pools_that_stop(&self) -> impl Iterator<Item = &Pool> {
         self.ancestry().filter(|pool| !pool.can_ask())
     }
 
     /// Returns the time that counts toward the time limit.
     fn elapsed(&self) -> Duration {
-        let paused = self.inner.grants.as_ref().map_or(Duration::ZERO, |grants| grants.paused());
-        self.usage().elapsed().saturating_sub(paused)
+        self.usage().elapsed().saturating_sub(self.paused())
+    }
+
+    /// Returns how long questions of this budget have been open.
+    fn paused(&self) -> Duration {
+        self.inner.grants.as_ref().map_or(Duration::ZERO, |grants| grants.paused())
     }
 
     /// Returns this pool and its ancestors, innermost first.

@@ -542,14 +542,20 @@ async fn prompts_run_in_the_order_of_their_arrival() {
         harness.wait_ready(node).await;
         let file = harness.folder.path().join(node);
         let command = |name: char| format!("echo {name} >> {}", file.display());
-        harness.submit_prompt(node, &format!("sleep 0.3; {}", command('a'))).await;
+        let gate = file.with_extension("gate");
+        let first = format!("until [ -e {} ]; do sleep 0.01; done; {}", gate.display(), command('a'));
+        harness.submit_prompt(node, &first).await;
         for name in ['b', 'c', 'd'] {
             harness.submit_prompt(node, &command(name)).await;
         }
-        assert_eq!(harness.info(node).metadata.number("queued"), Some(3), "{node}");
         harness.event(|event| matches!(event, EventKind::NodeQueueChanged {})).await;
         let (e, f) = (command('e'), command('f'));
-        tokio::join!(harness.ask(node, &e), harness.ask(node, &f));
+        let open_gate = async {
+            let are_queued = async || harness.info(node).metadata.number("queued") == Some(5);
+            assert!(wait_until_async(LIMIT, are_queued).await, "{:?}", harness.info(node).metadata);
+            fs::write(&gate, "").unwrap();
+        };
+        tokio::join!(harness.ask(node, &e), harness.ask(node, &f), open_gate);
         assert_eq!(fs::read_to_string(&file).unwrap(), "a\nb\nc\nd\ne\nf\n");
     }
 }

@@ -6,7 +6,6 @@ mod archive;
 #[path = "../support/corpus.rs"]
 mod corpus;
 mod fan_out;
-mod indexing;
 mod list;
 #[path = "../support/paced_output.rs"]
 mod paced_output;
@@ -17,6 +16,7 @@ mod process;
 mod random;
 mod restore;
 mod search;
+mod search_index;
 #[path = "../support/server_process.rs"]
 mod server_process;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
@@ -62,7 +62,7 @@ async fn main() -> Result<()> {
     restore::measure(&mut report).await?;
     let archive = Archive::create(output_bytes)?;
     search::measure(&mut report, &archive)?;
-    indexing::measure(&mut report, archive).await?;
+    search_index::measure(&mut report, archive).await?;
     report.print();
     Ok(())
 }
@@ -93,8 +93,8 @@ fn about(output_bytes: u64) -> String {
         archive::DAYS,
         archive::RARE_WORDS,
         paced_output::RATE / 1_000_000,
-        indexing::SECONDS,
-        indexing::TURN_INTERVAL.as_secs(),
+        search_index::SECONDS,
+        search_index::TURN_INTERVAL.as_secs(),
     )
 }
 

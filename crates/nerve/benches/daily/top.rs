@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use nerve_api::value::NodeState;
 use nerve_client::RemoteNode;
-use nerve_testkit::wait_until;
+use nerve_testkit::{wait_until, wait_until_async};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -22,8 +23,10 @@ pub(crate) const TURN_SECONDS: f64 = 5.0;
 /// Time between two lines of output.
 pub(crate) const PRINT_SECONDS: f64 = 0.5;
 const WINDOW: Duration = Duration::from_secs(30);
-/// After this time no age on the screen has seconds.
-const MINUTE: Duration = Duration::from_secs(61);
+/// Time without output after which no age on the screen has seconds.
+const SILENCE: Duration = Duration::from_secs(3);
+/// Deadline of the silence: ages have seconds for a minute.
+const SILENCE_DEADLINE: Duration = Duration::from_secs(180);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
@@ -46,7 +49,9 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     for node in nodes {
         turns.spawn(work(node));
     }
-    sleep(Duration::from_secs_f64(2.0 * TURN_SECONDS)).await;
+    for number in 0..NODES {
+        client.node(&format!("node-{number}"), None).wait(&[NodeState::Busy], Some(PATIENCE)).await?;
+    }
     let busy = share(&pid, &drawn).await?;
     turns.shutdown().await;
     let goal = Goal::AtMost(1.0);
@@ -60,9 +65,9 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     eprintln!("daily: {NODES} idle nodes");
     for number in 0..NODES {
         let node = client.node(&format!("node-{number}"), None);
-        node.wait(&[nerve_api::value::NodeState::Ready], Some(PATIENCE)).await?;
+        node.wait(&[NodeState::Ready], Some(PATIENCE)).await?;
     }
-    sleep(MINUTE).await;
+    wait_for_silence(&drawn).await?;
     let idle = share(&pid, &drawn).await?;
     let what = format!("`nerve top`, {NODES} idle nodes: CPU over {} s", WINDOW.as_secs());
     report.goal(&what, &Figure::one(idle.cpu, "% of a core"), Goal::AtMost(0.0));
@@ -100,6 +105,20 @@ fn drain(mut terminal: ViewerTerminal, drawn: Drawn) -> JoinHandle<()> {
             drawn.store(terminal.bytes(), Ordering::Relaxed);
         }
     })
+}
+
+/// Waits until nothing is drawn for [`SILENCE`]: the ages of the states are in minutes then.
+async fn wait_for_silence(drawn: &Drawn) -> Result<()> {
+    let mut last = (drawn.load(Ordering::Relaxed), Instant::now());
+    let is_silent = async || {
+        let bytes = drawn.load(Ordering::Relaxed);
+        if bytes != last.0 {
+            last = (bytes, Instant::now());
+        }
+        last.1.elapsed() >= SILENCE
+    };
+    ensure!(wait_until_async(SILENCE_DEADLINE, is_silent).await, "top draws although nothing changes");
+    Ok(())
 }
 
 /// Measures a process for [`WINDOW`].

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use nerve_api::request::{CommandLine, CreateNode};
 use nerve_api::value::NodeState;
 use nerve_client::RemoteNode;
+use nerve_testkit::wait_until_async;
 use tokio::time::sleep;
 
 use crate::archive::Archive;
@@ -120,16 +121,13 @@ impl CpuSampler {
     }
 
     async fn wait_until_quiet(&self) -> Result<()> {
-        let (begun, before) = (Instant::now(), self.cpu().1);
-        loop {
-            ensure!(begun.elapsed() < PATIENCE, "the index is not up to date");
+        let before = self.cpu().1;
+        let is_quiet = async || {
             let last_seen = self.shared.samples.lock().last_seen;
-            let is_quiet = last_seen.is_none_or(|at| at.elapsed() >= QUIET);
-            if is_quiet && self.cpu().1 > before {
-                return Ok(());
-            }
-            sleep(Duration::from_millis(100)).await;
-        }
+            last_seen.is_none_or(|at| at.elapsed() >= QUIET) && self.cpu().1 > before
+        };
+        ensure!(wait_until_async(PATIENCE, is_quiet).await, "the index is not up to date");
+        Ok(())
     }
 
     /// Returns as [`CpuSampler::cpu`] does.
