@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use nerve_agent::profile::ContextKind;
-use nerve_graph::session::DEFAULT;
 use nerve_node::NodeHandle;
 use nerve_node::command::{EventKind, NodeRef, Response};
 use nerve_node::error::EngineError;
@@ -15,6 +14,7 @@ use crate::conversation::{
     Conversation, ConversationId, ConversationStore, Message, ProgramSession, Role, StoredConversation,
     UseContext, prompt_with_context,
 };
+use crate::results::without_default;
 
 /// A turn in progress that belongs to a conversation.
 #[derive(Debug)]
@@ -206,12 +206,6 @@ impl Engine {
     fn milliseconds(&self) -> u64 {
         self.inner.clock.now().0 / 1_000_000
     }
-}
-
-/// Removes the name of the default session, so that both forms compare equal.
-pub(super) fn without_default(mut at: NodeRef) -> NodeRef {
-    at.session = at.session.filter(|session| session != DEFAULT);
-    at
 }
 
 async fn load(store: ConversationStore, id: ConversationId) -> StoredConversation {

@@ -20,11 +20,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Engine;
 use super::context::RequestContext;
-use super::conversations::without_default;
 use super::specs;
 use super::turns::Caller;
 use crate::page::paginate;
-use crate::results::{ActiveResult, record};
+use crate::results::{ActiveResult, record, without_default};
 use crate::webhook::{Delivery, FIRST_PAUSE, Webhook};
 
 /// Name of the event, on the wire and in webhooks.

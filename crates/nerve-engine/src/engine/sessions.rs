@@ -1,7 +1,6 @@
 //! Nodes and sessions: create, stop, describe, delete.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use nerve_api::reply::{
     Done, NodeCreated, NodeFailure, NodeList, NodesChanged, SessionInfo, SessionList, Stopped,
@@ -26,9 +25,6 @@ use super::restart::is_startable;
 use super::specs::{self, node_ref};
 use super::stopped_nodes::stopped_node_info;
 use crate::page::paginate;
-
-/// Time that a stop waits for its record to be written, to report a failure.
-const STORE_WAIT: Duration = Duration::from_millis(5);
 
 impl Engine {
     /// Starts a node and waits until its program runs, not until it is ready. Warns if its pane does not have the requested
@@ -160,8 +156,7 @@ impl Engine {
             None if session.definition(&id).is_some() => session.set_end(&id, end()),
             None => drop(session.find(&id)?),
         }
-        // Many stopped nodes take longer to write: a failure is then in the server's log.
-        let _ = tokio::time::timeout(STORE_WAIT, self.persist(&context.warnings)).await;
+        self.persist(&context.warnings).await;
         Ok(Stopped { stopped: true })
     }
 

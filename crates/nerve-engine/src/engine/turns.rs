@@ -18,9 +18,9 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::context::{RequestContext, Warnings};
-use super::conversations::without_default;
 use super::results::{busy_error, queue_timeout_error};
 use super::{Engine, specs};
+use crate::results::without_default;
 
 /// The caller of a turn.
 #[derive(Debug)]

@@ -85,10 +85,10 @@ impl ActiveResult {
     }
 }
 
-/// Returns the node with the default session left out.
-fn without_default(node: &NodeRef) -> NodeRef {
-    let session = node.session.clone().filter(|session| session != nerve_graph::session::DEFAULT);
-    NodeRef { session, node: node.node.clone() }
+/// Leaves out the default session, so that a node has one name.
+pub(crate) fn without_default(mut node: NodeRef) -> NodeRef {
+    node.session = node.session.filter(|session| session != nerve_graph::session::DEFAULT);
+    node
 }
 
 /// A synchronous prompt that waits for the lock of a node.
@@ -249,19 +249,19 @@ impl Results {
             live.is_on(node) && live.record.borrow().status == ResultStatus::Queued
         };
         let state = self.state.lock();
-        let waiting = state.waiting.get(&without_default(node)).copied().unwrap_or(0);
+        let waiting = state.waiting.get(&without_default(node.clone())).copied().unwrap_or(0);
         waiting + state.live.values().filter(is_queued).count() as u64
     }
 
     /// Counts a synchronous prompt that waits for the lock of the node, until the guard is dropped. Returns `None` if too many do.
     pub(crate) fn begin_wait(&self, node: &NodeRef) -> Option<Waiter<'_>> {
         let mut state = self.state.lock();
-        let waiting = state.waiting.entry(without_default(node)).or_default();
+        let waiting = state.waiting.entry(without_default(node.clone())).or_default();
         if *waiting >= MAX_WAITING {
             return None;
         }
         *waiting += 1;
-        Some(Waiter { results: self, node: without_default(node) })
+        Some(Waiter { results: self, node: without_default(node.clone()) })
     }
 
     /// Returns a result in progress.

@@ -12,7 +12,6 @@ use nerve_api::reply::NodeInfo;
 use nerve_api::value::NodeState;
 use nerve_server::daemon::{Holder, NameStatus, addresses, holder};
 use nerve_server::paths::ServerPaths;
-
 use tokio::time::timeout;
 
 use super::status::PING_TIMEOUT;
