@@ -147,6 +147,21 @@ async fn codex_nodes_in_one_folder_keep_their_answers_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn codex_that_waits_for_another_codex_is_starting() {
+    let Some(harness) = Harness::start("codex", &["a"], Script::default()).await else { return };
+    let path = harness.agent.home.root().join("home/.codex/state_5.sqlite");
+    let database = rusqlite::Connection::open(path).unwrap();
+    let set_status = |status| database.execute("UPDATE backfill_state SET status = ?1", [status]).unwrap();
+    set_status("running");
+    harness.nodes.create(harness.nodes.agent_spec("b", &harness.agent.home, &harness.agent.recipe)).await;
+    harness.nodes.shows("b", "state db backfill is running").await;
+    assert!(harness.nodes.screen("b").await.starts_with("starting"), "{}", harness.nodes.screen("b").await);
+    set_status("complete");
+    harness.nodes.wait_ready("b").await;
+    assert_eq!(harness.nodes.ask("b", "hello").await.text, "You said: hello");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gemini_nodes_in_one_folder_keep_their_answers_apart() {
     keeps_answers_apart("gemini").await;
 }

@@ -93,6 +93,7 @@ pub(super) fn observe_screen_except(
     let dialog = if composer.is_some() { 0..0 } else { dialog_rows(profile, screen) };
     let rule = profile.rules.iter().find_map(|rule| {
         let rows = match (rule.region, &composer) {
+            (Region::Composer, Some(view)) => view.rows.0..view.rows.1,
             (Region::Footer, Some(view)) => view.rows.1..screen.rows.len(),
             (Region::Status, Some(view)) => status_rows(screen, view.rows.0, rule.rows),
             (Region::Dialog, None) => dialog.clone(),

@@ -297,6 +297,9 @@ impl Driver {
             self.raise_barrier(now, view.cursor_line);
             self.write_keys(&self.profile.submit.enter.clone());
             self.wake_at(now + Duration::from_millis(self.profile.submit.enter_ms));
+        } else if matches!(self.observation.signal, Some(Signal::Starting(_))) {
+            // The agent shows what was typed when it has started.
+            self.set_phase(Phase::Typing { since: now });
         } else if now >= due {
             self.end_turn(now, Outcome::NotDelivered, Some("the text did not appear in the composer"));
         } else {

@@ -264,6 +264,8 @@ pub enum RuleState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Region {
+    /// Rows of the composer.
+    Composer,
     /// Rows below the composer.
     Footer,
     /// The block of rows directly above the composer.

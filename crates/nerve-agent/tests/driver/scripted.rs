@@ -495,6 +495,26 @@ fn codex_is_starting_until_its_startup_is_over() {
     assert_eq!(*harness.driver.state(), AgentState::Ready);
 }
 
+const BACKFILL_NOTICE: &str = "state db backfill is running at /srv/.codex";
+
+#[test]
+fn notice_in_composer_of_starting_codex_is_no_draft() {
+    let mut harness = Harness::new("codex");
+    draw_codex(&mut harness, &format!("› {BACKFILL_NOTICE}"), "? for shortcuts");
+    harness.advance(10_000);
+    assert_eq!(*harness.driver.state(), AgentState::Starting);
+    assert_eq!(harness.submit("hello"), Err(SubmitError::NotReady));
+    draw_codex(&mut harness, "› Ask Codex to do anything\x1b[3G", "? for shortcuts");
+    harness.advance(1000);
+    harness.submit("hello").unwrap();
+    harness.take_written();
+    draw_codex(&mut harness, &format!("› hello{BACKFILL_NOTICE}"), "? for shortcuts");
+    harness.advance(20_000);
+    assert_eq!((harness.take_written().as_str(), harness.ended.len()), ("", 0), "waits for the start");
+    draw_codex(&mut harness, "› hello", "? for shortcuts");
+    assert_eq!(harness.take_written(), "\r");
+}
+
 /// Enter was pressed before Codex could send a prompt.
 fn waiting_codex() -> Harness {
     let mut harness = Harness::new("codex");
