@@ -14,7 +14,7 @@ EXAMPLES
     long_about = "\
 Searches prompts, answers, tools and screens of all nodes and recordings on this machine, newest first.
 
-TEXT matches words in this order, and the last one may continue; case, accents and punctuation do not matter. /REGEX/ is a regular expression.
+TEXT matches words in this order; case, accents and punctuation do not matter. With fewer hits than the limit, the last word may continue. /REGEX/ is a regular expression.
 
 The index is built at the first search, and updated at each. It is in 'search' in the state directory; if it is deleted, the next search builds it again.",
     after_long_help = EXAMPLES

@@ -111,7 +111,7 @@ impl SearchIndex {
         // Another process may update the index between two statements.
         let transaction = self.connection.unchecked_transaction().map_err(failure)?;
         let hits = match &query.pattern {
-            Pattern::Text(text) => search_words(&transaction, query, &match_expression(text)),
+            Pattern::Text(text) => search_text(&transaction, query, text),
             Pattern::Regex(regex) => search_regex(&transaction, query, regex),
         };
         hits.map_err(failure)
@@ -164,6 +164,17 @@ fn unknown_source(node: Option<&str>, session: Option<&str>, known: &[(String, S
         Some(similar) => format!("did you mean '{similar}'?"),
         None => "list the recorded nodes: `LIST_RECORDINGS`".to_string(),
     })
+}
+
+/// Searches for whole words, and only with too few hits for a last word that continues: FTS5 returns whole words in the order of
+/// time, and stops at the limit, but collects all beginnings of words before it returns one.
+fn search_text(connection: &Connection, query: &Query, text: &str) -> rusqlite::Result<Vec<Hit>> {
+    let phrase = phrase(text);
+    let hits = search_words(connection, query, &phrase)?;
+    if hits.len() >= query.limit || !text.ends_with(char::is_alphanumeric) {
+        return Ok(hits);
+    }
+    search_words(connection, query, &format!("{phrase} *"))
 }
 
 fn search_words(connection: &Connection, query: &Query, expression: &str) -> rusqlite::Result<Vec<Hit>> {
@@ -265,10 +276,9 @@ fn conditions(query: &Query, id: &str) -> (String, Vec<Value>) {
     (sql, values)
 }
 
-/// Returns a text as a phrase of FTS5 whose last word may continue.
-fn match_expression(text: &str) -> String {
-    let ends_in_word = text.ends_with(char::is_alphanumeric);
-    format!("\"{}\"{}", text.replace('"', "\"\""), if ends_in_word { " *" } else { "" })
+/// Returns a text as a phrase of FTS5.
+fn phrase(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
 }
 
 /// Removes the marks from a text and returns the ranges between them.
@@ -339,9 +349,30 @@ mod tests {
     }
 
     #[test]
-    fn text_is_a_phrase_with_open_end() {
-        assert_eq!(match_expression("yesterday's sente"), "\"yesterday's sente\" *");
-        assert_eq!(match_expression("say \"hi\""), "\"say \"\"hi\"\"\"");
+    fn whole_words_are_found_before_words_that_continue() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let (mut index, _) = SearchIndex::open(&home.work()).unwrap();
+        let texts = ["say \"hi\" there", "say \"hi\" twice", "history of a say"];
+        let documents: Vec<Document> = (1..)
+            .zip(texts)
+            .map(|(at_ms, text)| Document {
+                kind: DocumentKind::Answer,
+                turn: None,
+                at_ms,
+                text: text.into(),
+            })
+            .collect();
+        let source = Source { path: "a".into(), recording: Some("a".into()), ..Source::default() };
+        index.replace(&source, &IndexState::default(), Some(&documents), None).unwrap();
+        let found = |text: &str, limit| -> Vec<u64> {
+            let pattern = Pattern::parse(text).unwrap();
+            let query =
+                Query { pattern, node: None, session: None, since_ms: None, kinds: Vec::new(), limit };
+            index.search(&query).unwrap().into_iter().map(|hit| hit.happened_at.0).collect()
+        };
+        assert_eq!(found("hi", 2), [2, 1]);
+        assert_eq!(found("hi", 3), [3, 2, 1]);
+        assert_eq!(found("say \"hi\"", 9), [2, 1]);
     }
 
     #[test]
