@@ -101,7 +101,7 @@ mod tests {
         let mut events = publisher.subscribe();
         let node = NodeRef { session: None, node: "a".to_string() };
         publisher.publish(Some(&node), EventKind::NodeReady { evidence: String::new() });
-        publisher.publish(None, EventKind::ServerShutdown {});
+        publisher.publish(None, EventKind::ServerShutdown { keep_nodes: false });
         for node_id in ["b", ""] {
             let (run, step_id) = (RunIds::default(), "s".to_string());
             let (attempt, queued, node_id) = (1, false, node_id.to_string());

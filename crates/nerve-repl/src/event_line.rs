@@ -63,7 +63,7 @@ pub fn format_event(event: &EventMessage) -> Option<String> {
         EventKind::SnapshotTaken { snapshot_id, .. } => format!("{node}: snapshot {snapshot_id} taken"),
         EventKind::BranchProgress { step, .. } => format!("branch: {step}"),
         EventKind::Error { message, .. } => format!("error: {message}"),
-        EventKind::ServerShutdown {} => "the server is shutting down".to_string(),
+        EventKind::ServerShutdown { .. } => "the server is shutting down".to_string(),
         EventKind::EventsDropped { dropped } => {
             format!("{} dropped", pluralize(dropped.unwrap_or_default(), "event"))
         }

@@ -113,10 +113,11 @@ impl Filter {
 
     fn matches(&self, event: &Event) -> bool {
         let is = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
-        is(&self.node, &event.node_id)
-            && is(&self.session, &event.session_id)
-            && self.run.as_ref().is_none_or(|run| event.kind.run().is_some_and(|found| found.run_id == *run))
-            && self.types.as_ref().is_none_or(|types| types.contains(&event.kind.event_type()))
+        let run = event.kind.run().map(|run| run.run_id.clone());
+        // The end of the server concerns every node, session and run.
+        let concerns = matches!(event.kind, EventKind::ServerShutdown { .. })
+            || is(&self.node, &event.node_id) && is(&self.session, &event.session_id) && is(&self.run, &run);
+        concerns && self.types.as_ref().is_none_or(|types| types.contains(&event.kind.event_type()))
     }
 }
 

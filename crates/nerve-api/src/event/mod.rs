@@ -297,7 +297,11 @@ pub enum EventKind {
         error_type: ErrorKind,
     },
     /// The server is shutting down.
-    ServerShutdown {},
+    ServerShutdown {
+        /// Hosted nodes keep running for the next server, which usually follows at once.
+        #[serde(default)]
+        keep_nodes: bool,
+    },
     /// Events were lost here because the subscriber was too slow.
     EventsDropped {
         /// Number of lost events; null if it is not known.

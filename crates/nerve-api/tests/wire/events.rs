@@ -37,10 +37,11 @@ fn event_has_type_data_node_session_time_and_number() {
         "emitted_at": "1970-01-01T00:00:01.500Z", "seq": 4,
     });
     assert_eq!(encode(EventKind::NodeReady { evidence: "e".to_string() }), line);
-    let kind = EventKind::ServerShutdown {};
+    let kind = EventKind::ServerShutdown { keep_nodes: true };
     let event = Event { kind, node_id: None, session_id: None, emitted_at: TsMs(1500), seq: 4 };
     let line = json!({
-        "type": "event", "event_type": "SERVER_SHUTDOWN", "node_id": null, "data": {}, "emitted_at": "1970-01-01T00:00:01.500Z", "seq": 4,
+        "type": "event", "event_type": "SERVER_SHUTDOWN", "node_id": null, "data": { "keep_nodes": true },
+        "emitted_at": "1970-01-01T00:00:01.500Z", "seq": 4,
     });
     assert_eq!(serde_json::to_value(&event).unwrap(), line);
 }

@@ -171,7 +171,7 @@ impl Engine {
         stop_all(nodes, "the server was shut down").await;
         self.inner.creating.close();
         self.inner.creating.wait().await;
-        self.inner.events.publish(None, EventKind::ServerShutdown {});
+        self.inner.events.publish(None, EventKind::ServerShutdown { keep_nodes });
     }
 
     /// Counts nodes, graphs and sessions.

@@ -1,12 +1,14 @@
 //! `nerve ls --watch`: the nodes of a session, and each change of one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use nerve_api::reply::{NodeInfo, NodeList};
 use nerve_api::request::{GetNode, ListNodes, Subscribe};
-use nerve_api::{DEFAULT_SESSION, ErrorKind, EventType};
-use nerve_client::ClientError;
+use nerve_api::{DEFAULT_SESSION, ErrorKind, EventKind, EventType};
+use nerve_client::{ClientError, Reconnect};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use super::Target;
 use super::list::{COLUMNS, NUMBERS, format_row};
@@ -20,14 +22,36 @@ pub(super) struct NodeWatcher<'a> {
     rows: BTreeMap<String, Vec<String>>,
 }
 
+/// The nodes that have changed since they were read; `None` stands for all, if events were lost.
+#[derive(Default)]
+struct Changes {
+    nodes: Mutex<BTreeSet<Option<String>>>,
+    added: Notify,
+}
+
+impl Changes {
+    fn add(&self, node_id: Option<String>) {
+        self.nodes.lock().insert(node_id);
+        self.added.notify_one();
+    }
+
+    /// Waits for changes and removes them.
+    async fn take(&self) -> BTreeSet<Option<String>> {
+        self.added.notified().await;
+        std::mem::take(&mut *self.nodes.lock())
+    }
+}
+
 impl NodeWatcher<'_> {
-    /// Prints the nodes, and then each one that changes. Returns when the server ends.
+    /// Prints the nodes, and then each one that changes. Returns when the server ends; a restart does not end it.
     pub(super) async fn run(target: &Target) -> Result<()> {
-        let types = EventType::STATE_CHANGES.iter().map(ToString::to_string).collect();
+        let types = EventType::STATE_CHANGES.iter().chain([&EventType::ServerShutdown]);
+        let types = types.map(ToString::to_string).collect();
         let session_id = Some(target.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string()));
         let filter = Subscribe { types: Some(types), session_id, ..Subscribe::default() };
         // Subscribed before the list is read, so that no change is missed.
-        let mut events = target.client.subscribe(&filter).await?;
+        let client = target.client.clone().reconnect(Reconnect::default());
+        let mut events = client.subscribe(&filter).await?;
         let nodes = list_nodes(target).await?;
         let rows: Vec<Vec<String>> = nodes.iter().map(format_row).collect();
         let table = out::Table::new(&COLUMNS, &rows).align_right(&NUMBERS);
@@ -36,16 +60,34 @@ impl NodeWatcher<'_> {
         }
         let mut watcher = NodeWatcher { target, table, rows: BTreeMap::new() };
         nodes.iter().try_for_each(|node| watcher.show(node))?;
-        while let Some(event) = events.next().await {
-            match &event.node_id {
-                _ if event.kind() == Some(EventType::ServerShutdown) => break,
-                Some(node_id) => watcher.update(node_id).await?,
-                // Events were dropped.
-                None => list_nodes(target).await?.iter().try_for_each(|node| watcher.show(node))?,
+        let changes = Changes::default();
+        let follow = async {
+            while let Some(event) = events.next().await {
+                if event.details() == Some(EventKind::ServerShutdown { keep_nodes: false }) {
+                    return;
+                }
+                changes.add(event.node_id);
             }
+        };
+        // Ends with the events, even while a request waits for a server.
+        tokio::select! {
+            () = follow => {}
+            result = watcher.show_changes(&changes) => result?,
         }
         out::note("the server has ended");
         Ok(())
+    }
+
+    /// Prints nodes that change, without end.
+    async fn show_changes(&mut self, changes: &Changes) -> Result<()> {
+        loop {
+            for node_id in changes.take().await {
+                match node_id {
+                    Some(node_id) => self.update(&node_id).await?,
+                    None => list_nodes(self.target).await?.iter().try_for_each(|node| self.show(node))?,
+                }
+            }
+        }
     }
 
     /// Reads a node, and prints it if it has changed.

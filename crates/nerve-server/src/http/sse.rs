@@ -192,7 +192,7 @@ mod tests {
             assert_eq!(reader.next().await.unwrap(), ": heartbeat\n\n");
             assert_eq!(started.elapsed(), HEARTBEAT);
         }
-        let kind = EventKind::ServerShutdown {};
+        let kind = EventKind::ServerShutdown { keep_nodes: false };
         events
             .send(Event { kind, node_id: None, session_id: None, emitted_at: Default::default(), seq: 7 })
             .unwrap();

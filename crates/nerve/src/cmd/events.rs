@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use nerve_api::request::Subscribe;
-use nerve_api::{EventKind, EventMessage};
+use nerve_api::{EventKind, EventMessage, EventType};
+use nerve_client::Reconnect;
 use nerve_repl::event_line;
 
 use super::activity_text;
@@ -16,12 +17,13 @@ use nerve_cli::events::EventsArgs;
 /// Maximum length of the details of an event without a sentence of its own, in characters.
 const MAX_DETAILS: usize = 160;
 
-/// Runs the command until the server ends.
+/// Runs the command until the server ends. A restart of the server does not end it.
 pub(crate) async fn run(args: EventsArgs) -> Result<()> {
-    let client = connect(&args.server.server).await?;
-    let types = args.types.iter().map(|kind| kind.as_str().to_string()).collect::<Vec<_>>();
+    let client = connect(&args.server.server).await?.reconnect(Reconnect::default());
+    let is_requested = |kind| args.types.is_empty() || args.types.contains(&kind);
+    let types = args.types.iter().chain([&EventType::ServerShutdown]).map(ToString::to_string).collect();
     let filter = Subscribe {
-        types: (!types.is_empty()).then_some(types),
+        types: Some(types).filter(|_| !args.types.is_empty()),
         node_id: args.node,
         session_id: args.session,
         ..Subscribe::default()
@@ -34,7 +36,7 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
             Some(_)
                 if matches!(
                     details,
-                    Some(EventKind::EventsDropped { .. } | EventKind::ServerShutdown {})
+                    Some(EventKind::EventsDropped { .. } | EventKind::ServerShutdown { .. })
                 ) =>
             {
                 out::warning(describe(&event));
@@ -44,10 +46,12 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
                     out::warning(format_args!("{}: {problem:#}", event.event_type));
                 }
             }
+            None if event.kind() == Some(EventType::ServerShutdown)
+                && !is_requested(EventType::ServerShutdown) => {}
             None if args.server.json => out::json_line(&event)?,
             None => out::line(format_line(&event))?,
         }
-        if details == Some(EventKind::ServerShutdown {}) {
+        if details == Some(EventKind::ServerShutdown { keep_nodes: false }) {
             return Ok(());
         }
     }

@@ -25,11 +25,16 @@ fn events_are_printed_until_server_ends() {
         home.ok(&["node", "execute", "sh", "echo hello"]);
         !printed().is_empty()
     }));
+    home.ok(&["server", "restart"]);
+    let count = printed().len();
+    home.ok(&["node", "execute", "sh", "echo hello"]);
+    assert!(wait_until(DEADLINE, || printed().len() > count), "a restart does not end it");
     home.ok(&["server", "stop"]);
     let status = wait_for(DEADLINE, || events.try_wait().unwrap());
     assert!(status.expect("it does not end").success());
-    let is_requested =
-        |event: &Value| ["NODE_BUSY", "NODE_READY"].contains(&event["event_type"].as_str().unwrap());
+    let is_requested = |event: &Value| {
+        ["NODE_BUSY", "NODE_READY", "EVENTS_DROPPED"].contains(&event["event_type"].as_str().unwrap())
+    };
     assert!(printed().iter().all(is_requested), "{:?}", printed());
 }
 

@@ -281,6 +281,9 @@ fn list_follows_changes() {
     while !next().starts_with("other") {}
     home.ok(&["stop", "sh"]);
     while !next().contains("stopped") {}
+    home.ok(&["server", "restart"]);
+    home.ok(&["new", "later", "-c", "bash --norc --noprofile"]);
+    while !next().starts_with("later") {}
     home.ok(&["server", "stop"]);
     assert!(watch.wait().unwrap().success(), "the end of the server ends it");
 }

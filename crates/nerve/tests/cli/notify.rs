@@ -55,6 +55,27 @@ fn dialog_is_notified_once_on_each_channel() {
 }
 
 #[test]
+fn restarted_server_is_followed_and_its_dialogs_are_not_notified_again() {
+    let home = home();
+    let output = home.hermetic.work().join("out");
+    let command = format!("echo \"$NERVE_NOTIFY_TEXT\" >> {}", output.display());
+    let args = ["notify", "--on", "blocked,done", "--min-turn", "0", "--command", &command];
+    let mut notify = Tty::with_stderr(home.command(&args), Size::new(100, 10));
+    notify.expect("notifying about server 'default'");
+    home.nerve(&["send", "me", "PERMIT"]);
+    notify.expect("me is blocked");
+    home.ok(&["server", "restart"]);
+    home.ok(&["wait", "me", "--until", "blocked"]);
+    home.ok(&["answer", "me", "1", "--wait"]);
+    notify.expect("me is done after");
+    let written = || fs::read_to_string(&output).unwrap_or_default();
+    assert!(wait_until(DEADLINE, || written().contains("is done")), "{}", written());
+    assert_eq!(written().matches("me is blocked").count(), 1, "{}", written());
+    home.ok(&["server", "stop"]);
+    assert_eq!(notify.wait_for_exit(), Some(0));
+}
+
+#[test]
 fn failing_channels_are_reported_and_delay_nothing() {
     let home = home();
     let args = [

@@ -11,7 +11,7 @@ use nerve_api::reply::NodeInfo;
 use nerve_api::request::Subscribe;
 use nerve_api::value::NodeState;
 use nerve_api::{EventKind, EventMessage};
-use nerve_client::NerveClient;
+use nerve_client::{NerveClient, Reconnect};
 use nerve_tui::settings::{NotifySettings, Occasion};
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -28,7 +28,7 @@ use nerve_cli::notify::NotifyArgs;
 /// Maximum number of notifications being sent on one channel. Further ones are only printed.
 const MAX_PENDING: u32 = 32;
 
-/// Runs the command until the server ends.
+/// Runs the command until the server ends. A restart of the server does not end it.
 pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
     let settings = apply_options(settings::load()?.notify, &args);
     let channels = Channel::configured(&settings);
@@ -45,14 +45,14 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
         send_test(&channels).await?;
         return if args.json { out::json(&json!({ "sent": true })) } else { out::line("sent") };
     }
-    let client = connect(&args.server).await?;
+    let client = connect(&args.server).await?.reconnect(Reconnect::default());
     let mut events = client.subscribe(&Subscribe::default()).await?;
     out::note(format_args!("notifying about server '{}' until Ctrl+C", args.server));
     print_open_dialogs(&client).await?;
     let mut tracker = NotificationTracker::new(settings.min_turn);
     let senders: Vec<Sender> = channels.into_iter().map(Sender::new).collect();
     while let Some(event) = events.next().await {
-        let is_shutdown = event.details() == Some(EventKind::ServerShutdown {});
+        let is_shutdown = event.details() == Some(EventKind::ServerShutdown { keep_nodes: false });
         if let Some(notification) = tracker.observe(&event)
             && settings.on.contains(&notification.occasion)
         {

@@ -27,18 +27,41 @@ impl Notification {
     }
 }
 
-/// Knows which nodes work, and since when. The server reports each dialog and limit once.
+/// Session and id of a node.
+type NodeKey = (Option<String>, String);
+
+/// What waits for a person.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum WaiterKey {
+    Node(NodeKey),
+    /// Run and path of the step.
+    Gate(String, String),
+}
+
+/// Kind or question of a dialog, or end of a limit; and the choices.
+type Dialog = (String, Vec<String>);
+
+/// Knows which nodes work, and since when. A server reports each dialog and limit once, and the next server reports it again.
 #[derive(Debug)]
 pub(super) struct NotificationTracker {
     /// Seconds that a turn must take for its end to be reported.
     min_turn: f64,
     /// Times at which nodes began to work, in seconds since 1970, by session and node.
-    busy_since: HashMap<(Option<String>, String), f64>,
+    busy_since: HashMap<NodeKey, f64>,
+    /// Open dialogs and usage limits.
+    open: HashMap<WaiterKey, Dialog>,
+    /// Those that were open when the server ended.
+    reported: HashMap<WaiterKey, Dialog>,
 }
 
 impl NotificationTracker {
     pub(super) fn new(min_turn: u64) -> NotificationTracker {
-        NotificationTracker { min_turn: min_turn as f64, busy_since: HashMap::new() }
+        NotificationTracker {
+            min_turn: min_turn as f64,
+            busy_since: HashMap::new(),
+            open: HashMap::new(),
+            reported: HashMap::new(),
+        }
     }
 
     /// Takes the next event and returns its notification.
@@ -47,8 +70,23 @@ impl NotificationTracker {
         let notification = |occasion| Some(Notification { occasion, text: text.clone() });
         let key = event.node_id.clone().map(|node| (event.session_id.clone(), node));
         match event.details()? {
-            EventKind::GateAsked { .. } | EventKind::NodeBlocked { .. } => notification(Occasion::Blocked),
-            EventKind::NodeSuspended { .. } => notification(Occasion::Suspended),
+            EventKind::NodeBlocked { kind, choices, .. } => {
+                let is_new = self.open_dialog(WaiterKey::Node(key?), (format!("{kind:?}"), choices));
+                is_new.then(|| notification(Occasion::Blocked)).flatten()
+            }
+            EventKind::GateAsked { run, gate } => {
+                let key = WaiterKey::Gate(run.run_id, gate.step_id);
+                let is_new = self.open_dialog(key, (gate.question, gate.choices));
+                is_new.then(|| notification(Occasion::Blocked)).flatten()
+            }
+            EventKind::GateAnswered { run, step_id, .. } => {
+                self.open.remove(&WaiterKey::Gate(run.run_id, step_id));
+                None
+            }
+            EventKind::NodeSuspended { until_at, .. } => {
+                let is_new = self.open_dialog(WaiterKey::Node(key?), (format!("{until_at:?}"), Vec::new()));
+                is_new.then(|| notification(Occasion::Suspended)).flatten()
+            }
             EventKind::ResultReady { status: ResultStatus::Failed, .. } => notification(Occasion::Failed),
             EventKind::GraphCompleted { status: RunStatus::Failed, .. } => notification(Occasion::Failed),
             EventKind::GraphCompleted { status: RunStatus::Completed, duration_ms, .. } => {
@@ -56,16 +94,20 @@ impl NotificationTracker {
                 is_long.then(|| notification(Occasion::Done)).flatten()
             }
             EventKind::NodeBusy { .. } => {
+                self.close_dialog(key.as_ref()?);
                 self.busy_since.entry(key?).or_insert(event.emitted_at.seconds());
                 None
             }
             EventKind::NodeReady { .. } => {
                 let key = key?;
+                self.close_dialog(&key);
+                self.reported.remove(&WaiterKey::Node(key.clone()));
                 let seconds = event.emitted_at.seconds() - self.busy_since.remove(&key)?;
                 let text = format!("{} is done after {}", key.1, event_line::duration(seconds));
                 (seconds >= self.min_turn).then_some(Notification { occasion: Occasion::Done, text })
             }
             EventKind::NodeStopped { reason } => {
+                self.close_dialog(key.as_ref()?);
                 self.busy_since.remove(&key?);
                 let is_intended = INTENDED_STOPS.iter().any(|intended| reason.starts_with(intended));
                 let is_failure = !is_intended && !reason.is_empty();
@@ -74,10 +116,25 @@ impl NotificationTracker {
             // Ends of turns may be among them.
             EventKind::EventsDropped { .. } => {
                 self.busy_since.clear();
+                // The client has found another server.
+                if event.data["dropped"].is_null() {
+                    self.reported.extend(self.open.drain());
+                }
                 None
             }
             _ => None,
         }
+    }
+
+    /// Records an open dialog. Returns false if the previous server has reported it.
+    fn open_dialog(&mut self, waiter: WaiterKey, dialog: Dialog) -> bool {
+        let is_new = self.reported.remove(&waiter).as_ref() != Some(&dialog);
+        self.open.insert(waiter, dialog);
+        is_new
+    }
+
+    fn close_dialog(&mut self, node: &NodeKey) {
+        self.open.remove(&WaiterKey::Node(node.clone()));
     }
 }
 
@@ -111,6 +168,24 @@ mod tests {
         assert_eq!(observe(&mut tracker, 50.0, "NODE_BUSY", json!({})), None);
         assert_eq!(observe(&mut tracker, 70.0, "NODE_READY", json!({})), Some(Occasion::Done));
         assert_eq!(observe(&mut tracker, 99.0, "NODE_READY", json!({})), None);
+    }
+
+    #[test]
+    fn dialog_that_the_next_server_reports_again_is_no_new_one() {
+        let mut tracker = NotificationTracker::new(30);
+        let dialog = |choices: Value| json!({ "kind": "permission", "choices": choices });
+        let blocked = Some(Occasion::Blocked);
+        assert_eq!(observe(&mut tracker, 1.0, "NODE_BLOCKED", dialog(json!(["Yes"]))), blocked);
+        assert_eq!(observe(&mut tracker, 2.0, "EVENTS_DROPPED", json!({ "dropped": null })), None);
+        observe(&mut tracker, 2.5, "NODE_BUSY", json!({}));
+        assert_eq!(observe(&mut tracker, 3.0, "NODE_BLOCKED", dialog(json!(["Yes"]))), None);
+        assert_eq!(observe(&mut tracker, 4.0, "NODE_BLOCKED", dialog(json!(["Yes", "No"]))), blocked);
+        observe(&mut tracker, 5.0, "NODE_BUSY", json!({}));
+        assert_eq!(observe(&mut tracker, 6.0, "NODE_BLOCKED", dialog(json!(["Yes", "No"]))), blocked);
+        let gate = json!({ "run_id": "r-1", "step_id": "ok", "question": "Ship?", "choices": ["yes"] });
+        assert_eq!(observe(&mut tracker, 7.0, "GATE_ASKED", gate.clone()), blocked);
+        observe(&mut tracker, 7.5, "EVENTS_DROPPED", json!({ "dropped": null }));
+        assert_eq!(observe(&mut tracker, 8.0, "GATE_ASKED", gate), None);
     }
 
     #[test]
