@@ -10,6 +10,7 @@ pub mod dispatch;
 pub mod library;
 mod node_files;
 mod page;
+mod recorded_conversation;
 pub mod recordings;
 mod results;
 pub mod search;

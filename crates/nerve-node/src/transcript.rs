@@ -28,7 +28,7 @@ use nerve_types::TsNs;
 use tokio::time::Instant;
 
 use crate::activity::{Location, TranscriptTail};
-use crate::fork::opencode::database;
+use crate::fork::opencode_database as database;
 use crate::fork::session_files::{
     SessionFiles, is_alone_in, open_database_path, open_rollout_path, rollout_folders,
 };

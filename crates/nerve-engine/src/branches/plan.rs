@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::recorded_conversation::branch::{Branch, Conversation, RecordedSession};
 use nerve_host::end_snapshot::END;
 use nerve_node::error::EngineError;
-use nerve_node::fork::branch::{Branch, Conversation, RecordedSession};
 use nerve_record::branches::CONVERSATIONS;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::SnapshotLine;

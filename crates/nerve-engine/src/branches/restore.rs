@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::recorded_conversation::branch::ConversationCopy;
 use nerve_node::error::EngineError;
-use nerve_node::fork::branch::ConversationCopy;
 use nerve_record::branches::Note;
 use nerve_record::files::{self, FileStore, FilesError, RestoreDir, RestoreResult};
 use nerve_record::snapshots::FilesRef;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::recorded_conversation::branch::Conversation;
 use nerve_api::reply::{
     BranchConversation, BranchCreated, BranchEnvironment, BranchFiles, BranchSnapshot, Turn,
 };
@@ -13,7 +14,6 @@ use nerve_api::request::{
 };
 use nerve_api::value::{BlockKind, BranchProxy, ConversationKind, NodeState};
 use nerve_node::error::EngineError;
-use nerve_node::fork::branch::Conversation;
 use nerve_record::store::id_of;
 use nerve_types::TsNs;
 

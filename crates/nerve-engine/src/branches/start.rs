@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::recorded_conversation::branch::Branch;
 use nerve_api::request::{CommandLine, CreateNode, ListNodes};
 use nerve_api::value::NodeState;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::fork::branch::Branch;
 
 use super::environment::InheritedSettings;
 use super::plan::Plan;

@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use crate::recorded_conversation::branch::RecordedSession;
+use crate::recorded_conversation::turns::{RecordedTurns, TurnsError};
 use nerve_agent::parse::turn_list::TurnRecord;
 use nerve_agent::parse::{ParserKind, conversation};
 use nerve_agent::profile::{Profile, Profiles};
 use nerve_api::reply::{Transcript, TranscriptSource, TranscriptTurn};
 use nerve_graph::session::DEFAULT;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::fork::branch::RecordedSession;
-use nerve_node::fork::recorded_turns::{RecordedTurns, TurnsError};
 use nerve_node::profiles;
 use nerve_record::ahr::Reader;
 use nerve_record::library::is_live;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
+use crate::recorded_conversation::turns::{TurnsError, read_usage};
 use nerve_agent::parse::usage::{UsageList, UsageRecord};
 use nerve_agent::profile::TranscriptKind;
 use nerve_node::activity::Location;
-use nerve_node::fork::recorded_turns::{TurnsError, read_usage};
 use nerve_proxy::{PriceTable, Usage};
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};

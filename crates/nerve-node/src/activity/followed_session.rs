@@ -9,7 +9,7 @@ use nerve_agent::profile::TranscriptKind;
 use nerve_host::line_reader::{LineEvent, LineReader};
 use nerve_record::activity::{Activity, TsMs};
 
-use crate::fork::opencode::database;
+use crate::fork::opencode_database as database;
 use crate::fork::session_files::first_id;
 
 /// Maximum number of subagents' transcripts that are followed in one session.
@@ -218,6 +218,6 @@ impl ActivityFilter {
 }
 
 /// Returns the folder with the transcripts of a Claude Code session's subagents.
-pub(crate) fn subagents_folder(transcript: &Path) -> PathBuf {
+pub fn subagents_folder(transcript: &Path) -> PathBuf {
     transcript.with_extension("").join("subagents")
 }

@@ -12,5 +12,5 @@ mod followed_session;
 mod transcript_tail;
 
 pub use followed_session::Location;
-pub(crate) use followed_session::subagents_folder;
+pub use followed_session::subagents_folder;
 pub(crate) use transcript_tail::TranscriptTail;

@@ -227,7 +227,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::fork::opencode::database;
+    use crate::fork::opencode_database as database;
 
     /// A tail and the activities that it reports.
     struct TestTail {

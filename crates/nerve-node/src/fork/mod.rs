@@ -1,13 +1,9 @@
 //! Conversations of agents: which one a node has, and how another node continues it.
 //!
-//! [`branch`] continues from a moment in a recording, whether or not its node still exists.
-//!
 //! The meaning of a command's arguments is data of the profile ([`nerve_agent::profile::session`]). `session_files` knows where
 //! agents store their conversations. The engine implements the command FORK_NODE.
 
-pub mod branch;
-pub(crate) mod opencode;
-pub mod recorded_turns;
+pub mod opencode_database;
 pub mod session_files;
 
 use nerve_agent::profile::Profile;

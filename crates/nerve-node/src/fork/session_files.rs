@@ -124,12 +124,12 @@ impl SessionFiles {
     }
 
     /// Returns Claude Code's settings folder and the default one.
-    pub(crate) fn claude(&self) -> (&Path, PathBuf) {
+    pub fn claude(&self) -> (&Path, PathBuf) {
         (&self.claude, self.home.join(".claude"))
     }
 
     /// Returns Claude Code's transcripts in the folder for `cwd` that begin between two times (nanoseconds since the Unix epoch).
-    pub(crate) fn started_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<PathBuf> {
+    pub fn started_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<PathBuf> {
         let files =
             fs::read_dir(self.claude.join("projects").join(project(cwd))).into_iter().flatten().flatten();
         let is_in_range = |path: &PathBuf| {
@@ -151,7 +151,7 @@ impl SessionFiles {
     }
 
     /// Returns the path of opencode's database.
-    pub(crate) fn opencode_database(&self) -> PathBuf {
+    pub fn opencode_database(&self) -> PathBuf {
         self.data.join("opencode/opencode.db")
     }
 
@@ -179,7 +179,7 @@ impl SessionFiles {
     }
 
     /// Returns the ids of Gemini CLI's conversations begun in a folder between two times (nanoseconds since the Unix epoch).
-    pub(crate) fn chats_started_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<String> {
+    pub fn chats_started_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<String> {
         let chats = self.projects_of(cwd).flat_map(|project| chat_files(&project));
         let mut ids: Vec<String> = chats
             .filter(|path| first_time(path).is_some_and(|at| (from..=to).contains(&at)))
@@ -203,7 +203,7 @@ impl SessionFiles {
 }
 
 /// Returns the paths in a folder; none if it cannot be read.
-pub(super) fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+pub fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
@@ -238,7 +238,7 @@ pub fn read_transcript(path: &Path) -> io::Result<String> {
 
 /// Returns the name of Claude Code's folder for the conversations of a working directory. Every UTF-16 unit other than an ASCII
 /// letter or digit becomes a dash.
-pub(crate) fn project(cwd: &Path) -> String {
+pub fn project(cwd: &Path) -> String {
     let units = cwd.to_string_lossy();
     let dashed = |unit: u16| char::from_u32(unit.into()).filter(char::is_ascii_alphanumeric).unwrap_or('-');
     units.encode_utf16().map(dashed).collect()
@@ -248,7 +248,7 @@ pub(crate) fn project(cwd: &Path) -> String {
 ///
 /// # Errors
 /// The I/O error.
-pub(crate) fn write_into(folder: &Path, id: &str, text: &str) -> io::Result<PathBuf> {
+pub fn write_into(folder: &Path, id: &str, text: &str) -> io::Result<PathBuf> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     write_sibling(&folder.join(id), id, text)
 }

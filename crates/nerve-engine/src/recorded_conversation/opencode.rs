@@ -1,7 +1,5 @@
 //! Access to opencode's conversations. They are in its own database, so the program itself lists, exports and imports them.
 
-pub(crate) mod database;
-
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use nerve_agent::parse::turn_list::TurnList;
 use nerve_agent::parse::usage::UsageList;
 use nerve_agent::profile::TranscriptKind;
+use nerve_node::activity::{Location, subagents_folder};
+use nerve_node::fork::opencode_database::{self as database, StoredSession};
+use nerve_node::fork::session_files::{SessionFiles, entries, read_transcript};
 use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
 
 use super::branch::{RecordedSession, conversation_id, single_transcript, transcript};
-use super::opencode::database::{self, StoredSession};
-use super::session_files::{SessionFiles, entries, read_transcript};
-use crate::activity::{Location, subagents_folder};
 
 /// The turns of a conversation, and the file that has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl RecordedSession<'_> {
 ///
 /// # Errors
 /// The conversation cannot be read.
-pub fn read_usage(location: &Location, kind: TranscriptKind) -> Result<UsageList, TurnsError> {
+pub(crate) fn read_usage(location: &Location, kind: TranscriptKind) -> Result<UsageList, TurnsError> {
     let mut usage = UsageList::default();
     let mut add = |list: UsageList| {
         usage.records.extend(list.records);

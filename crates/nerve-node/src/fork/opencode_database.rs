@@ -13,12 +13,13 @@ const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A conversation.
 #[derive(Debug)]
-pub(crate) struct StoredSession {
-    pub(crate) id: String,
+pub struct StoredSession {
+    /// Id of the conversation.
+    pub id: String,
     /// Messages, oldest first.
-    pub(crate) messages: Vec<StoredMessage>,
+    pub messages: Vec<StoredMessage>,
     /// Time of the last change of a message or a part.
-    pub(crate) changed: TsMs,
+    pub changed: TsMs,
 }
 
 /// Returns each conversation in this folder with its messages since a time. The conversations of subagents are left out.
@@ -40,11 +41,7 @@ pub(crate) fn sessions_since(
 ///
 /// # Errors
 /// The database cannot be read, or has another schema.
-pub(crate) fn changed_since(
-    database: &Path,
-    session: &str,
-    since: TsMs,
-) -> rusqlite::Result<Vec<StoredSession>> {
+pub fn changed_since(database: &Path, session: &str, since: TsMs) -> rusqlite::Result<Vec<StoredSession>> {
     let condition = "(session.id = ?2 OR session.parent_id = ?2) AND (message.time_updated >= ?1
          OR EXISTS (SELECT 1 FROM part WHERE part.message_id = message.id AND part.time_updated >= ?1))";
     let ms = i64::try_from(since.0).unwrap_or(i64::MAX);
@@ -55,7 +52,7 @@ pub(crate) fn changed_since(
 ///
 /// # Errors
 /// The database cannot be read, or has another schema.
-pub(crate) fn session(database: &Path, session: &str) -> rusqlite::Result<Vec<StoredSession>> {
+pub fn session(database: &Path, session: &str) -> rusqlite::Result<Vec<StoredSession>> {
     read_sessions(database, "session.id = ?1", params![session])
 }
 
@@ -64,12 +61,7 @@ pub(crate) fn session(database: &Path, session: &str) -> rusqlite::Result<Vec<St
 ///
 /// # Errors
 /// The database cannot be read, or has another schema.
-pub(crate) fn started_in(
-    database: &Path,
-    cwd: &Path,
-    from: TsNs,
-    to: TsNs,
-) -> rusqlite::Result<Vec<StoredSession>> {
+pub fn started_in(database: &Path, cwd: &Path, from: TsNs, to: TsNs) -> rusqlite::Result<Vec<StoredSession>> {
     let condition = "session.parent_id IS NULL AND session.directory = ?1
          AND (SELECT min(first.time_created) FROM message first WHERE first.session_id = session.id)
              BETWEEN ?2 AND ?3";
