@@ -88,6 +88,8 @@ impl<B: Backend> Actor<B> {
             return;
         }
         self.observation.schedule(self.clock.now());
+        // The callers find the new size.
+        self.update_status();
         let refusal = self.link.backend.resize_refusal();
         let node = &self.spec.node.node;
         self.waiters.finish_resizes(|requested| match refusal {
