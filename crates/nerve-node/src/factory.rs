@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::Profile;
-use nerve_api::value::LimitAction;
 use nerve_host::backend::{Program, SpawnError};
 use nerve_host::clock::Clock;
 use nerve_host::environment::{self, Environment};
@@ -444,13 +443,11 @@ fn own_ledger(spec: &NodeSpec) -> UsageLedger {
 /// Rejects options that a node without a terminal cannot have.
 fn reject_agent_options(spec: &NodeSpec) -> Result<(), EngineError> {
     let (node, backend) = (&spec.node_id, spec.backend.as_str());
-    let asks = spec.budget.is_some_and(|limits| limits.at_limit == LimitAction::Ask);
     let (option, hint) = match spec.backend {
         _ if spec.proxy.is_some() => ("have a proxy", "only Claude Code nodes support a proxy"),
         BackendKind::Bash if spec.budget.is_some() => {
             ("have a budget", "limit its session, or the time of each command")
         }
-        BackendKind::Chat if asks => ("ask at a limit", "use `--at-limit stop`"),
         _ => return Ok(()),
     };
     let message = format!("node '{node}' was not started: a {backend} node cannot {option}");

@@ -33,6 +33,7 @@ pub mod upstream;
 pub mod usage_ledger;
 
 mod agent_version;
+mod dialog_choice;
 mod journal;
 mod prompt;
 mod replies;

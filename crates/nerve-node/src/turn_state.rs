@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use nerve_api::value::{BlockKind, SignalSource};
 use nerve_host::clock::MAX_TIMEOUT;
+use parking_lot::Mutex;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
@@ -13,14 +15,17 @@ use crate::cancellation::{INTERRUPT_TIMEOUT, interrupt_timeout_error, wait_timeo
 use crate::command::{EventKind, NodeRef, StateName};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
+use crate::usage_ledger::ReachedLimit;
 
-/// The state of a node: ready, busy while turns run, stopping, stopped. Publishes its changes.
+/// The state of a node: ready or blocked by its budget, busy while turns run, stopping, stopped. Publishes its changes.
 #[derive(Debug)]
 pub(crate) struct TurnState {
     pub(crate) node: NodeRef,
     pub(crate) events: Publisher,
     evidence: Evidence,
     state: watch::Sender<StateName>,
+    /// The reached limit of its budget.
+    limit: Mutex<Option<ReachedLimit>>,
     /// Number of turns begun.
     turns: AtomicU64,
     /// Number of turns that run now.
@@ -51,6 +56,7 @@ impl TurnState {
             events,
             evidence,
             state: watch::Sender::new(StateName::Ready),
+            limit: Mutex::default(),
             turns: AtomicU64::new(0),
             running: AtomicU64::new(0),
             interrupt: Notify::new(),
@@ -59,6 +65,11 @@ impl TurnState {
 
     pub(crate) fn current(&self) -> StateName {
         *self.state.borrow()
+    }
+
+    /// Returns a receiver of the state, which ends with the node.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<StateName> {
+        self.state.subscribe()
     }
 
     /// Returns the number of turns begun.
@@ -73,11 +84,11 @@ impl TurnState {
     pub(crate) fn begin_turn(self: &Arc<TurnState>) -> Result<RunningTurn, EngineError> {
         let mut is_stopped = false;
         let has_started = self.state.send_if_modified(|state| {
-            is_stopped = !matches!(state, StateName::Ready | StateName::Busy);
+            is_stopped = !matches!(state, StateName::Ready | StateName::Blocked | StateName::Busy);
             if !is_stopped {
                 self.running.fetch_add(1, Ordering::Relaxed);
             }
-            replace_if(state, &[StateName::Ready], StateName::Busy)
+            replace_if(state, &IDLE, StateName::Busy)
         });
         if is_stopped {
             return Err(self.stopped_error());
@@ -87,6 +98,51 @@ impl TurnState {
         }
         let number = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(RunningTurn { number, state: Arc::clone(self) })
+    }
+
+    /// Blocks the node at a limit, or unblocks it. A running turn continues.
+    pub(crate) fn set_limit(&self, limit: Option<ReachedLimit>) {
+        let choices = |limit: &Option<ReachedLimit>| limit.as_ref().map(ReachedLimit::choices);
+        let has_changed = choices(&self.limit.lock()) != choices(&limit);
+        *self.limit.lock() = limit;
+        if has_changed {
+            self.rest_from(&IDLE, || true);
+        }
+    }
+
+    /// Enters the state without a turn, and publishes it, if the state is one of `old` and `is_due` returns true.
+    fn rest_from(&self, old: &[StateName], is_due: impl FnOnce() -> bool) {
+        let mut event = None;
+        self.state.send_if_modified(|state| {
+            let (resting, reported) = self.resting_state();
+            let has_rested = is_due() && replace_if(state, old, resting);
+            event = has_rested.then_some(reported);
+            has_rested
+        });
+        if let Some(event) = event {
+            self.publish(event);
+        }
+    }
+
+    /// Returns the state without a turn, and the event that reports it.
+    fn resting_state(&self) -> (StateName, EventKind) {
+        match self.limit.lock().as_ref() {
+            Some(limit) => {
+                let (choices, evidence) = (limit.choices(), limit.reason.clone());
+                (StateName::Blocked, EventKind::NodeBlocked { kind: BlockKind::Budget, choices, evidence })
+            }
+            None => (StateName::Ready, EventKind::NodeReady { evidence: self.evidence.ready.to_string() }),
+        }
+    }
+
+    /// Returns the evidence for the current state.
+    pub(crate) fn evidence(&self) -> (SignalSource, String) {
+        let state = self.current();
+        match (state, self.limit.lock().as_ref()) {
+            (StateName::Blocked, Some(limit)) => (SignalSource::Budget, limit.reason.clone()),
+            (StateName::Busy, _) => (SignalSource::Input, self.evidence.busy.to_string()),
+            _ => (SignalSource::Unknown, self.evidence.ready.to_string()),
+        }
     }
 
     /// Returns a future that completes with the next interrupt. Enable it before the turn begins, so that a busy node can always be
@@ -143,7 +199,7 @@ impl TurnState {
 
     /// Begins to stop the node: running turns end, and no other begins.
     pub(crate) fn begin_stop(&self) {
-        let living = [StateName::Ready, StateName::Busy];
+        let living = [StateName::Ready, StateName::Blocked, StateName::Busy];
         self.state.send_if_modified(|state| replace_if(state, &living, StateName::Stopping));
     }
 
@@ -169,23 +225,19 @@ impl TurnState {
 
     fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
         let now = self.current();
-        let evidence = if now == StateName::Ready { self.evidence.ready } else { self.evidence.busy };
-        wait_timeout_error(&self.node.node, now, states, (limit, evidence.to_string()))
+        wait_timeout_error(&self.node.node, now, states, (limit, self.evidence().1))
     }
 }
 
 impl Drop for RunningTurn {
     fn drop(&mut self) {
-        let inner = &self.state;
-        let is_ready = inner.state.send_if_modified(|state| {
-            let is_last = inner.running.fetch_sub(1, Ordering::Relaxed) == 1;
-            is_last && replace_if(state, &[StateName::Busy], StateName::Ready)
-        });
-        if is_ready {
-            inner.publish(EventKind::NodeReady { evidence: inner.evidence.ready.to_string() });
-        }
+        let is_last = || self.state.running.fetch_sub(1, Ordering::Relaxed) == 1;
+        self.state.rest_from(&[StateName::Busy], is_last);
     }
 }
+
+/// States without a turn.
+const IDLE: [StateName; 2] = [StateName::Ready, StateName::Blocked];
 
 /// Replaces the state if it is one of `old`. Returns true if it was.
 fn replace_if(state: &mut StateName, old: &[StateName], new: StateName) -> bool {

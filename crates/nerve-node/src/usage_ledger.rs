@@ -104,6 +104,9 @@ pub struct Grants {
     pub time_ms: u64,
 }
 
+/// The second choice of the budget dialog.
+const REFUSAL: &str = "Stop: accept no more prompts";
+
 /// A reached limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReachedLimit {
@@ -116,10 +119,23 @@ pub struct ReachedLimit {
 }
 
 impl ReachedLimit {
-    /// Returns the error of prompts that fail at the limit of `node` or its session.
+    /// Returns the choices of the question; empty if prompts fail.
+    pub(crate) fn choices(&self) -> Vec<String> {
+        self.offer.iter().cloned().flat_map(|offer| [offer, REFUSAL.to_string()]).collect()
+    }
+
+    /// Returns the error of prompts at the limit of `node` or its session: Blocked with the choices of the question, or Budget.
     pub(crate) fn error(&self, node: &NodeRef) -> EngineError {
-        EngineError::new(ErrorKind::Budget, format!("node '{}': {}", node.node, self.reason))
-            .hint(format!("set other limits: `nerve budget {} …`", self.owner(node)))
+        let (reason, owner) = (&self.reason, self.owner(node));
+        let change = format!("set other limits: `nerve budget {owner} …`");
+        if self.offer.is_none() {
+            let message = format!("node '{}': {reason}", node.node);
+            return EngineError::new(ErrorKind::Budget, message).hint(change);
+        }
+        let message = format!("node '{}' is blocked (budget): {reason}", node.node);
+        let mut error = EngineError::new(ErrorKind::Blocked, message);
+        error.choices = self.choices().into();
+        error.hint(format!("`nerve answer {} NUMBER`, or {change}", node_arguments(node)))
     }
 
     /// Returns the arguments that name the owner of the limit for `nerve budget`.
@@ -276,6 +292,14 @@ impl UsageLedger {
         let own = self.inner.state.lock().time_left();
         let outer = self.inner.parent.as_ref().and_then(UsageLedger::time_left);
         own.into_iter().chain(outer).min()
+    }
+
+    /// Applies the answer to the question at a limit: grants with its first choice, and refuses otherwise.
+    pub(crate) fn answer(&self, picked: Option<usize>) {
+        match picked {
+            Some(0) => self.grant(),
+            _ => self.refuse(),
+        }
     }
 
     /// Raises the limit that [`UsageLedger::reached`] returns above the usage, in steps of its own amount, if that was offered.

@@ -2,7 +2,6 @@
 
 use nerve_api::reply::BudgetStatus;
 use nerve_api::request::{SetBudget, UsageLimits};
-use nerve_api::value::LimitAction;
 use nerve_node::command::BackendKind;
 use nerve_node::error::EngineError;
 
@@ -26,12 +25,6 @@ impl Engine {
         let ledger = match &node_id {
             None => session.ledger().clone(),
             Some(id) => match (session.get(id), session.definition(id)) {
-                (_, Some(spec)) if spec.backend == BackendKind::Chat && asks(budget.as_ref()) => {
-                    return Err(EngineError::invalid_request(format!(
-                        "chat node '{id}' cannot ask at a limit"
-                    ))
-                    .hint("use `--at-limit stop`"));
-                }
                 (None, Some(spec)) if spec.backend != BackendKind::Bash => {
                     let status = session.set_stopped_budget(id, budget);
                     self.persist(&context.warnings).await;
@@ -54,10 +47,6 @@ impl Engine {
 pub(super) fn check(budget: Option<&UsageLimits>) -> Result<(), EngineError> {
     let invalid = |problem| EngineError::invalid_request(format!("params.budget: {problem}"));
     budget.map_or(Ok(()), UsageLimits::check).map_err(invalid)
-}
-
-fn asks(budget: Option<&UsageLimits>) -> bool {
-    budget.is_some_and(|limits| limits.at_limit == LimitAction::Ask)
 }
 
 fn no_ledger_error(node: &str) -> EngineError {

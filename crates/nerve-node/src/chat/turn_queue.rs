@@ -77,6 +77,11 @@ impl ChatNode {
                 turn?
             }
         };
+        if let Some(reached) = inner.setup.ledger.reached() {
+            let (now, refused) = (inner.clock.now(), Err(reached.error(&inner.state.node)));
+            self.log(prompt, (now, now), &refused, (None, Usage::default()));
+            return refused;
+        }
         // Registered before the node becomes busy, so that a busy node can always be interrupted.
         let mut interrupted = pin!(inner.state.interrupted());
         interrupted.as_mut().enable();
@@ -134,9 +139,6 @@ impl ChatNode {
     ) -> Result<TurnResult, EngineError> {
         let inner = &self.inner;
         let (spec, stop) = (&inner.setup.spec, context.cancellation().child_token());
-        if let Some(reached) = inner.setup.ledger.reached() {
-            return Err(reached.error(&inner.state.node));
-        }
         let own = self.turn_context(prompt, number, context).with_cancellation(stop.clone());
         let tools = tools::find(spec, context).map_err(|error| self.with_node_name(error))?;
         let api = inner.setup.api().map_err(|error| self.with_node_name(error))?;

@@ -7,7 +7,7 @@ use nerve_api::value::LimitAction;
 use nerve_graph::session::Session;
 use nerve_node::budget::Budget;
 use nerve_node::chat::{ChatSettings, Provider};
-use nerve_node::command::NodeSpec;
+use nerve_node::command::{Choice, EventKind, NodeSpec, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::assert_error;
 use nerve_testkit::mock_model::{Answer, Script};
@@ -19,6 +19,10 @@ const PRICED_MODEL: &str = "claude-sonnet-4-5";
 
 fn stopping(limits: UsageLimits) -> Option<UsageLimits> {
     Some(UsageLimits { at_limit: LimitAction::Stop, ..limits })
+}
+
+fn asking(max_tokens: u64) -> Option<UsageLimits> {
+    Some(UsageLimits { max_tokens: Some(max_tokens), ..UsageLimits::default() })
 }
 
 fn tokens(max_tokens: u64) -> Option<UsageLimits> {
@@ -103,15 +107,49 @@ async fn usage_counts_toward_session() {
 }
 
 #[tokio::test]
-async fn budget_that_asks_is_refused() {
-    let harness = ChatHarness::limited(Script::default(), None).await;
-    let budget = Some(UsageLimits { max_tokens: Some(1), ..UsageLimits::default() });
-    let error = harness.set_budget(budget).await.unwrap_err();
-    assert_error(&error, ErrorKind::InvalidRequest, &["'c'", "ask"]);
-    let settings = chat(Provider::Anthropic, &harness.model);
-    let spec = NodeSpec { budget, ..spec(&harness.nodes, "d", settings) };
-    let error = harness.nodes.engine.create(spec).await.unwrap_err();
-    assert_error(&error, ErrorKind::InvalidRequest, &["'d'", "ask"]);
+async fn node_asks_at_limit() {
+    let harness = ChatHarness::limited(Script::default(), asking(1)).await;
+    harness.nodes.ask("c", "first").await;
+    harness.nodes.wait("c", StateName::Blocked).await.unwrap();
+    let error = harness.nodes.send("c", "second").await.unwrap_err();
+    assert_error(&error, ErrorKind::Blocked, &["node 'c' is blocked (budget)", "token limit reached"]);
+    assert_eq!(error.choices.len(), 2);
+    assert!(harness.nodes.screen("c").await.starts_with("blocked (budget: token limit reached"));
+    let error = harness.nodes.answer("c", Choice::Number(3)).await.unwrap_err();
+    assert_error(&error, ErrorKind::InvalidRequest, &["no choice 3", "1. Continue"]);
+    harness.nodes.answer("c", Choice::Number(1)).await.unwrap();
+    assert_eq!(harness.info().await.state, StateName::Ready);
+    harness.nodes.ask("c", "third").await;
+    harness.nodes.wait("c", StateName::Blocked).await.unwrap();
+    harness.nodes.answer("c", Choice::Cancel).await.unwrap();
+    harness.refused().await;
+    let error = harness.nodes.answer("c", Choice::Number(1)).await.unwrap_err();
+    assert_error(&error, ErrorKind::Budget, &["token limit reached"]);
+    harness.set_budget(None).await.unwrap();
+    harness.nodes.wait_ready("c").await;
+    let error = harness.nodes.answer("c", Choice::Number(1)).await.unwrap_err();
+    assert_error(&error, ErrorKind::InvalidRequest, &["not showing a dialog"]);
+    assert_eq!(harness.model.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn budget_question_is_reported_once() {
+    let mut harness = ChatHarness::limited(Script::default(), asking(1)).await;
+    harness.nodes.ask("c", "first").await;
+    harness.nodes.wait("c", StateName::Blocked).await.unwrap();
+    harness.nodes.send("c", "second").await.unwrap_err();
+    harness.nodes.answer("c", Choice::Number(1)).await.unwrap();
+    let mut reported = Vec::new();
+    while let Ok(event) = harness.nodes.events.try_recv() {
+        match event.kind {
+            EventKind::NodeBlocked { kind, choices, .. } => reported.push((kind.as_str(), choices.len())),
+            EventKind::NodeReady { .. } => reported.push(("ready", 0)),
+            _ => {}
+        }
+    }
+    let last = reported.len() - 2;
+    assert_eq!(reported[last..], [("budget", 2), ("ready", 0)], "{reported:?}");
+    assert_eq!(reported.iter().filter(|(kind, _)| *kind == "budget").count(), 1, "{reported:?}");
 }
 
 #[tokio::test]

@@ -10,7 +10,6 @@ use nerve_types::TsNs;
 use super::Actor;
 use crate::command::Response;
 use crate::error::{EngineError, ErrorKind};
-use crate::names::node_arguments;
 use crate::usage_ledger::{LedgerRecord, ReachedLimit, UsageLedger, WorkSpan};
 
 /// Time that an agent has to end its turn by itself: the response that reached the limit may be the last one.
@@ -21,8 +20,6 @@ const INTERRUPT_RETRY: Duration = Duration::from_secs(3);
 const MAX_DOUBLINGS: u32 = 5;
 /// Working time after which the usage is stored although nothing else has changed.
 const STORE_INTERVAL: Duration = Duration::from_secs(10);
-/// The second choice of the budget dialog.
-const REFUSAL: &str = "Stop: accept no more prompts";
 
 /// Meters the working time of a node, and tracks the reached limit and the interrupts.
 pub(super) struct BudgetGuard {
@@ -90,8 +87,7 @@ impl BudgetGuard {
         let store = stores.then_some(STORE_INTERVAL);
         self.due = left.into_iter().chain(store).min().map(|left| now + left + Duration::from_millis(1));
         if let Some(reached) = &self.reached {
-            let choices = reached.offer.iter().cloned().flat_map(|offer| [offer, REFUSAL.to_string()]);
-            self.block = AgentState::Blocked { kind: BlockKind::Budget, choices: choices.collect() };
+            self.block = AgentState::Blocked { kind: BlockKind::Budget, choices: reached.choices() };
         }
     }
 }
@@ -187,29 +183,12 @@ impl<B: Backend> Actor<B> {
 
     /// Returns the error of prompts while a limit is reached.
     pub(super) fn budget_error(&self) -> Option<EngineError> {
-        let reached = self.budget.reached.as_ref()?;
-        let node = &self.spec.node;
-        let error = match (&reached.offer, &self.budget.block) {
-            (Some(_), AgentState::Blocked { choices, .. }) => {
-                let message = format!("node '{}' is blocked (budget): {}", node.node, reached.reason);
-                let mut error = EngineError::new(ErrorKind::Blocked, message);
-                error.choices = choices.clone().into();
-                let (node, owner) = (node_arguments(node), reached.owner(node));
-                error.hint(format!(
-                    "`nerve answer {node} NUMBER`, or set other limits: `nerve budget {owner} …`"
-                ))
-            }
-            _ => reached.error(node),
-        };
-        Some(error)
+        self.budget.reached.as_ref().map(|reached| reached.error(&self.spec.node))
     }
 
     /// Applies the answer to the budget dialog.
     pub(super) fn answer_budget(&mut self, picked: Option<usize>) {
-        match picked {
-            Some(0) => self.budget.ledger.grant(),
-            _ => self.budget.ledger.refuse(),
-        }
+        self.budget.ledger.answer(picked);
         self.check_budget();
     }
 }

@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 use super::request::{DialogReply, Request, RequestedTurn, TurnReply};
 use super::{Actor, tail_of};
 use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled};
-use crate::command::{Choice, ClientOrigin, DialogAnswer, Response, StateName};
+use crate::command::{ClientOrigin, DialogAnswer, Response, StateName};
+use crate::dialog_choice::{no_dialog_error, resolve_choice};
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::{DialogPolicy, check_prompt};
 
@@ -189,22 +190,16 @@ impl<B: Backend> Actor<B> {
 
     fn answer(&mut self, now: TsNs, answer: &DialogAnswer, reply: DialogReply) {
         let AgentState::Blocked { kind, choices } = self.state().clone() else {
-            let error = EngineError::invalid_request(format!(
-                "node '{}' is not showing a dialog",
-                self.spec.node.node
-            ));
-            let _ = reply.send(Err(error.hint("only a blocked node can be answered")));
+            let _ = reply.send(Err(no_dialog_error(&self.spec.node.node)));
             return;
         };
         if let (BlockKind::Budget, Some(error)) = (kind, self.budget_exceeded_error()) {
             let _ = reply.send(Err(error));
             return;
         }
-        let picked = match pick(&answer.choice, &choices) {
+        let picked = match resolve_choice(&answer.choice, &choices) {
             Ok(picked) => picked,
-            Err(message) => {
-                let mut error = EngineError::invalid_request(message);
-                error.choices = choices.into();
+            Err(error) => {
                 let _ = reply.send(Err(error));
                 return;
             }
@@ -269,30 +264,6 @@ impl<B: Backend> Actor<B> {
             screen: self.terminal.screen().text(),
             turn: self.driver.turn().map(|(turn, delivery)| RunningTurn { turn, delivery }),
             metadata: NodeMetadata::default(),
-        }
-    }
-}
-
-/// Resolves a choice to its index, or to `None` for cancelling the dialog.
-fn pick(choice: &Choice, choices: &[String]) -> Result<Option<usize>, String> {
-    let offered = || {
-        choices.iter().enumerate().map(|(at, c)| format!("{}. {c}", at + 1)).collect::<Vec<_>>().join(", ")
-    };
-    match choice {
-        Choice::Cancel => Ok(None),
-        Choice::Number(number) if (1..=choices.len()).contains(number) => Ok(Some(number - 1)),
-        Choice::Number(number) => Err(format!("no choice {number}: {}", offered())),
-        Choice::Label(label) => {
-            let label = label.to_lowercase();
-            let exact = choices.iter().position(|choice| choice.to_lowercase() == label);
-            let fits: Vec<usize> =
-                (0..choices.len()).filter(|at| choices[*at].to_lowercase().contains(&label)).collect();
-            match (exact, fits.as_slice()) {
-                (Some(at), _) => Ok(Some(at)),
-                (None, [at]) => Ok(Some(*at)),
-                (None, []) => Err(format!("no choice contains '{label}': {}", offered())),
-                (None, _) => Err(format!("'{label}' matches several choices: {}", offered())),
-            }
         }
     }
 }

@@ -1,0 +1,42 @@
+//! Answers to the dialogs of nodes.
+
+use crate::command::Choice;
+use crate::error::EngineError;
+
+/// Creates the error of an answer to a node without a dialog.
+pub(crate) fn no_dialog_error(node: &str) -> EngineError {
+    EngineError::invalid_request(format!("node '{node}' is not showing a dialog"))
+        .hint("only a blocked node can be answered")
+}
+
+/// Resolves a choice to its index, or to `None` for cancelling the dialog.
+///
+/// # Errors
+/// InvalidRequest, with the choices: there is no such choice, or several.
+pub(crate) fn resolve_choice(choice: &Choice, choices: &[String]) -> Result<Option<usize>, EngineError> {
+    let offered = || {
+        choices.iter().enumerate().map(|(at, c)| format!("{}. {c}", at + 1)).collect::<Vec<_>>().join(", ")
+    };
+    let invalid = |message: String| {
+        let mut error = EngineError::invalid_request(message);
+        error.choices = choices.to_vec().into();
+        Err(error)
+    };
+    match choice {
+        Choice::Cancel => Ok(None),
+        Choice::Number(number) if (1..=choices.len()).contains(number) => Ok(Some(number - 1)),
+        Choice::Number(number) => invalid(format!("no choice {number}: {}", offered())),
+        Choice::Label(label) => {
+            let label = label.to_lowercase();
+            let exact = choices.iter().position(|choice| choice.to_lowercase() == label);
+            let fits: Vec<usize> =
+                (0..choices.len()).filter(|at| choices[*at].to_lowercase().contains(&label)).collect();
+            match (exact, fits.as_slice()) {
+                (Some(at), _) => Ok(Some(at)),
+                (None, [at]) => Ok(Some(*at)),
+                (None, []) => invalid(format!("no choice contains '{label}': {}", offered())),
+                (None, _) => invalid(format!("'{label}' matches several choices: {}", offered())),
+            }
+        }
+    }
+}
