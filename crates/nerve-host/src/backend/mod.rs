@@ -129,6 +129,8 @@ pub struct Memory {
     pub unsent_prompt: Option<String>,
     /// Limits and usage of the node.
     pub budget: Option<serde_json::Value>,
+    /// The last prompt and answer, and the tokens so far.
+    pub progress: Option<serde_json::Value>,
 }
 
 /// An event of a backend. Output and size changes come in the order in which the taps received them.

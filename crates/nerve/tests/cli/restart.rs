@@ -212,3 +212,15 @@ fn server_restart_answers_and_logs_running_and_queued_turns() {
     assert!(log.contains("sleep 600") && log.contains("echo later"), "{log}");
     home.ok(&["server", "stop"]);
 }
+
+#[test]
+fn progress_survives_server_restart() {
+    let home = with_agent();
+    let progress = || home.nerve(&["node", "info", "me", "--json"]).json()["progress"].clone();
+    let before = progress();
+    home.ok(&["server", "restart"]);
+    let after = progress();
+    assert_eq!((&after["last_prompt"], &after["last_line"]), (&"one".into(), &"You said: one".into()));
+    assert_eq!(after["tokens"], before["tokens"]);
+    home.ok(&["server", "stop"]);
+}

@@ -100,6 +100,11 @@ impl ActivityReporter {
         reporter
     }
 
+    /// Adds the tokens that were counted for an earlier server.
+    pub(super) fn continue_counting(&self, models: Vec<ModelTokens>) {
+        models.into_iter().for_each(|tokens| add_usage(&mut self.models.lock(), tokens));
+    }
+
     /// Sends the calls and costs from now on to `sink`.
     pub(super) fn meter_turn(&self, sink: Option<SpendSink>) {
         *self.turn_sink.lock() = sink;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nerve_host::backend::{Backend, BackendEvent, Memory};
 
+use super::status::ProgressRecord;
 use crate::usage_ledger::LedgerRecord;
 
 /// Maximum length of the remembered beginning of an unsent prompt, in bytes.
@@ -19,11 +20,21 @@ pub(super) struct BackendLink<B> {
     unread: usize,
     /// Initially the memory of the previous owner.
     memory: Memory,
+    /// The progress in `memory`.
+    progress: ProgressRecord,
 }
 
 impl<B: Backend> BackendLink<B> {
     pub(super) fn new(backend: B, memory: Memory) -> BackendLink<B> {
-        BackendLink { backend, is_lost: false, taken: 0, unread: 0, memory }
+        let progress = memory.progress.clone();
+        let progress =
+            progress.and_then(|progress| serde_json::from_value(progress).ok()).unwrap_or_default();
+        BackendLink { backend, is_lost: false, taken: 0, unread: 0, memory, progress }
+    }
+
+    /// Returns the progress of the node under its previous owners.
+    pub(super) fn progress(&self) -> &ProgressRecord {
+        &self.progress
     }
 
     /// Waits for the backend's next event. Never completes after [`BackendEvent::Lost`], the last one. Output that has not
@@ -114,6 +125,16 @@ impl<B: Backend> BackendLink<B> {
         self.store_memory();
     }
 
+    /// Remembers the progress of the node.
+    pub(super) fn remember_progress(&mut self, progress: ProgressRecord) {
+        if self.progress != progress {
+            // Cannot fail: the fields are plain data.
+            self.memory.progress = serde_json::to_value(&progress).ok();
+            self.progress = progress;
+            self.store_memory();
+        }
+    }
+
     /// Remembers the id of the agent's conversation.
     pub(super) fn remember_agent_session(&mut self, id: String) {
         if self.memory.agent_session.as_ref() != Some(&id) {
@@ -128,6 +149,7 @@ mod tests {
     use std::io;
     use std::time::Duration;
 
+    use nerve_api::reply::ModelTokens;
     use nerve_types::{Foreground, Origin, Size, TsNs};
     use rustix::process::Signal;
 
@@ -187,5 +209,15 @@ mod tests {
         }
         assert_eq!(slices, [b"0123".to_vec(), b"4567".to_vec(), b"89".to_vec()]);
         assert_eq!(link.take_output(4), b"");
+    }
+
+    #[test]
+    fn progress_reaches_the_next_owner() {
+        let backend = || OneOutput { bytes: b"", is_reported: false };
+        let models = vec![ModelTokens { model: Some("m".into()), output: 7, ..ModelTokens::default() }];
+        let progress = ProgressRecord { last_prompt: Some("one".into()), last_line: None, models };
+        let mut first = BackendLink::new(backend(), Memory::default());
+        first.remember_progress(progress.clone());
+        assert_eq!(*BackendLink::new(backend(), first.memory).progress(), progress);
     }
 }

@@ -133,23 +133,27 @@ impl<B: Backend> Actor<B> {
             .clone()
             .unwrap_or_else(|| Memory { agent_session: spec.agent_session.clone(), ..Memory::default() });
         let budget = BudgetGuard::new(spec.ledger.clone(), memory.budget.is_some());
+        let driver = new_driver(&spec, backend.is_foreign(), now);
+        let link = BackendLink::new(backend, memory);
+        let reporter = ActivityReporter::new(&spec, execution_log, clock, now);
+        reporter.continue_counting(link.progress().models.clone());
         Actor {
-            driver: new_driver(&spec, backend.is_foreign(), now),
-            link: BackendLink::new(backend, memory),
+            turns: Turns::continued(link.progress()),
+            driver,
+            link,
+            reporter,
             lifecycle: Lifecycle::new(is_adopted),
             terminal: TerminalState::new(spec.size),
             skipped_to: None,
             // An observation is due at once: a program that never writes has to be observed too.
             observation: ObservationTimer::new((!is_adopted).then_some(now)),
             lease: InputLease::default(),
-            turns: Turns::default(),
             budget,
             started: now,
             has_been_ready: false,
             has_worked: false,
             waiters: Waiters::default(),
             faults: Faults::default(),
-            reporter: ActivityReporter::new(&spec, execution_log, clock, now),
             start_deadline: now + spec.ready_timeout,
             spec,
             clock,
@@ -315,6 +319,7 @@ impl<B: Backend> Actor<B> {
             agent_session: self.link.agent_session().cloned(),
             place: self.link.backend.place().to_vec(),
         };
+        self.link.remember_progress(status.progress_record());
         let (name, state) = (status.name(), status.state.clone());
         let mut old = (name, state.clone());
         let mut is_queue_changed = false;

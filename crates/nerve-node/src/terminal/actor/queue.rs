@@ -8,6 +8,7 @@ use nerve_api::value::Delivery;
 use nerve_types::TsNs;
 
 use super::request::RequestedTurn;
+use super::status::ProgressRecord;
 use crate::command::{ClientOrigin, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::metrics::TurnTimer;
@@ -71,6 +72,13 @@ pub(super) struct Turns {
 }
 
 impl Turns {
+    /// Creates the turns of a node whose earlier ones had this progress.
+    pub(super) fn continued(progress: &ProgressRecord) -> Turns {
+        let text = |text: &Option<String>| text.as_deref().map(Arc::from);
+        let (last_prompt, last_line) = (text(&progress.last_prompt), text(&progress.last_line));
+        Turns { last_prompt, last_line, ..Turns::default() }
+    }
+
     /// Returns the number of turns begun.
     pub(super) fn count(&self) -> u64 {
         self.last

@@ -7,10 +7,20 @@ use nerve_api::reply::{ModelTokens, NodeProgress};
 use nerve_api::value::Delivery;
 use nerve_types::activity::TsMs;
 use nerve_types::{Size, TsNs};
+use serde::{Deserialize, Serialize};
 
 use super::faults::Faults;
 use crate::command::StateName;
 use crate::terminal::spec::TerminalSpec;
+
+/// What the next server shows of a node's turns so far.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ProgressRecord {
+    pub(crate) last_prompt: Option<String>,
+    pub(crate) last_line: Option<String>,
+    pub(crate) models: Vec<ModelTokens>,
+}
 
 /// The status that the node's task publishes.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +80,15 @@ impl Status {
             end_reason: None,
             agent_session: spec.agent_session.clone(),
             place: Vec::new(),
+        }
+    }
+
+    /// Returns what the next server shows, too.
+    pub(crate) fn progress_record(&self) -> ProgressRecord {
+        ProgressRecord {
+            last_prompt: self.last_prompt.as_deref().map(str::to_string),
+            last_line: self.last_line.as_deref().map(str::to_string),
+            models: self.models.clone(),
         }
     }
 
