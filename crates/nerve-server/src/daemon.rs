@@ -10,7 +10,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -163,6 +163,19 @@ impl Addresses {
         let url = |scheme: &str, address: &SocketAddr| format!("{scheme}://{address}");
         let tcp = self.tcp.iter().map(|address| url(tcp, address));
         tcp.chain(self.http.iter().map(|address| url(http, address))).collect()
+    }
+
+    /// Returns the URL of HTTP for clients on this machine, without a path. If the server listens on all addresses, the
+    /// URL is that of loopback.
+    pub fn local_http_url(&self) -> Option<String> {
+        let mut address = self.http?;
+        match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        let scheme = if self.tls { "https" } else { "http" };
+        Some(format!("{scheme}://{address}"))
     }
 }
 
@@ -402,6 +415,15 @@ mod tests {
         assert!(!socket.exists());
         assert_eq!(holder(&paths, "a").unwrap(), NameStatus::Free);
         drop(NameLock::take(&paths, "a").unwrap());
+    }
+
+    #[test]
+    fn local_url_replaces_unspecified_address() {
+        let url = |http: &str, tls| Addresses { http: http.parse().ok(), tcp: None, tls }.local_http_url();
+        assert_eq!(url("0.0.0.0:70", false).unwrap(), "http://127.0.0.1:70");
+        assert_eq!(url("[::]:70", true).unwrap(), "https://[::1]:70");
+        assert_eq!(url("10.0.0.1:70", true).unwrap(), "https://10.0.0.1:70");
+        assert_eq!(url("", false), None);
     }
 
     #[test]

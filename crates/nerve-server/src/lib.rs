@@ -23,6 +23,7 @@
 //! | `answer` | outcomes of requests as messages |
 //! | `line` | messages and events as lines |
 //! | `client_origin` | the origin of a connection, for its requests |
+//! | [`web`] | the web console: page, logins and sessions of browsers |
 //! | `legacy_names` | names and forms of the first nerve |
 //!
 //! ```no_run
@@ -73,6 +74,7 @@ mod state;
 pub mod stored_data;
 mod tcp;
 mod unix;
+pub mod web;
 
 use std::future::Future;
 

@@ -154,6 +154,11 @@ impl ServerPaths {
         self.state.join("search")
     }
 
+    /// Returns the directory of the web console's logins: `<web>/<server>/{codes,sessions}/`.
+    pub fn web(&self) -> PathBuf {
+        self.state.join("web")
+    }
+
     /// Returns the directory of the files that snapshots keep.
     pub fn snapshots(&self) -> PathBuf {
         self.state.join("snapshots")

@@ -15,6 +15,7 @@ use crate::client_origin;
 use crate::events::Filter;
 use crate::line::line_of;
 use crate::state::ServerState;
+use crate::web::role;
 
 /// A request that was read.
 #[derive(Debug)]
@@ -51,6 +52,7 @@ pub(crate) fn incoming(request: RawRequest<'_>, dispatcher: &Dispatcher) -> Resu
     let answer = Answer { request_id, name: Some(name), old_names, warnings, origin, ..Answer::default() };
     let invalid = |message| EngineError::invalid_request(message);
     let decode = || {
+        role::check(name)?;
         Ok(match name {
             RequestName::Subscribe => {
                 let request: Subscribe = read(name, &params).map_err(invalid)?;

@@ -21,6 +21,7 @@ use crate::line::error_line;
 use crate::link::{self, Link};
 use crate::refusal::{NO_DESCRIPTOR, SpareDescriptor, is_scarce, refuse};
 use crate::state::ServerState;
+use crate::web::Web;
 
 /// Time that a client may take for the TLS handshake.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,7 +53,12 @@ impl Network {
         config.token.obtain()?;
         let tcp = config.tcp.map(|address| TcpPort::bind(config, address, &[])).transpose()?;
         let http = config.http.map(|address| TcpPort::bind(config, address, http::PROTOCOLS)).transpose()?;
-        let setup = http::HttpConfig { names: config.http_names.clone(), mounts: config.mounts.clone() };
+        let web = Web::new(&config.paths, &config.name, config.tls.is_some())?;
+        let setup = http::HttpConfig {
+            names: config.http_names.clone(),
+            mounts: config.mounts.clone(),
+            web: Arc::new(web),
+        };
         Ok(Some(Network {
             tcp,
             http,
@@ -71,7 +77,7 @@ impl Network {
     /// Accepts clients until the future is dropped.
     pub(crate) async fn serve(self, state: &Arc<ServerState>, clients: &Clients) -> Result<(), ServerError> {
         let Network { tcp, http, setup, authenticator } = self;
-        let watcher = authenticator.clone();
+        let (watcher, web) = (authenticator.clone(), setup.web.clone());
         let lines = async {
             let Some(port) = tcp else { return std::future::pending().await };
             let (state, authenticator) = (state.clone(), authenticator.clone());
@@ -97,6 +103,7 @@ impl Network {
             outcome = lines => outcome,
             outcome = requests => outcome,
             () = watcher.watch() => Ok(()),
+            () = web.sessions().watch(|| watcher.read_token().ok()) => Ok(()),
         }
     }
 }

@@ -93,6 +93,10 @@ impl Effect {
         matches!(self, Effect::Reads | Effect::Connects)
     }
 
+    const fn changes(self) -> bool {
+        matches!(self, Effect::Changes)
+    }
+
     const fn ends_with_client(self) -> bool {
         matches!(self, Effect::Reads | Effect::Waits)
     }
@@ -122,6 +126,13 @@ macro_rules! requests {
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(RequestName::$request => $name,)*
+                }
+            }
+
+            /// Returns true if the request changes nothing but its own connection.
+            pub const fn is_read_only(self) -> bool {
+                match self {
+                    $(RequestName::$request => !Effect::$effect.changes(),)*
                 }
             }
 

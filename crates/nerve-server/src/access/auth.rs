@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::log_limit::LogLimiter;
 use super::token::{Token, TokenFile};
+use crate::web::{Role, SessionStore};
 
 /// Maximum number of delayed answers to wrong tokens.
 const MAX_DELAYED: usize = 64;
@@ -51,22 +52,28 @@ struct ActiveToken {
     revoked: CancellationToken,
 }
 
-/// Proof of a successful authentication. It is revoked when the server's token changes.
+/// Proof of a successful authentication, by the token or by the cookie of a web session. It is revoked when the
+/// server's token changes or the web session ends.
 #[derive(Debug, Clone)]
-pub(crate) struct Credential(CancellationToken);
+pub(crate) struct Credential {
+    revoked: CancellationToken,
+    /// The role of a web session; `None` for a client with the token.
+    role: Option<Role>,
+}
 
 impl Credential {
-    /// Error message for clients whose token is no longer valid.
-    pub(crate) const REVOKED: &'static str = "the server's token was changed: reconnect with the new one";
-
-    #[cfg(test)]
-    pub(crate) fn for_test() -> Credential {
-        Credential(CancellationToken::new())
+    /// Returns the role of a web session; `None` for a client with the token, which may do everything.
+    pub(crate) fn role(&self) -> Option<Role> {
+        self.role
     }
 
-    /// Completes when a different token has replaced the one that was used.
-    pub(crate) async fn revoked(self) {
-        self.0.cancelled_owned().await;
+    /// Completes with the reason for the client when the credential is no longer valid.
+    pub(crate) async fn revoked(self) -> &'static str {
+        self.revoked.cancelled_owned().await;
+        match self.role {
+            Some(_) => "the web session has ended: log in again",
+            None => "the server's token was changed: reconnect with the new one",
+        }
     }
 }
 
@@ -99,29 +106,64 @@ impl Authenticator {
         given: Option<&[u8]>,
         from: IpAddr,
     ) -> Result<Credential, EngineError> {
-        // The file is small and local: reading it each time makes a new token valid at once.
-        let token = self.token.read().map_err(|error| {
-            if let Some(suppressed) = self.unreadable_log.allow() {
-                tracing::error!(%error, suppressed, "cannot read the token: all network clients are rejected");
-            }
-            EngineError::internal("the server cannot read its token")
-                .hint("see the server's log")
-        })?;
+        let token = self.read_token()?;
         let problem = match given {
-            Some(given) if token.matches(given) => return Ok(self.credential(token)),
+            Some(given) if token.matches(given) => {
+                return Ok(Credential { revoked: self.activate(token), role: None });
+            }
             Some(_) => "the token is wrong",
             None => "there is no token",
         };
+        Err(self.reject(problem, from).await.hint("'nerve token show' on the server's machine prints it"))
+    }
+
+    /// Authenticates a client by the cookie of a web session. A failure is answered after a delay.
+    ///
+    /// # Errors
+    /// As [`Authenticator::authenticate`].
+    pub(crate) async fn authenticate_session(
+        &self,
+        sessions: &SessionStore,
+        secret: &str,
+        from: IpAddr,
+    ) -> Result<Credential, EngineError> {
+        let token = self.read_token()?;
+        match sessions.find(secret, &token) {
+            Some(session) => {
+                let revoked = sessions.revocation(&session, &self.activate(token));
+                Ok(Credential { revoked, role: Some(session.role) })
+            }
+            None => {
+                let error = self.reject("the web session has ended", from).await;
+                Err(error.hint("log in again with the link that 'nerve web' prints"))
+            }
+        }
+    }
+
+    /// Reads the server's token. The file is small and local: reading it each time makes a new token valid at once.
+    ///
+    /// # Errors
+    /// `internal_error` if it cannot be read.
+    pub(crate) fn read_token(&self) -> Result<Token, EngineError> {
+        self.token.read().map_err(|error| {
+            if let Some(suppressed) = self.unreadable_log.allow() {
+                tracing::error!(%error, suppressed, "cannot read the token: all network clients are rejected");
+            }
+            EngineError::internal("the server cannot read its token").hint("see the server's log")
+        })
+    }
+
+    /// Records a failed authentication and returns its error after a delay.
+    pub(crate) async fn reject(&self, problem: &str, from: IpAddr) -> EngineError {
         if let Some(suppressed) = self.refused_log.allow() {
             tracing::warn!(%from, problem, suppressed, "authentication failed");
         }
         let delay = self.record_failure(from.into());
         let Ok(_permit) = self.delayed.try_acquire() else {
-            return Err(EngineError::new(ErrorKind::RateLimit, "too many wrong tokens at once"));
+            return EngineError::new(ErrorKind::RateLimit, "too many wrong tokens at once");
         };
         tokio::time::sleep(delay).await;
-        Err(EngineError::new(ErrorKind::Authentication, problem)
-            .hint("'nerve token show' on the server's machine prints it"))
+        EngineError::new(ErrorKind::Authentication, problem)
     }
 
     /// Watches for a new token while clients are connected, and revokes the credentials issued for the old
@@ -134,14 +176,13 @@ impl Authenticator {
             let is_in = self.active.lock().is_some();
             // With an unreadable token no client can authenticate, but it does not replace the old one.
             if is_in && let Ok(token) = self.token.read() {
-                drop(self.credential(token));
+                drop(self.activate(token));
             }
         }
     }
 
-    /// Returns the credential for a client that has sent `token`. Revokes the credentials of a previous
-    /// token.
-    fn credential(&self, token: Token) -> Credential {
+    /// Returns the revocation of the credentials for `token`. Revokes those of a previous token.
+    fn activate(&self, token: Token) -> CancellationToken {
         let mut active = self.active.lock();
         let is_new = active.as_ref().is_none_or(|active| !active.token.matches(token.reveal().as_bytes()));
         if is_new && let Some(old) = active.take() {
@@ -149,7 +190,7 @@ impl Authenticator {
             old.revoked.cancel();
         }
         let now = || ActiveToken { token, revoked: CancellationToken::new() };
-        Credential(active.get_or_insert_with(now).revoked.clone())
+        active.get_or_insert_with(now).revoked.clone()
     }
 
     /// Counts a failure and returns the delay of its answer.

@@ -7,10 +7,12 @@
 //! | [`address`] | which addresses need TLS |
 //! | `auth` | authentication, with delayed answers to wrong tokens |
 //! | `log_limit` | rate limit for log lines |
+//! | `secret` | random secrets and their digests |
 
 pub mod address;
 mod auth;
 mod log_limit;
+pub(crate) mod secret;
 pub mod tls;
 pub mod token;
 

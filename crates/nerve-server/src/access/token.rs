@@ -5,10 +5,11 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use ring::rand::{SecureRandom, SystemRandom};
+use ring::hmac;
 use subtle::ConstantTimeEq;
 use tempfile::NamedTempFile;
 
+use super::secret;
 use crate::error::ServerError;
 use crate::paths::private_directory;
 
@@ -38,15 +39,18 @@ impl Token {
     /// # Errors
     /// Returns an error if the system provides no random bytes.
     fn random(path: &Path) -> Result<Token, ServerError> {
-        let mut bytes = [0; RANDOM];
-        let no_random = |_| std::io::Error::other("the system gives no random bytes");
-        SystemRandom::new().fill(&mut bytes).map_err(no_random).map_err(ServerError::io("make", path))?;
-        Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+        secret::random_hex::<RANDOM>().map(Token).map_err(ServerError::io("make", path))
     }
 
     /// Returns the text that a client must send.
     pub fn reveal(&self) -> &str {
         &self.0
+    }
+
+    /// Returns a text that identifies the token and does not reveal it.
+    pub(crate) fn fingerprint(&self) -> String {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.as_bytes());
+        secret::hex(hmac::sign(&key, b"nerve web session").as_ref())
     }
 
     /// Returns true if `given` equals the token. Compares in constant time; only the length can leak.

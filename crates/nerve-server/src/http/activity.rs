@@ -180,7 +180,7 @@ mod tests {
         activity.idle(&auth).await;
         assert_eq!(started.elapsed(), idle_timeout::PREAUTH);
 
-        assert!(auth.set_authenticated(&clients, crate::access::Credential::for_test()).is_ok());
+        assert!(auth.set_authenticated(&clients).is_ok());
         let still_there = tokio::time::timeout(Duration::from_secs(3600), activity.idle(&auth)).await;
         assert!(still_there.is_err(), "the request was aborted in the middle of an answer");
         slow.on_chunk();
@@ -198,7 +198,7 @@ mod tests {
         let clients = Clients::new(1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let auth = ConnectionAuth::new(peer, clients.limiter.accept(peer).unwrap().0);
-        assert!(auth.set_authenticated(&clients, crate::access::Credential::for_test()).is_ok());
+        assert!(auth.set_authenticated(&clients).is_ok());
         let activity = Activity::new();
         let tokens = [CancellationToken::new(), CancellationToken::new()];
         let [stalled, taken] = tokens.each_ref().map(|token| activity.begin().with_abort_token(token));

@@ -251,7 +251,7 @@ mod tests {
     async fn authenticated_client(router: Router) -> Send {
         let (clients, peer) = (Clients::new(1), IpAddr::V4(Ipv4Addr::LOCALHOST));
         let auth = ConnectionAuth::new(peer, clients.limiter.accept(peer).unwrap().0);
-        assert!(auth.set_authenticated(&clients, crate::access::Credential::for_test()).is_ok());
+        assert!(auth.set_authenticated(&clients).is_ok());
         let (theirs, ours) = tokio::io::duplex(1 << 20);
         let (read, write) = tokio::io::split(ours);
         let stream = Stream::new(Box::new(read), Box::new(write));

@@ -1,7 +1,7 @@
-//! The middleware in front of all routes: checks Host, Origin and token before the body is read.
+//! The middleware in front of all routes: checks Host, Origin, and token or session before the body is read.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
 use axum::extract::{Request, State};
@@ -14,7 +14,6 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use nerve_api::ErrorKind;
 use nerve_types::connection_limit::ConnectionSlot;
-use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -24,6 +23,7 @@ use super::problem::Problem;
 use super::request_id::{self, RequestId};
 use crate::access::{Authenticator, Credential};
 use crate::clients::Clients;
+use crate::web::{self, CacheForever, Web, role};
 
 /// Maximum size of path, query and headers together in bytes. hyper rejects heads that are even longer.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
@@ -41,6 +41,8 @@ pub(crate) struct Gate {
     pub(super) authenticator: Arc<Authenticator>,
     pub(super) hosts: Arc<hosts::AllowedHosts>,
     pub(super) ids: Arc<request_id::IdGenerator>,
+    /// The web console, whose sessions are accepted too.
+    web: Option<Arc<Web>>,
 }
 
 impl Gate {
@@ -52,7 +54,12 @@ impl Gate {
         address: IpAddr,
     ) -> Gate {
         let hosts = Arc::new(hosts::AllowedHosts::new(names, address));
-        Gate { clients, authenticator, hosts, ids: Arc::new(request_id::IdGenerator::new()) }
+        Gate { clients, authenticator, hosts, ids: Arc::new(request_id::IdGenerator::new()), web: None }
+    }
+
+    /// Accepts the sessions of a web console too.
+    pub(crate) fn with_web(self, web: Arc<Web>) -> Gate {
+        Gate { web: Some(web), ..self }
     }
 }
 
@@ -61,8 +68,6 @@ impl Gate {
 pub(crate) struct ConnectionAuth {
     pub(crate) peer: IpAddr,
     slot: Arc<ConnectionSlot>,
-    /// The last valid credential.
-    credential: Arc<Mutex<Option<Credential>>>,
     /// Tracks WebSockets, which outlive their HTTP connection, and the tasks of HTTP/2 requests.
     pub(crate) tasks: TaskTracker,
     close_requested: CancellationToken,
@@ -73,7 +78,6 @@ impl ConnectionAuth {
         ConnectionAuth {
             peer,
             slot: Arc::new(slot),
-            credential: Arc::default(),
             tasks: TaskTracker::new(),
             close_requested: CancellationToken::new(),
         }
@@ -95,23 +99,17 @@ impl ConnectionAuth {
     }
 
     /// Records a successful authentication. The first one takes a client slot, and fails if none is free.
-    pub(super) fn set_authenticated(&self, clients: &Clients, credential: Credential) -> Result<(), Problem> {
+    pub(super) fn set_authenticated(&self, clients: &Clients) -> Result<(), Problem> {
         if !self.slot.authenticate() {
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Busy, clients.reject()));
         }
-        *self.credential.lock() = Some(credential);
         Ok(())
-    }
-
-    /// Returns the credential of the connection, if it has authenticated.
-    pub(super) fn credential(&self) -> Option<Credential> {
-        self.credential.lock().clone()
     }
 }
 
 /// Checks a request, runs it, and sets the common headers of the response.
 pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let id = gate.ids.assign(&parts.headers);
     let (method, path, version) = (parts.method.clone(), parts.uri.path().to_string(), parts.version);
     let auth = parts.extensions.get::<ConnectionAuth>().cloned();
@@ -119,14 +117,18 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
         Some(auth) => admit(&gate, auth, &parts).await,
         None => Err(Problem::internal("request without a connection: this is a bug in nerve")),
     };
-    let response = match admitted {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
-        Err(problem) => problem.into_response(),
+    let (response, credential) = match admitted {
+        Ok(credential) => {
+            parts.extensions.insert(credential.clone());
+            let role = credential.as_ref().and_then(Credential::role);
+            (role::scope(role, next.run(Request::from_parts(parts, body))).await, credential)
+        }
+        Err(problem) => (problem.into_response(), None),
     };
     let is_head = method == Method::HEAD;
     let mut response = finish(response, &id, is_head);
     if let Some(auth) = &auth
-        && let Some(credential) = auth.credential()
+        && let Some(credential) = credential
     {
         response = end_when_revoked(response, credential, auth.clone());
     }
@@ -151,24 +153,25 @@ fn end_when_revoked(response: Response, credential: Credential, auth: Connection
         return response;
     }
     response.map(|body| {
-        let last = async || {
-            let message =
-                serde_json::json!({ "type": "error", "error": Credential::REVOKED, "error_type": ErrorKind::Authentication, "request_id": null });
-            Ok(Bytes::from(format!("event: error\ndata: {message}\n\n")))
-        };
-        let ended = CancellationToken::new();
-        let (notify, revoked) = (ended.clone(), credential.revoked());
+        let reason = Arc::new(OnceLock::new());
+        let (ended, revoked) = (reason.clone(), credential.revoked());
         let stream = body.into_data_stream().take_until(async move {
-            revoked.await;
+            let _ = ended.set(revoked.await);
             auth.close();
-            notify.cancel();
         });
-        let notice = once(last()).filter(move |_| std::future::ready(ended.is_cancelled()));
+        let last = async move {
+            let error = reason.get()?;
+            let message =
+                serde_json::json!({ "type": "error", "error": error, "error_type": ErrorKind::Authentication, "request_id": null });
+            Some(Ok(Bytes::from(format!("event: error\ndata: {message}\n\n"))))
+        };
+        let notice = once(last).filter_map(std::future::ready);
         axum::body::Body::from_stream(stream.chain(notice))
     })
 }
 
-async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<(), Problem> {
+/// Checks a request. Returns its credential; `None` if it needs none.
+async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<Option<Credential>, Problem> {
     let lines = request.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
     if lines.sum::<usize>() + request.uri.path_and_query().map_or(0, |path| path.as_str().len())
         > MAX_HEAD_BYTES
@@ -192,13 +195,29 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<()
     if !origins.all(|origin| hosts::is_same_origin(origin.as_bytes(), &host)) {
         return Err(Problem::forbidden("cross-origin requests are rejected"));
     }
-    if operations::is_open(&request.method, request.uri.path()) {
-        return Ok(());
+    let is_open_page = gate.web.is_some() && web::is_open(request);
+    if is_open_page || operations::is_open(&request.method, request.uri.path()) {
+        return Ok(None);
     }
+    let credential = authenticate(gate, auth, request).await?;
+    auth.set_authenticated(&gate.clients)?;
+    Ok(Some(credential))
+}
+
+/// Authenticates a request by its token, otherwise by the cookie of a web session.
+async fn authenticate(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<Credential, Problem> {
     let is_websocket = operations::is_socket(&request.method, request.uri.path());
     let given = token(&request.headers, is_websocket);
-    let credential = gate.authenticator.authenticate(given.as_deref(), auth.peer).await;
-    auth.set_authenticated(&gate.clients, credential.map_err(|error| Problem::unauthenticated(&error))?)
+    let web = gate.web.as_deref().filter(|_| given.is_none());
+    let credential = match web.and_then(|web| Some((web, web.cookie(&request.headers)?))) {
+        Some((web, secret)) => {
+            web::check_request(&request.method, &request.headers, is_websocket)
+                .map_err(Problem::forbidden)?;
+            gate.authenticator.authenticate_session(web.sessions(), secret, auth.peer).await
+        }
+        None => gate.authenticator.authenticate(given.as_deref(), auth.peer).await,
+    };
+    credential.map_err(|error| Problem::unauthenticated(&error))
 }
 
 /// Returns the host that a request addresses. An absolute URL in HTTP/1.1 takes precedence (RFC 9112 §3.2.2),
@@ -263,12 +282,14 @@ fn finish(mut response: Response, id: &RequestId, is_head: bool) -> Response {
             *response.body_mut() = axum::body::Body::empty();
         }
     }
+    let is_immutable = response.extensions().get::<CacheForever>().is_some();
     let headers = response.headers_mut();
     if let Some(id) = id.header() {
         headers.insert(request_id::HEADER, id);
     }
+    let cache = if is_immutable { "public, max-age=31536000, immutable" } else { "no-store" };
     let fixed = [
-        (header::CACHE_CONTROL, "no-store"),
+        (header::CACHE_CONTROL, cache),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];

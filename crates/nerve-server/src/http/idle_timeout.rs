@@ -69,7 +69,7 @@ mod tests {
             started.elapsed().as_secs()
         };
         assert_eq!(slept().await, 10);
-        assert!(auth.set_authenticated(&clients, crate::access::Credential::for_test()).is_ok());
+        assert!(auth.set_authenticated(&clients).is_ok());
         assert_eq!(slept().await, 60);
     }
 }

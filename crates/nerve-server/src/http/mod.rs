@@ -58,19 +58,21 @@ use http::StatusCode;
 use nerve_api::ErrorKind;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::body::read as read_body;
 pub(crate) use self::budget::Budget;
 pub(crate) use self::connection::serve;
-pub(crate) use self::gate::Gate;
+pub(crate) use self::gate::{ConnectionAuth, Gate, not_found};
 pub(crate) use self::mount::{Mount, ShutdownSignal};
 pub(crate) use self::openapi::document;
 use self::operation::{Builtin, Handler, Operation};
 use self::operations::OPERATIONS;
-use self::problem::Problem;
+pub(crate) use self::problem::Problem;
 use self::resource::PathParams;
 use crate::access::Authenticator;
 use crate::clients::Clients;
 use crate::metrics::Metrics;
 use crate::state::ServerState;
+use crate::web::{self, Web};
 
 /// Protocols offered to TLS clients.
 pub(crate) const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
@@ -87,6 +89,8 @@ pub(crate) struct HttpConfig {
     pub(crate) names: Vec<String>,
     /// Further services.
     pub(crate) mounts: Vec<Mount>,
+    /// The web console.
+    pub(crate) web: Arc<Web>,
 }
 
 /// State shared by all requests.
@@ -115,14 +119,17 @@ impl Site {
     ) -> Site {
         let (closing, metrics) = (state.closing.clone(), Some(state.hub.metrics.clone()));
         let closing_handle = ShutdownSignal::new(closing.clone(), clients.tracker.clone());
-        let gate_state = Gate::new(clients, authenticator, &setup.names, address.ip());
+        let gate_state =
+            Gate::new(clients, authenticator.clone(), &setup.names, address.ip()).with_web(setup.web.clone());
         let budget = Budget::new();
+        let web = web::router(setup.web.clone(), authenticator, budget.clone());
         let shared = Shared { state, budget: budget.clone() };
         let mut router = Router::new();
         for operation in OPERATIONS {
             router = router.route(operation.path, route(operation));
         }
-        let router = mount::all(router.with_state(shared), &setup.mounts, &closing_handle, &budget);
+        let router = router.with_state(shared).merge(web);
+        let router = mount::all(router, &setup.mounts, &closing_handle, &budget);
         Site { router: add_gate(router, gate_state), closing, metrics }
     }
 

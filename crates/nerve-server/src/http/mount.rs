@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use super::body::{self, ReceivedBody};
 use super::budget::Budget;
 use super::problem::Problem;
+use crate::web::role;
 
 /// A request with its complete body, within the limits of size and time.
 pub type BufferedRequest = http::Request<Full<Bytes>>;
@@ -103,6 +104,9 @@ pub(super) fn all(mut router: Router, mounts: &[Mount], closing: &ShutdownSignal
 }
 
 async fn serve(service: &Service, request: Request, budget: &Budget) -> Result<Response, Problem> {
+    if role::current().is_some() {
+        return Err(Problem::forbidden("this path needs the token, not a web session"));
+    }
     let (parts, body) = request.into_parts();
     let ReceivedBody { bytes: whole, share: _share } = body::read(body, budget).await?;
     Ok(service(http::Request::from_parts(parts, Full::from(whole))).await)

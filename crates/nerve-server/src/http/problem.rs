@@ -79,6 +79,12 @@ impl Problem {
         Problem::new(StatusCode::FORBIDDEN, ErrorKind::Permission, detail)
     }
 
+    /// The client's role does not allow its request.
+    pub(crate) fn denied(error: EngineError) -> Problem {
+        let problem = Problem::forbidden(error.message);
+        Problem { hint: error.hint, ..problem }
+    }
+
     /// The client could not be authenticated.
     pub(crate) fn unauthenticated(error: &EngineError) -> Problem {
         let status = match error.kind {

@@ -21,6 +21,7 @@ use crate::client_origin;
 use crate::legacy_names;
 use crate::requests::{self, Incoming, Refusal};
 use crate::state::ServerState;
+use crate::web::role;
 
 /// Items of a page of a list if the query has no limit.
 const DEFAULT_LIMIT: u64 = 100;
@@ -48,6 +49,7 @@ pub(crate) async fn serve(
     PathParams(path): PathParams,
     request: Request,
 ) -> Result<Response, Problem> {
+    role::check(mapped.request).map_err(Problem::denied)?;
     let (parts, sent) = request.into_parts();
     let mut params = Params::from(query::read(mapped.query, &raw_query(&parts.uri)?)?);
     if mapped.is_list && !params.contains_key("limit") {
@@ -136,6 +138,7 @@ pub(crate) async fn execute(
     body: ReceivedBody,
     shared: &Shared,
 ) -> Result<Response, Problem> {
+    role::check(name).map_err(Problem::denied)?;
     let ReceivedBody { bytes, share } = body;
     let request = decode(name, object(&bytes)?, shared);
     let encode = |answer, outcome| Edit::default().encode(answer, outcome);
@@ -148,6 +151,7 @@ pub(crate) async fn call<R: nerve_api::Request>(
     request: R,
     shared: &Shared,
 ) -> Result<(R::Reply, Share), Problem> {
+    role::check(R::NAME).map_err(Problem::denied)?;
     let Some(call) = shared.state.dispatcher.prepare(request) else {
         return Err(Problem::internal(format!("the engine does not handle {}", R::NAME)));
     };

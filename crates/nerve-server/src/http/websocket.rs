@@ -24,6 +24,7 @@ use crate::connection::{self, Revocation};
 use crate::link::Link;
 use crate::metrics::Transport;
 use crate::state::ServerState;
+use crate::web::role;
 
 /// Size of the pipe between the WebSocket and the connection behind it, each way, in bytes.
 const PIPE_BYTES: usize = 64 * 1024;
@@ -52,13 +53,14 @@ pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Res
         Some(protocol) => upgrade.protocols([protocol]),
         None => upgrade,
     };
-    let state = shared.state.clone();
+    let (state, role) = (shared.state.clone(), role::current());
+    let credential = parts.extensions.get::<Option<Credential>>().cloned().flatten();
     let token = auth.tasks.token();
     let origin = ClientOrigin { transport: "websocket", ..client_origin::current() };
     Ok(upgrade.max_message_size(MAX_LINE_BYTES).max_frame_size(MAX_LINE_BYTES).on_upgrade(
         async move |socket| {
             let _connected = state.hub.metrics.connected(Transport::WebSocket);
-            run(socket, auth.credential(), origin, state).await;
+            role::scope(role, run(socket, credential, origin, state)).await;
             drop(token);
         },
     ))

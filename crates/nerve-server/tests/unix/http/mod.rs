@@ -12,3 +12,4 @@ mod resources;
 mod snapshots;
 mod socket;
 mod tls;
+mod web;

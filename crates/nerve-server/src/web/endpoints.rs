@@ -1,0 +1,134 @@
+//! The paths of the web console: the page, login, logout and the session of the browser.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::cookie::is_json;
+use super::{LOGIN, LOGOUT, PATH, Web, accepts_html, assets};
+use crate::access::Authenticator;
+use crate::http::{Budget, ConnectionAuth, Problem, not_found, read_body};
+
+/// Hint for a login that failed.
+const NEW_LINK: &str = "'nerve web' on the server's machine prints a new link";
+
+/// State of the paths.
+#[derive(Debug, Clone)]
+struct WebState {
+    web: Arc<Web>,
+    authenticator: Arc<Authenticator>,
+    budget: Budget,
+}
+
+/// Returns the routes of the web console.
+pub(crate) fn router(web: Arc<Web>, authenticator: Arc<Authenticator>, budget: Budget) -> Router {
+    Router::new()
+        .route("/", get(root))
+        .route("/web", get(async || Redirect::to(PATH)))
+        .route(PATH, get(async || assets::index()))
+        .route("/web/session", get(session))
+        .route(LOGIN, post(log_in))
+        .route(LOGOUT, post(log_out))
+        .route("/web/{version}/{name}", get(asset))
+        .with_state(WebState { web, authenticator, budget })
+}
+
+/// Leads browsers to the page.
+async fn root(request: Request) -> Response {
+    match accepts_html(request.headers()) {
+        true => Redirect::to(PATH).into_response(),
+        false => not_found(request).await.into_response(),
+    }
+}
+
+async fn asset(Path((version, name)): Path<(String, String)>, request: Request) -> Response {
+    match assets::file(&version, &name) {
+        Some(response) => response,
+        None => not_found(request).await.into_response(),
+    }
+}
+
+/// Returns the role of the browser's session; null without one.
+async fn session(State(state): State<WebState>, request: Request) -> Result<Response, Problem> {
+    let Some(secret) = state.web.cookie(request.headers()) else {
+        return Ok(json_response(&json!({ "role": null })));
+    };
+    let from = peer(&request)?;
+    let found = state.authenticator.authenticate_session(state.web.sessions(), secret, from);
+    match found.await {
+        Ok(credential) => Ok(json_response(&json!({
+            "role": credential.role(),
+            "server_name": state.web.server,
+            "version": env!("CARGO_PKG_VERSION"),
+        }))),
+        Err(_) => Ok(json_response(&json!({ "role": null }))),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Login {
+    code: String,
+}
+
+/// Exchanges a code for a session.
+async fn log_in(State(state): State<WebState>, request: Request) -> Result<Response, Problem> {
+    let from = peer(&request)?;
+    let (parts, body) = request.into_parts();
+    if !is_json(&parts.headers) {
+        return Err(Problem::invalid("a login needs 'Content-Type: application/json'"));
+    }
+    let body = read_body(body, &state.budget).await?;
+    let Ok(Login { code }) = serde_json::from_slice(&body.bytes) else {
+        return Err(Problem::invalid("expected {\"code\": …}"));
+    };
+    let role = match state.web.logins.codes.redeem(&code) {
+        Ok(role) => role,
+        Err(error) => {
+            let error = state.authenticator.reject(&error.to_string(), from).await;
+            return Err(Problem::unauthenticated(&error.hint(NEW_LINK)));
+        }
+    };
+    // A browser has one session: the new one replaces the old one.
+    if let Some(old) = state.web.cookie(&parts.headers) {
+        state.web.sessions().end(old);
+    }
+    let token = state.authenticator.read_token().map_err(|error| Problem::unauthenticated(&error))?;
+    let user_agent = parts.headers.get(header::USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
+    let begun = state.web.sessions().begin(role, &String::from_utf8_lossy(user_agent), &token);
+    let secret = begun.map_err(|error| {
+        tracing::error!(%error, "a web session cannot be stored");
+        Problem::internal("the session cannot be stored").hint("see the server's log")
+    })?;
+    tracing::info!(%from, %role, "a browser has logged in");
+    Ok((cookie_header(state.web.cookie.set(&secret)), json_response(&json!({ "role": role })))
+        .into_response())
+}
+
+/// Ends the session of the request.
+async fn log_out(State(state): State<WebState>, request: Request) -> Response {
+    if let Some(secret) = state.web.cookie(request.headers()) {
+        state.web.sessions().end(secret);
+    }
+    (StatusCode::NO_CONTENT, cookie_header(state.web.cookie.clear())).into_response()
+}
+
+fn peer(request: &Request) -> Result<std::net::IpAddr, Problem> {
+    let auth = request.extensions().get::<ConnectionAuth>();
+    auth.map(|auth| auth.peer)
+        .ok_or_else(|| Problem::internal("request without a connection: this is a bug in nerve"))
+}
+
+fn cookie_header(value: Option<HeaderValue>) -> HeaderMap {
+    value.into_iter().map(|value| (header::SET_COOKIE, value)).collect()
+}
+
+fn json_response(value: &serde_json::Value) -> Response {
+    let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+    (kind, value.to_string()).into_response()
+}

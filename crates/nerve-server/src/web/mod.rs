@@ -1,0 +1,153 @@
+//! The web console: a page for browsers, which log in with a one-time code and then have a session.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `assets` | the files of the page |
+//! | `endpoints` | the paths of the page |
+//! | `login_code` | one-time codes |
+//! | `session` | the sessions of browsers |
+//! | `cookie` | the cookie of a session, and the checks of requests with it |
+//! | `role` | the permissions of a session |
+//!
+//! Codes and sessions are in private files, like the server's token: `nerve web` creates and removes them without a
+//! request, and a client with a session cannot do so.
+
+mod assets;
+mod cookie;
+mod endpoints;
+mod login_code;
+pub(crate) mod role;
+mod session;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::request::Parts;
+use http::{HeaderMap, Method, header};
+use nerve_types::activity::TsMs;
+use nerve_types::name;
+
+pub use self::login_code::{CODE_LIFETIME, LoginCode};
+pub use self::role::Role;
+pub use self::session::WebSession;
+
+pub(crate) use self::cookie::check_request;
+pub(crate) use self::endpoints::router;
+pub(crate) use self::session::SessionStore;
+
+use self::cookie::SessionCookie;
+use self::login_code::LoginCodes;
+use crate::error::ServerError;
+use crate::paths::ServerPaths;
+
+/// Path of the page.
+pub const PATH: &str = "/web/";
+/// Path of logins.
+const LOGIN: &str = "/web/login";
+/// Path that ends the session of the request.
+const LOGOUT: &str = "/web/logout";
+/// Maximum size of the file of a code or a session in bytes.
+const MAX_RECORD_BYTES: u64 = 4096;
+
+/// Marks a response that browsers may keep forever, because another version has another path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CacheForever;
+
+/// The logins of one server's web console, for commands on the server's machine.
+#[derive(Debug)]
+pub struct WebLogins {
+    codes: LoginCodes,
+    sessions: SessionStore,
+}
+
+impl WebLogins {
+    /// Returns the logins of a server, whether or not it runs.
+    ///
+    /// # Errors
+    /// Returns an error if the name is invalid.
+    pub fn new(paths: &ServerPaths, server: &str) -> Result<WebLogins, ServerError> {
+        name::check("server", server)?;
+        let folder = paths.web().join(server);
+        Ok(WebLogins {
+            codes: LoginCodes::new(folder.join("codes")),
+            sessions: SessionStore::new(folder.join("sessions")),
+        })
+    }
+
+    /// Creates a code with which a browser can log in once, within [`CODE_LIFETIME`].
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be stored.
+    pub fn create_code(&self, role: Role) -> Result<LoginCode, ServerError> {
+        self.codes.create(role)
+    }
+
+    /// Lists the sessions, the last used first.
+    pub fn sessions(&self) -> Vec<WebSession> {
+        self.sessions.list()
+    }
+
+    /// Ends the session with this id. The server closes its connections within seconds.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be removed.
+    pub fn revoke(&self, id: &str) -> Result<(), ServerError> {
+        self.sessions.end_by_id(id)
+    }
+}
+
+/// The web console of a running server.
+#[derive(Debug)]
+pub(crate) struct Web {
+    server: String,
+    logins: WebLogins,
+    cookie: SessionCookie,
+}
+
+impl Web {
+    /// `is_secure`: the server uses TLS.
+    pub(crate) fn new(paths: &ServerPaths, server: &str, is_secure: bool) -> Result<Web, ServerError> {
+        Ok(Web {
+            server: server.to_string(),
+            logins: WebLogins::new(paths, server)?,
+            cookie: SessionCookie::new(server, is_secure),
+        })
+    }
+
+    /// Returns the sessions.
+    pub(crate) fn sessions(&self) -> &SessionStore {
+        &self.logins.sessions
+    }
+
+    /// Returns the secret in the session cookie of a request.
+    pub(crate) fn cookie<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        self.cookie.read(headers)
+    }
+}
+
+/// Returns true if a request needs neither token nor session: the page itself and logins reveal no data.
+pub(crate) fn is_open(request: &Parts) -> bool {
+    let path = request.uri.path();
+    let reads = request.method == Method::GET || request.method == Method::HEAD;
+    match path {
+        LOGIN => request.method == Method::POST,
+        LOGOUT => false,
+        "/" => reads && accepts_html(&request.headers),
+        _ => reads && (path.starts_with(PATH) || path == "/web"),
+    }
+}
+
+/// Returns true if the client is a browser that loads a page.
+fn accepts_html(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/html"))
+}
+
+/// Returns the current time.
+fn now() -> TsMs {
+    ts_of(SystemTime::now())
+}
+
+fn ts_of(time: SystemTime) -> TsMs {
+    let elapsed = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    TsMs(u64::try_from(elapsed.as_millis()).unwrap_or_default())
+}

@@ -1,0 +1,103 @@
+//! Roles of web sessions, and the role of the request that is being served.
+
+use nerve_api::RequestName;
+use nerve_node::error::{EngineError, ErrorKind};
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantNames};
+
+tokio::task_local! {
+    static CURRENT: Role;
+}
+
+/// Permissions of a web session. Each role may do what the previous one may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, EnumString, VariantNames, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Role {
+    /// Reads and waits.
+    View,
+    /// Answers dialogs of nodes and gates of runs.
+    Answer,
+    /// Does everything.
+    Full,
+}
+
+impl Role {
+    /// Returns the names of all roles.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        <Role as VariantNames>::VARIANTS.iter().copied()
+    }
+
+    /// Returns true if a session with this role may send a request.
+    pub fn can_send(self, request: RequestName) -> bool {
+        match self {
+            Role::View => request.is_read_only(),
+            Role::Answer => {
+                request.is_read_only() || matches!(request, RequestName::AnswerNode | RequestName::AnswerGate)
+            }
+            Role::Full => true,
+        }
+    }
+}
+
+/// Serves requests of a web session with this role. `None`: of a client with the token.
+pub(crate) async fn scope<F: Future>(role: Option<Role>, work: F) -> F::Output {
+    match role {
+        Some(role) => CURRENT.scope(role, work).await,
+        None => work.await,
+    }
+}
+
+/// Returns the role of the web session whose request this task serves; `None` if it comes from another client.
+pub(crate) fn current() -> Option<Role> {
+    CURRENT.try_with(|role| *role).ok()
+}
+
+/// Checks that the client whose request this task serves may send it.
+///
+/// # Errors
+/// `permission_error` if the role of its web session does not allow the request.
+pub(crate) fn check(request: RequestName) -> Result<(), EngineError> {
+    match current() {
+        Some(role) if !role.can_send(request) => {
+            let message = format!("the role '{role}' of this web session does not allow {request}");
+            Err(EngineError::new(ErrorKind::Permission, message)
+                .hint("log in with the link that 'nerve web --role full' prints"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_build_on_each_other() {
+        for request in RequestName::ALL.iter().copied() {
+            assert!(!Role::View.can_send(request) || Role::Answer.can_send(request), "{request}");
+            assert!(Role::Full.can_send(request), "{request}");
+        }
+        for request in [RequestName::ListNodes, RequestName::WaitNode, RequestName::Subscribe] {
+            assert!(Role::View.can_send(request), "{request}");
+        }
+        for request in [RequestName::ExecuteInput, RequestName::StopNode, RequestName::Shutdown] {
+            assert!(!Role::Answer.can_send(request), "{request}");
+        }
+        assert!(
+            Role::Answer.can_send(RequestName::AnswerGate) && !Role::View.can_send(RequestName::AnswerGate)
+        );
+    }
+
+    #[tokio::test]
+    async fn role_applies_within_its_scope() {
+        assert!(check(RequestName::StopNode).is_ok());
+        scope(Some(Role::View), async {
+            let error = check(RequestName::StopNode).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Permission);
+            assert!(check(RequestName::GetNode).is_ok());
+        })
+        .await;
+        scope(None, async { assert!(check(RequestName::StopNode).is_ok()) }).await;
+    }
+}

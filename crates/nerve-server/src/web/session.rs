@@ -1,0 +1,316 @@
+//! The sessions of browsers that have logged in.
+//!
+//! Each session has a private file, named by the SHA-256 of its cookie, so that a restart keeps browsers logged in. The
+//! file's time of modification is the time of its last use: a server that notes a use cannot create a file that
+//! `nerve web sessions revoke` has removed.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use nerve_types::activity::TsMs;
+use nerve_types::files;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use super::role::Role;
+use super::{MAX_RECORD_BYTES, now, ts_of};
+use crate::access::secret;
+use crate::access::token::Token;
+use crate::error::ServerError;
+use crate::paths::private_directory;
+
+/// Time for which a session is valid.
+pub(crate) const SESSION_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// Maximum number of sessions. A further login ends the one that was used least recently.
+const MAX_SESSIONS: usize = 64;
+/// Maximum length of a stored user agent in characters.
+const MAX_USER_AGENT: usize = 200;
+/// Precision of the time of last use.
+const USE_PRECISION: Duration = Duration::from_secs(60);
+/// Interval between checks for sessions that were revoked.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Random bytes of a cookie.
+const RANDOM: usize = 32;
+/// Digits of the digest that name a session.
+const ID_DIGITS: usize = 12;
+/// Extension of the files.
+const EXTENSION: &str = "json";
+
+/// The sessions of one server.
+#[derive(Debug)]
+pub(crate) struct SessionStore {
+    folder: PathBuf,
+    /// Revocations of the sessions that were used on this server, by digest.
+    live: Mutex<HashMap<String, CancellationToken>>,
+}
+
+/// A session for display.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WebSession {
+    /// Id: the beginning of the digest of its cookie.
+    pub web_session_id: String,
+    /// Role.
+    pub role: Role,
+    /// Time of the login.
+    pub created_at: TsMs,
+    /// Time of the last request, to the minute.
+    pub last_used_at: TsMs,
+    /// The browser's description of itself, without control characters.
+    pub user_agent: String,
+}
+
+/// A session that a request belongs to.
+#[derive(Debug)]
+pub(crate) struct FoundSession {
+    digest: String,
+    pub(crate) role: Role,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SessionRecord {
+    role: Role,
+    created_at: TsMs,
+    user_agent: String,
+    /// Fingerprint of the server's token at the login.
+    token: String,
+}
+
+impl SessionRecord {
+    fn is_expired(&self) -> bool {
+        u128::from(now().0.saturating_sub(self.created_at.0)) >= SESSION_LIFETIME.as_millis()
+    }
+}
+
+impl SessionStore {
+    pub(crate) fn new(folder: PathBuf) -> SessionStore {
+        SessionStore { folder, live: Mutex::default() }
+    }
+
+    /// Begins a session and returns the secret for its cookie.
+    ///
+    /// # Errors
+    /// Returns an error if the system gives no random bytes or the file cannot be written.
+    pub(crate) fn begin(&self, role: Role, user_agent: &str, token: &Token) -> Result<String, ServerError> {
+        private_directory(&self.folder)?;
+        let mut sessions = self.list();
+        while sessions.len() >= MAX_SESSIONS
+            && let Some(oldest) = sessions.pop()
+        {
+            self.end_by_id(&oldest.web_session_id)?;
+        }
+        let failed =
+            |source| ServerError::Io { what: "create a web session in", path: self.folder.clone(), source };
+        let cookie = secret::random_hex::<RANDOM>().map_err(failed)?;
+        let user_agent = user_agent.chars().filter(|c| !c.is_control()).take(MAX_USER_AGENT).collect();
+        let record = SessionRecord { role, created_at: now(), user_agent, token: token.fingerprint() };
+        let bytes = serde_json::to_vec(&record).unwrap_or_default();
+        files::replace(&self.path(&secret::sha256_hex(cookie.as_bytes())), &bytes).map_err(failed)?;
+        Ok(cookie)
+    }
+
+    /// Returns the session with this cookie if it is valid with the server's token. Notes its use.
+    pub(crate) fn find(&self, cookie: &str, token: &Token) -> Option<FoundSession> {
+        let digest = secret::sha256_hex(cookie.as_bytes());
+        let path = self.path(&digest);
+        let record: SessionRecord = files::read_json(&path, MAX_RECORD_BYTES).ok()?;
+        if record.is_expired() || record.token != token.fingerprint() {
+            let _ = fs::remove_file(path);
+            return None;
+        }
+        let used = fs::metadata(&path).and_then(|meta| meta.modified()).ok()?;
+        if used.elapsed().is_ok_and(|elapsed| elapsed >= USE_PRECISION) {
+            let _ =
+                File::options().write(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+        }
+        Some(FoundSession { digest, role: record.role })
+    }
+
+    /// Returns a token that is cancelled when the session ends, or with `parent`.
+    pub(crate) fn revocation(&self, session: &FoundSession, parent: &CancellationToken) -> CancellationToken {
+        let mut live = self.live.lock();
+        live.retain(|_, revoked| !revoked.is_cancelled());
+        live.entry(session.digest.clone()).or_insert_with(|| parent.child_token()).clone()
+    }
+
+    /// Ends the session with this cookie, if there is one.
+    pub(crate) fn end(&self, cookie: &str) {
+        let digest = secret::sha256_hex(cookie.as_bytes());
+        let _ = fs::remove_file(self.path(&digest));
+        if let Some(revoked) = self.live.lock().remove(&digest) {
+            revoked.cancel();
+        }
+    }
+
+    /// Ends the session with this id.
+    ///
+    /// # Errors
+    /// Returns an error if its file cannot be removed.
+    pub(crate) fn end_by_id(&self, id: &str) -> Result<(), ServerError> {
+        for (digest, path) in self.files().into_iter().filter(|(digest, _)| digest.starts_with(id)) {
+            fs::remove_file(&path).map_err(ServerError::io("remove", &path))?;
+            if let Some(revoked) = self.live.lock().remove(&digest) {
+                revoked.cancel();
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the sessions, the last used first. Removes expired ones.
+    pub(crate) fn list(&self) -> Vec<WebSession> {
+        let mut sessions = Vec::new();
+        for (digest, path) in self.files() {
+            let Ok(record) = files::read_json::<SessionRecord>(&path, MAX_RECORD_BYTES) else { continue };
+            let used = fs::metadata(&path).and_then(|meta| meta.modified());
+            if record.is_expired() {
+                let _ = fs::remove_file(path);
+                continue;
+            }
+            sessions.push(WebSession {
+                web_session_id: digest.chars().take(ID_DIGITS).collect(),
+                role: record.role,
+                created_at: record.created_at,
+                last_used_at: used.map_or(record.created_at, ts_of),
+                user_agent: record.user_agent,
+            });
+        }
+        sessions.sort_by_key(|session| std::cmp::Reverse(session.last_used_at));
+        sessions
+    }
+
+    /// Ends the connections of sessions whose files were removed, and removes the files of sessions that a new token has
+    /// ended. Never completes.
+    pub(crate) async fn watch(&self, read_token: impl Fn() -> Option<Token>) {
+        let mut poll = tokio::time::interval(POLL_INTERVAL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            poll.tick().await;
+            self.live.lock().retain(|digest, revoked| {
+                let is_valid = !revoked.is_cancelled() && self.path(digest).exists();
+                if !is_valid {
+                    revoked.cancel();
+                }
+                is_valid
+            });
+            // With an unreadable token no client can authenticate, but it does not replace the old one.
+            if !self.files().is_empty()
+                && let Some(token) = read_token()
+            {
+                self.remove_foreign(&token.fingerprint());
+            }
+        }
+    }
+
+    /// Removes the files of sessions that began with another token.
+    fn remove_foreign(&self, fingerprint: &str) {
+        for (_, path) in self.files() {
+            let record = files::read_json::<SessionRecord>(&path, MAX_RECORD_BYTES);
+            if record.is_ok_and(|record| record.token != fingerprint) {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+
+    /// Returns the digests of the sessions with their files.
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let ours = entries.filter(|path| path.extension().is_some_and(|found| found == EXTENSION));
+        ours.filter_map(|path| Some((path.file_stem()?.to_str()?.to_string(), path))).collect()
+    }
+
+    fn path(&self, digest: &str) -> PathBuf {
+        self.folder.join(format!("{digest}.{EXTENSION}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::token::TokenFile;
+
+    fn store() -> (tempfile::TempDir, SessionStore, TokenFile) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(folder.path().join("token"));
+        file.obtain().unwrap();
+        let store = SessionStore::new(folder.path().join("sessions"));
+        (folder, store, file)
+    }
+
+    #[test]
+    fn session_is_found_by_its_cookie_until_it_ends() {
+        let (_folder, store, file) = store();
+        let token = file.read().unwrap();
+        let cookie = store.begin(Role::View, "Firefox\u{1b}[31m/1", &token).unwrap();
+        assert_eq!(cookie.len(), 64);
+        assert_eq!(store.find(&cookie, &token).unwrap().role, Role::View);
+        assert!(store.find(&cookie[1..], &token).is_none() && store.find("", &token).is_none());
+        let listed = store.list();
+        assert_eq!(listed.len(), 1);
+        let document = serde_json::json!({ "sessions": listed });
+        assert_eq!(nerve_testkit::json_style::departures(&document), Default::default());
+        assert_eq!(
+            (listed[0].user_agent.as_str(), listed[0].web_session_id.len()),
+            ("Firefox[31m/1", ID_DIGITS)
+        );
+        assert!(!format!("{listed:?}").contains(&cookie[..ID_DIGITS]));
+        // Another server process sees the same sessions.
+        let other = SessionStore::new(store.folder.clone());
+        assert!(other.find(&cookie, &token).is_some());
+        other.end_by_id(&listed[0].web_session_id).unwrap();
+        assert!(store.find(&cookie, &token).is_none() && store.list().is_empty());
+    }
+
+    #[test]
+    fn new_token_ends_sessions() {
+        let (_folder, store, file) = store();
+        let cookie = store.begin(Role::Full, "", &file.read().unwrap()).unwrap();
+        let token = file.rotate().unwrap();
+        assert!(store.find(&cookie, &token).is_none());
+        assert!(store.list().is_empty());
+    }
+
+    #[test]
+    fn old_session_expires() {
+        let (_folder, store, file) = store();
+        let token = file.read().unwrap();
+        let cookie = store.begin(Role::Full, "", &token).unwrap();
+        let (_, path) = store.files().remove(0);
+        let mut record: SessionRecord = files::read_json(&path, MAX_RECORD_BYTES).unwrap();
+        record.created_at = TsMs(record.created_at.0 - u64::try_from(SESSION_LIFETIME.as_millis()).unwrap());
+        fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
+        assert!(store.find(&cookie, &token).is_none());
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn sessions_are_bounded() {
+        let (_folder, store, file) = store();
+        let token = file.read().unwrap();
+        for _ in 0..MAX_SESSIONS + 3 {
+            store.begin(Role::View, "", &token).unwrap();
+        }
+        assert_eq!(store.list().len(), MAX_SESSIONS);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn removed_file_revokes_live_session() {
+        let (_folder, store, file) = store();
+        let token = file.read().unwrap();
+        let cookie = store.begin(Role::Full, "", &token).unwrap();
+        let found = store.find(&cookie, &token).unwrap();
+        let revoked = store.revocation(&found, &CancellationToken::new());
+        let id = store.list()[0].web_session_id.clone();
+        SessionStore::new(store.folder.clone()).end_by_id(&id).unwrap();
+        let watch = store.watch(|| file.read().ok());
+        let ended = tokio::time::timeout(2 * POLL_INTERVAL, async {
+            tokio::select! {
+                () = watch => false,
+                () = revoked.cancelled() => true,
+            }
+        });
+        assert!(ended.await.unwrap());
+    }
+}

@@ -1,0 +1,124 @@
+// Requests to the server. The browser adds the session's cookie.
+
+/** Items of a page of a list. */
+const PAGE_LIMIT = 1000;
+
+/** An error that the server has reported, as described by its problem document (RFC 9457). */
+export class ApiError extends Error {
+  constructor(status, problem) {
+    super(problem.detail ?? `the server answered with status ${status}`);
+    this.status = status;
+    this.kind = problem.error_type;
+    this.hint = problem.hint;
+    this.data = problem.data ?? {};
+  }
+
+  /** The message with its hint. */
+  get text() {
+    return this.hint ? `${this.message} (${this.hint})` : this.message;
+  }
+}
+
+let onSessionEnd = () => {};
+
+/** Sets the function that is called when a request fails because the session has ended. */
+export function setSessionEndListener(listener) {
+  onSessionEnd = listener;
+}
+
+async function send(method, path, body) {
+  const options = { method, credentials: "same-origin", cache: "no-store", redirect: "error" };
+  if (body !== undefined) {
+    options.headers = { "Content-Type": "application/json" };
+    options.body = JSON.stringify(body);
+  }
+  const response = await fetch(path, options);
+  if (response.ok) {
+    return response.status === 204 ? null : response.json();
+  }
+  const problem = await response.json().catch(() => ({}));
+  if (response.status === 401 && path !== "/web/login") {
+    onSessionEnd();
+  }
+  throw new ApiError(response.status, problem);
+}
+
+async function listAll(path, take) {
+  let cursor = null;
+  do {
+    const separator = path.includes("?") ? "&" : "?";
+    const position = cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`;
+    const page = await send("GET", `${path}${separator}limit=${PAGE_LIMIT}${position}`);
+    take(page);
+    cursor = page.next ?? null;
+  } while (cursor !== null);
+}
+
+function nodePath(node, action = "") {
+  const session = encodeURIComponent(node.session);
+  return `/nodes/${encodeURIComponent(node.id)}${action}?session=${session}`;
+}
+
+/** Returns the session of this browser: its role, null if it is not logged in. */
+export function getSession() {
+  return send("GET", "/web/session");
+}
+
+/** Exchanges a one-time code for a session. */
+export function logIn(code) {
+  return send("POST", "/web/login", { code });
+}
+
+/** Ends the session. */
+export function logOut() {
+  return send("POST", "/web/logout", {});
+}
+
+/** Returns the descriptions of the nodes of all sessions, stopped ones included. */
+export async function listNodes() {
+  const sessions = [];
+  await listAll("/sessions", (page) => sessions.push(...page.sessions.map((session) => session.name)));
+  const nodes = [];
+  for (const session of sessions) {
+    const path = `/nodes?session=${encodeURIComponent(session)}`;
+    const take = (page) => nodes.push(...page.nodes_info, ...(page.stopped ?? []));
+    await listAll(path, take).catch((error) => {
+      // The session was deleted meanwhile.
+      if (error.status !== 404) {
+        throw error;
+      }
+    });
+  }
+  return nodes;
+}
+
+/** Returns the description of a node. */
+export function getNode(node) {
+  return send("GET", nodePath(node));
+}
+
+/** Returns the state of a node with its evidence, the choices of its dialog and its screen. */
+export function explainNode(node) {
+  return send("GET", nodePath(node, "/explain"));
+}
+
+/** Sends a prompt and returns the id of its result at once. */
+export async function sendPrompt(node, text) {
+  const accepted = await send("POST", nodePath(node, "/execute"), { text, async: true });
+  return accepted.result_id;
+}
+
+/** Returns the result of a prompt. */
+export function getResult(id) {
+  return send("GET", `/results/${encodeURIComponent(id)}`);
+}
+
+/** Selects a choice of a dialog: its label, or its number from 1. */
+export function answerDialog(node, choice) {
+  return send("POST", nodePath(node, "/answer"), { choice });
+}
+
+/** Stops a node. */
+export function stopNode(node) {
+  return send("DELETE", nodePath(node));
+}

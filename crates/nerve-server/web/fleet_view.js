@@ -1,0 +1,139 @@
+// All nodes, those that wait for a person first.
+
+import { logOut } from "./api.js";
+import { element, showText, uniqueId } from "./dom.js";
+import { NodeCard } from "./node_card.js";
+import { formatAge } from "./time.js";
+
+/** Order of the states. */
+const ORDER = ["blocked", "suspended", "busy", "starting", "ready", "created", "stopping", "stopped"];
+/** Interval at which ages are shown anew, in milliseconds. It causes no request. */
+const AGE_INTERVAL = 5000;
+/** The same while the connection is lost. */
+const BANNER_INTERVAL = 1000;
+
+function rank(node) {
+  const found = ORDER.indexOf(node.state);
+  return found < 0 ? ORDER.length : found;
+}
+
+function compare(one, other) {
+  return rank(one) - rank(other) || one.key.localeCompare(other.key);
+}
+
+function matches(node, words) {
+  const { metadata, progress } = node;
+  const parts = [node.key, node.state, node.kind, metadata.profile, metadata.cwd, metadata.branch, progress.last_prompt];
+  const text = parts.filter((part) => part).join(" ").toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+/** Shows the nodes of a store. */
+export class FleetView {
+  #store;
+  #connection;
+  #session;
+  #cards = new Map();
+  #timers = [];
+  #banner = element("p", { class: "banner", role: "alert", hidden: true });
+  #filter;
+  #summary = element("p", { class: "summary" });
+  #list = element("ul", { class: "fleet" });
+
+  constructor(store, connection, session) {
+    this.#store = store;
+    this.#connection = connection;
+    this.#session = session;
+  }
+
+  show(root) {
+    const id = uniqueId("filter");
+    this.#filter = element("input", { id, type: "search", placeholder: "Filter", autocomplete: "off", oninput: () => this.#render() });
+    const leave = element("button", { type: "button", onclick: () => this.#logOut() }, "Log out");
+    root.replaceChildren(
+      this.#banner,
+      element(
+        "header",
+        { class: "top" },
+        element("h1", {}, "nerve ", element("span", { class: "server" }, this.#session.server_name)),
+        element("div", { class: "filter" }, element("label", { class: "visually-hidden", for: id }, "Filter nodes by name, state, folder or prompt"), this.#filter),
+        element("span", { class: "spacer" }),
+        element("span", { class: "role" }, `role: ${this.#session.role}`),
+        leave,
+      ),
+      element("main", {}, this.#summary, this.#list),
+    );
+    this.#store.addEventListener("change", () => this.#render());
+    this.#connection.addEventListener("open", () => this.#showConnection());
+    this.#connection.addEventListener("lost", () => this.#showConnection());
+    this.#timers = [
+      setInterval(() => this.#cards.forEach((card) => card.updateAge()), AGE_INTERVAL),
+      setInterval(() => this.#showConnection(), BANNER_INTERVAL),
+    ];
+    this.#showConnection();
+  }
+
+  close() {
+    this.#timers.forEach(clearInterval);
+  }
+
+  async #logOut() {
+    await logOut().catch(() => {});
+    location.reload();
+  }
+
+  #showConnection() {
+    const { isLive, lastLive } = this.#connection;
+    showText(this.#banner, isLive ? "" : `Connection lost. This is the state of ${formatAge(lastLive)} ago. Reconnecting…`);
+  }
+
+  #render() {
+    const words = this.#filter.value.toLowerCase().split(/\s+/).filter((word) => word !== "");
+    const nodes = [...this.#store.nodes.values()];
+    const shown = nodes.filter((node) => matches(node, words)).sort(compare);
+    for (const [key, card] of this.#cards) {
+      if (!this.#store.nodes.has(key)) {
+        card.element.remove();
+        this.#cards.delete(key);
+      }
+    }
+    for (const node of nodes) {
+      this.#cardOf(node).update(node);
+    }
+    this.#arrange(shown.map((node) => this.#cards.get(node.key).element));
+    this.#summarise(nodes, shown);
+  }
+
+  #cardOf(node) {
+    let card = this.#cards.get(node.key);
+    if (card === undefined) {
+      card = new NodeCard(node, this.#session.role);
+      this.#cards.set(node.key, card);
+    }
+    return card;
+  }
+
+  /** Moves only the elements that are out of place, and keeps the focus. */
+  #arrange(wanted) {
+    const focused = document.activeElement;
+    const kept = new Set(wanted);
+    [...this.#list.children].filter((child) => !kept.has(child)).forEach((child) => child.remove());
+    wanted.forEach((child, index) => {
+      if (this.#list.children[index] !== child) {
+        this.#list.insertBefore(child, this.#list.children[index] ?? null);
+      }
+    });
+    if (focused !== document.activeElement && this.#list.contains(focused)) {
+      focused.focus({ preventScroll: true });
+    }
+  }
+
+  #summarise(nodes, shown) {
+    const counts = ORDER.map((state) => [state, nodes.filter((node) => node.state === state).length]);
+    const parts = counts.filter(([, count]) => count > 0).map(([state, count]) => `${count} ${state}`);
+    const total = nodes.length === 0 ? "No nodes. Create one with 'nerve new'." : parts.join(", ");
+    showText(this.#summary, shown.length < nodes.length ? `${shown.length} of ${nodes.length} shown: ${total}` : total);
+    const waiting = nodes.filter((node) => node.state === "blocked").length;
+    document.title = waiting > 0 ? `(${waiting}) nerve` : "nerve";
+  }
+}

@@ -1,0 +1,67 @@
+// Logs in with the code in the address bar, if there is one, and shows the nodes.
+
+import { getSession, setSessionEndListener } from "./api.js";
+import { EventConnection } from "./connection.js";
+import { element } from "./dom.js";
+import { FleetStore } from "./fleet_store.js";
+import { FleetView } from "./fleet_view.js";
+import { logInWith, showLogin, takeCode } from "./login_view.js";
+
+const root = document.getElementById("app");
+
+function showFleet(session) {
+  const store = new FleetStore();
+  const connection = new EventConnection();
+  const view = new FleetView(store, connection, session);
+  const end = () => {
+    connection.close();
+    view.close();
+    showLogin(root, "The session of this browser has ended.");
+  };
+  setSessionEndListener(end);
+  connection.addEventListener("open", () => store.refresh());
+  connection.addEventListener("event", ({ detail: event }) => {
+    if (event.event_type === "EVENTS_DROPPED") {
+      store.refresh();
+    } else {
+      store.noteEvent(event);
+    }
+  });
+  // A stream that is refused does not say why.
+  connection.addEventListener("lost", async () => {
+    const current = await getSession().catch(() => null);
+    if (current !== null && current.role === null) {
+      end();
+    }
+  });
+  // What could not be fetched is fetched after the next connection.
+  store.addEventListener("failed", ({ detail: error }) => {
+    if (error.status === undefined) {
+      connection.restart();
+    }
+  });
+  view.show(root);
+  connection.open();
+}
+
+async function start() {
+  const code = takeCode();
+  const problem = code === null ? null : await logInWith(code);
+  let session;
+  try {
+    session = await getSession();
+  } catch {
+    root.replaceChildren(element("p", { class: "notice", role: "alert" }, "The server could not be reached. Reload the page to try again."));
+    return;
+  }
+  if (session.role === null) {
+    showLogin(root, problem);
+  } else {
+    showFleet(session);
+  }
+}
+
+// A link that is opened in a page that is loaded already changes only the fragment.
+window.addEventListener("hashchange", () => location.hash.startsWith("#code=") && location.reload());
+
+start();

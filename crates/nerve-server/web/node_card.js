@@ -1,0 +1,141 @@
+// One node: its state with the evidence, what it works on, its dialog and its prompt.
+
+import { explainNode, stopNode } from "./api.js";
+import { DialogCard, lastRows } from "./dialog_card.js";
+import { announce, element, showText, uniqueId } from "./dom.js";
+import { PromptForm } from "./prompt_form.js";
+import { formatAge } from "./time.js";
+
+const numbers = new Intl.NumberFormat("en");
+
+/** Returns the tokens and the cost of a node for display. */
+function usageText({ tokens, cost_usd: cost, has_unpriced: hasUnpriced }) {
+  if (!tokens) {
+    return "";
+  }
+  const price = typeof cost === "number" ? `, $${cost.toFixed(2)}${hasUnpriced ? "+" : ""}` : "";
+  return `${numbers.format(tokens)} tokens${price}`;
+}
+
+function lineOf(label) {
+  const text = element("bdi");
+  return { text, row: element("p", { class: "said", hidden: true }, element("span", { class: "label" }, `${label}: `), text) };
+}
+
+/** Shows one node. Its elements stay, so that focus and typed text survive changes. */
+export class NodeCard {
+  node = null;
+  #state = element("span", { class: "state" });
+  #age = element("span", { class: "age" });
+  #facts = element("p", { class: "facts" });
+  #prompt = lineOf("Prompt");
+  #answer = lineOf("Answer");
+  #why = element("p");
+  #screen = element("pre", { class: "screen", tabIndex: 0, "aria-label": "Screen" });
+  #details = element("details", { ontoggle: () => this.#explain() }, element("summary", {}, "Why this state"), this.#why, this.#screen);
+  #problem = element("p", { class: "note failed", hidden: true });
+  #stop = element("button", { type: "button", class: "danger", onclick: () => this.#confirmStop() }, "Stop");
+  #actions = element("p", { class: "actions" }, this.#stop);
+
+  constructor(node, role) {
+    const title = element("h2", { id: uniqueId("node") }, element("bdi", {}, node.id));
+    const session = node.session === "default" ? [] : [element("span", { class: "session" }, node.session)];
+    this.dialog = new DialogCard(role !== "view");
+    this.form = role === "full" ? new PromptForm(node.id) : null;
+    this.#actions.hidden = role !== "full";
+    this.element = element(
+      "li",
+      { class: "node", "aria-labelledby": title.id },
+      element("header", {}, title, ...session, this.#state, this.#age),
+      this.#facts,
+      this.#prompt.row,
+      this.#answer.row,
+      this.dialog.element,
+      this.#details,
+      ...(this.form === null ? [] : [this.form.element]),
+      this.#problem,
+      this.#actions,
+    );
+  }
+
+  /** Shows a description of the node, if it is another one. */
+  update(node) {
+    if (node === this.node) {
+      return;
+    }
+    const before = this.node;
+    this.node = node;
+    this.element.dataset.state = node.state;
+    showText(this.#state, node.state);
+    this.updateAge();
+    this.#showFacts();
+    this.#showLine(this.#prompt, node.progress.last_prompt);
+    this.#showLine(this.#answer, node.state === "blocked" ? "" : node.progress.last_line);
+    // Nodes without a terminal have no evidence; a dialog shows the screen itself.
+    const hasEvidence = node.progress.state_changed_at !== undefined;
+    this.#details.hidden = !hasEvidence || node.state === "stopped" || node.state === "blocked";
+    this.#stop.hidden = node.state === "stopped";
+    this.dialog.update(node);
+    this.form?.update(node);
+    this.#explain();
+    if (before !== null && before.state !== node.state) {
+      announce(`${node.id} is ${node.state}`);
+    }
+  }
+
+  /** Shows how long the state has lasted. */
+  updateAge() {
+    // The beginning of 1970 stands for an unknown time.
+    const since = Date.parse(this.node.progress.state_changed_at);
+    showText(this.#age, since > 0 ? formatAge(since) : "");
+  }
+
+  #showLine(line, text) {
+    showText(line.text, text);
+    line.row.hidden = line.text.hidden;
+  }
+
+  #showFacts() {
+    const { kind, metadata, progress } = this.node;
+    const queued = metadata.queued ? `${metadata.queued} in the queue` : "";
+    const texts = [metadata.profile ?? kind, queued, metadata.cwd, metadata.branch, usageText(progress), metadata.reason];
+    const shown = texts.filter((text) => text).map((text) => element("bdi", {}, String(text)));
+    this.#facts.replaceChildren(...shown);
+  }
+
+  /** Fetches the evidence while it is shown. */
+  async #explain() {
+    if (!this.#details.open || this.#details.hidden) {
+      return;
+    }
+    try {
+      const explained = await explainNode(this.node);
+      showText(this.#why, `${explained.evidence} (${explained.source})`);
+      showText(this.#screen, lastRows(explained.screen));
+    } catch (error) {
+      showText(this.#why, error.text ?? error.message);
+    }
+  }
+
+  #confirmStop() {
+    const { id } = this.node;
+    const cancel = element("button", { type: "button", onclick: () => box.close() }, "Keep it");
+    const stop = element("button", { type: "button", class: "danger", onclick: () => this.#doStop(box) }, `Stop ${id}`);
+    const title = element("p", { id: uniqueId("confirm") }, `Stop ${id}? Its program ends; an agent can resume its conversation later.`);
+    const box = element("dialog", { class: "confirm", "aria-labelledby": title.id, onclose: () => box.remove() });
+    box.append(title, element("p", { class: "actions" }, cancel, stop));
+    document.body.append(box);
+    box.showModal();
+    cancel.focus();
+  }
+
+  async #doStop(box) {
+    box.close();
+    showText(this.#problem, "");
+    try {
+      await stopNode(this.node);
+    } catch (error) {
+      showText(this.#problem, `Not stopped: ${error.text ?? error.message}`);
+    }
+  }
+}

@@ -1,0 +1,143 @@
+// The field for a prompt, and how far the prompt that was sent got.
+
+import { explainNode, getResult, sendPrompt } from "./api.js";
+import { announce, element, showText, uniqueId } from "./dom.js";
+
+/** The states of a prompt in their order. */
+const STEPS = ["queued", "typed", "submitted", "started", "done"];
+const ENDED = ["done", "failed", "cancelled", "lost"];
+
+/** Sends prompts to one node. */
+export class PromptForm {
+  #node = null;
+  #result = null;
+  #reached = -1;
+  #isChecking = false;
+  #isOutdated = false;
+  #text;
+  #row;
+  #send = element("button", { type: "submit", class: "primary" }, "Send");
+  #steps = STEPS.map((step) => element("li", {}, step));
+  #delivery = element("ol", { class: "delivery", hidden: true, "aria-label": "Delivery of the prompt" }, ...this.#steps);
+  #note = element("p", { class: "note failed", hidden: true });
+  #answer = element("pre", { class: "answer", hidden: true, tabIndex: 0, "aria-label": "Answer" });
+
+  constructor(name) {
+    const id = uniqueId("prompt");
+    this.#text = element("textarea", { id, rows: 1, placeholder: "Prompt", onkeydown: (event) => this.#onKey(event) });
+    this.#row = element("div", { class: "row" }, this.#text, this.#send);
+    this.element = element(
+      "form",
+      { class: "prompt", onsubmit: (event) => this.#submit(event) },
+      element("label", { class: "visually-hidden", for: id }, `Prompt for ${name}`),
+      this.#row,
+      this.#delivery,
+      this.#note,
+      this.#answer,
+    );
+  }
+
+  /** Shows the form for a node that runs, and what became of its prompt. */
+  update(node) {
+    this.#node = node;
+    this.element.hidden = node.state === "stopped";
+    // A dialog comes first, and its buttons stand alone.
+    this.#row.hidden = node.state === "blocked";
+    if (this.#result !== null) {
+      this.#check();
+    }
+  }
+
+  #onKey(event) {
+    const sends = event.ctrlKey || event.metaKey || (!event.shiftKey && !matchMedia("(pointer: coarse)").matches);
+    if (event.key === "Enter" && sends && !event.isComposing) {
+      event.preventDefault();
+      this.element.requestSubmit();
+    }
+  }
+
+  async #submit(event) {
+    event.preventDefault();
+    const text = this.#text.value;
+    if (text.trim() === "" || this.#send.disabled) {
+      return;
+    }
+    this.#send.disabled = true;
+    this.#reached = -1;
+    showText(this.#note, "");
+    showText(this.#answer, "");
+    this.#delivery.hidden = false;
+    this.#mark(-1);
+    try {
+      this.#result = await sendPrompt(this.#node, text);
+      this.#text.value = "";
+      this.#mark(0);
+      this.#check();
+    } catch (error) {
+      this.#delivery.hidden = true;
+      this.#fail(`Not sent: ${error.text ?? error.message}`);
+    } finally {
+      this.#send.disabled = false;
+    }
+  }
+
+  /** Fetches the state of the prompt. An event that arrives meanwhile causes another look. */
+  async #check() {
+    if (this.#isChecking) {
+      this.#isOutdated = true;
+      return;
+    }
+    this.#isChecking = true;
+    do {
+      this.#isOutdated = false;
+      await this.#look(this.#result).catch((error) => this.#fail(error.text ?? error.message));
+    } while (this.#isOutdated && this.#result !== null);
+    this.#isChecking = false;
+  }
+
+  async #look(id) {
+    const result = await getResult(id);
+    if (id !== this.#result) {
+      return;
+    }
+    if (ENDED.includes(result.status)) {
+      this.#finish(result);
+    } else if (result.status === "running") {
+      const delivery = await this.#getDelivery();
+      this.#mark(Math.max(0, STEPS.indexOf(delivery)));
+    }
+  }
+
+  /** Returns how far the prompt of the running turn got; undefined for a node without a terminal. */
+  async #getDelivery() {
+    try {
+      return (await explainNode(this.#node)).turn?.delivery;
+    } catch (error) {
+      if (error.status === 400) {
+        return undefined;
+      }
+      throw error;
+    }
+  }
+
+  #finish(result) {
+    this.#result = null;
+    if (result.status === "done") {
+      this.#mark(STEPS.indexOf("done"));
+      showText(this.#answer, result.response?.text ?? "");
+      announce(`${this.#node.id}: the prompt is done`);
+    } else {
+      this.#fail(`The prompt ${result.status === "lost" ? "is lost" : `was ${result.status}`}${result.error ? `: ${result.error}` : ""}`);
+    }
+  }
+
+  #mark(reached) {
+    this.#reached = reached < 0 ? -1 : Math.max(this.#reached, reached);
+    this.#steps.forEach((step, index) => step.classList.toggle("reached", index <= this.#reached));
+  }
+
+  #fail(text) {
+    showText(this.#note, text);
+    announce(text);
+  }
+}
