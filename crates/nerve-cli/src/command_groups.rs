@@ -17,6 +17,7 @@ pub const GROUPS: [Group; 5] = [
             "send",
             "ls",
             "top",
+            "web",
             "attach",
             "wait",
             "answer",

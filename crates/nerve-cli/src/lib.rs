@@ -39,6 +39,7 @@ pub mod token;
 pub mod top;
 pub mod transcript;
 pub mod usage;
+pub mod web;
 
 use clap::{Parser, Subcommand};
 use nerve_repl::node_command::{
@@ -108,6 +109,8 @@ pub enum Command {
     Ls(NodeShortcut<node_command::ListArgs>),
     /// Watch all nodes: attach, answer, prompt, create and stop
     Top(top::TopArgs),
+    /// See and use all nodes in a browser, also on a phone
+    Web(web::WebArgs),
     /// Attach this terminal to a node or a recorded session
     Attach(attach::AttachArgs),
     /// Wait until a node is ready, or in another state

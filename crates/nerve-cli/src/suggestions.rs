@@ -8,7 +8,7 @@ use nerve_types::suggestion::nearest;
 use super::SHORTCUTS;
 
 /// Words that people try, and the commands that do it. Words that name a command of a group need no entry.
-const WORDS: [(&[&str], &[&str]); 30] = [
+const WORDS: [(&[&str], &[&str]); 31] = [
     (&["up", "serve", "daemon", "resume"], &["start", "server start", "session start"]),
     (&["status", "state"], &["ls", "server status", "graph status"]),
     (&["list", "ps", "nodes"], &["ls"]),
@@ -23,6 +23,7 @@ const WORDS: [(&[&str], &[&str]); 30] = [
     (&["show", "info", "describe", "get"], &["node info", "graph show", "node show"]),
     (&["connect", "open", "join", "enter"], &["attach"]),
     (&["watch", "monitor", "htop", "dashboard"], &["top", "events"]),
+    (&["browser", "console", "phone", "gui"], &["web"]),
     (&["play"], &["replay"]),
     (&["rec"], &["record"]),
     (&["cancel", "abort", "pause"], &["node interrupt", "graph cancel"]),
@@ -37,7 +38,7 @@ const WORDS: [(&[&str], &[&str]); 30] = [
     (&["channel", "channels", "agent", "agents"], &["new", "ls", "node"]),
     (&["fork"], &["node fork", "branch"]),
     (&["settings", "configure", "setup"], &["config", "doctor"]),
-    (&["shell", "console", "interactive"], &["repl"]),
+    (&["shell", "interactive"], &["repl"]),
     (&["asciicast", "convert"], &["recording export", "recording import"]),
 ];
 

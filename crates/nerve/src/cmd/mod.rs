@@ -45,6 +45,7 @@ mod top;
 mod transcript;
 mod usage;
 mod viewer;
+mod web;
 
 use std::future::Future;
 
@@ -112,6 +113,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Usage(args) => usage::run(&args)?,
         Command::Transcript(args) => run_single_threaded(interruptible(transcript::run(args)))?,
         Command::Top(args) => return run_single_threaded(top::run(args)),
+        Command::Web(args) => run_single_threaded(interruptible(web::run(args)))?,
         Command::RecordingFile(command) => return recording::run_on_file(&command),
         Command::Parse(args) => {
             out::warning("'nerve parse' is now 'nerve recording extract'");

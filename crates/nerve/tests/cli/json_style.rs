@@ -132,11 +132,14 @@ fn all_commands_print_json_of_one_style() {
 }
 
 fn servers(checked: &mut Checked) {
-    checked.ok("server start", &[]);
+    checked.ok("server start", &["--http", "0"]);
     checked.ok("server status", &[]);
     checked.ok("server list", &[]);
     checked.ok("server restart", &[]);
     checked.ok("server logs", &[]);
+    checked.ok("web", &[]);
+    checked.ok("web sessions list", &[]);
+    checked.run(3, "web sessions revoke", &["abc"]);
     checked.ok("session create", &["work"]);
     checked.ok("session list", &[]);
     checked.ok("session info", &["work"]);

@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -34,10 +35,13 @@ use crate::cmd::session::{describe_failure, failed_nodes};
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
 use crate::telemetry::{BoxedLayer, TraceExport};
+use nerve_cli::listen::ListenArgs;
 use nerve_cli::server::StartArgs;
 
 /// Log size in bytes above which a starting server rotates the log. One old log is kept.
 const MAX_LOG: u64 = 4 * 1024 * 1024;
+/// Port of HTTP if no address is given and the port is free, so that a browser's bookmarks stay valid.
+const HTTP_PORT: u16 = 7071;
 /// Variable with the token of clients. The server removes it, so that its nodes do not inherit it.
 const TOKEN: &str = "NERVE_TOKEN";
 /// Time limit of the startup, which normally takes milliseconds.
@@ -70,6 +74,20 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
         out::json(&shown)?;
     }
     report_restored(restored, args.json)
+}
+
+/// Starts a server with HTTP on loopback if it does not run. Returns its addresses, which lack HTTP if it runs without.
+pub(crate) async fn ensure_running_with_http(name: &str) -> Result<Addresses> {
+    let paths = ServerPaths::from_env();
+    if running(&paths, name).await?.is_some() {
+        return Ok(addresses(&paths, name)?);
+    }
+    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, HTTP_PORT));
+    let is_free = TcpListener::bind(usual).is_ok();
+    let http = if is_free { usual } else { SocketAddr::from((Ipv4Addr::LOCALHOST, 0)) };
+    let listen = ListenArgs { http: Some(http), ..ListenArgs::default() };
+    let config = listen::config(name.to_string(), paths.clone(), &listen)?;
+    Ok(launch(name, &paths, &listen::daemon_args(&config), None).await?.addresses)
 }
 
 /// A server in the background that responds.
