@@ -26,32 +26,49 @@ pub(crate) const PACKAGES: [(&str, &str); 4] = [
 const LINKERS: [(&str, &str); 2] =
     [("@anthropic-ai/claude-code", "install.cjs"), ("opencode-ai", "postinstall.mjs")];
 
-/// A copy of the lockfile, written after all agents have printed their version.
+/// Pins all packages.
+const LOCKFILE: &str = "package-lock.json";
+/// A copy of the lockfile, written after the installation has succeeded.
 const STAMP: &str = "installed.lock";
 
 /// Installs the agents unless the same lockfile is already installed.
 pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
     let folder = project.target.join("agents");
     let source = project.root.join("xtask/agents");
-    let lock =
-        fs::read(source.join("package-lock.json")).context("cannot read xtask/agents/package-lock.json")?;
-    if fs::read(folder.join(STAMP)).is_ok_and(|stamp| stamp == lock) {
+    if is_installed(&source, &folder)? {
         println!("agents: all there");
         return Ok(());
     }
-    check_npm()?;
     println!("agents: installing {} with npm", COMMANDS.join(", "));
-    fs::create_dir_all(&folder)?;
+    install_locked(&source, &folder)?;
+    link_binaries(&folder, |_| true)?;
+    check_versions(project, &folder)?;
+    mark_installed(&folder)
+}
+
+/// Returns true if the packages that `source` locks are installed in `folder`.
+pub(crate) fn is_installed(source: &Path, folder: &Path) -> anyhow::Result<bool> {
+    let lock = source.join(LOCKFILE);
+    let lock = fs::read(&lock).with_context(|| format!("cannot read {}", lock.display()))?;
+    Ok(fs::read(folder.join(STAMP)).is_ok_and(|stamp| stamp == lock))
+}
+
+/// Installs the packages that `source` locks in `folder`, without running their scripts.
+pub(crate) fn install_locked(source: &Path, folder: &Path) -> anyhow::Result<()> {
+    check_npm()?;
+    fs::create_dir_all(folder)?;
     // A stamp of another lockfile must not outlive the files it was for.
     remove_if_there(&folder.join(STAMP))?;
-    for file in ["package.json", "package-lock.json"] {
+    for file in ["package.json", LOCKFILE] {
         fs::copy(source.join(file), folder.join(file)).with_context(|| format!("cannot copy {file}"))?;
     }
     let npm = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
-    project::run(Command::new("npm").current_dir(&folder).args(npm))?;
-    link_binaries(&folder, |_| true)?;
-    check_versions(project, &folder)?;
-    fs::write(folder.join(STAMP), lock)?;
+    project::run(Command::new("npm").current_dir(folder).args(npm))
+}
+
+/// Notes that the locked packages are installed in `folder`.
+pub(crate) fn mark_installed(folder: &Path) -> anyhow::Result<()> {
+    fs::copy(folder.join(LOCKFILE), folder.join(STAMP)).context("cannot write the stamp")?;
     Ok(())
 }
 
@@ -85,7 +102,7 @@ pub(crate) fn pinned(project: &Project) -> anyhow::Result<Vec<(String, String)>>
 
 fn check_npm() -> anyhow::Result<()> {
     if programs::find("npm").is_none() || programs::find("node").is_none() {
-        bail!("node and npm are missing; the real agents come from the npm registry");
+        bail!("node and npm are missing; the real agents and the browser driver come from the npm registry");
     }
     Ok(())
 }

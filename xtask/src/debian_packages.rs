@@ -48,6 +48,11 @@ const PACKAGES: &[Package] = &[
     Package { name: "python3", what_for: "driving a REPL", present: || programs::find("python3").is_some() },
     Package { name: "python3-venv", what_for: "packages of PyPI", present: || has_module("venv, ensurepip") },
     Package {
+        name: "chromium",
+        what_for: "using the web console",
+        present: || programs::find("chromium").is_some(),
+    },
+    Package {
         name: "openssl",
         what_for: "certificates for tests",
         present: || programs::find("openssl").is_some(),

@@ -3,6 +3,7 @@
 
 mod agents;
 mod bench;
+mod browser;
 mod debian_packages;
 mod docs_blocks;
 mod generated_pages;
@@ -28,6 +29,7 @@ cargo xtask COMMAND
   test [--quick] [--only STEP[,STEP]]
               everything CI runs; --quick leaves out setup and the real agents
   setup       install what the tests need: Debian packages (as root), the pinned agents
+              and browser driver
   generate    write the files that are generated and committed (docs/cli.md,
               docs/graph.schema.json, docs/openapi.json)
   bench [NAME …]

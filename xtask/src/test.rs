@@ -6,8 +6,8 @@ use crate::project::{FEATURES, Project, cargo_program};
 use crate::report::{Outcome, Report};
 use crate::rust_tests::Suite;
 use crate::{
-    agents, debian_packages, docs_blocks, generated_pages, lockfile, machine_paths, programs, project,
-    pypi_packages, python_tests, shell_scripts, words,
+    agents, browser, debian_packages, docs_blocks, generated_pages, lockfile, machine_paths, programs,
+    project, pypi_packages, python_tests, shell_scripts, words,
 };
 
 /// Options of `cargo xtask test`.
@@ -112,6 +112,9 @@ fn install(project: &Project) -> anyhow::Result<Outcome> {
     let mut missing = missing_rust_tools();
     missing.extend(debian_packages::install_missing());
     if let Err(error) = agents::install(project) {
+        missing.push(format!("{error:#}"));
+    }
+    if let Err(error) = browser::install(project) {
         missing.push(format!("{error:#}"));
     }
     if let Err(error) = pypi_packages::install(project) {

@@ -56,4 +56,5 @@ mod tool_list;
 mod tools;
 mod top;
 mod view;
+mod web;
 mod windows;

@@ -1,0 +1,68 @@
+//! `nerve web`, and the console in a real browser.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nerve_testkit::harness::CommandOutput;
+use nerve_testkit::skip;
+
+use crate::harness::{DEADLINE, Home, NERVE};
+
+#[test]
+fn web_starts_server_and_prints_a_new_link_each_time() {
+    let home = Home::new();
+    let login = home.nerve(&["web", "--role", "view", "--json"]).json();
+    let url = login["url"].as_str().unwrap();
+    let (page, code) = url.split_once("#code=").unwrap();
+    assert!(page.starts_with("http://127.0.0.1:") && page.ends_with("/web/"), "{url}");
+    assert_eq!((code.len(), login["role"].as_str()), (32, Some("view")));
+    let printed = home.ok(&["web", "--no-open"]);
+    assert!(printed.starts_with(page) && !printed.contains(code), "{printed}");
+    assert_eq!(home.nerve(&["web", "sessions", "list", "--json"]).json()["sessions"], serde_json::json!([]));
+    home.nerve(&["web", "sessions", "revoke", "abc"])
+        .assert_stderr(3, &["no web session 'abc'", "sessions list"]);
+}
+
+#[test]
+fn server_without_http_is_explained() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    home.nerve(&["web"]).assert_stderr(1, &["without HTTP", "nerve server stop default --keep-nodes"]);
+    home.nerve(&["web", "-s", "tcp://127.0.0.1:1"]).assert_stderr(2, &["over the network"]);
+}
+
+/// Returns the folder of the Node.js packages that `cargo xtask setup` installs.
+fn node_modules() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/browser/node_modules");
+    folder.join("puppeteer-core").exists().then_some(folder)
+}
+
+/// Returns the path of a program in `PATH`.
+fn find_program(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.exists())
+}
+
+#[test]
+fn console_works_in_a_browser() {
+    let programs = find_program("node").and(find_program("chromium")).zip(node_modules());
+    let Some((chromium, modules)) = programs else {
+        return skip("console_works_in_a_browser", "node, chromium or puppeteer-core is missing");
+    };
+    let home = Home::new();
+    home.ok(&["server", "start", "--http", "127.0.0.1:0"]);
+    home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
+    let agent = format!("{NERVE} mock-agent --onboarding");
+    home.ok(&["new", "agent", "-c", &agent, "--profile", "claude"]);
+    let link = home.ok(&["web", "--no-open"]);
+    let folder = std::env::var_os("NERVE_TEST_SCREENSHOTS")
+        .map_or_else(|| home.hermetic.root().join("screenshots"), PathBuf::from);
+    std::fs::create_dir_all(&folder).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/web/console.mjs");
+    let mut command: Command = home.hermetic.command("node");
+    command.arg(script).arg(modules).arg(chromium).arg(link.trim()).arg(folder).env("NERVE_PROGRAM", NERVE);
+    // It starts a browser and many pages.
+    let done = assert_cmd::Command::from_std(command).timeout(2 * DEADLINE).output().unwrap();
+    let done = CommandOutput::new(&done);
+    assert_eq!(done.code, 0, "{done:?}");
+}

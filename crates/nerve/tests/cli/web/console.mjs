@@ -1,0 +1,221 @@
+// Uses the web console as a person does. Started by web.rs; fails with a message if something cannot be seen.
+//
+// node console.mjs MODULES CHROMIUM LINK FOLDER: MODULES contains puppeteer-core, LINK logs in, screenshots go to FOLDER.
+
+import { spawnSync } from "node:child_process";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+const [modules, chromium, link, folder] = process.argv.slice(2);
+const puppeteer = createRequire(join(modules, "index.js"))("puppeteer-core");
+const DEADLINE = 30000;
+
+/** Time after which the browser is ended, in milliseconds: less than the test waits for this script. */
+const LIMIT = 110000;
+
+const problems = [];
+const browser = await puppeteer.launch({
+  executablePath: chromium,
+  defaultViewport: { width: 1280, height: 900 },
+  args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
+  userDataDir: join(folder, "profile"),
+});
+
+setTimeout(() => {
+  console.error(`not done after ${LIMIT} ms`);
+  browser.process().kill("SIGKILL");
+  process.exit(1);
+}, LIMIT).unref();
+
+/** Waits until the text of the page matches. */
+async function see(page, pattern) {
+  const found = (source) => new RegExp(source).test(document.body.innerText);
+  await page.waitForFunction(found, { timeout: DEADLINE }, pattern).catch(async () => {
+    throw new Error(`the page does not show ${pattern}, but:\n${await page.evaluate(() => document.body.innerText)}`);
+  });
+}
+
+/** Fails if the page is wider than the window. */
+async function checkWidth(page, width) {
+  await page.setViewport({ width, height: 900 });
+  const needed = await page.evaluate(() => document.documentElement.scrollWidth);
+  if (needed > width) {
+    throw new Error(`the page needs ${needed} px, the window has ${width} px`);
+  }
+}
+
+async function photograph(page, name) {
+  for (const scheme of ["light", "dark"]) {
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+    for (const width of [1280, 390]) {
+      await checkWidth(page, width);
+      await page.screenshot({ path: join(folder, `${name}-${width}-${scheme}.png`) });
+    }
+  }
+  await page.setViewport({ width: 1280, height: 900 });
+}
+
+async function newPage(context = browser) {
+  const page = await context.newPage();
+  page.setDefaultTimeout(DEADLINE);
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("console", (message) => /Content Security Policy/.test(message.text()) && problems.push(message.text()));
+  return page;
+}
+
+/** Runs nerve in the test's environment. */
+function nerve(...args) {
+  const done = spawnSync(process.env.NERVE_PROGRAM, args, { encoding: "utf8" });
+  if (done.status !== 0) {
+    throw new Error(`nerve ${args.join(" ")}: ${done.stderr}`);
+  }
+  return done.stdout;
+}
+
+const steps = {
+  async "a browser without a session sees how to log in"() {
+    const page = await newPage(await browser.createBrowserContext());
+    await page.goto(new URL("/", link).href);
+    await see(page, "not logged in");
+    await photograph(page, "login");
+    await page.goto(new URL("/web/#code=00", link).href);
+    await see(page, "code is wrong");
+    await page.close();
+  },
+
+  async "the link logs in, once, and the code leaves the address bar"(page) {
+    await page.goto(link);
+    await see(page, "role: full");
+    if (page.url().includes("code")) {
+      throw new Error(`the address bar shows the code: ${page.url()}`);
+    }
+    const other = await newPage(await browser.createBrowserContext());
+    await other.goto(link);
+    await see(other, "already used");
+    await other.close();
+  },
+
+  async "a prompt is delivered and done"(page) {
+    await see(page, "sh\\s+ready");
+    await page.click("aria/Prompt for sh");
+    await page.keyboard.type("echo hello");
+    await page.keyboard.press("Enter");
+    await see(page, "hello");
+    await page.waitForSelector(".delivery li.reached:nth-child(5)");
+    await see(page, "Prompt: echo hello");
+  },
+
+  async "a node without a terminal answers too"(page) {
+    nerve("new", "job", "--backend", "bash");
+    await see(page, "job\\s+ready");
+    await page.click("aria/Prompt for job");
+    await page.keyboard.type("echo from the job");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => [...document.querySelectorAll(".answer")].some((answer) => answer.textContent === "from the job"));
+    nerve("stop", "job");
+    await see(page, "job\\s+stopped");
+  },
+
+  async "text of a node stays text"(page) {
+    await page.click("aria/Prompt for sh");
+    await page.keyboard.type("echo '<img src=x onerror=\"document.title=1\"><b>bold</b>'");
+    await page.keyboard.press("Enter");
+    await see(page, "Answer: <img src=x .*<b>bold</b>");
+    if (await page.$(".fleet img, .fleet b")) {
+      throw new Error("text of a node became an element");
+    }
+  },
+
+  async "a browser with the role view can only look"() {
+    const page = await newPage(await browser.createBrowserContext());
+    await page.goto(nerve("web", "--no-open", "--role", "view").trim());
+    await see(page, "role: view");
+    await see(page, "This browser may only look");
+    if (await page.$(".choices button:enabled, textarea")) {
+      throw new Error("the page offers what the role does not permit");
+    }
+    await page.close();
+  },
+
+  async "a dialog is answered by a touch on a phone"(page) {
+    await page.emulate({ viewport: { width: 360, height: 740, isMobile: true, hasTouch: true, deviceScaleFactor: 2 }, userAgent: "phone" });
+    await see(page, "agent\\s+blocked");
+    await see(page, "Asks whether to trust a folder|Asks for permission|Waits for an answer");
+    await page.waitForSelector(".choices button");
+    await checkWidth(page, 360);
+    await page.screenshot({ path: join(folder, "dialog-360.png") });
+    const sizes = await page.$$eval(".choices button", (all) => all.map((one) => one.getBoundingClientRect().toJSON()));
+    sizes.forEach(({ height, top }, index) => {
+      const gap = index > 0 ? top - sizes[index - 1].bottom : 8;
+      if (height < 44 || gap < 8) {
+        throw new Error(`choices are too small or too close: ${JSON.stringify(sizes)}`);
+      }
+    });
+    const [, yes] = await page.$$(".choices button");
+    await yes.tap();
+    await see(page, "agent is ready now");
+    await page.emulate({ viewport: { width: 1280, height: 900 }, userAgent: "desktop" });
+    await see(page, "agent\\s+ready");
+  },
+
+  async "an answer of another client is reported"(page) {
+    nerve("new", "second", "-c", `${process.env.NERVE_PROGRAM} mock-agent --onboarding`, "--profile", "claude");
+    await see(page, "second\\s+blocked");
+    await page.waitForSelector(".choices button");
+    await photograph(page, "fleet");
+    nerve("answer", "second", "yes");
+    await see(page, "Another client answered");
+  },
+
+  async "a lost connection is shown, and what happened meanwhile comes back"(page) {
+    nerve("server", "stop", "--keep-nodes");
+    await see(page, "Connection lost. This is the state of \\d+ s ago");
+    await page.screenshot({ path: join(folder, "lost-1280.png") });
+    nerve("server", "start", "--http", new URL(link).port);
+    nerve("new", "late", "-c", "bash --norc");
+    await see(page, "late\\s+ready");
+    await page.waitForFunction(() => document.querySelector(".banner").hidden);
+  },
+
+  async "a node is stopped after a confirmation, with the keyboard"(page) {
+    await page.type("aria/Filter nodes by name, state, folder or prompt", "late");
+    await see(page, "1 of \\d+ shown");
+    await page.waitForFunction(() => document.querySelectorAll(".node").length === 1);
+    await page.focus(".node .danger");
+    await page.keyboard.press("Enter");
+    await see(page, "Stop late\\?");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await see(page, "late\\s+stopped");
+  },
+
+  async "a revoked session leads to the login"(page) {
+    const { sessions } = JSON.parse(nerve("web", "sessions", "list", "--json"));
+    const own = sessions.find(({ role }) => role === "full");
+    nerve("web", "sessions", "revoke", own.web_session_id);
+    await see(page, "session of this browser has ended");
+  },
+};
+
+let failure = null;
+try {
+  const page = await newPage();
+  for (const [name, step] of Object.entries(steps)) {
+    console.log(name);
+    await step(page).catch(async (error) => {
+      await page.screenshot({ path: join(folder, "failure.png") }).catch(() => {});
+      throw new Error(`${name}: ${error.message}`);
+    });
+  }
+  if (problems.length > 0) {
+    throw new Error(`the page reported: ${problems.join("\n")}`);
+  }
+} catch (error) {
+  failure = error;
+} finally {
+  await browser.close();
+}
+if (failure !== null) {
+  console.error(failure.message);
+  process.exitCode = 1;
+}

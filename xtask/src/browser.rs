@@ -1,0 +1,17 @@
+//! Installs what drives a browser in the tests of the web console under `target/browser`, as pinned by
+//! `xtask/browser/package-lock.json`. The browser itself is a Debian package.
+
+use crate::agents;
+use crate::project::Project;
+
+/// Installs the packages unless the same lockfile is already installed.
+pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
+    let folder = project.target.join("browser");
+    if agents::is_installed(&project.root.join("xtask/browser"), &folder)? {
+        println!("browser driver: all there");
+        return Ok(());
+    }
+    println!("browser driver: installing puppeteer-core with npm");
+    agents::install_locked(&project.root.join("xtask/browser"), &folder)?;
+    agents::mark_installed(&folder)
+}
