@@ -4,7 +4,7 @@
 
 use nerve_types::text_value;
 pub use nerve_types::{BlockKind, Delivery, HistoryOp, ParserKind, SectionKind, SignalSource};
-use strum::{EnumMessage, EnumString, IntoStaticStr, VariantNames};
+use strum::{EnumMessage, EnumString, FromRepr, IntoStaticStr, VariantNames};
 
 /// States of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
@@ -106,6 +106,27 @@ impl Provider {
     /// All providers.
     pub const ALL: [Provider; 2] = [Provider::Anthropic, Provider::Openai];
 }
+
+/// Kinds of texts that a search finds.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, FromRepr, IntoStaticStr, VariantNames,
+)]
+#[strum(serialize_all = "lowercase")]
+pub enum DocumentKind {
+    /// A prompt.
+    Prompt,
+    /// The text of an answer.
+    Answer,
+    /// A tool call with its result.
+    Tool,
+    /// Text on the screen.
+    Screen,
+    /// A kind that this version does not know.
+    #[default]
+    Unknown,
+}
+
+text_value!(open DocumentKind);
 
 /// Authors of messages of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]

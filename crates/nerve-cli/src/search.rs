@@ -1,6 +1,7 @@
 //! `nerve search`.
 
 use clap::Args;
+use nerve_api::value::DocumentKind;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -55,4 +56,16 @@ pub enum SearchPart {
     Tools,
     /// Everything shown on the screen
     Screen,
+}
+
+impl SearchPart {
+    /// Returns the kind of the texts.
+    pub fn kind(self) -> DocumentKind {
+        match self {
+            SearchPart::Prompts => DocumentKind::Prompt,
+            SearchPart::Answers => DocumentKind::Answer,
+            SearchPart::Tools => DocumentKind::Tool,
+            SearchPart::Screen => DocumentKind::Screen,
+        }
+    }
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use nerve_api::reply::{BudgetStatus, NodesChanged, Pong, SessionInfo};
+use nerve_api::reply::{BudgetStatus, NodesChanged, Pong, SearchResult, SessionInfo};
 use nerve_api::request::{
-    CreateSession, DeleteSession, ExecuteInput, GetSession, ListSessions, Ping, SetBudget, Shutdown,
+    CreateSession, DeleteSession, ExecuteInput, GetSession, ListSessions, Ping, Search, SetBudget, Shutdown,
     StartSession, StopSession, Subscribe,
 };
 use nerve_api::{Request, RequestName};
@@ -25,7 +25,7 @@ use crate::tls::Tls;
 ///
 /// A connection that has ended is reopened on demand, unless [`Reconnect::Never`] is set or the stream was provided by the caller
 /// ([`NerveClient::over`]). Pending requests fail with [`ClientError::Closed`], which says whether they were sent. Requests that change
-/// something are never sent twice. Read-only requests (PING, GET_…, LIST_…, EXPLAIN_NODE) are repeated once.
+/// something are never sent twice. Read-only requests (PING, SEARCH, GET_…, LIST_…, EXPLAIN_NODE) are repeated once.
 ///
 /// Every method that sends a request fails like [`NerveClient::request`]. Its own documentation lists only further errors.
 #[derive(Debug, Clone)]
@@ -220,6 +220,15 @@ impl NerveClient {
 
     /// Sets or removes the budget of a node, or of a session if the request names no node.
     pub async fn set_budget(&self, request: &SetBudget) -> Result<BudgetStatus, ClientError> {
+        self.request(request).await
+    }
+
+    /// Finds a text in the prompts, answers, tools and screens of all recordings and nodes on the server's machine. Dropping the
+    /// future does not end the search: the connection has to be closed.
+    ///
+    /// # Errors
+    /// See [`NerveClient::request`]; typical server errors are `invalid_request_error` and `not_found_error`.
+    pub async fn search(&self, request: &Search) -> Result<SearchResult, ClientError> {
         self.request(request).await
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The directories and files that requests for snapshots and branches use. They need not exist.
+/// The directories and files that requests for recordings and nodes use. They need not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DataDirs {
     /// Recordings.
@@ -21,6 +21,8 @@ pub struct DataDirs {
     pub prices: PathBuf,
     /// The user's own profiles.
     pub profiles: PathBuf,
+    /// The search index.
+    pub search: PathBuf,
     /// Definitions of sessions and their nodes.
     pub sessions_file: PathBuf,
 }

@@ -16,8 +16,8 @@ use nerve_api::request::{
     ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, GetTranscript,
     ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots,
     Ping, PruneNodes, PruneRecordings, RemoveNode, ResizeNode, RestoreNodes, RestoreSnapshot, ResumeRun,
-    RunCommand, RunGraph, SendInterrupt, SetBudget, ShowNode, StartNode, StartSession, StopNode, StopSession,
-    TakeSnapshot, WaitNode, WriteData, read,
+    RunCommand, RunGraph, Search, SendInterrupt, SetBudget, ShowNode, StartNode, StartSession, StopNode,
+    StopSession, TakeSnapshot, WaitNode, WriteData, read,
 };
 use nerve_api::{Params, Request, RequestName};
 use nerve_node::error::EngineError;
@@ -58,6 +58,7 @@ pub fn dispatcher(engine: Engine) -> Dispatcher {
         .on::<ClearBuffer>(Engine::clear_buffer)
         .on_with::<GetHistory>(Traits::large(), Engine::get_history)
         .on_with::<GetTranscript>(Traits::large(), Engine::get_transcript)
+        .on_with::<Search>(Traits::large_at_end(), Engine::search)
         .on_with::<WaitNode>(Traits::brief(), Engine::wait_node)
         .on_with::<ExplainNode>(Traits::brief(), Engine::explain_node)
         .on::<AnswerNode>(Engine::answer_node)

@@ -201,6 +201,7 @@ impl ServerPaths {
             proxies: self.proxies(),
             prices: self.prices(),
             profiles: self.profiles(),
+            search: self.search(),
             sessions_file: self.sessions_file(),
         }
     }

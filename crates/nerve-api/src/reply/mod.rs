@@ -10,6 +10,7 @@ mod recording;
 mod response;
 mod result;
 mod run;
+mod search;
 mod server;
 mod snapshot;
 mod transcript;
@@ -38,6 +39,7 @@ pub use recording::{
 pub use response::{ModelUsage, Section, Tokens, Turn, TurnResponse};
 pub use result::{ResultInfo, ResultList, TurnAccepted, WebhookAttempt, WebhookStatus};
 pub use run::{GateInfo, RunEnded, RunInfo, RunList, RunStep, RunsCancelled};
+pub use search::{SearchHit, SearchResult, UnsearchedFile};
 pub use server::{
     Authenticated, BudgetExceeded, ErrorDetails, NodeFailure, NodesChanged, Pong, SessionInfo, SessionList,
     Subscribed,
@@ -75,7 +77,7 @@ macro_rules! replies_with_id {
 plain_replies! {
     Authenticated BranchCreated BranchDeleted BranchList BudgetStatus CommandTyped GraphList Interrupted NodeExplanation
     NodeHistory NodeInfo NodeList NodeShown NodeText NodesChanged NodesPruned NodesRestored Pong ReachedState RecordingList RecordingsPruned ResultInfo ResultList RunInfo RunList RunsCancelled
-    SessionList SnapshotList SnapshotRestored SnapshotTaken Stopped Subscribed Transcript Written
+    SearchResult SessionList SnapshotList SnapshotRestored SnapshotTaken Stopped Subscribed Transcript Written
 }
 
 replies_with_id! { GraphInfo.graph_id NodeCreated.node_id NodeForked.node_id SessionInfo.name }

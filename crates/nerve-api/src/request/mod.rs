@@ -1,7 +1,7 @@
 //! All requests. A request is a struct with its parameters; [`Request`] names it and its reply.
 //!
 //! Unknown fields are ignored, `null` means absent, and a wrong type is reported with the name of the field. `session_id` is optional
-//! everywhere: absent means the server's default session.
+//! everywhere: absent means the server's default session, and for SEARCH all sessions.
 
 mod branch;
 mod budget;
@@ -18,6 +18,7 @@ mod read;
 mod recording;
 mod result;
 mod run;
+mod search;
 mod server;
 mod session;
 mod snapshot;
@@ -33,8 +34,8 @@ use crate::reply::{
     ExecuteReply, GraphInfo, GraphList, Interrupted, NodeCreated, NodeExplanation, NodeForked, NodeHistory,
     NodeInfo, NodeList, NodeShown, NodeText, NodesChanged, NodesPruned, NodesRestored, Pong, ReachedState,
     RecordingList, RecordingsPruned, Reply, ResultInfo, ResultList, RunInfo, RunList, RunReply,
-    RunsCancelled, SessionInfo, SessionList, SnapshotList, SnapshotRestored, SnapshotTaken, Stopped,
-    Subscribed, Transcript, Written,
+    RunsCancelled, SearchResult, SessionInfo, SessionList, SnapshotList, SnapshotRestored, SnapshotTaken,
+    Stopped, Subscribed, Transcript, Written,
 };
 
 pub use branch::{CreateBranch, DeleteBranch, ListBranches};
@@ -55,6 +56,7 @@ pub use read::read;
 pub use recording::{ListRecordings, PruneRecordings};
 pub use result::{CancelResult, GetResult, ListResults, WebhookTarget};
 pub use run::{AnswerGate, CancelGraph, GetRun, ListRuns, ResumeRun};
+pub use search::Search;
 pub use server::{Authenticate, Ping, Shutdown, Subscribe};
 pub use session::{
     CreateSession, DeleteSession, GetSession, ListSessions, RestoreNodes, StartSession, StopSession,
@@ -210,6 +212,8 @@ requests! {
     GetHistory = "GET_HISTORY" -> NodeHistory, Reads;
     /// Returns the prompts and answers of a node or a recording.
     GetTranscript = "GET_TRANSCRIPT" -> Transcript, Reads;
+    /// Finds a text in prompts, answers, tools and screens.
+    Search = "SEARCH" -> SearchResult, Reads;
     /// Waits until a node reaches a state.
     WaitNode = "WAIT_NODE" -> ReachedState, Waits;
     /// Explains the state of a node.

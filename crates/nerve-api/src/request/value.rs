@@ -1,13 +1,14 @@
 //! Types of values for which JSON has no type.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::de::{self, DeserializeOwned, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::value::NodeState;
+use crate::value::{DocumentKind, NodeState};
 
 /// A command: a string, which is split like in a shell but not run by one, or a list of arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -51,22 +52,35 @@ impl Default for States {
 
 impl<'de> Deserialize<'de> for States {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<States, D::Error> {
-        let names = match deserializer.deserialize_any(TextOrList("a state or a list of states"))? {
-            OneOrMany::One(name) => vec![name],
-            OneOrMany::Many(names) if names.is_empty() => {
-                return Err(de::Error::custom("name at least one state"));
-            }
-            OneOrMany::Many(names) => names,
-        };
-        let parse = |name: String| {
-            let state = name.parse().ok().filter(|state| *state != NodeState::Unknown);
-            state.ok_or_else(|| {
-                let known = NodeState::names().collect::<Vec<_>>().join(", ");
-                de::Error::custom(format!("unknown state {name:?}: there are {known}"))
-            })
-        };
-        names.into_iter().map(parse).collect::<Result<_, _>>().map(States)
+        let states = known_values(deserializer, "a state or a list of states", "state", NodeState::names())?;
+        if states.is_empty() { Err(de::Error::custom("name at least one state")) } else { Ok(States(states)) }
     }
+}
+
+/// Reads kinds of documents: one, or a list.
+pub(super) fn document_kinds<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<DocumentKind>, D::Error> {
+    known_values(deserializer, "a kind or a list of kinds", "kind", DocumentKind::names())
+}
+
+/// Reads one value or a list of values of an open set, whose default stands for unknown values. `noun` is a word for a value and
+/// `names` are the known ones, for the error about another.
+fn known_values<'de, T: FromStr + Default + PartialEq, D: Deserializer<'de>>(
+    deserializer: D,
+    expected: &'static str,
+    noun: &str,
+    names: impl Iterator<Item = &'static str>,
+) -> Result<Vec<T>, D::Error> {
+    let given = match deserializer.deserialize_any(TextOrList(expected))? {
+        OneOrMany::One(name) => vec![name],
+        OneOrMany::Many(names) => names,
+    };
+    let parse = |name: &String| name.parse().ok().filter(|value| *value != T::default()).ok_or(name.clone());
+    given.iter().map(parse).collect::<Result<_, _>>().map_err(|name| {
+        let known = names.collect::<Vec<_>>().join(", ");
+        de::Error::custom(format!("unknown {noun} {name:?}: there are {known}"))
+    })
 }
 
 enum OneOrMany {

@@ -16,6 +16,7 @@ mod results;
 mod run_nodes;
 mod run_requests;
 pub(crate) mod runs;
+mod search;
 mod session_persister;
 mod sessions;
 mod snapshots;
@@ -38,6 +39,7 @@ use tokio_util::task::TaskTracker;
 pub use self::context::{RequestContext, Warnings};
 use self::conversations::Programs;
 use self::runs::Runs;
+use self::search::MAX_SEARCHES;
 use self::session_persister::SessionPersister;
 use self::snapshots::MAX_FILE_JOBS;
 use crate::conversation::ConversationStore;
@@ -99,6 +101,8 @@ struct Inner {
     gone_nodes: Mutex<Vec<NodeRef>>,
     /// Limits requests that work on recordings and files.
     file_jobs: Arc<Semaphore>,
+    /// Limits searches.
+    searches: Arc<Semaphore>,
     /// Nodes that are being started, and requests that work on files.
     creating: TaskTracker,
 }
@@ -128,6 +132,7 @@ impl Engine {
             data_dirs: config.data_dirs.map(Arc::new),
             gone_nodes: Mutex::default(),
             file_jobs: Arc::new(Semaphore::new(MAX_FILE_JOBS)),
+            searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
             creating: TaskTracker::new(),
         };
         Engine { inner: Arc::new(inner) }

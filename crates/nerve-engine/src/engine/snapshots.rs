@@ -1,6 +1,7 @@
 //! LIST_SNAPSHOTS, TAKE_SNAPSHOT and RESTORE_SNAPSHOT: snapshots of recorded sessions on this machine.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nerve_api::reply::{SnapshotList, SnapshotRestored, SnapshotTaken};
 use nerve_api::request::{ListSnapshots, RestoreSnapshot, TakeSnapshot};
@@ -167,10 +168,7 @@ impl Engine {
         &self,
         work: impl FnOnce(&DataDirs) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, EngineError> {
-        let Some(dirs) = self.inner.data_dirs.clone() else {
-            return Err(EngineError::invalid_request("this engine keeps no recordings")
-                .hint("send the request to a server: nerve server start"));
-        };
+        let dirs = self.data_dirs()?;
         let jobs = self.inner.file_jobs.clone();
         let work = self.inner.creating.spawn(async move {
             // The semaphore is never closed.
@@ -178,6 +176,17 @@ impl Engine {
             tokio::task::spawn_blocking(move || work(&dirs)).await?
         });
         work.await?
+    }
+
+    /// Returns the directories of recordings and what belongs to them.
+    ///
+    /// # Errors
+    /// InvalidRequest: this engine has none.
+    pub(super) fn data_dirs(&self) -> Result<Arc<DataDirs>, EngineError> {
+        self.inner.data_dirs.clone().ok_or_else(|| {
+            EngineError::invalid_request("this engine keeps no recordings")
+                .hint("send the request to a server: nerve server start")
+        })
     }
 
     /// Returns the recording of a node, or the id of its session if it is not recorded.

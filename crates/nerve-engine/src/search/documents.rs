@@ -3,27 +3,11 @@
 use std::path::PathBuf;
 
 use nerve_api::reply::Transcript;
+use nerve_api::value::DocumentKind;
 use nerve_types::activity::TsMs;
 use nerve_types::{Section, SectionKind};
 
 use crate::node_files::NodeKey;
-
-/// What a document contains.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, strum::IntoStaticStr, strum::VariantArray,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum DocumentKind {
-    /// A prompt.
-    Prompt,
-    /// The text of an answer.
-    Answer,
-    /// A tool call with its result.
-    Tool,
-    /// Text on the screen.
-    Screen,
-}
 
 /// What is indexed: a recording, or the history of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

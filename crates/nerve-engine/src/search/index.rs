@@ -6,11 +6,12 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nerve_node::error::EngineError;
+use nerve_api::value::DocumentKind;
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::files::Lock;
 use rusqlite::{Connection, ErrorCode, params};
+use tokio_util::sync::CancellationToken;
 
-use super::DocumentKind;
 use super::documents::{Document, Source};
 use super::update::RecordedTimes;
 use crate::node_files::NodeKey;
@@ -25,6 +26,8 @@ const VERSION: i64 = 3;
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bits of a document's id below its time.
 const ID_COUNTER_BITS: u32 = 20;
+/// Steps of SQLite's virtual machine between two checks whether the search is cancelled: those of a few rows.
+const CANCEL_INTERVAL: i32 = 100;
 /// Maximum number of characters of one document. The rest is cut off.
 const MAX_CHARS: usize = 256 << 10;
 
@@ -61,6 +64,7 @@ const SCHEMA: &str = "
 #[derive(Debug)]
 pub(super) struct SearchIndex {
     pub(super) connection: Connection,
+    cancel: CancellationToken,
 }
 
 /// How far a source is indexed.
@@ -100,15 +104,38 @@ impl SearchIndex {
         let _lock = create()
             .map_err(|error| EngineError::process(format!("cannot create {}: {error}", path.display())))?;
         match SearchIndex::connect(&path) {
-            Ok(connection) => Ok((SearchIndex { connection }, false)),
+            Ok(connection) => Ok((SearchIndex::new(connection), false)),
             Err(OpenError::Replaceable) => {
                 remove_files(folder)?;
                 let connection =
                     SearchIndex::connect(&path).map_err(|error| error.into_engine_error(&path))?;
-                Ok((SearchIndex { connection }, true))
+                Ok((SearchIndex::new(connection), true))
             }
             Err(error) => Err(error.into_engine_error(&path)),
         }
+    }
+
+    fn new(connection: Connection) -> SearchIndex {
+        SearchIndex { connection, cancel: CancellationToken::new() }
+    }
+
+    /// Makes searches and updates fail as soon as the token is cancelled.
+    ///
+    /// # Errors
+    /// Process: the database refuses.
+    pub(super) fn end_with(&mut self, cancel: &CancellationToken) -> Result<(), EngineError> {
+        self.cancel = cancel.clone();
+        let cancel = cancel.clone();
+        let is_cancelled = move || cancel.is_cancelled();
+        self.connection.progress_handler(CANCEL_INTERVAL, Some(is_cancelled)).map_err(failure)
+    }
+
+    /// Checks that the work is still wanted.
+    ///
+    /// # Errors
+    /// Cancelled.
+    pub(super) fn check_cancelled(&self) -> Result<(), EngineError> {
+        if self.cancel.is_cancelled() { Err(cancelled()) } else { Ok(()) }
     }
 
     /// Opens the index `folder/index.db` if it exists and is of this version.
@@ -121,7 +148,7 @@ impl SearchIndex {
             return Ok(None);
         }
         match SearchIndex::connect(&path) {
-            Ok(connection) => Ok(Some(SearchIndex { connection })),
+            Ok(connection) => Ok(Some(SearchIndex::new(connection))),
             // The next search replaces it.
             Err(OpenError::Replaceable) => Ok(None),
             Err(error) => Err(error.into_engine_error(&path)),
@@ -348,10 +375,15 @@ pub(super) fn is_damage(error: &EngineError) -> bool {
 
 /// Converts an error of the database.
 pub(super) fn failure(error: rusqlite::Error) -> EngineError {
-    match is_corruption(&error) {
-        true => EngineError::process(format!("{DAMAGED}: {error}")),
-        false => EngineError::process(format!("search index: {error}")),
+    match error.sqlite_error_code() {
+        _ if is_corruption(&error) => EngineError::process(format!("{DAMAGED}: {error}")),
+        Some(ErrorCode::OperationInterrupted) => cancelled(),
+        _ => EngineError::process(format!("search index: {error}")),
     }
+}
+
+fn cancelled() -> EngineError {
+    EngineError::new(ErrorKind::Cancelled, "the search was cancelled: its client disconnected")
 }
 
 fn is_corruption(error: &rusqlite::Error) -> bool {

@@ -1,16 +1,15 @@
 //! Keeps the index up to date while a server runs, so that a search finds little to do.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_node::command::{Event, EventKind};
 use nerve_node::error::EngineError;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::index::SearchIndex;
+use super::thread::run_in_thread;
 use super::update::UpdateScope;
 use crate::data_dirs::DataDirs;
 
@@ -19,9 +18,9 @@ const QUIET: Duration = Duration::from_secs(2);
 /// Maximum time from a change to the update.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// Updates the index in `folder` after turns and ends of nodes, until the events end. Without an index it does nothing: the first search
+/// Updates the index after turns and ends of nodes, until the events end. Without an index it does nothing: the first search
 /// builds it, and shows its progress.
-pub async fn keep_up_to_date(mut events: Receiver<Event>, folder: PathBuf, dirs: DataDirs) {
+pub async fn keep_up_to_date(mut events: Receiver<Event>, dirs: DataDirs) {
     while next_change(&mut events).await {
         let deadline = Instant::now() + MAX_DELAY;
         let mut quiet_at = Instant::now() + QUIET;
@@ -31,7 +30,12 @@ pub async fn keep_up_to_date(mut events: Receiver<Event>, folder: PathBuf, dirs:
             }
             quiet_at = Instant::now() + QUIET;
         }
-        update_in_thread(folder.clone(), dirs.clone()).await;
+        let dirs = dirs.clone();
+        match run_in_thread(move || update(&dirs)).await {
+            Ok(count) => tracing::debug!(count, "search index updated"),
+            // The next search reports it.
+            Err(error) => tracing::debug!(%error, "search index not updated"),
+        }
     }
 }
 
@@ -52,24 +56,8 @@ async fn next_change(events: &mut Receiver<Event>) -> bool {
     }
 }
 
-/// Updates an existing index in a thread of its own: the runtime of a server that ends would wait for a blocking task.
-async fn update_in_thread(folder: PathBuf, dirs: DataDirs) {
-    let (ended, wait) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("search-index".to_string()).spawn(move || {
-        match update(&folder, &dirs) {
-            Ok(count) => tracing::debug!(count, "search index updated"),
-            // The next search reports it.
-            Err(error) => tracing::debug!(%error, "search index not updated"),
-        }
-        let _ = ended.send(());
-    });
-    if thread.is_ok() {
-        let _ = wait.await;
-    }
-}
-
 /// Updates an existing index. Returns the number of files that were indexed.
-fn update(folder: &Path, dirs: &DataDirs) -> Result<usize, EngineError> {
-    let Some(mut index) = SearchIndex::open_existing(folder)? else { return Ok(0) };
+fn update(dirs: &DataDirs) -> Result<usize, EngineError> {
+    let Some(mut index) = SearchIndex::open_existing(&dirs.search)? else { return Ok(0) };
     Ok(index.update(dirs, UpdateScope::Settled, &mut |_, _| {})?.indexed)
 }

@@ -5,64 +5,73 @@
 //! conversations in it), updates one file in place, and several processes can use it at once.
 
 mod documents;
+mod excerpt;
 mod index;
 mod indexer;
 mod query;
 mod screen_text;
+mod thread;
 mod update;
 
-use std::path::Path;
+use std::path::PathBuf;
 
+use nerve_api::reply::{SearchResult, UnsearchedFile};
 use nerve_node::error::EngineError;
+use tokio_util::sync::CancellationToken;
 
-pub use documents::DocumentKind;
 pub use indexer::keep_up_to_date;
-pub use query::{Hit, Pattern, Query};
-pub use update::{Progress, UpdateSummary};
+pub use query::{Pattern, Query};
+pub(crate) use thread::run_in_thread;
+pub use update::Progress;
 
 use self::index::SearchIndex;
-use self::update::UpdateScope;
+use self::update::{UpdateScope, UpdateSummary};
 use crate::data_dirs::DataDirs;
 
-/// The result of a search.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SearchResult {
-    /// The hits, newest first.
-    pub hits: Vec<Hit>,
-    /// What was indexed before.
-    pub update: UpdateSummary,
-    /// The index was damaged or of an older version, and was built again.
-    pub was_replaced: bool,
-}
+/// Maximum number of files of a result that are not searched completely.
+const MAX_UNSEARCHED: usize = 10;
 
-/// Brings the index in `folder` up to date and searches it. Creates the index if there is none, and replaces a damaged one.
+/// Brings the index up to date and searches it. Creates the index if there is none, and replaces a damaged one. Blocking; ends soon
+/// after `cancel` is cancelled.
 ///
 /// # Errors
 /// NotFound: the node or the session of the query is unknown. Process: the index cannot be read or written, or a newer version
-/// made it.
+/// made it. Cancelled.
 pub fn search(
-    folder: &Path,
     dirs: &DataDirs,
     query: &Query,
+    cancel: &CancellationToken,
     progress: Progress<'_>,
 ) -> Result<SearchResult, EngineError> {
-    let mut was_replaced = false;
+    let mut was_rebuilt = false;
     loop {
-        let (mut index, is_new) = SearchIndex::open(folder)?;
-        was_replaced |= is_new;
+        let (mut index, is_new) = SearchIndex::open(&dirs.search)?;
+        was_rebuilt |= is_new;
+        index.end_with(cancel)?;
         let found = index.update(dirs, UpdateScope::Everything, progress).and_then(|update| {
             index.check_source(query)?;
             Ok((update, index.search(query)?))
         });
         match found {
-            Ok((update, hits)) => return Ok(SearchResult { hits, update, was_replaced }),
+            Ok((update, hits)) => {
+                let (unsearched, unsearched_count) = unsearched_files(update);
+                return Ok(SearchResult { hits, unsearched, unsearched_count, was_rebuilt });
+            }
             // Damage in the middle of the file is found when it is read.
-            Err(error) if index::is_damage(&error) && !was_replaced => {
+            Err(error) if index::is_damage(&error) && !was_rebuilt => {
                 drop(index);
-                SearchIndex::remove(folder)?;
-                was_replaced = true;
+                SearchIndex::remove(&dirs.search)?;
+                was_rebuilt = true;
             }
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Returns the first files that are not searched completely, and the number of all of them.
+fn unsearched_files(update: UpdateSummary) -> (Vec<UnsearchedFile>, usize) {
+    let count = update.failed.len();
+    let file =
+        |(path, reason): (PathBuf, String)| UnsearchedFile { path: path.display().to_string(), reason };
+    (update.failed.into_iter().take(MAX_UNSEARCHED).map(file).collect(), count)
 }

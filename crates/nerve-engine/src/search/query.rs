@@ -1,26 +1,28 @@
 //! Finds documents.
 
+use nerve_api::reply::SearchHit;
+use nerve_api::request::Search;
+use nerve_api::value::DocumentKind;
 use nerve_graph::session::DEFAULT;
 use nerve_node::error::EngineError;
+use nerve_node::names::check_name;
 use nerve_types::activity::TsMs;
 use nerve_types::suggestion::nearest;
 use regex::{Regex, RegexBuilder};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
-use serde::Serialize;
-use strum::VariantArray;
 
-use super::DocumentKind;
+use super::excerpt::{ELLIPSIS, MARKS, excerpt, shorten, split_marks};
 use super::index::{SearchIndex, failure, first_id, from_sql};
 
-/// Marks around the matched words in a hit's text: private characters.
-const MARKS: [char; 2] = ['\u{e000}', '\u{e001}'];
-/// Stands where text was left out.
-const ELLIPSIS: &str = "…";
 /// Words of text around a match.
 const WORDS: u32 = 24;
-/// Characters of text on each side of a match of a regular expression.
-const CONTEXT: usize = 80;
+/// Maximum length of a pattern in bytes.
+const MAX_PATTERN: usize = 4096;
+/// Maximum number of hits of a request.
+const MAX_LIMIT: usize = 1000;
+/// Number of hits of a request without a limit.
+const DEFAULT_LIMIT: usize = 20;
 
 /// A text to search for.
 #[derive(Debug, Clone)]
@@ -36,10 +38,15 @@ impl Pattern {
     /// without spaces between words, which the index has no words of.
     ///
     /// # Errors
-    /// InvalidRequest: empty, or an invalid regular expression.
+    /// InvalidRequest: empty or too long, or an invalid regular expression.
     pub fn parse(text: &str) -> Result<Pattern, EngineError> {
         if text.trim().is_empty() {
-            return Err(EngineError::invalid_request("the text to search for is empty"));
+            return Err(EngineError::invalid_request("the text to search for is empty")
+                .hint("pass words, or a regular expression as /REGEX/"));
+        }
+        if text.len() > MAX_PATTERN {
+            let message = format!("the text to search for has {} bytes: at most {MAX_PATTERN}", text.len());
+            return Err(EngineError::invalid_request(message).hint("search for a part of it"));
         }
         let inner =
             text.strip_prefix('/').and_then(|text| text.strip_suffix('/')).filter(|text| !text.is_empty());
@@ -49,7 +56,10 @@ impl Pattern {
             None if is_literal => RegexBuilder::new(&regex::escape(text)).case_insensitive(true).build(),
             None => return Ok(Pattern::Text(text.to_string())),
         };
-        regex.map(Pattern::Regex).map_err(|error| EngineError::invalid_request(error.to_string()))
+        regex.map(Pattern::Regex).map_err(|error| {
+            EngineError::invalid_request(error.to_string())
+                .hint("leave out the slashes to search for words; syntax: https://docs.rs/regex/#syntax")
+        })
     }
 }
 
@@ -76,38 +86,40 @@ pub struct Query {
     pub limit: usize,
 }
 
-/// A document that matches.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Hit {
-    /// What the text is.
-    pub kind: DocumentKind,
-    /// Node.
-    pub node_id: Option<String>,
-    /// Session of the node.
-    pub session_id: Option<String>,
-    /// Server of the node.
-    pub server_name: Option<String>,
-    /// Recording; null for a node without one.
-    pub recording_id: Option<String>,
-    /// Number of the turn in the transcript of the recording, or of the node without one, from 1; null for text of the screen
-    /// and for turns that no transcript has.
-    pub turn: Option<u64>,
-    /// Time: of the prompt, of the end of the answer, or of the moment on the screen.
-    pub happened_at: TsMs,
-    /// Time since the start of the recording, in milliseconds.
-    pub offset_ms: u64,
-    /// The text around the match.
-    pub text: String,
-    /// The matched parts of `text`, as ranges of bytes.
-    pub matches: Vec<(usize, usize)>,
+impl Query {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// InvalidRequest: an invalid pattern, name, time or limit.
+    pub fn from_request(request: Search) -> Result<Query, EngineError> {
+        let Search { pattern, node_id: node, session_id: session, since, kinds, limit } = request;
+        node.iter().try_for_each(|node| check_name(node, "node"))?;
+        session.iter().try_for_each(|session| check_name(session, "session"))?;
+        let limit = limit.unwrap_or(DEFAULT_LIMIT);
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            let message = format!("params.limit: {limit} is not from 1 to {MAX_LIMIT}");
+            return Err(EngineError::invalid_request(message)
+                .hint("narrow the search with node_id, session_id, since or kinds"));
+        }
+        let since_ms = since.map(parse_time).transpose()?;
+        Ok(Query { pattern: Pattern::parse(&pattern)?, node, session, since_ms, kinds, limit })
+    }
+}
+
+/// Returns the milliseconds since the Unix epoch of a time in RFC 3339.
+fn parse_time(text: String) -> Result<u64, EngineError> {
+    TsMs::try_from(text).map(|TsMs(at)| at).map_err(|error| {
+        EngineError::invalid_request(format!("params.since: {error}"))
+            .hint("pass a time with its zone (RFC 3339), for example 2026-01-31T10:30:00Z")
+    })
 }
 
 impl SearchIndex {
     /// Returns the hits, newest first.
     ///
     /// # Errors
-    /// The index cannot be read.
-    pub(super) fn search(&self, query: &Query) -> Result<Vec<Hit>, EngineError> {
+    /// The index cannot be read. Cancelled.
+    pub(super) fn search(&self, query: &Query) -> Result<Vec<SearchHit>, EngineError> {
         // Another process may update the index between two statements.
         let transaction = self.connection.unchecked_transaction().map_err(failure)?;
         let hits = match &query.pattern {
@@ -168,7 +180,7 @@ fn unknown_source(node: Option<&str>, session: Option<&str>, known: &[(String, S
 
 /// Searches for whole words, and only with too few hits for a last word that continues: FTS5 returns whole words in the order of
 /// time, and stops at the limit, but collects all beginnings of words before it returns one.
-fn search_text(connection: &Connection, query: &Query, text: &str) -> rusqlite::Result<Vec<Hit>> {
+fn search_text(connection: &Connection, query: &Query, text: &str) -> rusqlite::Result<Vec<SearchHit>> {
     let phrase = phrase(text);
     let hits = search_words(connection, query, &phrase)?;
     if hits.len() >= query.limit || !text.ends_with(char::is_alphanumeric) {
@@ -177,7 +189,11 @@ fn search_text(connection: &Connection, query: &Query, text: &str) -> rusqlite::
     search_words(connection, query, &format!("{phrase} *"))
 }
 
-fn search_words(connection: &Connection, query: &Query, expression: &str) -> rusqlite::Result<Vec<Hit>> {
+fn search_words(
+    connection: &Connection,
+    query: &Query,
+    expression: &str,
+) -> rusqlite::Result<Vec<SearchHit>> {
     let (condition, mut values) = conditions(query, "words.rowid");
     values.insert(0, Value::from(expression.to_string()));
     // With this order of the loops, FTS5 returns the newest matches first, and none is sorted.
@@ -203,13 +219,14 @@ fn search_words(connection: &Connection, query: &Query, expression: &str) -> rus
                 WORDS
             ];
             let marked: String = snippet.query_row(values, |row| row.get(0))?;
-            (hit.text, hit.matches) = split_marks(&marked);
+            let (text, matches) = split_marks(&marked);
+            (hit.text, hit.matches) = shorten(&text, &matches);
             Ok(hit)
         })
         .collect()
 }
 
-fn search_regex(connection: &Connection, query: &Query, regex: &Regex) -> rusqlite::Result<Vec<Hit>> {
+fn search_regex(connection: &Connection, query: &Query, regex: &Regex) -> rusqlite::Result<Vec<SearchHit>> {
     let (condition, values) = conditions(query, "document.id");
     let sql = format!(
         "SELECT {COLUMNS}, document.text FROM document CROSS JOIN source ON source.id = document.source
@@ -235,13 +252,13 @@ const COLUMNS: &str =
     "document.id, document.kind, document.turn, document.at_ms, source.node, source.session,
     source.server, source.recording, source.started_ms, source.path";
 
-fn hit_of(row: &Row<'_>) -> rusqlite::Result<(i64, Hit)> {
+fn hit_of(row: &Row<'_>) -> rusqlite::Result<(i64, SearchHit)> {
     let number = |column| Ok::<_, rusqlite::Error>(from_sql(row.get(column)?));
     let kind = usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX);
     let (at_ms, started) = (number(3)?, number(8)?);
     let turn: Option<i64> = row.get(2)?;
-    let hit = Hit {
-        kind: DocumentKind::VARIANTS.get(kind).copied().unwrap_or(DocumentKind::Screen),
+    let hit = SearchHit {
+        kind: DocumentKind::from_repr(kind).unwrap_or_default(),
         node_id: row.get(4)?,
         session_id: row.get(5)?,
         server_name: row.get(6)?,
@@ -281,38 +298,16 @@ fn phrase(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
-/// Removes the marks from a text and returns the ranges between them.
-fn split_marks(marked: &str) -> (String, Vec<(usize, usize)>) {
-    let (mut text, mut matches) = (String::with_capacity(marked.len()), Vec::new());
-    for part in marked.split_inclusive(MARKS) {
-        text.push_str(part.trim_end_matches(MARKS));
-        if part.ends_with(MARKS[0]) {
-            matches.push((text.len(), text.len()));
-        } else if part.ends_with(MARKS[1])
-            && let Some(last) = matches.last_mut()
-        {
-            last.1 = text.len();
-        }
-    }
-    (text, matches)
-}
-
-/// Returns the text around a match.
-fn excerpt(text: &str, found: std::ops::Range<usize>) -> (String, Vec<(usize, usize)>) {
-    let start = text[..found.start].char_indices().rev().nth(CONTEXT - 1).map_or(0, |(at, _)| at);
-    let end = text[found.end..].char_indices().nth(CONTEXT).map_or(text.len(), |(at, _)| found.end + at);
-    let cut = |is_cut: bool| if is_cut { ELLIPSIS } else { "" };
-    let before = cut(start > 0);
-    let shown = format!("{before}{}{}", &text[start..end], cut(end < text.len()));
-    let shift = |at: usize| at - start + before.len();
-    (shown, vec![(shift(found.start), shift(found.end))])
-}
-
 #[cfg(test)]
 mod tests {
+    use nerve_node::error::ErrorKind;
+    use tokio_util::sync::CancellationToken;
+
     use super::super::documents::{Document, Source};
     use super::super::index::IndexState;
+    use super::super::update::UpdateScope;
     use super::*;
+    use crate::data_dirs::DataDirs;
 
     #[test]
     fn newest_documents_are_found_first_in_any_order_of_indexing() {
@@ -376,19 +371,50 @@ mod tests {
     }
 
     #[test]
-    fn marks_become_ranges() {
-        let (text, matches) = split_marks("a \u{e000}match\u{e001} and \u{e000}more\u{e001}…");
-        assert_eq!(text, "a match and more…");
-        assert_eq!(matches, [(2, 7), (12, 16)]);
+    fn requests_are_checked() {
+        let valid = Search { since: Some("2026-01-31T00:00:00Z".into()), ..Search::new("x") };
+        let query = Query::from_request(valid.clone()).unwrap();
+        assert_eq!((query.limit, query.since_ms), (20, Some(1_769_817_600_000)));
+        for invalid in [
+            Search::new("/(/"),
+            Search::new("x".repeat(MAX_PATTERN + 1)),
+            Search { limit: Some(0), ..valid.clone() },
+            Search { limit: Some(MAX_LIMIT + 1), ..valid.clone() },
+            Search { since: Some("yesterday".into()), ..valid.clone() },
+        ] {
+            let error = Query::from_request(invalid).unwrap_err();
+            assert!(error.kind == ErrorKind::InvalidRequest && error.hint.is_some(), "{error:?}");
+        }
+        let invalid = Search { node_id: Some("../x".into()), ..valid };
+        assert_eq!(Query::from_request(invalid).unwrap_err().kind, ErrorKind::InvalidRequest);
     }
 
     #[test]
-    fn excerpt_is_cut_at_characters() {
-        let text = format!("{}match{}", "é".repeat(200), "ü".repeat(200));
-        let at = text.find("match").unwrap();
-        let (shown, matches) = excerpt(&text, at..at + 5);
-        assert_eq!(&shown[matches[0].0..matches[0].1], "match");
-        assert_eq!(shown.chars().count(), 1 + CONTEXT + 5 + CONTEXT + 1);
+    fn cancelled_searches_and_updates_end() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let (mut index, _) = SearchIndex::open(&home.work()).unwrap();
+        let document = |turn| Document {
+            kind: DocumentKind::Prompt,
+            turn: Some(turn),
+            at_ms: turn,
+            text: "wordalpha".to_string(),
+        };
+        let documents: Vec<Document> = (1..=1000).map(document).collect();
+        let source = Source { path: "a".into(), ..Source::default() };
+        index.replace(&source, &IndexState::default(), Some(&documents), None).unwrap();
+        let cancel = CancellationToken::new();
+        index.end_with(&cancel).unwrap();
+        let queries = ["wordalpha", "/no match/"].map(|pattern| {
+            Query::from_request(Search { limit: Some(1000), ..Search::new(pattern) }).unwrap()
+        });
+        assert_eq!(queries.each_ref().map(|query| index.search(query).unwrap().len()), [1000, 0]);
+        cancel.cancel();
+        for query in &queries {
+            assert_eq!(index.search(query).unwrap_err().kind, ErrorKind::Cancelled);
+        }
+        let dirs = DataDirs::default();
+        let updated = index.update(&dirs, UpdateScope::Everything, &mut |_, _| {});
+        assert_eq!(updated.unwrap_err().kind, ErrorKind::Cancelled);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 
 use nerve_agent::terminal_text::{is_screen_end, split_at_ends};
+use nerve_api::value::DocumentKind;
 use nerve_node::error::EngineError;
 use nerve_record::ahr::{Body, Part, Reader, Record};
 use nerve_record::meta::Meta;
@@ -15,7 +16,6 @@ use nerve_record::replay::TerminalReplay;
 use nerve_types::TsNs;
 use nerve_vt::terminal::LineIndex;
 
-use super::DocumentKind;
 use super::documents::Document;
 use crate::recordings::unreadable;
 

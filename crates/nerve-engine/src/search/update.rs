@@ -24,11 +24,11 @@ pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
 
 /// The result of an update.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct UpdateSummary {
+pub(super) struct UpdateSummary {
     /// Number of files indexed.
-    pub indexed: usize,
+    pub(super) indexed: usize,
     /// Files that cannot be read or are indexed in part, with the reason.
-    pub failed: Vec<(PathBuf, String)>,
+    pub(super) failed: Vec<(PathBuf, String)>,
 }
 
 /// What an update indexes.
@@ -84,7 +84,7 @@ impl SearchIndex {
     /// were unchanged at an earlier update.
     ///
     /// # Errors
-    /// The index cannot be read or written.
+    /// The index cannot be read or written. Cancelled.
     pub(super) fn update(
         &mut self,
         dirs: &DataDirs,
@@ -108,12 +108,14 @@ impl SearchIndex {
         let mut context = UpdateContext { dirs, turns: TurnReader::new(dirs), scope };
         let mut summary = UpdateSummary::default();
         for (index, (path, state)) in pending.iter().enumerate() {
+            self.check_cancelled()?;
             progress(index, count);
             let outcome = self.update_recording(path, state, &mut context);
             summary.record_outcome(path, outcome)?;
         }
         let recorded = self.recorded_times()?;
         for (index, source) in histories.iter().enumerate() {
+            self.check_cancelled()?;
             progress(pending.len() + index, count);
             let state = states.remove(&source.path).unwrap_or_default();
             let times = recorded.get(&source.node).map(Vec::as_slice).unwrap_or_default();

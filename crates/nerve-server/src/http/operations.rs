@@ -7,8 +7,8 @@ use nerve_api::request::{
     ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, GetTranscript,
     ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots,
     PruneNodes, PruneRecordings, RemoveNode, ResizeNode, RestoreNodes, RestoreSnapshot, ResumeRun,
-    RunCommand, RunGraph, SendInterrupt, SetBudget, ShowNode, StartNode, StartSession, StopNode, StopSession,
-    TakeSnapshot, WaitNode, WriteData,
+    RunCommand, RunGraph, Search, SendInterrupt, SetBudget, ShowNode, StartNode, StartSession, StopNode,
+    StopSession, TakeSnapshot, WaitNode, WriteData,
 };
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
@@ -144,6 +144,18 @@ const RECORDING_TRANSCRIPT: &[Query] = &[
     Query::same("recording", Kind::Text, "Recording: an id, a unique prefix of one, or an absolute path."),
     TURN,
 ];
+const SEARCH: &[Query] = &[
+    Query::same("pattern", Kind::Text, "Text, or a regular expression between slashes."),
+    Query::of("node", "node_id", Kind::Text, "Searches only this node."),
+    Query::of("session", "session_id", Kind::Text, "Searches only this session. Default: all sessions."),
+    Query::same("since", Kind::Text, "Searches only what is not older than this time (RFC 3339)."),
+    Query::same(
+        "kinds",
+        Kind::List,
+        "Searches only texts of these kinds, separated by commas: prompt, answer, tool, screen. Default: all.",
+    ),
+    Query::same("limit", Kind::Number, "Maximum number of hits, from 1 to 1000. Default: 20."),
+];
 const SNAPSHOTS: &[Query] = &[
     SESSION,
     Query::of("node", "node_id", Kind::Text, "Returns only snapshots of this node's recording."),
@@ -256,6 +268,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     .with_query(TRANSCRIPT),
     get::<GetTranscript>("/transcript", "Returns the prompts and answers of a recording")
         .with_query(RECORDING_TRANSCRIPT),
+    get::<Search>("/search", "Finds a text in prompts, answers, tools and screens").with_query(SEARCH),
     post::<SetBudget>("/nodes/{node_id}/budget", "Sets or removes the budget of a node")
         .with_query(IN_SESSION)
         .body(),

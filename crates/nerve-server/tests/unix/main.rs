@@ -15,6 +15,7 @@ mod json_style;
 mod lifecycle;
 mod matrix;
 mod results;
+mod search;
 mod snapshots;
 mod tcp;
 mod tls;

@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use jiff::Zoned;
-use nerve_cli::search::{SearchArgs, SearchPart};
-use nerve_engine::search::{DocumentKind, Hit, Pattern, Query, SearchResult};
+use nerve_api::reply::{SearchHit, SearchResult};
+use nerve_cli::search::SearchArgs;
+use nerve_engine::search::{Pattern, Query};
 use nerve_graph::session::DEFAULT;
 use nerve_repl::node_command::split_node_path;
 use nerve_server::paths::ServerPaths;
-use serde_json::json;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::local_time::local_time;
 use super::since;
@@ -35,67 +37,61 @@ pub(super) fn run(args: &SearchArgs) -> Result<u8> {
         node,
         session,
         since_ms: args.since.as_deref().map(|text| since::parse(text, &Zoned::now())).transpose()?,
-        kinds: args.parts.iter().map(|part| kind_of(*part)).collect(),
+        kinds: args.parts.iter().map(|part| part.kind()).collect(),
         limit: args.lines as usize,
     };
-    let SearchResult { hits, update, was_replaced } = search(&query)?;
-    if was_replaced {
+    let result = search(&query)?;
+    if result.was_rebuilt {
         out::note("the search index was damaged or old and was built again");
     }
-    for (path, reason) in update.failed.iter().take(MAX_NAMED) {
-        let text = format!("{} is not searched completely: {reason}", path.display());
+    for file in result.unsearched.iter().take(MAX_NAMED) {
+        let text = format!("{} is not searched completely: {}", file.path, file.reason);
         out::warning(out::sanitize(&text));
     }
-    let more = update.failed.len().saturating_sub(MAX_NAMED);
+    let more = result.unsearched_count.saturating_sub(MAX_NAMED);
     if more > 0 {
         out::warning(format_args!("{more} more files are not searched completely"));
     }
     if args.json {
-        let hits: Vec<_> = hits.iter().map(as_json).collect::<Result<_>>()?;
-        out::json(&json!({ "hits": hits }))?;
+        out::json(&as_json(&result)?)?;
     } else {
-        hits.iter().try_for_each(print)?;
+        result.hits.iter().try_for_each(print)?;
     }
-    Ok(if hits.is_empty() { FAILED } else { DONE })
+    Ok(if result.hits.is_empty() { FAILED } else { DONE })
 }
 
 /// Searches, and shows the progress of the index on a terminal if it takes long.
 fn search(query: &Query) -> Result<SearchResult> {
-    let paths = ServerPaths::from_env();
+    let dirs = ServerPaths::from_env().data_dirs();
     let begun = Instant::now();
     let mut stderr = std::io::stderr();
     let is_terminal = stderr.is_terminal();
     let mut is_shown = false;
-    let result =
-        nerve_engine::search::search(&paths.search(), &paths.data_dirs(), query, &mut |done, count| {
-            if is_terminal && (is_shown || begun.elapsed() >= PROGRESS_DELAY) {
-                is_shown = true;
-                let percent = (done * 100).checked_div(count).unwrap_or(100);
-                let _ = write!(stderr, "\rindexing: {done} of {count} files ({percent} %)");
-            }
-        });
+    let mut show_progress = |done: usize, count: usize| {
+        if is_terminal && (is_shown || begun.elapsed() >= PROGRESS_DELAY) {
+            is_shown = true;
+            let percent = (done * 100).checked_div(count).unwrap_or(100);
+            let _ = write!(stderr, "\rindexing: {done} of {count} files ({percent} %)");
+        }
+    };
+    let never = CancellationToken::new();
+    let result = nerve_engine::search::search(&dirs, query, &never, &mut show_progress);
     if is_shown {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
     Ok(result?)
 }
 
-fn kind_of(part: SearchPart) -> DocumentKind {
-    match part {
-        SearchPart::Prompts => DocumentKind::Prompt,
-        SearchPart::Answers => DocumentKind::Answer,
-        SearchPart::Tools => DocumentKind::Tool,
-        SearchPart::Screen => DocumentKind::Screen,
+/// Returns the result with the command that shows each hit.
+fn as_json(result: &SearchResult) -> Result<Value> {
+    let mut value = serde_json::to_value(result)?;
+    for (index, hit) in result.hits.iter().enumerate() {
+        value["hits"][index]["open"] = open_command(hit).into();
     }
-}
-
-fn as_json(hit: &Hit) -> Result<serde_json::Value> {
-    let mut value = serde_json::to_value(hit)?;
-    value["open"] = open_command(hit).into();
     Ok(value)
 }
 
-fn print(hit: &Hit) -> Result<()> {
+fn print(hit: &SearchHit) -> Result<()> {
     let name = out::sanitize(&node_path(hit).or(hit.recording_id.clone()).unwrap_or_default());
     let turn = hit.turn.map(|turn| format!(" · turn {turn}")).unwrap_or_default();
     let kind: &str = hit.kind.into();
@@ -106,7 +102,7 @@ fn print(hit: &Hit) -> Result<()> {
 }
 
 /// Returns the node of a hit, with its session unless that is the default one.
-fn node_path(hit: &Hit) -> Option<String> {
+fn node_path(hit: &SearchHit) -> Option<String> {
     let node = hit.node_id.as_ref()?;
     Some(match hit.session_id.as_deref().filter(|session| *session != DEFAULT) {
         Some(session) => format!("{session}/{node}"),
@@ -115,11 +111,11 @@ fn node_path(hit: &Hit) -> Option<String> {
 }
 
 /// Returns the text of a hit in one line with its matches in bold.
-fn highlighted(hit: &Hit) -> String {
+fn highlighted(hit: &SearchHit) -> String {
     let (bold, plain) = (anstyle::Style::new().bold(), anstyle::Reset);
     let (mut text, mut last) = (String::new(), 0);
     let one_line = |text: &str| out::sanitize(&text.replace(['\n', '\t'], " "));
-    for &(start, end) in &hit.matches {
+    for &[start, end] in &hit.matches {
         text.push_str(&one_line(&hit.text[last..start]));
         text.push_str(&format!("{bold}{}{plain}", one_line(&hit.text[start..end])));
         last = end;
@@ -129,7 +125,7 @@ fn highlighted(hit: &Hit) -> String {
 }
 
 /// Returns the command that shows a hit.
-fn open_command(hit: &Hit) -> String {
+fn open_command(hit: &SearchHit) -> String {
     let server = hit.server_name.as_deref().filter(|server| *server != DEFAULT_SERVER);
     let server = server.map(|server| format!(" --server {}", shell_words::quote(server))).unwrap_or_default();
     match (&hit.recording_id, hit.turn) {

@@ -338,3 +338,27 @@ async fn traceparent_header_is_used() {
     assert!(bad["warnings"].to_string().contains("traceparent"), "{bad}");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn texts_are_searched() {
+    let server = HttpServer::start();
+    server.bash("sh").await;
+    server.request_ok("POST", "/nodes/sh/execute", json!({ "text": "echo word$((40 + 2))" })).await;
+    let found =
+        server.request_ok("GET", "/search?pattern=word&kinds=answer,tool&node=sh&limit=5", Value::Null).await;
+    assert_eq!(found["hits"].as_array().unwrap().len(), 1, "{found}");
+    assert_eq!((&found["hits"][0]["kind"], &found["hits"][0]["text"]), (&json!("answer"), &json!("word42")));
+    let found =
+        server.request_ok("GET", "/search?pattern=%2Fword.*%5C%28%2F&session=default", Value::Null).await;
+    assert_eq!(found["hits"][0]["kind"], "prompt", "{found}");
+    for (query, status, error_type) in [
+        ("", 400, "invalid_request_error"),
+        ("?pattern=%2F(%2F", 400, "invalid_request_error"),
+        ("?pattern=x&limit=0", 400, "invalid_request_error"),
+        ("?pattern=x&since=soon", 400, "invalid_request_error"),
+        ("?pattern=x&node=absent", 404, "not_found_error"),
+    ] {
+        server.get(&format!("/search{query}")).await.problem(status, error_type);
+    }
+    server.stop().await;
+}

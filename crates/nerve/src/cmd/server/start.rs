@@ -261,7 +261,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     });
     engine.adopt();
     engine.resume_interrupted();
-    tokio::spawn(search::keep_up_to_date(engine.subscribe(), paths.search(), paths.data_dirs()));
+    tokio::spawn(search::keep_up_to_date(engine.subscribe(), paths.data_dirs()));
     if args.restore {
         engine.restore_in_background();
     }
