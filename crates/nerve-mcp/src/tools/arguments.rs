@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use nerve_api::request::{CommandLine, NodeChoice};
-use nerve_api::value::{BackendKind, HistoryOp, ParserKind, Provider};
+use nerve_api::value::{BackendKind, DocumentKind, HistoryOp, ParserKind, Provider};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -189,6 +189,25 @@ pub(super) struct History {
     /// Only inputs to the node, not its output.
     #[serde(default)]
     pub(super) inputs_only: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Search {
+    /// Words in this order, the last of which may continue; or a regular expression between slashes.
+    pub(super) pattern: String,
+    /// Search only this node; it may be gone.
+    pub(super) node_id: Option<String>,
+    /// Search only this session [default: all sessions].
+    pub(super) session: Option<String>,
+    /// Search only what is not older than this time, for example 2026-01-31T10:30:00Z.
+    pub(super) since: Option<String>,
+    /// Search only texts of these kinds [default: all].
+    #[serde(default)]
+    pub(super) kinds: Vec<DocumentKind>,
+    /// Maximum number of hits [default: 20].
+    #[schemars(range(min = 1, max = 100))]
+    pub(super) limit: Option<usize>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -4,6 +4,7 @@ mod arguments;
 mod deprecated_tools;
 mod graphs;
 mod nodes;
+mod search;
 mod snapshots;
 mod turns;
 
@@ -200,6 +201,14 @@ static TOOLS: &[ToolSpec] = &[
         "nerve_history",
         "Read a node's history",
         "Read the audit log of a node, which may be stopped: what was sent to it and what it answered, oldest first."
+    ),
+    tool!(
+        ReadOnly,
+        search::search(Search),
+        "nerve_search",
+        "Search conversations and screens",
+        "Search the prompts, answers, tool calls and screens of all nodes and recordings on the server's machine, also of \
+            those that are gone, newest first. Each hit names its node, turn and recording."
     ),
 ];
 

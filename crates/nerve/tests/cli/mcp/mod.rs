@@ -37,6 +37,13 @@ fn node_is_created_used_and_stopped() {
     let history = mcp.ok("nerve_history", json!({"node_id": "sh", "inputs_only": true}));
     assert_eq!((&history["total"], &history["node_id"]), (&json!(2), &json!("sh")), "{history}");
     assert!(history.get("channel_id").is_none(), "{history}");
+    let found =
+        mcp.call("nerve_search", json!({"pattern": "echo $((6", "kinds": ["prompt"], "node_id": "sh"}));
+    assert_eq!(found["structuredContent"]["hits"][0]["text"], "echo $((6 * 7))", "{found}");
+    assert!(
+        text(&found).contains("prompt: node 'sh'") && text(&found).contains("echo $((6 * 7))"),
+        "{found}"
+    );
     assert_eq!(mcp.ok("nerve_stop_node", json!({"node_id": "sh"}))["stopped"], true);
     assert_eq!(mcp.ok("nerve_list_nodes", json!({}))["nodes"], json!([]));
     assert_eq!(mcp.disconnect(), Some(0));
@@ -104,7 +111,7 @@ fn legacy_tools_need_a_flag_and_name_replacements() {
     assert!(unknown["error"]["message"].as_str().unwrap().contains("unknown tool"), "{unknown}");
     let mut mcp = StdioClient::ready(&home, &["--legacy-tools"]);
     let listed = mcp.request("tools/list", json!({}));
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 21, "{listed}");
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 22, "{listed}");
     let warned = |result: &Value, instead: &str| {
         assert_ne!(result["isError"], true, "{result}");
         assert!(result["structuredContent"]["warnings"][0].as_str().unwrap().ends_with(instead), "{result}");
@@ -197,6 +204,7 @@ fn tools_have_descriptions_and_hints() {
         "list_recordings",
         "run_graph",
         "history",
+        "search",
     ] {
         let tool = named(&format!("nerve_{name}"));
         assert!(tool["description"].as_str().unwrap().len() > 40, "{tool}");
@@ -204,7 +212,7 @@ fn tools_have_descriptions_and_hints() {
     }
     assert_eq!(named("nerve_read")["annotations"]["readOnlyHint"], true);
     assert_eq!(named("nerve_stop_node")["annotations"]["destructiveHint"], true);
-    assert_eq!(tools.len(), 17);
+    assert_eq!(tools.len(), 18);
 }
 
 #[test]
