@@ -72,6 +72,8 @@ from .types import (
     RunInfo,
     RunningTurn,
     RunStep,
+    SearchHit,
+    SearchResult,
     Section,
     SessionInfo,
     SnapshotFiles,
@@ -82,6 +84,7 @@ from .types import (
     Transcript,
     TranscriptDialog,
     TranscriptTurn,
+    UnsearchedFile,
 )
 
 __version__ = "0.1.0"
@@ -143,6 +146,8 @@ __all__ = [
     "RunInfo",
     "RunStep",
     "RunningTurn",
+    "SearchHit",
+    "SearchResult",
     "Section",
     "ServerError",
     "SessionInfo",
@@ -156,5 +161,6 @@ __all__ = [
     "TranscriptTurn",
     "TooLargeError",
     "TurnInterruptedError",
+    "UnsearchedFile",
     "socket_path",
 ]

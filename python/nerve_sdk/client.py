@@ -18,7 +18,7 @@ from .node import RemoteChannel, RemoteNode, deprecated
 from .paths import socket_path
 from .standalone import Standalone
 from .reply import field_of, from_wire, list_of
-from .types import Lifecycle, NodeInfo, NodesPruned, Pong, RestoredNode, Result, SessionInfo
+from .types import Lifecycle, NodeInfo, NodesPruned, Pong, RestoredNode, Result, SearchResult, SessionInfo
 
 #: True uses the system's certificate authorities.
 Tls = Union[tls.SSLContext, bool, None]
@@ -320,6 +320,31 @@ class NerveClient(GraphCommands, BranchCommands):
         """
         params = {"node_id": node_id, "session_id": session_id, "budget": budget}
         return await self.request("SET_BUDGET", params)
+
+    async def search(
+        self,
+        pattern: str,
+        *,
+        node_id: Optional[str] = None,
+        session_id: Optional[str] = None,
+        since: Optional[str] = None,
+        kinds: Iterable[str] = (),
+        limit: Optional[int] = None,
+    ) -> SearchResult:
+        """Finds a text in prompts, answers, tools and screens of all recordings and nodes on the server's machine, newest first.
+
+        `pattern`: words, or a regular expression between slashes; `since`: a time (RFC 3339); `kinds`: `prompt`, `answer`, `tool`,
+        `screen` (default: all); `limit`: at most so many hits, from 1 to 1000 (default: 20).
+        """
+        params = {
+            "pattern": pattern,
+            "node_id": node_id,
+            "session_id": session_id,
+            "since": since,
+            "kinds": list(kinds),
+            "limit": limit,
+        }
+        return from_wire(SearchResult, await self.request("SEARCH", params))
 
     async def get_result(self, result_id: str) -> Result:
         """Returns an execution started by `RemoteNode.execute_async`. A failed one raises nothing: see its `status`."""

@@ -38,10 +38,12 @@ from .types import (
     Result,
     RunEnded,
     RunInfo,
+    SearchResult,
     SessionInfo,
     SnapshotInfo,
     SnapshotRestored,
     SnapshotTaken,
+    Transcript,
 )
 
 __all__ = ["EventStream", "ExecuteStream", "NerveClient", "RemoteChannel", "RemoteNode"]
@@ -577,6 +579,30 @@ class NerveClient:
         `budget`: `max_tokens`, `max_cost_usd`, `max_time` in seconds, `at_limit`: `ask` or `stop`.
         """
         return self._portal.run(lambda: self._inner.set_budget(node_id, session_id=session_id, budget=budget))
+
+    def search(
+        self,
+        pattern: str,
+        *,
+        node_id: Optional[str] = None,
+        session_id: Optional[str] = None,
+        since: Optional[str] = None,
+        kinds: Iterable[str] = (),
+        limit: Optional[int] = None,
+    ) -> SearchResult:
+        """Finds a text in prompts, answers, tools and screens of all recordings and nodes on the server's machine, newest first.
+
+        `pattern`: words, or a regular expression between slashes; `since`: a time (RFC 3339); `kinds`: `prompt`, `answer`, `tool`,
+        `screen` (default: all); `limit`: at most so many hits, from 1 to 1000 (default: 20).
+        """
+        return self._portal.run(lambda: self._inner.search(
+            pattern,
+            node_id=node_id,
+            session_id=session_id,
+            since=since,
+            kinds=kinds,
+            limit=limit,
+        ))
 
     def get_result(self, result_id: str) -> Result:
         """Returns an execution started by `RemoteNode.execute_async`. A failed one raises nothing: see its `status`."""

@@ -217,6 +217,57 @@ class Transcript:
 
 
 @dataclass(frozen=True)
+class SearchHit:
+    """A text that matches. Null stands for what is not known."""
+
+    #: Kind of the text. One of `prompt`, `answer`, `tool`, `screen`.
+    kind: str
+    #: Time (RFC 3339, UTC): of the prompt, of the end of the answer, or of the moment on the screen.
+    happened_at: str
+    #: Time since the start of the recording, in milliseconds.
+    offset_ms: int
+    #: The text around the match, at most about 1000 characters.
+    text: str
+    #: The matched parts of `text`, each as the bytes of its UTF-8 form from the first up to the second number.
+    matches: List[List[int]]
+    #: Id of the node.
+    node_id: Optional[str] = None
+    #: Session of the node.
+    session_id: Optional[str] = None
+    #: Server of the node.
+    server_name: Optional[str] = None
+    #: Id of the recording; null for a node without one.
+    recording_id: Optional[str] = None
+    #: Number of the turn in the transcript of the recording, or of the node without one, from 1; null for text of the screen and for
+    #: turns that no transcript has.
+    turn: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class UnsearchedFile:
+    """A file that is not searched completely."""
+
+    #: Path of the file.
+    path: str
+    #: Reason.
+    reason: str
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The result of a search."""
+
+    #: The hits, newest first.
+    hits: List[SearchHit] = field(default_factory=list)
+    #: Files that are not searched completely: at most 10 of them.
+    unsearched: List[UnsearchedFile] = field(default_factory=list)
+    #: Number of all such files.
+    unsearched_count: int = 0
+    #: True if the index was damaged or of an older version and was built again.
+    was_rebuilt: bool = False
+
+
+@dataclass(frozen=True)
 class Result:
     """Result of an asynchronous execution. Reply to GET_RESULT and CANCEL_RESULT."""
 

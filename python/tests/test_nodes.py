@@ -197,6 +197,11 @@ async def test_info_why_resize_and_history(server: Server, transport: str, name:
         transcript = await node.transcript()
         assert transcript.turns[-1].turn == len(transcript.turns) and transcript.turns[-1].source == "history"
         assert (await node.transcript(turn=1)).turns == transcript.turns[:1]
+        found = await client.search("echo $COLOUR", node_id=name, kinds=["prompt"])
+        assert [(hit.kind, hit.node_id, hit.turn) for hit in found.hits] == [("prompt", name, 1)]
+        start, end = found.hits[0].matches[0]
+        # The positions are bytes.
+        assert found.hits[0].text.encode()[start:end] == b"echo $COLOUR" and found.unsearched_count == 0
         sent = await node.history(last=1, op="send")
         assert [entry["input"] for entry in sent.entries] == ["echo $COLOUR $PWD $COLUMNS"]
         assert len((await node.history(inputs_only=True)).entries) == 1

@@ -50,10 +50,12 @@ from .types import (
     Result,
     RunEnded,
     RunInfo,
+    SearchResult,
     SessionInfo,
     SnapshotInfo,
     SnapshotRestored,
     SnapshotTaken,
+    Transcript,
 )
 
 __all__ = ["EventStream", "ExecuteStream", "NerveClient", "RemoteChannel", "RemoteNode"]
