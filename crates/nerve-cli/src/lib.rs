@@ -27,6 +27,7 @@ pub mod proxy;
 pub mod prune;
 pub mod record;
 pub mod recording;
+pub mod reference;
 pub mod repl;
 pub mod result;
 pub mod search;
