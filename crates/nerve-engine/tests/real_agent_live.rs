@@ -149,6 +149,8 @@ async fn codex_nodes_in_one_folder_keep_their_answers_apart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn codex_that_waits_for_another_codex_is_starting() {
     let Some(harness) = Harness::start("codex", &["a"], Script::default()).await else { return };
+    // The first one has created its database then.
+    harness.nodes.ask("a", "hello").await;
     let path = harness.agent.home.root().join("home/.codex/state_5.sqlite");
     let database = rusqlite::Connection::open(path).unwrap();
     let set_status = |status| database.execute("UPDATE backfill_state SET status = ?1", [status]).unwrap();

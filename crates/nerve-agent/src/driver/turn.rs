@@ -124,6 +124,8 @@ enum Phase {
 
 /// Time that an agent gets to clear the driver's own draft from its composer.
 const CLEAR_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest wait for the end of a start that began after the prompt was typed. Codex waits 30 s for another Codex.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest wait for a Stop hook after the last change of a screen that looks idle.
 const STOP_HOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -297,9 +299,12 @@ impl Driver {
             self.raise_barrier(now, view.cursor_line);
             self.write_keys(&self.profile.submit.enter.clone());
             self.wake_at(now + Duration::from_millis(self.profile.submit.enter_ms));
-        } else if matches!(self.observation.signal, Some(Signal::Starting(_))) {
+        } else if matches!(self.observation.signal, Some(Signal::Starting(_)))
+            && self.turns.current.as_ref().is_some_and(|turn| now < turn.started_at + START_TIMEOUT)
+        {
             // The agent shows what was typed when it has started.
             self.set_phase(Phase::Typing { since: now });
+            self.wake_at(now + START_TIMEOUT);
         } else if now >= due {
             self.end_turn(now, Outcome::NotDelivered, Some("the text did not appear in the composer"));
         } else {
