@@ -6,7 +6,7 @@ use super::node::ServerOption;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Prints events until Ctrl+C or the end of the server. A restart of the server does not end it; events of the moment in between are lost.
+Prints events until Ctrl+C or the end of the server. A restart of the server does not end it; events during the restart may be lost.
 
 With --exec, a shell runs COMMAND for each event, one after another. It finds the event as JSON on its standard input, and in these
 variables: NERVE_EVENT_TYPE, NERVE_EVENT_NODE, NERVE_EVENT_SESSION, NERVE_EVENT_TEXT. A command that takes longer than 30 s is killed. It does not run for lost

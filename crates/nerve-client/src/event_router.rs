@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use nerve_api::reply::Subscribed;
 use nerve_api::{EventMessage, EventType};
@@ -264,7 +265,7 @@ pub(crate) fn dropped_event(dropped: Option<u64>) -> EventMessage {
         channel_id: None,
         session_id: None,
         data: json!({ "dropped": dropped }),
-        emitted_at: Default::default(),
+        emitted_at: SystemTime::now().into(),
         timestamp: None,
         seq: 0,
     }

@@ -9,6 +9,14 @@ use crate::out;
 /// Maximum length of a line, in characters.
 const MAX_LENGTH: usize = 160;
 
+/// Describes lost events. `None`: the client has connected again, usually to a server that was restarted.
+pub(crate) fn format_loss(dropped: Option<u64>) -> String {
+    match dropped {
+        Some(dropped) => format!("{} dropped", pluralize(dropped, "event")),
+        None => "connected again: events may have been lost".to_string(),
+    }
+}
+
 /// Formats an event. Returns `None` for events that are not shown, such as output chunks and activity.
 pub fn format_event(event: &EventMessage) -> Option<String> {
     let node = event.node_id.as_deref().unwrap_or("?");
@@ -64,9 +72,7 @@ pub fn format_event(event: &EventMessage) -> Option<String> {
         EventKind::BranchProgress { step, .. } => format!("branch: {step}"),
         EventKind::Error { message, .. } => format!("error: {message}"),
         EventKind::ServerShutdown { .. } => "the server is shutting down".to_string(),
-        EventKind::EventsDropped { dropped } => {
-            format!("{} dropped", pluralize(dropped.unwrap_or_default(), "event"))
-        }
+        EventKind::EventsDropped { dropped } => format_loss(dropped),
         EventKind::OutputChunk { .. } | EventKind::OutputParsed { .. } | EventKind::NodeActivity(_) => {
             return None;
         }

@@ -115,9 +115,9 @@ impl Filter {
         let is = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         let run = event.kind.run().map(|run| run.run_id.clone());
         // The end of the server concerns every node, session and run.
-        let concerns = matches!(event.kind, EventKind::ServerShutdown { .. })
+        let is_in_scope = matches!(event.kind, EventKind::ServerShutdown { .. })
             || is(&self.node, &event.node_id) && is(&self.session, &event.session_id) && is(&self.run, &run);
-        concerns && self.types.as_ref().is_none_or(|types| types.contains(&event.kind.event_type()))
+        is_in_scope && self.types.as_ref().is_none_or(|types| types.contains(&event.kind.event_type()))
     }
 }
 

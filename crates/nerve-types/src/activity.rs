@@ -1,5 +1,7 @@
 //! Agent activity as reported to observers: one type, sent as SSZ over the events pipe of a recording and as JSON by the server.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, FromRepr, IntoStaticStr, VariantNames};
 
@@ -14,6 +16,14 @@ pub struct TsMs(pub u64);
 impl From<TsNs> for TsMs {
     fn from(at: TsNs) -> TsMs {
         TsMs(at.0 / 1_000_000)
+    }
+}
+
+impl From<SystemTime> for TsMs {
+    /// Times before 1970 become 0.
+    fn from(at: SystemTime) -> TsMs {
+        let elapsed = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        TsMs(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
     }
 }
 

@@ -5,6 +5,7 @@ use nerve_api::value::StepState;
 use nerve_api::{ErrorKind, EventKind, EventMessage};
 
 use super::rows::{format_duration, group_digits};
+use crate::event_line::format_loss;
 use crate::out;
 
 /// Maximum length of a question or an error in a line, in characters.
@@ -44,7 +45,7 @@ pub(super) fn format_line(event: &EventMessage, answer: &str) -> Option<String> 
         EventKind::GraphCompleted { run, status, duration_ms, tokens_used, .. } => {
             format!("run {} {status} after {}{}", run.run_id, millis(*duration_ms), tokens(*tokens_used))
         }
-        EventKind::EventsDropped { dropped } => format!("{} events dropped", dropped.unwrap_or_default()),
+        EventKind::EventsDropped { dropped } => format_loss(*dropped),
         _ => return None,
     };
     Some(out::preview(&text, 4 * MAX_PREVIEW))

@@ -32,13 +32,10 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
     while let Some(event) = events.next().await {
         let details = event.details();
         match &args.exec {
-            // Sent whatever the filter is: no occasion for the command.
-            Some(_)
-                if matches!(
-                    details,
-                    Some(EventKind::EventsDropped { .. } | EventKind::ServerShutdown { .. })
-                ) =>
-            {
+            _ if event.kind() == Some(EventType::ServerShutdown)
+                && !is_requested(EventType::ServerShutdown) => {}
+            // No occasion for the command.
+            Some(_) if is_about_events(event.kind()) => {
                 out::warning(describe(&event));
             }
             Some(command) => {
@@ -46,8 +43,6 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
                     out::warning(format_args!("{}: {problem:#}", event.event_type));
                 }
             }
-            None if event.kind() == Some(EventType::ServerShutdown)
-                && !is_requested(EventType::ServerShutdown) => {}
             None if args.server.json => out::json_line(&event)?,
             None => out::line(format_line(&event))?,
         }
@@ -56,6 +51,11 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
         }
     }
     end_of_events(&args.server.server).await
+}
+
+/// Returns true for events about the stream itself, which are sent whatever its filter is.
+fn is_about_events(kind: Option<EventType>) -> bool {
+    matches!(kind, Some(EventType::EventsDropped | EventType::ServerShutdown))
 }
 
 /// Explains the end of a stream of events: the announcement of the server's end may not pass its filter.

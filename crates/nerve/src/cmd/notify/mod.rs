@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use nerve_api::reply::NodeInfo;
-use nerve_api::request::Subscribe;
+use nerve_api::request::{ExplainNode, Subscribe};
 use nerve_api::value::NodeState;
 use nerve_api::{EventKind, EventMessage};
 use nerve_client::{NerveClient, Reconnect};
@@ -48,8 +48,8 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
     let client = connect(&args.server).await?.reconnect(Reconnect::default());
     let mut events = client.subscribe(&Subscribe::default()).await?;
     out::note(format_args!("notifying about server '{}' until Ctrl+C", args.server));
-    print_open_dialogs(&client).await?;
     let mut tracker = NotificationTracker::new(settings.min_turn);
+    print_open_dialogs(&client, &mut tracker).await?;
     let senders: Vec<Sender> = channels.into_iter().map(Sender::new).collect();
     while let Some(event) = events.next().await {
         let is_shutdown = event.details() == Some(EventKind::ServerShutdown { keep_nodes: false });
@@ -78,11 +78,19 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
 }
 
 /// Prints the nodes that wait for an answer already. They were notified when their dialogs appeared, if anyone listened.
-async fn print_open_dialogs(client: &NerveClient) -> Result<()> {
-    for node in client.list_all_nodes().await?.iter().filter(|node| node.state == NodeState::Blocked) {
+async fn print_open_dialogs(client: &NerveClient, tracker: &mut NotificationTracker) -> Result<()> {
+    for node in client.list_all_nodes().await? {
+        if node.state != NodeState::Blocked {
+            continue;
+        }
         let NodeInfo { node_id, metadata, .. } = node;
-        let text = format!("{node_id} is blocked ({}) since before", metadata.text("blocked"));
-        out::note(out::sanitize(&text));
+        let (kind, session) = (metadata.text("blocked").to_string(), metadata.session_id.clone());
+        out::note(out::sanitize(&format!("{node_id} is blocked ({kind}) since before")));
+        let request = ExplainNode { node_id: node_id.clone(), session_id: Some(session.clone()) };
+        // The dialog may have closed meanwhile.
+        if let Ok(explanation) = client.request(&request).await {
+            tracker.on_open_dialog(Some(session), node_id, &kind, explanation.choices);
+        }
     }
     Ok(())
 }

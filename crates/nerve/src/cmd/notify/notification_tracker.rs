@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use nerve_api::value::{ResultStatus, RunStatus};
+use nerve_api::value::{BlockKind, ResultStatus, RunStatus};
 use nerve_api::{EventKind, EventMessage};
 use nerve_repl::event_line;
 use nerve_tui::settings::Occasion;
@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 /// Beginnings of the reasons of stops that are no failures.
 const INTENDED_STOPS: [&str; 5] =
     ["stopped", "exit code 0", "its run ended", "its session was", "the server was shut down"];
+
+/// Part of the evidence of a node's state right after a server has taken it over.
+const TAKEN_OVER: &str = "taken over";
 
 /// A notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,16 +33,21 @@ impl Notification {
 /// Session and id of a node.
 type NodeKey = (Option<String>, String);
 
-/// What waits for a person.
+/// The owner of a dialog: a node, or a gate of a run.
 #[derive(Debug, PartialEq, Eq, Hash)]
-enum WaiterKey {
+enum DialogKey {
     Node(NodeKey),
     /// Run and path of the step.
     Gate(String, String),
 }
 
-/// Kind or question of a dialog, or end of a limit; and the choices.
-type Dialog = (String, Vec<String>);
+/// A dialog, a gate or a usage limit, as far as it distinguishes one from the next.
+#[derive(Debug, PartialEq, Eq)]
+struct Dialog {
+    /// Kind of a dialog, question of a gate, or end of a limit.
+    title: String,
+    choices: Vec<String>,
+}
 
 /// Knows which nodes work, and since when. A server reports each dialog and limit once, and the next server reports it again.
 #[derive(Debug)]
@@ -49,9 +57,9 @@ pub(super) struct NotificationTracker {
     /// Times at which nodes began to work, in seconds since 1970, by session and node.
     busy_since: HashMap<NodeKey, f64>,
     /// Open dialogs and usage limits.
-    open: HashMap<WaiterKey, Dialog>,
-    /// Those that were open when the server ended.
-    reported: HashMap<WaiterKey, Dialog>,
+    open: HashMap<DialogKey, Dialog>,
+    /// Dialogs that were open when the previous server ended. The next server reports them again.
+    reported: HashMap<DialogKey, Dialog>,
 }
 
 impl NotificationTracker {
@@ -71,37 +79,51 @@ impl NotificationTracker {
         let key = event.node_id.clone().map(|node| (event.session_id.clone(), node));
         match event.details()? {
             EventKind::NodeBlocked { kind, choices, .. } => {
-                let is_new = self.open_dialog(WaiterKey::Node(key?), (format!("{kind:?}"), choices));
-                is_new.then(|| notification(Occasion::Blocked)).flatten()
+                // Without choices, a person has just refused the question at a limit.
+                let is_refused =
+                    kind == BlockKind::Budget && choices.is_empty() && self.is_open(key.as_ref()?);
+                let is_new = self.open_dialog(DialogKey::Node(key?), kind.as_str(), choices);
+                if is_new && !is_refused { notification(Occasion::Blocked) } else { None }
             }
             EventKind::GateAsked { run, gate } => {
-                let key = WaiterKey::Gate(run.run_id, gate.step_id);
-                let is_new = self.open_dialog(key, (gate.question, gate.choices));
+                let key = DialogKey::Gate(run.run_id, gate.step_id);
+                let is_new = self.open_dialog(key, &gate.question, gate.choices);
                 is_new.then(|| notification(Occasion::Blocked)).flatten()
             }
             EventKind::GateAnswered { run, step_id, .. } => {
-                self.open.remove(&WaiterKey::Gate(run.run_id, step_id));
+                self.open.remove(&DialogKey::Gate(run.run_id, step_id));
                 None
             }
             EventKind::NodeSuspended { until_at, .. } => {
-                let is_new = self.open_dialog(WaiterKey::Node(key?), (format!("{until_at:?}"), Vec::new()));
+                let is_new = self.open_dialog(DialogKey::Node(key?), &format!("{until_at:?}"), Vec::new());
                 is_new.then(|| notification(Occasion::Suspended)).flatten()
             }
             EventKind::ResultReady { status: ResultStatus::Failed, .. } => notification(Occasion::Failed),
-            EventKind::GraphCompleted { status: RunStatus::Failed, .. } => notification(Occasion::Failed),
-            EventKind::GraphCompleted { status: RunStatus::Completed, duration_ms, .. } => {
-                let is_long = duration_ms as f64 / 1000.0 >= self.min_turn;
-                is_long.then(|| notification(Occasion::Done)).flatten()
+            EventKind::GraphCompleted { run, status, duration_ms, .. } => {
+                let is_other = |key: &DialogKey| !matches!(key, DialogKey::Gate(id, _) if *id == run.run_id);
+                self.open.retain(|key, _| is_other(key));
+                self.reported.retain(|key, _| is_other(key));
+                match status {
+                    RunStatus::Failed => notification(Occasion::Failed),
+                    RunStatus::Completed if duration_ms as f64 / 1000.0 >= self.min_turn => {
+                        notification(Occasion::Done)
+                    }
+                    _ => None,
+                }
             }
-            EventKind::NodeBusy { .. } => {
-                self.close_dialog(key.as_ref()?);
+            EventKind::NodeBusy { evidence } => {
+                let node = DialogKey::Node(key.clone()?);
+                self.open.remove(&node);
+                // A node whose state the next server does not know yet is busy for a moment.
+                if !evidence.contains(TAKEN_OVER) {
+                    self.reported.remove(&node);
+                }
                 self.busy_since.entry(key?).or_insert(event.emitted_at.seconds());
                 None
             }
             EventKind::NodeReady { .. } => {
                 let key = key?;
                 self.close_dialog(&key);
-                self.reported.remove(&WaiterKey::Node(key.clone()));
                 let seconds = event.emitted_at.seconds() - self.busy_since.remove(&key)?;
                 let text = format!("{} is done after {}", key.1, event_line::duration(seconds));
                 (seconds >= self.min_turn).then_some(Notification { occasion: Occasion::Done, text })
@@ -126,15 +148,33 @@ impl NotificationTracker {
         }
     }
 
+    /// Records a dialog that was open before the events began.
+    pub(super) fn on_open_dialog(
+        &mut self,
+        session: Option<String>,
+        node: String,
+        kind: &str,
+        choices: Vec<String>,
+    ) {
+        self.open_dialog(DialogKey::Node((session, node)), kind, choices);
+    }
+
     /// Records an open dialog. Returns false if the previous server has reported it.
-    fn open_dialog(&mut self, waiter: WaiterKey, dialog: Dialog) -> bool {
-        let is_new = self.reported.remove(&waiter).as_ref() != Some(&dialog);
-        self.open.insert(waiter, dialog);
+    fn open_dialog(&mut self, key: DialogKey, title: &str, choices: Vec<String>) -> bool {
+        let dialog = Dialog { title: title.to_string(), choices };
+        let is_new = self.reported.remove(&key).as_ref() != Some(&dialog);
+        self.open.insert(key, dialog);
         is_new
     }
 
+    fn is_open(&self, node: &NodeKey) -> bool {
+        self.open.contains_key(&DialogKey::Node(node.clone()))
+    }
+
     fn close_dialog(&mut self, node: &NodeKey) {
-        self.open.remove(&WaiterKey::Node(node.clone()));
+        let key = DialogKey::Node(node.clone());
+        self.open.remove(&key);
+        self.reported.remove(&key);
     }
 }
 
@@ -177,7 +217,12 @@ mod tests {
         let blocked = Some(Occasion::Blocked);
         assert_eq!(observe(&mut tracker, 1.0, "NODE_BLOCKED", dialog(json!(["Yes"]))), blocked);
         assert_eq!(observe(&mut tracker, 2.0, "EVENTS_DROPPED", json!({ "dropped": null })), None);
-        observe(&mut tracker, 2.5, "NODE_BUSY", json!({}));
+        observe(
+            &mut tracker,
+            2.5,
+            "NODE_BUSY",
+            json!({ "evidence": "input: taken over; state not observed yet" }),
+        );
         assert_eq!(observe(&mut tracker, 3.0, "NODE_BLOCKED", dialog(json!(["Yes"]))), None);
         assert_eq!(observe(&mut tracker, 4.0, "NODE_BLOCKED", dialog(json!(["Yes", "No"]))), blocked);
         observe(&mut tracker, 5.0, "NODE_BUSY", json!({}));
@@ -185,7 +230,31 @@ mod tests {
         let gate = json!({ "run_id": "r-1", "step_id": "ok", "question": "Ship?", "choices": ["yes"] });
         assert_eq!(observe(&mut tracker, 7.0, "GATE_ASKED", gate.clone()), blocked);
         observe(&mut tracker, 7.5, "EVENTS_DROPPED", json!({ "dropped": null }));
-        assert_eq!(observe(&mut tracker, 8.0, "GATE_ASKED", gate), None);
+        assert_eq!(observe(&mut tracker, 8.0, "GATE_ASKED", gate.clone()), None);
+        let end = json!({ "run_id": "r-1", "status": "cancelled", "duration_ms": 1 });
+        assert_eq!(observe(&mut tracker, 9.0, "GRAPH_COMPLETED", end), None);
+        observe(&mut tracker, 9.5, "EVENTS_DROPPED", json!({ "dropped": null }));
+        assert_eq!(observe(&mut tracker, 10.0, "GATE_ASKED", gate), blocked, "another run of this name");
+    }
+
+    #[test]
+    fn dialog_after_work_in_the_gap_is_notified() {
+        let mut tracker = NotificationTracker::new(30);
+        let dialog = json!({ "kind": "permission", "choices": ["Yes"] });
+        observe(&mut tracker, 1.0, "NODE_BLOCKED", dialog.clone());
+        observe(&mut tracker, 2.0, "EVENTS_DROPPED", json!({ "dropped": null }));
+        observe(&mut tracker, 3.0, "NODE_BUSY", json!({ "evidence": "screen: esc to interrupt" }));
+        assert_eq!(observe(&mut tracker, 4.0, "NODE_BLOCKED", dialog), Some(Occasion::Blocked));
+    }
+
+    #[test]
+    fn refusal_at_a_limit_is_not_notified() {
+        let mut tracker = NotificationTracker::new(30);
+        let limit = |choices: Value| json!({ "kind": "budget", "choices": choices });
+        assert!(observe(&mut tracker, 1.0, "NODE_BLOCKED", limit(json!(["Continue", "Stop"]))).is_some());
+        assert_eq!(observe(&mut tracker, 2.0, "NODE_BLOCKED", limit(json!([]))), None);
+        let mut tracker = NotificationTracker::new(30);
+        assert!(observe(&mut tracker, 1.0, "NODE_BLOCKED", limit(json!([]))).is_some(), "prompts fail");
     }
 
     #[test]
