@@ -126,6 +126,8 @@ class Explanation:
     offset: int
     #: Choices of the dialog, if the node is blocked.
     choices: List[str] = field(default_factory=list)
+    #: Id of the dialog, if the node is blocked.
+    dialog_id: Optional[str] = None
     #: Text on the terminal's screen.
     screen: str = ""
     #: The running turn, if there is one.

@@ -203,7 +203,7 @@ impl RemoteNode {
     ) -> Result<Option<Turn>, ClientError> {
         let (node_id, session_id) = self.ids();
         let (choice, timeout) = (Some(choice), timeout.map(Seconds::from));
-        let params = AnswerNode { node_id, session_id, choice, cancel: false, wait: true, timeout };
+        let params = AnswerNode { node_id, session_id, choice, wait: true, timeout, ..AnswerNode::default() };
         match self.client.request(&params).await? {
             AnswerReply::Turn(turn) => Ok(Some(*turn)),
             AnswerReply::Done(_) => Ok(None),
@@ -261,7 +261,7 @@ impl RemoteNode {
     async fn answer_with(&self, choice: Option<NodeChoice>) -> Result<(), ClientError> {
         let (node_id, session_id) = self.ids();
         let cancel = choice.is_none();
-        let params = AnswerNode { node_id, session_id, choice, cancel, wait: false, timeout: None };
+        let params = AnswerNode { node_id, session_id, choice, cancel, ..AnswerNode::default() };
         self.client.request(&params).await.map(drop)
     }
 

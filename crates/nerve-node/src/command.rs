@@ -65,6 +65,8 @@ pub enum Choice {
 pub struct DialogAnswer {
     /// The choice.
     pub choice: Choice,
+    /// Id of the dialog that is meant; `None` for any.
+    pub dialog_id: Option<String>,
     /// Wait for the turn that the dialog interrupted.
     pub wait: bool,
     /// Time limit of that turn.

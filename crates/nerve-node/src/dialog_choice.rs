@@ -1,12 +1,34 @@
 //! Answers to the dialogs of nodes.
 
-use crate::command::Choice;
-use crate::error::EngineError;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::command::{Choice, DialogAnswer};
+use crate::error::{EngineError, ErrorKind};
 
 /// Creates the error of an answer to a node without a dialog.
 pub(crate) fn no_dialog_error(node: &str) -> EngineError {
     EngineError::invalid_request(format!("node '{node}' is not showing a dialog"))
         .hint("only a blocked node can be answered")
+}
+
+/// Returns the id of a dialog: a hash of its contents.
+pub(crate) fn dialog_id(contents: &impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    contents.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+/// Checks that an answer is not meant for another dialog.
+///
+/// # Errors
+/// Blocked, with the choices of this dialog.
+pub(crate) fn check_dialog(answer: &DialogAnswer, id: &str, choices: &[String]) -> Result<(), EngineError> {
+    if answer.dialog_id.as_ref().is_none_or(|expected| expected == id) {
+        return Ok(());
+    }
+    let mut error = EngineError::new(ErrorKind::Blocked, "another dialog is open; nothing was typed");
+    error.choices = choices.to_vec().into();
+    Err(error.hint("read the new dialog, and answer it"))
 }
 
 /// Resolves a choice to its index, or to `None` for cancelling the dialog.

@@ -15,7 +15,7 @@ use crate::cancellation::{INTERRUPT_TIMEOUT, interrupt_timeout_error, wait_timeo
 use crate::command::{EventKind, NodeRef, StateName};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
-use crate::usage_ledger::ReachedLimit;
+use crate::usage_ledger::{ReachedLimit, UsageLedger};
 
 /// The state of a node: ready or blocked by its budget, busy while turns run, stopping, stopped. Publishes its changes.
 #[derive(Debug)]
@@ -100,38 +100,39 @@ impl TurnState {
         Ok(RunningTurn { number, state: Arc::clone(self) })
     }
 
-    /// Blocks the node at a limit, or unblocks it. A running turn continues.
-    pub(crate) fn set_limit(&self, limit: Option<ReachedLimit>) {
-        let choices = |limit: &Option<ReachedLimit>| limit.as_ref().map(ReachedLimit::choices);
-        let has_changed = choices(&self.limit.lock()) != choices(&limit);
-        *self.limit.lock() = limit;
-        if has_changed {
-            self.rest_from(&IDLE, || true);
-        }
+    /// Reads the limit of the budget again, and blocks or unblocks the node. A running turn continues.
+    pub(crate) fn refresh_limit(&self, ledger: &UsageLedger) {
+        let question = |limit: &Option<ReachedLimit>| limit.as_ref().map(ReachedLimit::question);
+        self.enter_idle_state(&IDLE, "budget: no limit is reached", || {
+            let reached = ledger.reached();
+            let mut limit = self.limit.lock();
+            let has_changed = question(&limit) != question(&reached);
+            *limit = reached;
+            has_changed
+        });
     }
 
-    /// Enters the state without a turn, and publishes it, if the state is one of `old` and `is_due` returns true.
-    fn rest_from(&self, old: &[StateName], is_due: impl FnOnce() -> bool) {
+    /// Enters the state without a turn, and publishes it, if `is_due` returns true and the state is one of `old`. `ready`: the
+    /// evidence of a node that becomes ready.
+    fn enter_idle_state(&self, old: &[StateName], ready: &str, is_due: impl FnOnce() -> bool) {
         let mut event = None;
+        // Several threads may refresh the limit: each reads and stores it while it holds the state.
         self.state.send_if_modified(|state| {
-            let (resting, reported) = self.resting_state();
-            let has_rested = is_due() && replace_if(state, old, resting);
-            event = has_rested.then_some(reported);
-            has_rested
+            let is_due = is_due();
+            let (idle, reported) = match self.limit.lock().as_ref() {
+                Some(limit) => {
+                    let (kind, evidence) = (BlockKind::Budget, limit.reason.clone());
+                    let choices = limit.choices();
+                    (StateName::Blocked, EventKind::NodeBlocked { kind, choices, evidence })
+                }
+                None => (StateName::Ready, EventKind::NodeReady { evidence: ready.to_string() }),
+            };
+            let has_entered = is_due && replace_if(state, old, idle);
+            event = has_entered.then_some(reported);
+            has_entered
         });
         if let Some(event) = event {
             self.publish(event);
-        }
-    }
-
-    /// Returns the state without a turn, and the event that reports it.
-    fn resting_state(&self) -> (StateName, EventKind) {
-        match self.limit.lock().as_ref() {
-            Some(limit) => {
-                let (choices, evidence) = (limit.choices(), limit.reason.clone());
-                (StateName::Blocked, EventKind::NodeBlocked { kind: BlockKind::Budget, choices, evidence })
-            }
-            None => (StateName::Ready, EventKind::NodeReady { evidence: self.evidence.ready.to_string() }),
         }
     }
 
@@ -232,7 +233,7 @@ impl TurnState {
 impl Drop for RunningTurn {
     fn drop(&mut self) {
         let is_last = || self.state.running.fetch_sub(1, Ordering::Relaxed) == 1;
-        self.state.rest_from(&[StateName::Busy], is_last);
+        self.state.enter_idle_state(&[StateName::Busy], self.state.evidence.ready, is_last);
     }
 }
 

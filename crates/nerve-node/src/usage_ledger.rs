@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::command::NodeRef;
+use crate::dialog_choice::dialog_id;
 use crate::error::{EngineError, ErrorKind};
 use crate::names::{DEFAULT_SESSION, node_arguments};
 
@@ -122,6 +123,16 @@ impl ReachedLimit {
     /// Returns the choices of the question; empty if prompts fail.
     pub(crate) fn choices(&self) -> Vec<String> {
         self.offer.iter().cloned().flat_map(|offer| [offer, REFUSAL.to_string()]).collect()
+    }
+
+    /// Identifies the question: whose limit, and the choices.
+    pub(crate) fn question(&self) -> (bool, Vec<String>) {
+        (self.is_session_limit, self.choices())
+    }
+
+    /// Returns the id of the question as a dialog.
+    pub(crate) fn dialog_id(&self) -> String {
+        dialog_id(&self.question())
     }
 
     /// Returns the error of prompts at the limit of `node` or its session: Blocked with the choices of the question, or Budget.

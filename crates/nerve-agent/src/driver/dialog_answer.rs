@@ -32,8 +32,8 @@ pub(super) struct Dialogs {
 }
 
 /// Identifies a dialog that has been stable on the screen.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct DialogFingerprint {
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct DialogFingerprint {
     /// The dialog's full text; empty for an unknown dialog.
     text: String,
     /// The text above the dialog.
@@ -92,6 +92,11 @@ impl Driver {
         });
         self.advance_answer(now);
         true
+    }
+
+    /// Returns the dialog that blocks the agent, or did last.
+    pub fn blocking_dialog(&self) -> &DialogFingerprint {
+        &self.dialogs.blocking
     }
 
     /// Returns the dialog on the screen.

@@ -362,6 +362,9 @@ pub struct NodeExplanation {
     /// Choices of the dialog, if the node is blocked.
     #[serde(default)]
     pub choices: Vec<String>,
+    /// Id of the dialog, if the node is blocked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dialog_id: Option<String>,
     /// Text on the terminal's screen.
     #[serde(default)]
     pub screen: String,

@@ -279,6 +279,9 @@ pub struct AnswerNode {
     /// Choice to select.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<NodeChoice>,
+    /// Id of the dialog that is meant, as EXPLAIN_NODE names it. Another dialog is not answered: error `blocked`. Default: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dialog_id: Option<String>,
     /// Closes the dialog without an answer.
     #[serde(default)]
     pub cancel: bool,

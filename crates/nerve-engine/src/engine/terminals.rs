@@ -210,7 +210,8 @@ impl Engine {
         let choice = specs::choice(request.choice, request.cancel)?;
         let timeout = request.timeout.map(Seconds::duration);
         let node = self.node(&node_ref(request.node_id, request.session_id))?;
-        let answer = DialogAnswer { choice, wait: request.wait, timeout, origin: context.origin };
+        let (dialog_id, wait, origin) = (request.dialog_id, request.wait, context.origin);
+        let answer = DialogAnswer { choice, dialog_id, wait, timeout, origin };
         Ok(match node.answer(answer).await? {
             Some(mut response) => {
                 take_warnings(&mut response, &context.warnings);

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nerve_agent::parse::SectionKind;
+use nerve_api::reply::AnswerReply;
+use nerve_api::request::{AnswerNode, ExplainNode, NodeChoice};
 use nerve_api::value::Delivery;
 use nerve_node::command::{Choice, EventKind, StateName};
 use nerve_node::error::ErrorKind;
@@ -74,8 +76,20 @@ async fn permission_prompt_blocks_until_answered() {
     assert_eq!(second.kind, ErrorKind::Blocked);
     let wrong = harness.answer("m", Choice::Number(9)).await.unwrap_err();
     assert_eq!(wrong.kind, ErrorKind::InvalidRequest);
-    let response = harness.answer("m", Choice::Number(1)).await.unwrap().unwrap();
-    assert!(response.is_complete, "{response:?}");
+    let explain = ExplainNode { node_id: "m".into(), session_id: None };
+    let explanation = harness.engine.explain_node(explain, Default::default()).await.unwrap();
+    let other = AnswerNode {
+        node_id: "m".into(),
+        choice: Some(NodeChoice::Number(1)),
+        dialog_id: Some("0123456789abcdef".into()),
+        ..AnswerNode::default()
+    };
+    let refused = harness.engine.answer_node(other.clone(), Default::default()).await.unwrap_err();
+    assert_error(&refused, ErrorKind::Blocked, &["another dialog is open; nothing was typed"]);
+    let same = AnswerNode { dialog_id: explanation.dialog_id, wait: true, ..other };
+    let reply = harness.engine.answer_node(same, Default::default()).await.unwrap();
+    let AnswerReply::Turn(turn) = reply else { panic!("{reply:?}") };
+    assert!(turn.response.is_complete, "{turn:?}");
     let logged = ops(&harness.history("m").await).join(" ");
     assert!(logged.contains("answer") && logged.contains("unsent"), "{logged}");
     assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");

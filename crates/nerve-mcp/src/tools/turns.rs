@@ -87,6 +87,7 @@ pub(super) async fn answer(call: Call, given: args::Answer) -> Result<Success, F
         cancel: given.cancel,
         wait: given.wait,
         timeout: seconds("timeout", given.timeout)?,
+        ..AnswerNode::default()
     };
     let describe = describe_events_of(&given.node_id, given.session.as_deref());
     let (client, progress) = start(&call, &given.node_id, &describe).await?;

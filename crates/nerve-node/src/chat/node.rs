@@ -21,13 +21,13 @@ use super::setup::Setup;
 use super::{ChatSettings, spec};
 use crate::command::{DialogAnswer, NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
-use crate::dialog_choice::{no_dialog_error, resolve_choice};
+use crate::dialog_choice::{check_dialog, no_dialog_error, resolve_choice};
 use crate::error::{EngineError, ErrorKind};
 use crate::journal::Journal;
 use crate::names::with_session;
 use crate::prompt::Prompt;
 use crate::turn_state::{Evidence, TurnState};
-use crate::usage_ledger::UsageLedger;
+use crate::usage_ledger::{ReachedLimit, UsageLedger};
 use crate::{BoxFuture, Node, NodeFuture, NodeHandle, ToolKind};
 
 /// Time to wait for running tools when a turn is ended early.
@@ -148,11 +148,22 @@ impl Node for ChatNode {
         let NodeInfo { node_id, state, metadata, .. } = self.info();
         let (source, evidence) = self.inner.state.evidence();
         let reached = self.inner.setup.ledger.reached().filter(|_| state == StateName::Blocked);
+        let dialog_id = reached.as_ref().map(ReachedLimit::dialog_id);
         let choices = reached.map(|reached| reached.choices()).unwrap_or_default();
         let screen = self.text(Some(HISTORY_BUFFER_LINES));
         let (offset, turn) = (0, None);
-        let explanation =
-            NodeExplanation { node_id, state, evidence, source, offset, choices, screen, turn, metadata };
+        let explanation = NodeExplanation {
+            node_id,
+            state,
+            evidence,
+            source,
+            offset,
+            choices,
+            dialog_id,
+            screen,
+            turn,
+            metadata,
+        };
         Box::pin(ready(Ok(explanation)))
     }
 
@@ -255,12 +266,13 @@ impl ChatNode {
         if choices.is_empty() {
             return Err(reached.error(&inner.state.node));
         }
+        check_dialog(answer, &reached.dialog_id(), &choices)?;
         let picked = resolve_choice(&answer.choice, &choices)?;
         let choice = picked.and_then(|picked| choices.get(picked)).map(String::as_str);
         let (now, kind) = (inner.clock.now(), BlockKind::Budget.as_str());
         inner.journal.lock().log_dialog(now, kind, choice, &answer.origin);
         ledger.answer(picked);
-        inner.state.set_limit(ledger.reached());
+        inner.state.refresh_limit(ledger);
         Ok(())
     }
 
@@ -374,7 +386,7 @@ impl ChatNode {
 async fn follow_budget(state: Weak<TurnState>, mut states: watch::Receiver<StateName>, ledger: UsageLedger) {
     let mut changes = ledger.subscribe();
     while let Some(state) = state.upgrade() {
-        state.set_limit(ledger.reached());
+        state.refresh_limit(&ledger);
         drop(state);
         tokio::select! {
             _ = changes.changed() => {}

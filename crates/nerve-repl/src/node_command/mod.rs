@@ -168,7 +168,8 @@ async fn answer(target: &Target, args: AnswerArgs) -> Result<()> {
     let choice = args.choice.map(|text| number(&text).map_or(NodeChoice::Label(text), NodeChoice::Number));
     let (node_id, session_id) = (args.node, target.session.clone());
     let timeout = args.timeout.map(|timeout| ApiSeconds::from(timeout.0));
-    let params = AnswerNode { node_id, session_id, choice, cancel: args.cancel, wait: args.wait, timeout };
+    let (cancel, wait) = (args.cancel, args.wait);
+    let params = AnswerNode { node_id, session_id, choice, cancel, wait, timeout, ..AnswerNode::default() };
     let data = target.request(&params).await?;
     match serde_json::from_value::<Turn>(data.clone()) {
         Ok(data) => {

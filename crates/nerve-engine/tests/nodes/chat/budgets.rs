@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use nerve_api::request::{CreateSession, GetSession, SetBudget, UsageLimits};
+use nerve_api::request::{
+    AnswerNode, CreateSession, ExecuteInput, ExplainNode, GetSession, NodeChoice, SetBudget, UsageLimits,
+};
 use nerve_api::value::LimitAction;
 use nerve_graph::session::Session;
 use nerve_node::budget::Budget;
@@ -139,17 +141,58 @@ async fn budget_question_is_reported_once() {
     harness.nodes.wait("c", StateName::Blocked).await.unwrap();
     harness.nodes.send("c", "second").await.unwrap_err();
     harness.nodes.answer("c", Choice::Number(1)).await.unwrap();
-    let mut reported = Vec::new();
+    let mut states = Vec::new();
     while let Ok(event) = harness.nodes.events.try_recv() {
         match event.kind {
-            EventKind::NodeBlocked { kind, choices, .. } => reported.push((kind.as_str(), choices.len())),
-            EventKind::NodeReady { .. } => reported.push(("ready", 0)),
+            EventKind::NodeBlocked { kind, choices, .. } => states.push((kind.as_str(), choices.len())),
+            EventKind::NodeReady { .. } => states.push(("ready", 0)),
+            EventKind::NodeBusy { .. } => states.push(("busy", 0)),
             _ => {}
         }
     }
-    let last = reported.len() - 2;
-    assert_eq!(reported[last..], [("budget", 2), ("ready", 0)], "{reported:?}");
-    assert_eq!(reported.iter().filter(|(kind, _)| *kind == "budget").count(), 1, "{reported:?}");
+    assert_eq!(states, [("busy", 0), ("budget", 2), ("ready", 0)]);
+}
+
+#[tokio::test]
+async fn prompt_can_wait_for_the_answer_at_a_limit() {
+    let harness = ChatHarness::limited(Script::default(), asking(1)).await;
+    harness.nodes.ask("c", "first").await;
+    let waiting = ExecuteInput { is_async: true, ..harness.nodes.execute("c", "second") };
+    let engine = harness.nodes.engine.clone();
+    let turn = tokio::spawn(async move { engine.run_turn(waiting, Default::default()).await });
+    harness.nodes.wait("c", StateName::Blocked).await.unwrap();
+    harness.nodes.answer("c", Choice::Number(1)).await.unwrap();
+    assert_eq!(turn.await.unwrap().unwrap().text, "You said: second");
+}
+
+#[tokio::test]
+async fn stop_ends_prompt_that_waits_at_a_limit() {
+    let harness = ChatHarness::limited(Script::default(), asking(1)).await;
+    harness.nodes.ask("c", "first").await;
+    let waiting = ExecuteInput { is_async: true, ..harness.nodes.execute("c", "second") };
+    let (ended, ()) = tokio::join!(harness.nodes.run(waiting), harness.nodes.stop("c"));
+    assert_error(&ended.unwrap_err(), ErrorKind::NodeStopped, &["stopped"]);
+}
+
+#[tokio::test]
+async fn answer_to_another_dialog_is_refused() {
+    let harness = ChatHarness::limited(Script::default(), asking(1)).await;
+    harness.nodes.ask("c", "first").await;
+    harness.nodes.wait("c", StateName::Blocked).await.unwrap();
+    let explain = ExplainNode { node_id: "c".into(), session_id: None };
+    let explanation = harness.nodes.engine.explain_node(explain, Default::default()).await.unwrap();
+    let answer = |dialog_id: Option<String>| AnswerNode {
+        node_id: "c".into(),
+        choice: Some(NodeChoice::Number(1)),
+        dialog_id,
+        ..AnswerNode::default()
+    };
+    let other = answer(Some("0123456789abcdef".to_string()));
+    let error = harness.nodes.engine.answer_node(other, Default::default()).await.unwrap_err();
+    assert_error(&error, ErrorKind::Blocked, &["another dialog is open"]);
+    assert_eq!(error.choices.len(), 2);
+    assert!(explanation.dialog_id.is_some());
+    harness.nodes.engine.answer_node(answer(explanation.dialog_id), Default::default()).await.unwrap();
 }
 
 #[tokio::test]

@@ -88,7 +88,7 @@ impl<B: Backend> Actor<B> {
             return;
         }
         self.observation.schedule(self.clock.now());
-        // The callers find the new size.
+        // Callers read the new size from the status.
         self.update_status();
         let refusal = self.link.backend.resize_refusal();
         let node = &self.spec.node.node;

@@ -186,6 +186,11 @@ impl<B: Backend> Actor<B> {
         self.budget.reached.as_ref().map(|reached| reached.error(&self.spec.node))
     }
 
+    /// Returns the reached limit.
+    pub(super) fn reached_limit(&self) -> Option<&ReachedLimit> {
+        self.budget.reached.as_ref()
+    }
+
     /// Applies the answer to the budget dialog.
     pub(super) fn answer_budget(&mut self, picked: Option<usize>) {
         self.budget.ledger.answer(picked);

@@ -12,7 +12,7 @@ use super::request::{DialogReply, Request, RequestedTurn, TurnReply};
 use super::{Actor, tail_of};
 use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled};
 use crate::command::{ClientOrigin, DialogAnswer, Response, StateName};
-use crate::dialog_choice::{no_dialog_error, resolve_choice};
+use crate::dialog_choice::{check_dialog, dialog_id, no_dialog_error, resolve_choice};
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::{DialogPolicy, check_prompt};
 
@@ -197,7 +197,8 @@ impl<B: Backend> Actor<B> {
             let _ = reply.send(Err(error));
             return;
         }
-        let picked = match resolve_choice(&answer.choice, &choices) {
+        let checked = check_dialog(answer, &self.dialog_id(), &choices);
+        let picked = match checked.and_then(|()| resolve_choice(&answer.choice, &choices)) {
             Ok(picked) => picked,
             Err(error) => {
                 let _ = reply.send(Err(error));
@@ -248,11 +249,19 @@ impl<B: Backend> Actor<B> {
     }
 
     /// Explains the state. The node adds its state and metadata.
+    /// Returns the id of the open dialog.
+    fn dialog_id(&self) -> String {
+        match (self.state(), self.reached_limit()) {
+            (AgentState::Blocked { kind: BlockKind::Budget, .. }, Some(reached)) => reached.dialog_id(),
+            _ => dialog_id(self.driver.blocking_dialog()),
+        }
+    }
+
     fn explain(&self) -> NodeExplanation {
         let evidence = self.evidence();
-        let choices = match self.state() {
-            AgentState::Blocked { choices, .. } => choices.clone(),
-            _ => Vec::new(),
+        let (choices, dialog_id) = match self.state() {
+            AgentState::Blocked { choices, .. } => (choices.clone(), Some(self.dialog_id())),
+            _ => (Vec::new(), None),
         };
         NodeExplanation {
             node_id: self.spec.node.node.clone(),
@@ -261,6 +270,7 @@ impl<B: Backend> Actor<B> {
             source: evidence.source,
             offset: evidence.offset,
             choices,
+            dialog_id,
             screen: self.terminal.screen().text(),
             turn: self.driver.turn().map(|(turn, delivery)| RunningTurn { turn, delivery }),
             metadata: NodeMetadata::default(),

@@ -13,7 +13,7 @@ use super::faults::Faults;
 use crate::command::StateName;
 use crate::terminal::spec::TerminalSpec;
 
-/// What the next server shows of a node's turns so far.
+/// The last prompt and answer of a node and its tokens so far, which the next server shows, too.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ProgressRecord {
@@ -83,7 +83,7 @@ impl Status {
         }
     }
 
-    /// Returns what the next server shows, too.
+    /// Returns the part that the next server shows, too.
     pub(crate) fn progress_record(&self) -> ProgressRecord {
         ProgressRecord {
             last_prompt: self.last_prompt.as_deref().map(str::to_string),
