@@ -6,7 +6,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::recorded_conversation::branch::ConversationCopy;
 use nerve_node::error::EngineError;
 use nerve_record::branches::Note;
 use nerve_record::files::{self, FileStore, FilesError, RestoreDir, RestoreResult};
@@ -15,6 +14,7 @@ use nerve_types::files::private_folder;
 
 use super::files::{Files, Folder};
 use super::plan::Plan;
+use crate::recorded_conversation::branch::ConversationCopy;
 use crate::snapshots::files_error;
 
 /// Maximum number of attempts to find a folder and branch name that no other command has taken.

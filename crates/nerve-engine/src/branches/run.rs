@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::recorded_conversation::branch::Conversation;
 use nerve_api::reply::{
     BranchConversation, BranchCreated, BranchEnvironment, BranchFiles, BranchSnapshot, Turn,
 };
@@ -23,6 +22,7 @@ use super::plan::Plan;
 use super::restore::restore;
 use super::server::NodeServer;
 use super::start::{StartFailure, derive_name, free_name, start};
+use crate::recorded_conversation::branch::Conversation;
 
 /// Time limit for the agent to become ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);

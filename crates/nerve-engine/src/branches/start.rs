@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::recorded_conversation::branch::Branch;
 use nerve_api::request::{CommandLine, CreateNode, ListNodes};
 use nerve_api::value::NodeState;
 use nerve_node::error::{EngineError, ErrorKind};
@@ -10,6 +9,7 @@ use nerve_node::error::{EngineError, ErrorKind};
 use super::environment::InheritedSettings;
 use super::plan::Plan;
 use super::server::NodeServer;
+use crate::recorded_conversation::branch::Branch;
 
 /// Maximum length of a node name, in characters.
 const MAX_NAME_LEN: usize = 32;
