@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use http::StatusCode;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use nerve_api::ErrorKind;
 use nerve_api::framing::MAX_LINE_BYTES;
 use tokio::time::Instant;
@@ -29,10 +29,7 @@ pub(crate) struct ReceivedBody {
 /// # Errors
 /// Returns a problem if the body is too long, too slow or incomplete, or if no memory is available.
 pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody, Problem> {
-    let too_long = || {
-        let detail = format!("a body holds at most {MAX_LINE_BYTES} bytes");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorKind::TooLarge, detail)
-    };
+    let too_long = || too_long(MAX_LINE_BYTES);
     let announced = hyper::body::Body::size_hint(&body).lower();
     if announced > MAX_LINE_BYTES as u64 {
         return Err(too_long());
@@ -43,8 +40,6 @@ pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody
         Some(_) => (budget.body(usize::try_from(announced).unwrap_or(MAX_LINE_BYTES)).await?, MAX_LINE_BYTES),
         None => (budget.body(SMALL).await?, SMALL),
     };
-    let late =
-        || Problem::new(StatusCode::REQUEST_TIMEOUT, ErrorKind::Timeout, "the body did not come in time");
     let deadline = Instant::now() + BODY_TIMEOUT;
     // Grows with the received data, not with the announced length.
     let mut bytes = Vec::new();
@@ -55,7 +50,7 @@ pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody
             share.shrink(bytes.len());
             return Ok(ReceivedBody { bytes, share });
         };
-        let frame = frame.map_err(|error| Problem::invalid(format!("the body broke off: {error}")))?;
+        let frame = frame.map_err(|error| broken(&error))?;
         let Some(data) = frame.data_ref() else { continue };
         if bytes.len() + data.len() > MAX_LINE_BYTES {
             return Err(too_long());
@@ -68,11 +63,39 @@ pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody
     }
 }
 
+/// Reads a small body of a client that has not authenticated. It takes nothing from the budget of those that have.
+///
+/// # Errors
+/// Returns a problem if the body is longer than `max` bytes, incomplete, or takes longer than `timeout`.
+pub(crate) async fn read_small(body: Body, max: usize, timeout: Duration) -> Result<Bytes, Problem> {
+    if hyper::body::Body::size_hint(&body).lower() > max as u64 {
+        return Err(too_long(max));
+    }
+    let read = tokio::time::timeout(timeout, Limited::new(body, max).collect()).await.map_err(|_| late())?;
+    match read {
+        Ok(whole) => Ok(whole.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_long(max)),
+        Err(error) => Err(broken(&error)),
+    }
+}
+
+fn too_long(max: usize) -> Problem {
+    let detail = format!("a body holds at most {max} bytes");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorKind::TooLarge, detail)
+}
+
+fn late() -> Problem {
+    Problem::new(StatusCode::REQUEST_TIMEOUT, ErrorKind::Timeout, "the body did not come in time")
+}
+
+fn broken(error: &dyn std::fmt::Display) -> Problem {
+    Problem::invalid(format!("the body broke off: {error}"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
 
-    use axum::body::Bytes;
     use futures_util::stream::{self, StreamExt};
 
     use super::*;
@@ -102,5 +125,17 @@ mod tests {
         let (_, endless) = refused(chunks(Duration::ZERO, 1 << 20)).await;
         assert!(endless.contains("at most"), "{endless}");
         assert_eq!(read(Body::from("{}"), &Budget::new()).await.unwrap().bytes, b"{}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn small_body_has_limits_of_its_own() {
+        let read = async |body| {
+            let read = read_small(body, 4, Duration::from_secs(1)).await;
+            read.map_or_else(|problem| problem.detail, |bytes| format!("{bytes:?}"))
+        };
+        assert_eq!(read(Body::from("1234")).await, "b\"1234\"");
+        assert_eq!(read(Body::from("12345")).await, "a body holds at most 4 bytes");
+        assert_eq!(read(chunks(Duration::ZERO, 3)).await, "a body holds at most 4 bytes");
+        assert_eq!(read(chunks(Duration::from_secs(2), 1)).await, "the body did not come in time");
     }
 }

@@ -58,7 +58,7 @@ use http::StatusCode;
 use nerve_api::ErrorKind;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::body::read as read_body;
+pub(crate) use self::body::read_small;
 pub(crate) use self::budget::Budget;
 pub(crate) use self::connection::serve;
 pub(crate) use self::gate::{ConnectionAuth, Gate, not_found};
@@ -122,7 +122,7 @@ impl Site {
         let gate_state =
             Gate::new(clients, authenticator.clone(), &setup.names, address.ip()).with_web(setup.web.clone());
         let budget = Budget::new();
-        let web = web::router(setup.web.clone(), authenticator, budget.clone());
+        let web = web::router(setup.web.clone(), authenticator);
         let shared = Shared { state, budget: budget.clone() };
         let mut router = Router::new();
         for operation in OPERATIONS {

@@ -1,6 +1,7 @@
 //! The paths of the web console: the page, login, logout and the session of the browser.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Path, Request, State};
@@ -13,21 +14,25 @@ use serde_json::json;
 use super::cookie::is_json;
 use super::{LOGIN, LOGOUT, PATH, Web, accepts_html, assets};
 use crate::access::Authenticator;
-use crate::http::{Budget, ConnectionAuth, Problem, not_found, read_body};
+use crate::http::{ConnectionAuth, Problem, not_found, read_small};
 
 /// Hint for a login that failed.
 const NEW_LINK: &str = "'nerve web' on the server's machine prints a new link";
+
+/// Maximum size of the body of a login in bytes.
+const MAX_LOGIN_BYTES: usize = 1024;
+/// Time that the body of a login may take.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// State of the paths.
 #[derive(Debug, Clone)]
 struct WebState {
     web: Arc<Web>,
     authenticator: Arc<Authenticator>,
-    budget: Budget,
 }
 
 /// Returns the routes of the web console.
-pub(crate) fn router(web: Arc<Web>, authenticator: Arc<Authenticator>, budget: Budget) -> Router {
+pub(crate) fn router(web: Arc<Web>, authenticator: Arc<Authenticator>) -> Router {
     Router::new()
         .route("/", get(root))
         .route("/web", get(async || Redirect::to(PATH)))
@@ -36,7 +41,7 @@ pub(crate) fn router(web: Arc<Web>, authenticator: Arc<Authenticator>, budget: B
         .route(LOGIN, post(log_in))
         .route(LOGOUT, post(log_out))
         .route("/web/{version}/{name}", get(asset))
-        .with_state(WebState { web, authenticator, budget })
+        .with_state(WebState { web, authenticator })
 }
 
 /// Leads browsers to the page.
@@ -83,8 +88,8 @@ async fn log_in(State(state): State<WebState>, request: Request) -> Result<Respo
     if !is_json(&parts.headers) {
         return Err(Problem::invalid("a login needs 'Content-Type: application/json'"));
     }
-    let body = read_body(body, &state.budget).await?;
-    let Ok(Login { code }) = serde_json::from_slice(&body.bytes) else {
+    let body = read_small(body, MAX_LOGIN_BYTES, LOGIN_TIMEOUT).await?;
+    let Ok(Login { code }) = serde_json::from_slice(&body) else {
         return Err(Problem::invalid("expected {\"code\": …}"));
     };
     let role = match state.web.logins.codes.redeem(&code) {

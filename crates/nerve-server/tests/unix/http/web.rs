@@ -129,6 +129,20 @@ async fn login_needs_json_from_own_page() {
 }
 
 #[tokio::test]
+async fn login_accepts_only_a_small_body() {
+    let server = HttpServer::start();
+    let browser = Browser::new(&server);
+    let announced = format!(
+        "Origin: http://{}\r\nContent-Type: application/json\r\nContent-Length: 1025\r\n\r\n",
+        server.address
+    );
+    // The answer does not wait for the body.
+    let response = server.raw(browser.head("POST", "/web/login", &announced)).await;
+    response.problem(413, "too_large");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn requests_of_other_pages_are_refused_despite_cookie() {
     let server = HttpServer::start();
     let browser = Browser::logged_in(&server, Role::Full).await;
