@@ -129,13 +129,20 @@ impl Authenticator {
     ) -> Result<Credential, EngineError> {
         let token = self.read_token()?;
         match sessions.find(secret, &token) {
-            Some(session) => {
+            Ok(Some(session)) => {
                 let revoked = sessions.revocation(&session, &self.activate(token));
                 Ok(Credential { revoked, role: Some(session.role) })
             }
-            None => {
+            Ok(None) => {
                 let error = self.reject("the web session has ended", from).await;
                 Err(error.hint("log in again with the link that 'nerve web' prints"))
+            }
+            Err(error) => {
+                if let Some(suppressed) = self.unreadable_log.allow() {
+                    tracing::error!(%error, suppressed, "cannot read a web session");
+                }
+                let error = EngineError::new(ErrorKind::Busy, "the server cannot read the web session");
+                Err(error.hint("see the server's log"))
             }
         }
     }

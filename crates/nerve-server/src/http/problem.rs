@@ -90,6 +90,7 @@ impl Problem {
         let status = match error.kind {
             ErrorKind::Authentication => StatusCode::UNAUTHORIZED,
             ErrorKind::RateLimit => StatusCode::TOO_MANY_REQUESTS,
+            ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let problem = Problem::new(status, error.kind, error.message.clone());

@@ -8,6 +8,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use nerve_api::ErrorKind;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -72,7 +73,9 @@ async fn session(State(state): State<WebState>, request: Request) -> Result<Resp
             "server_name": state.web.server,
             "version": env!("CARGO_PKG_VERSION"),
         }))),
-        Err(_) => Ok(json_response(&json!({ "role": null }))),
+        Err(error) if error.kind == ErrorKind::Authentication => Ok(json_response(&json!({ "role": null }))),
+        // The session may still be valid: the browser tries again.
+        Err(error) => Err(Problem::unauthenticated(&error)),
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -85,6 +86,13 @@ impl SessionRecord {
     }
 }
 
+/// Returns true for control characters and directional marks, which can disguise a text.
+fn is_hidden(c: char) -> bool {
+    let is_directional =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || is_directional
+}
+
 impl SessionStore {
     pub(crate) fn new(folder: PathBuf) -> SessionStore {
         SessionStore { folder, live: Mutex::default() }
@@ -105,7 +113,7 @@ impl SessionStore {
         let failed =
             |source| ServerError::Io { what: "create a web session in", path: self.folder.clone(), source };
         let cookie = secret::random_hex::<RANDOM>().map_err(failed)?;
-        let user_agent = user_agent.chars().filter(|c| !c.is_control()).take(MAX_USER_AGENT).collect();
+        let user_agent = user_agent.chars().filter(|c| !is_hidden(*c)).take(MAX_USER_AGENT).collect();
         let record = SessionRecord { role, created_at: now(), user_agent, token: token.fingerprint() };
         let bytes = serde_json::to_vec(&record).unwrap_or_default();
         files::replace(&self.path(&secret::sha256_hex(cookie.as_bytes())), &bytes).map_err(failed)?;
@@ -113,20 +121,32 @@ impl SessionStore {
     }
 
     /// Returns the session with this cookie if it is valid with the server's token. Notes its use.
-    pub(crate) fn find(&self, cookie: &str, token: &Token) -> Option<FoundSession> {
+    ///
+    /// # Errors
+    /// Returns an error if the session's file exists but cannot be read: the session has not ended.
+    pub(crate) fn find(&self, cookie: &str, token: &Token) -> io::Result<Option<FoundSession>> {
         let digest = secret::sha256_hex(cookie.as_bytes());
         let path = self.path(&digest);
-        let record: SessionRecord = files::read_json(&path, MAX_RECORD_BYTES).ok()?;
+        let Some(record) = self.read(&digest)? else { return Ok(None) };
         if record.is_expired() || record.token != token.fingerprint() {
             let _ = fs::remove_file(path);
-            return None;
+            return Ok(None);
         }
-        let used = fs::metadata(&path).and_then(|meta| meta.modified()).ok()?;
-        if used.elapsed().is_ok_and(|elapsed| elapsed >= USE_PRECISION) {
+        let used = fs::metadata(&path).and_then(|meta| meta.modified());
+        if used.is_ok_and(|used| used.elapsed().is_ok_and(|elapsed| elapsed >= USE_PRECISION)) {
             let _ =
                 File::options().write(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         }
-        Some(FoundSession { digest, role: record.role })
+        Ok(Some(FoundSession { digest, role: record.role }))
+    }
+
+    /// Returns the record of a session; `None` if there is none.
+    fn read(&self, digest: &str) -> io::Result<Option<SessionRecord>> {
+        match files::read_json(&self.path(digest), MAX_RECORD_BYTES) {
+            Ok(record) => Ok(Some(record)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns a token that is cancelled when the session ends, or with `parent`.
@@ -181,27 +201,33 @@ impl SessionStore {
         sessions
     }
 
-    /// Ends the connections of sessions whose files were removed, and removes the files of sessions that a new token has
+    /// Ends the connections of sessions that have expired or whose files were removed, and removes the files of sessions that a new token has
     /// ended. Never completes.
     pub(crate) async fn watch(&self, read_token: impl Fn() -> Option<Token>) {
         let mut poll = tokio::time::interval(POLL_INTERVAL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut checked = None;
         loop {
             poll.tick().await;
             self.live.lock().retain(|digest, revoked| {
-                let is_valid = !revoked.is_cancelled() && self.path(digest).exists();
+                let is_valid = !revoked.is_cancelled() && !self.has_ended(digest);
                 if !is_valid {
                     revoked.cancel();
                 }
                 is_valid
             });
             // With an unreadable token no client can authenticate, but it does not replace the old one.
-            if !self.files().is_empty()
-                && let Some(token) = read_token()
-            {
-                self.remove_foreign(&token.fingerprint());
+            let fingerprint = read_token().map(|token| token.fingerprint());
+            if fingerprint.is_some() && fingerprint != checked {
+                self.remove_foreign(fingerprint.as_deref().unwrap_or_default());
+                checked = fingerprint;
             }
         }
+    }
+
+    /// Returns true if a session has expired or was removed. One whose file cannot be read has not ended.
+    fn has_ended(&self, digest: &str) -> bool {
+        self.read(digest).is_ok_and(|record| record.is_none_or(|record| record.is_expired()))
     }
 
     /// Removes the files of sessions that began with another token.
@@ -243,10 +269,12 @@ mod tests {
     fn session_is_found_by_its_cookie_until_it_ends() {
         let (_folder, store, file) = store();
         let token = file.read().unwrap();
-        let cookie = store.begin(Role::View, "Firefox\u{1b}[31m/1", &token).unwrap();
+        let cookie = store.begin(Role::View, "Firefox\u{1b}[31m\u{202e}/1", &token).unwrap();
         assert_eq!(cookie.len(), 64);
-        assert_eq!(store.find(&cookie, &token).unwrap().role, Role::View);
-        assert!(store.find(&cookie[1..], &token).is_none() && store.find("", &token).is_none());
+        assert_eq!(store.find(&cookie, &token).unwrap().unwrap().role, Role::View);
+        assert!(
+            store.find(&cookie[1..], &token).unwrap().is_none() && store.find("", &token).unwrap().is_none()
+        );
         let listed = store.list();
         assert_eq!(listed.len(), 1);
         let document = serde_json::json!({ "sessions": listed });
@@ -258,9 +286,9 @@ mod tests {
         assert!(!format!("{listed:?}").contains(&cookie[..ID_DIGITS]));
         // Another server process sees the same sessions.
         let other = SessionStore::new(store.folder.clone());
-        assert!(other.find(&cookie, &token).is_some());
+        assert!(other.find(&cookie, &token).unwrap().is_some());
         other.end_by_id(&listed[0].web_session_id).unwrap();
-        assert!(store.find(&cookie, &token).is_none() && store.list().is_empty());
+        assert!(store.find(&cookie, &token).unwrap().is_none() && store.list().is_empty());
     }
 
     #[test]
@@ -268,8 +296,17 @@ mod tests {
         let (_folder, store, file) = store();
         let cookie = store.begin(Role::Full, "", &file.read().unwrap()).unwrap();
         let token = file.rotate().unwrap();
-        assert!(store.find(&cookie, &token).is_none());
+        assert!(store.find(&cookie, &token).unwrap().is_none());
         assert!(store.list().is_empty());
+    }
+
+    /// Makes the only session as old as sessions become.
+    fn expire(store: &SessionStore) -> PathBuf {
+        let (_, path) = store.files().remove(0);
+        let mut record: SessionRecord = files::read_json(&path, MAX_RECORD_BYTES).unwrap();
+        record.created_at = TsMs(record.created_at.0 - u64::try_from(SESSION_LIFETIME.as_millis()).unwrap());
+        fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
+        path
     }
 
     #[test]
@@ -277,12 +314,20 @@ mod tests {
         let (_folder, store, file) = store();
         let token = file.read().unwrap();
         let cookie = store.begin(Role::Full, "", &token).unwrap();
-        let (_, path) = store.files().remove(0);
-        let mut record: SessionRecord = files::read_json(&path, MAX_RECORD_BYTES).unwrap();
-        record.created_at = TsMs(record.created_at.0 - u64::try_from(SESSION_LIFETIME.as_millis()).unwrap());
-        fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
-        assert!(store.find(&cookie, &token).is_none());
+        let path = expire(&store);
+        assert!(store.find(&cookie, &token).unwrap().is_none());
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn unreadable_session_has_not_ended() {
+        let (_folder, store, file) = store();
+        let token = file.read().unwrap();
+        let cookie = store.begin(Role::Full, "", &token).unwrap();
+        let (digest, path) = store.files().remove(0);
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(store.find(&cookie, &token).is_err() && !store.has_ended(&digest));
     }
 
     #[test]
@@ -297,13 +342,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn removed_file_revokes_live_session() {
+        assert!(is_revoked_after(|store| fs::remove_file(&store.files()[0].1).unwrap()).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn expiry_revokes_live_session() {
+        assert!(is_revoked_after(|store| drop(expire(store))).await);
+        assert!(!is_revoked_after(|_| {}).await);
+    }
+
+    /// Returns true if a live session is revoked soon after a change.
+    async fn is_revoked_after(change: impl FnOnce(&SessionStore)) -> bool {
         let (_folder, store, file) = store();
         let token = file.read().unwrap();
         let cookie = store.begin(Role::Full, "", &token).unwrap();
-        let found = store.find(&cookie, &token).unwrap();
+        let found = store.find(&cookie, &token).unwrap().unwrap();
         let revoked = store.revocation(&found, &CancellationToken::new());
-        let id = store.list()[0].web_session_id.clone();
-        SessionStore::new(store.folder.clone()).end_by_id(&id).unwrap();
+        change(&store);
         let watch = store.watch(|| file.read().ok());
         let ended = tokio::time::timeout(2 * POLL_INTERVAL, async {
             tokio::select! {
@@ -311,6 +366,6 @@ mod tests {
                 () = revoked.cancelled() => true,
             }
         });
-        assert!(ended.await.unwrap());
+        ended.await.unwrap_or(false)
     }
 }
