@@ -22,9 +22,14 @@ use super::resource::raw_query;
 use crate::events::{Filter, Queue};
 use crate::requests;
 use crate::state::ServerState;
+use crate::web::role;
 
-/// Interval of comments on an otherwise silent stream, so that proxies do not close it.
+/// Interval of heartbeats on an otherwise silent stream, so that proxies do not close it.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+/// A heartbeat for programs.
+const COMMENT: &[u8] = b": heartbeat\n\n";
+/// A heartbeat for browsers, which hide comments from the page: without it, a page cannot see that a stream is dead.
+const NAMED_EVENT: &[u8] = b"event: heartbeat\ndata: {}\n\n";
 /// Time that a browser waits before it reconnects, in milliseconds.
 const RETRY: u64 = 2000;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -70,7 +75,9 @@ pub(crate) async fn serve(
     };
     head.push('\n');
     let queue = hub.subscribe(filter, since);
-    let reader = Reader { head: Some(head.into()), server: server.clone(), queue, closing: closing.clone() };
+    let heartbeat = if role::current().is_some() { NAMED_EVENT } else { COMMENT };
+    let (head, server, closing) = (Some(head.into()), server.clone(), closing.clone());
+    let reader = Reader { head, heartbeat, server, queue, closing };
     let stream = futures_util::stream::unfold(reader, |mut reader| async move {
         let chunk = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), reader))
@@ -126,6 +133,7 @@ fn subscription(params: &Params<'_>) -> Result<(Filter, Option<u64>), Problem> {
 struct Reader {
     /// Sent before all events.
     head: Option<Bytes>,
+    heartbeat: &'static [u8],
     server: String,
     queue: Arc<Queue>,
     closing: CancellationToken,
@@ -142,7 +150,7 @@ impl Reader {
             biased;
             events = self.queue.next_events() => events,
             () = self.closing.cancelled() => self.queue.try_next_events()?,
-            () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(b": heartbeat\n\n")),
+            () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(self.heartbeat)),
         };
         let mut bytes = Vec::new();
         for event in events {
@@ -186,7 +194,7 @@ mod tests {
         let closing = CancellationToken::new();
         let queue = hub.subscribe(Filter::default(), None);
         let server = "here".to_string();
-        let mut reader = Reader { head: None, server, queue, closing: closing.clone() };
+        let mut reader = Reader { head: None, heartbeat: COMMENT, server, queue, closing: closing.clone() };
         for _ in 0..3 {
             let started = Instant::now();
             assert_eq!(reader.next().await.unwrap(), ": heartbeat\n\n");
