@@ -1,5 +1,6 @@
 //! `nerve web`: prints the link that logs a browser in to the web console, and lists and ends the sessions of browsers.
 
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
@@ -50,11 +51,8 @@ async fn print_link(args: &WebArgs, logins: &WebLogins) -> Result<()> {
         );
     }
     out::line(&url)?;
-    out::note(format_args!(
-        "the link works once, within {} s, with the role '{}'",
-        CODE_LIFETIME.as_secs(),
-        login.role
-    ));
+    let (seconds, role) = (CODE_LIFETIME.as_secs(), login.role);
+    out::note(format_args!("the link works once, within {seconds} s, with the role '{role}'"));
     if !args.no_open && has_desktop() && !open(&url) {
         out::warning("no browser could be opened: open the link yourself");
     }
@@ -68,10 +66,10 @@ fn has_desktop() -> bool {
 
 /// Opens a URL in the browser of the desktop. Returns false if that failed.
 fn open(url: &str) -> bool {
-    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let mut command = Command::new(program);
-    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
+    let mut command = Command::new(if cfg!(target_os = "macos") { "open" } else { "xdg-open" });
+    // It may run the browser itself, which must outlive this command and its terminal.
+    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    command.spawn().is_ok()
 }
 
 fn list(logins: &WebLogins, as_json: bool) -> Result<()> {
@@ -84,17 +82,12 @@ fn list(logins: &WebLogins, as_json: bool) -> Result<()> {
     }
     let row = |session: &WebSession| {
         let time = |at: nerve_types::activity::TsMs| local_time(at.seconds());
-        let (role, browser) = (session.role.to_string(), session.user_agent.clone());
-        vec![
-            session.web_session_id.clone(),
-            role,
-            time(session.created_at),
-            time(session.last_used_at),
-            browser,
-        ]
+        let (id, role) = (session.web_session_id.clone(), session.role.to_string());
+        let (created, used) = (time(session.created_at), time(session.last_used_at));
+        vec![id, role, created, used, session.user_agent.clone()]
     };
-    let rows: Vec<Vec<String>> = sessions.iter().map(row).collect();
-    out::table(&["id", "role", "created", "last used", "browser"], &rows)
+    let columns = ["id", "role", "created", "last used", "browser"];
+    out::table(&columns, &sessions.iter().map(row).collect::<Vec<_>>())
 }
 
 fn revoke(logins: &WebLogins, id: &str, as_json: bool) -> Result<()> {

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -82,12 +82,17 @@ pub(crate) async fn ensure_running_with_http(name: &str) -> Result<Addresses> {
     if running(&paths, name).await?.is_some() {
         return Ok(addresses(&paths, name)?);
     }
-    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, HTTP_PORT));
-    let is_free = TcpListener::bind(usual).is_ok();
-    let http = if is_free { usual } else { SocketAddr::from((Ipv4Addr::LOCALHOST, 0)) };
-    let listen = ListenArgs { http: Some(http), ..ListenArgs::default() };
-    let config = listen::config(name.to_string(), paths.clone(), &listen)?;
-    Ok(launch(name, &paths, &listen::daemon_args(&config), None).await?.addresses)
+    let launch_at = async |port: u16| {
+        let listen = ListenArgs { http: Some((Ipv4Addr::LOCALHOST, port).into()), ..ListenArgs::default() };
+        let config = listen::config(name.to_string(), paths.clone(), &listen)?;
+        Ok(launch(name, &paths, &listen::daemon_args(&config), None).await?.addresses)
+    };
+    let is_free = || TcpListener::bind((Ipv4Addr::LOCALHOST, HTTP_PORT)).is_ok();
+    match launch_at(if is_free() { HTTP_PORT } else { 0 }).await {
+        // Another program has taken the port meanwhile.
+        Err(_) if !is_free() => launch_at(0).await,
+        launched => launched,
+    }
 }
 
 /// A server in the background that responds.
