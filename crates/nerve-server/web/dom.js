@@ -1,5 +1,13 @@
 // Creates elements. Text of agents and users is only ever inserted as text.
 
+/** Marks that change the direction of text: with them, a command can look like another one. */
+const DIRECTIONAL = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** Returns a text with visible escapes instead of directional marks, such as "⟨U+202E⟩". */
+function escapeMarks(text) {
+  return text.replace(DIRECTIONAL, (mark) => `⟨U+${mark.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+
 /**
  * Returns a new element. Properties whose names begin with "on" are listeners, `class` and names with a dash or `role`
  * are attributes, others are properties of the element. Strings among the children become text.
@@ -15,13 +23,13 @@ export function element(tag, properties = {}, ...children) {
       created[name] = value;
     }
   }
-  created.append(...children);
+  created.append(...children.map((child) => (typeof child === "string" ? escapeMarks(child) : child)));
   return created;
 }
 
 /** Sets the text of an element, and hides the element if there is none. */
 export function showText(target, text) {
-  const wanted = text ?? "";
+  const wanted = escapeMarks(String(text ?? ""));
   if (target.textContent !== wanted) {
     target.textContent = wanted;
   }
@@ -30,7 +38,7 @@ export function showText(target, text) {
 
 /** Reports a change to screen readers. */
 export function announce(text) {
-  document.getElementById("announcer").textContent = text;
+  document.getElementById("announcer").textContent = escapeMarks(text);
 }
 
 let lastId = 0;
