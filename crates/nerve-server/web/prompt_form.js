@@ -2,6 +2,7 @@
 
 import { explainNode, getResult, sendPrompt } from "./api.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
+import { retryDelay } from "./retry.js";
 
 /** The states of a prompt in their order. */
 const STEPS = ["queued", "typed", "submitted", "started", "done"];
@@ -14,6 +15,8 @@ export class PromptForm {
   #reached = -1;
   #isChecking = false;
   #isOutdated = false;
+  #failures = 0;
+  #retry = null;
   #text;
   #row;
   #send = element("button", { type: "submit", class: "primary" }, "Send");
@@ -22,9 +25,11 @@ export class PromptForm {
   #note = element("p", { class: "note failed", hidden: true });
   #answer = element("pre", { class: "answer", hidden: true, tabIndex: 0, "aria-label": "Answer" });
 
-  constructor(name) {
+  /** `titleId`: the element that names the node. */
+  constructor(name, titleId) {
     const id = uniqueId("prompt");
     this.#text = element("textarea", { id, rows: 1, placeholder: "Prompt", onkeydown: (event) => this.#onKey(event) });
+    this.#send.setAttribute("aria-describedby", titleId);
     this.#row = element("div", { class: "row" }, this.#text, this.#send);
     this.element = element(
       "form",
@@ -63,14 +68,18 @@ export class PromptForm {
       return;
     }
     this.#send.disabled = true;
-    this.#reached = -1;
+    // The end of the previous prompt must not count as the end of this one.
+    this.#result = null;
     showText(this.#note, "");
     showText(this.#answer, "");
     this.#delivery.hidden = false;
     this.#mark(-1);
     try {
       this.#result = await sendPrompt(this.#node, text);
-      this.#text.value = "";
+      // More may have been typed meanwhile.
+      if (this.#text.value.startsWith(text)) {
+        this.#text.value = this.#text.value.slice(text.length);
+      }
       this.#mark(0);
       this.#check();
     } catch (error) {
@@ -88,11 +97,25 @@ export class PromptForm {
       return;
     }
     this.#isChecking = true;
+    clearTimeout(this.#retry);
     do {
       this.#isOutdated = false;
-      await this.#look(this.#result).catch((error) => this.#fail(error.text ?? error.message));
+      const id = this.#result;
+      await this.#look(id).catch((error) => id === this.#result && this.#noteFailure(error));
     } while (this.#isOutdated && this.#result !== null);
     this.#isChecking = false;
+  }
+
+  #noteFailure(error) {
+    if (error.status === 404) {
+      this.#result = null;
+      this.#delivery.hidden = true;
+      this.#fail("The server no longer knows the result of the prompt.");
+      return;
+    }
+    showText(this.#note, error.text ?? error.message);
+    this.#retry = setTimeout(() => this.#result !== null && this.#check(), retryDelay(this.#failures));
+    this.#failures += 1;
   }
 
   async #look(id) {
@@ -100,11 +123,17 @@ export class PromptForm {
     if (id !== this.#result) {
       return;
     }
+    if (this.#failures > 0) {
+      this.#failures = 0;
+      showText(this.#note, "");
+    }
     if (ENDED.includes(result.status)) {
       this.#finish(result);
     } else if (result.status === "running") {
       const delivery = await this.#getDelivery();
-      this.#mark(Math.max(0, STEPS.indexOf(delivery)));
+      if (id === this.#result) {
+        this.#mark(Math.max(0, STEPS.indexOf(delivery)));
+      }
     }
   }
 
@@ -133,7 +162,10 @@ export class PromptForm {
 
   #mark(reached) {
     this.#reached = reached < 0 ? -1 : Math.max(this.#reached, reached);
-    this.#steps.forEach((step, index) => step.classList.toggle("reached", index <= this.#reached));
+    this.#steps.forEach((step, index) => {
+      step.classList.toggle("reached", index <= this.#reached);
+      step.setAttribute("aria-current", index === this.#reached ? "step" : "false");
+    });
   }
 
   #fail(text) {

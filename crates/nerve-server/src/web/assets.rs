@@ -52,6 +52,7 @@ const ASSETS: &[Asset] = assets![
     "login_view.js",
     "node_card.js",
     "prompt_form.js",
+    "retry.js",
     "time.js",
 ];
 
