@@ -2,6 +2,9 @@
 
 /** Items of a page of a list. */
 const PAGE_LIMIT = 1000;
+/** Time limits of requests that the server answers at once, and of those that wait for a program, in milliseconds. */
+const TIMEOUT = 15000;
+const LONG_TIMEOUT = 90000;
 
 /** An error that the server has reported, as described by its problem document (RFC 9457). */
 export class ApiError extends Error {
@@ -26,8 +29,9 @@ export function setSessionEndListener(listener) {
   onSessionEnd = listener;
 }
 
-async function send(method, path, body) {
-  const options = { method, credentials: "same-origin", cache: "no-store", redirect: "error" };
+async function send(method, path, body, timeout = TIMEOUT) {
+  const signal = AbortSignal.timeout(timeout);
+  const options = { method, credentials: "same-origin", cache: "no-store", redirect: "error", signal };
   if (body !== undefined) {
     options.headers = { "Content-Type": "application/json" };
     options.body = JSON.stringify(body);
@@ -113,12 +117,13 @@ export function getResult(id) {
   return send("GET", `/results/${encodeURIComponent(id)}`);
 }
 
-/** Selects a choice of a dialog: its label, or its number from 1. */
-export function answerDialog(node, choice) {
-  return send("POST", nodePath(node, "/answer"), { choice });
+/** Selects a choice of a dialog: its label, or its number from 1. With an id, only of the dialog with this id. */
+export function answerDialog(node, choice, dialogId) {
+  // A property that is undefined is not sent.
+  return send("POST", nodePath(node, "/answer"), { choice, dialog_id: dialogId }, LONG_TIMEOUT);
 }
 
 /** Stops a node. */
 export function stopNode(node) {
-  return send("DELETE", nodePath(node));
+  return send("DELETE", nodePath(node), undefined, LONG_TIMEOUT);
 }

@@ -2,9 +2,14 @@
 
 import { answerDialog, explainNode } from "./api.js";
 import { announce, element, showText } from "./dom.js";
+import { retryDelay } from "./retry.js";
 
 /** Rows of the screen that are shown. The dialog is at its end. */
 const SCREEN_ROWS = 40;
+/** Time for which buttons must have stayed where they are before a click counts, in milliseconds. */
+const STEADY_TIME = 400;
+
+const CHANGED = "The dialog has changed: nothing was sent.";
 
 const TITLES = {
   trust: "Asks whether to trust a folder",
@@ -25,15 +30,30 @@ export function lastRows(screen) {
   return rows.slice(-SCREEN_ROWS).join("\n");
 }
 
+/** Returns true if two explanations show the same dialog. Without ids, the choices decide. */
 function isSame(one, other) {
-  return one.length === other.length && one.every((choice, index) => choice === other[index]);
+  if (one.dialog_id || other.dialog_id) {
+    return one.dialog_id === other.dialog_id;
+  }
+  const { choices } = other;
+  return one.choices.length === choices.length && one.choices.every((choice, index) => choice === choices[index]);
 }
 
 /** Shows the dialog of one node. */
 export class DialogCard {
   #node = null;
   #canAnswer;
-  #choices = [];
+  #titleId;
+  /** The explanation that is shown. */
+  #shown = null;
+  /** The explanation of the dialog that was answered last. */
+  #answered = null;
+  /** The number of the last request for the dialog. Answers of earlier ones are discarded. */
+  #request = 0;
+  #failures = 0;
+  #retry = null;
+  #isSending = false;
+  #steadyTimer = null;
   #sent = null;
   #endedTurn = undefined;
   #title = element("h3");
@@ -41,8 +61,10 @@ export class DialogCard {
   #list = element("ul", { class: "choices" });
   #note = element("p", { class: "note", hidden: true });
 
-  constructor(canAnswer) {
+  /** `titleId`: the element that names the node. */
+  constructor(canAnswer, titleId) {
     this.#canAnswer = canAnswer;
+    this.#titleId = titleId;
     this.element = element("section", { class: "dialog", hidden: true }, this.#title, this.#screen, this.#list, this.#note);
   }
 
@@ -51,13 +73,19 @@ export class DialogCard {
     const before = this.#node;
     this.#node = node;
     if (node.state === "blocked") {
+      if (before?.state !== "blocked") {
+        this.#shown = null;
+      }
       if (before?.state !== "blocked" || before.progress.state_changed_at !== node.progress.state_changed_at) {
         this.#sent = null;
         this.#note.hidden = true;
+        this.noteMove();
         this.#load();
       }
+      showText(this.#title, TITLES[node.metadata.blocked] ?? TITLES.other);
       this.element.hidden = false;
     } else if (before?.state === "blocked") {
+      this.#cancelLoad();
       this.#list.hidden = true;
       this.#screen.hidden = true;
       this.#endedTurn = node.progress.turn_started_at;
@@ -70,66 +98,134 @@ export class DialogCard {
     }
   }
 
+  /** Fetches the dialog anew: another one may have taken its place. */
+  reload() {
+    if (this.#node?.state === "blocked") {
+      this.#load();
+    }
+  }
+
+  /** Ignores clicks for a moment, because the buttons are in another place now. */
+  noteMove() {
+    this.#list.classList.add("unsteady");
+    clearTimeout(this.#steadyTimer);
+    this.#steadyTimer = setTimeout(() => this.#list.classList.remove("unsteady"), STEADY_TIME);
+  }
+
+  /** Returns the place of the buttons on the page; null if there are none. */
+  place() {
+    if (this.element.hidden || this.#list.hidden) {
+      return null;
+    }
+    const { left, top } = this.#list.getBoundingClientRect();
+    return `${Math.round(left + scrollX)} ${Math.round(top + scrollY)}`;
+  }
+
+  #cancelLoad() {
+    clearTimeout(this.#retry);
+    this.#request += 1;
+    return this.#request;
+  }
+
+  /** Fetches the dialog. Until it is there, the buttons of what is shown do nothing. */
   async #load() {
+    const request = this.#cancelLoad();
     const node = this.#node;
-    showText(this.#title, TITLES[node.metadata.blocked] ?? TITLES.other);
+    this.#setEnabled(false);
     try {
       const explained = await explainNode(node);
-      if (this.#node?.state === "blocked" && explained.state === "blocked") {
-        this.#show(explained);
+      if (request === this.#request) {
+        this.#endFailures();
+        // Otherwise an event with the new state follows.
+        if (explained.state === "blocked") {
+          this.#show(explained);
+        }
       }
     } catch (error) {
-      this.#fail(error.text ?? error.message);
+      if (request === this.#request) {
+        this.#fail(`The dialog could not be read: ${error.text ?? error.message}`);
+        this.#retry = setTimeout(() => this.#load(), retryDelay(this.#failures));
+        this.#failures += 1;
+      }
+    }
+  }
+
+  #endFailures() {
+    if (this.#failures > 0) {
+      this.#failures = 0;
+      showText(this.#note, "");
     }
   }
 
   #show(explained) {
-    this.#choices = explained.choices;
+    const isNew = this.#shown === null || !isSame(this.#shown, explained);
+    if (this.#answered !== null && !isSame(this.#answered, explained)) {
+      this.#sent = null;
+    }
+    this.#shown = explained;
     showText(this.#screen, lastRows(explained.screen));
-    const buttons = explained.choices.map((label, index) =>
-      element(
-        "li",
-        {},
-        element("button", { type: "button", disabled: !this.#canAnswer, onclick: () => this.#answer(index) }, label),
-      ),
-    );
-    this.#list.replaceChildren(...buttons);
-    this.#list.hidden = buttons.length === 0;
-    if (buttons.length === 0) {
+    if (isNew) {
+      this.#list.replaceChildren(...explained.choices.map((label, index) => this.#choice(label, index)));
+      this.noteMove();
+    }
+    this.#list.hidden = explained.choices.length === 0;
+    this.#setEnabled(this.#canAnswer && !this.#isSending);
+    if (explained.choices.length === 0) {
       showText(this.#note, "This dialog has no choices that nerve can select: answer it with 'nerve attach'.");
     } else if (!this.#canAnswer) {
       showText(this.#note, "This browser may only look.");
     }
   }
 
+  #choice(label, index) {
+    const properties = { type: "button", "aria-describedby": this.#titleId, onclick: () => this.#click(index) };
+    return element("li", {}, element("button", properties, label));
+  }
+
+  #click(index) {
+    if (!this.#list.classList.contains("unsteady")) {
+      this.#answer(index);
+    }
+  }
+
   async #answer(index) {
     const node = this.#node;
-    const label = this.#choices[index];
+    const shown = this.#shown;
+    const label = shown.choices[index];
+    this.#isSending = true;
     this.#setEnabled(false);
     this.#sent = label;
+    this.#answered = shown;
     this.#report(`"${label}": sending…`);
     try {
-      // The dialog may have been replaced since it was shown.
-      const current = await explainNode(node);
-      if (current.state !== "blocked" || !isSame(current.choices, this.#choices)) {
-        this.#sent = null;
-        this.#fail("The dialog has changed: nothing was sent.");
-        if (current.state === "blocked") {
-          this.#show(current);
-        }
-        return;
-      }
-      const isUnique = this.#choices.filter((choice) => choice.includes(label)).length === 1;
-      // A label is selected only if it is still there; a number would select whatever is in its place.
-      await answerDialog(node, isUnique ? label : index + 1);
+      await this.#send(node, shown, index);
       if (this.#node.state === "blocked") {
         this.#report(`"${label}": sent, the dialog is gone.`);
       }
     } catch (error) {
       this.#sent = null;
-      this.#fail(`Not answered: ${error.text ?? error.message}`);
-      this.#setEnabled(this.#canAnswer);
+      this.#fail(error.kind === "blocked" ? CHANGED : `Not answered: ${error.text ?? error.message}`);
+    } finally {
+      this.#isSending = false;
+      if (this.#node.state === "blocked") {
+        // The next dialog may be there already, without another state.
+        this.#load();
+      }
     }
+  }
+
+  /** Sends an answer to the dialog that is shown, and to no other. */
+  async #send(node, shown, index) {
+    if (!shown.dialog_id) {
+      const current = await explainNode(node);
+      if (current.state !== "blocked" || !isSame(current, shown)) {
+        throw new Error(CHANGED);
+      }
+    }
+    const label = shown.choices[index];
+    const isUnique = shown.choices.filter((choice) => choice.includes(label)).length === 1;
+    // A label is selected only if it is still there; a number would select what is in its place.
+    await answerDialog(node, isUnique ? label : index + 1, shown.dialog_id);
   }
 
   /** Shows what became of a dialog that has closed. */

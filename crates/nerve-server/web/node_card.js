@@ -4,7 +4,11 @@ import { explainNode, stopNode } from "./api.js";
 import { DialogCard, lastRows } from "./dialog_card.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
 import { PromptForm } from "./prompt_form.js";
+import { retryDelay } from "./retry.js";
 import { formatAge } from "./time.js";
+
+/** States in which a node waits for a person or a limit, which screen readers report. */
+const ANNOUNCED = ["blocked", "suspended"];
 
 const numbers = new Intl.NumberFormat("en");
 
@@ -25,6 +29,10 @@ function lineOf(label) {
 /** Shows one node. Its elements stay, so that focus and typed text survive changes. */
 export class NodeCard {
   node = null;
+  /** The number of the last request for evidence. Answers of earlier ones are discarded. */
+  #request = 0;
+  #failures = 0;
+  #retry = null;
   #state = element("span", { class: "state" });
   #age = element("span", { class: "age" });
   #facts = element("p", { class: "facts" });
@@ -40,8 +48,9 @@ export class NodeCard {
   constructor(node, role) {
     const title = element("h2", { id: uniqueId("node") }, element("bdi", {}, node.id));
     const session = node.session === "default" ? [] : [element("span", { class: "session" }, node.session)];
-    this.dialog = new DialogCard(role !== "view");
-    this.form = role === "full" ? new PromptForm(node.id) : null;
+    this.dialog = new DialogCard(role !== "view", title.id);
+    this.form = role === "full" ? new PromptForm(node.id, title.id) : null;
+    this.#stop.setAttribute("aria-label", `Stop ${node.id}`);
     this.#actions.hidden = role !== "full";
     this.element = element(
       "li",
@@ -78,7 +87,7 @@ export class NodeCard {
     this.dialog.update(node);
     this.form?.update(node);
     this.#explain();
-    if (before !== null && before.state !== node.state) {
+    if (before !== null && before.state !== node.state && ANNOUNCED.includes(node.state)) {
       announce(`${node.id} is ${node.state}`);
     }
   }
@@ -105,15 +114,26 @@ export class NodeCard {
 
   /** Fetches the evidence while it is shown. */
   async #explain() {
+    clearTimeout(this.#retry);
+    this.#request += 1;
+    const request = this.#request;
     if (!this.#details.open || this.#details.hidden) {
       return;
     }
     try {
       const explained = await explainNode(this.node);
+      if (request !== this.#request) {
+        return;
+      }
+      this.#failures = 0;
       showText(this.#why, `${explained.evidence} (${explained.source})`);
       showText(this.#screen, lastRows(explained.screen));
     } catch (error) {
-      showText(this.#why, error.text ?? error.message);
+      if (request === this.#request) {
+        showText(this.#why, error.text ?? error.message);
+        this.#retry = setTimeout(() => this.#explain(), retryDelay(this.#failures));
+        this.#failures += 1;
+      }
     }
   }
 
