@@ -1,8 +1,10 @@
 // The stream of events, which is opened again whenever it breaks.
 
-/** Delays before the stream is opened again, in milliseconds. */
-const FIRST_DELAY = 250;
-const LAST_DELAY = 5000;
+import { retryDelay } from "./retry.js";
+
+/** Time without an event or a heartbeat after which the stream is dead, in milliseconds. Heartbeats come after 15 s. */
+const SILENCE_LIMIT = 40000;
+const SILENCE_INTERVAL = 5000;
 /** Time in the background after which the stream is not trusted any more, in milliseconds. */
 const BACKGROUND_LIMIT = 20000;
 
@@ -21,8 +23,8 @@ const TYPES = [
 ];
 
 /**
- * Reads the server's events. Dispatches "open" after each connection, "event" with the event as `detail`, and "lost"
- * when the stream breaks. It continues after the last event that was received.
+ * Reads the server's events. Dispatches "open" after each connection, "event" with the event as `detail`, "lost" when
+ * the stream breaks, and "current" when `isCurrent` changes. It continues after the last event that was received.
  */
 export class EventConnection extends EventTarget {
   #source = null;
@@ -30,12 +32,16 @@ export class EventConnection extends EventTarget {
   #failures = 0;
   #lastId = null;
   #hiddenSince = null;
+  #silenceTimer = null;
+  #lastHeard = 0;
+  #isLive = false;
   #isClosed = false;
   #listeners = new AbortController();
 
-  /** The time at which what is shown was up to date for the last time. */
-  lastLive = Date.now();
-  isLive = false;
+  /** Whether what is shown is up to date: the stream is open, and everything was fetched since. */
+  isCurrent = false;
+  /** The time at which what is shown was up to date for the last time; null before the first time. */
+  lastLive = null;
 
   open() {
     const listen = (target, name, listener) =>
@@ -43,11 +49,13 @@ export class EventConnection extends EventTarget {
     listen(window, "online", () => this.restart());
     listen(window, "pageshow", (event) => event.persisted && this.restart());
     listen(document, "visibilitychange", () => this.#noteVisibility());
+    this.#silenceTimer = setInterval(() => this.#checkSilence(), SILENCE_INTERVAL);
     this.#connect();
   }
 
   close() {
     this.#isClosed = true;
+    clearInterval(this.#silenceTimer);
     this.#listeners.abort();
     this.#drop();
   }
@@ -55,8 +63,32 @@ export class EventConnection extends EventTarget {
   /** Opens a new stream at once. */
   restart() {
     if (!this.#isClosed) {
-      this.#failures = 0;
       this.#connect();
+      this.dispatchEvent(new Event("lost"));
+    }
+  }
+
+  /** Notes whether everything that has changed was fetched. */
+  setCurrent(isCurrent) {
+    this.isCurrent = isCurrent && this.#isLive;
+    if (this.isCurrent) {
+      this.#failures = 0;
+      this.lastLive = Date.now();
+    }
+    this.dispatchEvent(new Event("current"));
+  }
+
+  /** Notes a sign of life. */
+  #hear() {
+    this.#lastHeard = Date.now();
+    if (this.isCurrent) {
+      this.lastLive = this.#lastHeard;
+    }
+  }
+
+  #checkSilence() {
+    if (this.#source !== null && Date.now() - this.#lastHeard > SILENCE_LIMIT) {
+      this.#lose();
     }
   }
 
@@ -68,29 +100,30 @@ export class EventConnection extends EventTarget {
     }
     const source = new EventSource(`/events?${query}`);
     this.#source = source;
+    this.#lastHeard = Date.now();
     source.addEventListener("open", () => {
-      this.#failures = 0;
-      this.isLive = true;
+      this.#hear();
+      this.#isLive = true;
       this.dispatchEvent(new Event("open"));
     });
+    source.addEventListener("heartbeat", () => this.#hear());
     source.addEventListener("message", (message) => {
+      this.#hear();
       this.#lastId = message.lastEventId || this.#lastId;
       this.dispatchEvent(new CustomEvent("event", { detail: JSON.parse(message.data) }));
     });
     // Also the server's last message, if the session has ended.
-    source.addEventListener("error", () => this.#lose());
+    source.addEventListener("error", () => {
+      this.#hear();
+      this.#lose();
+    });
   }
 
   /** Closes the stream and opens another one later. The browser's own way to reconnect has a fixed delay. */
   #lose() {
-    if (this.isLive) {
-      this.lastLive = Date.now();
-    }
     this.#drop();
-    const longest = Math.min(LAST_DELAY, FIRST_DELAY * 2 ** this.#failures);
+    this.#timer = setTimeout(() => this.#connect(), retryDelay(this.#failures));
     this.#failures += 1;
-    // Pages that were disconnected together do not come back together.
-    this.#timer = setTimeout(() => this.#connect(), longest * (0.5 + Math.random() / 2));
     this.dispatchEvent(new Event("lost"));
   }
 
@@ -98,7 +131,8 @@ export class EventConnection extends EventTarget {
     clearTimeout(this.#timer);
     this.#source?.close();
     this.#source = null;
-    this.isLive = false;
+    this.#isLive = false;
+    this.isCurrent = false;
   }
 
   #noteVisibility() {
@@ -108,7 +142,7 @@ export class EventConnection extends EventTarget {
     }
     const hiddenSince = this.#hiddenSince;
     this.#hiddenSince = null;
-    if (!this.isLive || (hiddenSince !== null && Date.now() - hiddenSince > BACKGROUND_LIMIT)) {
+    if (!this.#isLive || (hiddenSince !== null && Date.now() - hiddenSince > BACKGROUND_LIMIT)) {
       this.restart();
     }
   }

@@ -1,6 +1,7 @@
 // The descriptions of all nodes, kept up to date by events.
 
 import { getNode, listNodes } from "./api.js";
+import { retryDelay } from "./retry.js";
 
 /** Time for which changes are collected before they are fetched, in milliseconds. */
 const COLLECT_TIME = 40;
@@ -27,12 +28,23 @@ function viewOf(info) {
   };
 }
 
-/** Holds the nodes. Dispatches "change" when some of them have changed, and "failed" with the error as `detail`. */
+/**
+ * Holds the nodes. Dispatches "change" when some of them have changed, "current" when all changes have been fetched, and
+ * "failed" when a request has failed: it is repeated later.
+ */
 export class FleetStore extends EventTarget {
   nodes = new Map();
   #changed = new Map();
   #isOutdated = false;
   #isFetching = false;
+  #isClosed = false;
+  #failures = 0;
+  #retry = null;
+
+  close() {
+    this.#isClosed = true;
+    clearTimeout(this.#retry);
+  }
 
   /** Fetches all nodes. */
   refresh() {
@@ -45,61 +57,78 @@ export class FleetStore extends EventTarget {
     if (event.node_id) {
       const session = event.session_id ?? "default";
       this.#changed.set(keyOf(session, event.node_id), { session, id: event.node_id });
-      this.#fetch();
+      // After a failure, events do not shorten the pause.
+      if (this.#retry === null) {
+        this.#fetch();
+      }
     }
   }
 
   /** Fetches what has changed until nothing has. One answer at a time, so that an older one never replaces a newer one. */
   async #fetch() {
-    if (this.#isFetching) {
+    if (this.#isFetching || this.#isClosed) {
       return;
     }
     this.#isFetching = true;
-    try {
-      while (this.#isOutdated || this.#changed.size > 0) {
-        if (this.#isOutdated) {
-          await this.#fetchAll();
-        } else {
-          await new Promise((resolve) => setTimeout(resolve, COLLECT_TIME));
-          await this.#fetchChanged();
-        }
-        this.dispatchEvent(new Event("change"));
-      }
-    } catch (error) {
-      this.dispatchEvent(new CustomEvent("failed", { detail: error }));
-    } finally {
-      this.#isFetching = false;
+    clearTimeout(this.#retry);
+    this.#retry = null;
+    let isDone = true;
+    while (isDone && (this.#isOutdated || this.#changed.size > 0)) {
+      isDone = await (this.#isOutdated ? this.#fetchAll() : this.#fetchChanged());
+      this.dispatchEvent(new Event("change"));
     }
+    this.#isFetching = false;
+    if (isDone) {
+      this.#failures = 0;
+    } else if (!this.#isClosed) {
+      this.#retry = setTimeout(() => this.#fetch(), retryDelay(this.#failures));
+      this.#failures += 1;
+    }
+    this.dispatchEvent(new Event(isDone ? "current" : "failed"));
   }
 
+  /** Returns false if that failed. */
   async #fetchAll() {
     this.#isOutdated = false;
     this.#changed.clear();
-    const views = (await listNodes()).map(viewOf);
-    this.nodes = new Map(views.map((view) => [view.key, view]));
+    try {
+      const views = (await listNodes()).map(viewOf);
+      this.nodes = new Map(views.map((view) => [view.key, view]));
+      return true;
+    } catch {
+      this.#isOutdated = true;
+      return false;
+    }
   }
 
+  /** Returns false if that failed for some nodes. */
   async #fetchChanged() {
-    const waiting = [...this.#changed.values()];
+    await new Promise((resolve) => setTimeout(resolve, COLLECT_TIME));
+    const waiting = [...this.#changed];
     this.#changed.clear();
+    let isDone = true;
     const work = async () => {
-      for (let node = waiting.shift(); node !== undefined; node = waiting.shift()) {
-        await this.#fetchNode(node);
+      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+        isDone = (await this.#fetchNode(...next)) && isDone;
       }
     };
     await Promise.all(Array.from({ length: CONCURRENCY }, work));
+    return isDone;
   }
 
-  async #fetchNode(node) {
+  /** Returns false if that failed. */
+  async #fetchNode(key, node) {
     try {
       const view = viewOf(await getNode(node));
       this.nodes.set(view.key, view);
     } catch (error) {
       if (error.status !== 404) {
-        throw error;
+        this.#changed.set(key, node);
+        return false;
       }
       // Stopped nodes are only in the list.
       this.#isOutdated = true;
     }
+    return true;
   }
 }

@@ -17,8 +17,10 @@ function rank(node) {
   return found < 0 ? ORDER.length : found;
 }
 
+/** Nodes that become blocked follow those that wait longer, so that these stay where they are. */
 function compare(one, other) {
-  return rank(one) - rank(other) || one.key.localeCompare(other.key);
+  const waits = (node) => (node.state === "blocked" ? Date.parse(node.progress.state_changed_at) || 0 : 0);
+  return rank(one) - rank(other) || waits(one) - waits(other) || one.key.localeCompare(other.key);
 }
 
 function matches(node, words) {
@@ -35,10 +37,15 @@ export class FleetView {
   #session;
   #cards = new Map();
   #timers = [];
+  #places = new Map();
+  #isPointerDown = false;
+  #listeners = new AbortController();
+  #sizes = new ResizeObserver(() => this.#noteMoves());
   #banner = element("p", { class: "banner", role: "alert", hidden: true });
   #filter;
   #summary = element("p", { class: "summary" });
   #list = element("ul", { class: "fleet" });
+  #problem = element("p", { class: "problem", role: "alert", hidden: true });
 
   constructor(store, connection, session) {
     this.#store = store;
@@ -61,11 +68,14 @@ export class FleetView {
         element("span", { class: "role" }, `role: ${this.#session.role}`),
         leave,
       ),
-      element("main", {}, this.#summary, this.#list),
+      element("main", {}, this.#problem, this.#summary, this.#list),
     );
+    this.#watchPointer();
+    this.#sizes.observe(this.#list);
     this.#store.addEventListener("change", () => this.#render());
-    this.#connection.addEventListener("open", () => this.#showConnection());
-    this.#connection.addEventListener("lost", () => this.#showConnection());
+    for (const name of ["open", "lost", "current"]) {
+      this.#connection.addEventListener(name, () => this.#showConnection());
+    }
     this.#timers = [
       setInterval(() => this.#cards.forEach((card) => card.updateAge()), AGE_INTERVAL),
       setInterval(() => this.#showConnection(), BANNER_INTERVAL),
@@ -75,33 +85,88 @@ export class FleetView {
 
   close() {
     this.#timers.forEach(clearInterval);
+    this.#listeners.abort();
+    this.#sizes.disconnect();
+  }
+
+  /** Fetches the dialogs of blocked nodes anew: of all, or of the one with this key. */
+  reloadDialogs(key) {
+    const cards = key === undefined ? [...this.#cards.values()] : [this.#cards.get(key)];
+    cards.forEach((card) => card?.dialog.reload());
   }
 
   async #logOut() {
-    await logOut().catch(() => {});
-    location.reload();
+    try {
+      await logOut();
+      location.reload();
+    } catch (error) {
+      showText(this.#problem, `Not logged out: ${error.text ?? error.message}`);
+    }
   }
 
   #showConnection() {
-    const { isLive, lastLive } = this.#connection;
-    showText(this.#banner, isLive ? "" : `Connection lost. This is the state of ${formatAge(lastLive)} ago. Reconnecting…`);
+    const { isCurrent, lastLive } = this.#connection;
+    const age = lastLive === null ? "Connecting…" : `Connection lost. This is the state of ${formatAge(lastLive)} ago. Reconnecting…`;
+    showText(this.#banner, isCurrent ? "" : age);
+    this.#noteMoves();
+  }
+
+  /** Renders again when a pointer or an input does not keep the nodes in place any more. */
+  #watchPointer() {
+    const { signal } = this.#listeners;
+    this.#list.addEventListener("pointerdown", () => (this.#isPointerDown = true), { signal });
+    const release = () => {
+      this.#isPointerDown = false;
+      this.#render();
+    };
+    for (const name of ["pointerup", "pointercancel"]) {
+      // The click follows.
+      addEventListener(name, () => this.#isPointerDown && setTimeout(release), { signal });
+    }
+    this.#list.addEventListener("focusout", () => setTimeout(() => this.#render()), { signal });
+  }
+
+  /** Returns true while nodes must stay in their places. */
+  #isHeld() {
+    const focused = document.activeElement;
+    return this.#isPointerDown || (focused?.matches("input, textarea") && this.#list.contains(focused));
+  }
+
+  /** Notes which buttons of dialogs are in another place than before. */
+  #noteMoves() {
+    for (const [key, { dialog }] of this.#cards) {
+      const place = dialog.place();
+      if (place !== null && place !== this.#places.get(key)) {
+        dialog.noteMove();
+      }
+      this.#places.set(key, place);
+    }
   }
 
   #render() {
+    const isHeld = this.#isHeld();
     const words = this.#filter.value.toLowerCase().split(/\s+/).filter((word) => word !== "");
     const nodes = [...this.#store.nodes.values()];
     const shown = nodes.filter((node) => matches(node, words)).sort(compare);
     for (const [key, card] of this.#cards) {
-      if (!this.#store.nodes.has(key)) {
+      if (!isHeld && !this.#store.nodes.has(key)) {
         card.element.remove();
+        this.#sizes.unobserve(card.element);
         this.#cards.delete(key);
+        this.#places.delete(key);
       }
     }
     for (const node of nodes) {
       this.#cardOf(node).update(node);
     }
-    this.#arrange(shown.map((node) => this.#cards.get(node.key).element));
+    const wanted = shown.map((node) => this.#cards.get(node.key).element);
+    if (isHeld) {
+      this.#list.append(...wanted.filter((child) => !child.isConnected));
+    } else {
+      this.#arrange(wanted);
+    }
     this.#summarise(nodes, shown);
+    this.#noteMoves();
   }
 
   #cardOf(node) {
@@ -109,6 +174,7 @@ export class FleetView {
     if (card === undefined) {
       card = new NodeCard(node, this.#session.role);
       this.#cards.set(node.key, card);
+      this.#sizes.observe(card.element);
     }
     return card;
   }

@@ -3,7 +3,7 @@
 import { getSession, setSessionEndListener } from "./api.js";
 import { EventConnection } from "./connection.js";
 import { element } from "./dom.js";
-import { FleetStore } from "./fleet_store.js";
+import { FleetStore, keyOf } from "./fleet_store.js";
 import { FleetView } from "./fleet_view.js";
 import { logInWith, showLogin, takeCode } from "./login_view.js";
 
@@ -15,16 +15,24 @@ function showFleet(session) {
   const view = new FleetView(store, connection, session);
   const end = () => {
     connection.close();
+    store.close();
     view.close();
     showLogin(root, "The session of this browser has ended.");
   };
   setSessionEndListener(end);
-  connection.addEventListener("open", () => store.refresh());
+  connection.addEventListener("open", () => {
+    store.refresh();
+    view.reloadDialogs();
+  });
   connection.addEventListener("event", ({ detail: event }) => {
     if (event.event_type === "EVENTS_DROPPED") {
       store.refresh();
-    } else {
-      store.noteEvent(event);
+      view.reloadDialogs();
+      return;
+    }
+    store.noteEvent(event);
+    if (event.event_type === "NODE_BLOCKED") {
+      view.reloadDialogs(keyOf(event.session_id ?? "default", event.node_id));
     }
   });
   // A stream that is refused does not say why.
@@ -34,12 +42,8 @@ function showFleet(session) {
       end();
     }
   });
-  // What could not be fetched is fetched after the next connection.
-  store.addEventListener("failed", ({ detail: error }) => {
-    if (error.status === undefined) {
-      connection.restart();
-    }
-  });
+  store.addEventListener("current", () => connection.setCurrent(true));
+  store.addEventListener("failed", () => connection.setCurrent(false));
   view.show(root);
   connection.open();
 }

@@ -9,6 +9,8 @@ import { join } from "node:path";
 const [modules, chromium, link, folder] = process.argv.slice(2);
 const puppeteer = createRequire(join(modules, "index.js"))("puppeteer-core");
 const DEADLINE = 30000;
+/** Buttons of a dialog that react: clicks right after a move do not count. */
+const STEADY = ".choices:not(.unsteady) button:enabled";
 
 /** Time after which the browser is ended, in milliseconds: less than the test waits for this script. */
 const LIMIT = 110000;
@@ -33,6 +35,17 @@ async function see(page, pattern) {
   await page.waitForFunction(found, { timeout: DEADLINE }, pattern).catch(async () => {
     throw new Error(`the page does not show ${pattern}, but:\n${await page.evaluate(() => document.body.innerText)}`);
   });
+}
+
+/** Clicks a choice of a node's dialog as soon as the choice reacts. */
+async function choose(page, node, text) {
+  const click = (buttons, name, wanted) => {
+    const belongs = (button) => document.getElementById(button.getAttribute("aria-describedby")).textContent === name;
+    const button = [...document.querySelectorAll(buttons)].find((one) => belongs(one) && one.textContent.includes(wanted));
+    button?.click();
+    return button !== undefined;
+  };
+  await page.waitForFunction(click, { timeout: DEADLINE }, STEADY, node, text);
 }
 
 /** Fails if the page is wider than the window. */
@@ -151,6 +164,7 @@ const steps = {
         throw new Error(`choices are too small or too close: ${JSON.stringify(sizes)}`);
       }
     });
+    await page.waitForSelector(STEADY);
     const [, yes] = await page.$$(".choices button");
     await yes.tap();
     await see(page, "agent is ready now");
@@ -165,6 +179,59 @@ const steps = {
     await photograph(page, "fleet");
     nerve("answer", "second", "yes");
     await see(page, "Another client answered");
+  },
+
+  async "the next dialog takes the place of the one that was answered"(page) {
+    nerve("new", "third", "-c", `${process.env.NERVE_PROGRAM} mock-agent --theme --onboarding`, "--profile", "claude");
+    await see(page, "Asks for a theme");
+    await choose(page, "third", "");
+    await see(page, "Asks whether to trust a folder");
+    await choose(page, "third", "Yes");
+    await see(page, "third is ready now");
+  },
+
+  async "directional marks in an answer are visible"(page) {
+    await page.click("aria/Prompt for sh");
+    await page.keyboard.type("printf 'rm \\342\\200\\256txt'");
+    await page.keyboard.press("Enter");
+    await see(page, "rm ⟨U\\+202E⟩txt");
+  },
+
+  async "a request that failed is repeated"(page) {
+    const refuse = (request) => {
+      const isRefused = new URL(request.url()).pathname.startsWith("/nodes");
+      isRefused ? request.respond({ status: 503, contentType: "application/json", body: "{}" }) : request.continue();
+    };
+    await page.setRequestInterception(true);
+    page.on("request", refuse);
+    nerve("new", "again", "-c", "bash --norc");
+    await page.waitForFunction(() => !document.querySelector(".banner").hidden);
+    page.off("request", refuse);
+    await page.setRequestInterception(false);
+    await see(page, "again\\s+ready");
+    await page.waitForFunction(() => document.querySelector(".banner").hidden);
+  },
+
+  async "a prompt that is typed while another one is sent stays"(page) {
+    const pause = async (request) => {
+      if (request.url().includes("/execute")) {
+        await page.keyboard.type("the next one");
+      }
+      request.continue();
+    };
+    await page.click("aria/Prompt for sh");
+    await page.keyboard.type("echo first");
+    await page.setRequestInterception(true);
+    page.on("request", pause);
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => [...document.querySelectorAll(".answer")].some((answer) => answer.textContent === "first"));
+    page.off("request", pause);
+    await page.setRequestInterception(false);
+    const text = await page.$eval("aria/Prompt for sh", (field) => field.value);
+    if (text !== "the next one") {
+      throw new Error(`the text that was typed meanwhile is lost: ${JSON.stringify(text)}`);
+    }
+    await page.$eval("aria/Prompt for sh", (field) => (field.value = ""));
   },
 
   async "a lost connection is shown, and what happened meanwhile comes back"(page) {
