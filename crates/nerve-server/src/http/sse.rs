@@ -195,9 +195,12 @@ mod tests {
         let queue = hub.subscribe(Filter::default(), None);
         let server = "here".to_string();
         let mut reader = Reader { head: None, heartbeat: COMMENT, server, queue, closing: closing.clone() };
-        for _ in 0..3 {
+        for (heartbeat, sent) in
+            [(COMMENT, ": heartbeat\n\n"), (NAMED_EVENT, "event: heartbeat\ndata: {}\n\n")]
+        {
+            reader.heartbeat = heartbeat;
             let started = Instant::now();
-            assert_eq!(reader.next().await.unwrap(), ": heartbeat\n\n");
+            assert_eq!(reader.next().await.unwrap(), sent);
             assert_eq!(started.elapsed(), HEARTBEAT);
         }
         let kind = EventKind::ServerShutdown { keep_nodes: false };
