@@ -167,6 +167,7 @@ export class DialogCard {
     if (isNew) {
       this.#list.replaceChildren(...explained.choices.map((label, index) => this.#choice(label, index)));
       this.noteMove();
+      this.#screen.scrollTop = this.#screen.scrollHeight;
     }
     this.#list.hidden = explained.choices.length === 0;
     this.#setEnabled(this.#canAnswer && !this.#isSending);
