@@ -9,8 +9,6 @@ const SCREEN_ROWS = 40;
 /** Time for which buttons must have stayed where they are before a click counts, in milliseconds. */
 const STEADY_TIME = 400;
 
-const CHANGED = "The dialog has changed: nothing was sent.";
-
 const TITLES = {
   trust: "Asks whether to trust a folder",
   login: "Asks to log in",
@@ -205,7 +203,7 @@ export class DialogCard {
       }
     } catch (error) {
       this.#sent = null;
-      this.#fail(error.kind === "blocked" ? CHANGED : `Not answered: ${error.text ?? error.message}`);
+      this.#fail(`Not answered: ${error.text ?? error.message}`);
     } finally {
       this.#isSending = false;
       if (this.#node.state === "blocked") {
@@ -220,7 +218,7 @@ export class DialogCard {
     if (!shown.dialog_id) {
       const current = await explainNode(node);
       if (current.state !== "blocked" || !isSame(current, shown)) {
-        throw new Error(CHANGED);
+        throw new Error("the dialog has changed; nothing was sent");
       }
     }
     const label = shown.choices[index];
