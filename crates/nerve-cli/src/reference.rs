@@ -24,7 +24,7 @@ pub fn markdown() -> Result<String, fmt::Error> {
     Ok(page)
 }
 
-fn visible(command: &Command) -> impl Iterator<Item = &Command> {
+fn visible_commands(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|child| !child.is_hide_set())
 }
 
@@ -44,13 +44,13 @@ fn describe(command: &Command, name: &str, page: &mut String) -> fmt::Result {
             let commands = names.iter().filter_map(|name| command.find_subcommand(name));
             list_commands(heading, name, commands, page)?;
         }
-    } else if visible(command).next().is_some() {
-        list_commands("command", name, visible(command), page)?;
+    } else if visible_commands(command).next().is_some() {
+        list_commands("command", name, visible_commands(command), page)?;
     }
     if let Some(after) = command.get_after_long_help() {
         writeln!(page, "\n```text\n{after}\n```")?;
     }
-    for child in visible(command) {
+    for child in visible_commands(command) {
         describe(child, &format!("{name} {}", child.get_name()), page)?;
     }
     Ok(())

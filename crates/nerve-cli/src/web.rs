@@ -11,7 +11,7 @@ use super::node::ServerOption;
 Prints a link to the web console, and opens it on a desktop. Starts the server if it does not run, with HTTP on loopback. The link works
 once, within 60 seconds, and logs the browser in for 30 days.
 
-Roles: 'view' looks, 'answer' also answers dialogs and gates, 'full' does everything.
+Roles: 'view' reads, 'answer' also answers dialogs and gates, 'full' does everything.
 
 The browser gets the link as an argument, which other users of the machine may see: use --no-open there.
 
@@ -28,14 +28,14 @@ pub struct WebArgs {
     /// Permissions of the browser
     #[arg(long, default_value = "full", value_parser = one_of::<Role>(Role::names()))]
     pub role: Role,
-    /// Print the link, and open no browser
+    /// Print the link only
     #[arg(long)]
     pub no_open: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum WebCommand {
-    /// List and end the sessions of browsers
+    /// List and end web sessions
     Sessions(WebSessionsArgs),
 }
 

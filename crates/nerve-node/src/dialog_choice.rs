@@ -2,8 +2,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::command::{Choice, DialogAnswer};
+use crate::command::{Choice, DialogAnswer, NodeRef};
 use crate::error::{EngineError, ErrorKind};
+use crate::names::node_arguments;
 
 /// Creates the error of an answer to a node without a dialog.
 pub(crate) fn no_dialog_error(node: &str) -> EngineError {
@@ -22,13 +23,21 @@ pub(crate) fn dialog_id(contents: &impl Hash) -> String {
 ///
 /// # Errors
 /// Blocked, with the choices of this dialog.
-pub(crate) fn check_dialog(answer: &DialogAnswer, id: &str, choices: &[String]) -> Result<(), EngineError> {
+pub(crate) fn check_dialog(
+    node: &NodeRef,
+    answer: &DialogAnswer,
+    id: &str,
+    choices: &[String],
+) -> Result<(), EngineError> {
     if answer.dialog_id.as_ref().is_none_or(|expected| expected == id) {
         return Ok(());
     }
-    let mut error = EngineError::new(ErrorKind::Blocked, "another dialog is open; nothing was typed");
+    let mut error = EngineError::new(
+        ErrorKind::Blocked,
+        format!("node '{}': another dialog is open; nothing was typed", node.node),
+    );
     error.choices = choices.to_vec().into();
-    Err(error.hint("read the new dialog, and answer it"))
+    Err(error.hint(format!("`nerve why {}` shows it", node_arguments(node))))
 }
 
 /// Resolves a choice to its index, or to `None` for cancelling the dialog.

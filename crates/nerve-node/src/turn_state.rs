@@ -17,6 +17,9 @@ use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::usage_ledger::{ReachedLimit, UsageLedger};
 
+/// States without a turn.
+const IDLE: [StateName; 2] = [StateName::Ready, StateName::Blocked];
+
 /// The state of a node: ready or blocked by its budget, busy while turns run, stopping, stopped. Publishes its changes.
 #[derive(Debug)]
 pub(crate) struct TurnState {
@@ -40,7 +43,7 @@ pub(crate) struct Evidence {
     pub(crate) ready: &'static str,
 }
 
-/// A running turn. The node is ready again when its last turn is dropped, however it ends.
+/// A running turn. When the last one is dropped, the node becomes ready, or blocked at a limit.
 #[derive(Debug)]
 pub(crate) struct RunningTurn {
     /// Number of the turn, from 1.
@@ -112,22 +115,22 @@ impl TurnState {
         });
     }
 
-    /// Enters the state without a turn, and publishes it, if `is_due` returns true and the state is one of `old`. `ready`: the
-    /// evidence of a node that becomes ready.
-    fn enter_idle_state(&self, old: &[StateName], ready: &str, is_due: impl FnOnce() -> bool) {
+    /// Enters the state without a turn, and publishes it. `update` runs under the lock of the state, so that threads do not
+    /// overwrite each other's changes, and returns true if the state must be computed again. Only the states `old` are left.
+    /// `ready_evidence` is that of a node that becomes ready.
+    fn enter_idle_state(&self, old: &[StateName], ready_evidence: &str, update: impl FnOnce() -> bool) {
         let mut event = None;
-        // Several threads may refresh the limit: each reads and stores it while it holds the state.
         self.state.send_if_modified(|state| {
-            let is_due = is_due();
+            let needs_update = update();
             let (idle, reported) = match self.limit.lock().as_ref() {
                 Some(limit) => {
                     let (kind, evidence) = (BlockKind::Budget, limit.reason.clone());
                     let choices = limit.choices();
                     (StateName::Blocked, EventKind::NodeBlocked { kind, choices, evidence })
                 }
-                None => (StateName::Ready, EventKind::NodeReady { evidence: ready.to_string() }),
+                None => (StateName::Ready, EventKind::NodeReady { evidence: ready_evidence.to_string() }),
             };
-            let has_entered = is_due && replace_if(state, old, idle);
+            let has_entered = needs_update && replace_if(state, old, idle);
             event = has_entered.then_some(reported);
             has_entered
         });
@@ -236,9 +239,6 @@ impl Drop for RunningTurn {
         self.state.enter_idle_state(&[StateName::Busy], self.state.evidence.ready, is_last);
     }
 }
-
-/// States without a turn.
-const IDLE: [StateName; 2] = [StateName::Ready, StateName::Blocked];
 
 /// Replaces the state if it is one of `old`. Returns true if it was.
 fn replace_if(state: &mut StateName, old: &[StateName], new: StateName) -> bool {

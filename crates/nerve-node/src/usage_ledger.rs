@@ -125,7 +125,7 @@ impl ReachedLimit {
         self.offer.iter().cloned().flat_map(|offer| [offer, REFUSAL.to_string()]).collect()
     }
 
-    /// Identifies the question: whose limit, and the choices.
+    /// Returns the identity of the question: its owner and its choices.
     pub(crate) fn question(&self) -> (bool, Vec<String>) {
         (self.is_session_limit, self.choices())
     }

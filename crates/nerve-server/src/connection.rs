@@ -50,7 +50,7 @@ pub(crate) type Revocation = Pin<Box<dyn Future<Output = String> + Send>>;
 
 /// Returns the revocation of a client's credential.
 pub(crate) fn revocation(credential: Credential) -> Revocation {
-    Box::pin(async move { credential.revoked().await.to_string() })
+    Box::pin(async move { credential.wait_for_revocation().await.to_string() })
 }
 
 /// Serves one client until it disconnects or the server closes.

@@ -52,7 +52,7 @@ pub(crate) fn incoming(request: RawRequest<'_>, dispatcher: &Dispatcher) -> Resu
     let answer = Answer { request_id, name: Some(name), old_names, warnings, origin, ..Answer::default() };
     let invalid = |message| EngineError::invalid_request(message);
     let decode = || {
-        role::check(name)?;
+        role::check_permission(name)?;
         Ok(match name {
             RequestName::Subscribe => {
                 let request: Subscribe = read(name, &params).map_err(invalid)?;

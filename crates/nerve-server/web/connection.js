@@ -38,7 +38,7 @@ export class EventConnection extends EventTarget {
   #isClosed = false;
   #listeners = new AbortController();
 
-  /** Whether what is shown is up to date: the stream is open, and everything was fetched since. */
+  /** True if the view is up to date: the stream is open, and everything was fetched since. */
   isCurrent = false;
   /** The time at which what is shown was up to date for the last time; null before the first time. */
   lastLive = null;
@@ -79,7 +79,7 @@ export class EventConnection extends EventTarget {
   }
 
   /** Notes a sign of life. */
-  #hear() {
+  #recordActivity() {
     this.#lastHeard = Date.now();
     if (this.isCurrent) {
       this.lastLive = this.#lastHeard;
@@ -88,7 +88,7 @@ export class EventConnection extends EventTarget {
 
   #checkSilence() {
     if (this.#source !== null && Date.now() - this.#lastHeard > SILENCE_LIMIT) {
-      this.#lose();
+      this.#reconnectLater();
     }
   }
 
@@ -102,25 +102,25 @@ export class EventConnection extends EventTarget {
     this.#source = source;
     this.#lastHeard = Date.now();
     source.addEventListener("open", () => {
-      this.#hear();
+      this.#recordActivity();
       this.#isLive = true;
       this.dispatchEvent(new Event("open"));
     });
-    source.addEventListener("heartbeat", () => this.#hear());
+    source.addEventListener("heartbeat", () => this.#recordActivity());
     source.addEventListener("message", (message) => {
-      this.#hear();
+      this.#recordActivity();
       this.#lastId = message.lastEventId || this.#lastId;
       this.dispatchEvent(new CustomEvent("event", { detail: JSON.parse(message.data) }));
     });
     // Also the server's last message, if the session has ended.
     source.addEventListener("error", () => {
-      this.#hear();
-      this.#lose();
+      this.#recordActivity();
+      this.#reconnectLater();
     });
   }
 
   /** Closes the stream and opens another one later. The browser's own way to reconnect has a fixed delay. */
-  #lose() {
+  #reconnectLater() {
     this.#drop();
     this.#timer = setTimeout(() => this.#connect(), retryDelay(this.#failures));
     this.#failures += 1;

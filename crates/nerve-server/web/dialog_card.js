@@ -28,7 +28,7 @@ export function lastRows(screen) {
   return rows.slice(-SCREEN_ROWS).join("\n");
 }
 
-/** Returns true if two explanations show the same dialog. Without ids, the choices decide. */
+/** Returns true if two explanations show the same dialog. Older servers send no ids: then the choices decide. */
 function isSame(one, other) {
   if (one.dialog_id || other.dialog_id) {
     return one.dialog_id === other.dialog_id;
@@ -37,7 +37,10 @@ function isSame(one, other) {
   return one.choices.length === choices.length && one.choices.every((choice, index) => choice === choices[index]);
 }
 
-/** Shows the dialog of one node. */
+/**
+ * Shows the dialog of one node. The dialog is being loaded, open, being answered, or closed; only the buttons of an open one
+ * are enabled.
+ */
 export class DialogCard {
   #node = null;
   #canAnswer;
@@ -59,7 +62,7 @@ export class DialogCard {
   #list = element("ul", { class: "choices" });
   #note = element("p", { class: "note", hidden: true });
 
-  /** `titleId`: the element that names the node. */
+  /** Creates the card. `titleId` is the id of the element that names the node. */
   constructor(canAnswer, titleId) {
     this.#canAnswer = canAnswer;
     this.#titleId = titleId;
@@ -125,7 +128,7 @@ export class DialogCard {
     return this.#request;
   }
 
-  /** Fetches the dialog. Until it is there, the buttons of what is shown do nothing. */
+  /** Fetches the dialog. Disables the buttons until it is loaded. */
   async #load() {
     const request = this.#cancelLoad();
     const node = this.#node;
@@ -199,7 +202,7 @@ export class DialogCard {
     try {
       await this.#send(node, shown, index);
       if (this.#node.state === "blocked") {
-        this.#report(`"${label}": sent, the dialog is gone.`);
+        this.#report(`"${label}": sent.`);
       }
     } catch (error) {
       this.#sent = null;
@@ -221,10 +224,7 @@ export class DialogCard {
         throw new Error("the dialog has changed; nothing was sent");
       }
     }
-    const label = shown.choices[index];
-    const isUnique = shown.choices.filter((choice) => choice.includes(label)).length === 1;
-    // A label is selected only if it is still there; a number would select what is in its place.
-    await answerDialog(node, isUnique ? label : index + 1, shown.dialog_id);
+    await answerDialog(node, index + 1, shown.dialog_id);
   }
 
   /** Shows what became of a dialog that has closed. */

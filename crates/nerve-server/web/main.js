@@ -3,16 +3,16 @@
 import { getSession, setSessionEndListener } from "./api.js";
 import { EventConnection } from "./connection.js";
 import { element } from "./dom.js";
-import { FleetStore, keyOf } from "./fleet_store.js";
-import { FleetView } from "./fleet_view.js";
+import { NodeStore, keyOf } from "./node_store.js";
+import { NodeListView } from "./node_list_view.js";
 import { logInWith, showLogin, takeCode } from "./login_view.js";
 
 const root = document.getElementById("app");
 
-function showFleet(session) {
-  const store = new FleetStore();
+function showNodes(session) {
+  const store = new NodeStore();
   const connection = new EventConnection();
-  const view = new FleetView(store, connection, session);
+  const view = new NodeListView(store, connection, session);
   const end = () => {
     connection.close();
     store.close();
@@ -61,7 +61,7 @@ async function start() {
   if (session.role === null) {
     showLogin(root, problem);
   } else {
-    showFleet(session);
+    showNodes(session);
   }
 }
 

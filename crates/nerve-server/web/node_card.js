@@ -23,7 +23,7 @@ function usageText({ tokens, cost_usd: cost, has_unpriced: hasUnpriced }) {
 
 function lineOf(label) {
   const text = element("bdi");
-  return { text, row: element("p", { class: "said", hidden: true }, element("span", { class: "label" }, `${label}: `), text) };
+  return { text, row: element("p", { class: "line", hidden: true }, element("span", { class: "label" }, `${label}: `), text) };
 }
 
 /** Shows one node. Its elements stay, so that focus and typed text survive changes. */

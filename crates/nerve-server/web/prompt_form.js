@@ -25,7 +25,7 @@ export class PromptForm {
   #note = element("p", { class: "note failed", hidden: true });
   #answer = element("pre", { class: "answer", hidden: true, tabIndex: 0, "aria-label": "Answer" });
 
-  /** `titleId`: the element that names the node. */
+  /** Creates the form. `titleId` is the id of the element that names the node. */
   constructor(name, titleId) {
     const id = uniqueId("prompt");
     this.#text = element("textarea", { id, rows: 1, placeholder: "Prompt", onkeydown: (event) => this.#onKey(event) });
@@ -54,8 +54,8 @@ export class PromptForm {
   }
 
   #onKey(event) {
-    const sends = event.ctrlKey || event.metaKey || (!event.shiftKey && !matchMedia("(pointer: coarse)").matches);
-    if (event.key === "Enter" && sends && !event.isComposing) {
+    const isSendKey = event.ctrlKey || event.metaKey || (!event.shiftKey && !matchMedia("(pointer: coarse)").matches);
+    if (event.key === "Enter" && isSendKey && !event.isComposing) {
       event.preventDefault();
       this.element.requestSubmit();
     }
@@ -101,7 +101,7 @@ export class PromptForm {
     do {
       this.#isOutdated = false;
       const id = this.#result;
-      await this.#look(id).catch((error) => id === this.#result && this.#noteFailure(error));
+      await this.#fetchResult(id).catch((error) => id === this.#result && this.#noteFailure(error));
     } while (this.#isOutdated && this.#result !== null);
     this.#isChecking = false;
   }
@@ -118,7 +118,7 @@ export class PromptForm {
     this.#failures += 1;
   }
 
-  async #look(id) {
+  async #fetchResult(id) {
     const result = await getResult(id);
     if (id !== this.#result) {
       return;

@@ -279,7 +279,7 @@ pub struct AnswerNode {
     /// Choice to select.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<NodeChoice>,
-    /// Id of the dialog that is meant, as EXPLAIN_NODE names it. Another dialog is not answered: error `blocked`. Default: any.
+    /// Id from EXPLAIN_NODE. The answer fails with `blocked` if another dialog is open. Default: any dialog.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dialog_id: Option<String>,
     /// Closes the dialog without an answer.

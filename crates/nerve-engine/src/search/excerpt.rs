@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Marks around the matched words in a hit's text: private characters.
 pub(super) const MARKS: [char; 2] = ['\u{e000}', '\u{e001}'];
-/// Stands where text was left out.
+/// Marks omitted text.
 pub(super) const ELLIPSIS: &str = "…";
 /// Characters of text on each side of a match of a regular expression.
 const CONTEXT: usize = 80;
@@ -34,7 +34,7 @@ pub(super) fn excerpt(text: &str, found: Range<usize>) -> (String, Vec<[usize; 2
     cut(text, start..end, &[[found.start, found.end]])
 }
 
-/// Returns a text that may be too long from some characters before its first match.
+/// Shortens a text to `MAX_EXCERPT` characters around its first match.
 pub(super) fn shorten(text: &str, matches: &[[usize; 2]]) -> (String, Vec<[usize; 2]>) {
     let is_long = advance(text, 0, MAX_EXCERPT) < text.len();
     let first = matches.first().map_or(0, |[start, _]| *start);

@@ -45,7 +45,7 @@ impl Pattern {
                 .hint("pass words, or a regular expression as /REGEX/"));
         }
         if text.len() > MAX_PATTERN {
-            let message = format!("the text to search for has {} bytes: at most {MAX_PATTERN}", text.len());
+            let message = format!("the pattern exceeds {MAX_PATTERN} bytes");
             return Err(EngineError::invalid_request(message).hint("search for a part of it"));
         }
         let inner =

@@ -3,18 +3,18 @@
 use nerve_node::error::EngineError;
 use tokio::sync::oneshot;
 
-/// Runs work in a thread of its own: the runtime of a server that ends would wait for a blocking task. Dropping the future does not
-/// end the work.
+/// Runs work on a dedicated thread. Unlike a blocking task, it does not delay the shutdown of the runtime. Dropping the future does
+/// not end the work.
 ///
 /// # Errors
 /// Process: no thread could be started. Internal: the work panicked. And those of the work.
 pub(crate) async fn run_in_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
 ) -> Result<T, EngineError> {
-    let (ended, wait) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     std::thread::Builder::new()
         .name("search-index".to_string())
-        .spawn(move || drop(ended.send(work())))
+        .spawn(move || drop(sender.send(work())))
         .map_err(|error| EngineError::process(format!("cannot start a thread for the search: {error}")))?;
-    wait.await.unwrap_or_else(|_| Err(EngineError::internal("the thread of a search panicked")))
+    receiver.await.unwrap_or_else(|_| Err(EngineError::internal("the search-index thread panicked")))
 }

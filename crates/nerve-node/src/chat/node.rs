@@ -266,7 +266,7 @@ impl ChatNode {
         if choices.is_empty() {
             return Err(reached.error(&inner.state.node));
         }
-        check_dialog(answer, &reached.dialog_id(), &choices)?;
+        check_dialog(&inner.state.node, answer, &reached.dialog_id(), &choices)?;
         let picked = resolve_choice(&answer.choice, &choices)?;
         let choice = picked.and_then(|picked| choices.get(picked)).map(String::as_str);
         let (now, kind) = (inner.clock.now(), BlockKind::Budget.as_str());

@@ -68,7 +68,7 @@ impl Credential {
     }
 
     /// Completes with the reason for the client when the credential is no longer valid.
-    pub(crate) async fn revoked(self) -> &'static str {
+    pub(crate) async fn wait_for_revocation(self) -> &'static str {
         self.revoked.cancelled_owned().await;
         match self.role {
             Some(_) => "the web session has ended: log in again",
@@ -167,7 +167,8 @@ impl Authenticator {
         }
         let delay = self.record_failure(from.into());
         let Ok(_permit) = self.delayed.try_acquire() else {
-            return EngineError::new(ErrorKind::RateLimit, "too many wrong tokens at once");
+            return EngineError::new(ErrorKind::RateLimit, "too many failed logins at once")
+                .hint("try again in a few seconds");
         };
         tokio::time::sleep(delay).await;
         EngineError::new(ErrorKind::Authentication, problem)
@@ -286,22 +287,26 @@ mod tests {
         let credential = authenticator.authenticate(Some(old.as_bytes()), from).await.unwrap();
         let watching = authenticator.clone();
         let watch = tokio::spawn(async move { watching.watch().await });
-        assert!(tokio::time::timeout(3 * POLL_INTERVAL, credential.clone().revoked()).await.is_err());
+        assert!(
+            tokio::time::timeout(3 * POLL_INTERVAL, credential.clone().wait_for_revocation()).await.is_err()
+        );
         let file = TokenFile::new(dir.path().join("token"));
         std::fs::rename(file.path(), dir.path().join("away")).unwrap();
         assert!(
-            tokio::time::timeout(3 * POLL_INTERVAL, credential.clone().revoked()).await.is_err(),
+            tokio::time::timeout(3 * POLL_INTERVAL, credential.clone().wait_for_revocation()).await.is_err(),
             "there is no other"
         );
         let new = file.obtain().unwrap();
-        tokio::time::timeout(2 * POLL_INTERVAL, credential.revoked()).await.unwrap();
+        tokio::time::timeout(2 * POLL_INTERVAL, credential.wait_for_revocation()).await.unwrap();
         let credential = authenticator.authenticate(Some(new.reveal().as_bytes()), from).await.unwrap();
-        assert!(tokio::time::timeout(3 * POLL_INTERVAL, credential.clone().revoked()).await.is_err());
+        assert!(
+            tokio::time::timeout(3 * POLL_INTERVAL, credential.clone().wait_for_revocation()).await.is_err()
+        );
         watch.abort();
         // Authenticating with a newer token revokes the older one, even without the watcher.
         let newer = file.rotate().unwrap();
         authenticator.authenticate(Some(newer.reveal().as_bytes()), from).await.unwrap();
-        credential.revoked().await;
+        credential.wait_for_revocation().await;
     }
 
     #[tokio::test]

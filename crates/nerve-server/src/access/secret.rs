@@ -9,7 +9,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 /// Returns an error if the system provides no random bytes.
 pub(crate) fn random_hex<const N: usize>() -> std::io::Result<String> {
     let mut bytes = [0; N];
-    let no_random = |_| std::io::Error::other("the system gives no random bytes");
+    let no_random = |_| std::io::Error::other("no random bytes are available");
     SystemRandom::new().fill(&mut bytes).map_err(no_random)?;
     Ok(hex(&bytes))
 }

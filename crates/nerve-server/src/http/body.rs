@@ -29,10 +29,10 @@ pub(crate) struct ReceivedBody {
 /// # Errors
 /// Returns a problem if the body is too long, too slow or incomplete, or if no memory is available.
 pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody, Problem> {
-    let too_long = || too_long(MAX_LINE_BYTES);
+    let length_problem = || length_problem(MAX_LINE_BYTES);
     let announced = hyper::body::Body::size_hint(&body).lower();
     if announced > MAX_LINE_BYTES as u64 {
-        return Err(too_long());
+        return Err(length_problem());
     }
     let (mut share, mut paid) = match hyper::body::Body::size_hint(&body).exact() {
         Some(0) => (Share::default(), 0),
@@ -45,15 +45,15 @@ pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody
     let mut bytes = Vec::new();
     loop {
         let until = deadline.min(Instant::now() + CHUNK_TIMEOUT);
-        let frame = tokio::time::timeout_at(until, body.frame()).await.map_err(|_| late())?;
+        let frame = tokio::time::timeout_at(until, body.frame()).await.map_err(|_| timeout_problem())?;
         let Some(frame) = frame else {
             share.shrink(bytes.len());
             return Ok(ReceivedBody { bytes, share });
         };
-        let frame = frame.map_err(|error| broken(&error))?;
+        let frame = frame.map_err(|error| read_problem(&error))?;
         let Some(data) = frame.data_ref() else { continue };
         if bytes.len() + data.len() > MAX_LINE_BYTES {
-            return Err(too_long());
+            return Err(length_problem());
         }
         if bytes.len() + data.len() > paid {
             share.join(budget.body(MAX_LINE_BYTES).await?);
@@ -69,26 +69,28 @@ pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody
 /// Returns a problem if the body is longer than `max` bytes, incomplete, or takes longer than `timeout`.
 pub(crate) async fn read_small(body: Body, max: usize, timeout: Duration) -> Result<Bytes, Problem> {
     if hyper::body::Body::size_hint(&body).lower() > max as u64 {
-        return Err(too_long(max));
+        return Err(length_problem(max));
     }
-    let read = tokio::time::timeout(timeout, Limited::new(body, max).collect()).await.map_err(|_| late())?;
+    let read = tokio::time::timeout(timeout, Limited::new(body, max).collect())
+        .await
+        .map_err(|_| timeout_problem())?;
     match read {
         Ok(whole) => Ok(whole.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_long(max)),
-        Err(error) => Err(broken(&error)),
+        Err(error) if error.is::<LengthLimitError>() => Err(length_problem(max)),
+        Err(error) => Err(read_problem(&error)),
     }
 }
 
-fn too_long(max: usize) -> Problem {
-    let detail = format!("a body holds at most {max} bytes");
+fn length_problem(max: usize) -> Problem {
+    let detail = format!("the request body exceeds {max} bytes");
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorKind::TooLarge, detail)
 }
 
-fn late() -> Problem {
-    Problem::new(StatusCode::REQUEST_TIMEOUT, ErrorKind::Timeout, "the body did not come in time")
+fn timeout_problem() -> Problem {
+    Problem::new(StatusCode::REQUEST_TIMEOUT, ErrorKind::Timeout, "the request body timed out")
 }
 
-fn broken(error: &dyn std::fmt::Display) -> Problem {
+fn read_problem(error: &dyn std::fmt::Display) -> Problem {
     Problem::invalid(format!("the body broke off: {error}"))
 }
 
@@ -119,11 +121,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn stalled_slow_and_endless_bodies_are_rejected() {
         let (time, still) = refused(chunks(Duration::from_secs(3600), 1)).await;
-        assert!(still.contains("in time") && time.abs_diff(CHUNK_TIMEOUT) < SOON, "{time:?} {still}");
+        assert!(still.contains("timed out") && time.abs_diff(CHUNK_TIMEOUT) < SOON, "{time:?} {still}");
         let (time, trickles) = refused(chunks(CHUNK_TIMEOUT / 2, 1)).await;
-        assert!(trickles.contains("in time") && time.abs_diff(BODY_TIMEOUT) < SOON, "{time:?} {trickles}");
+        assert!(trickles.contains("timed out") && time.abs_diff(BODY_TIMEOUT) < SOON, "{time:?} {trickles}");
         let (_, endless) = refused(chunks(Duration::ZERO, 1 << 20)).await;
-        assert!(endless.contains("at most"), "{endless}");
+        assert!(endless.contains("exceeds"), "{endless}");
         assert_eq!(read(Body::from("{}"), &Budget::new()).await.unwrap().bytes, b"{}");
     }
 
@@ -134,8 +136,8 @@ mod tests {
             read.map_or_else(|problem| problem.detail, |bytes| format!("{bytes:?}"))
         };
         assert_eq!(read(Body::from("1234")).await, "b\"1234\"");
-        assert_eq!(read(Body::from("12345")).await, "a body holds at most 4 bytes");
-        assert_eq!(read(chunks(Duration::ZERO, 3)).await, "a body holds at most 4 bytes");
-        assert_eq!(read(chunks(Duration::from_secs(2), 1)).await, "the body did not come in time");
+        assert_eq!(read(Body::from("12345")).await, "the request body exceeds 4 bytes");
+        assert_eq!(read(chunks(Duration::ZERO, 3)).await, "the request body exceeds 4 bytes");
+        assert_eq!(read(chunks(Duration::from_secs(2), 1)).await, "the request body timed out");
     }
 }

@@ -121,7 +121,7 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
         Ok(credential) => {
             parts.extensions.insert(credential.clone());
             let role = credential.as_ref().and_then(Credential::role);
-            (role::scope(role, next.run(Request::from_parts(parts, body))).await, credential)
+            (role::with_role(role, next.run(Request::from_parts(parts, body))).await, credential)
         }
         Err(problem) => (problem.into_response(), None),
     };
@@ -154,7 +154,7 @@ fn end_when_revoked(response: Response, credential: Credential, auth: Connection
     }
     response.map(|body| {
         let reason = Arc::new(OnceLock::new());
-        let (ended, revoked) = (reason.clone(), credential.revoked());
+        let (ended, revoked) = (reason.clone(), credential.wait_for_revocation());
         let stream = body.into_data_stream().take_until(async move {
             let _ = ended.set(revoked.await);
             auth.close();

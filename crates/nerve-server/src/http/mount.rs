@@ -104,7 +104,7 @@ pub(super) fn all(mut router: Router, mounts: &[Mount], closing: &ShutdownSignal
 }
 
 async fn serve(service: &Service, request: Request, budget: &Budget) -> Result<Response, Problem> {
-    if role::current().is_some() {
+    if role::current_role().is_some() {
         return Err(Problem::forbidden("this path needs the token, not a web session"));
     }
     let (parts, body) = request.into_parts();

@@ -80,7 +80,7 @@ impl Problem {
     }
 
     /// The client's role does not allow its request.
-    pub(crate) fn denied(error: EngineError) -> Problem {
+    pub(crate) fn permission_denied(error: EngineError) -> Problem {
         let problem = Problem::forbidden(error.message);
         Problem { hint: error.hint, ..problem }
     }

@@ -49,7 +49,7 @@ pub(crate) async fn serve(
     PathParams(path): PathParams,
     request: Request,
 ) -> Result<Response, Problem> {
-    role::check(mapped.request).map_err(Problem::denied)?;
+    role::check_permission(mapped.request).map_err(Problem::permission_denied)?;
     let (parts, sent) = request.into_parts();
     let mut params = Params::from(query::read(mapped.query, &raw_query(&parts.uri)?)?);
     if mapped.is_list && !params.contains_key("limit") {
@@ -138,7 +138,7 @@ pub(crate) async fn execute(
     body: ReceivedBody,
     shared: &Shared,
 ) -> Result<Response, Problem> {
-    role::check(name).map_err(Problem::denied)?;
+    role::check_permission(name).map_err(Problem::permission_denied)?;
     let ReceivedBody { bytes, share } = body;
     let request = decode(name, object(&bytes)?, shared);
     let encode = |answer, outcome| Edit::default().encode(answer, outcome);
@@ -151,7 +151,7 @@ pub(crate) async fn call<R: nerve_api::Request>(
     request: R,
     shared: &Shared,
 ) -> Result<(R::Reply, Share), Problem> {
-    role::check(R::NAME).map_err(Problem::denied)?;
+    role::check_permission(R::NAME).map_err(Problem::permission_denied)?;
     let Some(call) = shared.state.dispatcher.prepare(request) else {
         return Err(Problem::internal(format!("the engine does not handle {}", R::NAME)));
     };

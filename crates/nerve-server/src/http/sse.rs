@@ -75,7 +75,7 @@ pub(crate) async fn serve(
     };
     head.push('\n');
     let queue = hub.subscribe(filter, since);
-    let heartbeat = if role::current().is_some() { NAMED_EVENT } else { COMMENT };
+    let heartbeat = if role::current_role().is_some() { NAMED_EVENT } else { COMMENT };
     let (head, server, closing) = (Some(head.into()), server.clone(), closing.clone());
     let reader = Reader { head, heartbeat, server, queue, closing };
     let stream = futures_util::stream::unfold(reader, |mut reader| async move {

@@ -53,14 +53,14 @@ pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Res
         Some(protocol) => upgrade.protocols([protocol]),
         None => upgrade,
     };
-    let (state, role) = (shared.state.clone(), role::current());
+    let (state, role) = (shared.state.clone(), role::current_role());
     let credential = parts.extensions.get::<Option<Credential>>().cloned().flatten();
     let token = auth.tasks.token();
     let origin = ClientOrigin { transport: "websocket", ..client_origin::current() };
     Ok(upgrade.max_message_size(MAX_LINE_BYTES).max_frame_size(MAX_LINE_BYTES).on_upgrade(
         async move |socket| {
             let _connected = state.hub.metrics.connected(Transport::WebSocket);
-            role::scope(role, run(socket, credential, origin, state)).await;
+            role::with_role(role, run(socket, credential, origin, state)).await;
             drop(token);
         },
     ))

@@ -15,7 +15,7 @@ pub(crate) struct SessionCookie {
 }
 
 impl SessionCookie {
-    /// `is_secure`: the server uses TLS.
+    /// Creates the cookie of a server. `is_secure` states whether the server uses TLS.
     pub(crate) fn new(server: &str, is_secure: bool) -> SessionCookie {
         // The prefix makes browsers refuse the cookie unless it is Secure, has the path / and no domain (RFC 6265bis).
         let prefix = if is_secure { "__Host-" } else { "" };

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::cookie::is_json;
-use super::{LOGIN, LOGOUT, PATH, Web, accepts_html, assets};
+use super::{LOGIN, LOGOUT, PATH, Web, assets, is_page_load};
 use crate::access::Authenticator;
 use crate::http::{ConnectionAuth, Problem, not_found, read_small};
 
@@ -47,7 +47,7 @@ pub(crate) fn router(web: Arc<Web>, authenticator: Arc<Authenticator>) -> Router
 
 /// Leads browsers to the page.
 async fn root(request: Request) -> Response {
-    match accepts_html(request.headers()) {
+    match is_page_load(request.headers()) {
         true => Redirect::to(PATH).into_response(),
         false => not_found(request).await.into_response(),
     }
@@ -60,7 +60,7 @@ async fn asset(Path((version, name)): Path<(String, String)>, request: Request) 
     }
 }
 
-/// Returns the role of the browser's session; null without one.
+/// Returns the role of the web session; null without one.
 async fn session(State(state): State<WebState>, request: Request) -> Result<Response, Problem> {
     let Some(secret) = state.web.cookie(request.headers()) else {
         return Ok(json_response(&json!({ "role": null })));

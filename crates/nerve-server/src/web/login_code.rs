@@ -20,9 +20,9 @@ use crate::paths::private_directory;
 /// Time for which a code is valid.
 pub const CODE_LIFETIME: Duration = Duration::from_secs(60);
 /// Time for which used and expired codes are remembered, so that a login fails with the reason.
-const MEMORY: Duration = Duration::from_secs(10 * 60);
+const RETENTION: Duration = Duration::from_secs(10 * 60);
 /// Random bytes of a code.
-const RANDOM: usize = 16;
+const CODE_BYTES: usize = 16;
 
 /// The login codes of one server.
 #[derive(Debug, Clone)]
@@ -75,7 +75,7 @@ impl LoginCodes {
         self.forget_old();
         let failed =
             |source| ServerError::Io { what: "create a login code in", path: self.folder.clone(), source };
-        let code = secret::random_hex::<RANDOM>().map_err(failed)?;
+        let code = secret::random_hex::<CODE_BYTES>().map_err(failed)?;
         let lifetime = u64::try_from(CODE_LIFETIME.as_millis()).unwrap_or_default();
         let expires_at = TsMs(now().0 + lifetime);
         let record = serde_json::to_vec(&CodeRecord { role, expires_at }).unwrap_or_default();
@@ -102,7 +102,7 @@ impl LoginCodes {
 
     /// Removes the files of codes that were created long ago.
     fn forget_old(&self) {
-        let oldest = SystemTime::now() - CODE_LIFETIME - MEMORY;
+        let oldest = SystemTime::now() - CODE_LIFETIME - RETENTION;
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let modified = entry.metadata().and_then(|meta| meta.modified());
             if modified.is_ok_and(|modified| modified < oldest) {
@@ -161,7 +161,7 @@ mod tests {
         let path = codes.path(&code, "json");
         fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
         assert_eq!(codes.redeem(&code), Err(CodeError::Expired));
-        let long_ago = SystemTime::now() - 2 * MEMORY;
+        let long_ago = SystemTime::now() - 2 * RETENTION;
         fs::File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
         codes.create(Role::View).unwrap();
         assert_eq!(codes.redeem(&code), Err(CodeError::Wrong));

@@ -86,7 +86,7 @@ impl WebLogins {
         self.sessions.list()
     }
 
-    /// Ends the session with this id. The server closes its connections within seconds.
+    /// Ends all sessions whose digest begins with `id`. The server closes its connections within seconds.
     ///
     /// # Errors
     /// Returns an error if it cannot be removed.
@@ -104,7 +104,7 @@ pub(crate) struct Web {
 }
 
 impl Web {
-    /// `is_secure`: the server uses TLS.
+    /// Creates the web console of a server. `is_secure` states whether the server uses TLS.
     pub(crate) fn new(paths: &ServerPaths, server: &str, is_secure: bool) -> Result<Web, ServerError> {
         Ok(Web {
             server: server.to_string(),
@@ -127,17 +127,17 @@ impl Web {
 /// Returns true if a request needs neither token nor session: the page itself and logins reveal no data.
 pub(crate) fn is_open(request: &Parts) -> bool {
     let path = request.uri.path();
-    let reads = request.method == Method::GET || request.method == Method::HEAD;
+    let is_read = request.method == Method::GET || request.method == Method::HEAD;
     match path {
         LOGIN => request.method == Method::POST,
         LOGOUT => false,
-        "/" => reads && accepts_html(&request.headers),
-        _ => reads && (path.starts_with(PATH) || path == "/web"),
+        "/" => is_read && is_page_load(&request.headers),
+        _ => is_read && (path.starts_with(PATH) || path == "/web"),
     }
 }
 
 /// Returns true if the client is a browser that loads a page.
-fn accepts_html(headers: &HeaderMap) -> bool {
+fn is_page_load(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     accept.is_some_and(|accept| accept.contains("text/html"))
 }

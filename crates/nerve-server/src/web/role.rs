@@ -40,8 +40,8 @@ impl Role {
     }
 }
 
-/// Serves requests of a web session with this role. `None`: of a client with the token.
-pub(crate) async fn scope<F: Future>(role: Option<Role>, work: F) -> F::Output {
+/// Serves requests of a web session with this role. `None` serves a client that has the token.
+pub(crate) async fn with_role<F: Future>(role: Option<Role>, work: F) -> F::Output {
     match role {
         Some(role) => CURRENT.scope(role, work).await,
         None => work.await,
@@ -49,7 +49,7 @@ pub(crate) async fn scope<F: Future>(role: Option<Role>, work: F) -> F::Output {
 }
 
 /// Returns the role of the web session whose request this task serves; `None` if it comes from another client.
-pub(crate) fn current() -> Option<Role> {
+pub(crate) fn current_role() -> Option<Role> {
     CURRENT.try_with(|role| *role).ok()
 }
 
@@ -57,8 +57,8 @@ pub(crate) fn current() -> Option<Role> {
 ///
 /// # Errors
 /// `permission_error` if the role of its web session does not allow the request.
-pub(crate) fn check(request: RequestName) -> Result<(), EngineError> {
-    match current() {
+pub(crate) fn check_permission(request: RequestName) -> Result<(), EngineError> {
+    match current_role() {
         Some(role) if !role.can_send(request) => {
             let message = format!("the role '{role}' of this web session does not allow {request}");
             Err(EngineError::new(ErrorKind::Permission, message)
@@ -91,13 +91,13 @@ mod tests {
 
     #[tokio::test]
     async fn role_applies_within_its_scope() {
-        assert!(check(RequestName::StopNode).is_ok());
-        scope(Some(Role::View), async {
-            let error = check(RequestName::StopNode).unwrap_err();
+        assert!(check_permission(RequestName::StopNode).is_ok());
+        with_role(Some(Role::View), async {
+            let error = check_permission(RequestName::StopNode).unwrap_err();
             assert_eq!(error.kind, ErrorKind::Permission);
-            assert!(check(RequestName::GetNode).is_ok());
+            assert!(check_permission(RequestName::GetNode).is_ok());
         })
         .await;
-        scope(None, async { assert!(check(RequestName::StopNode).is_ok()) }).await;
+        with_role(None, async { assert!(check_permission(RequestName::StopNode).is_ok()) }).await;
     }
 }

@@ -1,8 +1,8 @@
-//! The sessions of browsers that have logged in.
+//! Web sessions: browsers that have logged in.
 //!
 //! Each session has a private file, named by the SHA-256 of its cookie, so that a restart keeps browsers logged in. The
-//! file's time of modification is the time of its last use: a server that notes a use cannot create a file that
-//! `nerve web sessions revoke` has removed.
+//! file's time of modification is the time of its last use. Setting it never creates a file, so a revoked session stays
+//! revoked.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -35,7 +35,7 @@ const USE_PRECISION: Duration = Duration::from_secs(60);
 /// Interval between checks for sessions that were revoked.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Random bytes of a cookie.
-const RANDOM: usize = 32;
+const COOKIE_BYTES: usize = 32;
 /// Digits of the digest that name a session.
 const ID_DIGITS: usize = 12;
 /// Extension of the files.
@@ -46,7 +46,7 @@ const EXTENSION: &str = "json";
 pub(crate) struct SessionStore {
     folder: PathBuf,
     /// Revocations of the sessions that were used on this server, by digest.
-    live: Mutex<HashMap<String, CancellationToken>>,
+    revocations: Mutex<HashMap<String, CancellationToken>>,
 }
 
 /// A session for display.
@@ -95,7 +95,7 @@ fn is_hidden(c: char) -> bool {
 
 impl SessionStore {
     pub(crate) fn new(folder: PathBuf) -> SessionStore {
-        SessionStore { folder, live: Mutex::default() }
+        SessionStore { folder, revocations: Mutex::default() }
     }
 
     /// Begins a session and returns the secret for its cookie.
@@ -112,7 +112,7 @@ impl SessionStore {
         }
         let failed =
             |source| ServerError::Io { what: "create a web session in", path: self.folder.clone(), source };
-        let cookie = secret::random_hex::<RANDOM>().map_err(failed)?;
+        let cookie = secret::random_hex::<COOKIE_BYTES>().map_err(failed)?;
         let user_agent = user_agent.chars().filter(|c| !is_hidden(*c)).take(MAX_USER_AGENT).collect();
         let record = SessionRecord { role, created_at: now(), user_agent, token: token.fingerprint() };
         let bytes = serde_json::to_vec(&record).unwrap_or_default();
@@ -151,7 +151,7 @@ impl SessionStore {
 
     /// Returns a token that is cancelled when the session ends, or with `parent`.
     pub(crate) fn revocation(&self, session: &FoundSession, parent: &CancellationToken) -> CancellationToken {
-        let mut live = self.live.lock();
+        let mut live = self.revocations.lock();
         live.retain(|_, revoked| !revoked.is_cancelled());
         live.entry(session.digest.clone()).or_insert_with(|| parent.child_token()).clone()
     }
@@ -160,19 +160,19 @@ impl SessionStore {
     pub(crate) fn end(&self, cookie: &str) {
         let digest = secret::sha256_hex(cookie.as_bytes());
         let _ = fs::remove_file(self.path(&digest));
-        if let Some(revoked) = self.live.lock().remove(&digest) {
+        if let Some(revoked) = self.revocations.lock().remove(&digest) {
             revoked.cancel();
         }
     }
 
-    /// Ends the session with this id.
+    /// Ends all sessions whose digest begins with `id`.
     ///
     /// # Errors
     /// Returns an error if its file cannot be removed.
     pub(crate) fn end_by_id(&self, id: &str) -> Result<(), ServerError> {
         for (digest, path) in self.files().into_iter().filter(|(digest, _)| digest.starts_with(id)) {
             fs::remove_file(&path).map_err(ServerError::io("remove", &path))?;
-            if let Some(revoked) = self.live.lock().remove(&digest) {
+            if let Some(revoked) = self.revocations.lock().remove(&digest) {
                 revoked.cancel();
             }
         }
@@ -201,25 +201,24 @@ impl SessionStore {
         sessions
     }
 
-    /// Ends the connections of sessions that have expired or whose files were removed, and removes the files of sessions that a new token has
-    /// ended. Never completes.
+    /// Ends connections of expired and removed sessions, and deletes sessions of an old token. Never completes.
     pub(crate) async fn watch(&self, read_token: impl Fn() -> Option<Token>) {
         let mut poll = tokio::time::interval(POLL_INTERVAL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut checked = None;
         loop {
             poll.tick().await;
-            self.live.lock().retain(|digest, revoked| {
+            self.revocations.lock().retain(|digest, revoked| {
                 let is_valid = !revoked.is_cancelled() && !self.has_ended(digest);
                 if !is_valid {
                     revoked.cancel();
                 }
                 is_valid
             });
-            // With an unreadable token no client can authenticate, but it does not replace the old one.
+            // An unreadable token revokes nothing.
             let fingerprint = read_token().map(|token| token.fingerprint());
             if fingerprint.is_some() && fingerprint != checked {
-                self.remove_foreign(fingerprint.as_deref().unwrap_or_default());
+                self.remove_other_tokens(fingerprint.as_deref().unwrap_or_default());
                 checked = fingerprint;
             }
         }
@@ -231,7 +230,7 @@ impl SessionStore {
     }
 
     /// Removes the files of sessions that began with another token.
-    fn remove_foreign(&self, fingerprint: &str) {
+    fn remove_other_tokens(&self, fingerprint: &str) {
         for (_, path) in self.files() {
             let record = files::read_json::<SessionRecord>(&path, MAX_RECORD_BYTES);
             if record.is_ok_and(|record| record.token != fingerprint) {
@@ -300,7 +299,7 @@ mod tests {
         assert!(store.list().is_empty());
     }
 
-    /// Makes the only session as old as sessions become.
+    /// Sets the login time of the only session to one lifetime ago.
     fn expire(store: &SessionStore) -> PathBuf {
         let (_, path) = store.files().remove(0);
         let mut record: SessionRecord = files::read_json(&path, MAX_RECORD_BYTES).unwrap();

@@ -1,4 +1,4 @@
-//! `nerve web`: prints the link that logs a browser in to the web console, and lists and ends the sessions of browsers.
+//! `nerve web`: prints the link that logs a browser in to the web console, and lists and ends web sessions.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ use nerve_cli::web::{WebArgs, WebCommand, WebSessionsCommand};
 pub(crate) async fn run(args: WebArgs) -> Result<()> {
     let (server, as_json) = (&args.server.server, args.server.json);
     if is_remote(server) {
-        let message = format!("cannot log in to '{server}': it is addressed over the network");
+        let message = format!("cannot log in to '{server}': it is a network address");
         return Err(Failure::new(USAGE, message).hint("run 'nerve web' on the server's machine").into());
     }
     let logins = WebLogins::new(&ServerPaths::from_env(), server)?;

@@ -26,9 +26,12 @@ fn events_are_printed_until_server_ends() {
         !printed().is_empty()
     }));
     home.ok(&["server", "restart"]);
-    let count = printed().len();
     home.ok(&["node", "execute", "sh", "echo hello"]);
-    assert!(wait_until(DEADLINE, || printed().len() > count), "a restart does not end it");
+    let has_resumed = || {
+        let mut later = printed().into_iter().skip_while(|event| event["event_type"] != "EVENTS_DROPPED");
+        later.any(|event| event["event_type"] == "NODE_READY")
+    };
+    assert!(wait_until(DEADLINE, has_resumed), "{:?}", printed());
     home.ok(&["server", "stop"]);
     let status = wait_for(DEADLINE, || events.try_wait().unwrap());
     assert!(status.expect("it does not end").success());

@@ -55,7 +55,7 @@ fn dialog_is_notified_once_on_each_channel() {
 }
 
 #[test]
-fn restarted_server_is_followed_and_its_dialogs_are_not_notified_again() {
+fn restart_does_not_repeat_open_dialogs() {
     let home = home();
     let output = home.hermetic.work().join("out");
     let command = format!("echo \"$NERVE_NOTIFY_TEXT\" >> {}", output.display());

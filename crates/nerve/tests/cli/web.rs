@@ -28,7 +28,7 @@ fn server_without_http_is_explained() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     home.nerve(&["web"]).assert_stderr(1, &["without HTTP", "nerve server stop default --keep-nodes"]);
-    home.nerve(&["web", "-s", "tcp://127.0.0.1:1"]).assert_stderr(2, &["over the network"]);
+    home.nerve(&["web", "-s", "tcp://127.0.0.1:1"]).assert_stderr(2, &["network address"]);
 }
 
 /// Returns the folder of the Node.js packages that `cargo xtask setup` installs.
@@ -61,7 +61,7 @@ fn console_works_in_a_browser() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/web/console.mjs");
     let mut command: Command = home.hermetic.command("node");
     command.arg(script).arg(modules).arg(chromium).arg(link.trim()).arg(folder).env("NERVE_PROGRAM", NERVE);
-    // It starts a browser and many pages.
+    // The script starts a browser and opens many pages.
     let done = assert_cmd::Command::from_std(command).timeout(2 * DEADLINE).output().unwrap();
     let done = CommandOutput::new(&done);
     assert_eq!(done.code, 0, "{done:?}");

@@ -197,7 +197,7 @@ impl<B: Backend> Actor<B> {
             let _ = reply.send(Err(error));
             return;
         }
-        let checked = check_dialog(answer, &self.dialog_id(), &choices);
+        let checked = check_dialog(&self.spec.node, answer, &self.dialog_id(), &choices);
         let picked = match checked.and_then(|()| resolve_choice(&answer.choice, &choices)) {
             Ok(picked) => picked,
             Err(error) => {

@@ -138,7 +138,7 @@ impl<B: Backend> Actor<B> {
         let reporter = ActivityReporter::new(&spec, execution_log, clock, now);
         reporter.continue_counting(link.progress().models.clone());
         Actor {
-            turns: Turns::continued(link.progress()),
+            turns: Turns::with_progress(link.progress()),
             driver,
             link,
             reporter,

@@ -73,7 +73,7 @@ pub(super) struct Turns {
 
 impl Turns {
     /// Creates the turns of a node whose earlier ones had this progress.
-    pub(super) fn continued(progress: &ProgressRecord) -> Turns {
+    pub(super) fn with_progress(progress: &ProgressRecord) -> Turns {
         let text = |text: &Option<String>| text.as_deref().map(Arc::from);
         let (last_prompt, last_line) = (text(&progress.last_prompt), text(&progress.last_line));
         Turns { last_prompt, last_line, ..Turns::default() }

@@ -89,7 +89,7 @@ async fn print_open_dialogs(client: &NerveClient, tracker: &mut NotificationTrac
         let request = ExplainNode { node_id: node_id.clone(), session_id: Some(session.clone()) };
         // The dialog may have closed meanwhile.
         if let Ok(explanation) = client.request(&request).await {
-            tracker.on_open_dialog(Some(session), node_id, &kind, explanation.choices);
+            tracker.add_open_dialog(Some(session), node_id, &kind, explanation.choices);
         }
     }
     Ok(())

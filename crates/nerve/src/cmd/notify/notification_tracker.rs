@@ -8,7 +8,7 @@ use nerve_repl::event_line;
 use nerve_tui::settings::Occasion;
 use serde_json::{Value, json};
 
-/// Beginnings of the reasons of stops that are no failures.
+/// Prefixes of stop reasons that are no failures.
 const INTENDED_STOPS: [&str; 5] =
     ["stopped", "exit code 0", "its run ended", "its session was", "the server was shut down"];
 
@@ -41,7 +41,7 @@ enum DialogKey {
     Gate(String, String),
 }
 
-/// A dialog, a gate or a usage limit, as far as it distinguishes one from the next.
+/// The parts of a dialog, gate or usage limit that identify it.
 #[derive(Debug, PartialEq, Eq)]
 struct Dialog {
     /// Kind of a dialog, question of a gate, or end of a limit.
@@ -49,17 +49,17 @@ struct Dialog {
     choices: Vec<String>,
 }
 
-/// Knows which nodes work, and since when. A server reports each dialog and limit once, and the next server reports it again.
+/// Tracks busy nodes and open dialogs. After a restart it drops repeated reports: the next server reports each open dialog again.
 #[derive(Debug)]
 pub(super) struct NotificationTracker {
-    /// Seconds that a turn must take for its end to be reported.
+    /// Seconds that a turn must take for its end to be before_restart.
     min_turn: f64,
     /// Times at which nodes began to work, in seconds since 1970, by session and node.
     busy_since: HashMap<NodeKey, f64>,
     /// Open dialogs and usage limits.
     open: HashMap<DialogKey, Dialog>,
     /// Dialogs that were open when the previous server ended. The next server reports them again.
-    reported: HashMap<DialogKey, Dialog>,
+    before_restart: HashMap<DialogKey, Dialog>,
 }
 
 impl NotificationTracker {
@@ -68,7 +68,7 @@ impl NotificationTracker {
             min_turn: min_turn as f64,
             busy_since: HashMap::new(),
             open: HashMap::new(),
-            reported: HashMap::new(),
+            before_restart: HashMap::new(),
         }
     }
 
@@ -82,12 +82,12 @@ impl NotificationTracker {
                 // Without choices, a person has just refused the question at a limit.
                 let is_refused =
                     kind == BlockKind::Budget && choices.is_empty() && self.is_open(key.as_ref()?);
-                let is_new = self.open_dialog(DialogKey::Node(key?), kind.as_str(), choices);
+                let is_new = self.record_dialog(DialogKey::Node(key?), kind.as_str(), choices);
                 if is_new && !is_refused { notification(Occasion::Blocked) } else { None }
             }
             EventKind::GateAsked { run, gate } => {
                 let key = DialogKey::Gate(run.run_id, gate.step_id);
-                let is_new = self.open_dialog(key, &gate.question, gate.choices);
+                let is_new = self.record_dialog(key, &gate.question, gate.choices);
                 is_new.then(|| notification(Occasion::Blocked)).flatten()
             }
             EventKind::GateAnswered { run, step_id, .. } => {
@@ -95,14 +95,14 @@ impl NotificationTracker {
                 None
             }
             EventKind::NodeSuspended { until_at, .. } => {
-                let is_new = self.open_dialog(DialogKey::Node(key?), &format!("{until_at:?}"), Vec::new());
+                let is_new = self.record_dialog(DialogKey::Node(key?), &format!("{until_at:?}"), Vec::new());
                 is_new.then(|| notification(Occasion::Suspended)).flatten()
             }
             EventKind::ResultReady { status: ResultStatus::Failed, .. } => notification(Occasion::Failed),
             EventKind::GraphCompleted { run, status, duration_ms, .. } => {
                 let is_other = |key: &DialogKey| !matches!(key, DialogKey::Gate(id, _) if *id == run.run_id);
                 self.open.retain(|key, _| is_other(key));
-                self.reported.retain(|key, _| is_other(key));
+                self.before_restart.retain(|key, _| is_other(key));
                 match status {
                     RunStatus::Failed => notification(Occasion::Failed),
                     RunStatus::Completed if duration_ms as f64 / 1000.0 >= self.min_turn => {
@@ -116,7 +116,7 @@ impl NotificationTracker {
                 self.open.remove(&node);
                 // A node whose state the next server does not know yet is busy for a moment.
                 if !evidence.contains(TAKEN_OVER) {
-                    self.reported.remove(&node);
+                    self.before_restart.remove(&node);
                 }
                 self.busy_since.entry(key?).or_insert(event.emitted_at.seconds());
                 None
@@ -135,12 +135,12 @@ impl NotificationTracker {
                 let is_failure = !is_intended && !reason.is_empty();
                 is_failure.then(|| notification(Occasion::Failed)).flatten()
             }
-            // Ends of turns may be among them.
+            // The dropped events may include ends of turns.
             EventKind::EventsDropped { .. } => {
                 self.busy_since.clear();
-                // The client has found another server.
+                // A null count: the client has connected to another server.
                 if event.data["dropped"].is_null() {
-                    self.reported.extend(self.open.drain());
+                    self.before_restart.extend(self.open.drain());
                 }
                 None
             }
@@ -149,20 +149,20 @@ impl NotificationTracker {
     }
 
     /// Records a dialog that was open before the events began.
-    pub(super) fn on_open_dialog(
+    pub(super) fn add_open_dialog(
         &mut self,
         session: Option<String>,
         node: String,
         kind: &str,
         choices: Vec<String>,
     ) {
-        self.open_dialog(DialogKey::Node((session, node)), kind, choices);
+        self.record_dialog(DialogKey::Node((session, node)), kind, choices);
     }
 
     /// Records an open dialog. Returns false if the previous server has reported it.
-    fn open_dialog(&mut self, key: DialogKey, title: &str, choices: Vec<String>) -> bool {
+    fn record_dialog(&mut self, key: DialogKey, title: &str, choices: Vec<String>) -> bool {
         let dialog = Dialog { title: title.to_string(), choices };
-        let is_new = self.reported.remove(&key).as_ref() != Some(&dialog);
+        let is_new = self.before_restart.remove(&key).as_ref() != Some(&dialog);
         self.open.insert(key, dialog);
         is_new
     }
@@ -174,7 +174,7 @@ impl NotificationTracker {
     fn close_dialog(&mut self, node: &NodeKey) {
         let key = DialogKey::Node(node.clone());
         self.open.remove(&key);
-        self.reported.remove(&key);
+        self.before_restart.remove(&key);
     }
 }
 
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_reported_but_no_intended_stop() {
+    fn failures_are_before_restart_but_no_intended_stop() {
         let mut tracker = NotificationTracker::new(30);
         for reason in ["", "stopped", "exit code 0", "its run ended", "the server was shut down"] {
             assert_eq!(observe(&mut tracker, 1.0, "NODE_STOPPED", json!({ "reason": reason })), None);

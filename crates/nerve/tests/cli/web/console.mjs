@@ -30,7 +30,7 @@ setTimeout(() => {
 }, LIMIT).unref();
 
 /** Waits until the text of the page matches. */
-async function see(page, pattern) {
+async function waitForText(page, pattern) {
   const found = (source) => new RegExp(source).test(document.body.innerText);
   await page.waitForFunction(found, { timeout: DEADLINE }, pattern).catch(async () => {
     throw new Error(`the page does not show ${pattern}, but:\n${await page.evaluate(() => document.body.innerText)}`);
@@ -40,12 +40,25 @@ async function see(page, pattern) {
 /** Clicks a choice of a node's dialog as soon as the choice reacts. */
 async function choose(page, node, text) {
   const click = (buttons, name, wanted) => {
-    const belongs = (button) => document.getElementById(button.getAttribute("aria-describedby")).textContent === name;
-    const button = [...document.querySelectorAll(buttons)].find((one) => belongs(one) && one.textContent.includes(wanted));
+    const isOfNode = (button) => document.getElementById(button.getAttribute("aria-describedby")).textContent === name;
+    const button = [...document.querySelectorAll(buttons)].find((one) => isOfNode(one) && one.textContent.includes(wanted));
     button?.click();
     return button !== undefined;
   };
   await page.waitForFunction(click, { timeout: DEADLINE }, STEADY, node, text);
+}
+
+/** Taps a choice until the page shows its effect: a tap does not count right after the buttons have moved. */
+async function tapChoice(page, index, effect) {
+  const isShown = (source) => new RegExp(source).test(document.body.innerText);
+  const isAnswered = (source) => new RegExp(`${source}|sending…`).test(document.body.innerText);
+  for (let isTapped = false; !isTapped; ) {
+    await page.waitForSelector(STEADY);
+    await (await page.$$(".choices button"))[index].tap();
+    const wait = page.waitForFunction(isAnswered, { timeout: 1000 }, effect);
+    isTapped = await wait.then(() => true, () => page.evaluate(isShown, effect));
+  }
+  await waitForText(page, effect);
 }
 
 /** Fails if the page is wider than the window. */
@@ -57,7 +70,7 @@ async function checkWidth(page, width) {
   }
 }
 
-async function photograph(page, name) {
+async function takeScreenshots(page, name) {
   for (const scheme of ["light", "dark"]) {
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
     for (const width of [1280, 390]) {
@@ -89,52 +102,52 @@ const steps = {
   async "a browser without a session sees how to log in"() {
     const page = await newPage(await browser.createBrowserContext());
     await page.goto(new URL("/", link).href);
-    await see(page, "not logged in");
-    await photograph(page, "login");
+    await waitForText(page, "not logged in");
+    await takeScreenshots(page, "login");
     await page.goto(new URL("/web/#code=00", link).href);
-    await see(page, "code is wrong");
+    await waitForText(page, "code is wrong");
     await page.close();
   },
 
   async "the link logs in, once, and the code leaves the address bar"(page) {
     await page.goto(link);
-    await see(page, "role: full");
+    await waitForText(page, "role: full");
     if (page.url().includes("code")) {
       throw new Error(`the address bar shows the code: ${page.url()}`);
     }
     const other = await newPage(await browser.createBrowserContext());
     await other.goto(link);
-    await see(other, "already used");
+    await waitForText(other, "already used");
     await other.close();
   },
 
   async "a prompt is delivered and done"(page) {
-    await see(page, "sh\\s+ready");
+    await waitForText(page, "sh\\s+ready");
     await page.click("aria/Prompt for sh");
     await page.keyboard.type("echo hello");
     await page.keyboard.press("Enter");
-    await see(page, "hello");
+    await page.waitForFunction(() => [...document.querySelectorAll(".answer")].some((answer) => answer.textContent === "hello"));
     await page.waitForSelector(".delivery li.reached:nth-child(5)");
-    await see(page, "Prompt: echo hello");
+    await waitForText(page, "Prompt: echo hello");
   },
 
   async "a node without a terminal answers too"(page) {
     nerve("new", "job", "--backend", "bash");
-    await see(page, "job\\s+ready");
+    await waitForText(page, "job\\s+ready");
     await page.click("aria/Prompt for job");
     await page.keyboard.type("echo from the job");
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => [...document.querySelectorAll(".answer")].some((answer) => answer.textContent === "from the job"));
     nerve("stop", "job");
-    await see(page, "job\\s+stopped");
+    await waitForText(page, "job\\s+stopped");
   },
 
   async "text of a node stays text"(page) {
     await page.click("aria/Prompt for sh");
     await page.keyboard.type("echo '<img src=x onerror=\"document.title=1\"><b>bold</b>'");
     await page.keyboard.press("Enter");
-    await see(page, "Answer: <img src=x .*<b>bold</b>");
-    if (await page.$(".fleet img, .fleet b")) {
+    await waitForText(page, "Answer: <img src=x .*<b>bold</b>");
+    if (await page.$(".nodes img, .nodes b")) {
       throw new Error("text of a node became an element");
     }
   },
@@ -142,8 +155,8 @@ const steps = {
   async "a browser with the role view can only look"() {
     const page = await newPage(await browser.createBrowserContext());
     await page.goto(nerve("web", "--no-open", "--role", "view").trim());
-    await see(page, "role: view");
-    await see(page, "This browser may only look");
+    await waitForText(page, "role: view");
+    await waitForText(page, "This browser may only look");
     if (await page.$(".choices button:enabled, textarea")) {
       throw new Error("the page offers what the role does not permit");
     }
@@ -152,8 +165,8 @@ const steps = {
 
   async "a dialog is answered by a touch on a phone"(page) {
     await page.emulate({ viewport: { width: 360, height: 740, isMobile: true, hasTouch: true, deviceScaleFactor: 2 }, userAgent: "phone" });
-    await see(page, "agent\\s+blocked");
-    await see(page, "Asks whether to trust a folder|Asks for permission|Waits for an answer");
+    await waitForText(page, "agent\\s+blocked");
+    await waitForText(page, "Asks whether to trust a folder|Asks for permission|Waits for an answer");
     await page.waitForSelector(".choices button");
     await checkWidth(page, 360);
     await page.screenshot({ path: join(folder, "dialog-360.png") });
@@ -164,37 +177,34 @@ const steps = {
         throw new Error(`choices are too small or too close: ${JSON.stringify(sizes)}`);
       }
     });
-    await page.waitForSelector(STEADY);
-    const [, yes] = await page.$$(".choices button");
-    await yes.tap();
-    await see(page, "agent is ready now");
+    await tapChoice(page, 1, "agent is ready now");
     await page.emulate({ viewport: { width: 1280, height: 900 }, userAgent: "desktop" });
-    await see(page, "agent\\s+ready");
+    await waitForText(page, "agent\\s+ready");
   },
 
   async "an answer of another client is reported"(page) {
     nerve("new", "second", "-c", `${process.env.NERVE_PROGRAM} mock-agent --onboarding`, "--profile", "claude");
-    await see(page, "second\\s+blocked");
+    await waitForText(page, "second\\s+blocked");
     await page.waitForSelector(".choices button");
-    await photograph(page, "fleet");
+    await takeScreenshots(page, "nodes");
     nerve("answer", "second", "yes");
-    await see(page, "Another client answered");
+    await waitForText(page, "Another client answered");
   },
 
   async "the next dialog takes the place of the one that was answered"(page) {
     nerve("new", "third", "-c", `${process.env.NERVE_PROGRAM} mock-agent --theme --onboarding`, "--profile", "claude");
-    await see(page, "Asks for a theme");
+    await waitForText(page, "Asks for a theme");
     await choose(page, "third", "");
-    await see(page, "Asks whether to trust a folder");
+    await waitForText(page, "Asks whether to trust a folder");
     await choose(page, "third", "Yes");
-    await see(page, "third is ready now");
+    await waitForText(page, "third is ready now");
   },
 
   async "directional marks in an answer are visible"(page) {
     await page.click("aria/Prompt for sh");
     await page.keyboard.type("printf 'rm \\342\\200\\256txt'");
     await page.keyboard.press("Enter");
-    await see(page, "rm ⟨U\\+202E⟩txt");
+    await waitForText(page, "rm ⟨U\\+202E⟩txt");
   },
 
   async "a request that failed is repeated"(page) {
@@ -208,12 +218,12 @@ const steps = {
     await page.waitForFunction(() => !document.querySelector(".banner").hidden);
     page.off("request", refuse);
     await page.setRequestInterception(false);
-    await see(page, "again\\s+ready");
+    await waitForText(page, "again\\s+ready");
     await page.waitForFunction(() => document.querySelector(".banner").hidden);
   },
 
   async "a prompt that is typed while another one is sent stays"(page) {
-    const pause = async (request) => {
+    const typeDuringSend = async (request) => {
       if (request.url().includes("/execute")) {
         await page.keyboard.type("the next one");
       }
@@ -222,10 +232,10 @@ const steps = {
     await page.click("aria/Prompt for sh");
     await page.keyboard.type("echo first");
     await page.setRequestInterception(true);
-    page.on("request", pause);
+    page.on("request", typeDuringSend);
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => [...document.querySelectorAll(".answer")].some((answer) => answer.textContent === "first"));
-    page.off("request", pause);
+    page.off("request", typeDuringSend);
     await page.setRequestInterception(false);
     const text = await page.$eval("aria/Prompt for sh", (field) => field.value);
     if (text !== "the next one") {
@@ -236,31 +246,31 @@ const steps = {
 
   async "a lost connection is shown, and what happened meanwhile comes back"(page) {
     nerve("server", "stop", "--keep-nodes");
-    await see(page, "Connection lost. This is the state of \\d+ s ago");
+    await waitForText(page, "Connection lost. This is the state of \\d+ s ago");
     await page.screenshot({ path: join(folder, "lost-1280.png") });
     nerve("server", "start", "--http", new URL(link).port);
     nerve("new", "late", "-c", "bash --norc");
-    await see(page, "late\\s+ready");
+    await waitForText(page, "late\\s+ready");
     await page.waitForFunction(() => document.querySelector(".banner").hidden);
   },
 
   async "a node is stopped after a confirmation, with the keyboard"(page) {
     await page.type("aria/Filter nodes by name, state, folder or prompt", "late");
-    await see(page, "1 of \\d+ shown");
+    await waitForText(page, "1 of \\d+ shown");
     await page.waitForFunction(() => document.querySelectorAll(".node").length === 1);
     await page.focus(".node .danger");
     await page.keyboard.press("Enter");
-    await see(page, "Stop late\\?");
+    await waitForText(page, "Stop late\\?");
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
-    await see(page, "late\\s+stopped");
+    await waitForText(page, "late\\s+stopped");
   },
 
   async "a revoked session leads to the login"(page) {
     const { sessions } = JSON.parse(nerve("web", "sessions", "list", "--json"));
     const own = sessions.find(({ role }) => role === "full");
     nerve("web", "sessions", "revoke", own.web_session_id);
-    await see(page, "session of this browser has ended");
+    await waitForText(page, "session of this browser has ended");
   },
 };
 

@@ -32,10 +32,10 @@ function viewOf(info) {
  * Holds the nodes. Dispatches "change" when some of them have changed, "current" when all changes have been fetched, and
  * "failed" when a request has failed: it is repeated later.
  */
-export class FleetStore extends EventTarget {
+export class NodeStore extends EventTarget {
   nodes = new Map();
   #changed = new Map();
-  #isOutdated = false;
+  #needsList = false;
   #isFetching = false;
   #isClosed = false;
   #failures = 0;
@@ -48,7 +48,7 @@ export class FleetStore extends EventTarget {
 
   /** Fetches all nodes. */
   refresh() {
-    this.#isOutdated = true;
+    this.#needsList = true;
     this.#fetch();
   }
 
@@ -57,7 +57,7 @@ export class FleetStore extends EventTarget {
     if (event.node_id) {
       const session = event.session_id ?? "default";
       this.#changed.set(keyOf(session, event.node_id), { session, id: event.node_id });
-      // After a failure, events do not shorten the pause.
+      // While a retry is pending, events do not start one.
       if (this.#retry === null) {
         this.#fetch();
       }
@@ -72,51 +72,53 @@ export class FleetStore extends EventTarget {
     this.#isFetching = true;
     clearTimeout(this.#retry);
     this.#retry = null;
-    let isDone = true;
-    while (isDone && (this.#isOutdated || this.#changed.size > 0)) {
-      isDone = await (this.#isOutdated ? this.#fetchAll() : this.#fetchChanged());
+    let hasSucceeded = true;
+    while (hasSucceeded && (this.#needsList || this.#changed.size > 0)) {
+      hasSucceeded = await (this.#needsList ? this.#fetchAll() : this.#fetchChanged());
       this.dispatchEvent(new Event("change"));
     }
     this.#isFetching = false;
-    if (isDone) {
+    if (hasSucceeded) {
       this.#failures = 0;
     } else if (!this.#isClosed) {
       this.#retry = setTimeout(() => this.#fetch(), retryDelay(this.#failures));
       this.#failures += 1;
     }
-    this.dispatchEvent(new Event(isDone ? "current" : "failed"));
+    this.dispatchEvent(new Event(hasSucceeded ? "current" : "failed"));
   }
 
-  /** Returns false if that failed. */
+  /** Fetches all nodes. Returns false on failure. */
   async #fetchAll() {
-    this.#isOutdated = false;
+    this.#needsList = false;
     this.#changed.clear();
     try {
       const views = (await listNodes()).map(viewOf);
       this.nodes = new Map(views.map((view) => [view.key, view]));
       return true;
     } catch {
-      this.#isOutdated = true;
+      this.#needsList = true;
       return false;
     }
   }
 
-  /** Returns false if that failed for some nodes. */
+  /** Fetches the nodes that have changed. Returns false if some requests failed. */
   async #fetchChanged() {
     await new Promise((resolve) => setTimeout(resolve, COLLECT_TIME));
     const waiting = [...this.#changed];
     this.#changed.clear();
-    let isDone = true;
+    let hasSucceeded = true;
     const work = async () => {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-        isDone = (await this.#fetchNode(...next)) && isDone;
+        if (!(await this.#fetchNode(...next))) {
+          hasSucceeded = false;
+        }
       }
     };
     await Promise.all(Array.from({ length: CONCURRENCY }, work));
-    return isDone;
+    return hasSucceeded;
   }
 
-  /** Returns false if that failed. */
+  /** Fetches one node. Returns false on failure. */
   async #fetchNode(key, node) {
     try {
       const view = viewOf(await getNode(node));
@@ -127,7 +129,7 @@ export class FleetStore extends EventTarget {
         return false;
       }
       // Stopped nodes are only in the list.
-      this.#isOutdated = true;
+      this.#needsList = true;
     }
     return true;
   }

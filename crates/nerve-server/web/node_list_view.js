@@ -9,7 +9,7 @@ import { formatAge } from "./time.js";
 const ORDER = ["blocked", "suspended", "busy", "starting", "ready", "created", "stopping", "stopped"];
 /** Interval at which ages are shown anew, in milliseconds. It causes no request. */
 const AGE_INTERVAL = 5000;
-/** The same while the connection is lost. */
+/** Interval between updates of the banner, in milliseconds. */
 const BANNER_INTERVAL = 1000;
 
 function rank(node) {
@@ -23,7 +23,7 @@ function compare(one, other) {
   return rank(one) - rank(other) || waits(one) - waits(other) || one.key.localeCompare(other.key);
 }
 
-function matches(node, words) {
+function isMatch(node, words) {
   const { metadata, progress } = node;
   const parts = [node.key, node.state, node.kind, metadata.profile, metadata.cwd, metadata.branch, progress.last_prompt];
   const text = parts.filter((part) => part).join(" ").toLowerCase();
@@ -31,7 +31,7 @@ function matches(node, words) {
 }
 
 /** Shows the nodes of a store. */
-export class FleetView {
+export class NodeListView {
   #store;
   #connection;
   #session;
@@ -44,7 +44,7 @@ export class FleetView {
   #banner = element("p", { class: "banner", role: "alert", hidden: true });
   #filter;
   #summary = element("p", { class: "summary" });
-  #list = element("ul", { class: "fleet" });
+  #list = element("ul", { class: "nodes" });
   #problem = element("p", { class: "problem", role: "alert", hidden: true });
 
   constructor(store, connection, session) {
@@ -147,7 +147,7 @@ export class FleetView {
     const isHeld = this.#isHeld();
     const words = this.#filter.value.toLowerCase().split(/\s+/).filter((word) => word !== "");
     const nodes = [...this.#store.nodes.values()];
-    const shown = nodes.filter((node) => matches(node, words)).sort(compare);
+    const shown = nodes.filter((node) => isMatch(node, words)).sort(compare);
     for (const [key, card] of this.#cards) {
       if (!isHeld && !this.#store.nodes.has(key)) {
         card.element.remove();
