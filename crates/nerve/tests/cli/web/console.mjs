@@ -123,7 +123,7 @@ const steps = {
 
   async "a prompt is delivered and done"(page) {
     await waitForText(page, "sh\\s+ready");
-    await page.click("aria/Prompt for sh");
+    await page.focus("aria/Prompt for sh");
     await page.keyboard.type("echo hello");
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => [...document.querySelectorAll(".answer")].some((answer) => answer.textContent === "hello"));
@@ -134,7 +134,7 @@ const steps = {
   async "a node without a terminal answers too"(page) {
     nerve("new", "job", "--backend", "bash");
     await waitForText(page, "job\\s+ready");
-    await page.click("aria/Prompt for job");
+    await page.focus("aria/Prompt for job");
     await page.keyboard.type("echo from the job");
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => [...document.querySelectorAll(".answer")].some((answer) => answer.textContent === "from the job"));
@@ -143,7 +143,7 @@ const steps = {
   },
 
   async "text of a node stays text"(page) {
-    await page.click("aria/Prompt for sh");
+    await page.focus("aria/Prompt for sh");
     await page.keyboard.type("echo '<img src=x onerror=\"document.title=1\"><b>bold</b>'");
     await page.keyboard.press("Enter");
     await waitForText(page, "Answer: <img src=x .*<b>bold</b>");
@@ -201,7 +201,7 @@ const steps = {
   },
 
   async "directional marks in an answer are visible"(page) {
-    await page.click("aria/Prompt for sh");
+    await page.focus("aria/Prompt for sh");
     await page.keyboard.type("printf 'rm \\342\\200\\256txt'");
     await page.keyboard.press("Enter");
     await waitForText(page, "rm ⟨U\\+202E⟩txt");
@@ -229,7 +229,7 @@ const steps = {
       }
       request.continue();
     };
-    await page.click("aria/Prompt for sh");
+    await page.focus("aria/Prompt for sh");
     await page.keyboard.type("echo first");
     await page.setRequestInterception(true);
     page.on("request", typeDuringSend);
