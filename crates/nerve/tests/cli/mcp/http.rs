@@ -118,7 +118,7 @@ fn invalid_requests_get_their_status() {
     // Nothing of a body that is too long is read, however it is announced.
     let too_long = endpoint.send("POST", &[("Content-Length", "17000000")], "");
     assert_eq!(too_long.status, 413);
-    assert!(too_long.text().contains("at most"));
+    assert!(too_long.text().contains("too_large"));
     let wrong = web.call("nerve_execute", json!({"node_id": 7}));
     assert_eq!(wrong["structuredContent"]["error_type"], "invalid_arguments", "{wrong}");
     let nothing = web.request("tools/call", json!({"name": "no_such_tool"}));
