@@ -111,7 +111,14 @@ impl Tty {
 
     #[track_caller]
     pub(crate) fn expect(&self, words: &str) {
-        assert!(wait_until(LIMIT, || self.text().contains(words)), "no {words:?} in\n{}", self.text());
+        self.expect_any(&[words]);
+    }
+
+    /// Waits until the screen shows one of the texts.
+    #[track_caller]
+    pub(crate) fn expect_any(&self, texts: &[&str]) {
+        let is_shown = || texts.iter().any(|text| self.text().contains(text));
+        assert!(wait_until(LIMIT, is_shown), "no {texts:?} in\n{}", self.text());
     }
 
     pub(crate) fn send(&self, keys: &str) {
