@@ -19,7 +19,7 @@ mod login_code;
 pub(crate) mod role;
 mod session;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
@@ -144,10 +144,5 @@ fn is_page_load(headers: &HeaderMap) -> bool {
 
 /// Returns the current time.
 fn now() -> TsMs {
-    ts_of(SystemTime::now())
-}
-
-fn ts_of(time: SystemTime) -> TsMs {
-    let elapsed = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    TsMs(u64::try_from(elapsed.as_millis()).unwrap_or_default())
+    SystemTime::now().into()
 }

@@ -18,7 +18,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::role::Role;
-use super::{MAX_RECORD_BYTES, now, ts_of};
+use super::{MAX_RECORD_BYTES, now};
 use crate::access::secret;
 use crate::access::token::Token;
 use crate::error::ServerError;
@@ -193,7 +193,7 @@ impl SessionStore {
                 web_session_id: digest.chars().take(ID_DIGITS).collect(),
                 role: record.role,
                 created_at: record.created_at,
-                last_used_at: used.map_or(record.created_at, ts_of),
+                last_used_at: used.map_or(record.created_at, TsMs::from),
                 user_agent: record.user_agent,
             });
         }

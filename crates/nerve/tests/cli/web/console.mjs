@@ -37,6 +37,19 @@ async function waitForText(page, pattern) {
   });
 }
 
+/** Types a prompt for a node and sends it. */
+async function sendPrompt(page, node, text) {
+  await page.focus(`aria/Prompt for ${node}`);
+  await page.keyboard.type(text);
+  await page.keyboard.press("Enter");
+}
+
+/** Waits until a node shows this answer. */
+async function waitForAnswer(page, text) {
+  const isShown = (wanted) => [...document.querySelectorAll(".answer")].some((answer) => answer.textContent === wanted);
+  await page.waitForFunction(isShown, { timeout: DEADLINE }, text);
+}
+
 /** Clicks a choice of a node's dialog as soon as the choice reacts. */
 async function choose(page, node, text) {
   const click = (buttons, name, wanted) => {
@@ -123,10 +136,8 @@ const steps = {
 
   async "a prompt is delivered and done"(page) {
     await waitForText(page, "sh\\s+ready");
-    await page.focus("aria/Prompt for sh");
-    await page.keyboard.type("echo hello");
-    await page.keyboard.press("Enter");
-    await page.waitForFunction(() => [...document.querySelectorAll(".answer")].some((answer) => answer.textContent === "hello"));
+    await sendPrompt(page, "sh", "echo hello");
+    await waitForAnswer(page, "hello");
     await page.waitForSelector(".delivery li.reached:nth-child(5)");
     await waitForText(page, "Prompt: echo hello");
   },
@@ -134,18 +145,14 @@ const steps = {
   async "a node without a terminal answers too"(page) {
     nerve("new", "job", "--backend", "bash");
     await waitForText(page, "job\\s+ready");
-    await page.focus("aria/Prompt for job");
-    await page.keyboard.type("echo from the job");
-    await page.keyboard.press("Enter");
-    await page.waitForFunction(() => [...document.querySelectorAll(".answer")].some((answer) => answer.textContent === "from the job"));
+    await sendPrompt(page, "job", "echo from the job");
+    await waitForAnswer(page, "from the job");
     nerve("stop", "job");
     await waitForText(page, "job\\s+stopped");
   },
 
   async "text of a node stays text"(page) {
-    await page.focus("aria/Prompt for sh");
-    await page.keyboard.type("echo '<img src=x onerror=\"document.title=1\"><b>bold</b>'");
-    await page.keyboard.press("Enter");
+    await sendPrompt(page, "sh", "echo '<img src=x onerror=\"document.title=1\"><b>bold</b>'");
     await waitForText(page, "Answer: <img src=x .*<b>bold</b>");
     if (await page.$(".nodes img, .nodes b")) {
       throw new Error("text of a node became an element");
@@ -201,9 +208,7 @@ const steps = {
   },
 
   async "directional marks in an answer are visible"(page) {
-    await page.focus("aria/Prompt for sh");
-    await page.keyboard.type("printf 'rm \\342\\200\\256txt'");
-    await page.keyboard.press("Enter");
+    await sendPrompt(page, "sh", "printf 'rm \\342\\200\\256txt'");
     await waitForText(page, "rm ⟨U\\+202E⟩txt");
   },
 
@@ -234,7 +239,7 @@ const steps = {
     await page.setRequestInterception(true);
     page.on("request", typeDuringSend);
     await page.keyboard.press("Enter");
-    await page.waitForFunction(() => [...document.querySelectorAll(".answer")].some((answer) => answer.textContent === "first"));
+    await waitForAnswer(page, "first");
     page.off("request", typeDuringSend);
     await page.setRequestInterception(false);
     const text = await page.$eval("aria/Prompt for sh", (field) => field.value);
