@@ -33,6 +33,20 @@ pub enum NodeState {
 
 text_value!(open NodeState);
 
+/// Occasions of notifications.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum Occasion {
+    /// A node shows a dialog, or a gate of a graph waits for an answer.
+    Blocked,
+    /// A long turn or graph has ended.
+    Done,
+    /// A node, an asynchronous execution or a graph has failed.
+    Failed,
+    /// A node waits until a usage limit is reset.
+    Suspended,
+}
+
 /// Kinds of nodes that CREATE_NODE creates.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumMessage, EnumString, IntoStaticStr, VariantNames,

@@ -1,7 +1,7 @@
 //! `nerve notify`: notifications about nodes and graphs.
 
 use clap::Args;
-use nerve_tui::settings::Occasion;
+use nerve_api::value::Occasion;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\

@@ -9,6 +9,7 @@ pub mod data_dirs;
 pub mod dispatch;
 pub mod library;
 mod node_files;
+pub mod notification_tracker;
 mod page;
 mod recorded_conversation;
 pub mod recordings;

@@ -80,6 +80,11 @@ pub fn format_event(event: &EventMessage) -> Option<String> {
     Some(out::preview(&text, MAX_LENGTH))
 }
 
+/// Formats the end of a turn that took some seconds.
+pub fn format_turn_end(node: &str, seconds: f64) -> String {
+    format!("{node} is done after {}", duration(seconds))
+}
+
 /// Returns the id of the event's run.
 pub(super) fn run_id(event: &EventMessage) -> Option<&str> {
     event.data.get("run_id")?.as_str()
@@ -111,7 +116,7 @@ fn effort(duration_ms: u64, tokens: u64) -> String {
 }
 
 /// Formats seconds.
-pub fn duration(seconds: f64) -> String {
+fn duration(seconds: f64) -> String {
     match seconds {
         short if short < 1.0 => format!("{:.0} ms", short * 1000.0),
         some if some < 60.0 => format!("{some:.1} s"),

@@ -129,6 +129,11 @@ impl ServerPaths {
         Ok(self.state.join("logs").join(format!("{server}.log")))
     }
 
+    /// Returns the directory in which several `nerve notify` agree about who sends a notification.
+    pub fn notification_claims(&self) -> PathBuf {
+        self.runtime.join("notified")
+    }
+
     /// Returns the directory of the user's own profiles.
     pub fn profiles(&self) -> PathBuf {
         self.config.join("profiles")

@@ -4,7 +4,7 @@ mod notes;
 mod notify;
 mod parser;
 
-pub use self::notify::{NotifySettings, Occasion};
+pub use self::notify::NotifySettings;
 pub use self::parser::Diagnostics;
 use crate::view::bindings::Bindings;
 use crate::view::draw::Gutter;

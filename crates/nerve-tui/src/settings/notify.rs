@@ -1,22 +1,8 @@
 //! The settings of `nerve notify`.
 
-use strum::{EnumString, IntoStaticStr, VariantNames};
+use nerve_api::value::Occasion;
 
 use crate::terminal::NotificationFormat;
-
-/// Occasion of a notification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "lowercase")]
-pub enum Occasion {
-    /// A node shows a dialog, or a gate of a graph waits for an answer.
-    Blocked,
-    /// A long turn or graph has ended.
-    Done,
-    /// A node, an asynchronous execution or a graph has failed.
-    Failed,
-    /// A node waits until a usage limit is reset.
-    Suspended,
-}
 
 /// Settings of `nerve notify`.
 #[derive(Debug, Clone, PartialEq, Eq)]

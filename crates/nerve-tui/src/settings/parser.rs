@@ -5,11 +5,12 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
+use nerve_api::value::Occasion;
 use strum::VariantNames;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{NotifySettings, Occasion, Settings, notes};
+use super::{NotifySettings, Settings, notes};
 use crate::terminal::NotificationFormat;
 use crate::view::bindings::{Bindings, InvalidBinding};
 use crate::view::keys::Key;

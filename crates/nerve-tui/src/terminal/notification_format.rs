@@ -9,7 +9,7 @@ const MAX_TEXT: usize = 2048;
 const TITLE: &str = "nerve";
 
 /// A sequence that shows a notification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, VariantNames)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase")]
 pub enum NotificationFormat {
     /// `OSC 9 ; TEXT`: iTerm2, Ghostty, Windows Terminal and others.

@@ -76,6 +76,32 @@ fn restart_does_not_repeat_open_dialogs() {
 }
 
 #[test]
+fn two_commands_notify_once_on_a_channel() {
+    let home = home();
+    let path = |name: &str| home.hermetic.work().join(name);
+    let command = |name: &str| format!("echo \"$NERVE_NOTIFY_TEXT\" >> {}", path(name).display());
+    let (shared, other) = (command("shared"), command("other"));
+    let commands = [&shared, &shared, &other].map(|command| {
+        let args = ["notify", "--on", "blocked", "--command", command];
+        let mut notify = Tty::with_stderr(home.command(&args), Size::new(100, 10));
+        notify.expect("notifying about server 'default'");
+        notify
+    });
+    home.nerve(&["send", "me", "PERMIT"]);
+    home.ok(&["answer", "me", "1", "--wait"]);
+    home.nerve(&["send", "me", "PERMIT"]);
+    home.ok(&["server", "stop"]);
+    for mut notify in commands {
+        notify.expect("me is blocked");
+        assert_eq!(notify.wait_for_exit(), Some(0));
+    }
+    for name in ["shared", "other"] {
+        let written = fs::read_to_string(path(name)).unwrap();
+        assert_eq!(written.matches("me is blocked").count(), 2, "{name}: {written}");
+    }
+}
+
+#[test]
 fn failing_channels_are_reported_and_delay_nothing() {
     let home = home();
     let args = [

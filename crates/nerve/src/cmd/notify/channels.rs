@@ -1,17 +1,19 @@
 //! Notification channels.
 
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nerve_api::EventMessage;
+use nerve_api::value::Occasion;
+use nerve_engine::notification_tracker::Notification;
 use nerve_llm::http_client;
+use nerve_repl::event_line;
 use nerve_tui::settings::NotifySettings;
 use nerve_tui::terminal::{self, NotificationFormat};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::notification_tracker::Notification;
 use crate::cmd::event_hook;
 
 /// Time limit of sending on one channel.
@@ -19,8 +21,32 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Maximum number of bytes read of a response, whose content is ignored.
 const MAX_RESPONSE: usize = 64 << 10;
 
+/// The content of a notification.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) occasion: Occasion,
+    /// One sentence.
+    pub(super) text: String,
+    pub(super) event: EventMessage,
+}
+
+impl Message {
+    pub(super) fn new(notification: Notification, event: EventMessage) -> Message {
+        let text = match (notification.turn_seconds, &event.node_id) {
+            (Some(seconds), Some(node)) => event_line::format_turn_end(node, seconds),
+            _ => event_line::format_event(&event).unwrap_or_default(),
+        };
+        Message { occasion: notification.occasion, text, event }
+    }
+
+    /// Returns the form for programs.
+    pub(super) fn as_json(&self) -> Value {
+        json!({ "occasion": <&str>::from(self.occasion), "text": self.text, "event": self.event })
+    }
+}
+
 /// A notification channel.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Channel {
     /// The terminal of this process, with a sequence other than that for its environment.
     Terminal(Option<NotificationFormat>),
@@ -53,8 +79,8 @@ impl Channel {
     }
 
     /// Sends a notification. Errors name the channel, but no URL: it may contain a secret.
-    pub(super) async fn send(&self, event: Arc<EventMessage>, notification: &Notification) -> Result<()> {
-        let (text, occasion) = (notification.text.as_str(), <&str>::from(notification.occasion));
+    pub(super) async fn send(&self, message: &Message) -> Result<()> {
+        let (text, occasion) = (message.text.as_str(), <&str>::from(message.occasion));
         match self {
             Channel::Terminal(format) => {
                 let mut stdout = std::io::stdout();
@@ -70,10 +96,10 @@ impl Channel {
             }
             Channel::Command(command) => {
                 let variables = [("NERVE_NOTIFY_OCCASION", occasion), ("NERVE_NOTIFY_TEXT", text)];
-                event_hook::run(command, &event, text, &variables).await
+                event_hook::run(command, &message.event, text, &variables).await
             }
             Channel::Webhook(url) => {
-                let body = notification.as_json(&event).to_string();
+                let body = message.as_json().to_string();
                 post(url, "application/json", body).await.context("webhook")
             }
             Channel::Ntfy(url) => {

@@ -1,23 +1,25 @@
 //! `nerve notify`: notifies about nodes and graphs that need a person.
 
 mod channels;
-mod notification_tracker;
+mod claims;
 
-use nerve_types::activity::TsMs;
 use std::sync::Arc;
 
 use anyhow::Result;
+use nerve_api::EventKind;
 use nerve_api::reply::NodeInfo;
 use nerve_api::request::{ExplainNode, Subscribe};
-use nerve_api::value::NodeState;
-use nerve_api::{EventKind, EventMessage};
+use nerve_api::value::{NodeState, Occasion};
 use nerve_client::{NerveClient, Reconnect};
-use nerve_tui::settings::{NotifySettings, Occasion};
+use nerve_engine::notification_tracker::NotificationTracker;
+use nerve_server::paths::ServerPaths;
+use nerve_tui::settings::NotifySettings;
+use nerve_types::activity::TsMs;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use self::channels::Channel;
-use self::notification_tracker::{Notification, NotificationTracker};
+use self::channels::{Channel, Message};
+use self::claims::Claims;
 use super::events::end_of_events;
 use super::local_time::local_time;
 use super::server::connect;
@@ -50,22 +52,16 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
     out::note(format_args!("notifying about server '{}' until Ctrl+C", args.server));
     let mut tracker = NotificationTracker::new(settings.min_turn);
     print_open_dialogs(&client, &mut tracker).await?;
-    let senders: Vec<Sender> = channels.into_iter().map(Sender::new).collect();
+    let claims = Claims::new(&ServerPaths::from_env());
+    let senders: Vec<Sender> = channels.into_iter().map(|channel| Sender::new(channel, &claims)).collect();
     while let Some(event) = events.next().await {
         let is_shutdown = event.details() == Some(EventKind::ServerShutdown { keep_nodes: false });
         if let Some(notification) = tracker.observe(&event)
             && settings.on.contains(&notification.occasion)
         {
-            match args.json {
-                true => out::json_line(&notification.as_json(&event))?,
-                false => out::line(out::sanitize(&format!(
-                    "{}  {}",
-                    local_time(event.emitted_at.seconds()),
-                    notification.text
-                )))?,
-            }
-            let event = Arc::new(event);
-            senders.iter().for_each(|sender| sender.send(&event, &notification));
+            let message = Arc::new(Message::new(notification, event));
+            print_message(&message, args.json)?;
+            senders.iter().for_each(|sender| sender.send(&message));
         }
         if is_shutdown {
             break;
@@ -75,6 +71,14 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
         sender.flush().await;
     }
     end_of_events(&args.server).await
+}
+
+fn print_message(message: &Message, json: bool) -> Result<()> {
+    if json {
+        return out::json_line(&message.as_json());
+    }
+    let time = local_time(message.event.emitted_at.seconds());
+    out::line(out::sanitize(&format!("{time}  {}", message.text)))
 }
 
 /// Prints the nodes that wait for an answer already. They were notified when their dialogs appeared, if anyone listened.
@@ -98,21 +102,27 @@ async fn print_open_dialogs(client: &NerveClient, tracker: &mut NotificationTrac
 /// Sends notifications on a channel in the background: a slow channel delays no other.
 struct Sender {
     channel: Channel,
+    claims: Claims,
     permits: Arc<Semaphore>,
 }
 
 impl Sender {
-    fn new(channel: Channel) -> Sender {
-        Sender { channel, permits: Arc::new(Semaphore::new(MAX_PENDING as usize)) }
+    fn new(channel: Channel, claims: &Claims) -> Sender {
+        let permits = Arc::new(Semaphore::new(MAX_PENDING as usize));
+        Sender { channel, claims: claims.clone(), permits }
     }
 
-    fn send(&self, event: &Arc<EventMessage>, notification: &Notification) {
+    /// Sends a message, unless another process does. Each terminal shows all messages.
+    fn send(&self, message: &Arc<Message>) {
+        if !matches!(self.channel, Channel::Terminal(_)) && !self.claims.claim(&self.channel, message) {
+            return;
+        }
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             return out::warning("not sent: too many notifications are pending");
         };
-        let (channel, event, notification) = (self.channel.clone(), Arc::clone(event), notification.clone());
+        let (channel, message) = (self.channel.clone(), Arc::clone(message));
         tokio::spawn(async move {
-            if let Err(problem) = channel.send(event, &notification).await {
+            if let Err(problem) = channel.send(&message).await {
                 out::warning(format_args!("not notified: {problem:#}"));
             }
             drop(permit);
@@ -127,13 +137,12 @@ impl Sender {
 
 /// Sends one notification on all channels and waits for the outcome.
 async fn send_test(channels: &[Channel]) -> Result<()> {
-    let notification =
-        Notification { occasion: Occasion::Done, text: "notifications of nerve arrive".to_string() };
     let event = json!({ "type": "event", "event_type": "TEST", "data": {}, "emitted_at": TsMs(0), "seq": 0 });
-    let event: Arc<EventMessage> = Arc::new(serde_json::from_value(event)?);
+    let text = "notifications of nerve arrive".to_string();
+    let message = Message { occasion: Occasion::Done, text, event: serde_json::from_value(event)? };
     let mut problems = Vec::new();
     for channel in channels {
-        if let Err(problem) = channel.send(Arc::clone(&event), &notification).await {
+        if let Err(problem) = channel.send(&message).await {
             problems.push(format!("{problem:#}"));
         }
     }

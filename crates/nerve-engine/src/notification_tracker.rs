@@ -2,11 +2,8 @@
 
 use std::collections::HashMap;
 
-use nerve_api::value::{BlockKind, ResultStatus, RunStatus};
+use nerve_api::value::{BlockKind, Occasion, ResultStatus, RunStatus};
 use nerve_api::{EventKind, EventMessage};
-use nerve_repl::event_line;
-use nerve_tui::settings::Occasion;
-use serde_json::{Value, json};
 
 /// Prefixes of stop reasons that are no failures.
 const INTENDED_STOPS: [&str; 5] =
@@ -15,19 +12,13 @@ const INTENDED_STOPS: [&str; 5] =
 /// Part of the evidence of a node's state right after a server has taken it over.
 const TAKEN_OVER: &str = "taken over";
 
-/// A notification.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Notification {
-    pub(super) occasion: Occasion,
-    /// One sentence.
-    pub(super) text: String,
-}
-
-impl Notification {
-    /// Returns the form for programs.
-    pub(super) fn as_json(&self, event: &EventMessage) -> Value {
-        json!({ "occasion": <&str>::from(self.occasion), "text": self.text, "event": event })
-    }
+/// A notification about an event.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Notification {
+    /// The reason to notify.
+    pub occasion: Occasion,
+    /// Time that the turn took, in seconds, if the event ends a turn.
+    pub turn_seconds: Option<f64>,
 }
 
 /// Session and id of a node.
@@ -51,8 +42,8 @@ struct Dialog {
 
 /// Tracks busy nodes and open dialogs. After a restart it drops repeated reports: the next server reports each open dialog again.
 #[derive(Debug)]
-pub(super) struct NotificationTracker {
-    /// Seconds that a turn must take for its end to be before_restart.
+pub struct NotificationTracker {
+    /// Seconds that a turn must take for its end to be notified.
     min_turn: f64,
     /// Times at which nodes began to work, in seconds since 1970, by session and node.
     busy_since: HashMap<NodeKey, f64>,
@@ -63,7 +54,8 @@ pub(super) struct NotificationTracker {
 }
 
 impl NotificationTracker {
-    pub(super) fn new(min_turn: u64) -> NotificationTracker {
+    /// Creates a tracker. `min_turn` is the time that a turn or graph must take for its end to be notified, in seconds.
+    pub fn new(min_turn: u64) -> NotificationTracker {
         NotificationTracker {
             min_turn: min_turn as f64,
             busy_since: HashMap::new(),
@@ -73,9 +65,8 @@ impl NotificationTracker {
     }
 
     /// Takes the next event and returns its notification.
-    pub(super) fn observe(&mut self, event: &EventMessage) -> Option<Notification> {
-        let text = event_line::format_event(event).unwrap_or_default();
-        let notification = |occasion| Some(Notification { occasion, text: text.clone() });
+    pub fn observe(&mut self, event: &EventMessage) -> Option<Notification> {
+        let notification = |occasion| Some(Notification { occasion, turn_seconds: None });
         let key = event.node_id.clone().map(|node| (event.session_id.clone(), node));
         match event.details()? {
             EventKind::NodeBlocked { kind, choices, .. } => {
@@ -125,8 +116,8 @@ impl NotificationTracker {
                 let key = key?;
                 self.close_dialog(&key);
                 let seconds = event.emitted_at.seconds() - self.busy_since.remove(&key)?;
-                let text = format!("{} is done after {}", key.1, event_line::duration(seconds));
-                (seconds >= self.min_turn).then_some(Notification { occasion: Occasion::Done, text })
+                let is_long = seconds >= self.min_turn;
+                is_long.then_some(Notification { occasion: Occasion::Done, turn_seconds: Some(seconds) })
             }
             EventKind::NodeStopped { reason } => {
                 self.close_dialog(key.as_ref()?);
@@ -149,7 +140,7 @@ impl NotificationTracker {
     }
 
     /// Records a dialog that was open before the events began.
-    pub(super) fn add_open_dialog(
+    pub fn add_open_dialog(
         &mut self,
         session: Option<String>,
         node: String,
@@ -266,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_before_restart_but_no_intended_stop() {
+    fn failures_are_notified_but_no_intended_stop() {
         let mut tracker = NotificationTracker::new(30);
         for reason in ["", "stopped", "exit code 0", "its run ended", "the server was shut down"] {
             assert_eq!(observe(&mut tracker, 1.0, "NODE_STOPPED", json!({ "reason": reason })), None);
