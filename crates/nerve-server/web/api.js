@@ -78,6 +78,16 @@ export function logOut() {
   return send("POST", "/web/logout", {});
 }
 
+/** Notifies this browser from now on, also while its page is closed. */
+export function subscribeToPush(subscription) {
+  return send("POST", "/web/push", subscription);
+}
+
+/** Ends the notifications of this browser. */
+export function unsubscribeFromPush() {
+  return send("DELETE", "/web/push");
+}
+
 /** Returns the descriptions of the nodes of all sessions, stopped ones included. */
 export async function listNodes() {
   const sessions = [];

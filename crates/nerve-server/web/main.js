@@ -68,4 +68,9 @@ async function start() {
 // A link that is opened in a page that is loaded already changes only the fragment.
 window.addEventListener("hashchange", () => location.hash.startsWith("#code=") && location.reload());
 
+// A notification that was tapped names the view to show.
+navigator.serviceWorker?.addEventListener("message", ({ data }) => {
+  location.hash = new URL(data.address, location.origin).hash;
+});
+
 start();

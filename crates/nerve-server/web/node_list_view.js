@@ -3,6 +3,7 @@
 import { logOut } from "./api.js";
 import { element, showText, uniqueId } from "./dom.js";
 import { NodeCard } from "./node_card.js";
+import { NotificationSwitch } from "./notification_switch.js";
 import { formatAge } from "./time.js";
 
 /** Order of the states. */
@@ -56,6 +57,8 @@ export class NodeListView {
   show(root) {
     const id = uniqueId("filter");
     this.#filter = element("input", { id, type: "search", placeholder: "Filter", autocomplete: "off", oninput: () => this.#render() });
+    const notifications = new NotificationSwitch(this.#session.push_key);
+    notifications.show();
     const leave = element("button", { type: "button", onclick: () => this.#logOut() }, "Log out");
     root.replaceChildren(
       this.#banner,
@@ -66,6 +69,7 @@ export class NodeListView {
         element("div", { class: "filter" }, element("label", { class: "visually-hidden", for: id }, "Filter nodes by name, state, folder or prompt"), this.#filter),
         element("span", { class: "spacer" }),
         element("span", { class: "role" }, `role: ${this.#session.role}`),
+        notifications.element,
         leave,
       ),
       element("main", {}, this.#problem, this.#summary, this.#list),

@@ -12,13 +12,16 @@ use crate::access::secret;
 /// Everything is loaded from this server, and scripts and styles only from files: text of an agent that reaches the page
 /// cannot run, load or send anything.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
-    frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+    manifest-src 'self'; worker-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 /// Stands for the version of the assets in the page.
 const VERSION_PLACEHOLDER: &str = "{{version}}";
 /// Digits of the version.
 const VERSION_DIGITS: usize = 16;
 /// The page itself.
 const INDEX: &str = "index.html";
+/// The script that shows notifications while the page is closed. Its path decides which pages it serves, so it is not
+/// versioned.
+const SERVICE_WORKER: &str = "service_worker.js";
 /// Folder to read the files from instead, while the page is developed.
 #[cfg(debug_assertions)]
 const FOLDER: &str = "NERVE_WEB_DIR";
@@ -42,6 +45,8 @@ const ASSETS: &[Asset] = assets![
     "index.html",
     "style.css",
     "icon.svg",
+    "icon.png",
+    "manifest.webmanifest",
     "main.js",
     "api.js",
     "connection.js",
@@ -50,6 +55,8 @@ const ASSETS: &[Asset] = assets![
     "node_store.js",
     "node_list_view.js",
     "login_view.js",
+    "notification_switch.js",
+    "service_worker.js",
     "node_card.js",
     "prompt_form.js",
     "retry.js",
@@ -68,6 +75,14 @@ pub(super) fn index() -> Response {
     let Some(page) = read(INDEX) else { return StatusCode::NOT_FOUND.into_response() };
     let page = String::from_utf8_lossy(&page).replace(VERSION_PLACEHOLDER, &VERSION);
     respond(INDEX, page.into())
+}
+
+/// Returns the service worker.
+pub(super) fn service_worker() -> Response {
+    match read(SERVICE_WORKER) {
+        Some(script) => respond(SERVICE_WORKER, script.into()),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
 }
 
 /// Returns a file of the page; `None` if there is none, or only in another version.
@@ -90,6 +105,8 @@ fn headers(name: &str) -> HeaderMap {
         Some("css") => "text/css; charset=utf-8",
         Some("js") => "text/javascript; charset=utf-8",
         Some("svg") => "image/svg+xml",
+        Some("png") => "image/png",
+        Some("webmanifest") => "application/manifest+json",
         _ => "application/octet-stream",
     };
     let fixed: [(HeaderName, &'static str); 3] = [

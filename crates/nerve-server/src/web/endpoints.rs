@@ -13,7 +13,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::cookie::is_json;
-use super::{LOGIN, LOGOUT, PATH, Web, assets, is_page_load};
+use super::push::{PushSubscription, SubscriptionRequest};
+use super::{LOGIN, LOGOUT, PATH, PUSH, Web, assets, is_page_load};
 use crate::access::Authenticator;
 use crate::http::{ConnectionAuth, Problem, not_found, read_small};
 
@@ -22,8 +23,10 @@ const NEW_LINK: &str = "'nerve web' on the server's machine prints a new link";
 
 /// Maximum size of the body of a login in bytes.
 const MAX_LOGIN_BYTES: usize = 1024;
-/// Time that the body of a login may take.
-const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum size of the body of a push subscription in bytes.
+const MAX_SUBSCRIPTION_BYTES: usize = 4096;
+/// Time that a body may take.
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// State of the paths.
 #[derive(Debug, Clone)]
@@ -41,6 +44,8 @@ pub(crate) fn router(web: Arc<Web>, authenticator: Arc<Authenticator>) -> Router
         .route("/web/session", get(session))
         .route(LOGIN, post(log_in))
         .route(LOGOUT, post(log_out))
+        .route(PUSH, post(subscribe).delete(unsubscribe))
+        .route("/web/service_worker.js", get(async || assets::service_worker()))
         .route("/web/{version}/{name}", get(asset))
         .with_state(WebState { web, authenticator })
 }
@@ -72,6 +77,7 @@ async fn session(State(state): State<WebState>, request: Request) -> Result<Resp
             "role": credential.role(),
             "server_name": state.web.server,
             "version": env!("CARGO_PKG_VERSION"),
+            "push_key": state.web.push_key.as_ref().map(|key| key.public_key()),
         }))),
         Err(error) if error.kind == ErrorKind::Authentication => Ok(json_response(&json!({ "role": null }))),
         // The session may still be valid: the browser tries again.
@@ -91,7 +97,7 @@ async fn log_in(State(state): State<WebState>, request: Request) -> Result<Respo
     if !is_json(&parts.headers) {
         return Err(Problem::invalid("a login needs 'Content-Type: application/json'"));
     }
-    let body = read_small(body, MAX_LOGIN_BYTES, LOGIN_TIMEOUT).await?;
+    let body = read_small(body, MAX_LOGIN_BYTES, BODY_TIMEOUT).await?;
     let Ok(Login { code }) = serde_json::from_slice(&body) else {
         return Err(Problem::invalid("expected {\"code\": …}"));
     };
@@ -124,6 +130,31 @@ async fn log_out(State(state): State<WebState>, request: Request) -> Response {
         state.web.sessions().end(secret);
     }
     (StatusCode::NO_CONTENT, cookie_header(state.web.cookie.clear())).into_response()
+}
+
+/// Notifies the browser of the session from now on, also while its page is closed.
+async fn subscribe(State(state): State<WebState>, request: Request) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let Some(cookie) = state.web.cookie(&parts.headers) else {
+        return Err(Problem::invalid("only a browser with a web session can subscribe to notifications"));
+    };
+    let body = read_small(body, MAX_SUBSCRIPTION_BYTES, BODY_TIMEOUT).await?;
+    let request: SubscriptionRequest =
+        serde_json::from_slice(&body).map_err(|error| Problem::invalid(error.to_string()))?;
+    let subscription = PushSubscription::new(request).map_err(Problem::invalid)?;
+    state.web.sessions().subscribe(cookie, &subscription).map_err(|error| {
+        tracing::error!(%error, "a push subscription cannot be stored");
+        Problem::internal("the subscription cannot be stored").hint("see the server's log")
+    })?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Ends the notifications of the session's browser.
+async fn unsubscribe(State(state): State<WebState>, request: Request) -> Response {
+    if let Some(cookie) = state.web.cookie(request.headers()) {
+        state.web.sessions().unsubscribe(cookie);
+    }
+    StatusCode::NO_CONTENT.into_response()
 }
 
 fn peer(request: &Request) -> Result<std::net::IpAddr, Problem> {

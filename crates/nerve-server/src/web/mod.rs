@@ -8,6 +8,7 @@
 //! | `session` | the sessions of browsers |
 //! | `cookie` | the cookie of a session, and the checks of requests with it |
 //! | `role` | the permissions of a session |
+//! | `push` | notifications of browsers whose page is closed |
 //!
 //! Codes and sessions are in private files, like the server's token: `nerve web` creates and removes them without a
 //! request, and a client with a session cannot do so.
@@ -16,9 +17,12 @@ mod assets;
 mod cookie;
 mod endpoints;
 mod login_code;
+mod push;
 pub(crate) mod role;
 mod session;
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::request::Parts;
@@ -36,8 +40,10 @@ pub(crate) use self::session::SessionStore;
 
 use self::cookie::SessionCookie;
 use self::login_code::LoginCodes;
+use self::push::{PushSender, VapidKey};
 use crate::error::ServerError;
-use crate::paths::ServerPaths;
+use crate::events::Hub;
+use crate::paths::{ServerPaths, private_directory};
 
 /// Path of the page.
 pub const PATH: &str = "/web/";
@@ -45,6 +51,8 @@ pub const PATH: &str = "/web/";
 const LOGIN: &str = "/web/login";
 /// Path that ends the session of the request.
 const LOGOUT: &str = "/web/logout";
+/// Path of the push subscription of the session.
+const PUSH: &str = "/web/push";
 /// Maximum size of the file of a code or a session in bytes.
 const MAX_RECORD_BYTES: u64 = 4096;
 
@@ -56,7 +64,7 @@ pub(crate) struct CacheForever;
 #[derive(Debug)]
 pub struct WebLogins {
     codes: LoginCodes,
-    sessions: SessionStore,
+    sessions: Arc<SessionStore>,
 }
 
 impl WebLogins {
@@ -69,7 +77,7 @@ impl WebLogins {
         let folder = paths.web().join(server);
         Ok(WebLogins {
             codes: LoginCodes::new(folder.join("codes")),
-            sessions: SessionStore::new(folder.join("sessions")),
+            sessions: Arc::new(SessionStore::new(folder.join("sessions"))),
         })
     }
 
@@ -101,6 +109,8 @@ pub(crate) struct Web {
     server: String,
     logins: WebLogins,
     cookie: SessionCookie,
+    /// `None`: its file is damaged or cannot be written, and browsers cannot subscribe.
+    push_key: Option<Arc<VapidKey>>,
 }
 
 impl Web {
@@ -110,7 +120,16 @@ impl Web {
             server: server.to_string(),
             logins: WebLogins::new(paths, server)?,
             cookie: SessionCookie::new(server, is_secure),
+            push_key: obtain_push_key(&paths.web().join(server)),
         })
+    }
+
+    /// Sends the server's notifications to the browsers that subscribed. Never completes.
+    pub(crate) async fn send_notifications(&self, hub: &Hub) {
+        match &self.push_key {
+            Some(key) => PushSender::new(key.clone(), self.logins.sessions.clone()).follow(hub).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Returns the sessions.
@@ -124,13 +143,19 @@ impl Web {
     }
 }
 
+fn obtain_push_key(folder: &Path) -> Option<Arc<VapidKey>> {
+    let key = private_directory(folder).map_err(|error| error.to_string());
+    let key = key.and_then(|()| VapidKey::obtain(&folder.join("vapid")).map_err(|error| error.to_string()));
+    key.inspect_err(|error| tracing::warn!(%error, "browsers cannot be notified")).ok().map(Arc::new)
+}
+
 /// Returns true if a request needs neither token nor session: the page itself and logins reveal no data.
 pub(crate) fn is_open(request: &Parts) -> bool {
     let path = request.uri.path();
     let is_read = request.method == Method::GET || request.method == Method::HEAD;
     match path {
         LOGIN => request.method == Method::POST,
-        LOGOUT => false,
+        LOGOUT | PUSH => false,
         "/" => is_read && is_page_load(&request.headers),
         _ => is_read && (path.starts_with(PATH) || path == "/web"),
     }

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::push::PushSubscription;
 use super::role::Role;
 use super::{MAX_RECORD_BYTES, now};
 use crate::access::secret;
@@ -40,6 +41,8 @@ const COOKIE_BYTES: usize = 32;
 const ID_DIGITS: usize = 12;
 /// Extension of the files.
 const EXTENSION: &str = "json";
+/// Extension of the files with push subscriptions.
+const PUSH_EXTENSION: &str = "push";
 
 /// The sessions of one server.
 #[derive(Debug)]
@@ -129,7 +132,7 @@ impl SessionStore {
         let path = self.path(&digest);
         let Some(record) = self.read(&digest)? else { return Ok(None) };
         if record.is_expired() || record.token != token.fingerprint() {
-            let _ = fs::remove_file(path);
+            let _ = self.remove(&digest);
             return Ok(None);
         }
         let used = fs::metadata(&path).and_then(|meta| meta.modified());
@@ -149,6 +152,49 @@ impl SessionStore {
         }
     }
 
+    /// Sets the push subscription of the session with this cookie.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be written.
+    pub(crate) fn subscribe(&self, cookie: &str, subscription: &PushSubscription) -> io::Result<()> {
+        let bytes = serde_json::to_vec(subscription).unwrap_or_default();
+        files::replace(&self.push_path(&secret::sha256_hex(cookie.as_bytes())), &bytes)
+    }
+
+    /// Removes the push subscription of the session with this cookie.
+    pub(crate) fn unsubscribe(&self, cookie: &str) {
+        let _ = fs::remove_file(self.push_path(&secret::sha256_hex(cookie.as_bytes())));
+    }
+
+    /// Removes an expired push subscription, unless the browser has subscribed anew.
+    pub(super) fn remove_subscription(&self, digest: &str, expired: &PushSubscription) {
+        if self.read_subscription(digest).as_ref() == Some(expired) {
+            let _ = fs::remove_file(self.push_path(digest));
+        }
+    }
+
+    /// Returns the push subscriptions of all valid sessions, by digest.
+    pub(super) fn subscriptions(&self) -> Vec<(String, PushSubscription)> {
+        let live = self.files().into_iter().filter(|(digest, _)| !self.has_ended(digest));
+        live.filter_map(|(digest, _)| Some((digest.clone(), self.read_subscription(&digest)?))).collect()
+    }
+
+    fn read_subscription(&self, digest: &str) -> Option<PushSubscription> {
+        files::read_json(&self.push_path(digest), MAX_RECORD_BYTES).ok()
+    }
+
+    /// Returns the path of a session's push subscription: a file of its own, so that writing it cannot restore a session
+    /// that another process revokes.
+    fn push_path(&self, digest: &str) -> PathBuf {
+        self.folder.join(format!("{digest}.{PUSH_EXTENSION}"))
+    }
+
+    /// Removes the files of a session.
+    fn remove(&self, digest: &str) -> io::Result<()> {
+        let _ = fs::remove_file(self.push_path(digest));
+        fs::remove_file(self.path(digest))
+    }
+
     /// Returns a token that is cancelled when the session ends, or with `parent`.
     pub(crate) fn revocation(&self, session: &FoundSession, parent: &CancellationToken) -> CancellationToken {
         let mut live = self.revocations.lock();
@@ -159,7 +205,7 @@ impl SessionStore {
     /// Ends the session with this cookie, if there is one.
     pub(crate) fn end(&self, cookie: &str) {
         let digest = secret::sha256_hex(cookie.as_bytes());
-        let _ = fs::remove_file(self.path(&digest));
+        let _ = self.remove(&digest);
         if let Some(revoked) = self.revocations.lock().remove(&digest) {
             revoked.cancel();
         }
@@ -171,7 +217,7 @@ impl SessionStore {
     /// Returns an error if its file cannot be removed.
     pub(crate) fn end_by_id(&self, id: &str) -> Result<(), ServerError> {
         for (digest, path) in self.files().into_iter().filter(|(digest, _)| digest.starts_with(id)) {
-            fs::remove_file(&path).map_err(ServerError::io("remove", &path))?;
+            self.remove(&digest).map_err(ServerError::io("remove", &path))?;
             if let Some(revoked) = self.revocations.lock().remove(&digest) {
                 revoked.cancel();
             }
@@ -186,7 +232,7 @@ impl SessionStore {
             let Ok(record) = files::read_json::<SessionRecord>(&path, MAX_RECORD_BYTES) else { continue };
             let used = fs::metadata(&path).and_then(|meta| meta.modified());
             if record.is_expired() {
-                let _ = fs::remove_file(path);
+                let _ = self.remove(&digest);
                 continue;
             }
             sessions.push(WebSession {
@@ -231,10 +277,10 @@ impl SessionStore {
 
     /// Removes the files of sessions that began with another token.
     fn remove_other_tokens(&self, fingerprint: &str) {
-        for (_, path) in self.files() {
+        for (digest, path) in self.files() {
             let record = files::read_json::<SessionRecord>(&path, MAX_RECORD_BYTES);
             if record.is_ok_and(|record| record.token != fingerprint) {
-                let _ = fs::remove_file(path);
+                let _ = self.remove(&digest);
             }
         }
     }

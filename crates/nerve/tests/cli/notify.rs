@@ -83,7 +83,7 @@ fn two_commands_notify_once_on_a_channel() {
     let (shared, other) = (command("shared"), command("other"));
     let commands = [&shared, &shared, &other].map(|command| {
         let args = ["notify", "--on", "blocked", "--command", command];
-        let mut notify = Tty::with_stderr(home.command(&args), Size::new(100, 10));
+        let notify = Tty::with_stderr(home.command(&args), Size::new(100, 10));
         notify.expect("notifying about server 'default'");
         notify
     });

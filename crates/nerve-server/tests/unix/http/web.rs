@@ -114,6 +114,38 @@ async fn expired_code_is_refused() {
 }
 
 #[tokio::test]
+async fn push_subscription_lives_as_long_as_its_session() {
+    let server = HttpServer::start();
+    let stored = || {
+        let folder = paths(server.home()).web().join("test/sessions");
+        let files = fs::read_dir(folder).into_iter().flatten().flatten();
+        files.filter(|file| file.path().extension().is_some_and(|found| found == "push")).count()
+    };
+    let keys = json!({ "p256dh": format!("B{}", "A".repeat(86)), "auth": "A".repeat(22) });
+    let subscription = json!({ "endpoint": "https://push.invalid/1", "keys": keys });
+    Browser::new(&server)
+        .send("POST", "/web/push", subscription.clone())
+        .await
+        .problem(401, "authentication_error");
+    let browser = Browser::logged_in(&server, Role::View).await;
+    assert!(browser.get("/web/session").await.json()["push_key"].is_string());
+    for invalid in [json!({}), json!({ "endpoint": "http://127.0.0.1:1/", "keys": keys })] {
+        browser.send("POST", "/web/push", invalid).await.problem(400, "invalid_request_error");
+    }
+    assert_eq!(stored(), 0);
+    for _ in 0..2 {
+        assert_eq!(browser.send("POST", "/web/push", subscription.clone()).await.status, 204);
+        assert_eq!(stored(), 1);
+    }
+    assert_eq!(browser.send("DELETE", "/web/push", Value::Null).await.status, 204);
+    assert_eq!(stored(), 0);
+    browser.send("POST", "/web/push", subscription).await;
+    browser.send("POST", "/web/logout", json!({})).await;
+    assert_eq!(stored(), 0);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn login_needs_json_from_own_page() {
     let server = HttpServer::start();
     let browser = Browser::new(&server);

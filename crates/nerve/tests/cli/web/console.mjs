@@ -271,6 +271,38 @@ const steps = {
     await waitForText(page, "late\\s+stopped");
   },
 
+  async "a browser is notified while its page is closed"(page) {
+    const { origin } = new URL(link);
+    await browser.defaultBrowserContext().overridePermissions(origin, ["notifications"]);
+    // A mock: a real subscription needs the push service of the browser's vendor.
+    await page.evaluate(() => {
+      const keys = { p256dh: `B${"A".repeat(86)}`, auth: "A".repeat(22) };
+      const toJSON = () => ({ endpoint: "https://push.invalid/send/1", keys });
+      PushManager.prototype.subscribe = async (options) => ({ options, toJSON, unsubscribe: async () => true });
+    });
+    await page.click("aria/Notify this browser");
+    await page.waitForSelector("aria/Stop notifications");
+    const devtools = await page.createCDPSession();
+    const registered = new Promise((resolve) => {
+      devtools.on("ServiceWorker.workerRegistrationUpdated", ({ registrations }) => registrations.forEach(resolve));
+    });
+    await devtools.send("ServiceWorker.enable");
+    const { registrationId } = await registered;
+    const data = JSON.stringify({ occasion: "blocked", text: "third is blocked", node_id: "third", session_id: "default" });
+    const list = async () => {
+      const registration = await navigator.serviceWorker.getRegistration("/web/");
+      const shown = await registration.getNotifications();
+      return shown.length > 0 && shown.map(({ title, data }) => `${title} ${data}`);
+    };
+    await page.goto("about:blank");
+    await devtools.send("ServiceWorker.deliverPushMessage", { origin, registrationId, data });
+    await page.goto(new URL("/web/", link).href);
+    const shown = await (await page.waitForFunction(list)).jsonValue();
+    if (shown.join() !== "third is blocked /web/#/node/default/third") {
+      throw new Error(`notifications: ${JSON.stringify(shown)}`);
+    }
+  },
+
   async "a revoked session leads to the login"(page) {
     const { sessions } = JSON.parse(nerve("web", "sessions", "list", "--json"));
     const own = sessions.find(({ role }) => role === "full");

@@ -1,0 +1,276 @@
+//! Sends notifications to the browsers that subscribed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, StatusCode, Uri, header};
+use nerve_api::value::Occasion;
+use nerve_api::{EventMessage, EventType};
+use nerve_engine::notification_tracker::{Notification, NotificationTracker};
+use nerve_llm::http_client;
+use nerve_llm::retry;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use super::encryption::encrypt;
+use super::subscription::PushSubscription;
+use super::vapid::VapidKey;
+use crate::events::{Filter, Hub};
+use crate::web::{SessionStore, now};
+
+/// Time that a turn or graph must take for its end to be notified, in seconds.
+const MIN_TURN: u64 = 30;
+/// Number of messages that are sent at a time. Further ones are dropped.
+const MAX_PENDING: usize = 64;
+/// Time for which a push service keeps a message, in seconds: an older one is of no use.
+const TIME_TO_LIVE: u64 = 4 * 60 * 60;
+const ATTEMPTS: u32 = 4;
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// Bytes of a response that are read; its content is ignored.
+const MAX_RESPONSE: usize = 64 << 10;
+/// Events that the tracker uses.
+const TYPES: [EventType; 9] = [
+    EventType::NodeBlocked,
+    EventType::NodeSuspended,
+    EventType::NodeBusy,
+    EventType::NodeReady,
+    EventType::NodeStopped,
+    EventType::ResultReady,
+    EventType::GateAsked,
+    EventType::GateAnswered,
+    EventType::GraphCompleted,
+];
+
+/// Sends a server's notifications.
+#[derive(Debug)]
+pub(crate) struct PushSender {
+    key: Arc<VapidKey>,
+    sessions: Arc<SessionStore>,
+    permits: Arc<Semaphore>,
+}
+
+/// What a push service does with a message.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Accepted,
+    /// The browser has unsubscribed.
+    Gone,
+    Failed(String),
+}
+
+impl PushSender {
+    pub(crate) fn new(key: Arc<VapidKey>, sessions: Arc<SessionStore>) -> PushSender {
+        PushSender { key, sessions, permits: Arc::new(Semaphore::new(MAX_PENDING)) }
+    }
+
+    /// Follows the server's events. Never completes.
+    pub(crate) async fn follow(&self, hub: &Hub) {
+        let filter = Filter { types: Some(TYPES.to_vec()), ..Filter::default() };
+        let queue = hub.subscribe(filter, None);
+        let mut tracker = NotificationTracker::new(MIN_TURN);
+        loop {
+            for event in queue.next_events().await {
+                if let Ok(event) = EventMessage::of(&event.event)
+                    && let Some(notification) = tracker.observe(&event)
+                {
+                    self.send_to_all(&event, notification);
+                }
+            }
+        }
+    }
+
+    /// Sends a notification to all browsers, in tasks of their own.
+    fn send_to_all(&self, event: &EventMessage, notification: Notification) {
+        let message: Arc<[u8]> = message(event, notification).to_string().into_bytes().into();
+        for (session, subscription) in self.sessions.subscriptions() {
+            let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+                tracing::warn!("a push message was dropped: too many are pending");
+                return;
+            };
+            let (key, sessions, message) = (self.key.clone(), self.sessions.clone(), message.clone());
+            tokio::spawn(async move {
+                match send(&key, &subscription, &message).await {
+                    Outcome::Accepted => {}
+                    Outcome::Gone => sessions.remove_subscription(&session, &subscription),
+                    // The endpoint is a secret.
+                    Outcome::Failed(reason) => tracing::warn!(%reason, "a push message was not delivered"),
+                }
+                drop(permit);
+            });
+        }
+    }
+}
+
+/// Returns what the browser shows: no text of the agent, only which node needs what.
+fn message(event: &EventMessage, notification: Notification) -> serde_json::Value {
+    let node = event.node_id.as_deref();
+    let graph = event.data["graph_id"].as_str();
+    let subject = node.or(graph).unwrap_or("nerve");
+    let kind = event.data["kind"].as_str();
+    let text = match (notification.occasion, kind) {
+        (Occasion::Blocked, Some(kind)) => format!("{subject} is blocked ({kind})"),
+        (Occasion::Blocked, None) => format!("{subject} asks a question"),
+        (Occasion::Done, _) => format!("{subject} is done"),
+        (Occasion::Failed, _) => format!("{subject} has failed"),
+        (Occasion::Suspended, _) => format!("{subject} has reached a usage limit"),
+    };
+    json!({ "occasion": <&str>::from(notification.occasion), "text": text, "node_id": node, "session_id": event.session_id })
+}
+
+/// Encrypts and sends a message, and repeats it if the push service is busy.
+async fn send(key: &VapidKey, subscription: &PushSubscription, message: &[u8]) -> Outcome {
+    let mut outcome = Outcome::Failed("not sent".to_string());
+    for attempt in 0..ATTEMPTS {
+        let (again, requested) = match timeout(TIMEOUT, post(key, subscription, message)).await {
+            Ok(Ok((status, _))) if status.is_success() => return Outcome::Accepted,
+            Ok(Ok((StatusCode::NOT_FOUND | StatusCode::GONE, _))) => return Outcome::Gone,
+            Ok(Ok((status, requested))) => {
+                outcome = Outcome::Failed(format!("the push service answered {status}"));
+                (status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error(), requested)
+            }
+            Ok(Err(reason)) => {
+                outcome = Outcome::Failed(reason);
+                (true, None)
+            }
+            Err(_) => {
+                outcome = Outcome::Failed(format!("no response within {} s", TIMEOUT.as_secs()));
+                (true, None)
+            }
+        };
+        let pause = retry::pause(attempt, requested).filter(|_| again && attempt + 1 < ATTEMPTS);
+        let Some(pause) = pause else { break };
+        sleep(pause).await;
+    }
+    outcome
+}
+
+/// Posts a message to a push service (RFC 8030). Returns the status, and the pause that the service requests.
+async fn post(
+    key: &VapidKey,
+    subscription: &PushSubscription,
+    message: &[u8],
+) -> Result<(StatusCode, Option<Duration>), String> {
+    let endpoint: Uri = subscription.endpoint().parse().map_err(|_| "the endpoint is invalid")?;
+    let body = encrypt(subscription, message).map_err(|_| "the message cannot be encrypted")?;
+    let signature = key.authorize(&endpoint, now()).ok_or("the message cannot be signed")?;
+    let request = Request::post(endpoint)
+        .header(header::AUTHORIZATION, signature)
+        .header(header::CONTENT_ENCODING, "aes128gcm")
+        .header(header::CONTENT_TYPE, "application/octet-stream")
+        .header("ttl", TIME_TO_LIVE)
+        .header("urgency", "high")
+        .body(body.into())
+        .map_err(|error| error.to_string())?;
+    let response = http_client::send(request, MAX_RESPONSE).await?;
+    let requested = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let requested = requested.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+    Ok((response.status(), requested))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
+
+    use ring::agreement::{ECDH_P256, EphemeralPrivateKey};
+    use ring::rand::SystemRandom;
+    use serde_json::Value;
+
+    use super::super::encryption::tests::decrypt;
+    use super::*;
+    use crate::access::token::TokenFile;
+    use crate::web::Role;
+
+    const AUTH: [u8; 16] = [9; 16];
+
+    /// A push service on loopback that answers one request.
+    struct PushService {
+        endpoint: String,
+        request: JoinHandle<Vec<u8>>,
+    }
+
+    fn push_service(status: &'static str) -> PushService {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}/send/1", listener.local_addr().unwrap());
+        let request = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut received = Vec::new();
+            let mut buffer = [0; 4096];
+            loop {
+                let count = stream.read(&mut buffer).unwrap();
+                received.extend_from_slice(&buffer[..count]);
+                let Some(head) = received.windows(4).position(|end| end == b"\r\n\r\n") else { continue };
+                let text = String::from_utf8_lossy(&received[..head]).to_lowercase();
+                let length = text.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
+                if count == 0 || received.len() >= head + 4 + length.parse::<usize>().unwrap() {
+                    break;
+                }
+            }
+            write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").unwrap();
+            received
+        });
+        PushService { endpoint, request }
+    }
+
+    fn key(folder: &tempfile::TempDir) -> VapidKey {
+        VapidKey::obtain(&folder.path().join("vapid")).unwrap()
+    }
+
+    fn browser() -> (EphemeralPrivateKey, Vec<u8>) {
+        let private = EphemeralPrivateKey::generate(&ECDH_P256, &SystemRandom::new()).unwrap();
+        let public = private.compute_public_key().unwrap().as_ref().to_vec();
+        (private, public)
+    }
+
+    #[tokio::test]
+    async fn browser_can_decrypt_the_message() {
+        let folder = tempfile::tempdir().unwrap();
+        let (private, public) = browser();
+        let service = push_service("201 Created");
+        let subscription = PushSubscription::for_test(service.endpoint.clone(), &public, &AUTH);
+        assert_eq!(send(&key(&folder), &subscription, b"{\"text\":\"me\"}").await, Outcome::Accepted);
+        let request = service.request.join().unwrap();
+        let head = request.windows(4).position(|end| end == b"\r\n\r\n").unwrap();
+        let text = String::from_utf8_lossy(&request[..head]).to_lowercase();
+        for line in ["post /send/1 ", "content-encoding: aes128gcm", "ttl: ", "authorization: vapid t="] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert_eq!(decrypt(private, &AUTH, &request[head + 4..]), b"{\"text\":\"me\"}");
+    }
+
+    #[tokio::test]
+    async fn browser_that_has_left_is_unsubscribed() {
+        let folder = tempfile::tempdir().unwrap();
+        let sessions = Arc::new(SessionStore::new(folder.path().join("sessions")));
+        let token = TokenFile::new(folder.path().join("token")).obtain().unwrap();
+        let cookie = sessions.begin(Role::View, "browser", &token).unwrap();
+        let service = push_service("410 Gone");
+        let subscription = PushSubscription::for_test(service.endpoint.clone(), &browser().1, &AUTH);
+        sessions.subscribe(&cookie, &subscription).unwrap();
+        let sender = PushSender::new(Arc::new(key(&folder)), sessions.clone());
+        assert_eq!(sessions.subscriptions().len(), 1);
+        let event: EventMessage =
+            serde_json::from_value(json!({ "event_type": "NODE_BLOCKED", "node_id": "me" })).unwrap();
+        sender.send_to_all(&event, Notification { occasion: Occasion::Blocked, turn_seconds: None });
+        let permits = u32::try_from(MAX_PENDING).unwrap();
+        let _all = sender.permits.acquire_many(permits).await.unwrap();
+        assert!(sessions.subscriptions().is_empty());
+        assert!(sessions.find(&cookie, &token).unwrap().is_some(), "still logged in");
+    }
+
+    #[test]
+    fn message_names_the_node_and_no_text_of_the_agent() {
+        let event: EventMessage = serde_json::from_value(json!({
+            "event_type": "NODE_BLOCKED", "node_id": "me", "session_id": "work",
+            "data": { "kind": "permission", "choices": ["rm -rf secret"] },
+        }))
+        .unwrap();
+        let message: Value =
+            message(&event, Notification { occasion: Occasion::Blocked, turn_seconds: None });
+        assert_eq!(message["text"], "me is blocked (permission)");
+        assert_eq!((&message["node_id"], &message["session_id"]), (&json!("me"), &json!("work")));
+        assert!(!message.to_string().contains("secret"));
+    }
+}

@@ -1,0 +1,43 @@
+// Shows notifications while the page is closed, and opens the page at the node that needs a person. It caches nothing.
+
+/** Address of the page. */
+const PAGE = "/web/";
+
+/** Returns the address of the view of a node; without a node that of all nodes. */
+function addressOf({ session_id: session, node_id: node }) {
+  return node ? `${PAGE}#/node/${encodeURIComponent(session ?? "default")}/${encodeURIComponent(node)}` : PAGE;
+}
+
+function listWindows() {
+  return clients.matchAll({ type: "window", includeUncontrolled: true });
+}
+
+async function showMessage(message) {
+  const windows = await listWindows();
+  // A person who sees the page needs no notification. A page in the background does not count.
+  if (windows.some((window) => window.visibilityState === "visible")) {
+    return;
+  }
+  const { text, occasion } = message;
+  const options = { tag: `${message.session_id}/${message.node_id ?? text}`, renotify: true, data: addressOf(message) };
+  await registration.showNotification(text, { ...options, body: occasion === "blocked" ? "Open it to answer." : "" });
+}
+
+async function openPage(address) {
+  const [window] = await listWindows();
+  if (window === undefined) {
+    await clients.openWindow(address);
+    return;
+  }
+  // The page shows the node without being loaded again.
+  window.postMessage({ address });
+  await window.focus();
+}
+
+addEventListener("install", () => skipWaiting());
+addEventListener("activate", (event) => event.waitUntil(clients.claim()));
+addEventListener("push", (event) => event.waitUntil(showMessage(event.data.json())));
+addEventListener("notificationclick", (event) => {
+  event.notification.close();
+  event.waitUntil(openPage(event.notification.data));
+});
