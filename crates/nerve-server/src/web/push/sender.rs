@@ -174,9 +174,12 @@ mod tests {
     use std::net::TcpListener;
     use std::thread::JoinHandle;
 
+    use nerve_api::{Event, EventKind};
+    use nerve_types::activity::TsMs;
     use ring::agreement::{ECDH_P256, EphemeralPrivateKey};
     use ring::rand::SystemRandom;
     use serde_json::Value;
+    use tokio::sync::broadcast;
 
     use super::super::encryption::tests::decrypt;
     use super::*;
@@ -251,12 +254,23 @@ mod tests {
         sessions.subscribe(&cookie, &subscription).unwrap();
         let sender = PushSender::new(Arc::new(key(&folder)), sessions.clone());
         assert_eq!(sessions.subscriptions().len(), 1);
-        let event: EventMessage =
-            serde_json::from_value(json!({ "event_type": "NODE_BLOCKED", "node_id": "me" })).unwrap();
-        sender.send_to_all(&event, Notification { occasion: Occasion::Blocked, turn_seconds: None });
-        let permits = u32::try_from(MAX_PENDING).unwrap();
-        let _all = sender.permits.acquire_many(permits).await.unwrap();
-        assert!(sessions.subscriptions().is_empty());
+        let (events, receiver) = broadcast::channel(8);
+        let hub = Hub::new(receiver);
+        let kind = EventKind::NodeSuspended { until_at: None, evidence: String::new() };
+        let event = Event { kind, node_id: Some("me".into()), session_id: None, emitted_at: TsMs(1), seq: 1 };
+        let unsubscribed = async {
+            events.send(event).unwrap();
+            hub.forward();
+            while !service.request.is_finished() || !sessions.subscriptions().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            // First: only later events reach it.
+            biased;
+            () = sender.follow(&hub) => unreachable!(),
+            outcome = timeout(Duration::from_secs(30), unsubscribed) => outcome.expect("still subscribed"),
+        }
         assert!(sessions.find(&cookie, &token).unwrap().is_some(), "still logged in");
     }
 
