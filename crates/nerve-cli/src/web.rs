@@ -1,6 +1,7 @@
 //! `nerve web`: the console in a browser.
 
 use clap::{Args, Subcommand};
+use http::Uri;
 use nerve_repl::node_command::one_of;
 use nerve_server::web::Role;
 
@@ -11,6 +12,8 @@ use super::node::ServerOption;
 Prints a link to the web console, and opens it on a desktop. Starts the server if it does not run, with HTTP on loopback. The link works
 once, within 60 seconds, and logs the browser in for 30 days.
 
+With --url, the link leads through a tunnel or proxy, and is printed as a QR code too. A server that is started accepts the host's name.
+
 Roles: 'view' reads, 'answer' also answers dialogs and gates, 'full' does everything.
 
 The browser gets the link as an argument, which other users of the machine may see: use --no-open there.
@@ -18,6 +21,7 @@ The browser gets the link as an argument, which other users of the machine may s
 EXAMPLES
   nerve web
   nerve web --role view --no-open
+  nerve web --url https://host.tailnet.ts.net
   nerve web sessions list
   nerve web sessions revoke 1f0c9a27b3d4")]
 pub struct WebArgs {
@@ -31,6 +35,19 @@ pub struct WebArgs {
     /// Print the link only
     #[arg(long)]
     pub no_open: bool,
+    /// Address under which the browser reaches the server, such as that of a tunnel [default: loopback]
+    #[arg(long, value_name = "URL", value_parser = base_url)]
+    pub url: Option<Uri>,
+}
+
+/// Parses the beginning of a link: a scheme and a host, and a port if needed.
+fn base_url(text: &str) -> Result<Uri, String> {
+    let url: Uri = text.parse().map_err(|_| "expected a URL such as https://host.example".to_string())?;
+    let is_http = matches!(url.scheme_str(), Some("http" | "https"));
+    match is_http && url.path() == "/" && url.query().is_none() {
+        true => Ok(url),
+        false => Err("expected http:// or https://, a host and nothing behind it".to_string()),
+    }
 }
 
 #[derive(Debug, Subcommand)]

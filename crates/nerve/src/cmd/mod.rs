@@ -27,6 +27,7 @@ pub(crate) mod pane;
 mod pattern;
 mod proxy;
 mod prune;
+mod qr_code;
 mod record;
 pub(crate) mod recording;
 mod repl;

@@ -1,5 +1,6 @@
 //! `nerve web`: prints the link that logs a browser in to the web console, and lists and ends web sessions.
 
+use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -9,6 +10,7 @@ use nerve_server::web::{CODE_LIFETIME, PATH, WebLogins, WebSession};
 use serde_json::json;
 
 use super::local_time::local_time;
+use super::qr_code;
 use super::server::{is_remote, start};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
@@ -34,7 +36,8 @@ pub(crate) async fn run(args: WebArgs) -> Result<()> {
 /// Prints a link with a new code, and opens it on a desktop.
 async fn print_link(args: &WebArgs, logins: &WebLogins) -> Result<()> {
     let server = &args.server.server;
-    let Some(base) = start::ensure_running_with_http(server).await?.local_http_url() else {
+    let host = args.url.as_ref().and_then(|url| url.host()).map(str::to_string);
+    let Some(local) = start::ensure_running_with_http(server, host.as_slice()).await?.local_http_url() else {
         let message = format!("server '{server}' is running without HTTP");
         let hint = format!(
             "stop it with 'nerve server stop {server} --keep-nodes' and run 'nerve web' again, which starts it with HTTP; its nodes keep running"
@@ -42,6 +45,7 @@ async fn print_link(args: &WebArgs, logins: &WebLogins) -> Result<()> {
         return Err(Failure::new(FAILED, message).hint(hint).into());
     };
     let login = logins.create_code(args.role)?;
+    let base = args.url.as_ref().map_or(local, |url| url.to_string().trim_end_matches('/').to_string());
     // The code is in the fragment, which browsers send to no server.
     let url = format!("{base}{PATH}#code={}", login.code);
     if args.server.json {
@@ -51,9 +55,16 @@ async fn print_link(args: &WebArgs, logins: &WebLogins) -> Result<()> {
         );
     }
     out::line(&url)?;
+    // A loopback address leads a phone to itself.
+    if args.url.is_some()
+        && std::io::stdout().is_terminal()
+        && let Some(code) = qr_code::render(&url)
+    {
+        out::bytes(code.as_bytes())?;
+    }
     let (seconds, role) = (CODE_LIFETIME.as_secs(), login.role);
     out::note(format_args!("the link works once, within {seconds} s, with the role '{role}'"));
-    if !args.no_open && has_desktop() && !open(&url) {
+    if !args.no_open && args.url.is_none() && has_desktop() && !open(&url) {
         out::warning("no browser could be opened: open the link yourself");
     }
     Ok(())

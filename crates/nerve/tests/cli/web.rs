@@ -1,12 +1,16 @@
 //! `nerve web`, and the console in a real browser.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nerve_testkit::harness::CommandOutput;
 use nerve_testkit::skip;
+use nerve_types::Size;
 
 use crate::harness::{DEADLINE, Home, NERVE};
+use crate::tty::Tty;
 
 #[test]
 fn web_starts_server_and_prints_a_new_link_each_time() {
@@ -21,6 +25,29 @@ fn web_starts_server_and_prints_a_new_link_each_time() {
     assert_eq!(home.nerve(&["web", "sessions", "list", "--json"]).json()["sessions"], serde_json::json!([]));
     home.nerve(&["web", "sessions", "revoke", "abc"])
         .assert_stderr(3, &["no web session 'abc'", "sessions list"]);
+}
+
+#[test]
+fn link_through_a_tunnel_is_also_a_qr_code() {
+    let home = Home::new();
+    let url = "https://host.example:8443";
+    let login = home.nerve(&["web", "--url", url, "--json"]).json();
+    assert!(login["url"].as_str().unwrap().starts_with("https://host.example:8443/web/#code="), "{login}");
+    let mut web = Tty::with_stderr(home.command(&["web", "--url", url]), Size::new(100, 50));
+    web.expect("https://host.example:8443/web/#code=");
+    web.expect("\u{2580}");
+    assert_eq!(web.wait_for_exit(), Some(0));
+    for invalid in ["host.example", "ftp://host.example", "https://host.example/path"] {
+        home.nerve(&["web", "--url", invalid]).assert_stderr(2, &["expected"]);
+    }
+    // The server accepts the name: it was started for it.
+    let local = home.nerve(&["web", "--json"]).json();
+    let (address, _) = local["url"].as_str().unwrap()["http://".len()..].split_once('/').unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /web/ HTTP/1.1\r\nHost: host.example:8443\r\nConnection: close\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
 }
 
 #[test]

@@ -76,14 +76,16 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     report_restored(restored, args.json)
 }
 
-/// Starts a server with HTTP on loopback if it does not run. Returns its addresses, which lack HTTP if it runs without.
-pub(crate) async fn ensure_running_with_http(name: &str) -> Result<Addresses> {
+/// Starts a server with HTTP on loopback if it does not run, also for browsers that know it by `http_names`. Returns its
+/// addresses, which lack HTTP if it runs without.
+pub(crate) async fn ensure_running_with_http(name: &str, http_names: &[String]) -> Result<Addresses> {
     let paths = ServerPaths::from_env();
     if running(&paths, name).await?.is_some() {
         return Ok(addresses(&paths, name)?);
     }
     let launch_at = async |port: u16| {
-        let listen = ListenArgs { http: Some((Ipv4Addr::LOCALHOST, port).into()), ..ListenArgs::default() };
+        let (http, http_name) = (Some((Ipv4Addr::LOCALHOST, port).into()), http_names.to_vec());
+        let listen = ListenArgs { http, http_name, ..ListenArgs::default() };
         let config = listen::config(name.to_string(), paths.clone(), &listen)?;
         Ok(launch(name, &paths, &listen::daemon_args(&config), None).await?.addresses)
     };
