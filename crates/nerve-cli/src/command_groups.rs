@@ -18,6 +18,7 @@ pub const GROUPS: [Group; 5] = [
             "ls",
             "top",
             "web",
+            "share",
             "attach",
             "wait",
             "answer",

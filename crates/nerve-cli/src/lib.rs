@@ -34,6 +34,7 @@ pub mod search;
 pub mod server;
 pub mod service;
 pub mod session;
+pub mod share;
 pub mod snapshot;
 mod suggestions;
 pub mod token;
@@ -112,6 +113,8 @@ pub enum Command {
     Top(top::TopArgs),
     /// See and use all nodes in a browser, also on a phone
     Web(web::WebArgs),
+    /// Print a link with which others can look at a node
+    Share(share::ShareArgs),
     /// Attach this terminal to a node or a recorded session
     Attach(attach::AttachArgs),
     /// Wait until a node is ready, or in another state

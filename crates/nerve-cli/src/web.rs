@@ -41,7 +41,7 @@ pub struct WebArgs {
 }
 
 /// Parses the beginning of a link: a scheme and a host, and a port if needed.
-fn base_url(text: &str) -> Result<Uri, String> {
+pub(crate) fn base_url(text: &str) -> Result<Uri, String> {
     let url: Uri = text.parse().map_err(|_| "expected a URL such as https://host.example".to_string())?;
     let is_http = matches!(url.scheme_str(), Some("http" | "https"));
     match is_http && url.path() == "/" && url.query().is_none() {
@@ -54,6 +54,28 @@ fn base_url(text: &str) -> Result<Uri, String> {
 pub enum WebCommand {
     /// List and end web sessions
     Sessions(WebSessionsArgs),
+    /// List and end the links of 'nerve share'
+    Shares(WebSharesArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct WebSharesArgs {
+    #[command(subcommand)]
+    pub command: WebSharesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum WebSharesCommand {
+    /// List the links, the newest first
+    #[command(alias = "ls", after_long_help = "EXAMPLES\n  nerve web shares list --json")]
+    List,
+    /// End a link; its pages are disconnected within seconds
+    #[command(after_long_help = "EXAMPLES\n  nerve web shares revoke 1f0c9a27b3d4")]
+    Revoke {
+        /// Share id, or its beginning
+        #[arg(value_name = "ID")]
+        id: String,
+    },
 }
 
 #[derive(Debug, Args)]

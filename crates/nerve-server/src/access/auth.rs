@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::log_limit::LogLimiter;
 use super::token::{Token, TokenFile};
-use crate::web::{Role, SessionStore};
+use crate::web::{Role, SessionStore, SharedNode};
 
 /// Maximum number of delayed answers to wrong tokens.
 const MAX_DELAYED: usize = 64;
@@ -59,12 +59,19 @@ pub(crate) struct Credential {
     revoked: CancellationToken,
     /// The role of a web session; `None` for a client with the token.
     role: Option<Role>,
+    /// The only node that the session may look at.
+    share: Option<SharedNode>,
 }
 
 impl Credential {
     /// Returns the role of a web session; `None` for a client with the token, which may do everything.
     pub(crate) fn role(&self) -> Option<Role> {
         self.role
+    }
+
+    /// Returns the only node that the client may look at, if a share has let it in.
+    pub(crate) fn share(&self) -> Option<&SharedNode> {
+        self.share.as_ref()
     }
 
     /// Completes with the reason for the client when the credential is no longer valid.
@@ -109,7 +116,7 @@ impl Authenticator {
         let token = self.read_token()?;
         let problem = match given {
             Some(given) if token.matches(given) => {
-                return Ok(Credential { revoked: self.activate(token), role: None });
+                return Ok(Credential { revoked: self.activate(token), role: None, share: None });
             }
             Some(_) => "the token is wrong",
             None => "there is no token",
@@ -131,7 +138,7 @@ impl Authenticator {
         match sessions.find(secret, &token) {
             Ok(Some(session)) => {
                 let revoked = sessions.revocation(&session, &self.activate(token));
-                Ok(Credential { revoked, role: Some(session.role) })
+                Ok(Credential { revoked, role: Some(session.role), share: session.share })
             }
             Ok(None) => {
                 let error = self.reject("the web session has ended", from).await;

@@ -213,7 +213,13 @@ async fn authenticate(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Re
         Some((web, secret)) => {
             web::check_request(&request.method, &request.headers, is_websocket)
                 .map_err(Problem::forbidden)?;
-            gate.authenticator.authenticate_session(web.sessions(), secret, auth.peer).await
+            let credential = gate.authenticator.authenticate_session(web.sessions(), secret, auth.peer).await;
+            if let Ok(Some(node)) = credential.as_ref().map(Credential::share)
+                && !web::permits(node, request)
+            {
+                return Err(Problem::forbidden("this link shows one node only"));
+            }
+            credential
         }
         None => gate.authenticator.authenticate(given.as_deref(), auth.peer).await,
     };

@@ -68,6 +68,7 @@ use self::operation::{Builtin, Handler, Operation};
 use self::operations::OPERATIONS;
 pub(crate) use self::problem::Problem;
 use self::resource::PathParams;
+pub(crate) use self::resource::raw_query;
 use crate::access::Authenticator;
 use crate::clients::Clients;
 use crate::metrics::Metrics;

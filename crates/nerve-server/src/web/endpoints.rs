@@ -1,5 +1,6 @@
 //! The paths of the web console: the page, login, logout and the session of the browser.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use serde_json::json;
 
 use super::cookie::is_json;
 use super::push::{PushSubscription, SubscriptionRequest};
+use super::role::Role;
+use super::session::SessionShare;
 use super::{LOGIN, LOGOUT, PATH, PUSH, Web, assets, is_page_load};
 use crate::access::Authenticator;
 use crate::http::{ConnectionAuth, Problem, not_found, read_small};
@@ -75,6 +78,7 @@ async fn session(State(state): State<WebState>, request: Request) -> Result<Resp
     match found.await {
         Ok(credential) => Ok(json_response(&json!({
             "role": credential.role(),
+            "share": credential.share(),
             "server_name": state.web.server,
             "version": env!("CARGO_PKG_VERSION"),
             "push_key": state.web.push_key.as_ref().map(|key| key.public_key()),
@@ -85,12 +89,17 @@ async fn session(State(state): State<WebState>, request: Request) -> Result<Resp
     }
 }
 
+/// What logs a browser in.
 #[derive(Debug, Deserialize)]
-struct Login {
-    code: String,
+#[serde(rename_all = "lowercase")]
+enum Login {
+    /// A one-time code.
+    Code(String),
+    /// The secret of a share.
+    Share(String),
 }
 
-/// Exchanges a code for a session.
+/// Exchanges a code or the secret of a share for a session.
 async fn log_in(State(state): State<WebState>, request: Request) -> Result<Response, Problem> {
     let from = peer(&request)?;
     let (parts, body) = request.into_parts();
@@ -98,30 +107,56 @@ async fn log_in(State(state): State<WebState>, request: Request) -> Result<Respo
         return Err(Problem::invalid("a login needs 'Content-Type: application/json'"));
     }
     let body = read_small(body, MAX_LOGIN_BYTES, BODY_TIMEOUT).await?;
-    let Ok(Login { code }) = serde_json::from_slice(&body) else {
-        return Err(Problem::invalid("expected {\"code\": …}"));
+    let Ok(login) = serde_json::from_slice(&body) else {
+        return Err(Problem::invalid("expected {\"code\": …} or {\"share\": …}"));
     };
-    let role = match state.web.logins.codes.redeem(&code) {
-        Ok(role) => role,
-        Err(error) => {
-            let error = state.authenticator.reject(&error.to_string(), from).await;
-            return Err(Problem::unauthenticated(&error.hint(NEW_LINK)));
-        }
-    };
+    let (role, share) = redeem(&state, login, from).await?;
+    let token = state.authenticator.read_token().map_err(|error| Problem::unauthenticated(&error))?;
+    let node = share.as_ref().map(|share| share.node.clone());
+    // A browser that may do more keeps its session.
+    if node.is_some()
+        && let Some(secret) = state.web.cookie(&parts.headers)
+        && let Ok(Some(own)) = state.web.sessions().find(secret, &token)
+        && own.share.is_none()
+    {
+        return Ok(json_response(&json!({ "role": own.role, "share": node })));
+    }
     // A browser has one session: the new one replaces the old one.
     if let Some(old) = state.web.cookie(&parts.headers) {
         state.web.sessions().end(old);
     }
-    let token = state.authenticator.read_token().map_err(|error| Problem::unauthenticated(&error))?;
     let user_agent = parts.headers.get(header::USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
-    let begun = state.web.sessions().begin(role, &String::from_utf8_lossy(user_agent), &token);
+    let begun = state.web.sessions().begin(role, share, &String::from_utf8_lossy(user_agent), &token);
     let secret = begun.map_err(|error| {
         tracing::error!(%error, "a web session cannot be stored");
         Problem::internal("the session cannot be stored").hint("see the server's log")
     })?;
     tracing::info!(%from, %role, "a browser has logged in");
-    Ok((cookie_header(state.web.cookie.set(&secret)), json_response(&json!({ "role": role })))
-        .into_response())
+    let session = json_response(&json!({ "role": role, "share": node }));
+    Ok((cookie_header(state.web.cookie.set(&secret)), session).into_response())
+}
+
+/// Uses a code or a share. Returns the permissions of the session that it begins.
+async fn redeem(
+    state: &WebState,
+    login: Login,
+    from: IpAddr,
+) -> Result<(Role, Option<SessionShare>), Problem> {
+    let logins = &state.web.logins;
+    let (problem, hint) = match login {
+        Login::Code(code) => match logins.codes.redeem(&code) {
+            Ok(role) => return Ok((role, None)),
+            Err(error) => (error.to_string(), NEW_LINK),
+        },
+        Login::Share(secret) => match logins.shares.find(&secret) {
+            Some((digest, share)) => {
+                return Ok((Role::View, Some(SessionShare { digest, node: share.node })));
+            }
+            None => ("the share has ended".to_string(), "ask for a new link: 'nerve share NODE' prints one"),
+        },
+    };
+    let error = state.authenticator.reject(&problem, from).await;
+    Err(Problem::unauthenticated(&error.hint(hint)))
 }
 
 /// Ends the session of the request.
@@ -157,7 +192,7 @@ async fn unsubscribe(State(state): State<WebState>, request: Request) -> Respons
     StatusCode::NO_CONTENT.into_response()
 }
 
-fn peer(request: &Request) -> Result<std::net::IpAddr, Problem> {
+fn peer(request: &Request) -> Result<IpAddr, Problem> {
     let auth = request.extensions().get::<ConnectionAuth>();
     auth.map(|auth| auth.peer)
         .ok_or_else(|| Problem::internal("request without a connection: this is a bug in nerve"))

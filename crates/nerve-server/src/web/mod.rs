@@ -8,6 +8,7 @@
 //! | `session` | the sessions of browsers |
 //! | `cookie` | the cookie of a session, and the checks of requests with it |
 //! | `role` | the permissions of a session |
+//! | `share` | links that show one node |
 //! | `push` | notifications of browsers whose page is closed |
 //!
 //! Codes and sessions are in private files, like the server's token: `nerve web` creates and removes them without a
@@ -20,10 +21,11 @@ mod login_code;
 mod push;
 pub(crate) mod role;
 mod session;
+mod share;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
@@ -33,6 +35,7 @@ use nerve_types::name;
 pub use self::login_code::{CODE_LIFETIME, LoginCode};
 pub use self::role::Role;
 pub use self::session::WebSession;
+pub use self::share::{NewShare, Share, SharedNode};
 
 pub(crate) use self::cookie::check_request;
 pub(crate) use self::endpoints::router;
@@ -41,6 +44,7 @@ pub(crate) use self::session::SessionStore;
 use self::cookie::SessionCookie;
 use self::login_code::LoginCodes;
 use self::push::{PushSender, VapidKey};
+use self::share::ShareStore;
 use crate::error::ServerError;
 use crate::events::Hub;
 use crate::paths::{ServerPaths, private_directory};
@@ -65,6 +69,7 @@ pub(crate) struct CacheForever;
 pub struct WebLogins {
     codes: LoginCodes,
     sessions: Arc<SessionStore>,
+    shares: ShareStore,
 }
 
 impl WebLogins {
@@ -75,9 +80,11 @@ impl WebLogins {
     pub fn new(paths: &ServerPaths, server: &str) -> Result<WebLogins, ServerError> {
         name::check("server", server)?;
         let folder = paths.web().join(server);
+        let shares = ShareStore::new(folder.join("shares"));
         Ok(WebLogins {
             codes: LoginCodes::new(folder.join("codes")),
-            sessions: Arc::new(SessionStore::new(folder.join("sessions"))),
+            sessions: Arc::new(SessionStore::new(folder.join("sessions"), shares.clone())),
+            shares,
         })
     }
 
@@ -87,6 +94,27 @@ impl WebLogins {
     /// Returns an error if it cannot be stored.
     pub fn create_code(&self, role: Role) -> Result<LoginCode, ServerError> {
         self.codes.create(role)
+    }
+
+    /// Creates a share: everyone who knows its secret can look at the node until it expires.
+    ///
+    /// # Errors
+    /// Returns an error if there are too many, or it cannot be stored.
+    pub fn create_share(&self, node: SharedNode, lifetime: Duration) -> Result<NewShare, ServerError> {
+        self.shares.create(node, lifetime)
+    }
+
+    /// Lists the valid shares, the newest first.
+    pub fn shares(&self) -> Vec<Share> {
+        self.shares.list()
+    }
+
+    /// Ends all shares whose digest begins with `id`, and their sessions within seconds.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be removed.
+    pub fn revoke_share(&self, id: &str) -> Result<(), ServerError> {
+        self.shares.revoke(id)
     }
 
     /// Lists the sessions, the last used first.
@@ -159,6 +187,11 @@ pub(crate) fn is_open(request: &Parts) -> bool {
         "/" => is_read && is_page_load(&request.headers),
         _ => is_read && (path.starts_with(PATH) || path == "/web"),
     }
+}
+
+/// Returns true if a session that a share began may send a request.
+pub(crate) fn permits(share: &SharedNode, request: &Parts) -> bool {
+    request.uri.path() == LOGOUT || share.permits(&request.method, &request.uri)
 }
 
 /// Returns true if the client is a browser that loads a page.

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::push::PushSubscription;
 use super::role::Role;
+use super::share::{ShareStore, SharedNode};
 use super::{MAX_RECORD_BYTES, now};
 use crate::access::secret;
 use crate::access::token::Token;
@@ -27,7 +28,7 @@ use crate::paths::private_directory;
 
 /// Time for which a session is valid.
 pub(crate) const SESSION_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Maximum number of sessions. A further login ends the one that was used least recently.
+/// Maximum number of sessions of logins, and of shares. A further one ends the one that was used least recently.
 const MAX_SESSIONS: usize = 64;
 /// Maximum length of a stored user agent in characters.
 const MAX_USER_AGENT: usize = 200;
@@ -48,6 +49,7 @@ const PUSH_EXTENSION: &str = "push";
 #[derive(Debug)]
 pub(crate) struct SessionStore {
     folder: PathBuf,
+    shares: ShareStore,
     /// Revocations of the sessions that were used on this server, by digest.
     revocations: Mutex<HashMap<String, CancellationToken>>,
 }
@@ -59,6 +61,9 @@ pub struct WebSession {
     pub web_session_id: String,
     /// Role.
     pub role: Role,
+    /// The only node that it may look at, if a share began it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<SharedNode>,
     /// Time of the login.
     pub created_at: TsMs,
     /// Time of the last request, to the minute.
@@ -72,6 +77,16 @@ pub struct WebSession {
 pub(crate) struct FoundSession {
     digest: String,
     pub(crate) role: Role,
+    /// The only node that it may look at, if a share began it.
+    pub(crate) share: Option<SharedNode>,
+}
+
+/// The share that began a session.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct SessionShare {
+    /// Digest of the share's secret.
+    pub(super) digest: String,
+    pub(super) node: SharedNode,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -81,6 +96,8 @@ struct SessionRecord {
     user_agent: String,
     /// Fingerprint of the server's token at the login.
     token: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    share: Option<SessionShare>,
 }
 
 impl SessionRecord {
@@ -97,17 +114,30 @@ fn is_hidden(c: char) -> bool {
 }
 
 impl SessionStore {
-    pub(crate) fn new(folder: PathBuf) -> SessionStore {
-        SessionStore { folder, revocations: Mutex::default() }
+    pub(super) fn new(folder: PathBuf, shares: ShareStore) -> SessionStore {
+        SessionStore { folder, shares, revocations: Mutex::default() }
     }
 
-    /// Begins a session and returns the secret for its cookie.
+    #[cfg(test)]
+    pub(super) fn for_test(folder: &std::path::Path) -> SessionStore {
+        SessionStore::new(folder.join("sessions"), ShareStore::new(folder.join("shares")))
+    }
+
+    /// Begins a session and returns the secret for its cookie. With a share, it may only look at the share's node.
     ///
     /// # Errors
     /// Returns an error if the system gives no random bytes or the file cannot be written.
-    pub(crate) fn begin(&self, role: Role, user_agent: &str, token: &Token) -> Result<String, ServerError> {
+    pub(super) fn begin(
+        &self,
+        role: Role,
+        share: Option<SessionShare>,
+        user_agent: &str,
+        token: &Token,
+    ) -> Result<String, ServerError> {
         private_directory(&self.folder)?;
-        let mut sessions = self.list();
+        // Visitors of shares end no login.
+        let mut sessions: Vec<WebSession> =
+            self.list().into_iter().filter(|session| session.share.is_some() == share.is_some()).collect();
         while sessions.len() >= MAX_SESSIONS
             && let Some(oldest) = sessions.pop()
         {
@@ -117,7 +147,7 @@ impl SessionStore {
             |source| ServerError::Io { what: "create a web session in", path: self.folder.clone(), source };
         let cookie = secret::random_hex::<COOKIE_BYTES>().map_err(failed)?;
         let user_agent = user_agent.chars().filter(|c| !is_hidden(*c)).take(MAX_USER_AGENT).collect();
-        let record = SessionRecord { role, created_at: now(), user_agent, token: token.fingerprint() };
+        let record = SessionRecord { role, created_at: now(), user_agent, token: token.fingerprint(), share };
         let bytes = serde_json::to_vec(&record).unwrap_or_default();
         files::replace(&self.path(&secret::sha256_hex(cookie.as_bytes())), &bytes).map_err(failed)?;
         Ok(cookie)
@@ -131,7 +161,7 @@ impl SessionStore {
         let digest = secret::sha256_hex(cookie.as_bytes());
         let path = self.path(&digest);
         let Some(record) = self.read(&digest)? else { return Ok(None) };
-        if record.is_expired() || record.token != token.fingerprint() {
+        if self.is_over(&record) || record.token != token.fingerprint() {
             let _ = self.remove(&digest);
             return Ok(None);
         }
@@ -140,7 +170,7 @@ impl SessionStore {
             let _ =
                 File::options().write(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         }
-        Ok(Some(FoundSession { digest, role: record.role }))
+        Ok(Some(FoundSession { digest, role: record.role, share: record.share.map(|share| share.node) }))
     }
 
     /// Returns the record of a session; `None` if there is none.
@@ -231,13 +261,14 @@ impl SessionStore {
         for (digest, path) in self.files() {
             let Ok(record) = files::read_json::<SessionRecord>(&path, MAX_RECORD_BYTES) else { continue };
             let used = fs::metadata(&path).and_then(|meta| meta.modified());
-            if record.is_expired() {
+            if self.is_over(&record) {
                 let _ = self.remove(&digest);
                 continue;
             }
             sessions.push(WebSession {
                 web_session_id: digest.chars().take(ID_DIGITS).collect(),
                 role: record.role,
+                share: record.share.map(|share| share.node),
                 created_at: record.created_at,
                 last_used_at: used.map_or(record.created_at, TsMs::from),
                 user_agent: record.user_agent,
@@ -272,7 +303,13 @@ impl SessionStore {
 
     /// Returns true if a session has expired or was removed. One whose file cannot be read has not ended.
     fn has_ended(&self, digest: &str) -> bool {
-        self.read(digest).is_ok_and(|record| record.is_none_or(|record| record.is_expired()))
+        self.read(digest).is_ok_and(|record| record.is_none_or(|record| self.is_over(&record)))
+    }
+
+    /// Returns true if a session has expired, or the share that began it has ended.
+    fn is_over(&self, record: &SessionRecord) -> bool {
+        let has_share_ended = |share: &SessionShare| !self.shares.is_valid(&share.digest);
+        record.is_expired() || record.share.as_ref().is_some_and(has_share_ended)
     }
 
     /// Removes the files of sessions that began with another token.
@@ -306,7 +343,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::new(folder.path().join("token"));
         file.obtain().unwrap();
-        let store = SessionStore::new(folder.path().join("sessions"));
+        let store = SessionStore::for_test(folder.path());
         (folder, store, file)
     }
 
@@ -314,7 +351,7 @@ mod tests {
     fn session_is_found_by_its_cookie_until_it_ends() {
         let (_folder, store, file) = store();
         let token = file.read().unwrap();
-        let cookie = store.begin(Role::View, "Firefox\u{1b}[31m\u{202e}/1", &token).unwrap();
+        let cookie = store.begin(Role::View, None, "Firefox\u{1b}[31m\u{202e}/1", &token).unwrap();
         assert_eq!(cookie.len(), 64);
         assert_eq!(store.find(&cookie, &token).unwrap().unwrap().role, Role::View);
         assert!(
@@ -330,7 +367,7 @@ mod tests {
         );
         assert!(!format!("{listed:?}").contains(&cookie[..ID_DIGITS]));
         // Another server process sees the same sessions.
-        let other = SessionStore::new(store.folder.clone());
+        let other = SessionStore::new(store.folder.clone(), store.shares.clone());
         assert!(other.find(&cookie, &token).unwrap().is_some());
         other.end_by_id(&listed[0].web_session_id).unwrap();
         assert!(store.find(&cookie, &token).unwrap().is_none() && store.list().is_empty());
@@ -339,7 +376,7 @@ mod tests {
     #[test]
     fn new_token_ends_sessions() {
         let (_folder, store, file) = store();
-        let cookie = store.begin(Role::Full, "", &file.read().unwrap()).unwrap();
+        let cookie = store.begin(Role::Full, None, "", &file.read().unwrap()).unwrap();
         let token = file.rotate().unwrap();
         assert!(store.find(&cookie, &token).unwrap().is_none());
         assert!(store.list().is_empty());
@@ -358,7 +395,7 @@ mod tests {
     fn old_session_expires() {
         let (_folder, store, file) = store();
         let token = file.read().unwrap();
-        let cookie = store.begin(Role::Full, "", &token).unwrap();
+        let cookie = store.begin(Role::Full, None, "", &token).unwrap();
         let path = expire(&store);
         assert!(store.find(&cookie, &token).unwrap().is_none());
         assert!(!path.exists());
@@ -368,7 +405,7 @@ mod tests {
     fn unreadable_session_has_not_ended() {
         let (_folder, store, file) = store();
         let token = file.read().unwrap();
-        let cookie = store.begin(Role::Full, "", &token).unwrap();
+        let cookie = store.begin(Role::Full, None, "", &token).unwrap();
         let (digest, path) = store.files().remove(0);
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
@@ -380,7 +417,7 @@ mod tests {
         let (_folder, store, file) = store();
         let token = file.read().unwrap();
         for _ in 0..MAX_SESSIONS + 3 {
-            store.begin(Role::View, "", &token).unwrap();
+            store.begin(Role::View, None, "", &token).unwrap();
         }
         assert_eq!(store.list().len(), MAX_SESSIONS);
     }
@@ -400,7 +437,7 @@ mod tests {
     async fn is_revoked_after(change: impl FnOnce(&SessionStore)) -> bool {
         let (_folder, store, file) = store();
         let token = file.read().unwrap();
-        let cookie = store.begin(Role::Full, "", &token).unwrap();
+        let cookie = store.begin(Role::Full, None, "", &token).unwrap();
         let found = store.find(&cookie, &token).unwrap().unwrap();
         let revoked = store.revocation(&found, &CancellationToken::new());
         change(&store);

@@ -27,7 +27,6 @@ pub(crate) mod pane;
 mod pattern;
 mod proxy;
 mod prune;
-mod qr_code;
 mod record;
 pub(crate) mod recording;
 mod repl;
@@ -115,6 +114,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Transcript(args) => run_single_threaded(interruptible(transcript::run(args)))?,
         Command::Top(args) => return run_single_threaded(top::run(args)),
         Command::Web(args) => run_single_threaded(interruptible(web::run(args)))?,
+        Command::Share(args) => run_single_threaded(interruptible(web::share(args)))?,
         Command::RecordingFile(command) => return recording::run_on_file(&command),
         Command::Parse(args) => {
             out::warning("'nerve parse' is now 'nerve recording extract'");

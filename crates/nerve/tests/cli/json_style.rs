@@ -140,6 +140,9 @@ fn servers(checked: &mut Checked) {
     checked.ok("web", &[]);
     checked.ok("web sessions list", &[]);
     checked.run(3, "web sessions revoke", &["abc"]);
+    checked.ok("web shares list", &[]);
+    checked.run(3, "web shares revoke", &["abc"]);
+    checked.run(3, "share", &["nosuch"]);
     checked.ok("session create", &["work"]);
     checked.ok("session list", &[]);
     checked.ok("session info", &["work"]);

@@ -51,6 +51,24 @@ fn link_through_a_tunnel_is_also_a_qr_code() {
 }
 
 #[test]
+fn share_is_listed_and_revoked() {
+    let home = Home::new();
+    home.ok(&["server", "start", "--http", "127.0.0.1:0"]);
+    home.ok(&["new", "job", "--backend", "bash"]);
+    let share = home.nerve(&["share", "default/job", "--for", "30m", "--json"]).json();
+    assert!(share["url"].as_str().unwrap().contains("/web/#share="), "{share}");
+    assert_eq!((share["session_id"].as_str(), share["node_id"].as_str()), (Some("default"), Some("job")));
+    let id = share["share_id"].as_str().unwrap();
+    let listed = home.ok(&["web", "shares", "list"]);
+    assert!(listed.contains(id) && listed.contains("default/job"), "{listed}");
+    home.ok(&["web", "shares", "revoke", &id[..6]]);
+    assert_eq!(home.nerve(&["web", "shares", "list", "--json"]).json()["shares"], serde_json::json!([]));
+    home.nerve(&["web", "shares", "revoke", id]).assert_stderr(3, &["no share", "shares list"]);
+    home.nerve(&["share", "nosuch"]).assert_stderr(3, &["nosuch"]);
+    home.nerve(&["share", "job", "--for", "31d"]).assert_stderr(2, &["at most 30d"]);
+}
+
+#[test]
 fn server_without_http_is_explained() {
     let home = Home::new();
     home.ok(&["server", "start"]);

@@ -246,9 +246,9 @@ mod tests {
     #[tokio::test]
     async fn browser_that_has_left_is_unsubscribed() {
         let folder = tempfile::tempdir().unwrap();
-        let sessions = Arc::new(SessionStore::new(folder.path().join("sessions")));
+        let sessions = Arc::new(SessionStore::for_test(folder.path()));
         let token = TokenFile::new(folder.path().join("token")).obtain().unwrap();
-        let cookie = sessions.begin(Role::View, "browser", &token).unwrap();
+        let cookie = sessions.begin(Role::View, None, "browser", &token).unwrap();
         let service = push_service("410 Gone");
         let subscription = PushSubscription::for_test(service.endpoint.clone(), &browser().1, &AUTH);
         sessions.subscribe(&cookie, &subscription).unwrap();

@@ -3,7 +3,7 @@
 use std::fs;
 
 use nerve_server::access::token::TokenFile;
-use nerve_server::web::{Role, WebLogins};
+use nerve_server::web::{Role, SharedNode, WebLogins};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
@@ -26,7 +26,7 @@ impl<'a> Browser<'a> {
         let mut browser = Browser::new(server);
         let code = logins(server).create_code(role).unwrap().code;
         let response = browser.log_in(&code).await;
-        assert_eq!((response.status, response.json()), (200, json!({ "role": role })), "{response:?}");
+        assert_eq!((response.status, &response.json()["role"]), (200, &json!(role)), "{response:?}");
         browser
     }
 
@@ -142,6 +142,57 @@ async fn push_subscription_lives_as_long_as_its_session() {
     browser.send("POST", "/web/push", subscription).await;
     browser.send("POST", "/web/logout", json!({})).await;
     assert_eq!(stored(), 0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn share_shows_one_node_until_it_is_revoked() {
+    let server = HttpServer::start();
+    for node in ["me", "other"] {
+        server.bash(node).await;
+    }
+    let node = SharedNode { session_id: "default".to_string(), node_id: "me".to_string() };
+    let shared = logins(&server).create_share(node, DEADLINE).unwrap();
+    let mut visitor = Browser::new(&server);
+    let response = visitor.send("POST", "/web/login", json!({ "share": shared.secret })).await;
+    visitor.cookie = response.header("set-cookie").unwrap().split(';').next().unwrap().to_string();
+    let node = json!({ "session_id": "default", "node_id": "me" });
+    assert_eq!(response.json(), json!({ "role": "view", "share": node }));
+    assert_eq!(visitor.get("/web/session").await.json()["share"], node);
+    for path in ["/nodes/me?session=default", "/nodes/me/transcript?session=default"] {
+        assert_eq!(visitor.get(path).await.status, 200, "{path}");
+    }
+    for path in [
+        "/nodes",
+        "/nodes/me",
+        "/nodes/other?session=default",
+        "/nodes/me?session=other",
+        "/nodes/me?session=default&session=other",
+        "/nodes/me/history?session=default",
+        "/nodes/me/../other?session=default",
+        "/events?session=default",
+        "/events?session=default&node=other",
+        "/recordings",
+        "/socket",
+    ] {
+        visitor.get(path).await.problem(403, "permission_error");
+    }
+    visitor
+        .send("POST", "/nodes/me/execute?session=default", json!({}))
+        .await
+        .problem(403, "permission_error");
+    visitor.send("POST", "/web/push", json!({})).await.problem(403, "permission_error");
+
+    // A login is not replaced by a link that permits less.
+    let owner = Browser::logged_in(&server, Role::Full).await;
+    let kept = owner.send("POST", "/web/login", json!({ "share": shared.secret })).await;
+    assert_eq!((kept.json()["role"].as_str(), kept.header("set-cookie")), (Some("full"), None));
+
+    logins(&server).revoke_share(&shared.share.share_id).unwrap();
+    visitor.get("/nodes/me?session=default").await.problem(401, "authentication_error");
+    let again = Browser::new(&server).send("POST", "/web/login", json!({ "share": shared.secret })).await;
+    again.problem(401, "authentication_error");
+    assert_eq!(owner.role().await, "full");
     server.stop().await;
 }
 

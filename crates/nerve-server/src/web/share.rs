@@ -1,0 +1,174 @@
+//! Shares: links with which anyone looks at one node, until they expire or are revoked.
+//!
+//! A share has a private file, named by the SHA-256 of the secret in its link. A browser that opens the link gets a web
+//! session with the role `view` for this node, which ends with the share.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+use std::{fs, io};
+
+use http::{Method, Uri};
+use nerve_types::activity::TsMs;
+use nerve_types::files;
+use serde::{Deserialize, Serialize};
+
+use super::{MAX_RECORD_BYTES, now};
+use crate::access::secret;
+use crate::error::ServerError;
+use crate::http::raw_query;
+use crate::paths::private_directory;
+
+/// Random bytes of a link.
+const SECRET_BYTES: usize = 16;
+/// Digits of the digest that name a share.
+pub(super) const ID_DIGITS: usize = 12;
+/// Maximum number of shares of a server.
+const MAX_SHARES: usize = 256;
+/// Requests about a node that only look at it, after the path of the node.
+const VIEWS: [&str; 4] = ["", "/explain", "/transcript", "/terminal"];
+
+/// The node that a share shows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedNode {
+    /// Session of the node.
+    pub session_id: String,
+    /// Id of the node.
+    pub node_id: String,
+}
+
+/// A share for display.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Share {
+    /// Id: the beginning of the digest of its secret.
+    pub share_id: String,
+    /// The node that it shows.
+    #[serde(flatten)]
+    pub node: SharedNode,
+    /// Time of its creation.
+    pub created_at: TsMs,
+    /// Time at which it expires.
+    pub expires_at: TsMs,
+}
+
+/// A new share, and the secret for its link.
+#[derive(Debug)]
+pub struct NewShare {
+    /// The share.
+    pub share: Share,
+    /// The secret, which is stored nowhere.
+    pub secret: String,
+}
+
+/// The shares of one server.
+#[derive(Debug, Clone)]
+pub(super) struct ShareStore {
+    folder: PathBuf,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ShareRecord {
+    #[serde(flatten)]
+    node: SharedNode,
+    created_at: TsMs,
+    expires_at: TsMs,
+}
+
+impl SharedNode {
+    /// Returns true if a request only looks at this node: it reads the node, or the events of this node.
+    pub(crate) fn permits(&self, method: &Method, uri: &Uri) -> bool {
+        let Ok(query) = raw_query(uri) else { return false };
+        let has = |name: &str, value: &str| {
+            let mut found = query.iter().filter(|(key, _)| key == name);
+            found.next().is_some_and(|(_, found)| found == value) && found.next().is_none()
+        };
+        let is_in_session = has("session", &self.session_id);
+        let node = format!("/nodes/{}", self.node_id);
+        let is_view = uri.path().strip_prefix(&node).is_some_and(|rest| VIEWS.contains(&rest));
+        let is_events = uri.path() == "/events" && has("node", &self.node_id);
+        *method == Method::GET && is_in_session && (is_view || is_events)
+    }
+}
+
+impl ShareStore {
+    pub(super) fn new(folder: PathBuf) -> ShareStore {
+        ShareStore { folder }
+    }
+
+    /// Creates a share. Removes expired ones.
+    ///
+    /// # Errors
+    /// Returns an error if there are 256 shares, the system gives no random bytes, or the file cannot be written.
+    pub(super) fn create(&self, node: SharedNode, lifetime: Duration) -> Result<NewShare, ServerError> {
+        private_directory(&self.folder)?;
+        let failed =
+            |source| ServerError::Io { what: "create a share in", path: self.folder.clone(), source };
+        if self.list().len() >= MAX_SHARES {
+            return Err(failed(io::Error::other(format!("there are {MAX_SHARES} shares: revoke some"))));
+        }
+        let secret = secret::random_hex::<SECRET_BYTES>().map_err(failed)?;
+        let digest = secret::sha256_hex(secret.as_bytes());
+        let created_at = now();
+        let expires_at = TsMs::from(SystemTime::now() + lifetime);
+        let record = ShareRecord { node, created_at, expires_at };
+        let bytes = serde_json::to_vec(&record).unwrap_or_default();
+        files::replace(&self.path(&digest), &bytes).map_err(failed)?;
+        Ok(NewShare { share: record.share(&digest), secret })
+    }
+
+    /// Returns the digest and the share of a secret; `None` if it is wrong, expired or revoked.
+    pub(super) fn find(&self, secret: &str) -> Option<(String, Share)> {
+        let digest = secret::sha256_hex(secret.as_bytes());
+        Some((digest.clone(), self.read(&digest)?.share(&digest)))
+    }
+
+    /// Returns true if the share with this digest was neither revoked nor has expired.
+    pub(super) fn is_valid(&self, digest: &str) -> bool {
+        self.read(digest).is_some()
+    }
+
+    /// Lists the valid shares, the newest first. Removes expired ones.
+    pub(super) fn list(&self) -> Vec<Share> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let digests = entries.filter_map(|path| Some(path.file_stem()?.to_str()?.to_string()));
+        let mut shares: Vec<Share> =
+            digests.filter_map(|digest| Some(self.read(&digest)?.share(&digest))).collect();
+        shares.sort_by_key(|share| std::cmp::Reverse(share.created_at));
+        shares
+    }
+
+    /// Ends all shares whose digest begins with `id`. Their sessions end within seconds.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be removed.
+    pub(super) fn revoke(&self, id: &str) -> Result<(), ServerError> {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(id) {
+                let path = entry.path();
+                fs::remove_file(&path).map_err(ServerError::io("remove", &path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a share. Removes it if it has expired.
+    fn read(&self, digest: &str) -> Option<ShareRecord> {
+        let path = self.path(digest);
+        let record: ShareRecord = files::read_json(&path, MAX_RECORD_BYTES).ok()?;
+        if record.expires_at <= now() {
+            let _ = fs::remove_file(path);
+            return None;
+        }
+        Some(record)
+    }
+
+    fn path(&self, digest: &str) -> PathBuf {
+        self.folder.join(format!("{digest}.json"))
+    }
+}
+
+impl ShareRecord {
+    fn share(self, digest: &str) -> Share {
+        let share_id = digest.chars().take(ID_DIGITS).collect();
+        Share { share_id, node: self.node, created_at: self.created_at, expires_at: self.expires_at }
+    }
+}
