@@ -100,9 +100,12 @@ pub(crate) fn pinned(project: &Project) -> anyhow::Result<Vec<(String, String)>>
     Ok(pins.collect())
 }
 
-fn check_npm() -> anyhow::Result<()> {
+/// Checks that npm can be started.
+pub(crate) fn check_npm() -> anyhow::Result<()> {
     if programs::find("npm").is_none() || programs::find("node").is_none() {
-        bail!("node and npm are missing; the real agents and the browser driver come from the npm registry");
+        bail!(
+            "node and npm are missing; the real agents, the browser driver and the vendored libraries come from the npm registry"
+        );
     }
     Ok(())
 }

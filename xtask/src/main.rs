@@ -19,6 +19,7 @@ mod report;
 mod rust_tests;
 mod shell_scripts;
 mod test;
+mod vendored;
 mod words;
 
 use std::process::ExitCode;

@@ -7,7 +7,7 @@ use crate::report::{Outcome, Report};
 use crate::rust_tests::Suite;
 use crate::{
     agents, browser, debian_packages, docs_blocks, generated_pages, lockfile, machine_paths, programs,
-    project, pypi_packages, python_tests, shell_scripts, words,
+    project, pypi_packages, python_tests, shell_scripts, vendored, words,
 };
 
 /// Options of `cargo xtask test`.
@@ -17,12 +17,13 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
-const STEPS: [&str; 14] = [
+const STEPS: [&str; 15] = [
     "setup",
     "fmt",
     "lock",
     "no-foreign",
     "words",
+    "vendor",
     "clippy",
     "build",
     "test",
@@ -67,6 +68,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
     report.step("lock", || lockfile::check(project));
     report.step("no-foreign", || machine_paths::check(project));
     report.step("words", || words::check(project));
+    report.step("vendor", || vendored::check(project, options.quick));
     report.step("clippy", || clippy(project));
     if report
         .step("build", || cargo(project, &with_all(&["build", "--workspace", "--all-targets", "--locked"])))

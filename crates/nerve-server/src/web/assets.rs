@@ -1,6 +1,7 @@
 //! The files of the page, which are part of the program.
 
-use std::sync::LazyLock;
+use std::io::Write;
+use std::sync::{LazyLock, OnceLock};
 
 use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
@@ -26,22 +27,41 @@ const SERVICE_WORKER: &str = "service_worker.js";
 #[cfg(debug_assertions)]
 const FOLDER: &str = "NERVE_WEB_DIR";
 
+/// Quality of the compression, which happens once per file. Higher ones take many times longer for a few percent.
+const BROTLI_QUALITY: i32 = 9;
+
 /// A file of the page.
 struct Asset {
     name: &'static str,
     bytes: &'static [u8],
+    /// Compressed when a browser first needs it.
+    brotli: OnceLock<Bytes>,
+}
+
+impl Asset {
+    fn brotli(&self) -> Bytes {
+        let compress = || {
+            let params = brotli::enc::BrotliEncoderParams { quality: BROTLI_QUALITY, ..Default::default() };
+            let mut writer = brotli::CompressorWriter::with_params(Vec::new(), 4096, &params);
+            // Writing to memory cannot fail.
+            let _ = writer.write_all(self.bytes);
+            Bytes::from(writer.into_inner())
+        };
+        self.brotli.get_or_init(compress).clone()
+    }
 }
 
 macro_rules! assets {
     ($($name:literal,)*) => {
-        &[$(Asset {
+        static ASSETS: [Asset; [$($name),*].len()] = [$(Asset {
             name: $name,
             bytes: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/web/", $name)),
-        },)*]
+            brotli: OnceLock::new(),
+        },)*];
     };
 }
 
-const ASSETS: &[Asset] = assets![
+assets![
     "index.html",
     "style.css",
     "icon.svg",
@@ -61,6 +81,15 @@ const ASSETS: &[Asset] = assets![
     "prompt_form.js",
     "retry.js",
     "time.js",
+    "vendor/xterm.mjs",
+    "vendor/xterm.css",
+    "vendor/xterm.LICENSE.txt",
+    "vendor/addon-fit.mjs",
+    "vendor/addon-fit.LICENSE.txt",
+    "vendor/addon-unicode-graphemes.mjs",
+    "vendor/addon-unicode-graphemes.LICENSE.txt",
+    "vendor/addon-web-links.mjs",
+    "vendor/addon-web-links.LICENSE.txt",
 ];
 
 /// The beginning of the SHA-256 of all files: a part of their path, so that browsers may keep them forever.
@@ -72,7 +101,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 
 /// Returns the page.
 pub(super) fn index() -> Response {
-    let Some(page) = read(INDEX) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some((_, page)) = read(INDEX) else { return StatusCode::NOT_FOUND.into_response() };
     let page = String::from_utf8_lossy(&page).replace(VERSION_PLACEHOLDER, &VERSION);
     respond(INDEX, page.into())
 }
@@ -80,19 +109,35 @@ pub(super) fn index() -> Response {
 /// Returns the service worker.
 pub(super) fn service_worker() -> Response {
     match read(SERVICE_WORKER) {
-        Some(script) => respond(SERVICE_WORKER, script.into()),
+        Some((_, script)) => respond(SERVICE_WORKER, script.into()),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
-/// Returns a file of the page; `None` if there is none, or only in another version.
-pub(super) fn file(version: &str, name: &str) -> Option<Response> {
-    let bytes = read(name).filter(|_| version == *VERSION && name != INDEX)?;
-    let mut response = respond(name, bytes.into());
+/// Returns a file of the page, compressed if the browser accepts that; `None` if there is none, or only in another version.
+pub(super) fn file(version: &str, name: &str, request: &HeaderMap) -> Option<Response> {
+    let (asset, bytes) = read(name).filter(|_| version == *VERSION && name != INDEX)?;
+    let is_compressed = development_folder().is_none() && accepts_brotli(request);
+    let mut response = respond(name, if is_compressed { asset.brotli() } else { bytes }.into());
+    let headers = response.headers_mut();
+    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    if is_compressed {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("br"));
+    }
     if development_folder().is_none() {
         response.extensions_mut().insert(CacheForever);
     }
     Some(response)
+}
+
+/// Returns true if the client accepts a response that is compressed with Brotli (RFC 9110 §12.5.3).
+fn accepts_brotli(request: &HeaderMap) -> bool {
+    let lines = request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let weight = weight.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse::<f32>);
+        name.trim().eq_ignore_ascii_case("br") && weight.is_ok_and(|weight| weight > 0.0)
+    })
 }
 
 fn respond(name: &str, body: Body) -> Response {
@@ -103,7 +148,8 @@ fn headers(name: &str) -> HeaderMap {
     let kind = match name.rsplit_once('.').map(|(_, extension)| extension) {
         Some("html") => "text/html; charset=utf-8",
         Some("css") => "text/css; charset=utf-8",
-        Some("js") => "text/javascript; charset=utf-8",
+        Some("js" | "mjs") => "text/javascript; charset=utf-8",
+        Some("txt") => "text/plain; charset=utf-8",
         Some("svg") => "image/svg+xml",
         Some("png") => "image/png",
         Some("webmanifest") => "application/manifest+json",
@@ -118,12 +164,13 @@ fn headers(name: &str) -> HeaderMap {
 }
 
 /// Reads one of the files.
-fn read(name: &str) -> Option<Bytes> {
+fn read(name: &str) -> Option<(&'static Asset, Bytes)> {
     let asset = ASSETS.iter().find(|asset| asset.name == name)?;
-    match development_folder() {
-        Some(folder) => std::fs::read(folder.join(name)).ok().map(Bytes::from),
-        None => Some(Bytes::from_static(asset.bytes)),
-    }
+    let bytes = match development_folder() {
+        Some(folder) => std::fs::read(folder.join(name)).ok()?.into(),
+        None => Bytes::from_static(asset.bytes),
+    };
+    Some((asset, bytes))
 }
 
 #[cfg(debug_assertions)]
@@ -145,10 +192,15 @@ mod tests {
     #[test]
     fn every_file_of_the_page_is_embedded() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("web");
-        let mut found: Vec<String> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let names = |folder: &Path| {
+            let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+            let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+            files.map(|entry| entry.file_name().into_string().unwrap()).collect::<Vec<_>>()
+        };
+        let vendored = names(&folder.join("vendor")).into_iter().map(|name| format!("vendor/{name}"));
+        // The list of origins is for the check of the files.
+        let vendored = vendored.filter(|name| name != "vendor/vendor.json");
+        let mut found: Vec<String> = names(&folder).into_iter().chain(vendored).collect();
         let mut embedded: Vec<&str> = ASSETS.iter().map(|asset| asset.name).collect();
         found.sort_unstable();
         embedded.sort_unstable();
@@ -156,8 +208,34 @@ mod tests {
     }
 
     #[test]
+    fn compressed_page_is_small_and_complete() {
+        let mut total = 0;
+        for asset in &ASSETS {
+            let compressed = asset.brotli();
+            total += compressed.len();
+            let mut whole = Vec::new();
+            std::io::copy(&mut brotli::Decompressor::new(compressed.as_ref(), 4096), &mut whole).unwrap();
+            assert!(whole == asset.bytes, "{}", asset.name);
+        }
+        assert!(total < 300 << 10, "{total} bytes");
+    }
+
+    #[test]
+    fn brotli_needs_consent() {
+        let accepts = |line: &'static str| {
+            accepts_brotli(&[(header::ACCEPT_ENCODING, HeaderValue::from_static(line))].into_iter().collect())
+        };
+        assert!(
+            accepts("gzip, deflate, br, zstd") && accepts("br;q=0.5") && !accepts_brotli(&HeaderMap::new())
+        );
+        for refused in ["gzip", "br;q=0", "br;q=x", "brotli", ""] {
+            assert!(!accepts(refused), "{refused}");
+        }
+    }
+
+    #[test]
     fn page_needs_no_policy_exception() {
-        for asset in ASSETS {
+        for asset in ASSETS.iter().filter(|asset| !asset.name.starts_with("vendor/")) {
             let text = String::from_utf8_lossy(asset.bytes);
             for forbidden in [
                 "innerHTML",

@@ -49,7 +49,7 @@ pub(crate) fn router(web: Arc<Web>, authenticator: Arc<Authenticator>) -> Router
         .route(LOGOUT, post(log_out))
         .route(PUSH, post(subscribe).delete(unsubscribe))
         .route("/web/service_worker.js", get(async || assets::service_worker()))
-        .route("/web/{version}/{name}", get(asset))
+        .route("/web/{version}/{*name}", get(asset))
         .with_state(WebState { web, authenticator })
 }
 
@@ -62,7 +62,7 @@ async fn root(request: Request) -> Response {
 }
 
 async fn asset(Path((version, name)): Path<(String, String)>, request: Request) -> Response {
-    match assets::file(&version, &name) {
+    match assets::file(&version, &name, request.headers()) {
         Some(response) => response,
         None => not_found(request).await.into_response(),
     }

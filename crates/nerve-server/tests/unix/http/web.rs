@@ -11,9 +11,9 @@ use super::client::{HttpResponse, HttpServer, read_head};
 use crate::harness::{DEADLINE, paths};
 
 /// A browser: it keeps the cookie, and sends what browsers send.
-struct Browser<'a> {
+pub(super) struct Browser<'a> {
     server: &'a HttpServer,
-    cookie: String,
+    pub(super) cookie: String,
 }
 
 impl<'a> Browser<'a> {
@@ -22,7 +22,7 @@ impl<'a> Browser<'a> {
     }
 
     /// Logs in with a new code.
-    async fn logged_in(server: &'a HttpServer, role: Role) -> Browser<'a> {
+    pub(super) async fn logged_in(server: &'a HttpServer, role: Role) -> Browser<'a> {
         let mut browser = Browser::new(server);
         let code = logins(server).create_code(role).unwrap().code;
         let response = browser.log_in(&code).await;
@@ -415,6 +415,12 @@ async fn page_is_served_to_everyone_with_strict_headers() {
     let asset = browser.get(script).await;
     assert_eq!((asset.status, asset.header("content-type")), (200, Some("text/javascript; charset=utf-8")));
     assert!(asset.header("cache-control").unwrap().contains("immutable"), "{asset:?}");
+    let library = script.replace("main.js", "vendor/xterm.mjs");
+    let plain = browser.get(&library).await;
+    let packed = browser.send_with("GET", &library, "Accept-Encoding: gzip, br\r\n", Value::Null).await;
+    assert_eq!((plain.status, plain.header("content-encoding")), (200, None));
+    assert_eq!((packed.status, packed.header("content-encoding")), (200, Some("br")));
+    assert!(packed.body.len() * 3 < plain.body.len() && packed.header("vary") == Some("accept-encoding"));
     let stale = browser.get("/web/0000000000000000/main.js").await;
     assert_eq!((stale.status, stale.header("cache-control")), (404, Some("no-store")));
     for path in ["/web/../token", "/web/x/..%2f..%2ftoken"] {
