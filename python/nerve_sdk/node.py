@@ -172,9 +172,12 @@ class RemoteNode:
         options: Dict[str, Any] = {"last": last, "op": op, "seq": seq, "server_name": server_name}
         return from_wire(History, await self._request("GET_HISTORY", **options, inputs_only=inputs_only))
 
-    async def transcript(self, turn: Optional[int] = None) -> Transcript:
-        """Returns the node's prompts and answers: all, or one turn, from 1."""
-        return from_wire(Transcript, await self._request("GET_TRANSCRIPT", turn=turn))
+    async def transcript(
+        self, turn: Optional[int] = None, *, before: Optional[int] = None, limit: Optional[int] = None
+    ) -> Transcript:
+        """Returns the node's prompts and answers: all, one turn, or the newest `limit` turns before the turn `before`."""
+        reply = await self._request("GET_TRANSCRIPT", turn=turn, before=before, limit=limit)
+        return from_wire(Transcript, reply)
 
     async def why(self) -> Explanation:
         """Explains the node's state and returns its screen."""

@@ -229,9 +229,15 @@ class RemoteNode:
             server_name=server_name,
         ))
 
-    def transcript(self, turn: Optional[int] = None) -> Transcript:
-        """Returns the node's prompts and answers: all, or one turn, from 1."""
-        return self._portal.run(lambda: self._inner.transcript(turn))
+    def transcript(
+        self,
+        turn: Optional[int] = None,
+        *,
+        before: Optional[int] = None,
+        limit: Optional[int] = None,
+    ) -> Transcript:
+        """Returns the node's prompts and answers: all, one turn, or the newest `limit` turns before the turn `before`."""
+        return self._portal.run(lambda: self._inner.transcript(turn, before=before, limit=limit))
 
     def why(self) -> Explanation:
         """Explains the node's state and returns its screen."""

@@ -212,6 +212,8 @@ class Transcript:
     cwd: Optional[str] = None
     #: The agent's own session file, if the turns were read from it.
     session_file: Optional[str] = None
+    #: Number of all turns, also of those that were not requested.
+    turn_count: int = 0
     #: The turns, oldest first.
     turns: List[TranscriptTurn] = field(default_factory=list)
     #: Reasons why something may be missing.

@@ -197,6 +197,8 @@ async def test_info_why_resize_and_history(server: Server, transport: str, name:
         transcript = await node.transcript()
         assert transcript.turns[-1].turn == len(transcript.turns) and transcript.turns[-1].source == "history"
         assert (await node.transcript(turn=1)).turns == transcript.turns[:1]
+        page = await node.transcript(before=2, limit=1)
+        assert page.turns == transcript.turns[:1] and page.turn_count == len(transcript.turns)
         found = await client.search("echo $COLOUR", node_id=name, kinds=["prompt"])
         assert [(hit.kind, hit.node_id, hit.turn) for hit in found.hits] == [("prompt", name, 1)]
         start, end = found.hits[0].matches[0]

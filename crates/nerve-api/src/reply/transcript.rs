@@ -24,6 +24,8 @@ pub struct Transcript {
     pub cwd: Option<String>,
     /// The agent's own session file, if the turns were read from it.
     pub session_file: Option<String>,
+    /// Number of all turns, also of those that were not requested.
+    pub turn_count: u64,
     /// The turns, oldest first.
     pub turns: Vec<TranscriptTurn>,
     /// Reasons why something may be missing.

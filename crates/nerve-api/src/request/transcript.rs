@@ -18,4 +18,10 @@ pub struct GetTranscript {
     /// Returns only this turn, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<u64>,
+    /// Returns only turns before this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<u64>,
+    /// Maximum number of turns, from 1 to 1000: the newest of them. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
 }

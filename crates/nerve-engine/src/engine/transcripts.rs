@@ -10,17 +10,25 @@ use super::context::RequestContext;
 use crate::recordings;
 use crate::transcripts::{self, NodeAddress};
 
+/// Maximum number of turns of a request with a limit.
+const MAX_LIMIT: usize = 1000;
+
 impl Engine {
     /// Returns the transcript of a node or a recording. The node need not exist any more.
     ///
     /// # Errors
-    /// NotFound (no recording and no history, no such recording, no such turn), InvalidRequest, Process (unreadable files).
+    /// NotFound (no recording and no history, no such recording, no such turn), InvalidRequest (also a limit out of range), Process
+    /// (unreadable files).
     pub async fn get_transcript(
         &self,
         request: GetTranscript,
         _: RequestContext,
     ) -> Result<Transcript, EngineError> {
-        let GetTranscript { node_id, session_id, recording, turn } = request;
+        let GetTranscript { node_id, session_id, recording, turn, before, limit } = request;
+        if let Some(limit) = limit.filter(|limit| !(1..=MAX_LIMIT).contains(limit)) {
+            let message = format!("params.limit: {limit} is not from 1 to {MAX_LIMIT}");
+            return Err(EngineError::invalid_request(message));
+        }
         let server = self.inner.factory.server_name().to_string();
         let history = self.inner.factory.history_base_dir().to_path_buf();
         node_id.iter().try_for_each(|node| check_name(node, "node"))?;
@@ -40,6 +48,6 @@ impl Engine {
                 }
             })
             .await?;
-        transcripts::select_turn(transcript, turn)
+        Ok(transcripts::select_page(transcripts::select_turn(transcript, turn)?, before, limit))
     }
 }

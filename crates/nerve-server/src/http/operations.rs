@@ -139,10 +139,18 @@ const STARTED: &[Query] =
     &[Query::same("all", Kind::Bool, "Also starts nodes whose programs exited by themselves.")];
 
 const TURN: Query = Query::same("turn", Kind::Number, "Returns only this turn, from 1.");
-const TRANSCRIPT: &[Query] = &[SESSION, TURN];
+const BEFORE: Query = Query::same("before", Kind::Number, "Returns only turns before this one.");
+const TURN_LIMIT: Query = Query::same(
+    "limit",
+    Kind::Number,
+    "Maximum number of turns, from 1 to 1000: the newest of them. Default: all.",
+);
+const TRANSCRIPT: &[Query] = &[SESSION, TURN, BEFORE, TURN_LIMIT];
 const RECORDING_TRANSCRIPT: &[Query] = &[
     Query::same("recording", Kind::Text, "Recording: an id, a unique prefix of one, or an absolute path."),
     TURN,
+    BEFORE,
+    TURN_LIMIT,
 ];
 const SEARCH: &[Query] = &[
     Query::same("pattern", Kind::Text, "Text, or a regular expression between slashes."),
