@@ -90,6 +90,8 @@ assets![
     "vendor/addon-unicode-graphemes.LICENSE.txt",
     "vendor/addon-web-links.mjs",
     "vendor/addon-web-links.LICENSE.txt",
+    "vendor/marked.esm.js",
+    "vendor/marked.LICENSE.txt",
 ];
 
 /// The beginning of the SHA-256 of all files: a part of their path, so that browsers may keep them forever.
