@@ -116,6 +116,12 @@ export function explainNode(node) {
   return send("GET", nodePath(node, "/explain"));
 }
 
+/** Returns a page of the turns of a node or of a recording: at most `limit` turns, the newest ones before the turn `before`. */
+export function getTranscript(source, { before, limit }) {
+  const path = source.recording === undefined ? nodePath(source, "/transcript") : `/transcript?recording=${encodeURIComponent(source.recording)}`;
+  return send("GET", `${path}&limit=${limit}${before === undefined ? "" : `&before=${before}`}`, undefined, LONG_TIMEOUT);
+}
+
 /** Sends a prompt and returns the id of its result at once. */
 export async function sendPrompt(node, text) {
   const accepted = await send("POST", nodePath(node, "/execute"), { text, async: true });

@@ -5,8 +5,8 @@ import { element } from "./dom.js";
 
 /** Returns the one-time code in the address bar and removes it from there and from the history. */
 export function takeCode() {
-  const match = /^#code=([0-9a-fA-F]+)$/.exec(location.hash);
-  if (location.hash !== "") {
+  const match = /^#code=(?:([0-9a-fA-F]+)$)?/.exec(location.hash);
+  if (match !== null) {
     history.replaceState(null, "", location.pathname + location.search);
   }
   return match?.[1] ?? null;

@@ -1,38 +1,31 @@
-// Logs in with the code in the address bar, if there is one, and shows the nodes.
+// Logs in with the code in the address bar, if there is one, and shows the console.
 
 import { getSession, setSessionEndListener } from "./api.js";
 import { EventConnection } from "./connection.js";
 import { element } from "./dom.js";
-import { NodeStore, keyOf } from "./node_store.js";
-import { NodeListView } from "./node_list_view.js";
 import { logInWith, showLogin, takeCode } from "./login_view.js";
+import { NodeStore } from "./node_store.js";
+import { Shell } from "./shell.js";
 
 const root = document.getElementById("app");
 
-function showNodes(session) {
+function showConsole(session) {
   const store = new NodeStore();
   const connection = new EventConnection();
-  const view = new NodeListView(store, connection, session);
+  const shell = new Shell(store, connection, session);
   const end = () => {
     connection.close();
     store.close();
-    view.close();
+    shell.close();
     showLogin(root, "The session of this browser has ended.");
   };
   setSessionEndListener(end);
-  connection.addEventListener("open", () => {
-    store.refresh();
-    view.reloadDialogs();
-  });
+  connection.addEventListener("open", () => store.refresh());
   connection.addEventListener("event", ({ detail: event }) => {
     if (event.event_type === "EVENTS_DROPPED") {
       store.refresh();
-      view.reloadDialogs();
-      return;
-    }
-    store.noteEvent(event);
-    if (event.event_type === "NODE_BLOCKED") {
-      view.reloadDialogs(keyOf(event.session_id ?? "default", event.node_id));
+    } else {
+      store.noteEvent(event);
     }
   });
   // A stream that is refused does not say why.
@@ -44,7 +37,7 @@ function showNodes(session) {
   });
   store.addEventListener("current", () => connection.setCurrent(true));
   store.addEventListener("failed", () => connection.setCurrent(false));
-  view.show(root);
+  shell.show(root);
   connection.open();
 }
 
@@ -61,7 +54,7 @@ async function start() {
   if (session.role === null) {
     showLogin(root, problem);
   } else {
-    showNodes(session);
+    showConsole(session);
   }
 }
 

@@ -3,23 +3,13 @@
 import { explainNode, stopNode } from "./api.js";
 import { DialogCard, lastRows } from "./dialog_card.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
+import { NodeSummary } from "./node_summary.js";
 import { PromptForm } from "./prompt_form.js";
 import { retryDelay } from "./retry.js";
-import { formatAge } from "./time.js";
+import { nodeHref } from "./route.js";
 
 /** States in which a node waits for a person or a limit, which screen readers report. */
 const ANNOUNCED = ["blocked", "suspended"];
-
-const numbers = new Intl.NumberFormat("en");
-
-/** Returns the tokens and the cost of a node for display. */
-function usageText({ tokens, cost_usd: cost, has_unpriced: hasUnpriced }) {
-  if (!tokens) {
-    return "";
-  }
-  const price = typeof cost === "number" ? `, $${cost.toFixed(2)}${hasUnpriced ? "+" : ""}` : "";
-  return `${numbers.format(tokens)} tokens${price}`;
-}
 
 function lineOf(label) {
   const text = element("bdi");
@@ -33,9 +23,7 @@ export class NodeCard {
   #request = 0;
   #failures = 0;
   #retry = null;
-  #state = element("span", { class: "state" });
-  #age = element("span", { class: "age" });
-  #facts = element("p", { class: "facts" });
+  #summary = new NodeSummary();
   #prompt = lineOf("Prompt");
   #answer = lineOf("Answer");
   #why = element("p");
@@ -46,7 +34,7 @@ export class NodeCard {
   #actions = element("p", { class: "actions" }, this.#stop);
 
   constructor(node, role) {
-    const title = element("h2", { id: uniqueId("node") }, element("bdi", {}, node.id));
+    const title = element("h2", { id: uniqueId("node") }, element("a", { href: nodeHref(node) }, element("bdi", {}, node.id)));
     const session = node.session === "default" ? [] : [element("span", { class: "session" }, node.session)];
     this.dialog = new DialogCard(role !== "view", title.id);
     this.form = role === "full" ? new PromptForm(node.id, title.id) : null;
@@ -55,8 +43,8 @@ export class NodeCard {
     this.element = element(
       "li",
       { class: "node", "aria-labelledby": title.id },
-      element("header", {}, title, ...session, this.#state, this.#age),
-      this.#facts,
+      element("header", {}, title, ...session, this.#summary.state, this.#summary.age),
+      this.#summary.facts,
       this.#prompt.row,
       this.#answer.row,
       this.dialog.element,
@@ -75,9 +63,7 @@ export class NodeCard {
     const before = this.node;
     this.node = node;
     this.element.dataset.state = node.state;
-    showText(this.#state, node.state);
-    this.updateAge();
-    this.#showFacts();
+    this.#summary.update(node);
     this.#showLine(this.#prompt, node.progress.last_prompt);
     this.#showLine(this.#answer, node.state === "blocked" ? "" : node.progress.last_line);
     // Nodes without a terminal have no evidence; a dialog shows the screen itself.
@@ -94,22 +80,12 @@ export class NodeCard {
 
   /** Shows how long the state has lasted. */
   updateAge() {
-    // The beginning of 1970 stands for an unknown time.
-    const since = Date.parse(this.node.progress.state_changed_at);
-    showText(this.#age, since > 0 ? formatAge(since) : "");
+    this.#summary.updateAge();
   }
 
   #showLine(line, text) {
     showText(line.text, text);
     line.row.hidden = line.text.hidden;
-  }
-
-  #showFacts() {
-    const { kind, metadata, progress } = this.node;
-    const queued = metadata.queued ? `${metadata.queued} in the queue` : "";
-    const texts = [metadata.profile ?? kind, queued, metadata.cwd, metadata.branch, usageText(progress), metadata.reason];
-    const shown = texts.filter((text) => text).map((text) => element("bdi", {}, String(text)));
-    this.#facts.replaceChildren(...shown);
   }
 
   /** Fetches the evidence while it is shown. */

@@ -1,17 +1,12 @@
 // All nodes, those that wait for a person first.
 
-import { logOut } from "./api.js";
 import { element, showText, uniqueId } from "./dom.js";
 import { NodeCard } from "./node_card.js";
-import { NotificationSwitch } from "./notification_switch.js";
-import { formatAge } from "./time.js";
 
 /** Order of the states. */
 const ORDER = ["blocked", "suspended", "busy", "starting", "ready", "created", "stopping", "stopped"];
 /** Interval at which ages are shown anew, in milliseconds. It causes no request. */
 const AGE_INTERVAL = 5000;
-/** Interval between updates of the banner, in milliseconds. */
-const BANNER_INTERVAL = 1000;
 
 function rank(node) {
   const found = ORDER.indexOf(node.state);
@@ -34,85 +29,61 @@ function isMatch(node, words) {
 /** Shows the nodes of a store. */
 export class NodeListView {
   #store;
-  #connection;
-  #session;
+  #role;
   #cards = new Map();
-  #timers = [];
+  #timer = null;
   #places = new Map();
   #isPointerDown = false;
   #listeners = new AbortController();
-  #sizes = new ResizeObserver(() => this.#noteMoves());
-  #banner = element("p", { class: "banner", role: "alert", hidden: true });
+  #sizes = new ResizeObserver(() => this.noteMoves());
   #filter;
   #summary = element("p", { class: "summary" });
   #list = element("ul", { class: "nodes" });
-  #problem = element("p", { class: "problem", role: "alert", hidden: true });
 
-  constructor(store, connection, session) {
+  /** The position to which the page was scrolled when the view was shown for the last time. */
+  scrollPosition = 0;
+
+  constructor(store, role) {
     this.#store = store;
-    this.#connection = connection;
-    this.#session = session;
-  }
-
-  show(root) {
+    this.#role = role;
     const id = uniqueId("filter");
     this.#filter = element("input", { id, type: "search", placeholder: "Filter", autocomplete: "off", oninput: () => this.#render() });
-    const notifications = new NotificationSwitch(this.#session.push_key);
-    notifications.show();
-    const leave = element("button", { type: "button", onclick: () => this.#logOut() }, "Log out");
-    root.replaceChildren(
-      this.#banner,
-      element(
-        "header",
-        { class: "top" },
-        element("h1", {}, "nerve ", element("span", { class: "server" }, this.#session.server_name)),
-        element("div", { class: "filter" }, element("label", { class: "visually-hidden", for: id }, "Filter nodes by name, state, folder or prompt"), this.#filter),
-        element("span", { class: "spacer" }),
-        element("span", { class: "role" }, `role: ${this.#session.role}`),
-        notifications.element,
-        leave,
-      ),
-      element("main", {}, this.#problem, this.#summary, this.#list),
+    const label = element("label", { class: "visually-hidden", for: id }, "Filter nodes by name, state, folder or prompt");
+    this.element = element(
+      "div",
+      { class: "list-view" },
+      element("header", { class: "view-head" }, element("h1", { tabIndex: -1 }, "Nodes"), element("div", { class: "filter" }, label, this.#filter)),
+      this.#summary,
+      this.#list,
     );
     this.#watchPointer();
     this.#sizes.observe(this.#list);
-    this.#store.addEventListener("change", () => this.#render());
-    for (const name of ["open", "lost", "current"]) {
-      this.#connection.addEventListener(name, () => this.#showConnection());
-    }
-    this.#timers = [
-      setInterval(() => this.#cards.forEach((card) => card.updateAge()), AGE_INTERVAL),
-      setInterval(() => this.#showConnection(), BANNER_INTERVAL),
-    ];
-    this.#showConnection();
+    const { signal } = this.#listeners;
+    store.addEventListener("change", () => this.#render(), { signal });
+    store.addEventListener("event", ({ detail }) => this.#noteEvent(detail), { signal });
+    addEventListener("scroll", () => this.#noteScroll(), { signal, passive: true });
+    this.#timer = setInterval(() => this.#cards.forEach((card) => card.updateAge()), AGE_INTERVAL);
   }
 
   close() {
-    this.#timers.forEach(clearInterval);
+    clearInterval(this.#timer);
     this.#listeners.abort();
     this.#sizes.disconnect();
   }
 
-  /** Fetches the dialogs of blocked nodes anew: of all, or of the one with this key. */
-  reloadDialogs(key) {
-    const cards = key === undefined ? [...this.#cards.values()] : [this.#cards.get(key)];
-    cards.forEach((card) => card?.dialog.reload());
-  }
-
-  async #logOut() {
-    try {
-      await logOut();
-      location.reload();
-    } catch (error) {
-      showText(this.#problem, `Not logged out: ${error.text ?? error.message}`);
+  #noteScroll() {
+    if (this.element.isConnected) {
+      this.scrollPosition = scrollY;
     }
   }
 
-  #showConnection() {
-    const { isCurrent, lastLive } = this.#connection;
-    const age = lastLive === null ? "Connecting…" : `Connection lost. This is the state of ${formatAge(lastLive)} ago. Reconnecting…`;
-    showText(this.#banner, isCurrent ? "" : age);
-    this.#noteMoves();
+  /** Fetches the dialogs of blocked nodes anew: of all, or of the one that an event concerns. */
+  #noteEvent({ key, type }) {
+    if (key === null) {
+      this.#cards.forEach((card) => card.dialog.reload());
+    } else if (type === "NODE_BLOCKED") {
+      this.#cards.get(key)?.dialog.reload();
+    }
   }
 
   /** Renders again when a pointer or an input does not keep the nodes in place any more. */
@@ -137,7 +108,7 @@ export class NodeListView {
   }
 
   /** Notes which buttons of dialogs are in another place than before. */
-  #noteMoves() {
+  noteMoves() {
     for (const [key, { dialog }] of this.#cards) {
       const place = dialog.place();
       if (place !== null && place !== this.#places.get(key)) {
@@ -170,13 +141,13 @@ export class NodeListView {
       this.#arrange(wanted);
     }
     this.#summarise(nodes, shown);
-    this.#noteMoves();
+    this.noteMoves();
   }
 
   #cardOf(node) {
     let card = this.#cards.get(node.key);
     if (card === undefined) {
-      card = new NodeCard(node, this.#session.role);
+      card = new NodeCard(node, this.#role);
       this.#cards.set(node.key, card);
       this.#sizes.observe(card.element);
     }
@@ -203,7 +174,5 @@ export class NodeListView {
     const parts = counts.filter(([, count]) => count > 0).map(([state, count]) => `${count} ${state}`);
     const total = nodes.length === 0 ? "No nodes. Create one with 'nerve new'." : parts.join(", ");
     showText(this.#summary, shown.length < nodes.length ? `${shown.length} of ${nodes.length} shown: ${total}` : total);
-    const waiting = nodes.filter((node) => node.state === "blocked").length;
-    document.title = waiting > 0 ? `(${waiting}) nerve` : "nerve";
   }
 }

@@ -29,11 +29,14 @@ function viewOf(info) {
 }
 
 /**
- * Holds the nodes. Dispatches "change" when some of them have changed, "current" when all changes have been fetched, and
- * "failed" when a request has failed: it is repeated later.
+ * Holds the nodes. Dispatches "event" with the key of the node and the type for each event, with the key null if anything may have
+ * changed; "change" when some of them have changed, "current" when all changes have been fetched, and "failed" when a
+ * request has failed: it is repeated later.
  */
 export class NodeStore extends EventTarget {
   nodes = new Map();
+  /** True if the nodes were fetched once. */
+  isLoaded = false;
   #changed = new Map();
   #needsList = false;
   #isFetching = false;
@@ -49,6 +52,7 @@ export class NodeStore extends EventTarget {
   /** Fetches all nodes. */
   refresh() {
     this.#needsList = true;
+    this.#dispatch(null, null);
     this.#fetch();
   }
 
@@ -56,12 +60,18 @@ export class NodeStore extends EventTarget {
   noteEvent(event) {
     if (event.node_id) {
       const session = event.session_id ?? "default";
-      this.#changed.set(keyOf(session, event.node_id), { session, id: event.node_id });
+      const key = keyOf(session, event.node_id);
+      this.#changed.set(key, { session, id: event.node_id });
+      this.#dispatch(key, event.event_type);
       // While a retry is pending, events do not start one.
       if (this.#retry === null) {
         this.#fetch();
       }
     }
+  }
+
+  #dispatch(key, type) {
+    this.dispatchEvent(new CustomEvent("event", { detail: { key, type } }));
   }
 
   /** Fetches what has changed until nothing has. One answer at a time, so that an older one never replaces a newer one. */
@@ -94,6 +104,7 @@ export class NodeStore extends EventTarget {
     try {
       const views = (await listNodes()).map(viewOf);
       this.nodes = new Map(views.map((view) => [view.key, view]));
+      this.isLoaded = true;
       return true;
     } catch {
       this.#needsList = true;

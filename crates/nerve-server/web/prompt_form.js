@@ -25,8 +25,11 @@ export class PromptForm {
   #note = element("p", { class: "note failed", hidden: true });
   #answer = element("pre", { class: "answer", hidden: true, tabIndex: 0, "aria-label": "Answer" });
 
-  /** Creates the form. `titleId` is the id of the element that names the node. */
-  constructor(name, titleId) {
+  #showsAnswer;
+
+  /** Creates the form. `titleId` is the id of the element that names the node. Without `showsAnswer`, the answer is shown elsewhere. */
+  constructor(name, titleId, showsAnswer = true) {
+    this.#showsAnswer = showsAnswer;
     const id = uniqueId("prompt");
     this.#text = element("textarea", { id, rows: 1, placeholder: "Prompt", onkeydown: (event) => this.#onKey(event) });
     this.#send.setAttribute("aria-describedby", titleId);
@@ -153,7 +156,7 @@ export class PromptForm {
     this.#result = null;
     if (result.status === "done") {
       this.#mark(STEPS.indexOf("done"));
-      showText(this.#answer, result.response?.text ?? "");
+      showText(this.#answer, this.#showsAnswer ? (result.response?.text ?? "") : "");
       announce(`${this.#node.id}: the prompt is done`);
     } else {
       this.#fail(`The prompt ${result.status === "lost" ? "is lost" : `was ${result.status}`}${result.error ? `: ${result.error}` : ""}`);

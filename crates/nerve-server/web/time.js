@@ -1,8 +1,13 @@
-// Ages of states for display.
+// Ages, times and durations for display.
 
 /** Returns the time since `since` in its largest unit, such as "3 min". */
 export function formatAge(since, now = Date.now()) {
-  const seconds = Math.max(0, Math.floor((now - since) / 1000));
+  return formatDuration(now - since);
+}
+
+/** Returns a number of milliseconds in its largest unit, such as "3 min". */
+export function formatDuration(milliseconds) {
+  const seconds = Math.max(0, Math.floor(milliseconds / 1000));
   if (seconds < 60) {
     return `${seconds} s`;
   }
@@ -13,4 +18,13 @@ export function formatAge(since, now = Date.now()) {
     return `${Math.floor(seconds / 3600)} h`;
   }
   return `${Math.floor(seconds / 86400)} d`;
+}
+
+/** Returns a time (RFC 3339) in the browser's time zone, with the date unless it is today. */
+export function formatTime(text, now = new Date()) {
+  const time = new Date(text);
+  const clock = time.toLocaleTimeString("en-GB");
+  const pad = (number) => String(number).padStart(2, "0");
+  const date = `${time.getFullYear()}-${pad(time.getMonth() + 1)}-${pad(time.getDate())}`;
+  return time.toDateString() === now.toDateString() ? clock : `${date} ${clock}`;
 }

@@ -88,26 +88,44 @@ fn find_program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.exists())
 }
 
-#[test]
-fn console_works_in_a_browser() {
+/// Runs a script in a browser that is logged in with a new link.
+fn run_in_browser(home: &Home, test: &str, script: &str) {
     let programs = find_program("node").and(find_program("chromium")).zip(node_modules());
     let Some((chromium, modules)) = programs else {
-        return skip("console_works_in_a_browser", "node, chromium or puppeteer-core is missing");
+        return skip(test, "node, chromium or puppeteer-core is missing");
     };
-    let home = Home::new();
-    home.ok(&["server", "start", "--http", "127.0.0.1:0"]);
-    home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
-    let agent = format!("{NERVE} mock-agent --onboarding");
-    home.ok(&["new", "agent", "-c", &agent, "--profile", "claude"]);
     let link = home.ok(&["web", "--no-open"]);
     let folder = std::env::var_os("NERVE_TEST_SCREENSHOTS")
-        .map_or_else(|| home.hermetic.root().join("screenshots"), PathBuf::from);
+        .map_or_else(|| home.hermetic.root().join("screenshots"), |folder| PathBuf::from(folder).join(test));
     std::fs::create_dir_all(&folder).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/web/console.mjs");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/web").join(script);
     let mut command: Command = home.hermetic.command("node");
     command.arg(script).arg(modules).arg(chromium).arg(link.trim()).arg(folder).env("NERVE_PROGRAM", NERVE);
+    command.current_dir(home.hermetic.work());
     // The script starts a browser and opens many pages.
     let done = assert_cmd::Command::from_std(command).timeout(2 * DEADLINE).output().unwrap();
     let done = CommandOutput::new(&done);
     assert_eq!(done.code, 0, "{done:?}");
+}
+
+/// Starts a server with HTTP.
+fn with_http() -> Home {
+    let home = Home::new();
+    home.ok(&["server", "start", "--http", "127.0.0.1:0"]);
+    home
+}
+
+#[test]
+fn console_works_in_a_browser() {
+    let home = with_http();
+    home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
+    let agent = format!("{NERVE} mock-agent --onboarding");
+    home.ok(&["new", "agent", "-c", &agent, "--profile", "claude"]);
+    run_in_browser(&home, "console_works_in_a_browser", "console.mjs");
+}
+
+#[test]
+fn conversation_is_read_and_continued_in_a_browser() {
+    let home = with_http();
+    run_in_browser(&home, "conversation_is_read_and_continued_in_a_browser", "conversation.mjs");
 }

@@ -1,0 +1,282 @@
+// The turns of a node or of a recording, kept up to date by events.
+
+import { getTranscript } from "./api.js";
+import { element, showText } from "./dom.js";
+import { keyOf } from "./node_store.js";
+import { retryDelay } from "./retry.js";
+import { TurnSection } from "./turn_section.js";
+
+/** Turns that are fetched at a time. */
+const PAGE_TURNS = 20;
+/** Turns that an event may have changed: the last one, and the one that has ended before it. */
+const CHANGED_TURNS = 2;
+/** Maximum number of turns of a request. */
+const MAX_TURNS = 1000;
+/** Minimum time between requests for changes in milliseconds, and as a multiple of the time that the last one took. */
+const MIN_INTERVAL = 500;
+const INTERVAL_FACTOR = 4;
+/** Distance from the end up to which the reader is at the end, in pixels. */
+const END_TOLERANCE = 24;
+
+/** Shows a transcript. It follows the end only if the reader is there. */
+export class ChatTab {
+  #source;
+  #kind;
+  /** The turns that are shown, by number, oldest first and without gaps. */
+  #sections = new Map();
+  #transcript = null;
+  #node = null;
+  #isShown = false;
+  #isClosed = false;
+  #isAtEnd = true;
+  #lastTop = 0;
+  /** What has to be fetched: nothing, what an event may have changed, or all turns that are shown. */
+  #outdated = "all";
+  #isFetching = false;
+  #failures = 0;
+  #timer = null;
+  #nextFetch = 0;
+  #loaded = Promise.withResolvers();
+  #listeners = new AbortController();
+  #sizes = new ResizeObserver(() => this.#keepPosition());
+  #older = element("button", { type: "button", class: "older", hidden: true, onclick: () => this.#showOlder() }, "Show older turns");
+  #notes = element("p", { class: "note", hidden: true });
+  #turns = element("div", { class: "turns" });
+  #working = element("p", { class: "working", hidden: true });
+  #problem = element("p", { class: "note failed", role: "alert", hidden: true });
+  #content = element("div", { class: "chat-content" }, this.#notes, this.#older, this.#turns, this.#working, this.#problem);
+  #scroller = element("div", { class: "chat-scroller", tabIndex: 0, role: "region", "aria-label": "Conversation", onscroll: () => this.#noteScroll() }, this.#content);
+  #below = element("button", { type: "button", class: "below", hidden: true, onclick: () => this.followEnd() }, "New below ↓");
+
+  /** Shows a node's turns, which change with the events of `store`; or those of a recording, `{ recording }`. */
+  constructor(source, store = null) {
+    this.#source = source;
+    this.element = element("div", { class: "chat" }, this.#scroller, this.#below);
+    this.#sizes.observe(this.#scroller);
+    this.#sizes.observe(this.#content);
+    const key = keyOf(source.session, source.id);
+    const note = ({ detail }) => (detail.key === null || detail.key === key) && this.#noteChange(detail.key === null ? "all" : "last");
+    store?.addEventListener("event", note, { signal: this.#listeners.signal });
+  }
+
+  show() {
+    this.#isShown = true;
+    this.#fetch();
+    this.#keepPosition();
+  }
+
+  hide() {
+    this.#isShown = false;
+  }
+
+  close() {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    this.#listeners.abort();
+    this.#sizes.disconnect();
+  }
+
+  /** Notes the state of the node. */
+  update(node) {
+    this.#node = node;
+    this.#kind = node.kind;
+    this.#showWorking();
+  }
+
+  /** Scrolls to the end and stays there. */
+  followEnd() {
+    this.#isAtEnd = true;
+    this.#keepPosition();
+  }
+
+  /** Brings a turn into view, and fetches the turns up to it first. */
+  async showTurn(number) {
+    await this.#loaded.promise;
+    for (let first = this.#firstTurn(); number < first && !this.#isClosed; first = this.#firstTurn()) {
+      const isFetched = await this.#fetchOlder(Math.min(MAX_TURNS, first - number + 1));
+      if (!isFetched) {
+        return;
+      }
+    }
+    const section = this.#sections.get(number);
+    if (section === undefined) {
+      showText(this.#problem, `There is no turn ${number} in this transcript.`);
+      return;
+    }
+    this.#isAtEnd = false;
+    this.#content.querySelector(".wanted")?.classList.remove("wanted");
+    section.focus();
+  }
+
+  #firstTurn() {
+    return this.#sections.keys().next().value ?? 0;
+  }
+
+  #lastTurn() {
+    return [...this.#sections.keys()].at(-1) ?? 0;
+  }
+
+  #noteChange(outdated) {
+    if (this.#outdated !== "all") {
+      this.#outdated = outdated;
+    }
+    this.#fetch();
+  }
+
+  /** Fetches what has changed until nothing has. Requests have a distance that depends on their cost. */
+  async #fetch() {
+    if (this.#isFetching || this.#isClosed || !this.#isShown || this.#outdated === null) {
+      return;
+    }
+    clearTimeout(this.#timer);
+    const wait = this.#nextFetch - Date.now();
+    if (wait > 0) {
+      this.#timer = setTimeout(() => this.#fetch(), wait);
+      return;
+    }
+    this.#isFetching = true;
+    const isWhole = this.#outdated === "all";
+    this.#outdated = null;
+    const started = Date.now();
+    const limit = isWhole ? Math.min(MAX_TURNS, Math.max(PAGE_TURNS, this.#sections.size)) : CHANGED_TURNS;
+    try {
+      this.#merge(await getTranscript(this.#source, { limit }), isWhole);
+      this.#failures = 0;
+      this.#nextFetch = Date.now() + Math.max(MIN_INTERVAL, (Date.now() - started) * INTERVAL_FACTOR);
+    } catch (error) {
+      this.#noteFailure(error, isWhole);
+    }
+    this.#isFetching = false;
+    this.#fetch();
+  }
+
+  #noteFailure(error, isWhole) {
+    // A node without turns has no transcript yet. An event follows when it has.
+    const isEmpty = error.status === 404 && this.#source.recording === undefined;
+    showText(this.#notes, isEmpty ? "There are no turns." : "");
+    showText(this.#problem, isEmpty ? "" : `The turns could not be read: ${error.text ?? error.message}`);
+    if (error.status >= 400 && error.status < 500) {
+      this.#nextFetch = Date.now() + MIN_INTERVAL;
+      this.#loaded.resolve();
+      return;
+    }
+    this.#outdated = isWhole || this.#outdated === "all" ? "all" : "last";
+    this.#nextFetch = Date.now() + retryDelay(this.#failures);
+    this.#failures += 1;
+  }
+
+  /** Shows the newest turns: all that are shown, or only those that an event may have changed. */
+  #merge(transcript, isWhole) {
+    if (this.#isClosed) {
+      return;
+    }
+    if (!isWhole && this.#isDifferent(transcript)) {
+      this.#outdated = "all";
+      return;
+    }
+    const { turns, ...description } = transcript;
+    this.#transcript = description;
+    showText(this.#problem, "");
+    showText(this.#notes, description.notes.concat(turns.length === 0 ? ["There are no turns."] : []).join(" "));
+    const before = this.#lastTurn();
+    if (isWhole) {
+      const kept = new Set(turns.map(({ turn }) => turn));
+      [...this.#sections].filter(([number]) => !kept.has(number)).forEach(([number, section]) => {
+        section.element.remove();
+        this.#sections.delete(number);
+      });
+    }
+    turns.forEach((turn) => this.#putTurn(turn));
+    this.#finishChange(before);
+    this.#loaded.resolve();
+  }
+
+  /** Returns true if the last turns do not continue those that are shown: the conversation is another one, or was rewound. */
+  #isDifferent({ turns, turn_count: count, recording_id: recording, conversation_id: conversation }) {
+    const known = this.#transcript;
+    const last = this.#lastTurn();
+    const isOther = (turn) => {
+      const shown = this.#sections.get(turn.turn)?.turn;
+      return shown !== undefined && shown.started_at !== turn.started_at;
+    };
+    const hasGap = turns.length > 0 && turns[0].turn > last + 1;
+    return known?.recording_id !== recording || known.conversation_id !== conversation || count < last || hasGap || turns.some(isOther);
+  }
+
+  #putTurn(turn) {
+    const shown = this.#sections.get(turn.turn);
+    if (shown !== undefined) {
+      shown.update(turn);
+      return;
+    }
+    const section = new TurnSection(turn, (one) => one.source === "agent" || this.#kind === "chat");
+    this.#sections.set(turn.turn, section);
+    this.#turns.append(section.element);
+  }
+
+  #finishChange(lastBefore) {
+    this.#older.hidden = this.#firstTurn() <= 1;
+    this.#showWorking();
+    this.#below.hidden = this.#isAtEnd || (this.#below.hidden && this.#lastTurn() === lastBefore);
+    this.#keepPosition();
+  }
+
+  #showOlder() {
+    this.#isAtEnd = false;
+    this.#fetchOlder(PAGE_TURNS);
+  }
+
+  /** Fetches turns before the first one that is shown, and keeps the reader's position. Returns false on failure. */
+  async #fetchOlder(limit) {
+    const first = this.#firstTurn();
+    this.#older.disabled = true;
+    try {
+      const { turns } = await getTranscript(this.#source, { before: first, limit });
+      if (this.#firstTurn() !== first || turns.length === 0) {
+        return this.#firstTurn() !== first;
+      }
+      const end = this.#scroller.scrollHeight - this.#scroller.scrollTop;
+      const newer = [...this.#sections];
+      this.#sections.clear();
+      turns.forEach((turn) => this.#putTurn(turn));
+      newer.forEach(([number, section]) => this.#sections.set(number, section));
+      this.#turns.prepend(...turns.map(({ turn }) => this.#sections.get(turn).element));
+      this.#scroller.scrollTop = this.#scroller.scrollHeight - end;
+      this.#older.hidden = this.#firstTurn() <= 1;
+      return true;
+    } catch (error) {
+      showText(this.#problem, `The older turns could not be read: ${error.text ?? error.message}`);
+      return false;
+    } finally {
+      this.#older.disabled = false;
+    }
+  }
+
+  /** Shows that the node works, and its prompt until the transcript has it. */
+  #showWorking() {
+    const last = this.#sections.get(this.#lastTurn())?.turn;
+    const isWorking = this.#node?.state === "busy";
+    const prompt = last !== undefined && !last.is_complete ? "" : (this.#node?.progress.last_prompt ?? "");
+    showText(this.#working, isWorking ? `Working…${prompt === "" ? "" : ` on: ${prompt}`}` : "");
+  }
+
+  #noteScroll() {
+    const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
+    if (scrollHeight - scrollTop - clientHeight <= END_TOLERANCE) {
+      this.#isAtEnd = true;
+      this.#below.hidden = true;
+    } else if (scrollTop < this.#lastTop) {
+      // Otherwise the end has moved since the page scrolled to it.
+      this.#isAtEnd = false;
+    }
+    this.#lastTop = scrollTop;
+  }
+
+  /** Stays at the end if the reader is there. */
+  #keepPosition() {
+    if (this.#isAtEnd) {
+      this.#below.hidden = true;
+      this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    }
+  }
+}

@@ -1,0 +1,118 @@
+// One node: its conversation, its dialog and its prompt.
+
+import { ChatTab } from "./chat_tab.js";
+import { DialogCard } from "./dialog_card.js";
+import { element, showText, uniqueId } from "./dom.js";
+import { keyOf } from "./node_store.js";
+import { NodeSummary } from "./node_summary.js";
+import { PromptForm } from "./prompt_form.js";
+import { TabList } from "./tab_list.js";
+
+/** Interval at which the age of the state is shown anew, in milliseconds. It causes no request. */
+const AGE_INTERVAL = 5000;
+
+/** Tabs of the view. A content that needs large files imports them in `create`. */
+const TABS = [{ name: "chat", label: "Chat", create: ({ store, node }) => new ChatTab(node, store) }];
+
+/** Shows the node that an address names, which need not exist. */
+export class NodeView {
+  #store;
+  #key;
+  #timer;
+  #place = null;
+  #listeners = new AbortController();
+  #sizes = new ResizeObserver(() => this.noteMoves());
+  #summary = new NodeSummary();
+  #tabs;
+  #dialog;
+  #form;
+  #note = element("p", { class: "note", hidden: true });
+
+  constructor(store, role, route) {
+    const node = { session: route.session, id: route.id };
+    this.#store = store;
+    this.#key = keyOf(node.session, node.id);
+    this.title = node.id;
+    const heading = element("h1", { id: uniqueId("node"), tabIndex: -1 }, element("bdi", {}, node.id));
+    const session = node.session === "default" ? [] : [element("span", { class: "session" }, node.session)];
+    this.#dialog = new DialogCard(role !== "view", heading.id);
+    this.#form = role === "full" ? new PromptForm(node.id, heading.id, false) : null;
+    this.#tabs = new TabList(
+      TABS.map((tab) => ({ ...tab, create: () => tab.create({ store, role, node: this.#find() ?? node }) })),
+      `Views of ${node.id}`,
+    );
+    const form = this.#form === null ? [] : [this.#form.element];
+    const foot = element("footer", { class: "node-foot" }, this.#note, this.#dialog.element, ...form);
+    this.element = element(
+      "div",
+      { class: "node-view node" },
+      element("header", {}, heading, ...session, this.#summary.state, this.#summary.age, this.#summary.facts),
+      this.#tabs.element,
+      foot,
+    );
+    this.#form?.element.addEventListener("submit", () => this.#tabs.content?.followEnd?.());
+    const { signal } = this.#listeners;
+    store.addEventListener("change", () => this.#update(), { signal });
+    store.addEventListener("event", ({ detail }) => this.#noteEvent(detail), { signal });
+    this.#sizes.observe(foot);
+    this.#sizes.observe(this.element);
+    this.#timer = setInterval(() => this.#summary.updateAge(), AGE_INTERVAL);
+    this.#update();
+    this.open(route);
+  }
+
+  /** Shows the turn that an address names. */
+  async open({ params: { turn } }) {
+    const chat = turn ? await this.#tabs.select("chat") : null;
+    chat?.showTurn(Number(turn));
+  }
+
+  close() {
+    clearInterval(this.#timer);
+    this.#listeners.abort();
+    this.#sizes.disconnect();
+    this.#tabs.close();
+  }
+
+  /** Ignores clicks for a moment if the buttons of the dialog have moved. */
+  noteMoves() {
+    const place = this.#dialog.place();
+    if (place !== null && place !== this.#place) {
+      this.#dialog.noteMove();
+    }
+    this.#place = place;
+  }
+
+  #find() {
+    return this.#store.nodes.get(this.#key);
+  }
+
+  #noteEvent({ key, type }) {
+    if (key === null || (key === this.#key && type === "NODE_BLOCKED")) {
+      this.#dialog.reload();
+    }
+  }
+
+  #update() {
+    const node = this.#find();
+    this.element.dataset.state = node?.state ?? "gone";
+    if (node !== undefined) {
+      this.#summary.update(node);
+      this.#dialog.update(node);
+      this.#form?.update(node);
+      this.#tabs.update(node);
+    } else if (this.#form !== null) {
+      this.#form.element.hidden = true;
+    }
+    showText(this.#note, this.#noteText(node));
+    this.noteMoves();
+  }
+
+  /** Returns the reason why the node takes no prompts; empty if it does. */
+  #noteText(node) {
+    if (node === undefined) {
+      return this.#store.isLoaded ? `There is no node '${this.title}'.` : "";
+    }
+    return node.state === "stopped" ? `Stopped. 'nerve start ${node.session === "default" ? "" : `${node.session}/`}${node.id}' starts it again.` : "";
+  }
+}

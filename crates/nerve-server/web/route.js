@@ -1,0 +1,36 @@
+// The view that the fragment of the address selects.
+
+/**
+ * Returns the route of a fragment: its view and the names in it. Unknown fragments lead to the list of nodes.
+ *
+ * `#/` lists the nodes, `#/node/SESSION/ID?turn=N` shows one of them.
+ */
+export function parseRoute(fragment) {
+  const [path, query = ""] = fragment.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const [view, ...names] = path.split("/").map(decode);
+  const params = Object.fromEntries(new URLSearchParams(query));
+  if (view === "node" && names.length === 2) {
+    return { view, session: names[0], id: names[1], params };
+  }
+  return { view: "nodes", params };
+}
+
+/** Returns the text of a part of an address. A person may have typed it. */
+function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** Returns the fragment of a node's view. */
+export function nodeHref(node, params = {}) {
+  return href(["node", node.session, node.id], params);
+}
+
+/** Returns a fragment with these parts of its path. Parameters without a value are left out. */
+export function href(parts, params = {}) {
+  const query = new URLSearchParams(Object.entries(params).filter(([, value]) => value)).toString();
+  return `#/${parts.map(encodeURIComponent).join("/")}${query === "" ? "" : `?${query}`}`;
+}

@@ -1,0 +1,155 @@
+// The frame of all views: the head of the page, the state of the connection, and the view that the address selects.
+
+import { logOut } from "./api.js";
+import { element, showText } from "./dom.js";
+import { NodeListView } from "./node_list_view.js";
+import { NodeView } from "./node_view.js";
+import { NotificationSwitch } from "./notification_switch.js";
+import { parseRoute } from "./route.js";
+import { formatAge } from "./time.js";
+
+/** Interval between updates of the banner, in milliseconds. */
+const BANNER_INTERVAL = 1000;
+
+/** Creates views. Each has an `element` with a heading, a `title`, `open(route)` for a further route of its own, and `close()`. */
+const VIEWS = {
+  node: (shell, route) => new NodeView(shell.store, shell.session.role, route),
+};
+
+/** Labels of the links to the views without parameters. */
+const LABELS = { nodes: "Nodes" };
+
+/** Shows one view at a time. All share the store and the connection. */
+export class Shell {
+  #connection;
+  #list;
+  #view = null;
+  #route = null;
+  #timer = null;
+  #listeners = new AbortController();
+  #banner = element("p", { class: "banner", role: "alert", hidden: true });
+  #problem = element("p", { class: "problem", role: "alert", hidden: true });
+  #main = element("main");
+  #links;
+
+  constructor(store, connection, session) {
+    this.store = store;
+    this.session = session;
+    this.#connection = connection;
+    this.#list = new NodeListView(store, session.role);
+    const names = Object.keys(LABELS);
+    this.#links = names.map((name) => ({ name, link: element("a", { href: name === "nodes" ? "#/" : `#/${name}` }, LABELS[name]) }));
+  }
+
+  show(root) {
+    const { session } = this;
+    const notifications = new NotificationSwitch(session.push_key);
+    notifications.show();
+    root.replaceChildren(
+      this.#banner,
+      element(
+        "header",
+        { class: "top" },
+        element("p", { class: "brand" }, "nerve ", element("span", { class: "server" }, session.server_name)),
+        element("nav", { "aria-label": "Views" }, ...this.#links.map(({ link }) => link)),
+        element("span", { class: "spacer" }),
+        element("span", { class: "role" }, `role: ${session.role}`),
+        notifications.element,
+        element("button", { type: "button", onclick: () => this.#logOut() }, "Log out"),
+      ),
+      this.#problem,
+      this.#main,
+    );
+    const { signal } = this.#listeners;
+    addEventListener("hashchange", () => this.#followAddress(), { signal });
+    this.store.addEventListener("change", () => this.#showTitle(), { signal });
+    for (const name of ["open", "lost", "current"]) {
+      this.#connection.addEventListener(name, () => this.#showConnection(), { signal });
+    }
+    this.#timer = setInterval(() => this.#showConnection(), BANNER_INTERVAL);
+    this.#showConnection();
+    this.#watchViewport(signal);
+    this.#followAddress();
+  }
+
+  close() {
+    clearInterval(this.#timer);
+    this.#listeners.abort();
+    this.#view?.close();
+    this.#list.close();
+    document.documentElement.removeAttribute("data-view");
+    document.title = "nerve";
+  }
+
+  /** Shows the view of the address. */
+  #followAddress() {
+    const route = parseRoute(location.hash);
+    const isFirst = this.#route === null;
+    const before = this.#route;
+    this.#route = route;
+    // Only the parameters differ: the view itself follows them.
+    const isSame = before !== null && ["view", "session", "id"].every((name) => before[name] === route[name]);
+    if (isSame && this.#view?.open) {
+      this.#view.open(route);
+    } else if (!isSame) {
+      this.#replaceView(route);
+      if (!isFirst) {
+        this.#main.querySelector("h1")?.focus();
+      }
+    }
+    this.#showTitle();
+  }
+
+  #replaceView(route) {
+    this.#view?.close();
+    // The list stays, so that typed prompts survive a visit to another view.
+    this.#view = VIEWS[route.view]?.(this, route) ?? null;
+    const shown = this.#view ?? this.#list;
+    document.documentElement.dataset.view = route.view;
+    this.#main.replaceChildren(shown.element);
+    shown.show?.();
+    scrollTo(0, this.#view === null ? this.#list.scrollPosition : 0);
+    this.#links.forEach(({ name, link }) => link.setAttribute("aria-current", name === route.view ? "page" : "false"));
+  }
+
+  #showTitle() {
+    const waiting = [...this.store.nodes.values()].filter((node) => node.state === "blocked").length;
+    const name = this.#view === null ? "nerve" : `${this.#view.title} – nerve`;
+    document.title = waiting > 0 ? `(${waiting}) ${name}` : name;
+  }
+
+  #showConnection() {
+    const { isCurrent, lastLive } = this.#connection;
+    const age = lastLive === null ? "Connecting…" : `Connection lost. This is the state of ${formatAge(lastLive)} ago. Reconnecting…`;
+    const before = this.#banner.textContent;
+    showText(this.#banner, isCurrent ? "" : age);
+    if (before.length !== this.#banner.textContent.length) {
+      this.#list.noteMoves();
+      this.#view?.noteMoves?.();
+    }
+  }
+
+  /** Notes the part of the window that no on-screen keyboard covers. Zooming with two fingers changes nothing. */
+  #watchViewport(signal) {
+    const viewport = globalThis.visualViewport;
+    const note = () => {
+      const { style } = document.documentElement;
+      style.setProperty("--viewport-height", `${viewport.height * viewport.scale}px`);
+      style.setProperty("--viewport-top", viewport.scale > 1 ? "0px" : `${viewport.offsetTop}px`);
+    };
+    if (viewport) {
+      viewport.addEventListener("resize", note, { signal });
+      viewport.addEventListener("scroll", note, { signal });
+      note();
+    }
+  }
+
+  async #logOut() {
+    try {
+      await logOut();
+      location.reload();
+    } catch (error) {
+      showText(this.#problem, `Not logged out: ${error.text ?? error.message}`);
+    }
+  }
+}

@@ -1,0 +1,139 @@
+// A browser that uses the web console as a person does. Shared by the scripts that web.rs starts:
+//
+// node SCRIPT MODULES CHROMIUM LINK FOLDER: MODULES contains puppeteer-core, LINK logs in, screenshots go to FOLDER.
+
+import { spawnSync } from "node:child_process";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+const [modules, chromium, link, folder] = process.argv.slice(2);
+export { link, folder };
+const puppeteer = createRequire(join(modules, "index.js"))("puppeteer-core");
+export const DEADLINE = 30000;
+/** Buttons of a dialog that react: clicks right after a move do not count. */
+const STEADY = ".choices:not(.unsteady) button:enabled";
+
+/** Time after which the browser is ended, in milliseconds: less than the test waits for this script. */
+const LIMIT = 110000;
+
+const problems = [];
+export const browser = await puppeteer.launch({
+  executablePath: chromium,
+  defaultViewport: { width: 1280, height: 900 },
+  args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
+  userDataDir: join(folder, "profile"),
+});
+
+setTimeout(() => {
+  console.error(`not done after ${LIMIT} ms`);
+  browser.process().kill("SIGKILL");
+  process.exit(1);
+}, LIMIT).unref();
+
+/** Waits until the text of the page matches. */
+export async function waitForText(page, pattern) {
+  const found = (source) => new RegExp(source).test(document.body.innerText);
+  await page.waitForFunction(found, { timeout: DEADLINE }, pattern).catch(async () => {
+    throw new Error(`the page does not show ${pattern}, but:\n${await page.evaluate(() => document.body.innerText)}`);
+  });
+}
+
+/** Types a prompt for a node and sends it. */
+export async function sendPrompt(page, node, text) {
+  await page.focus(`aria/Prompt for ${node}`);
+  await page.keyboard.type(text);
+  await page.keyboard.press("Enter");
+}
+
+/** Waits until a node shows this answer. */
+export async function waitForAnswer(page, text) {
+  const isShown = (wanted) => [...document.querySelectorAll(".answer")].some((answer) => answer.textContent === wanted);
+  await page.waitForFunction(isShown, { timeout: DEADLINE }, text);
+}
+
+/** Clicks a choice of a node's dialog as soon as the choice reacts. */
+export async function choose(page, node, text) {
+  const click = (buttons, name, wanted) => {
+    const isOfNode = (button) => document.getElementById(button.getAttribute("aria-describedby")).textContent === name;
+    const button = [...document.querySelectorAll(buttons)].find((one) => isOfNode(one) && one.textContent.includes(wanted));
+    button?.click();
+    return button !== undefined;
+  };
+  await page.waitForFunction(click, { timeout: DEADLINE }, STEADY, node, text);
+}
+
+/** Taps a choice until the page shows its effect: a tap does not count right after the buttons have moved. */
+export async function tapChoice(page, index, effect) {
+  const isShown = (source) => new RegExp(source).test(document.body.innerText);
+  const isAnswered = (source) => new RegExp(`${source}|sending…`).test(document.body.innerText);
+  for (let isTapped = false; !isTapped; ) {
+    await page.waitForSelector(STEADY);
+    await (await page.$$(".choices button"))[index].tap();
+    const wait = page.waitForFunction(isAnswered, { timeout: 1000 }, effect);
+    isTapped = await wait.then(() => true, () => page.evaluate(isShown, effect));
+  }
+  await waitForText(page, effect);
+}
+
+/** Fails if the page is wider than the window. */
+export async function checkWidth(page, width) {
+  await page.setViewport({ width, height: 900 });
+  const needed = await page.evaluate(() => document.documentElement.scrollWidth);
+  if (needed > width) {
+    throw new Error(`the page needs ${needed} px, the window has ${width} px`);
+  }
+}
+
+export async function takeScreenshots(page, name) {
+  for (const scheme of ["light", "dark"]) {
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+    for (const width of [1280, 390]) {
+      await checkWidth(page, width);
+      await page.screenshot({ path: join(folder, `${name}-${width}-${scheme}.png`) });
+    }
+  }
+  await page.setViewport({ width: 1280, height: 900 });
+}
+
+export async function newPage(context = browser) {
+  const page = await context.newPage();
+  page.setDefaultTimeout(DEADLINE);
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("console", (message) => /Content Security Policy/.test(message.text()) && problems.push(message.text()));
+  return page;
+}
+
+/** Runs nerve in the test's environment. */
+export function nerve(...args) {
+  const done = spawnSync(process.env.NERVE_PROGRAM, args, { encoding: "utf8" });
+  if (done.status !== 0) {
+    throw new Error(`nerve ${args.join(" ")}: ${done.stderr}`);
+  }
+  return done.stdout;
+}
+
+/** Runs steps in their order, in one page. The process fails with the first step that fails. */
+export async function run(steps) {
+  let failure = null;
+  try {
+    const page = await newPage();
+    for (const [name, step] of Object.entries(steps)) {
+      console.log(name);
+      await step(page).catch(async (error) => {
+        await page.screenshot({ path: join(folder, "failure.png") }).catch(() => {});
+        throw new Error(`${name}: ${error.message}`);
+      });
+    }
+    if (problems.length > 0) {
+      throw new Error(`the page reported: ${problems.join("\n")}`);
+    }
+  } catch (error) {
+    failure = error;
+  } finally {
+    await browser.close();
+  }
+  if (failure !== null) {
+    console.error(failure.message);
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,216 @@
+// The view of one node with its conversation.
+
+import { chmodSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { DEADLINE, browser, choose, folder, link, nerve, newPage, run, sendPrompt, takeScreenshots, waitForText } from "./browser.mjs";
+import { ID, TURNS, writeSessionFile } from "./session_file.mjs";
+
+const work = process.cwd();
+const program = process.env.NERVE_PROGRAM;
+
+/** Prepares a node with a long conversation, and one without a session file. */
+function createNodes() {
+  writeSessionFile(process.env.HOME, work);
+  const claude = join(work, "claude");
+  writeFileSync(claude, `#!/bin/sh\nexec '${program}' mock-agent "$@"\n`);
+  chmodSync(claude, 0o755);
+  nerve("new", "rich", "-c", `${claude} --resume ${ID}`, "--cwd", work);
+  nerve("new", "plain", "-c", `${program} mock-agent`, "--profile", "claude");
+  nerve("new", "sh", "-c", "bash --norc", "--env", "PS1=$ ");
+}
+
+/** Waits until a function returns true in the page. */
+async function waitFor(page, what, found, ...values) {
+  await page.waitForFunction(found, { timeout: DEADLINE }, ...values).catch(async () => {
+    throw new Error(`${what}; the page shows:\n${await page.evaluate(() => document.body.innerText.slice(-3000))}`);
+  });
+}
+
+/** Waits until the reader is at the end of the conversation, or not. */
+function waitForEnd(page, isAtEnd) {
+  const found = (wanted) => {
+    const { scrollTop, scrollHeight, clientHeight } = document.querySelector(".chat-scroller");
+    return scrollHeight - scrollTop - clientHeight < 30 === wanted;
+  };
+  return waitFor(page, `the reader is ${isAtEnd ? "not " : ""}at the end`, found, isAtEnd);
+}
+
+/** Returns the numbers of the turns on the page. */
+function shownTurns(page) {
+  return page.$$eval(".turn", (all) => all.map((one) => Number(one.dataset.turn)));
+}
+
+function expect(actual, wanted, what) {
+  if (JSON.stringify(actual) !== JSON.stringify(wanted)) {
+    throw new Error(`${what}: ${JSON.stringify(actual)} instead of ${JSON.stringify(wanted)}`);
+  }
+}
+
+/** Clicks a link with this text. */
+async function follow(page, text) {
+  const click = (wanted) => {
+    const found = [...document.querySelectorAll("a")].find((one) => one.textContent.includes(wanted));
+    found?.click();
+    return found !== undefined;
+  };
+  await waitFor(page, `there is no link ${text}`, click, text);
+}
+
+const steps = {
+  async "a node's view opens from the list, at the end of its conversation"(page) {
+    createNodes();
+    await page.goto(link);
+    await follow(page, "rich");
+    await waitForText(page, "I fixed the parser");
+    await waitForEnd(page, true);
+    expect(await page.title(), "rich – nerve", "title");
+    expect(await page.evaluate(() => document.activeElement.textContent), "rich", "focus");
+    expect(await page.evaluate(() => location.hash), "#/node/default/rich", "address");
+    await takeScreenshots(page, "node");
+  },
+
+  async "Markdown is rendered, and injected HTML, links and marks are inert"(page) {
+    const last = `.turn[data-turn="${TURNS}"]`;
+    expect(await page.$$eval(`${last} .markdown :is(strong, li, th, td, blockquote, .code)`, (all) => all.length), 12, "parts");
+    expect(await page.$$eval(`${last} :is(img, script, div[onclick])`, (all) => all.length), 0, "injected elements");
+    const links = await page.$$eval(`${last} a`, (all) => all.map(({ href, target, rel }) => [href, target, rel]));
+    const safe = (href) => [href, "_blank", "noopener noreferrer"];
+    expect(links, ["https://example.com/a?b=c", "https://example.com/p.png", "https://other.example/x"].map(safe), "links");
+    await waitForText(page, "<img src=x onerror=");
+    await waitForText(page, "bad \\(javascript:alert\\(1\\)\\)");
+    await waitForText(page, "https://good.example \\(https://other.example/x\\)");
+    await waitForText(page, "rm ⟨U\\+202E⟩txt.exe and ⟨U\\+202E⟩");
+  },
+
+  async "a code block is copied, or selected without access to the clipboard"(page) {
+    await page.click(".code .copy");
+    await waitFor(page, "nothing is reported", () => /^(Copied|Selected)/.test(document.getElementById("announcer").textContent));
+  },
+
+  async "a tool is folded, and unfolds with its result"(page) {
+    const tool = '.turn[data-turn="43"] .part.tool';
+    expect(await page.$eval(tool, (one) => [one.open, one.innerText.includes("FAILED")]), [false, false], "folded");
+    await page.$eval(`${tool} summary`, (one) => one.click());
+    await waitForText(page, "Bash cargo test --all error\\s+command\\s+cargo test --all\\s+Result\\s+test result: FAILED");
+    await page.$eval(`${tool} summary`, (one) => one.click());
+  },
+
+  async "a very long text is folded and does not freeze the page"(page) {
+    const length = () => page.$eval('.turn[data-turn="44"]', (one) => one.textContent.length);
+    if ((await length()) > 20000) {
+      throw new Error("the long text is not folded");
+    }
+    const click = (one) => {
+      const start = performance.now();
+      one.querySelector(".show-all").click();
+      one.getBoundingClientRect();
+      return performance.now() - start;
+    };
+    const time = await page.$eval('.turn[data-turn="44"]', click);
+    if ((await length()) < 1 << 20 || time > 5000) {
+      throw new Error(`the long text is not shown in time: ${time} ms`);
+    }
+    console.log(`  1 MB in one line: ${Math.round(time)} ms`);
+  },
+
+  async "older turns are fetched on demand, and the reader stays in place"(page) {
+    expect((await shownTurns(page))[0], TURNS - 19, "first turn");
+    await page.$eval(".older", (one) => one.scrollIntoView());
+    await waitForEnd(page, false);
+    const place = () => page.$eval(`.turn[data-turn="${TURNS - 19}"]`, (one) => Math.round(one.getBoundingClientRect().top));
+    const before = await place();
+    await page.click(".older");
+    await waitFor(page, "the older turns are missing", () => document.querySelectorAll(".turn").length === 40);
+    if (Math.abs((await place()) - before) > 2) {
+      throw new Error(`the turns moved by ${(await place()) - before} px`);
+    }
+    await page.click(".older");
+    await waitFor(page, "the first turn is missing", () => document.querySelectorAll(".turn").length === 45);
+    expect(await shownTurns(page), Array.from({ length: TURNS }, (_, index) => index + 1), "turns");
+  },
+
+  async "a new turn appears without a jump, and the button leads to it"(page) {
+    await page.$eval('.turn[data-turn="3"]', (one) => {
+      one.scrollIntoView();
+      one.dataset.kept = "yes";
+    });
+    await waitForEnd(page, false);
+    const position = () => page.$eval(".chat-scroller", (one) => one.scrollTop);
+    const before = await position();
+    nerve("send", "rich", "sent from elsewhere");
+    await waitFor(page, "there is no button", () => !document.querySelector(".below").hidden);
+    expect(await position(), before, "position");
+    expect(await page.$$eval("[data-kept]", (all) => all.length), 1, "turns that were kept");
+    await page.click(".below");
+    await waitForText(page, "You said: sent from elsewhere");
+    await waitForEnd(page, true);
+  },
+
+  async "a prompt is sent, and its turn appears at the end"(page) {
+    await sendPrompt(page, "rich", "now **bold**");
+    await waitFor(page, "the answer is missing", () => [...document.querySelectorAll(".turn:last-child strong")].some((one) => one.textContent === "bold"));
+    await waitForEnd(page, true);
+    await page.waitForSelector(".delivery li.reached:nth-child(5)");
+    expect((await shownTurns(page)).at(-1), TURNS + 2, "last turn");
+  },
+
+  async "a dialog and the prompt stay in view on a phone"(page) {
+    await page.goto(new URL("/web/#/node/default/plain", link).href);
+    await sendPrompt(page, "plain", "PERMIT this");
+    await waitForText(page, "Asks for permission");
+    await page.emulate({ viewport: { width: 360, height: 640, isMobile: true, hasTouch: true, deviceScaleFactor: 2 }, userAgent: "phone" });
+    await page.waitForSelector(".choices button:enabled");
+    expect(await page.evaluate(() => document.documentElement.scrollWidth), 360, "width");
+    const isInView = (all) =>
+      all.every((one) => {
+        const { left, top, bottom } = one.getBoundingClientRect();
+        const isShown = (y) => one.contains(document.elementFromPoint(left + 20, y));
+        return isShown(top + 4) && isShown(bottom - 4);
+      });
+    await page.screenshot({ path: join(folder, "node-dialog-360.png") });
+    expect(await page.$$eval(".choices button", isInView), true, "choices in view");
+    await choose(page, "plain", "Yes");
+    await waitForText(page, "Dialog 'permission'");
+    await page.waitForSelector(".prompt .row:not([hidden]) textarea");
+    expect(await page.$$eval(".prompt textarea", isInView), true, "prompt in view");
+    await page.screenshot({ path: join(folder, "node-tool-360.png") });
+    await page.emulate({ viewport: { width: 1280, height: 900 }, userAgent: "desktop" });
+    await waitForText(page, "Bash touch made-by-tool.txt");
+  },
+
+  async "prompts of a shell are read from its history"(page) {
+    await page.goto(new URL("/web/#/node/default/sh", link).href);
+    await sendPrompt(page, "sh", "printf '# not a heading\\n'");
+    await waitFor(page, "the answer is missing", () => document.querySelector(".turn pre.plain")?.closest(".turn").innerText.includes("# not a heading"));
+  },
+
+  async "back and forward of the browser change the view, and the stream stays"(page) {
+    const streams = [];
+    page.on("request", (request) => request.url().includes("/events") && streams.push(request.url()));
+    await follow(page, "Nodes");
+    await waitForText(page, "rich\\s+ready");
+    await page.goBack();
+    await waitFor(page, "the view is not back", () => document.querySelector("h1").textContent === "sh");
+    await page.goForward();
+    await waitFor(page, "the list is not back", () => document.querySelector("h1").textContent === "Nodes");
+    expect(streams, [], "further streams");
+  },
+
+  async "a browser with the role view reads a conversation, and can only read it"() {
+    const page = await newPage(await browser.createBrowserContext());
+    await page.goto(nerve("web", "--no-open", "--role", "view").trim());
+    await follow(page, "plain");
+    await waitForText(page, "The tool said");
+    expect(await page.$$eval("textarea", (all) => all.length), 0, "what the role does not permit");
+    await page.close();
+  },
+
+  async "a link that is opened in a view logs in anew"(page) {
+    await page.evaluate((address) => location.assign(address), nerve("web", "--no-open").trim());
+    await waitFor(page, "the list is not shown", () => location.hash === "" && document.querySelector("h1")?.textContent === "Nodes");
+    await waitForText(page, "rich\\s+ready");
+  },
+};
+
+await run(steps);

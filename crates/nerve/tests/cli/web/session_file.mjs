@@ -1,0 +1,68 @@
+// A session file of Claude Code with a long conversation, which the scripted agent resumes.
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+export const ID = "11111111-1111-4111-8111-111111111111";
+/** Number of turns. */
+export const TURNS = 45;
+/** Turns with thoughts and a tool, and one with a very long text. */
+const TOOL_TURN = 43;
+const LONG_TURN = 44;
+const LONG_SIZE = 1 << 20;
+
+/** The answer of the last turn. */
+const MARKDOWN = `# Result
+
+I fixed **the parser**, see \`lexer.rs\` and [the documentation](https://example.com/a?b=c).
+
+- one
+- two
+- [x] done
+
+| file | lines |
+|---|--:|
+| a.rs | 12 |
+| long_name.rs | 345 |
+
+> quoted
+
+\`\`\`rust
+fn main() { println!("a rather long line of code, which scrolls sideways on a phone"); }
+\`\`\`
+
+<img src=x onerror="document.title='changed'"> <script>document.title="changed"</script>
+
+<div onclick=alert(1)>block</div>
+
+[bad](javascript:alert(1)) ![picture](https://example.com/p.png) [https://good.example](https://other.example/x)
+
+rm \u202etxt.exe and &#x202e;`;
+
+/** Writes the file for a home folder and the working directory of the agent. */
+export function writeSessionFile(home, cwd) {
+  const lines = [];
+  const start = Date.now() - 3600 * 1000;
+  const put = (type, content, more = {}) => {
+    const number = lines.length;
+    const uuid = (at) => `00000000-0000-4000-8000-${String(at).padStart(12, "0")}`;
+    const line = { type, uuid: uuid(number), parentUuid: number === 0 ? null : uuid(number - 1), sessionId: ID, cwd, version: "2.1.330", isSidechain: false };
+    line.timestamp = new Date(start + number * 2000).toISOString();
+    line.message = { role: type, content, ...more };
+    lines.push(JSON.stringify(line));
+  };
+  const answer = (content, reason) => put("assistant", [content], { id: `message-${lines.length}`, type: "message", stop_reason: reason, usage: { input_tokens: 1200, output_tokens: 80 } });
+  for (let turn = 1; turn <= TURNS; turn += 1) {
+    put("user", turn === TURNS ? "Please fix the parser" : `Prompt number ${turn}`);
+    if (turn === TOOL_TURN) {
+      answer({ type: "thinking", thinking: "I look at the **parser** first." }, "tool_use");
+      answer({ type: "tool_use", id: "tool-1", name: "Bash", input: { command: "cargo test --all" } }, "tool_use");
+      put("user", [{ type: "tool_result", tool_use_id: "tool-1", content: "test result: FAILED", is_error: true }]);
+    }
+    const text = turn === TURNS ? MARKDOWN : turn === LONG_TURN ? "x".repeat(LONG_SIZE) : `Answer number ${turn}.`;
+    answer({ type: "text", text }, "end_turn");
+  }
+  const folder = join(home, ".claude/projects", cwd.replace(/[^A-Za-z0-9]/g, "-"));
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, `${ID}.jsonl`), `${lines.join("\n")}\n`);
+}
