@@ -139,6 +139,12 @@ export function answerDialog(node, choice, dialogId) {
   return send("POST", nodePath(node, "/answer"), { choice, dialog_id: dialogId }, LONG_TIMEOUT);
 }
 
+/** Returns the hits of a search, newest first. Filters that are empty do not apply. */
+export function search(filters) {
+  const given = Object.entries(filters).filter(([, value]) => value);
+  return send("GET", `/search?${new URLSearchParams(given)}`, undefined, LONG_TIMEOUT);
+}
+
 /** Stops a node. */
 export function stopNode(node) {
   return send("DELETE", nodePath(node), undefined, LONG_TIMEOUT);

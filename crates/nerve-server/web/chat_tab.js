@@ -108,6 +108,36 @@ export class ChatTab {
     section.focus();
   }
 
+  /**
+   * Returns the number that a turn of a recording has here; null if it is not one of these turns. A conversation may have begun before
+   * its newest recording, whose turns are then the last ones here.
+   */
+  async locate(recording, number) {
+    await this.#loaded.promise;
+    if (this.#transcript === null) {
+      return null;
+    }
+    const page = (source, turn) => getTranscript(source, { before: turn + 1, limit: 1 });
+    try {
+      const { turns: [wanted], turn_count: count } = await page({ recording }, number);
+      for (const candidate of new Set([this.#transcript.turn_count - count + number, number])) {
+        const [found] = (await page(this.#source, candidate)).turns;
+        if (found?.turn === candidate && found.started_at === wanted?.started_at && found.prompt === wanted.prompt) {
+          return candidate;
+        }
+      }
+    } catch {
+      // The recording may be gone: its view reports it.
+    }
+    return null;
+  }
+
+  /** Returns the transcript that is shown, without its turns, as soon as there is one. */
+  async described() {
+    await this.#loaded.promise;
+    return this.#transcript;
+  }
+
   #firstTurn() {
     return this.#sections.keys().next().value ?? 0;
   }

@@ -6,6 +6,7 @@ import { element, showText, uniqueId } from "./dom.js";
 import { keyOf } from "./node_store.js";
 import { NodeSummary } from "./node_summary.js";
 import { PromptForm } from "./prompt_form.js";
+import { href } from "./route.js";
 import { TabList } from "./tab_list.js";
 
 /** Interval at which the age of the state is shown anew, in milliseconds. It causes no request. */
@@ -61,10 +62,18 @@ export class NodeView {
     this.open(route);
   }
 
-  /** Shows the turn that an address names. */
-  async open({ params: { turn } }) {
+  /** Shows the turn that an address names. With a recording, it is the number in the recording's transcript. */
+  async open({ params: { turn, recording } }) {
     const chat = turn ? await this.#tabs.select("chat") : null;
-    chat?.showTurn(Number(turn));
+    if (chat === null) {
+      return;
+    }
+    const number = recording ? await chat.locate(recording, Number(turn)) : Number(turn);
+    if (number === null) {
+      location.replace(href(["recording", recording], { turn }));
+    } else {
+      chat.showTurn(number);
+    }
   }
 
   close() {

@@ -3,7 +3,7 @@
 /**
  * Returns the route of a fragment: its view and the names in it. Unknown fragments lead to the list of nodes.
  *
- * `#/` lists the nodes, `#/node/SESSION/ID?turn=N` shows one of them.
+ * `#/` lists the nodes, `#/node/SESSION/ID?turn=N` shows one of them, `#/recording/ID?turn=N` a recording, `#/search?q=TEXT` searches.
  */
 export function parseRoute(fragment) {
   const [path, query = ""] = fragment.replace(/^#\/?/, "").split(/\?(.*)/s);
@@ -11,6 +11,12 @@ export function parseRoute(fragment) {
   const params = Object.fromEntries(new URLSearchParams(query));
   if (view === "node" && names.length === 2) {
     return { view, session: names[0], id: names[1], params };
+  }
+  if (view === "recording" && names.length === 1) {
+    return { view, id: names[0], params };
+  }
+  if (view === "search" && names.length === 0) {
+    return { view, params };
   }
   return { view: "nodes", params };
 }

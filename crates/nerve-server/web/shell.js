@@ -5,7 +5,9 @@ import { element, showText } from "./dom.js";
 import { NodeListView } from "./node_list_view.js";
 import { NodeView } from "./node_view.js";
 import { NotificationSwitch } from "./notification_switch.js";
+import { RecordingView } from "./recording_view.js";
 import { parseRoute } from "./route.js";
+import { SearchView } from "./search_view.js";
 import { formatAge } from "./time.js";
 
 /** Interval between updates of the banner, in milliseconds. */
@@ -14,10 +16,12 @@ const BANNER_INTERVAL = 1000;
 /** Creates views. Each has an `element` with a heading, a `title`, `open(route)` for a further route of its own, and `close()`. */
 const VIEWS = {
   node: (shell, route) => new NodeView(shell.store, shell.session.role, route),
+  recording: (_, route) => new RecordingView(route),
+  search: (shell, route) => new SearchView(shell.store, route),
 };
 
 /** Labels of the links to the views without parameters. */
-const LABELS = { nodes: "Nodes" };
+const LABELS = { nodes: "Nodes", search: "Search" };
 
 /** Shows one view at a time. All share the store and the connection. */
 export class Shell {

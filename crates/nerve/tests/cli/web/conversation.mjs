@@ -1,4 +1,4 @@
-// The view of one node with its conversation.
+// The view of one node with its conversation, and the search.
 
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -195,6 +195,38 @@ const steps = {
     await page.goForward();
     await waitFor(page, "the list is not back", () => document.querySelector("h1").textContent === "Nodes");
     expect(streams, [], "further streams");
+  },
+
+  async "a sentence is found, and the hit opens its turn"(page) {
+    await follow(page, "Search");
+    await page.type("aria/Search for", "sent from elsewhere");
+    await page.select("aria/In", "prompt");
+    await page.focus("aria/Search for");
+    await page.keyboard.press("Enter");
+    await waitForText(page, "turn \\d+ · .* · prompt");
+    expect(await page.$eval(".hits mark", (one) => one.textContent), "sent from elsewhere", "match");
+    await takeScreenshots(page, "search");
+    await follow(page, "rich");
+    await waitFor(page, "the turn is not marked", () => document.querySelector(".turn.wanted")?.innerText.includes("sent from elsewhere"));
+    await page.goBack();
+    await waitForText(page, "turn \\d+ · .* · prompt");
+  },
+
+  async "an error of a search is shown with its hint"(page) {
+    await page.goto(new URL("/web/#/search?q=hello&node=rihc", link).href);
+    await waitForText(page, "did you mean|'rich'");
+  },
+
+  async "a hit of a node that is gone opens its recording"(page) {
+    nerve("send", "sh", "echo wordgone");
+    nerve("stop", "sh");
+    nerve("rm", "sh");
+    await follow(page, "Nodes");
+    await page.goto(new URL("/web/#/search?q=wordgone&in=prompt", link).href);
+    await page.waitForSelector('.hits a[href^="#/recording/"]');
+    await follow(page, "sh");
+    await waitForText(page, "Recording of sh");
+    await waitFor(page, "the turn is not marked", () => document.querySelector(".turn.wanted")?.innerText.includes("echo wordgone"));
   },
 
   async "a browser with the role view reads a conversation, and can only read it"() {
