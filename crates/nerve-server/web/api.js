@@ -145,6 +145,12 @@ export function search(filters) {
   return send("GET", `/search?${new URLSearchParams(given)}`, undefined, LONG_TIMEOUT);
 }
 
+/** Creates and starts a node. Without a folder, it runs in the server's. */
+export function createNode(node, command, folder) {
+  const spec = { node_id: node.id, command, cwd: folder === "" ? undefined : folder };
+  return send("POST", `/nodes?session=${encodeURIComponent(node.session)}`, spec, LONG_TIMEOUT);
+}
+
 /** Stops a node. */
 export function stopNode(node) {
   return send("DELETE", nodePath(node), undefined, LONG_TIMEOUT);

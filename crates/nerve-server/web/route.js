@@ -3,7 +3,8 @@
 /**
  * Returns the route of a fragment: its view and the names in it. Unknown fragments lead to the list of nodes.
  *
- * `#/` lists the nodes, `#/node/SESSION/ID?turn=N` shows one of them, `#/recording/ID?turn=N` a recording, `#/search?q=TEXT` searches.
+ * `#/` lists the nodes, `#/node/SESSION/ID?turn=N` shows one of them, `#/recording/ID?turn=N` a recording, `#/search?q=TEXT` searches,
+ * `#/new` creates a node.
  */
 export function parseRoute(fragment) {
   const [path, query = ""] = fragment.replace(/^#\/?/, "").split(/\?(.*)/s);
@@ -15,7 +16,7 @@ export function parseRoute(fragment) {
   if (view === "recording" && names.length === 1) {
     return { view, id: names[0], params };
   }
-  if (view === "search" && names.length === 0) {
+  if (["search", "new"].includes(view) && names.length === 0) {
     return { view, params };
   }
   return { view: "nodes", params };

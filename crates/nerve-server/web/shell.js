@@ -2,6 +2,7 @@
 
 import { logOut } from "./api.js";
 import { element, showText } from "./dom.js";
+import { NewNodeForm } from "./new_node_form.js";
 import { NodeListView } from "./node_list_view.js";
 import { NodeView } from "./node_view.js";
 import { NotificationSwitch } from "./notification_switch.js";
@@ -18,10 +19,11 @@ const VIEWS = {
   node: (shell, route) => new NodeView(shell.store, shell.session.role, route),
   recording: (_, route) => new RecordingView(route),
   search: (shell, route) => new SearchView(shell.store, route),
+  new: (shell) => new NewNodeForm(shell.store),
 };
 
 /** Labels of the links to the views without parameters. */
-const LABELS = { nodes: "Nodes", search: "Search" };
+const LABELS = { nodes: "Nodes", search: "Search", new: "New" };
 
 /** Shows one view at a time. All share the store and the connection. */
 export class Shell {
@@ -41,7 +43,8 @@ export class Shell {
     this.session = session;
     this.#connection = connection;
     this.#list = new NodeListView(store, session.role);
-    const names = Object.keys(LABELS);
+    // Other roles cannot create nodes.
+    const names = session.role === "full" ? ["nodes", "search", "new"] : ["nodes", "search"];
     this.#links = names.map((name) => ({ name, link: element("a", { href: name === "nodes" ? "#/" : `#/${name}` }, LABELS[name]) }));
   }
 

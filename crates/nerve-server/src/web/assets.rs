@@ -93,6 +93,7 @@ assets![
     "chat_tab.js",
     "long_text.js",
     "markdown.js",
+    "new_node_form.js",
     "node_summary.js",
     "node_view.js",
     "recording_view.js",

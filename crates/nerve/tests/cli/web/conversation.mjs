@@ -1,4 +1,4 @@
-// The view of one node with its conversation, and the search.
+// The view of one node with its conversation, the search, and the form for a new node.
 
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -229,19 +229,34 @@ const steps = {
     await waitFor(page, "the turn is not marked", () => document.querySelector(".turn.wanted")?.innerText.includes("echo wordgone"));
   },
 
+  async "a node is created, after an error that is explained"(page) {
+    await follow(page, "New");
+    await page.type("aria/Name", "rich");
+    await page.select("aria/Command", "bash");
+    await page.keyboard.press("Enter");
+    await page.focus("aria/Name");
+    await page.keyboard.press("Enter");
+    await waitForText(page, "Not created: .*rich");
+    await takeScreenshots(page, "new");
+    await page.type("aria/Name", "-2");
+    await page.keyboard.press("Enter");
+    await waitFor(page, "the node's view is not open", () => location.hash === "#/node/default/rich-2" && document.querySelector("h1").textContent === "rich-2");
+    await waitForText(page, "ready");
+  },
+
   async "a browser with the role view reads a conversation, and can only read it"() {
     const page = await newPage(await browser.createBrowserContext());
     await page.goto(nerve("web", "--no-open", "--role", "view").trim());
     await follow(page, "plain");
     await waitForText(page, "The tool said");
-    expect(await page.$$eval("textarea", (all) => all.length), 0, "what the role does not permit");
+    expect(await page.$$eval("textarea, a[href='#/new']", (all) => all.length), 0, "what the role does not permit");
     await page.close();
   },
 
   async "a link that is opened in a view logs in anew"(page) {
     await page.evaluate((address) => location.assign(address), nerve("web", "--no-open").trim());
     await waitFor(page, "the list is not shown", () => location.hash === "" && document.querySelector("h1")?.textContent === "Nodes");
-    await waitForText(page, "rich\\s+ready");
+    await waitForText(page, "rich-2\\s+ready");
   },
 };
 
