@@ -208,16 +208,12 @@ export class ChatTab {
     this.#transcript = description;
     showText(this.#problem, "");
     showText(this.#notes, description.notes.concat(turns.length === 0 ? ["There are no turns."] : []).join(" "));
-    const before = this.#lastTurn();
-    if (isWhole) {
-      const kept = new Set(turns.map(({ turn }) => turn));
-      [...this.#sections].filter(([number]) => !kept.has(number)).forEach(([number, section]) => {
-        section.element.remove();
-        this.#sections.delete(number);
-      });
-    }
+    const heightBefore = this.#scroller.scrollHeight;
     turns.forEach((turn) => this.#putTurn(turn));
-    this.#finishChange(before);
+    if (isWhole) {
+      this.#keepOnly(turns);
+    }
+    this.#finishChange(heightBefore);
     this.#loaded.resolve();
   }
 
@@ -244,10 +240,23 @@ export class ChatTab {
     this.#turns.append(section.element);
   }
 
-  #finishChange(lastBefore) {
+  /** Leaves these turns, in their order. A conversation that was rewound has other ones than before. */
+  #keepOnly(turns) {
+    const before = this.#sections;
+    this.#sections = new Map(turns.map(({ turn }) => [turn, before.get(turn)]));
+    [...before].filter(([number]) => !this.#sections.has(number)).forEach(([, section]) => section.element.remove());
+    [...this.#sections.values()].forEach(({ element: wanted }, index) => {
+      if (this.#turns.children[index] !== wanted) {
+        this.#turns.insertBefore(wanted, this.#turns.children[index]);
+      }
+    });
+  }
+
+  #finishChange(heightBefore) {
     this.#older.hidden = this.#firstTurn() <= 1;
     this.#showWorking();
-    this.#below.hidden = this.#isAtEnd || (this.#below.hidden && this.#lastTurn() === lastBefore);
+    const hasGrown = this.#scroller.scrollHeight > heightBefore;
+    this.#below.hidden = this.#isAtEnd || (this.#below.hidden && !hasGrown);
     this.#keepPosition();
   }
 

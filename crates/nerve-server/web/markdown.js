@@ -122,17 +122,17 @@ function link(href, children) {
 }
 
 function codeBlock(text, language) {
-  const copy = element("button", { type: "button", class: "copy", onclick: () => copyText(text, code) }, "Copy");
+  const copy = element("button", { type: "button", class: "copy", onclick: () => copyText(code) }, "Copy");
   const code = element("code", {}, text);
   const name = element("span", { class: "language" }, (language ?? "").split(/\s/, 1)[0]);
   const head = element("div", { class: "code-head" }, name, copy);
   return element("div", { class: "code" }, head, element("pre", { tabIndex: 0, "aria-label": "Code" }, code));
 }
 
-/** Copies a text. Without access to the clipboard, selects it for the person to copy. */
-async function copyText(text, shown) {
+/** Copies the text of an element as it is shown. Without access to the clipboard, selects it for the person to copy. */
+async function copyText(shown) {
   try {
-    await navigator.clipboard.writeText(text);
+    await navigator.clipboard.writeText(shown.textContent);
     announce("Copied");
   } catch {
     getSelection().selectAllChildren(shown);

@@ -185,13 +185,37 @@ const steps = {
     await waitFor(page, "the answer is missing", () => document.querySelector(".turn pre.plain")?.closest(".turn").innerText.includes("# not a heading"));
   },
 
+  async "a conversation that was rewound is shown anew, in its order"(page) {
+    let last = 40;
+    const turn = (number) => ({ turn: number, prompt: `made up ${number}`, started_at: `2026-01-31T10:30:${number}.000Z`, ended_at: null, sections: [], dialogs: [], tokens: null, is_complete: true, source: "agent" });
+    const respond = (request) => {
+      const url = new URL(request.url());
+      if (!url.pathname.endsWith("/transcript")) {
+        request.continue();
+        return;
+      }
+      const count = Number(url.searchParams.get("limit"));
+      const turns = Array.from({ length: count }, (_, index) => turn(last - count + 1 + index));
+      request.respond({ contentType: "application/json", body: JSON.stringify({ turns, turn_count: last, notes: [], recording_id: null, conversation_id: null }) });
+    };
+    await page.setRequestInterception(true);
+    page.on("request", respond);
+    await page.goto(new URL("/web/#/node/default/plain", link).href);
+    await waitForText(page, "made up 40");
+    last = 30;
+    nerve("send", "plain", "an event");
+    await waitFor(page, "the turns are others", () => [...document.querySelectorAll(".turn")].map((one) => one.dataset.turn).join() === "11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30");
+    page.off("request", respond);
+    await page.setRequestInterception(false);
+  },
+
   async "back and forward of the browser change the view, and the stream stays"(page) {
     const streams = [];
     page.on("request", (request) => request.url().includes("/events") && streams.push(request.url()));
     await follow(page, "Nodes");
     await waitForText(page, "rich\\s+ready");
     await page.goBack();
-    await waitFor(page, "the view is not back", () => document.querySelector("h1").textContent === "sh");
+    await waitFor(page, "the view is not back", () => document.querySelector("h1").textContent === "plain");
     await page.goForward();
     await waitFor(page, "the list is not back", () => document.querySelector("h1").textContent === "Nodes");
     expect(streams, [], "further streams");
