@@ -68,9 +68,9 @@ export function getSession() {
   return send("GET", "/web/session");
 }
 
-/** Exchanges a one-time code for a session. */
-export function logIn(code) {
-  return send("POST", "/web/login", { code });
+/** Exchanges a one-time code, `{ code }`, or the secret of a share, `{ share }`, for a session. */
+export function logIn(credential) {
+  return send("POST", "/web/login", credential);
 }
 
 /** Ends the session. */
@@ -109,6 +109,18 @@ export async function listNodes() {
 /** Returns the description of a node. */
 export function getNode(node) {
   return send("GET", nodePath(node));
+}
+
+/** Returns a list with the description of a node; an empty one if the node is gone. */
+export async function listNode(node) {
+  try {
+    return [await getNode(node)];
+  } catch (error) {
+    if (error.status === 404) {
+      return [];
+    }
+    throw error;
+  }
 }
 
 /** Returns the state of a node with its evidence, the choices of its dialog and its screen. */

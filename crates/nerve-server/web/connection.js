@@ -27,6 +27,7 @@ const TYPES = [
  * the stream breaks, and "current" when `isCurrent` changes. It continues after the last event that was received.
  */
 export class EventConnection extends EventTarget {
+  #filter;
   #source = null;
   #timer = null;
   #failures = 0;
@@ -42,6 +43,12 @@ export class EventConnection extends EventTarget {
   isCurrent = false;
   /** The time at which what is shown was up to date for the last time; null before the first time. */
   lastLive = null;
+
+  /** `filter` selects events as the query of `/events` does; without it, all nodes are followed. */
+  constructor(filter = {}) {
+    super();
+    this.#filter = filter;
+  }
 
   open() {
     const listen = (target, name, listener) =>
@@ -94,7 +101,7 @@ export class EventConnection extends EventTarget {
 
   #connect() {
     this.#drop();
-    const query = new URLSearchParams({ types: TYPES.join(",") });
+    const query = new URLSearchParams({ ...this.#filter, types: TYPES.join(",") });
     if (this.#lastId !== null) {
       query.set("since", this.#lastId);
     }

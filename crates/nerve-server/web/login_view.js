@@ -2,27 +2,35 @@
 
 import { ApiError, logIn } from "./api.js";
 import { element } from "./dom.js";
+import { nodeHref } from "./route.js";
 
-/** Returns the one-time code in the address bar and removes it from there and from the history. */
-export function takeCode() {
-  const match = /^#code=(?:([0-9a-fA-F]+)$)?/.exec(location.hash);
-  if (match !== null) {
-    history.replaceState(null, "", location.pathname + location.search);
+/**
+ * Returns what the link in the address bar logs in with, `{ code }` or `{ share }`, and removes it from there and from the
+ * history. Null if there is none.
+ */
+export function takeCredential() {
+  const match = /^#(code|share)=([0-9a-fA-F]+)$/.exec(location.hash);
+  if (match === null) {
+    return null;
   }
-  return match?.[1] ?? null;
+  history.replaceState(null, "", location.pathname + location.search);
+  return { [match[1]]: match[2] };
 }
 
-/** Logs in with a code. Returns null, or the message for a person if that failed. */
-export async function logInWith(code) {
+/** Logs in, and shows the node of a share. Returns null, or the message for a person if that failed. */
+export async function logInWith(credential) {
   try {
-    await logIn(code);
+    const { share: node } = await logIn(credential);
+    if (node) {
+      history.replaceState(null, "", nodeHref({ session: node.session_id, id: node.node_id }));
+    }
     return null;
   } catch (error) {
     if (!(error instanceof ApiError)) {
       return "The server could not be reached. Check that it runs, and try the link again.";
     }
     return error.status === 401
-      ? `Not logged in: ${error.message}. A link works once, and for a minute.`
+      ? `Not logged in: ${error.text}.`
       : `Not logged in: ${error.text}.`;
   }
 }

@@ -1,17 +1,18 @@
 // Logs in with the code in the address bar, if there is one, and shows the console.
 
-import { getSession, setSessionEndListener } from "./api.js";
+import { getSession, listNode, setSessionEndListener } from "./api.js";
 import { EventConnection } from "./connection.js";
 import { element } from "./dom.js";
-import { logInWith, showLogin, takeCode } from "./login_view.js";
+import { logInWith, showLogin, takeCredential } from "./login_view.js";
 import { NodeStore } from "./node_store.js";
 import { Shell } from "./shell.js";
 
 const root = document.getElementById("app");
 
 function showConsole(session) {
-  const store = new NodeStore();
-  const connection = new EventConnection();
+  const shared = session.share && { session: session.share.session_id, id: session.share.node_id };
+  const store = shared ? new NodeStore(() => listNode(shared)) : new NodeStore();
+  const connection = new EventConnection(shared ? { session: shared.session, node: shared.id } : {});
   const shell = new Shell(store, connection, session);
   const end = () => {
     connection.close();
@@ -42,8 +43,8 @@ function showConsole(session) {
 }
 
 async function start() {
-  const code = takeCode();
-  const problem = code === null ? null : await logInWith(code);
+  const credential = takeCredential();
+  const problem = credential === null ? null : await logInWith(credential);
   let session;
   try {
     session = await getSession();
@@ -59,7 +60,7 @@ async function start() {
 }
 
 // A link that is opened in a page that is loaded already changes only the fragment.
-window.addEventListener("hashchange", () => location.hash.startsWith("#code=") && location.reload());
+window.addEventListener("hashchange", () => /^#(code|share)=/.test(location.hash) && location.reload());
 
 // A notification that was tapped names the view to show.
 navigator.serviceWorker?.addEventListener("message", ({ data }) => {

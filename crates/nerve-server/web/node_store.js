@@ -35,6 +35,7 @@ function viewOf(info) {
  */
 export class NodeStore extends EventTarget {
   nodes = new Map();
+  #list;
   /** True if the nodes were fetched once. */
   isLoaded = false;
   #changed = new Map();
@@ -43,6 +44,12 @@ export class NodeStore extends EventTarget {
   #isClosed = false;
   #failures = 0;
   #retry = null;
+
+  /** `list` fetches the descriptions of the nodes to hold. */
+  constructor(list = listNodes) {
+    super();
+    this.#list = list;
+  }
 
   close() {
     this.#isClosed = true;
@@ -102,7 +109,7 @@ export class NodeStore extends EventTarget {
     this.#needsList = false;
     this.#changed.clear();
     try {
-      const views = (await listNodes()).map(viewOf);
+      const views = (await this.#list()).map(viewOf);
       this.nodes = new Map(views.map((view) => [view.key, view]));
       this.isLoaded = true;
       return true;

@@ -25,6 +25,14 @@ const VIEWS = {
 /** Labels of the links to the views without parameters. */
 const LABELS = { nodes: "Nodes", search: "Search", new: "New" };
 
+/** Returns the names of the views that a session links to. */
+function selectLinks({ role, share }) {
+  if (share) {
+    return [];
+  }
+  return role === "full" ? ["nodes", "search", "new"] : ["nodes", "search"];
+}
+
 /** Shows one view at a time. All share the store and the connection. */
 export class Shell {
   #connection;
@@ -43,14 +51,12 @@ export class Shell {
     this.session = session;
     this.#connection = connection;
     this.#list = new NodeListView(store, session.role);
-    // Other roles cannot create nodes.
-    const names = session.role === "full" ? ["nodes", "search", "new"] : ["nodes", "search"];
-    this.#links = names.map((name) => ({ name, link: element("a", { href: name === "nodes" ? "#/" : `#/${name}` }, LABELS[name]) }));
+    this.#links = selectLinks(session).map((name) => ({ name, link: element("a", { href: name === "nodes" ? "#/" : `#/${name}` }, LABELS[name]) }));
   }
 
   show(root) {
     const { session } = this;
-    const notifications = new NotificationSwitch(session.push_key);
+    const notifications = new NotificationSwitch(session.share ? null : session.push_key);
     notifications.show();
     root.replaceChildren(
       this.#banner,
@@ -60,7 +66,7 @@ export class Shell {
         element("p", { class: "brand" }, "nerve ", element("span", { class: "server" }, session.server_name)),
         element("nav", { "aria-label": "Views" }, ...this.#links.map(({ link }) => link)),
         element("span", { class: "spacer" }),
-        element("span", { class: "role" }, `role: ${session.role}`),
+        element("span", { class: "role" }, session.share ? "shared: only to look at" : `role: ${session.role}`),
         notifications.element,
         element("button", { type: "button", onclick: () => this.#logOut() }, "Log out"),
       ),
@@ -90,7 +96,7 @@ export class Shell {
 
   /** Shows the view of the address. */
   #followAddress() {
-    const route = parseRoute(location.hash);
+    const route = this.#selectRoute();
     const isFirst = this.#route === null;
     const before = this.#route;
     this.#route = route;
@@ -105,6 +111,13 @@ export class Shell {
       }
     }
     this.#showTitle();
+  }
+
+  /** Returns the route of the address. A share leads to its node only. */
+  #selectRoute() {
+    const route = parseRoute(location.hash);
+    const { share } = this.session;
+    return share ? { view: "node", session: share.session_id, id: share.node_id, params: route.params } : route;
   }
 
   #replaceView(route) {

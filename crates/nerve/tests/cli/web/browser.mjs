@@ -40,7 +40,7 @@ export async function waitForText(page, pattern) {
 
 /** Types a prompt for a node and sends it. */
 export async function sendPrompt(page, node, text) {
-  await page.focus(`aria/Prompt for ${node}`);
+  await (await page.waitForSelector(`aria/Prompt for ${node}`)).focus();
   await page.keyboard.type(text);
   await page.keyboard.press("Enter");
 }

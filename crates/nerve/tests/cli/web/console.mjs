@@ -63,6 +63,24 @@ const steps = {
     await page.close();
   },
 
+  async "a share shows one node until it is revoked"() {
+    const page = await newPage(await browser.createBrowserContext());
+    const share = JSON.parse(nerve("share", "sh", "--for", "1h", "--json"));
+    await page.goto(share.url);
+    await waitForText(page, "shared: only to look at");
+    await waitForText(page, "sh\\s+ready");
+    if (page.url().includes("share=") || (await page.$("nav a, textarea"))) {
+      throw new Error("the page of a share shows more than its node");
+    }
+    nerve("send", "sh", "echo shared");
+    await waitForText(page, "echo shared");
+    await page.goto(new URL("/web/#/node/default/agent", link).href);
+    await waitForText(page, "sh\\s+ready");
+    nerve("web", "shares", "revoke", share.share_id);
+    await waitForText(page, "session of this browser has ended");
+    await page.close();
+  },
+
   async "a dialog is answered by a touch on a phone"(page) {
     await page.emulate({ viewport: { width: 360, height: 740, isMobile: true, hasTouch: true, deviceScaleFactor: 2 }, userAgent: "phone" });
     await waitForText(page, "agent\\s+blocked");
