@@ -1,6 +1,7 @@
 //! The harness that test suites share: commands and processes, private multiplexer servers, pseudo-terminals, full disks, real agents
 //! and, with the feature `engine`, engines. Its functions panic when a step fails, as assertions do.
 
+mod browser;
 mod disk;
 #[cfg(feature = "engine")]
 mod engine;
@@ -13,6 +14,7 @@ mod process;
 mod pty;
 mod real_agent;
 
+pub use browser::browser_script;
 pub use disk::SmallDisk;
 #[cfg(feature = "engine")]
 pub use engine::{EngineHarness, node_ref, terminal_spec, wait_request};

@@ -2,11 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use nerve_testkit::harness::CommandOutput;
-use nerve_testkit::skip;
+use nerve_testkit::harness::{CommandOutput, browser_script};
 use nerve_types::Size;
 
 use crate::harness::{DEADLINE, Home, NERVE};
@@ -76,32 +74,12 @@ fn server_without_http_is_explained() {
     home.nerve(&["web", "-s", "tcp://127.0.0.1:1"]).assert_stderr(2, &["network address"]);
 }
 
-/// Returns the folder of the Node.js packages that `cargo xtask setup` installs.
-fn node_modules() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/browser/node_modules");
-    folder.join("puppeteer-core").exists().then_some(folder)
-}
-
-/// Returns the path of a program in `PATH`.
-fn find_program(name: &str) -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.exists())
-}
-
 /// Runs a script in a browser that is logged in with a new link.
 fn run_in_browser(home: &Home, test: &str, script: &str) {
-    let programs = find_program("node").and(find_program("chromium")).zip(node_modules());
-    let Some((chromium, modules)) = programs else {
-        return skip(test, "node, chromium or puppeteer-core is missing");
-    };
     let link = home.ok(&["web", "--no-open"]);
-    let folder = std::env::var_os("NERVE_TEST_SCREENSHOTS")
-        .map_or_else(|| home.hermetic.root().join("screenshots"), |folder| PathBuf::from(folder).join(test));
-    std::fs::create_dir_all(&folder).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/web").join(script);
-    let mut command: Command = home.hermetic.command("node");
-    command.arg(script).arg(modules).arg(chromium).arg(link.trim()).arg(folder).env("NERVE_PROGRAM", NERVE);
-    command.current_dir(home.hermetic.work());
+    let Some(mut command) = browser_script(&home.hermetic, test, &script, link.trim()) else { return };
+    command.env("NERVE_PROGRAM", NERVE);
     // The script starts a browser and opens many pages.
     let done = assert_cmd::Command::from_std(command).timeout(2 * DEADLINE).output().unwrap();
     let done = CommandOutput::new(&done);
