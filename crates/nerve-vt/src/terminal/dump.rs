@@ -13,6 +13,9 @@ use super::line::Line;
 use super::model::{Model, default_tabs};
 use super::palette::FOREGROUND;
 
+/// Typical size of an escape sequence that changes the rendition, in bytes.
+const SPAN_BYTES: usize = 20;
+
 /// Implements [`TerminalState::dump`](super::TerminalState::dump).
 pub(super) fn dump(model: &Model) -> Vec<u8> {
     let mut dump = Dump { model, writer: AnsiWriter::default() };
@@ -31,6 +34,37 @@ pub(super) fn dump(model: &Model) -> Vec<u8> {
     dump.cursor(cursor, model.grid(), top);
     dump.late_settings();
     dump.writer.out
+}
+
+/// Implements [`TerminalState::dump_with_scrollback`](super::TerminalState::dump_with_scrollback).
+pub(super) fn dump_with_scrollback(model: &Model, max_rows: usize, max_bytes: usize) -> Vec<u8> {
+    let mut lines = Vec::new();
+    let mut bytes = 0;
+    for number in (model.store.first()..model.store.end()).rev().take(max_rows) {
+        let mut line = Line::default();
+        let is_stored = model.store.read(number, &mut line);
+        bytes += line.text.len() + line.spans.len() * SPAN_BYTES;
+        if !is_stored || bytes > max_bytes {
+            break;
+        }
+        lines.push(line);
+    }
+    let mut writer = AnsiWriter::default();
+    for line in lines.iter().rev() {
+        writer.line(line);
+        if !line.wrapped {
+            writer.reset();
+            writer.out.extend_from_slice(b"\r\n");
+        }
+    }
+    if !lines.is_empty() {
+        writer.reset();
+        // Moves the lines above the screen.
+        writer.out.extend(b"\r\n".repeat(model.rows() as usize));
+        writer.out.extend_from_slice(b"\x1b[H");
+    }
+    writer.out.extend(dump(model));
+    writer.out
 }
 
 struct Dump<'a> {

@@ -407,6 +407,12 @@ impl TerminalState {
         dump::dump(&self.model)
     }
 
+    /// Returns [`TerminalState::dump`] preceded by the last stored lines, for a terminal that keeps its own scrollback: at
+    /// most `max_rows` lines and about `max_bytes` bytes of them.
+    pub fn dump_with_scrollback(&self, max_rows: usize, max_bytes: usize) -> Vec<u8> {
+        dump::dump_with_scrollback(&self.model, max_rows, max_bytes)
+    }
+
     fn line(&self, number: LineIndex) -> Option<Line> {
         let mut line = Line::default();
         self.read(number, &mut line).then_some(line)

@@ -55,3 +55,28 @@ fn terminal_is_send() {
     fn send<T: Send>(_: &T) {}
     send(&TerminalState::new(Size::default()));
 }
+
+#[test]
+fn dump_with_scrollback_recreates_the_last_lines() {
+    let size = Size::new(20, 4);
+    let mut terminal = TerminalState::new(size);
+    for n in 0..50 {
+        let line = format!("\x1b[3{}mline {n}\x1b[0m {}\r\n", n % 8, "x".repeat(n));
+        terminal.process_data(TsNs(0), line.as_bytes());
+    }
+    terminal.process_data(TsNs(0), b"\x1b[?1049hscreen");
+    let restore = |dump: &[u8]| {
+        let mut copy = TerminalState::new(size);
+        copy.process_data(TsNs(0), dump);
+        copy
+    };
+    let copy = restore(&terminal.dump_with_scrollback(usize::MAX, usize::MAX));
+    assert_eq!(copy.screen(), terminal.screen());
+    assert_eq!(copy.tail(usize::MAX), terminal.tail(usize::MAX));
+    let few = restore(&terminal.dump_with_scrollback(3, usize::MAX));
+    assert_eq!(few.tail(7), terminal.tail(7));
+    let few = restore(&terminal.dump_with_scrollback(usize::MAX, 200));
+    assert!(few.tail(usize::MAX).len() < 20, "{:?}", few.tail(usize::MAX));
+    let fresh = TerminalState::new(size);
+    assert_eq!(fresh.dump_with_scrollback(9, 9), fresh.dump());
+}
