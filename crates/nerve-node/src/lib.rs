@@ -61,6 +61,7 @@ pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeStat
 use crate::command::{DialogAnswer, NodeRef, NodeSpec, PanePlace, Response, StateName, TerminalKind};
 use crate::context::TurnContext;
 use crate::error::EngineError;
+use crate::terminal::{OutputPosition, OutputStart, OutputSubscription};
 use crate::usage_ledger::UsageLedger;
 
 /// The future of a fallible node operation.
@@ -133,6 +134,25 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// Unsupported, NodeStopped, Busy.
     fn write(&self, _data: Vec<u8>) -> NodeFuture<'_, usize> {
+        Box::pin(ready(Err(self.unsupported())))
+    }
+
+    /// Types keys as a person at the terminal: prompts wait until the person pauses, and the audit log does not record them.
+    ///
+    /// # Errors
+    /// Unsupported, NodeStopped, Busy (another person is typing, or the program does not read its input).
+    fn type_keys(&self, _keys: Vec<u8>) -> NodeFuture<'_, ()> {
+        Box::pin(ready(Err(self.unsupported())))
+    }
+
+    /// Subscribes to the terminal's output, from a position on if its output is still kept.
+    ///
+    /// # Errors
+    /// Unsupported, NodeStopped.
+    fn watch_output(
+        &self,
+        _since: Option<OutputPosition>,
+    ) -> NodeFuture<'_, (OutputStart, OutputSubscription)> {
         Box::pin(ready(Err(self.unsupported())))
     }
 

@@ -1,13 +1,14 @@
 //! The handle of a terminal node: the operations on a program on a terminal.
 
 mod actor;
+mod output_feed;
 mod runtime;
 pub(crate) mod spec;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nerve_agent::driver::AgentState;
 use nerve_agent::parse::ParserKind;
@@ -21,6 +22,7 @@ use nerve_mux::Window;
 use nerve_mux::pane::{PaneEntry, Panes};
 use nerve_record::executions::log::ExecutionLog;
 use nerve_types::Size;
+use nerve_types::activity::TsMs;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +43,7 @@ use crate::proxy::{NodeProxy, SpendSink};
 use crate::telemetry::TurnAttributes;
 use crate::usage_ledger::UsageLedger;
 
+pub use self::output_feed::{OutputPosition, OutputStart, OutputSubscription, OutputUpdate};
 pub use self::spec::TerminalSpec;
 pub use super::journal::Journal;
 pub use super::prompt::{DialogPolicy, Prompt, check_prompt};
@@ -87,6 +90,17 @@ impl TerminalLocation {
         }
     }
 
+    /// Returns an id of the output whose offsets the backend counts. Only a host counts on for the next server.
+    fn output_stream(&self) -> String {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let host = self.place.iter().find(|(name, _)| *name == "host_id");
+        let created = TsMs::from(SystemTime::now());
+        host.map_or_else(
+            || format!("{:x}-{}", created.0, NEXT.fetch_add(1, Ordering::Relaxed)),
+            |(_, id)| id.clone(),
+        )
+    }
+
     fn execution_log(&self) -> Option<ExecutionLog> {
         match (&self.recording, &self.unrecorded) {
             (Some(recording), _) => Some(ExecutionLog::new(recording.clone())),
@@ -114,6 +128,8 @@ struct Inner {
     kind: BackendKind,
     location: TerminalLocation,
     execution_log: Option<ExecutionLog>,
+    /// Identifies the program's output ([`OutputStart::stream`]).
+    output_stream: String,
     proxy: Option<NodeProxy>,
     ledger: UsageLedger,
     requests: mpsc::Sender<Request>,
@@ -196,6 +212,23 @@ impl Node for TerminalNode {
 
     fn write(&self, data: Vec<u8>) -> NodeFuture<'_, usize> {
         Box::pin(async { self.request(|reply| Request::Write { data, reply }).await? })
+    }
+
+    fn type_keys(&self, keys: Vec<u8>) -> NodeFuture<'_, ()> {
+        Box::pin(async { self.request(|reply| Request::TypeKeys { keys, reply }).await? })
+    }
+
+    fn watch_output(
+        &self,
+        since: Option<OutputPosition>,
+    ) -> NodeFuture<'_, (OutputStart, OutputSubscription)> {
+        Box::pin(async {
+            let stream = &self.inner.output_stream;
+            let since = since.filter(|at| at.stream.as_ref().is_none_or(|other| other == stream));
+            let since = since.map(|at| at.offset);
+            let (start, updates) = self.request(|reply| Request::Watch { since, reply }).await?;
+            Ok((OutputStart { stream: stream.clone(), ..start }, updates))
+        })
     }
 
     fn read(&self, lines: Option<usize>) -> NodeFuture<'_, String> {
@@ -402,6 +435,7 @@ impl TerminalNode {
     ) -> TerminalNode {
         let (requests, inbox) = mpsc::channel(256);
         let execution_log = location.execution_log();
+        let output_stream = location.output_stream();
         let inner = |status| Inner {
             node: spec.node.clone(),
             program: without_proxy_env(&spec),
@@ -409,6 +443,7 @@ impl TerminalNode {
             kind: spec.kind,
             location,
             execution_log: execution_log.clone(),
+            output_stream: output_stream.clone(),
             proxy: spec.proxy.clone(),
             ledger: spec.ledger.clone(),
             profile: spec.profile.clone(),

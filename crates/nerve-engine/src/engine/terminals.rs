@@ -19,6 +19,7 @@ use nerve_node::cancellation::wait_timeout_error;
 use nerve_node::command::{DialogAnswer, NodeRef, PanePlace, TerminalKind};
 use nerve_node::error::EngineError;
 use nerve_node::telemetry::{begin_run_command, end_with};
+use nerve_node::terminal::{OutputPosition, OutputStart, OutputSubscription};
 use tokio::time::{Instant, sleep_until};
 
 use super::Engine;
@@ -87,6 +88,26 @@ impl Engine {
     /// See [`Engine::write_data`].
     pub async fn write_bytes(&self, node: &NodeRef, bytes: Vec<u8>) -> Result<usize, EngineError> {
         self.node(node)?.write(bytes).await
+    }
+
+    /// Types keys as a person at the terminal.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (no terminal), NodeStopped, Busy.
+    pub async fn type_keys(&self, node: &NodeRef, keys: Vec<u8>) -> Result<(), EngineError> {
+        self.node(node)?.type_keys(keys).await
+    }
+
+    /// Subscribes to the output of a terminal, from a position on if its output is still kept.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (no terminal), NodeStopped.
+    pub async fn watch_output(
+        &self,
+        node: &NodeRef,
+        since: Option<OutputPosition>,
+    ) -> Result<(OutputStart, OutputSubscription), EngineError> {
+        self.node(node)?.watch_output(since).await
     }
 
     /// Resizes a terminal.

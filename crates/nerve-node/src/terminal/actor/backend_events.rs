@@ -19,6 +19,7 @@ impl<B: Backend> Actor<B> {
             BackendEvent::Exited(exit) => self.on_exit(exit),
             BackendEvent::Skipped(offset) => {
                 self.terminal.skip_to(offset);
+                self.feed.skip_to(offset);
                 self.skipped_to = Some(offset);
             }
             BackendEvent::Gone(reason) => self.on_gone(reason),
@@ -36,7 +37,9 @@ impl<B: Backend> Actor<B> {
 
     fn on_output(&mut self) {
         let (now, before) = (self.clock.now(), self.terminal.offset());
-        let changes = self.terminal.process_data(now, self.link.take_output(self.terminal.slice_len()));
+        let output = self.link.take_output(self.terminal.slice_len());
+        let changes = self.terminal.process_data(now, output);
+        self.feed.push(output);
         self.driver.on_output(now, self.terminal.offset());
         self.reporter.set_offset(self.terminal.offset());
         let mut is_urgent = false;
@@ -64,6 +67,7 @@ impl<B: Backend> Actor<B> {
 
     fn on_caught_up(&mut self) {
         self.lifecycle.finish_replay();
+        self.watch_waiting();
         let now = self.clock.now();
         if self.link.was_ready_at(self.terminal.offset()) {
             self.driver.on_idle_takeover(now);
@@ -83,6 +87,7 @@ impl<B: Backend> Actor<B> {
 
     fn on_resized(&mut self, size: Size) {
         self.terminal.resize(size);
+        self.feed.resize(size);
         if self.lifecycle.is_replaying() {
             // A replayed size.
             return;

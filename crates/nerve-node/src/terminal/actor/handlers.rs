@@ -3,7 +3,7 @@
 use nerve_agent::driver::AgentState;
 use nerve_api::reply::{NodeExplanation, NodeMetadata, RunningTurn};
 use nerve_api::value::BlockKind;
-use nerve_host::backend::Backend;
+use nerve_host::backend::{Backend, Lease};
 use nerve_types::{Origin, Size, TsNs};
 use nerve_vt::keys::{paste, unescape};
 use tokio::sync::oneshot;
@@ -15,6 +15,11 @@ use crate::command::{ClientOrigin, DialogAnswer, Response, StateName};
 use crate::dialog_choice::{check_dialog, dialog_id, no_dialog_error, resolve_choice};
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::{DialogPolicy, check_prompt};
+use crate::terminal::output_feed::WatchReply;
+
+/// Limits of the scrollback in a dump for a client that shows the terminal.
+const DUMP_ROWS: usize = 2000;
+const DUMP_BYTES: usize = 512 << 10;
 
 impl<B: Backend> Actor<B> {
     pub(super) fn on_request(&mut self, request: Request) {
@@ -30,6 +35,12 @@ impl<B: Backend> Actor<B> {
                 let typed = self.run_command(now, &command);
                 self.respond(reply, typed);
             }
+            Request::TypeKeys { keys, reply } => {
+                let typed = self.type_keys(now, &keys);
+                self.respond(reply, typed);
+            }
+            Request::Watch { since, reply } if self.lifecycle.is_replaying() => self.feed.wait(since, reply),
+            Request::Watch { since, reply } => self.watch(since, reply),
             Request::Read { lines, reply } => self.read(lines, reply),
             Request::Clear { reply } => {
                 self.clear_scrollback();
@@ -119,6 +130,31 @@ impl<B: Backend> Actor<B> {
         Ok(data.len())
     }
 
+    /// Types the keys of a person, who then holds the input lease. The recording has them, the history does not.
+    fn type_keys(&mut self, now: TsNs, keys: &[u8]) -> Result<(), EngineError> {
+        if let Lease::Held { by, .. } = self.link.backend.lease(now) {
+            let message = format!("{by} is typing into node '{}'", self.spec.node.node);
+            return Err(EngineError::busy(message).hint("try again after a pause of 2 seconds"));
+        }
+        self.type_as(now, keys, Origin::User)?;
+        self.lease.hold(now);
+        Ok(())
+    }
+
+    /// Subscribes a client to the output.
+    fn watch(&self, since: Option<u64>, reply: WatchReply) {
+        let dump = || self.terminal.dump_with_scrollback(DUMP_ROWS, DUMP_BYTES);
+        // A send error means that the caller left.
+        let _ = reply.send(self.feed.subscribe(since, dump));
+    }
+
+    /// Subscribes the clients that waited for the end of the replay.
+    pub(super) fn watch_waiting(&mut self) {
+        for (since, reply) in self.feed.take_waiting() {
+            self.watch(since, reply);
+        }
+    }
+
     fn run_command(&mut self, now: TsNs, command: &str) -> Result<(), EngineError> {
         let enter = unescape(&self.spec.profile.submit.enter).unwrap_or_else(|_| b"\r".to_vec());
         let modes = self.terminal.modes();
@@ -134,9 +170,13 @@ impl<B: Backend> Actor<B> {
 
     /// Types a caller's input and tells the driver about it.
     fn type_input(&mut self, now: TsNs, bytes: &[u8]) -> Result<(), EngineError> {
+        self.type_as(now, bytes, Origin::Api)
+    }
+
+    fn type_as(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> Result<(), EngineError> {
         self.check_open()?;
         let line = self.cursor_line();
-        if !self.type_bytes(now, bytes, Origin::Api) {
+        if !self.type_bytes(now, bytes, origin) {
             let queued = self.link.backend.queued_input();
             let node = &self.spec.node.node;
             let message = format!("node '{node}' is not reading its input: {queued} bytes are queued");

@@ -46,6 +46,7 @@ use self::waiters::Waiters;
 use crate::cancellation::interrupt_timeout_error;
 use crate::command::{EventKind, StateName};
 use crate::hooks::HookSocket;
+use crate::terminal::output_feed::OutputFeed;
 use crate::terminal::spec::TerminalSpec;
 
 /// Runs a node until it is stopped or its last handle is dropped.
@@ -96,6 +97,8 @@ struct Actor<B> {
     driver: Driver,
     observation: ObservationTimer,
     lease: InputLease,
+    /// Publishes the output to clients that show it.
+    feed: OutputFeed,
     turns: Turns,
     budget: BudgetGuard,
     /// Time at which the node was created.
@@ -148,6 +151,7 @@ impl<B: Backend> Actor<B> {
             // An observation is due at once: a program that never writes has to be observed too.
             observation: ObservationTimer::new((!is_adopted).then_some(now)),
             lease: InputLease::default(),
+            feed: OutputFeed::new(spec.size),
             budget,
             started: now,
             has_been_ready: false,

@@ -9,6 +9,7 @@ use crate::context::ChunkSink;
 use crate::error::EngineError;
 use crate::prompt::Prompt;
 use crate::proxy::SpendSink;
+use crate::terminal::output_feed::WatchReply;
 
 /// A request to a node's actor.
 pub(crate) enum Request {
@@ -20,6 +21,16 @@ pub(crate) enum Request {
     Run {
         command: String,
         reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// Keys of a person.
+    TypeKeys {
+        keys: Vec<u8>,
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// Subscribes to the output, after an offset if it is still kept.
+    Watch {
+        since: Option<u64>,
+        reply: WatchReply,
     },
     Read {
         lines: Option<usize>,

@@ -127,6 +127,8 @@ impl<B: Backend> Actor<B> {
         self.waiters.finish_resizes(|_| Err(error.clone()));
         self.log_unsent();
         let reason = self.lifecycle.end_description();
+        self.feed.end(&reason);
+        self.watch_waiting();
         let terminal = &self.terminal;
         self.spec.journal.close(now, Some(&reason), || tail_of(terminal));
         self.reporter.report_end(now, exit, self.lifecycle.is_stopping());
