@@ -12,7 +12,7 @@
 //! | [`mount`] | services of other crates behind the same gate |
 //! | `query`, `body`, `page` | query strings, request bodies, pagination |
 //! | `budget`, `body_guard` | limits the memory of bodies |
-//! | `sse`, `websocket` | events, and whole connections |
+//! | `sse`, `websocket`, `terminal_socket` | events, whole connections, and terminals |
 //! | `connection` | one client over HTTP/1.1 or HTTP/2 |
 //! | `stream` | version detection and draining of a client's stream |
 //! | `plaintext` | plain HTTP on a TLS port |
@@ -44,6 +44,7 @@ mod request_id;
 mod resource;
 mod sse;
 mod stream;
+mod terminal_socket;
 mod websocket;
 
 use std::net::SocketAddr;
@@ -173,6 +174,11 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
             Builtin::Line => on(method, builtin::raw_command),
             Builtin::Shutdown => on(method, builtin::shutdown),
             Builtin::Socket => on(method, websocket::serve),
+            Builtin::Terminal => {
+                on(method, move |state: State<Shared>, path: PathParams, request: Request| {
+                    terminal_socket::serve(operation, state, path, request)
+                })
+            }
             Builtin::Events => on(method, move |state: State<Shared>, request: Request| {
                 sse::serve(operation, state, request)
             }),

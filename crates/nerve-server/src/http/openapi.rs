@@ -137,7 +137,7 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
             (if mapped.creates { "201" } else { "200" }, "Done", json(schema))
         }
         Handler::Builtin(which, _) => match which {
-            Builtin::Socket => ("101", "Switches to a WebSocket", Value::Null),
+            Builtin::Socket | Builtin::Terminal => ("101", "Switches to a WebSocket", Value::Null),
             Builtin::Events => {
                 let schema = generator.subschema_for::<Event>();
                 let examples: Map<String, Value> = EventType::ALL

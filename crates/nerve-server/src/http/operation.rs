@@ -21,6 +21,15 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
+    /// Returns true if `path` is its path with values for the placeholders.
+    pub(crate) fn has_path(&self, path: &str) -> bool {
+        let mut segments = path.split('/');
+        let is_match = |pattern: &str| {
+            segments.next().is_some_and(|segment| pattern.starts_with('{') || pattern == segment)
+        };
+        self.path.split('/').all(is_match) && segments.next().is_none()
+    }
+
     /// Returns the parameters of its query.
     pub(crate) fn query(&self) -> &'static [Query] {
         match &self.handler {
@@ -49,6 +58,7 @@ pub(crate) enum Builtin {
     Line,
     Shutdown,
     Socket,
+    Terminal,
     Events,
     AgentStatus,
     AgentMessages,

@@ -210,6 +210,15 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     },
     list::<ListNodes>("/nodes", "Lists the nodes of a session").with_query(PAGED_IN_SESSION),
     post::<CreateNode>("/nodes", "Creates and starts a node").with_query(IN_SESSION).body().creates(),
+    Operation {
+        handler: Handler::Builtin(Builtin::Terminal, &[SESSION, query::SINCE]),
+        ..builtin(
+            "GET",
+            "/nodes/{node_id}/terminal",
+            "Opens a WebSocket that shows the terminal of a node and takes keys",
+            Builtin::Terminal,
+        )
+    },
     get::<GetNode>("/nodes/{node_id}", "Returns a node").with_query(IN_SESSION),
     delete::<StopNode>("/nodes/{node_id}", "Stops a node").with_query(IN_SESSION),
     post::<StartNode>("/nodes/{node_id}/start", "Starts a stopped node again")
@@ -384,10 +393,10 @@ pub(crate) fn is_open(method: &http::Method, path: &str) -> bool {
     reads && OPERATIONS.iter().any(|operation| operation.open && operation.path == path)
 }
 
-/// Returns true if a request is for the WebSocket.
+/// Returns true if a request is for a WebSocket.
 pub(crate) fn is_socket(method: &http::Method, path: &str) -> bool {
-    let mut sockets = OPERATIONS
-        .iter()
-        .filter(|operation| matches!(operation.handler, Handler::Builtin(Builtin::Socket, _)));
-    *method == http::Method::GET && sockets.any(|operation| operation.path == path)
+    let mut sockets = OPERATIONS.iter().filter(|operation| {
+        matches!(operation.handler, Handler::Builtin(Builtin::Socket | Builtin::Terminal, _))
+    });
+    *method == http::Method::GET && sockets.any(|operation| operation.has_path(path))
 }

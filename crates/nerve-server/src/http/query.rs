@@ -44,6 +44,13 @@ pub(crate) const EVENTS: &[Query] = &[
     Query::same("aliases", Kind::Bool, "Also sends each event under its older name."),
 ];
 
+/// Position in the output of a terminal.
+pub(crate) const SINCE: Query = Query::same(
+    "since",
+    Kind::Text,
+    "Resumes at this offset of the output instead of sending a dump, if the server still has it: OFFSET or STREAM-OFFSET.",
+);
+
 impl Query {
     pub(crate) const fn of(
         name: &'static str,

@@ -9,6 +9,7 @@ use axum::response::Response;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use http::Version;
+use http::request::Parts;
 use nerve_api::framing::{Frame, LineReader, MAX_LINE_BYTES};
 use nerve_node::command::ClientOrigin;
 use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
@@ -24,7 +25,7 @@ use crate::connection::{self, Revocation};
 use crate::link::Link;
 use crate::metrics::Transport;
 use crate::state::ServerState;
-use crate::web::role;
+use crate::web::role::{self, Role};
 
 /// Size of the pipe between the WebSocket and the connection behind it, each way, in bytes.
 const PIPE_BYTES: usize = 64 * 1024;
@@ -38,32 +39,63 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Upgrades a connection to a WebSocket.
 pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
     let (mut parts, _) = request.into_parts();
-    let Some(auth) = parts.extensions.get::<ConnectionAuth>().cloned() else {
-        return Err(Problem::internal("request without a connection: this is a bug in nerve"));
-    };
-    if parts.version != Version::HTTP_11 {
-        let detail = format!("a WebSocket requires HTTP/1.1, but this request uses {:?}", parts.version);
-        return Err(Problem::invalid(detail).hint("use HTTP/1.1, or read events at /events"));
-    }
-    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &shared).await;
-    let upgrade = upgrade.map_err(|error| {
-        Problem::invalid(format!("no WebSocket: {error}")).hint("without a WebSocket, read events at /events")
-    })?;
-    let upgrade = match gate::protocol(&parts.headers) {
-        Some(protocol) => upgrade.protocols([protocol]),
-        None => upgrade,
-    };
-    let (state, role) = (shared.state.clone(), role::current_role());
-    let credential = parts.extensions.get::<Option<Credential>>().cloned().flatten();
-    let token = auth.tasks.token();
+    let handshake = Handshake::read(&mut parts, &shared).await?;
+    let state = shared.state.clone();
     let origin = ClientOrigin { transport: "websocket", ..client_origin::current() };
-    Ok(upgrade.max_message_size(MAX_LINE_BYTES).max_frame_size(MAX_LINE_BYTES).on_upgrade(
-        async move |socket| {
+    Ok(handshake.accept(MAX_LINE_BYTES, async move |socket, credential| {
+        run(socket, credential, origin, state).await;
+    }))
+}
+
+/// A valid request for a WebSocket that has not been answered.
+pub(super) struct Handshake {
+    upgrade: WebSocketUpgrade,
+    auth: ConnectionAuth,
+    credential: Option<Credential>,
+    role: Option<Role>,
+    state: Arc<ServerState>,
+}
+
+impl Handshake {
+    /// Checks the head of a request.
+    pub(super) async fn read(parts: &mut Parts, shared: &Shared) -> Result<Handshake, Problem> {
+        let Some(auth) = parts.extensions.get::<ConnectionAuth>().cloned() else {
+            return Err(Problem::internal("request without a connection: this is a bug in nerve"));
+        };
+        if parts.version != Version::HTTP_11 {
+            let detail = format!("a WebSocket requires HTTP/1.1, but this request uses {:?}", parts.version);
+            return Err(Problem::invalid(detail).hint("use HTTP/1.1, or read events at /events"));
+        }
+        let upgrade = WebSocketUpgrade::from_request_parts(parts, shared).await;
+        let upgrade = upgrade.map_err(|error| {
+            let problem = Problem::invalid(format!("no WebSocket: {error}"));
+            problem.hint("without a WebSocket, read events at /events")
+        })?;
+        let upgrade = match gate::protocol(&parts.headers) {
+            Some(protocol) => upgrade.protocols([protocol]),
+            None => upgrade,
+        };
+        let credential = parts.extensions.get::<Option<Credential>>().cloned().flatten();
+        Ok(Handshake { upgrade, auth, credential, role: role::current_role(), state: shared.state.clone() })
+    }
+
+    /// Switches to the WebSocket, whose messages have at most `max_bytes`, and serves it with the role of the request.
+    pub(super) fn accept<F>(
+        self,
+        max_bytes: usize,
+        serve: impl FnOnce(WebSocket, Option<Credential>) -> F + Send + 'static,
+    ) -> Response
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let Handshake { upgrade, auth, credential, role, state } = self;
+        let token = auth.tasks.token();
+        upgrade.max_message_size(max_bytes).max_frame_size(max_bytes).on_upgrade(async move |socket| {
             let _connected = state.hub.metrics.connected(Transport::WebSocket);
-            role::with_role(role, run(socket, credential, origin, state)).await;
+            role::with_role(role, serve(socket, credential)).await;
             drop(token);
-        },
-    ))
+        })
+    }
 }
 
 /// Serves a client until it leaves or the server closes.
@@ -149,15 +181,22 @@ impl Incoming {
 }
 
 fn refused(error: &axum::Error) -> End {
+    match error_close_code(error) {
+        Some(close_code::SIZE) => End::Refused(close_code::SIZE, "a message holds at most 16 MiB"),
+        Some(code) => End::Refused(code, "a text must be UTF-8"),
+        None => End::Left,
+    }
+}
+
+/// Returns the close code for an invalid message: `SIZE` or `INVALID`; `None` if the client is gone.
+pub(super) fn error_close_code(error: &axum::Error) -> Option<u16> {
     // The error type belongs to a library below axum, and axum exposes only its text.
     match error.to_string() {
         text if text.contains("too long") || text.contains("too large") || text.contains("Space limit") => {
-            End::Refused(close_code::SIZE, "a message holds at most 16 MiB")
+            Some(close_code::SIZE)
         }
-        text if text.to_ascii_lowercase().contains("utf-8") => {
-            End::Refused(close_code::INVALID, "a text must be UTF-8")
-        }
-        _ => End::Left,
+        text if text.to_ascii_lowercase().contains("utf-8") => Some(close_code::INVALID),
+        _ => None,
     }
 }
 

@@ -11,5 +11,6 @@ mod metrics;
 mod resources;
 mod snapshots;
 mod socket;
+mod terminal;
 mod tls;
 mod web;

@@ -1,0 +1,319 @@
+//! The terminal of a node over a WebSocket: a dump, then the output with its offsets. Keys come back.
+//!
+//! | message of the server | contents |
+//! |---|---|
+//! | `{"type":"dump"}` with `stream`, `offset`, `cols`, `rows` | the next binary message recreates the terminal at this offset |
+//! | `{"type":"resume"}` with the same | output continues at the requested offset |
+//! | binary | an offset (8 bytes, big-endian), and the output or the dump at this offset |
+//! | `{"type":"resize"}` with `offset`, `cols`, `rows` | the program's terminal was resized |
+//! | `{"type":"heartbeat"}` | every 15 s with a ping, which browsers hide from a page |
+//! | `{"type":"error"}` with `error_type`, `message`, `hint` | a message of the client was refused |
+//! | `{"type":"end"}` with `reason` | the program has ended; a close follows |
+//!
+//! The client sends keys as `{"type":"keys","text":…}` or binary, and `{"type":"ack","offset":…}` when it has shown the output
+//! before an offset. A client that acknowledges is never more than [`WINDOW_BYTES`] behind what was sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use nerve_api::RequestName;
+use nerve_node::command::NodeRef;
+use nerve_node::error::EngineError;
+use nerve_node::terminal::{OutputPosition, OutputStart, OutputSubscription, OutputUpdate};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::Shared;
+use super::operation::Operation;
+use super::problem::Problem;
+use super::query;
+use super::resource::{PathParams, raw_query};
+use super::websocket::{Handshake, error_close_code};
+use crate::access::Credential;
+use crate::state::ServerState;
+use crate::web::role;
+
+/// Maximum size of a client's message in bytes.
+const MAX_INPUT_BYTES: usize = 1 << 20;
+/// Maximum output in a message in bytes.
+const MAX_OUTPUT_BYTES: usize = 64 << 10;
+/// Output that is sent beyond what the client has acknowledged, in bytes.
+const WINDOW_BYTES: u64 = 512 << 10;
+/// Errors that wait to be sent. Further ones are dropped.
+const MAX_ERRORS: usize = 16;
+/// Interval of pings.
+const PING_INTERVAL: Duration = Duration::from_secs(15);
+/// Time after which a client that sends nothing, not even pongs, is gone.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(45);
+/// Time that a client may take to read the close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Switches to a WebSocket that shows a node's terminal.
+pub(crate) async fn serve(
+    operation: &'static Operation,
+    State(shared): State<Shared>,
+    PathParams(path): PathParams,
+    request: Request,
+) -> Result<Response, Problem> {
+    role::check_permission(RequestName::ExplainNode).map_err(Problem::permission_denied)?;
+    let (mut parts, _) = request.into_parts();
+    let mut query = query::read(operation.query(), &raw_query(&parts.uri)?)?;
+    let mut take = |name: &str| query.remove(name)?.as_str().map(str::to_string);
+    let since = take("since").map(|text| position(&text)).transpose()?;
+    let node = path.iter().next().map(|(_, node)| node.to_string()).unwrap_or_default();
+    let node = NodeRef { session: take("session_id"), node };
+    let handshake = Handshake::read(&mut parts, &shared).await?;
+    let state = shared.state.clone();
+    let (start, updates) = state.engine.watch_output(&node, since).await?;
+    Ok(handshake.accept(MAX_INPUT_BYTES, async move |socket, credential| {
+        run(socket, credential, node, (start, updates), state).await;
+    }))
+}
+
+/// Reads `OFFSET` or `STREAM-OFFSET`.
+fn position(text: &str) -> Result<OutputPosition, Problem> {
+    let (stream, offset) = match text.rsplit_once('-') {
+        Some((stream, offset)) => (Some(stream.to_string()), offset),
+        None => (None, text),
+    };
+    match offset.parse() {
+        Ok(offset) => Ok(OutputPosition { stream, offset }),
+        Err(_) => {
+            let given = query::short(text);
+            Err(Problem::invalid(format!("since: expected OFFSET or STREAM-OFFSET, got {given:?}")))
+        }
+    }
+}
+
+/// Serves a client until it leaves, the program ends or the server closes.
+async fn run(
+    socket: WebSocket,
+    credential: Option<Credential>,
+    node: NodeRef,
+    (start, updates): (OutputStart, OutputSubscription),
+    state: Arc<ServerState>,
+) {
+    let (sink, stream) = socket.split();
+    let (errors, pending_errors) = mpsc::channel(MAX_ERRORS);
+    let (acknowledge, acknowledged) = watch::channel(None);
+    let incoming = Incoming { stream, errors, acknowledge, node: node.clone(), state: state.clone() }.run();
+    let outgoing = Outgoing { sink, updates, sent: 0, errors: pending_errors, acknowledged, node, state };
+    outgoing.run(start, credential, incoming).await;
+}
+
+/// A message of the client.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum ClientMessage {
+    Keys { text: String },
+    Ack { offset: u64 },
+}
+
+/// The reason for the end of a connection: a close code and a text.
+type Close = (u16, &'static str);
+
+const LEFT: Close = (close_code::NORMAL, "");
+const CLOSING: Close = (close_code::AWAY, "the server is closing");
+
+struct Incoming {
+    stream: SplitStream<WebSocket>,
+    errors: mpsc::Sender<Message>,
+    acknowledge: watch::Sender<Option<u64>>,
+    node: NodeRef,
+    state: Arc<ServerState>,
+}
+
+impl Incoming {
+    /// Handles messages until the client leaves or sends an invalid frame.
+    async fn run(mut self) -> Close {
+        loop {
+            let next = tokio::time::timeout(SILENCE_TIMEOUT, self.stream.next()).await;
+            let handled = match next {
+                Ok(Some(Ok(Message::Binary(keys)))) => self.type_keys(keys.into()).await,
+                Ok(Some(Ok(Message::Text(text)))) => self.handle(text.as_str()).await,
+                Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => Ok(()),
+                Ok(Some(Err(error))) => match error_close_code(&error) {
+                    Some(close_code::SIZE) => return (close_code::SIZE, "a message holds at most 1 MiB"),
+                    Some(code) => return (code, "a text must be UTF-8"),
+                    None => return LEFT,
+                },
+                Ok(Some(Ok(Message::Close(_))) | None) | Err(_) => return LEFT,
+            };
+            if let Err(error) = handled {
+                // A client that floods the server with errors does not get all of them.
+                let _ = self.errors.try_send(json_message(&json!({
+                    "type": "error",
+                    "error_type": error.kind,
+                    "message": error.message,
+                    "hint": error.hint,
+                })));
+            }
+        }
+    }
+
+    async fn handle(&self, text: &str) -> Result<(), EngineError> {
+        match serde_json::from_str(text) {
+            Ok(ClientMessage::Keys { text }) => self.type_keys(text.into_bytes()).await,
+            Ok(ClientMessage::Ack { offset }) => {
+                self.acknowledge.send_replace(Some(offset));
+                Ok(())
+            }
+            Err(error) => Err(EngineError::invalid_request(format!("invalid message: {error}"))),
+        }
+    }
+
+    async fn type_keys(&self, keys: Vec<u8>) -> Result<(), EngineError> {
+        role::check_permission(RequestName::WriteData)?;
+        self.state.engine.type_keys(&self.node, keys).await
+    }
+}
+
+struct Outgoing {
+    sink: SplitSink<WebSocket, Message>,
+    updates: OutputSubscription,
+    /// Offset after the last output that was sent.
+    sent: u64,
+    errors: mpsc::Receiver<Message>,
+    acknowledged: watch::Receiver<Option<u64>>,
+    node: NodeRef,
+    state: Arc<ServerState>,
+}
+
+impl Outgoing {
+    /// Sends the terminal until either side ends.
+    async fn run(
+        mut self,
+        start: OutputStart,
+        credential: Option<Credential>,
+        incoming: impl Future<Output = Close>,
+    ) {
+        let closing = self.state.closing.clone();
+        let end = async {
+            let revoked = async {
+                match credential {
+                    Some(credential) => credential.wait_for_revocation().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                close = incoming => close,
+                reason = revoked => (close_code::POLICY, reason),
+                () = closing.cancelled() => CLOSING,
+            }
+        };
+        tokio::pin!(end);
+        // The client is read while a message is sent: it may send everything before it reads.
+        let close = tokio::select! {
+            close = self.send_all(start) => close,
+            close = &mut end => Ok(close),
+        };
+        let Ok((code, reason)) = close else { return };
+        let closing = async {
+            let reason = Utf8Bytes::from_static(reason);
+            let _ = self.sink.send(Message::Close(Some(CloseFrame { code, reason }))).await;
+            let _ = self.sink.close().await;
+        };
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
+    }
+
+    /// Sends the terminal until the program ends.
+    async fn send_all(&mut self, start: OutputStart) -> Result<Close, axum::Error> {
+        self.send_start(start).await?;
+        let mut ping = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
+        loop {
+            let has_window = self.has_window();
+            tokio::select! {
+                update = self.updates.next(MAX_OUTPUT_BYTES), if has_window => {
+                    if let Some(close) = self.send_update(update).await? {
+                        return Ok(close);
+                    }
+                }
+                Ok(()) = self.acknowledged.changed() => {}
+                Some(error) = self.errors.recv() => self.sink.send(error).await?,
+                _ = ping.tick() => {
+                    self.sink.send(Message::Ping(Bytes::new())).await?;
+                    self.sink.send(json_message(&json!({ "type": "heartbeat" }))).await?;
+                }
+            }
+        }
+    }
+
+    /// Returns true if the client has acknowledged enough. One that never does is limited by its connection alone.
+    fn has_window(&mut self) -> bool {
+        let acknowledged = *self.acknowledged.borrow_and_update();
+        acknowledged.is_none_or(|offset| self.sent.saturating_sub(offset) < WINDOW_BYTES)
+    }
+
+    async fn send_start(&mut self, start: OutputStart) -> Result<(), axum::Error> {
+        let OutputStart { stream, offset, size, dump } = start;
+        let kind = if dump.is_some() { "dump" } else { "resume" };
+        let (cols, rows) = (size.cols, size.rows);
+        let start = json!({ "type": kind, "stream": stream, "offset": offset, "cols": cols, "rows": rows });
+        self.sink.send(json_message(&start)).await?;
+        if let Some(dump) = dump {
+            self.sink.send(output_message(offset, &dump)).await?;
+        }
+        self.sent = offset;
+        Ok(())
+    }
+
+    async fn send_update(&mut self, update: OutputUpdate) -> Result<Option<Close>, axum::Error> {
+        match update {
+            OutputUpdate::Bytes(offset, bytes) => {
+                self.sink.send(output_message(offset, &bytes)).await?;
+                self.sent = offset + bytes.len() as u64;
+            }
+            OutputUpdate::Resized(offset, size) => {
+                let (cols, rows) = (size.cols, size.rows);
+                let resize = json!({ "type": "resize", "offset": offset, "cols": cols, "rows": rows });
+                self.sink.send(json_message(&resize)).await?;
+            }
+            OutputUpdate::Missed => match self.state.engine.watch_output(&self.node, None).await {
+                Ok((start, updates)) => {
+                    self.updates = updates;
+                    self.send_start(start).await?;
+                }
+                Err(error) => return self.send_end(&error.message).await.map(Some),
+            },
+            OutputUpdate::Ended(reason) => return self.send_end(&reason).await.map(Some),
+            OutputUpdate::Detached => return Ok(Some(CLOSING)),
+        }
+        Ok(None)
+    }
+
+    async fn send_end(&mut self, reason: &str) -> Result<Close, axum::Error> {
+        self.sink.send(json_message(&json!({ "type": "end", "reason": reason }))).await?;
+        Ok((close_code::NORMAL, "the program has ended"))
+    }
+}
+
+fn json_message(value: &Value) -> Message {
+    Message::Text(value.to_string().into())
+}
+
+fn output_message(offset: u64, bytes: &[u8]) -> Message {
+    Message::Binary([&offset.to_be_bytes(), bytes].concat().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn position_is_an_offset_with_optional_stream() {
+        let read = |text| position(text).map(|at| (at.stream, at.offset)).ok();
+        assert_eq!(read("17"), Some((None, 17)));
+        assert_eq!(read("a-b-17"), Some((Some("a-b".to_string()), 17)));
+        for bad in ["", "-", "a", "a-", "1-18446744073709551616"] {
+            assert_eq!(read(bad), None, "{bad:?}");
+        }
+    }
+}
