@@ -163,6 +163,12 @@ export function createNode(node, command, folder) {
   return send("POST", `/nodes?session=${encodeURIComponent(node.session)}`, spec, LONG_TIMEOUT);
 }
 
+/** Returns the path of the WebSocket that shows a terminal. With a position, the output continues there. */
+export function terminalPath(node, position) {
+  const since = position === null ? "" : `&since=${encodeURIComponent(position)}`;
+  return `${nodePath(node, "/terminal")}${since}`;
+}
+
 /** Stops a node. */
 export function stopNode(node) {
   return send("DELETE", nodePath(node), undefined, LONG_TIMEOUT);

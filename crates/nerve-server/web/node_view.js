@@ -13,7 +13,14 @@ import { TabList } from "./tab_list.js";
 const AGE_INTERVAL = 5000;
 
 /** Tabs of the view. A content that needs large files imports them in `create`. */
-const TABS = [{ name: "chat", label: "Chat", create: ({ store, node }) => new ChatTab(node, store) }];
+const TABS = [
+  { name: "chat", label: "Chat", create: ({ store, node }) => new ChatTab(node, store) },
+  {
+    name: "terminal",
+    label: "Terminal",
+    create: async ({ node, role }) => new (await import("./terminal_tab.js")).TerminalTab(node, role),
+  },
+];
 
 /** Shows the node that an address names, which need not exist. */
 export class NodeView {

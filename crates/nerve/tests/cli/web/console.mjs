@@ -4,6 +4,34 @@ import { join } from "node:path";
 
 import { browser, checkWidth, choose, folder, link, nerve, newPage, run, sendPrompt, takeScreenshots, tapChoice, waitForAnswer, waitForText } from "./browser.mjs";
 
+/** Returns the id of a node's host. */
+function hostOf(node) {
+  return JSON.parse(nerve("node", "info", node, "--json")).metadata.host_id;
+}
+
+/** Opens the terminal of a node and waits until it shows a text. */
+async function openTerminal(page, node, pattern) {
+  await page.waitForSelector(`aria/Terminal of ${node}[role="button"]`);
+  await page.click(`aria/Terminal of ${node}[role="button"]`);
+  await waitForTerminal(page, pattern);
+}
+
+/** Waits until the rows of the open terminal match. */
+async function waitForTerminal(page, pattern) {
+  const rows = () => [...document.querySelectorAll(".xterm-rows > div")].map((row) => row.textContent).join("\n");
+  const found = (source) =>
+    new RegExp(source, "m").test([...document.querySelectorAll(".xterm-rows > div")].map((row) => row.textContent).join("\n"));
+  await page.waitForFunction(found, { timeout: DEADLINE }, pattern).catch(async () => {
+    const around = await page.evaluate(() => document.querySelector(".terminal-page")?.innerText);
+    throw new Error(`the terminal does not show ${pattern}, but:\n${await page.evaluate(rows)}\n${around}`);
+  });
+}
+
+async function closeTerminal(page) {
+  await page.click("aria/← Nodes");
+  await page.waitForFunction(() => document.querySelector(".terminal-page") === null);
+}
+
 const steps = {
   async "a browser without a session sees how to log in"() {
     const page = await newPage(await browser.createBrowserContext());
@@ -50,6 +78,136 @@ const steps = {
     if (await page.$(".nodes img, .nodes b")) {
       throw new Error("text of a node became an element");
     }
+  },
+
+  async "a terminal shows the output and takes keys"(page) {
+    await openTerminal(page, "sh", "^\\$ echo hello");
+    await page.keyboard.type("echo typed $((40 + 2))");
+    await page.keyboard.press("Enter");
+    await waitForTerminal(page, "^typed 42");
+    await page.keyboard.type("printf '\\033[38;2;1;2;3mcolor\\033[0m\\033]52;c;aGFja2Vk\\a\\n'");
+    await page.keyboard.press("Enter");
+    await waitForTerminal(page, "^color");
+    const color = await page.$$eval(".xterm-rows span", (all) => {
+      const span = all.find((one) => one.textContent === "color");
+      return span && getComputedStyle(span).color;
+    });
+    if (color !== "rgb(1, 2, 3)") {
+      throw new Error(`the text has the colour ${color}`);
+    }
+    // The server answers a query of the program; the page does not answer it again.
+    await page.keyboard.type("printf '\\033[c'; read -rsdc first; read -rsdc -t 1 second; echo answers ${#first} ${#second}");
+    await page.keyboard.press("Enter");
+    await waitForTerminal(page, "^answers [1-9]\\d* 0\\s*$");
+    const { cols, rows } = JSON.parse(nerve("node", "info", "sh", "--json")).metadata;
+    if (cols !== 120 || rows !== 40) {
+      throw new Error(`the page has resized the program: ${cols}×${rows}`);
+    }
+    await takeScreenshots(page, "terminal");
+  },
+
+  async "a link of a program shows its target first"(page) {
+    await page.keyboard.type("echo see http://example.invalid/target");
+    await page.keyboard.press("Enter");
+    await waitForTerminal(page, "^see http://example.invalid/target");
+    const place = await page.evaluate(() => {
+      const row = [...document.querySelectorAll(".xterm-rows > div")].find((one) => one.textContent.startsWith("see http"));
+      const { left, top, height } = row.getBoundingClientRect();
+      return { x: left + 80, y: top + height / 2 };
+    });
+    await page.mouse.move(place.x + 5, place.y);
+    await page.mouse.move(place.x, place.y);
+    await page.waitForSelector(".xterm-cursor-pointer");
+    await page.mouse.click(place.x, place.y);
+    await waitForText(page, "Open this link of the program\\?\\s+http://example.invalid/target");
+    await page.click("aria/Cancel");
+  },
+
+  async "a flood of output ends with the newest screen"(page) {
+    await page.keyboard.type("seq 1 300000");
+    await page.keyboard.press("Enter");
+    await waitForTerminal(page, "^300000\\s*\\n\\$");
+    await page.keyboard.type("clear");
+    await page.keyboard.press("Enter");
+    await waitForTerminal(page, "^\\$\\s*\\n\\s*$(?![^]*300000)");
+  },
+
+  async "keys are refused while another person types"(page) {
+    const host = hostOf("sh");
+    const isRefused = () => document.querySelector(".terminal-tab .note").textContent.includes("is typing into node");
+    for (let attempt = 0; !(await page.evaluate(isRefused)); attempt += 1) {
+      if (attempt === 20) {
+        throw new Error("the keys are not refused");
+      }
+      nerve("host", "write", host, "--escape", "\\x15");
+      await page.keyboard.type("#");
+      await page.waitForFunction(isRefused, { timeout: 1000 }).catch(() => {});
+    }
+    await page.waitForFunction(() => {
+      const tab = document.querySelector(".terminal-tab");
+      return !tab.querySelector(".note").hidden && tab.querySelector(".banner").hidden;
+    });
+    // After a pause of the other person, the page types again.
+    for (let isTyped = false; !isTyped; ) {
+      await page.keyboard.type("#");
+      await page.waitForFunction(() => document.querySelector(".terminal-tab .note").hidden, { timeout: 500 }).catch(() => {});
+      isTyped = await page.evaluate(() => /#/.test(document.querySelector(".xterm-rows").textContent));
+    }
+    await page.keyboard.press("Enter");
+  },
+
+  async "a terminal continues after a restart of the server"(page) {
+    const host = hostOf("sh");
+    nerve("server", "stop", "--keep-nodes");
+    await waitForText(page, "Connection lost. This is the terminal of \\d+ s ago");
+    await page.screenshot({ path: join(folder, "terminal-lost-1280.png") });
+    nerve("host", "write", host, "--escape", "echo with''out a server\\r");
+    nerve("server", "start", "--http", new URL(link).port);
+    await waitForTerminal(page, "^without a server");
+    await page.waitForFunction(() => document.querySelector(".terminal-tab .banner").hidden);
+    const count = await page.$eval(".xterm-rows", (all) => all.textContent.split("without a server").length - 1);
+    if (count !== 1) {
+      throw new Error(`the output came ${count} times`);
+    }
+    await page.focus(".xterm-helper-textarea");
+    await page.keyboard.type("echo and on");
+    await page.keyboard.press("Enter");
+    await waitForTerminal(page, "^and on");
+    await closeTerminal(page);
+    await page.waitForFunction(() => document.querySelector(".banner").hidden);
+  },
+
+  async "the keys of a terminal work on a phone"(page) {
+    await page.emulate({ viewport: { width: 360, height: 740, isMobile: true, hasTouch: true, deviceScaleFactor: 2 }, userAgent: "phone" });
+    await openTerminal(page, "sh", "^and on");
+    await page.type("aria/Text to type", "echo from a phone");
+    await page.tap(".key-row button[type=submit]");
+    await waitForTerminal(page, "^from a phone");
+    await page.tap("aria/Up");
+    await waitForTerminal(page, "echo from a phone\\s*$");
+    await page.tap("aria/Ctrl");
+    await page.type("aria/Text to type", "c");
+    await waitForTerminal(page, "echo from a phone\\^C");
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    if (width > 360) {
+      throw new Error(`the page needs ${width} px`);
+    }
+    await page.screenshot({ path: join(folder, "terminal-360.png") });
+    await closeTerminal(page);
+    await page.emulate({ viewport: { width: 1280, height: 900 }, userAgent: "desktop" });
+  },
+
+  async "a browser with the role view sees the terminal without keys"() {
+    const page = await newPage(await browser.createBrowserContext());
+    await page.goto(nerve("web", "--no-open", "--role", "view").trim());
+    await openTerminal(page, "sh", "^from a phone");
+    await page.keyboard.type("never typed");
+    nerve("send", "sh", "echo marker");
+    await waitForTerminal(page, "^marker");
+    if ((await page.$(".key-row")) || (await page.$eval(".xterm-rows", (rows) => rows.textContent.includes("never")))) {
+      throw new Error("the terminal takes keys, which the role does not permit");
+    }
+    await page.close();
   },
 
   async "a browser with the role view can only look"() {

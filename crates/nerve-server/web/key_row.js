@@ -1,0 +1,105 @@
+// Keys that a phone's keyboard does not have, and a field for text: the keyboards of phones do not work with a terminal's own input.
+
+import { element } from "./dom.js";
+
+/** Final characters of the sequences of arrow keys. */
+const ARROWS = { "←": ["Left", "D"], "↑": ["Up", "A"], "↓": ["Down", "B"], "→": ["Right", "C"] };
+
+/** Returns the control character of a key, or the key itself if it has none. */
+function toControl(key) {
+  return /^[a-z@[\\\]^_ ?]$/i.test(key) ? (key === "?" ? "\x7f" : String.fromCharCode(key.toUpperCase().charCodeAt(0) & 0x1f)) : key;
+}
+
+/** A row of keys and a field for text. Calls `send` with the characters to type. */
+export class KeyRow {
+  #send;
+  #hasApplicationKeys;
+  #control = element("button", { type: "button", "aria-pressed": "false", onclick: () => this.#setControl(!this.#hasControl) }, "Ctrl");
+  #field = element("input", {
+    type: "text",
+    "aria-label": "Text to type",
+    placeholder: "Text to type",
+    autocapitalize: "off",
+    autocomplete: "off",
+    spellcheck: false,
+    enterKeyHint: "send",
+    onbeforeinput: (event) => this.#takeControl(event),
+  });
+
+  /** `hasApplicationKeys` returns whether the program wants the arrow keys of a keypad (DECCKM). */
+  constructor(send, hasApplicationKeys) {
+    this.#send = send;
+    this.#hasApplicationKeys = hasApplicationKeys;
+    const key = (label, name, text) => this.#key(label, name, () => text);
+    const arrow = (label) => this.#key(label, ARROWS[label][0], () => this.#arrow(ARROWS[label][1]));
+    const keys = [
+      key("Esc", "Escape", "\x1b"),
+      key("Tab", "Tab", "\t"),
+      this.#control,
+      ...Object.keys(ARROWS).map(arrow),
+      key("⏎", "Enter", "\r"),
+      key("^C", "Ctrl C", "\x03"),
+    ];
+    const form = element(
+      "form",
+      { class: "row", onsubmit: (event) => this.#submit(event) },
+      this.#field,
+      element("button", { type: "button", title: "Type the text without Enter", onclick: () => this.#typeField("") }, "Type"),
+      element("button", { type: "submit", class: "primary", title: "Type the text and Enter" }, "Send"),
+    );
+    this.element = element("div", { class: "key-row" }, element("div", { class: "keys", role: "toolbar", "aria-label": "Keys" }, ...keys), form);
+  }
+
+  /** Returns keys as they are typed: with Ctrl, if that was pressed before. */
+  withControl(keys) {
+    if (!this.#hasControl || keys.length !== 1) {
+      return keys;
+    }
+    this.#setControl(false);
+    return toControl(keys);
+  }
+
+  get #hasControl() {
+    return this.#control.getAttribute("aria-pressed") === "true";
+  }
+
+  #setControl(isPressed) {
+    this.#control.setAttribute("aria-pressed", String(isPressed));
+  }
+
+  #key(label, name, keys) {
+    const press = () => {
+      this.#send(keys());
+      this.#setControl(false);
+    };
+    // The field keeps the focus, so that a phone keeps its keyboard.
+    return element("button", { type: "button", "aria-label": name, onpointerdown: (event) => event.preventDefault(), onclick: press }, label);
+  }
+
+  #arrow(final) {
+    if (this.#hasControl) {
+      return `\x1b[1;5${final}`;
+    }
+    return this.#hasApplicationKeys() ? `\x1bO${final}` : `\x1b[${final}`;
+  }
+
+  /** Types a character with Ctrl instead of adding it to the text. */
+  #takeControl(event) {
+    if (this.#hasControl && event.data?.length === 1) {
+      event.preventDefault();
+      this.#send(this.withControl(event.data));
+    }
+  }
+
+  #submit(event) {
+    event.preventDefault();
+    this.#typeField("\r");
+  }
+
+  /** Types the text, which stays in the field if it could not be sent. */
+  #typeField(end) {
+    if (this.#send(this.#field.value + end)) {
+      this.#field.value = "";
+    }
+  }
+}

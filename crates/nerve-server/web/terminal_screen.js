@@ -1,0 +1,161 @@
+// The emulator: shows the output of a program with xterm.js. Loaded only when a terminal is opened.
+
+import { FitAddon } from "./vendor/addon-fit.mjs";
+import { UnicodeGraphemesAddon } from "./vendor/addon-unicode-graphemes.mjs";
+import { WebLinksAddon } from "./vendor/addon-web-links.mjs";
+import { Terminal } from "./vendor/xterm.mjs";
+import { element } from "./dom.js";
+import "./scripted_styles.js";
+
+// Without its style sheet, the emulator measures nothing.
+await new Promise((resolve, reject) => {
+  const href = new URL("./vendor/xterm.css", import.meta.url).href;
+  document.head.append(element("link", { rel: "stylesheet", href, onload: resolve, onerror: reject }));
+});
+
+/** Rows of scrollback. */
+const SCROLLBACK = 5000;
+/** Sizes of the font in pixels: what is readable, and what is enough for a narrow program in a wide window. */
+const MIN_FONT = 8;
+const MAX_FONT = 15;
+const FONT_STEP = 0.5;
+/** The font does not become smaller than this only to show all rows. */
+const MIN_FONT_FOR_ROWS = 11;
+/** Space for the scroll bar in pixels. */
+const SCROLL_BAR = 16;
+
+/** Queries of programs: the server answers them, so a page must not. */
+const CSI_QUERIES = [
+  { final: "c" },
+  { prefix: ">", final: "c" },
+  { prefix: "=", final: "c" },
+  { final: "n" },
+  { prefix: "?", final: "n" },
+  { intermediates: "$", final: "p" },
+  { prefix: "?", intermediates: "$", final: "p" },
+  { prefix: ">", final: "q" },
+  { prefix: "?", final: "u" },
+  { final: "t" },
+];
+/** Operating system commands that ask for a colour with "?", and those that read or write the clipboard. */
+const COLOR_COMMANDS = [4, 10, 11, 12];
+const CLIPBOARD = 52;
+/** Reports that the window has gained or lost the focus. They are not typed: others may look at the same terminal. */
+const FOCUS_REPORT = /^\x1b\[[IO]$/;
+
+/** A terminal of a fixed size. Calls `type` with keys, `openLink` with the target of a link that was clicked. */
+export class TerminalScreen {
+  #fit = new FitAddon();
+  #terminal;
+  #parent;
+  #zoom = 0;
+  #listeners = new AbortController();
+
+  constructor(parent, { type, openLink }) {
+    this.#parent = parent;
+    this.#terminal = new Terminal({
+      allowProposedApi: true,
+      disableStdin: type === null,
+      fontFamily: getComputedStyle(parent).fontFamily,
+      fontSize: MAX_FONT,
+      linkHandler: { activate: (event, target) => openLink(target) },
+      scrollback: SCROLLBACK,
+    });
+    this.#applyColors();
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    scheme.addEventListener("change", () => this.#applyColors(), { signal: this.#listeners.signal });
+    this.#terminal.loadAddon(this.#fit);
+    this.#terminal.loadAddon(new UnicodeGraphemesAddon());
+    this.#terminal.loadAddon(new WebLinksAddon((event, target) => openLink(target)));
+    this.#refuseQueries();
+    if (type !== null) {
+      this.#terminal.onData((keys) => FOCUS_REPORT.test(keys) || type(keys));
+      this.#terminal.onBinary((keys) => type(Uint8Array.from(keys, (char) => char.charCodeAt(0))));
+    }
+    this.#terminal.open(parent);
+    if (matchMedia("(pointer: coarse)").matches) {
+      // The keyboard of a phone is for the field below the terminal.
+      this.#terminal.textarea.inputMode = "none";
+    }
+  }
+
+  /** Forgets everything and takes another size, after the output so far. */
+  reset(cols, rows) {
+    this.#terminal.write("\x1bc", () => this.#resize(cols, rows));
+  }
+
+  /** Takes another size, after the output so far. */
+  resize(cols, rows) {
+    this.#terminal.write("", () => this.#resize(cols, rows));
+  }
+
+  /** Shows output. Calls `done` when it is shown. */
+  write(bytes, done) {
+    this.#terminal.write(bytes, done);
+  }
+
+  focus() {
+    this.#terminal.focus();
+  }
+
+  /** True if the program wants the arrow keys of a keypad. */
+  get hasApplicationKeys() {
+    return this.#terminal.modes.applicationCursorKeysMode;
+  }
+
+  /** Enlarges the font by some steps. */
+  zoom(steps) {
+    this.#zoom = steps === 0 ? 0 : this.#zoom + steps;
+    this.fit();
+  }
+
+  /** Chooses the font so that all columns and rows fit, unless it would be unreadable: then the terminal scrolls. */
+  fit() {
+    const terminal = this.#terminal;
+    this.#parent.style.width = "";
+    const fitting = () => this.#fit.proposeDimensions()?.cols ?? terminal.cols;
+    terminal.options.fontSize = MAX_FONT;
+    const estimate = Math.floor((MAX_FONT * fitting()) / terminal.cols / FONT_STEP) * FONT_STEP;
+    terminal.options.fontSize = Math.min(MAX_FONT, Math.max(MIN_FONT, estimate));
+    while (terminal.options.fontSize > MIN_FONT && fitting() < terminal.cols) {
+      terminal.options.fontSize -= FONT_STEP;
+    }
+    const screen = terminal.element.querySelector(".xterm-screen");
+    const height = this.#parent.parentElement.clientHeight - SCROLL_BAR;
+    while (terminal.options.fontSize > MIN_FONT_FOR_ROWS && screen.clientHeight > height) {
+      terminal.options.fontSize -= FONT_STEP;
+    }
+    if (this.#zoom !== 0) {
+      terminal.options.fontSize = Math.max(MIN_FONT / 2, terminal.options.fontSize + this.#zoom);
+    }
+    this.#parent.style.width = `${Math.ceil(screen.getBoundingClientRect().width) + SCROLL_BAR}px`;
+  }
+
+  dispose() {
+    this.#listeners.abort();
+    this.#terminal.dispose();
+  }
+
+  #resize(cols, rows) {
+    this.#terminal.resize(cols, rows);
+    this.fit();
+  }
+
+  #applyColors() {
+    const { backgroundColor: background, color: foreground } = getComputedStyle(this.#parent);
+    this.#terminal.options.theme = { background, foreground };
+  }
+
+  #refuseQueries() {
+    const { parser } = this.#terminal;
+    for (const query of CSI_QUERIES) {
+      parser.registerCsiHandler(query, () => true);
+    }
+    parser.registerDcsHandler({ intermediates: "$", final: "q" }, () => true);
+    parser.registerDcsHandler({ intermediates: "+", final: "q" }, () => true);
+    for (const command of COLOR_COMMANDS) {
+      parser.registerOscHandler(command, (text) => text.split(";").includes("?"));
+    }
+    parser.registerOscHandler(CLIPBOARD, () => true);
+  }
+}
