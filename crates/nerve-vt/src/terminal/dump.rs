@@ -57,10 +57,11 @@ pub(super) fn dump_with_scrollback(model: &Model, max_rows: usize, max_bytes: us
             writer.out.extend_from_slice(b"\r\n");
         }
     }
-    if !lines.is_empty() {
+    if let Some(last) = lines.first() {
         writer.reset();
-        // Moves the lines above the screen.
-        writer.out.extend(b"\r\n".repeat(model.rows() as usize));
+        // Moves the lines above the screen. After one that wraps, the cursor is still in its row.
+        let rows = model.rows() as usize - usize::from(!last.wrapped);
+        writer.out.extend(b"\r\n".repeat(rows));
         writer.out.extend_from_slice(b"\x1b[H");
     }
     writer.out.extend(dump(model));

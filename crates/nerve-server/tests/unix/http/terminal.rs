@@ -16,6 +16,9 @@ use super::client::HttpServer;
 use super::web::Browser;
 use crate::harness::DEADLINE;
 
+/// Bytes at the end of a terminal that tests look at.
+const TEXT_BYTES: usize = 16 << 10;
+
 /// A client that shows a terminal.
 struct Viewer {
     socket: WebSocketStream<TcpStream>,
@@ -122,8 +125,10 @@ impl Viewer {
         }
     }
 
+    /// Returns the end of what is shown.
     fn text(&self) -> String {
-        String::from_utf8_lossy(&self.shown).into_owned()
+        let start = self.shown.len().saturating_sub(TEXT_BYTES);
+        String::from_utf8_lossy(&self.shown[start..]).into_owned()
     }
 
     fn position(&self) -> String {
@@ -202,8 +207,10 @@ async fn client_resumes_where_it_was() {
 
 #[tokio::test]
 async fn slow_client_gets_a_dump_instead_of_a_backlog() {
-    const LAST: &str = "\n400000";
-    let server = server_with("read line; seq 1 400000; exec cat").await;
+    const LAST: &str = "all written";
+    // More than the server keeps.
+    let script = format!("read line; yes {} | head -n 33000; echo all written; exec cat", "x".repeat(55));
+    let server = server_with(&script).await;
     let mut slow = Viewer::started(&server, "", "dump").await;
     let acknowledged = slow.offset;
     slow.send(json!({ "type": "ack", "offset": acknowledged })).await;
