@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 
-import { browser, checkWidth, choose, folder, link, nerve, newPage, run, sendPrompt, takeScreenshots, tapChoice, waitForAnswer, waitForText } from "./browser.mjs";
+import { DEADLINE, browser, checkWidth, choose, folder, link, nerve, newPage, run, sendPrompt, takeScreenshots, tapChoice, waitForAnswer, waitForText } from "./browser.mjs";
 
 /** Returns the id of a node's host. */
 function hostOf(node) {
@@ -11,9 +11,11 @@ function hostOf(node) {
 
 /** Opens the terminal of a node and waits until it shows a text. */
 async function openTerminal(page, node, pattern) {
-  await page.waitForSelector(`aria/Terminal of ${node}[role="button"]`);
-  await page.click(`aria/Terminal of ${node}[role="button"]`);
+  await waitForText(page, `${node}\\s+ready`);
+  await page.evaluate((fragment) => (location.hash = fragment), `#/node/default/${node}`);
+  await (await page.waitForSelector('aria/Terminal[role="tab"]')).click();
   await waitForTerminal(page, pattern);
+  await page.focus(".xterm-helper-textarea").catch(() => {});
 }
 
 /** Waits until the rows of the open terminal match. */
@@ -22,14 +24,14 @@ async function waitForTerminal(page, pattern) {
   const found = (source) =>
     new RegExp(source, "m").test([...document.querySelectorAll(".xterm-rows > div")].map((row) => row.textContent).join("\n"));
   await page.waitForFunction(found, { timeout: DEADLINE }, pattern).catch(async () => {
-    const around = await page.evaluate(() => document.querySelector(".terminal-page")?.innerText);
+    const around = await page.evaluate(() => document.querySelector(".terminal-tab")?.innerText);
     throw new Error(`the terminal does not show ${pattern}, but:\n${await page.evaluate(rows)}\n${around}`);
   });
 }
 
 async function closeTerminal(page) {
-  await page.click("aria/← Nodes");
-  await page.waitForFunction(() => document.querySelector(".terminal-page") === null);
+  await page.evaluate(() => (location.hash = "#/"));
+  await page.waitForSelector(".nodes");
 }
 
 const steps = {
