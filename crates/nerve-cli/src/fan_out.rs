@@ -3,7 +3,7 @@
 pub mod plan;
 
 use clap::{Args, Subcommand};
-use nerve_repl::node_command::{BudgetOptions, Seconds};
+use nerve_repl::node_command::{BudgetOptions, Seconds, TotalBudgetOptions};
 use nerve_repl::prompt::Prompt;
 
 use super::node::ServerOption;
@@ -22,11 +22,16 @@ time, changes and the result of --test. Agents stay attachable until 'pick' or '
 A blocked agent is reported at once with the command that answers it; the others continue. Ctrl+C leaves the agents running:
 'nerve fan-out wait' continues. Exits with 0 if an attempt completed and passed the test.
 
+The options --budget-… limit each attempt, --total-… all attempts together; --at-limit applies to both. At the limit of an attempt its
+agent is interrupted. At that of all, 'stop' interrupts every agent and ends the fan-out; with 'ask', running turns continue, nothing else
+starts, and 'nerve graph answer' continues or stops.
+
 The file .nerve/worktree-include lists ignored files that each worktree needs, as patterns like those of .gitignore.
 
 EXAMPLES
   nerve fan-out -n 3 -c claude,codex,gemini 'Fix the login test'
   nerve fan-out -n 4 --test 'cargo test' --name login 'Fix the login test'
+  nerve fan-out -n 4 --total-cost 10 --at-limit stop 'Fix the login test'
   nerve fan-out diff login/2
   nerve fan-out pick login/2
   nerve fan-out clean login")]
@@ -69,6 +74,9 @@ pub struct RunArgs {
     /// Limits of each attempt.
     #[command(flatten)]
     pub budget: BudgetOptions,
+    /// Limits of all attempts together.
+    #[command(flatten)]
+    pub total: TotalBudgetOptions,
     /// Time limit in seconds of each turn and of each test
     #[arg(short, long, default_value = "1800", value_name = "SECONDS", allow_negative_numbers = true)]
     pub timeout: Seconds,

@@ -13,6 +13,7 @@
 //! | `event_line` | formats events; no I/O |
 //! | `draft` | the current graph |
 //! | `source`, `editor`, `name_lookup` | where commands come from; the editor thread; names for completion |
+//! | [`git`], [`submodules`] | git, through its command line; the submodules of a worktree |
 //! | `screen` | output above the edited line |
 //! | `shell`, `nodes`, `graphs` | the main loop and the commands |
 //! | `interruption` | Ctrl-C and termination signals |
@@ -44,6 +45,7 @@ mod screen;
 mod shell;
 mod source;
 mod started_nodes;
+pub mod submodules;
 pub mod trace;
 
 use std::path::PathBuf;

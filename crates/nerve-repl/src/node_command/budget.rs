@@ -32,6 +32,20 @@ pub struct BudgetOptions {
     pub at_limit: Option<LimitAction>,
 }
 
+/// Limits of the usage of all attempts of a fan-out together.
+#[derive(Debug, Clone, Args)]
+pub struct TotalBudgetOptions {
+    /// Budget of all attempts together: cost in US dollars
+    #[arg(long, value_name = "USD", value_parser = cost, allow_negative_numbers = true)]
+    pub total_cost: Option<f64>,
+    /// Budget of all attempts together: tokens, 500k, 2M …
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub total_tokens: Option<TokenCount>,
+    /// Budget of all attempts together: time since the start, in seconds or with a unit: 10m, 2h …
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub total_time: Option<Seconds>,
+}
+
 /// Arguments of `nerve budget`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -83,9 +97,31 @@ impl BudgetOptions {
 
     /// Returns the action at a limit if no limit is given.
     fn action_alone(&self) -> Option<LimitAction> {
-        let has_limit =
-            self.budget_tokens.is_some() || self.budget_cost.is_some() || self.budget_time.is_some();
-        self.at_limit.filter(|_| !has_limit)
+        self.at_limit.filter(|_| !self.has_limit())
+    }
+
+    fn has_limit(&self) -> bool {
+        self.budget_tokens.is_some() || self.budget_cost.is_some() || self.budget_time.is_some()
+    }
+}
+
+impl TotalBudgetOptions {
+    /// Returns the limits of each attempt, then those of all together. The action at a limit is that of both.
+    ///
+    /// # Errors
+    /// Only the action at a limit is given.
+    pub fn limits(&self, each: &BudgetOptions) -> Result<[Option<UsageLimits>; 2], Failure> {
+        let total = BudgetOptions {
+            budget_cost: self.total_cost,
+            budget_tokens: self.total_tokens,
+            budget_time: self.total_time,
+            at_limit: each.at_limit,
+        };
+        match (each.has_limit(), total.has_limit()) {
+            (false, true) => Ok([None, total.limits()?]),
+            (true, false) => Ok([each.limits()?, None]),
+            _ => Ok([each.limits()?, total.limits()?]),
+        }
     }
 }
 

@@ -33,7 +33,7 @@ pub use self::args::{
     AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, ListArgs, NodeCommand, PruneArgs, RemoveArgs,
     StartArgs, StopArgs, WaitArgs,
 };
-pub use self::budget::{BudgetArgs, BudgetOptions};
+pub use self::budget::{BudgetArgs, BudgetOptions, TotalBudgetOptions};
 pub use self::create::trace_tools;
 pub use self::node_path::split_node_path;
 pub use self::proxy_args::{ProxyOptions, price, proxy_params};

@@ -584,3 +584,63 @@ fn wait_reports_the_timeout_of_attempts_that_ended_before() {
     let waited = fixture.fan_out(&["wait", "slow"]);
     assert_eq!(waited.code, 4, "{waited:?}");
 }
+
+#[test]
+fn total_budget_stops_all_attempts() {
+    let fixture = Fixture::new();
+    let agents = ["-n", "2", "-c", SHELL, "--name", "dear"];
+    let limits = ["--total-time", "1", "--at-limit", "stop", "--json", "sleep 600"];
+    let done = fixture.fan_out(&[&agents[..], &limits[..]].concat());
+    assert_eq!(done.code, 1, "{done:?}");
+    for attempt in done.json()["attempts"].as_array().unwrap() {
+        assert_eq!((&attempt["state"], &attempt["exit_code"]), (&json!("failed"), &json!(1)), "{attempt}");
+        assert_eq!(attempt["error_type"], "budget_exceeded", "{attempt}");
+        assert!(attempt["error"].as_str().unwrap().starts_with("Time limit exceeded"), "{attempt}");
+    }
+    let waits = |node: &str| fixture.home.nerve(&["wait", node, "--timeout", "20"]).code == 0;
+    assert!(waits("dear-1-bash") && waits("dear-2-bash"), "the agents still work");
+}
+
+#[test]
+fn total_budget_asks_once_for_all_attempts() {
+    let fixture = Fixture::new();
+    let task = "until [ -f go ]; do sleep 0.05; done";
+    let args =
+        ["-n", "2", "-c", SHELL, "--name", "ask", "--test", "true", "--total-time", "1", "--no-wait", task];
+    assert_eq!(fixture.fan_out(&args).code, 0);
+    let list = fixture.json(&["list"])["fan_outs"][0].clone();
+    let run = list["run_id"].as_str().unwrap().to_string();
+    let gates = || {
+        let status = fixture.home.nerve(&["graph", "status", &run, "--json"]).json();
+        status["gates"].as_array().cloned().unwrap_or_default()
+    };
+    assert!(wait_until(DEADLINE, || !gates().is_empty()));
+    let gate = &gates()[0];
+    assert_eq!(gate["step_id"], "@max_time_seconds#1");
+    assert!(gate["question"].as_str().unwrap().starts_with("Time limit exceeded: 1.0s/1s"), "{gate}");
+    for index in 0..2 {
+        fs::write(worktree(&list, index).join("go"), "").unwrap();
+    }
+    fixture.home.ok(&["graph", "answer", &run, "continue"]);
+    // A slow machine may need more than another second.
+    let mut wait = fixture.home.command(&["fan-out", "wait", "ask", "--json"]);
+    wait.current_dir(&fixture.repository).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = wait.spawn().unwrap();
+    assert!(wait_until(DEADLINE, || {
+        if !gates().is_empty() {
+            fixture.home.nerve(&["graph", "answer", &run, "continue"]);
+        }
+        child.try_wait().unwrap().is_some()
+    }));
+    let done = CommandOutput::new(&child.wait_with_output().unwrap());
+    assert_eq!(done.code, 0, "{done:?}");
+    for attempt in done.json()["attempts"].as_array().unwrap() {
+        assert_eq!((&attempt["state"], &attempt["test"]["exit_code"]), (&json!("completed"), &json!(0)));
+    }
+}
+
+#[test]
+fn action_at_a_limit_needs_a_limit() {
+    let fixture = Fixture::without_server();
+    fixture.fan_out(&["--at-limit", "stop", "x y"]).assert_stderr(2, &["--at-limit needs a limit"]);
+}

@@ -14,6 +14,7 @@ use nerve_graph::journal::{Summary, journal_path, read_steps};
 use nerve_repl::failure::exit_code_of;
 use nerve_repl::run_display::{format_duration, graph_command};
 use nerve_server::paths::ServerPaths;
+use nerve_types::ErrorKind;
 
 use super::store::{Attempt, FanOut, Outcome, Store, TestOutcome};
 use crate::cmd::server::connect;
@@ -261,8 +262,11 @@ fn is_over(step: &RunStep) -> bool {
 
 /// Returns how a turn ended.
 fn outcome(step: Option<&RunStep>, node: Option<&NodeInfo>, run: &RunInfo) -> Outcome {
-    let failed = step.and_then(|step| step.error_type).map_or(FAILED, exit_code_of);
-    let (state, exit_code) = match step.map(|step| step.state) {
+    // A budget of the whole run cancels its steps: its error is theirs.
+    let is_over_budget = run.error_type == Some(ErrorKind::Budget);
+    let ended = step.filter(|step| !(is_over_budget && step.state == StepState::Cancelled));
+    let failed = ended.and_then(|step| step.error_type).map_or(FAILED, exit_code_of);
+    let (state, exit_code) = match ended.map(|step| step.state) {
         Some(StepState::Completed | StepState::Reused) => ("completed", DONE),
         Some(StepState::Cancelled) => ("cancelled", INTERRUPTED),
         Some(StepState::Failed | StepState::Skipped) => ("failed", failed),
@@ -271,7 +275,7 @@ fn outcome(step: Option<&RunStep>, node: Option<&NodeInfo>, run: &RunInfo) -> Ou
         None if run.status == RunStatus::Completed => ("completed", DONE),
         _ => ("failed", failed),
     };
-    let (error, error_type, hint) = match step.filter(|step| step.error.is_some()) {
+    let (error, error_type, hint) = match ended.filter(|step| step.error.is_some()) {
         _ if exit_code == DONE => (None, None, None),
         Some(step) => (step.error.clone(), step.error_type, step.hint.clone()),
         None => (run.error.clone(), run.error_type, run.hint.clone()),

@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
+use nerve_api::request::UsageLimits;
 use serde_json::{Map, Value, json};
 
 use super::store::{FanOut, Store};
 
-/// Returns the definition. `timeout` limits each turn and each test.
-pub(super) fn definition(fan_out: &FanOut, timeout: Duration) -> Map<String, Value> {
+/// Returns the definition. `timeout` limits each turn and each test, `budget` all of them together.
+pub(super) fn definition(
+    fan_out: &FanOut,
+    timeout: Duration,
+    budget: Option<UsageLimits>,
+) -> Map<String, Value> {
     // Digits of a long timeout do not matter.
     let limit = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     let mut nodes = Map::new();
@@ -27,9 +32,16 @@ pub(super) fn definition(fan_out: &FanOut, timeout: Duration) -> Map<String, Val
         let input = format!("{{{{ input.tests['{}'] }}}}", attempt.label);
         steps.push(json!({ "id": step, "node": step, "input": input, "depends_on": [attempt.label] }));
     }
+    let budget = budget.map(|limits| {
+        let max_time = limits.max_time.map(|time| time.duration().as_secs_f64());
+        json!({
+            "max_tokens": limits.max_tokens, "max_cost_dollars": limits.max_cost_usd, "max_time_seconds": max_time,
+            "at_limit": limits.at_limit,
+        })
+    });
     let graph = json!({
         "graph": fan_out.name, "inputs": { "task": {}, "tests": {} }, "max_parallel": parallel.max(1),
-        "on_failure": "finish", "nodes": nodes, "steps": steps,
+        "on_failure": "finish", "nodes": nodes, "steps": steps, "budget": budget,
     });
     match graph {
         Value::Object(graph) => graph,

@@ -13,7 +13,6 @@ mod removal;
 mod select;
 mod start;
 mod store;
-mod submodules;
 
 use std::time::Instant;
 

@@ -6,11 +6,11 @@ use nerve_api::value::NodeState;
 use nerve_client::NerveClient;
 
 use super::store::{Attempt, FanOut, Store};
-use super::submodules;
 use crate::exit::{self, FAILED, Failure, NOT_FOUND};
 use crate::out;
 use nerve_cli::fan_out::RemovalOptions;
 use nerve_repl::git::Git;
+use nerve_repl::submodules;
 
 /// What a removal did.
 #[derive(Debug, Default)]

@@ -43,7 +43,7 @@ pub(super) async fn start(server: &str, args: &RunArgs, store: &Store) -> Result
         let message = format!("cannot fan out on '{server}': the worktrees must be on the server's machine");
         return Err(Failure::new(USAGE, message).hint("use a server of this machine: --server NAME").into());
     }
-    let budget = args.budget.limits()?;
+    let [each, total] = args.total.limits(&args.budget)?;
     let here = std::env::current_dir().context("cannot find the current directory")?;
     let git = Git::find(&here)?;
     let Some(base) = git.head()? else {
@@ -77,11 +77,11 @@ pub(super) async fn start(server: &str, args: &RunArgs, store: &Store) -> Result
         args.name.as_deref(),
         &task,
     )?;
-    prepare(&client, &git, &mut fan_out, args, budget, &files).await;
+    prepare(&client, &git, &mut fan_out, args, each, &files).await;
     if fan_out.open_attempts().next().is_none() {
         return Err(none_started(store, &fan_out).into());
     }
-    run_graph(&client, store, &mut fan_out, args.timeout.0).await.map_err(|error| {
+    run_graph(&client, store, &mut fan_out, (args.timeout.0, total)).await.map_err(|error| {
         let failure = exit::failure(&error);
         Failure { hint: Some(follow::command(&fan_out, "clean")), ..failure }
     })?;
@@ -243,7 +243,7 @@ async fn run_graph(
     client: &NerveClient,
     store: &Store,
     fan_out: &mut FanOut,
-    timeout: Duration,
+    (timeout, budget): (Duration, Option<UsageLimits>),
 ) -> Result<()> {
     let run_id = new_run_id(clock::now());
     // Stored first: after a crash the run can be found.
@@ -258,6 +258,6 @@ async fn run_graph(
         shell_env: shell_env(client),
         ..RunOptions::default()
     };
-    client.start_graph(graph::definition(fan_out, timeout), &options).await?;
+    client.start_graph(graph::definition(fan_out, timeout, budget), &options).await?;
     Ok(())
 }

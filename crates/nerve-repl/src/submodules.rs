@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::exit::{FAILED, Failure};
-use nerve_repl::git::Git;
+use crate::failure::{FAILED, Failure};
+use crate::git::Git;
 
 /// Checks that no work in submodules is lost with a worktree. Returns true if it has submodules.
 ///
 /// # Errors
 /// A submodule has uncommitted changes, or a commit that neither its remotes nor the repository itself have.
-pub(super) fn check(worktree: &Git, common_dir: &Path) -> Result<bool> {
+pub fn check(worktree: &Git, common_dir: &Path) -> Result<bool> {
     let git_dir = worktree.git_dir()?;
     let mut repositories = Vec::new();
     find_repositories(&git_dir.join("modules"), &mut repositories)?;
