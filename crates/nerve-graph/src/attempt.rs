@@ -26,6 +26,10 @@ pub(crate) async fn attempt(
         Some(limit) => {
             let stop = context.turn.cancellation().child_token();
             let context = context.clone().with_cancellation(stop.clone()).with_timeout(limit);
+            if target.is_graph() {
+                // Enforces the limit itself. Its clock stops while a budget asks.
+                return execute(target, &context).await;
+            }
             // A node that enforces the limit itself reports a better error, with a screen.
             let enforces_limit = !target.cancel_grace().is_zero();
             let limit_here = if enforces_limit { limit.saturating_add(GRACE_PERIOD) } else { limit };

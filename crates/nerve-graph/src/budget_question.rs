@@ -20,7 +20,8 @@ const STOP: &str = "stop";
 
 /// A question at a limit of a budget.
 struct Question {
-    /// Path in the run: `@max_tokens#1`, or `part/@max_tokens#1`. The `#` shows that it is not a step of the graph.
+    /// Path in the run: `@max_tokens#1`, `part/@max_tokens#1` for the graph in a step, or `part@max_tokens#1` for the step itself. The
+    /// `#` shows that it is not a step of the graph.
     path: Arc<str>,
     /// Key in the journal: the limit and the number of the question.
     key: u64,
@@ -74,10 +75,7 @@ async fn request_grant(
 impl Question {
     fn new(grants: &Grants, limit: BudgetLimit, number: usize, text: String) -> Question {
         let name: &str = limit.into();
-        let path = match grants.graph() {
-            Some(graph) => format!("{graph}/@{name}#{number}").into(),
-            None => format!("@{name}#{number}").into(),
-        };
+        let path = format!("{}@{name}#{number}", grants.prefix()).into();
         Question { path, key: ((limit as u64) << 32) | number as u64, text }
     }
 

@@ -4,9 +4,9 @@ use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nerve_node::budget::Checkpoint;
 use nerve_node::cancellation::cancelled;
-use nerve_node::error::EngineError;
+use nerve_node::error::{EngineError, ErrorKind};
 use serde_json::{Map, Value};
-use tokio::task::coop::{consume_budget, unconstrained};
+use tokio::task::coop::consume_budget;
 
 use super::budget_question::await_grants;
 use super::context::RunContext;
@@ -27,21 +27,38 @@ impl StepRun<'_> {
             }
         };
         tokio::pin!(work);
-        let value = match pool.own_deadline() {
-            None => work.await?,
-            Some(at) => tokio::select! {
-                biased;
-                value = &mut work => value?,
-                () = unconstrained(tokio::time::sleep_until(at)) => {
-                    self.context.turn.cancellation().cancel();
-                    // The step may still wind down, but its result comes too late.
-                    let late = work.await.err().unwrap_or_else(cancelled);
-                    return Err(pool.check_own(Checkpoint::WithinStep).err().unwrap_or(late));
-                }
-            },
+        let value = tokio::select! {
+            biased;
+            value = &mut work => value?,
+            error = self.wait_for_own_limit() => {
+                self.context.turn.cancellation().cancel();
+                // The step may still wind down, but its result comes too late.
+                let late = work.await.err().unwrap_or_else(cancelled);
+                return Err(error.unwrap_or(late));
+            }
         };
-        pool.check_own(Checkpoint::WithinStep).map_err(|error| self.report_error(&self.context, error))?;
+        // A step that has ended needs no grant.
+        if !pool.can_ask() {
+            pool.check_own(Checkpoint::WithinStep)
+                .map_err(|error| self.report_error(&self.context, error))?;
+        }
         Ok(value)
+    }
+
+    /// Waits until the step's own budget stops it: at its time limit, or if a grant is refused. Returns the error.
+    async fn wait_for_own_limit(&self) -> Option<EngineError> {
+        let pool = self.context.turn.pool();
+        while pool.can_ask() {
+            pool.wait_for_limit().await;
+            match await_grants(&self.context, Checkpoint::WithinStep).await {
+                Ok(()) => {}
+                // The step ends by itself.
+                Err(error) if error.kind == ErrorKind::Cancelled => std::future::pending().await,
+                Err(error) => return Some(error),
+            }
+        }
+        pool.wait_for_own_time_limit().await;
+        pool.check_own(Checkpoint::WithinStep).err()
     }
 
     /// Reports why a step, an item or a round was not executed, or why its result does not count.

@@ -22,12 +22,12 @@ pub enum OnFailure {
     Finish,
 }
 
-/// Policy for a graph whose budget has reached a limit.
+/// Policy for a graph or a step whose budget has reached a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum OnLimit {
-    /// Stop the run.
+    /// Stop the run, or fail the step.
     #[default]
     Stop,
     /// Start no step until a person has answered whether to continue.

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use crate::trace::TraceStatus;
 use futures_util::poll;
@@ -116,11 +117,11 @@ async fn run_inline(graph: &Graph, mut context: RunContext) -> GraphRun {
 /// # Errors
 /// The graph cannot run.
 async fn run_rounds(graph: &Graph, context: &RunContext) -> Result<GraphRun, EngineError> {
-    let deadline = deadline(context);
+    let began = Instant::now();
     let (mut number, mut result) = (1, None);
     loop {
         let round = graph.until.as_ref().map(|_| Round { number, result: result.as_ref() });
-        let mut run = Dispatcher::new(graph, context, round, deadline)?.run().await;
+        let mut run = Dispatcher::new(graph, context, round, began)?.run().await;
         let Some(until) = graph.until.as_ref().filter(|_| run.error.is_none()) else { return Ok(run) };
         let results = Value::Object(run.results.clone());
         let scope = Scope {
@@ -152,13 +153,6 @@ async fn run_rounds(graph: &Graph, context: &RunContext) -> Result<GraphRun, Eng
     }
 }
 
-/// Returns the end of a run's time, the earlier one of its timeout and its budget's.
-fn deadline(context: &RunContext) -> Option<(Instant, Limit)> {
-    let timeout = context.turn.timeout.map(|limit| (Instant::now() + limit.min(MAX_TIMEOUT), Limit::Timeout));
-    let budget = context.turn.pool().deadline().map(|at| (at, Limit::Budget));
-    [timeout, budget].into_iter().flatten().min_by_key(|(at, _)| *at)
-}
-
 struct Dispatcher<'a> {
     graph: &'a Graph,
     context: &'a RunContext,
@@ -175,12 +169,13 @@ struct Dispatcher<'a> {
     stopping: bool,
     /// A budget asks at its limit: no step starts until that is answered.
     needs_grant: bool,
-    deadline: Option<(Instant, Limit)>,
+    /// Start of the first round.
+    began: Instant,
     /// End time of the last step, while the dispatcher has not waited since.
     last_end: Option<TsNs>,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Limit {
     Timeout,
     Budget,
@@ -191,7 +186,7 @@ impl<'a> Dispatcher<'a> {
         graph: &'a Graph,
         context: &'a RunContext,
         round: Option<Round<'a>>,
-        deadline: Option<(Instant, Limit)>,
+        began: Instant,
     ) -> Result<Dispatcher<'a>, EngineError> {
         if let Some(path) = context.shared().stack.as_ref().and_then(|stack| stack.recursion_path()) {
             return Err(EngineError::invalid_request(format!("a graph runs inside itself: {path}"))
@@ -212,7 +207,7 @@ impl<'a> Dispatcher<'a> {
             failure: None,
             stopping: false,
             needs_grant: false,
-            deadline,
+            began,
             last_end: None,
         })
     }
@@ -263,7 +258,7 @@ impl<'a> Dispatcher<'a> {
                 () = context.turn.pool().wait_for_limit(), if question.is_none() && !self.stopping => {
                     question = Some(Box::pin(await_grants(context, Checkpoint::WithinStep)));
                 }
-                limit = wait_for_deadline(self.deadline), if !context.turn.cancellation().is_cancelled() => self.stop_at_limit(limit),
+                limit = wait_for_time_limit(context, self.began), if !context.turn.cancellation().is_cancelled() => self.stop_at_limit(limit),
             }
         }
         drop(running);
@@ -281,7 +276,8 @@ impl<'a> Dispatcher<'a> {
             return None;
         }
         // Checked here because steps that never wait do not yield to the timer.
-        if self.deadline.is_some_and(|(at, limit)| limit == Limit::Timeout && at <= Instant::now()) {
+        let at = |limit: Duration| self.context.turn.pool().timeout_at(self.began, limit.min(MAX_TIMEOUT));
+        if self.context.turn.timeout.is_some_and(|limit| at(limit) <= Instant::now()) {
             self.stop_at_limit(Limit::Timeout);
             return None;
         }
@@ -391,16 +387,24 @@ impl<'a> Dispatcher<'a> {
     }
 }
 
-/// Completes when the deadline is reached.
-async fn wait_for_deadline(deadline: Option<(Instant, Limit)>) -> Limit {
-    match deadline {
-        Some((at, limit)) => {
-            // Must fire even if the steps have used up the task's cooperative budget.
-            unconstrained(tokio::time::sleep_until(at)).await;
-            limit
+/// Waits until the time of a run that began at a time is over: that of its timeout or of a budget. Open questions stop both clocks.
+async fn wait_for_time_limit(context: &RunContext, began: Instant) -> Limit {
+    let pool = context.turn.pool();
+    let timeout = async {
+        match context.turn.timeout {
+            Some(limit) => pool.wait_for_timeout(began, limit.min(MAX_TIMEOUT)).await,
+            None => std::future::pending().await,
         }
-        None => std::future::pending().await,
-    }
+    };
+    let first = async {
+        tokio::select! {
+            biased;
+            () = timeout => Limit::Timeout,
+            () = pool.wait_for_time_limit() => Limit::Budget,
+        }
+    };
+    // Must end even if the steps have used up the task's cooperative budget.
+    unconstrained(first).await
 }
 
 async fn poll_question(question: &mut Option<PendingQuestion<'_>>) -> Result<(), EngineError> {

@@ -53,16 +53,16 @@ pub(super) async fn run_step(
     if step.on_dialog == OnDialog::Wait {
         context.turn.at_dialog = DialogPolicy::Wait;
     }
-    if let Some(budget) = &step.sub_budget {
-        let stop = graph.turn.cancellation().child_token();
-        context =
-            context.map_turn(|turn| turn.with_sub_budget(Budget::clone(budget)).with_cancellation(stop));
-    } else if watched {
-        context = context.map_turn(|turn| turn.with_pool(graph.turn.pool().subtotal()));
-    }
     let has_span = graph.turn.trace_context().is_some_and(|span| span.is_recorded());
     if watched || run.gates.is_some() || has_span {
         context.step = Some(path(graph.step.as_ref(), &step.id, round));
+    }
+    if let Some(budget) = &step.sub_budget {
+        let (stop, step) = (graph.turn.cancellation().child_token(), context.step.clone());
+        let budget = Budget::clone(budget);
+        context = context.map_turn(|turn| turn.with_step_budget(budget, step).with_cancellation(stop));
+    } else if watched {
+        context = context.map_turn(|turn| turn.with_pool(graph.turn.pool().subtotal()));
     }
     let is_timed = run.tracer.is_some() || run.observer.is_some();
     // Items and rounds get spans inside this one. A step that runs once has only its own span.
@@ -362,9 +362,7 @@ impl StepRun<'_> {
                 Ok(value) => return Ok((value, Completion::Completed)),
                 Err(error) => error,
             };
-            let ends =
-                matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) || self.is_stopping(context);
-            if ends || *attempts > policy.retry_count {
+            if error.is_final() || self.is_stopping(context) || *attempts > policy.retry_count {
                 break error;
             }
             let delay = policy.delay(*attempts - 1);
@@ -386,7 +384,7 @@ impl StepRun<'_> {
             // A retry is not another step.
             await_grants(context, Checkpoint::WithinStep).await?;
         };
-        if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) {
+        if error.is_final() {
             return Err(error);
         }
         // A node's reply to its interrupt is no failure of the step: error policies do not apply.

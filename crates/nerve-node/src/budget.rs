@@ -206,6 +206,11 @@ impl ResourceUsage {
         self.counters.started.checked_add(Duration::try_from_secs_f64(limit).ok()?)
     }
 
+    /// Returns when counting started, by a monotonic clock.
+    pub(crate) fn started(&self) -> Instant {
+        self.counters.started
+    }
+
     /// Returns the number of tokens.
     pub fn tokens_used(&self) -> u64 {
         self.counters.tokens.load(Ordering::Relaxed)

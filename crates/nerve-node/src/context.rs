@@ -97,10 +97,10 @@ impl TurnContext {
         self
     }
 
-    /// Adds a budget inside the current one: usage counts toward both, and either can stop the run.
+    /// Adds the budget of the step at a path inside the current one: usage counts toward both, and either can stop the run.
     #[must_use]
-    pub fn with_sub_budget(mut self, budget: Budget) -> TurnContext {
-        self.pool = Pool::new(Some(budget), None, Some(self.pool));
+    pub fn with_step_budget(mut self, budget: Budget, step: Option<Arc<str>>) -> TurnContext {
+        self.pool = Pool::of_step(budget, step, self.pool);
         self
     }
 

@@ -41,6 +41,8 @@ pub struct RunDetails {
     pub ended: Option<Box<RunEnded>>,
     /// Results of the completed steps by id.
     pub partial: Map<String, Value>,
+    /// The budget of a node or a session asks whether to continue.
+    pub is_budget_question: bool,
 }
 
 impl std::error::Error for EngineError {}
@@ -112,6 +114,12 @@ impl EngineError {
         EngineError::new(ErrorKind::Internal, message)
     }
 
+    /// Returns true if error policies of steps do not apply: the step was cancelled, or a budget stopped it or waits for an answer.
+    pub fn is_final(&self) -> bool {
+        let asks = self.details.as_ref().is_some_and(|run| run.is_budget_question);
+        asks || matches!(self.kind, ErrorKind::Cancelled | ErrorKind::Budget)
+    }
+
     /// Returns the budget that was exceeded.
     pub fn exceeded(&self) -> Option<&ExceededBudget> {
         self.details.as_ref()?.exceeded.as_ref()
@@ -131,6 +139,13 @@ impl EngineError {
     #[must_use]
     pub fn with_exceeded(mut self, exceeded: ExceededBudget) -> EngineError {
         self.details.get_or_insert_default().exceeded = Some(exceeded);
+        self
+    }
+
+    /// Marks the error as the question of a budget.
+    #[must_use]
+    pub(crate) fn with_budget_question(mut self) -> EngineError {
+        self.details.get_or_insert_default().is_budget_question = true;
         self
     }
 

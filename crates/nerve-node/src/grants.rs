@@ -1,11 +1,10 @@
 //! Grants: the questions of a budget at its limits, and their answers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::budget::{Budget, BudgetLimit};
@@ -13,12 +12,14 @@ use crate::budget::{Budget, BudgetLimit};
 /// The questions of a budget at its limits, and their answers.
 #[derive(Debug)]
 pub struct Grants {
-    /// Path of the graph whose budget it is; `None` for the outermost one.
-    graph: Option<Arc<str>>,
+    /// Beginning of the paths of the questions: `part/` for the graph in a step, `part` for the step itself.
+    prefix: Arc<str>,
     /// The limits that were granted so far, one entry for each grant. Locked while a question is open, so that one is open at most.
     pub granted: tokio::sync::Mutex<Vec<BudgetLimit>>,
     /// Notified when usage was added and a limit is reached.
     limit_reached: Notify,
+    /// True while a question is open.
+    is_open: watch::Sender<bool>,
     state: Mutex<GrantState>,
 }
 
@@ -27,9 +28,8 @@ struct GrantState {
     /// The limits, raised by grants.
     limits: Budget,
     is_refused: bool,
-    /// Duration of the closed questions, and the start of the open one. Time limits do not count it.
-    paused: Duration,
-    paused_since: Option<Instant>,
+    /// Beginning and end of each question; the open one has no end. Time limits do not count these times.
+    pauses: Vec<(Instant, Option<Instant>)>,
 }
 
 /// Stops the clock of a budget until it is dropped.
@@ -39,19 +39,20 @@ pub struct Pause<'a> {
 }
 
 impl Grants {
-    pub(crate) fn new(limits: Budget, graph: Option<Arc<str>>) -> Grants {
-        let state = GrantState { limits, is_refused: false, paused: Duration::ZERO, paused_since: None };
+    pub(crate) fn new(limits: Budget, prefix: Arc<str>) -> Grants {
+        let state = GrantState { limits, is_refused: false, pauses: Vec::new() };
         Grants {
-            graph,
+            prefix,
             granted: tokio::sync::Mutex::default(),
             limit_reached: Notify::new(),
+            is_open: watch::Sender::new(false),
             state: Mutex::new(state),
         }
     }
 
-    /// Returns the path of the graph whose budget it is; `None` for the outermost one.
-    pub fn graph(&self) -> Option<&Arc<str>> {
-        self.graph.as_ref()
+    /// Returns the beginning of the paths of the questions; empty for the outermost graph.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// Returns the current limits.
@@ -82,27 +83,35 @@ impl Grants {
         self.state.lock().is_refused = true;
     }
 
-    /// Stops the clock of the budget while its question is open.
+    /// Stops the clock of the budget, and of those inside it, while its question is open.
     pub fn pause(&self) -> Pause<'_> {
-        self.state.lock().paused_since.get_or_insert_with(Instant::now);
+        self.state.lock().pauses.push((Instant::now(), None));
+        self.is_open.send_replace(true);
         Pause { grants: self }
     }
 
+    /// Returns true while a question is open.
     pub(crate) fn is_paused(&self) -> bool {
-        self.state.lock().paused_since.is_some()
+        *self.is_open.borrow()
     }
 
-    pub(crate) fn paused(&self) -> Duration {
-        let state = self.state.lock();
-        state.paused + state.paused_since.map_or(Duration::ZERO, |since| since.elapsed())
+    /// Waits until no question is open.
+    pub(crate) async fn wait_for_end_of_pause(&self) {
+        // The sender is part of the grants, so it outlives the wait.
+        let _ = self.is_open.subscribe().wait_for(|is_open| !is_open).await;
+    }
+
+    /// Returns beginning and end of the questions. The open one ends `now`.
+    pub(crate) fn pauses(&self, now: Instant) -> Vec<(Instant, Instant)> {
+        self.state.lock().pauses.iter().map(|(begin, end)| (*begin, end.unwrap_or(now))).collect()
     }
 }
 
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
-        let mut state = self.grants.state.lock();
-        if let Some(since) = state.paused_since.take() {
-            state.paused += since.elapsed();
+        if let Some((_, end)) = self.grants.state.lock().pauses.last_mut() {
+            end.get_or_insert_with(Instant::now);
         }
+        self.grants.is_open.send_replace(false);
     }
 }

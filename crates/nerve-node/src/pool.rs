@@ -29,11 +29,21 @@ struct PoolInner {
 }
 
 impl Pool {
-    /// Creates a pool, with limits if there is a budget, and inside `parent` if given. `graph`: path of the graph whose budget it is;
-    /// `None` for the outermost one.
-    pub fn new(budget: Option<Budget>, graph: Option<Arc<str>>, parent: Option<Pool>) -> Pool {
+    /// Creates the pool of a graph, with limits if there is a budget, and inside `parent` if given. `step`: path of the step that runs
+    /// the graph; `None` for the outermost one.
+    pub fn new(budget: Option<Budget>, step: Option<Arc<str>>, parent: Option<Pool>) -> Pool {
+        let prefix = || step.map_or_else(|| "".into(), |step| format!("{step}/").into());
+        Pool::open(budget, prefix, parent)
+    }
+
+    /// Creates the pool of the step at a path.
+    pub(crate) fn of_step(budget: Budget, step: Option<Arc<str>>, parent: Pool) -> Pool {
+        Pool::open(Some(budget), || step.unwrap_or_default(), Some(parent))
+    }
+
+    fn open(budget: Option<Budget>, prefix: impl FnOnce() -> Arc<str>, parent: Option<Pool>) -> Pool {
         let asking = budget.as_ref().filter(|budget| budget.asks_at_limit);
-        let grants = asking.map(|budget| Box::new(Grants::new(budget.clone(), graph)));
+        let grants = asking.map(|budget| Box::new(Grants::new(budget.clone(), prefix())));
         let usage = ResourceUsage::new();
         Pool { inner: Arc::new(PoolInner { budget, grants, usage, parent, is_subtotal: false }) }
     }
@@ -152,27 +162,51 @@ impl Pool {
         let Some(grants) = pool.inner.grants.as_ref().filter(|_| pool.can_ask()) else {
             return std::future::pending().await;
         };
-        let deadline = pool.own_deadline().filter(|_| !grants.is_paused());
         let limit = async {
-            match deadline {
-                Some(deadline) => tokio::select! {
-                    () = sleep_until(deadline) => {}
-                    () = grants.wait_for_limit() => {}
-                },
-                None => grants.wait_for_limit().await,
+            tokio::select! {
+                () = pool.wait_for_own_time_limit() => {}
+                () = grants.wait_for_limit() => {}
             }
         };
         // Must end even if the steps have used up the task's cooperative budget.
         unconstrained(limit).await;
     }
 
-    /// Returns when the first time limit is reached at which the run stops.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.pools_that_stop().filter_map(Pool::own_deadline).min()
+    /// Waits until the first time limit is reached at which the run stops.
+    pub async fn wait_for_time_limit(&self) {
+        self.wait_until(|| self.pools_that_stop().filter_map(Pool::own_deadline).min()).await;
     }
 
-    /// Returns the deadline of this budget alone.
-    pub fn own_deadline(&self) -> Option<Instant> {
+    /// Waits until the time limit of this budget alone is reached.
+    pub async fn wait_for_own_time_limit(&self) {
+        self.wait_until(|| self.own_deadline()).await;
+    }
+
+    /// Waits until the time limit of a graph with this pool, from `began` on, is reached.
+    pub async fn wait_for_timeout(&self, began: Instant, limit: Duration) {
+        self.wait_until(|| Some(self.timeout_at(began, limit))).await;
+    }
+
+    /// Returns the time at which a time limit, from `began` on, is reached unless a question is open or opens.
+    pub fn timeout_at(&self, began: Instant, limit: Duration) -> Instant {
+        began + limit + self.paused_since(began)
+    }
+
+    /// Waits for a deadline, which open questions of this pool and its ancestors postpone.
+    async fn wait_until(&self, deadline: impl Fn() -> Option<Instant>) {
+        while let Some(at) = deadline() {
+            let mut grants = self.ancestry().filter_map(|pool| pool.inner.grants.as_deref());
+            match grants.find(|grants| grants.is_paused()) {
+                Some(grants) => grants.wait_for_end_of_pause().await,
+                None if at <= Instant::now() => return,
+                // Must end even if the steps have used up the task's cooperative budget.
+                None => unconstrained(sleep_until(at)).await,
+            }
+        }
+        std::future::pending().await
+    }
+
+    fn own_deadline(&self) -> Option<Instant> {
         Some(self.usage().time_after(self.limits()?.max_time_seconds?)? + self.paused())
     }
 
@@ -189,7 +223,8 @@ impl Pool {
         }
     }
 
-    fn can_ask(&self) -> bool {
+    /// Returns true if this budget asks at its limits, and no grant was refused.
+    pub fn can_ask(&self) -> bool {
         self.inner.grants.as_ref().is_some_and(|grants| !grants.is_refused())
     }
 
@@ -207,9 +242,23 @@ impl Pool {
         self.usage().elapsed().saturating_sub(self.paused())
     }
 
-    /// Returns how long questions of this budget have been open.
+    /// Returns how long questions of this budget and those around it have been open since it was set.
     fn paused(&self) -> Duration {
-        self.inner.grants.as_ref().map_or(Duration::ZERO, |grants| grants.paused())
+        self.paused_since(self.usage().started())
+    }
+
+    fn paused_since(&self, from: Instant) -> Duration {
+        let now = Instant::now();
+        let grants = self.ancestry().filter_map(|pool| pool.inner.grants.as_deref());
+        let mut pauses: Vec<_> = grants.flat_map(|grants| grants.pauses(now)).collect();
+        pauses.sort_unstable();
+        // Times that overlap count once.
+        let (mut paused, mut counted) = (Duration::ZERO, from);
+        for (begin, end) in pauses {
+            paused += end.saturating_duration_since(begin.max(counted));
+            counted = counted.max(end);
+        }
+        paused
     }
 
     /// Returns this pool and its ancestors, innermost first.

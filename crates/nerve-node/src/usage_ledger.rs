@@ -144,7 +144,7 @@ impl ReachedLimit {
             return EngineError::new(ErrorKind::Budget, message).hint(change);
         }
         let message = format!("node '{}' is blocked (budget): {reason}", node.node);
-        let mut error = EngineError::new(ErrorKind::Blocked, message);
+        let mut error = EngineError::new(ErrorKind::Blocked, message).with_budget_question();
         error.choices = self.choices().into();
         error.hint(format!("`nerve answer {} NUMBER`, or {change}", node_arguments(node)))
     }

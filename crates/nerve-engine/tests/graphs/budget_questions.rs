@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nerve_graph::function::FunctionNode;
 use nerve_graph::gate_handler::GateHandler;
+use nerve_graph::policy::{ErrorPolicy, OnFailure};
 use nerve_graph::step::{Scope, Step};
 use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, GraphRun};
@@ -324,4 +325,96 @@ async fn resumed_run_knows_calls_and_costs_of_earlier_steps() {
         assert_error(run.error.as_ref().unwrap(), ErrorKind::Budget, &["Cost", "$1.25/$1"]);
         assert_eq!((run.usage.api_calls(), run.results.len()), (2, 2));
     }
+}
+
+/// A graph with one step, with its own budget, on a node that runs for some time.
+fn graph_with_step(budget: Budget, time: Duration) -> Graph {
+    let mut graph = Graph::new("g");
+    graph.add_step(delayed_echo("slow", time), Step::new("part").sub_budget(budget).input("done")).unwrap();
+    graph
+}
+
+#[tokio::test(start_paused = true)]
+async fn step_budget_asks_under_path_of_its_step() {
+    let items = |_: &Scope<'_>| Ok((0..3).map(|item| json!(item)).collect());
+    let mut graph = Graph::new("g");
+    graph.add_step(uses(5), Step::new("items").foreach(items, 1).sub_budget(tokens(10))).unwrap();
+    let run = AskingRun::start(graph);
+    assert_eq!(run.question().await.0, "items@max_tokens#1");
+    run.answer("Token limit exceeded: 10/10", "continue").await;
+    let run = run.end().await;
+    assert_eq!((run.status, run.usage.tokens_used()), (TraceStatus::Completed, 15), "{:?}", run.error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn running_step_continues_while_its_own_budget_asks() {
+    let run = AskingRun::start(graph_with_step(seconds(60.0), 150 * (MINUTE / 60)));
+    let began = Instant::now();
+    run.question().await;
+    assert_eq!(began.elapsed(), MINUTE);
+    run.answer("Time limit exceeded: 60.0s/60s", "continue").await;
+    run.answer("Time limit exceeded: 120.0s/120s", "continue").await;
+    let run = run.end().await;
+    assert_eq!((run.status, &run.results["part"]), (TraceStatus::Completed, &json!("done")));
+    assert_eq!(began.elapsed(), 150 * (MINUTE / 60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn step_that_ends_at_its_own_limit_completes() {
+    let run = AskingRun::start(graph_with_step(seconds(60.0), 2 * MINUTE));
+    run.question().await;
+    assert_eq!(run.end().await.status, TraceStatus::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_grant_of_a_step_stops_only_that_step() {
+    let mut graph = graph_with_step(seconds(60.0), 60 * MINUTE);
+    graph.set_max_parallel(2).set_on_failure(OnFailure::Finish);
+    graph.add_step(delayed_echo("other", 5 * MINUTE), Step::new("other").input("done")).unwrap();
+    let (run, began) = (AskingRun::start(graph), Instant::now());
+    run.answer("Time limit exceeded: 60.0s/60s", "stop").await;
+    let run = run.end().await;
+    assert_error(run.error.as_ref().unwrap(), ErrorKind::Budget, &["60.0s/60s"]);
+    assert_eq!((run.results.len(), &run.results["other"]), (1, &json!("done")));
+    assert_eq!(began.elapsed(), 5 * MINUTE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_question_stops_the_clocks_inside() {
+    let mut inner = chain("inner", [("a", uses(10)), ("b", uses(1)), ("c", delayed_echo("c", MINUTE / 2))]);
+    inner.set_budget(Budget { max_time_seconds: Some(60.0), ..Budget::default() });
+    let policy = ErrorPolicy { timeout: Some(MINUTE), ..ErrorPolicy::default() };
+    let mut graph = Graph::new("g");
+    let part = Step::new("part").error_policy(policy);
+    graph
+        .add_step(
+            Arc::new(inner),
+            part.sub_budget(Budget { max_time_seconds: Some(60.0), ..Budget::default() }),
+        )
+        .unwrap();
+    graph.set_budget(tokens(10));
+    let run = AskingRun::start(graph);
+    run.question().await;
+    tokio::time::sleep(60 * MINUTE).await;
+    run.answer("Token limit exceeded: 10/10", "continue").await;
+    let run = run.end().await;
+    assert_eq!(run.status, TraceStatus::Completed, "{:?}", run.error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn question_stops_the_timeout_of_its_own_graph() {
+    let mut inner = chain("inner", [("a", uses(10)), ("b", delayed_echo("b", 2 * MINUTE))]);
+    inner.set_budget(tokens(10));
+    let policy = ErrorPolicy { timeout: Some(MINUTE), ..ErrorPolicy::default() };
+    let mut graph = Graph::new("g");
+    graph.add_step(Arc::new(inner), Step::new("part").error_policy(policy)).unwrap();
+    let run = AskingRun::start(graph);
+    run.question().await;
+    tokio::time::sleep(60 * MINUTE).await;
+    let answered = Instant::now();
+    run.answer("Token limit exceeded: 10/10", "continue").await;
+    let run = run.end().await;
+    // Its time runs again after the answer.
+    assert_error(run.error.as_ref().unwrap(), ErrorKind::Timeout, &["did not end within 60s"]);
+    assert_eq!(answered.elapsed(), MINUTE);
 }

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use nerve_api::reply::BudgetStatus;
-use nerve_api::request::{CreateSession, GetSession, SetBudget, StartNode, UsageLimits};
+use nerve_api::request::{
+    CreateSession, ExecuteGraph, GetSession, RunOptions, SetBudget, StartNode, UsageLimits,
+};
 use nerve_api::value::{BlockKind, LimitAction};
 use nerve_engine::EngineConfig;
 use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::harness::EngineHarness;
+use serde_json::json;
 
 use crate::harness::{Harness, LIMIT};
 
@@ -156,4 +159,28 @@ async fn invalid_budgets_are_refused() {
     assert_kind(set(&harness, of_node("tests", time(1, LimitAction::Ask))).await, ErrorKind::InvalidRequest);
     harness.engine.start_node(StartNode::new("tests", None), Default::default()).await.unwrap();
     assert_kind(set(&harness, of_node("tests", time(1, LimitAction::Ask))).await, ErrorKind::InvalidRequest);
+}
+
+/// A further attempt would fail at once, and a skipped step would hide the question.
+#[tokio::test]
+async fn question_of_a_node_is_no_matter_of_error_policies() {
+    let harness = Harness::new();
+    start(&harness, "sh", time(300, LimitAction::Ask)).await;
+    for policy in [
+        json!({ "on_error": "retry", "retry_count": 3, "retry_delay_ms": 3_600_000 }),
+        json!({ "on_error": "skip" }),
+        json!({ "on_error": "fallback", "fallback_node": "other" }),
+    ] {
+        let graph = json!({
+            "graph": "g", "nodes": { "other": { "type": "bash" } },
+            "steps": [{ "id": "a", "node": "sh", "input": "sleep 600", "error_policy": policy }],
+        });
+        let options = RunOptions { session_id: Some("default".into()), ..RunOptions::default() };
+        let request = ExecuteGraph { definition: graph.as_object().unwrap().clone(), options, detach: false };
+        let error = harness.engine.execute_graph(request, Default::default()).await.unwrap_err();
+        assert_eq!((error.kind, error.choices.len()), (ErrorKind::Blocked, 2), "{policy}: {error:?}");
+        harness.wait("sh", StateName::Blocked).await.unwrap();
+        harness.answer("sh", Choice::Number(1)).await.unwrap();
+        harness.wait_ready("sh").await;
+    }
 }

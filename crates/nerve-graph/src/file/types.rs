@@ -405,7 +405,7 @@ pub struct BudgetDefinition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_cost_dollars: Option<f64>,
-    /// What happens at a limit. Only for the budget of a graph.
+    /// What happens at a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_limit: Option<OnLimit>,
 }

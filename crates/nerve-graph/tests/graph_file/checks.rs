@@ -36,18 +36,19 @@ steps:
 }
 
 #[test]
-fn budget_that_asks_needs_positive_limits_and_a_graph() {
+fn budget_that_asks_needs_positive_limits() {
     let yaml = "
 graph: g
 budget: {max_tokens: 0, max_cost_dollars: 1, at_limit: ask}
 nodes: {n: {type: bash}}
 steps:
   - {id: a, node: n, input: x, budget: {max_tokens: 1, at_limit: ask}}
+  - {id: b, node: n, input: x, budget: {max_time_seconds: 0, at_limit: ask}}
 ";
     check(
         yaml,
         "g.yaml:3:22: a limit of 0 cannot be raised: it must be positive, or at_limit must be 'stop'\n\
-         g.yaml:6:66: at_limit does not apply to a step (set it in the budget of the graph)",
+         g.yaml:7:59: a limit of 0 cannot be raised: it must be positive, or at_limit must be 'stop'",
     );
 }
 

@@ -40,15 +40,6 @@ pub(super) fn seconds(number: Option<f64>, at: Path<'_>, report: &mut Report<'_>
     }
 }
 
-/// Checks the budget of a step, which cannot ask.
-pub(super) fn step_budget(definition: &BudgetDefinition, at: Path<'_>, report: &mut Report<'_>) {
-    if definition.at_limit.is_some() {
-        let hint = "set it in the budget of the graph";
-        report.error_with_hint(at.key("at_limit"), "at_limit does not apply to a step", hint);
-    }
-    budget(definition, at, report);
-}
-
 pub(super) fn budget(budget: &BudgetDefinition, at: Path<'_>, report: &mut Report<'_>) {
     for (name, limit) in
         [("max_time_seconds", budget.max_time_seconds), ("max_cost_dollars", budget.max_cost_dollars)]

@@ -28,7 +28,7 @@ pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
                 node_name(file, node, policy_at.key("fallback_node"), report);
             }
         }
-        limits::step_budget(&step.budget, at.key("budget"), report);
+        limits::budget(&step.budget, at.key("budget"), report);
         flow(step, at, report);
     }
 }
