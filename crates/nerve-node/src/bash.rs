@@ -176,7 +176,7 @@ impl BashNode {
     ) -> BashNode {
         BashNode {
             inner: Arc::new(Inner {
-                state: TurnState::new(node, events, EVIDENCE),
+                state: TurnState::new(node, events, EVIDENCE, None),
                 cwd,
                 environment,
                 clock: Clock::start(),

@@ -52,14 +52,20 @@ pub(crate) struct RunningTurn {
 }
 
 impl TurnState {
-    /// Creates the state of a ready node.
-    pub(crate) fn new(node: NodeRef, events: Publisher, evidence: Evidence) -> Arc<TurnState> {
+    /// Creates the state of a ready node, or of one whose budget has reached a limit.
+    pub(crate) fn new(
+        node: NodeRef,
+        events: Publisher,
+        evidence: Evidence,
+        limit: Option<ReachedLimit>,
+    ) -> Arc<TurnState> {
+        let state = if limit.is_some() { StateName::Blocked } else { StateName::Ready };
         Arc::new(TurnState {
             node,
             events,
             evidence,
-            state: watch::Sender::new(StateName::Ready),
-            limit: Mutex::default(),
+            state: watch::Sender::new(state),
+            limit: Mutex::new(limit),
             turns: AtomicU64::new(0),
             running: AtomicU64::new(0),
             interrupt: Notify::new(),
@@ -115,6 +121,14 @@ impl TurnState {
         });
     }
 
+    /// Publishes the limit at which the node was created.
+    pub(crate) fn report_limit(&self) {
+        let limit = self.limit.lock().clone();
+        if let Some(limit) = limit.filter(|_| self.current() == StateName::Blocked) {
+            self.publish(blocked_event(&limit));
+        }
+    }
+
     /// Enters the state without a turn, and publishes it. `update` runs under the lock of the state, so that threads do not
     /// overwrite each other's changes, and returns true if the state must be computed again. Only the states `old` are left.
     /// `ready_evidence` is that of a node that becomes ready.
@@ -123,11 +137,7 @@ impl TurnState {
         self.state.send_if_modified(|state| {
             let needs_update = update();
             let (idle, reported) = match self.limit.lock().as_ref() {
-                Some(limit) => {
-                    let (kind, evidence) = (BlockKind::Budget, limit.reason.clone());
-                    let choices = limit.choices();
-                    (StateName::Blocked, EventKind::NodeBlocked { kind, choices, evidence })
-                }
+                Some(limit) => (StateName::Blocked, blocked_event(limit)),
                 None => (StateName::Ready, EventKind::NodeReady { evidence: ready_evidence.to_string() }),
             };
             let has_entered = needs_update && replace_if(state, old, idle);
@@ -238,6 +248,11 @@ impl Drop for RunningTurn {
         let is_last = || self.state.running.fetch_sub(1, Ordering::Relaxed) == 1;
         self.state.enter_idle_state(&[StateName::Busy], self.state.evidence.ready, is_last);
     }
+}
+
+fn blocked_event(limit: &ReachedLimit) -> EventKind {
+    let (kind, evidence) = (BlockKind::Budget, limit.reason.clone());
+    EventKind::NodeBlocked { kind, choices: limit.choices(), evidence }
 }
 
 /// Replaces the state if it is one of `old`. Returns true if it was.

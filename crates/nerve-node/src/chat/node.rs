@@ -240,7 +240,7 @@ impl ChatNode {
         journal: Journal,
         conversation: Conversation,
     ) -> ChatNode {
-        let state = TurnState::new(node, setup.events.clone(), EVIDENCE);
+        let state = TurnState::new(node, setup.events.clone(), EVIDENCE, setup.ledger.reached());
         tokio::spawn(follow_budget(Arc::downgrade(&state), state.subscribe(), setup.ledger.clone()));
         let inner = Inner {
             state,
@@ -385,6 +385,9 @@ impl ChatNode {
 /// Blocks the node while a limit of its budget is reached, until it stops.
 async fn follow_budget(state: Weak<TurnState>, mut states: watch::Receiver<StateName>, ledger: UsageLedger) {
     let mut changes = ledger.subscribe();
+    if let Some(state) = state.upgrade() {
+        state.report_limit();
+    }
     while let Some(state) = state.upgrade() {
         state.refresh_limit(&ledger);
         drop(state);

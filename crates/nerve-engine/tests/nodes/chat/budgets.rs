@@ -13,7 +13,7 @@ use nerve_node::command::{Choice, EventKind, NodeSpec, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::assert_error;
 use nerve_testkit::mock_model::{Answer, Script};
-use nerve_testkit::wait_until_async;
+use nerve_testkit::{wait_until_async, within_deadline};
 
 use super::{ChatHarness, chat, context, spec, standalone_node};
 
@@ -200,6 +200,28 @@ async fn answer_to_another_dialog_is_refused() {
     assert_eq!(error.choices.len(), 2);
     assert!(explanation.dialog_id.is_some());
     harness.nodes.engine.answer_node(answer(explanation.dialog_id), Default::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn node_of_a_session_at_its_limit_is_blocked_from_the_start() {
+    let mut harness = ChatHarness::limited(Script::default(), None).await;
+    harness.nodes.ask("c", "first").await;
+    let limits = SetBudget { budget: ask_at_tokens(1), ..SetBudget::default() };
+    harness.nodes.engine.set_budget(limits, Default::default()).await.unwrap();
+    let new = spec(&harness.nodes, "new", chat(Provider::Anthropic, &harness.model));
+    harness.nodes.engine.create_node(new, Default::default()).await.unwrap();
+    assert_eq!(harness.nodes.info("new").state, StateName::Blocked);
+    let reported = async {
+        loop {
+            let event = harness.nodes.events.recv().await.unwrap();
+            let is_state = matches!(event.kind, EventKind::NodeBlocked { .. } | EventKind::NodeReady { .. });
+            if event.node_id.as_deref() == Some("new") && is_state {
+                return event.kind;
+            }
+        }
+    };
+    let first = within_deadline("its state is reported", reported).await;
+    assert!(matches!(first, EventKind::NodeBlocked { .. }), "{first:?}");
 }
 
 #[tokio::test]
