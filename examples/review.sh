@@ -23,7 +23,7 @@ run=review-$$
 nerve graph run review.yaml --run-id "$run" --set change="$change" --json >"$result" &
 
 # In a terminal 'graph run' prompts for the answer. Here the gate waits for the command that answers it.
-status() { nerve graph status "$run" --json 2>/dev/null | jq -r .status; }
+status() { nerve graph status "$run" --json 2>/dev/null | jq -r .state; }
 until [ "$(status)" = waiting ]; do
     kill -0 $! # it ended before it asked
     sleep 0.2

@@ -347,7 +347,7 @@ class NerveClient(GraphCommands, BranchCommands):
         return from_wire(SearchResult, await self.request("SEARCH", params))
 
     async def get_result(self, result_id: str) -> Result:
-        """Returns an execution started by `RemoteNode.execute_async`. A failed one raises nothing: see its `status`."""
+        """Returns an execution started by `RemoteNode.execute_async`. A failed one raises nothing: see its `state`."""
         return from_wire(Result, await self.request("GET_RESULT", {"result_id": result_id}))
 
     async def wait_for_result(self, result_id: str, timeout: Optional[float] = None) -> Result:

@@ -58,7 +58,7 @@ class ServerError(NerveError):
         self.delivery: Optional[str] = _text(data.get("delivery"))
         #: The part of the answer that arrived before the turn failed.
         self.text: Optional[str] = _text(data.get("text"))
-        #: All data of the error. For a failed run: `graph_id`, `run_id`, `status`, `results`, `trace`, `exceeded`.
+        #: All data of the error. For a failed run: `graph_id`, `run_id`, `state`, `results`, `trace`, `exceeded`.
         self.data: Dict[str, Any] = dict(data)
 
     def __str__(self) -> str:

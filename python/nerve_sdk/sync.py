@@ -611,7 +611,7 @@ class NerveClient:
         ))
 
     def get_result(self, result_id: str) -> Result:
-        """Returns an execution started by `RemoteNode.execute_async`. A failed one raises nothing: see its `status`."""
+        """Returns an execution started by `RemoteNode.execute_async`. A failed one raises nothing: see its `state`."""
         return self._portal.run(lambda: self._inner.get_result(result_id))
 
     def wait_for_result(self, result_id: str, timeout: Optional[float] = None) -> Result:

@@ -58,8 +58,8 @@ class Tokens:
 class Response:
     """Response of a node to a prompt."""
 
-    #: All text of the turn as shown on the terminal.
-    raw: str = ""
+    #: All text of the turn as shown on the terminal. Absent if it is the same as `text`.
+    raw: Optional[str] = None
     #: Text of the agent's answer.
     text: str = ""
     #: Sections of the answer.
@@ -281,8 +281,8 @@ class Result:
     node_id: str = ""
     #: Session of the node.
     session_id: str = ""
-    #: Status of the execution. One of `queued`, `running`, `done`, `failed`, `cancelled`, `lost`.
-    status: str = "unknown"
+    #: State of the execution. One of `queued`, `running`, `done`, `failed`, `cancelled`, `lost`.
+    state: str = "unknown"
     #: Beginning of the prompt.
     prompt: str = ""
     #: Time of the request.
@@ -459,8 +459,8 @@ class RunInfo:
     run_id: str
     #: Id of the graph.
     graph_id: str
-    #: Status of the run. One of `running`, `waiting`, `completed`, `failed`, `cancelled`, `interrupted`.
-    status: str
+    #: State of the run. One of `running`, `waiting`, `completed`, `failed`, `cancelled`, `interrupted`.
+    state: str
     #: Session that provides the nodes not defined by the graph.
     session_id: str = ""
     #: Start time.
@@ -502,8 +502,8 @@ class RunEnded:
     graph_id: str
     #: Id of the run.
     run_id: str
-    #: Status: `completed`, `failed` or `cancelled`.
-    status: str
+    #: State: `completed`, `failed` or `cancelled`.
+    state: str
     #: Results of the steps by id, nested like the graphs. A run that failed contains partial results.
     results: Dict[str, Any] = field(default_factory=dict)
     #: Start time.
@@ -516,7 +516,7 @@ class RunEnded:
     journal: Optional[str] = None
     #: Problems that did not stop the run.
     faults: List[str] = field(default_factory=list)
-    #: Trace, if requested: `graph_id`, `status`, `started_at`, `ended_at`, `duration_ms`, `steps`, `total_tokens`, `total_cost`,
+    #: Trace, if requested: `graph_id`, `state`, `started_at`, `ended_at`, `duration_ms`, `steps`, `total_tokens`, `total_cost_usd`,
     #: `error`, `error_type`, `hint`.
     trace: Any = None
 

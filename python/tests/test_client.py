@@ -72,10 +72,10 @@ async def test_stopped_node_is_restarted(server: Server, name: str) -> None:
 async def test_graph_runs_from_its_definition(server: Server, transport: str) -> None:
     async with server.connect(transport) as client:
         run = await client.execute_graph(HELLO, input="world", trace=True)
-        assert run.status == "completed" and run.results["b"]["text"] == "hello world again"
+        assert run.state == "completed" and run.results["b"]["text"] == "hello world again"
         assert run.trace is not None and len(run.trace["steps"]) == 2
         seen = await client.get_run(run.run_id)
-        assert (seen.status, seen.total_steps, seen.done_steps) == ("completed", 2, 2)
+        assert (seen.state, seen.total_steps, seen.done_steps) == ("completed", 2, 2)
         assert run.run_id in [one.run_id for one in await client.list_runs()]
 
 
@@ -87,7 +87,7 @@ async def test_failed_graph_reports_completed_steps(server: Server, transport: s
     async with server.connect(transport) as client:
         with pytest.raises(ServerError) as error:
             await client.execute_graph({**HELLO, "steps": steps})
-        assert error.value.data["status"] == "failed"
+        assert error.value.data["state"] == "failed"
         assert error.value.data["results"]["a"]["text"] == "done"
 
 
@@ -100,7 +100,7 @@ async def test_registered_graphs(server: Server, transport: str, name: str) -> N
         assert begun.run_id == f"{name}-r"
 
         async def ended() -> bool:
-            return (await client.get_run(begun.run_id)).status == "completed"
+            return (await client.get_run(begun.run_id)).state == "completed"
 
         await until_async("the run ends", ended)
         assert (await client.get_graph(name)).definition is not None
@@ -119,7 +119,7 @@ async def test_runs_are_cancelled(server: Server, transport: str, name: str) -> 
         assert await client.cancel_run(name) == [name]
         with pytest.raises(RunCancelledError) as error:
             await waiting
-        assert error.value.data["status"] == "cancelled"
+        assert error.value.data["state"] == "cancelled"
         begun = await client.start_graph({**ENDLESS, "graph": f"{name}-g"})
         assert await client.cancel_graph(f"{name}-g") == [begun.run_id]
 
@@ -139,7 +139,7 @@ async def test_gate_is_answered(server: Server, transport: str, name: str) -> No
         await client.answer_gate(begun.run_id, "yes", step_id="ask")
 
         async def ended() -> bool:
-            return (await client.get_run(begun.run_id)).status == "completed"
+            return (await client.get_run(begun.run_id)).state == "completed"
 
         await until_async("the run ends", ended)
 
@@ -156,10 +156,10 @@ async def test_run_resumes_after_server_death(mortal: Server) -> None:
         mortal.kill()
     mortal.start()
     async with mortal.connect() as client:
-        assert (await client.get_run("r")).status == "interrupted"
+        assert (await client.get_run("r")).state == "interrupted"
         edited = {**HELLO, "steps": [HELLO["steps"][0], {**slow, "input": "echo resumed"}]}
         ended = await client.resume_run("r", edited)
-        assert ended.status == "completed" and ended.results["b"]["text"] == "resumed"
+        assert ended.state == "completed" and ended.results["b"]["text"] == "resumed"
         with pytest.raises(ServerError):
             await client.restart_run("r")
 

@@ -161,7 +161,7 @@ async def test_prompt_can_refuse_to_wait_behind_a_dialog(server: Server, transpo
         with pytest.raises(BlockedError):
             await node.execute("hello", timeout=60, fail_if_blocked=True)
         await node.answer("yes")
-        assert (await client.wait_for_result(result_id, timeout=60)).status == "done"
+        assert (await client.wait_for_result(result_id, timeout=60)).state == "done"
         await node.stop()
 
 
@@ -297,7 +297,7 @@ async def test_asynchronous_results(server: Server, transport: str, name: str) -
         node = await client.create_node(name, command=SHELL)
         result_id = await node.execute_async("echo later")
         result = await client.wait_for_result(result_id, timeout=60)
-        assert result.status == "done" and result.response is not None and result.response.text == "later"
+        assert result.state == "done" and result.response is not None and result.response.text == "later"
         assert (await client.get_result(result_id)).turn == 1
         listed = await client.list_results(node_id=name)
         assert [(one.result_id, one.response) for one in listed] == [(result_id, None)]
@@ -306,7 +306,7 @@ async def test_asynchronous_results(server: Server, transport: str, name: str) -
         with pytest.raises(NerveTimeoutError):
             await client.wait_for_result(endless, timeout=0.1)
         await client.cancel_result(endless)
-        assert (await client.wait_for_result(endless, timeout=60)).status in ("cancelled", "done")
+        assert (await client.wait_for_result(endless, timeout=60)).state in ("cancelled", "done")
         await node.stop()
 
 

@@ -15,7 +15,7 @@ def test_replies_contain_objects_of_their_types() -> None:
     result = from_wire(Result, {"result_id": "r", "created_at": "2026-01-31T10:30:05.000Z", "response": response, "webhook": {"delivered": True}})
     assert result.response == Response(text="hi", sections=[Section("text")], tokens=Tokens(input=1))
     assert str(result.response) == "hi" and result.created_at == "2026-01-31T10:30:05.000Z" and result.webhook == {"delivered": True}
-    run = from_wire(RunInfo, {"run_id": "r", "graph_id": "g", "status": "running", "steps": [{"step_id": "a", "state": "queued"}]})
+    run = from_wire(RunInfo, {"run_id": "r", "graph_id": "g", "state": "running", "steps": [{"step_id": "a", "state": "queued"}]})
     assert run.steps == [RunStep("a", "queued")] and run.gates == [] and run.ended_at is None
     assert from_wire(Event, {"event_type": "NODE_READY", "data": None}) == Event("NODE_READY")
 

@@ -52,7 +52,8 @@ pub(crate) const ORIGINAL_EVENTS: &[EventType] = &[
 ];
 
 /// Older names of fields in the data of events, as (current, older).
-pub(crate) const EVENT_FIELDS: [(&str, &str); 2] = [("graph_id", "dag_id"), ("step_id", "task_id")];
+pub(crate) const EVENT_FIELDS: [(&str, &str); 3] =
+    [("graph_id", "dag_id"), ("step_id", "task_id"), ("state", "status")];
 
 /// Older names of fields in the data of replies, as (current, older).
 const REPLY_FIELDS: [(&str, &str); 6] = [
@@ -77,6 +78,11 @@ pub fn add_old_fields(request: RequestName, data: &mut Params<'_>) {
     {
         data.insert("response".to_string(), with_repeated_text(response));
     }
+    if request == RequestName::ExecuteGraph
+        && let Some(state) = data.get("state").cloned()
+    {
+        data.insert("status".to_string(), state);
+    }
     if request == RequestName::CreateNode && data.contains_key("node_id") {
         data.insert("status".to_string(), Param::Value("created".into()));
     }
@@ -96,6 +102,9 @@ fn with_repeated_text(response: Param<'_>) -> Param<'_> {
     let mut response = response.into_value();
     if response.is_object() {
         response["output"] = response["text"].clone();
+        if response["raw"].is_null() {
+            response["raw"] = response["text"].clone();
+        }
         for name in ["sections", "tokens"] {
             response["attributes"][name] = response[name].clone();
         }

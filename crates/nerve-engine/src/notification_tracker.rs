@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(observe(&mut tracker, 7.0, "GATE_ASKED", gate.clone()), blocked);
         observe(&mut tracker, 7.5, "EVENTS_DROPPED", json!({ "dropped": null }));
         assert_eq!(observe(&mut tracker, 8.0, "GATE_ASKED", gate.clone()), None);
-        let end = json!({ "run_id": "r-1", "status": "cancelled", "duration_ms": 1 });
+        let end = json!({ "run_id": "r-1", "state": "cancelled", "duration_ms": 1 });
         assert_eq!(observe(&mut tracker, 9.0, "GRAPH_COMPLETED", end), None);
         observe(&mut tracker, 9.5, "EVENTS_DROPPED", json!({ "dropped": null }));
         assert_eq!(observe(&mut tracker, 10.0, "GATE_ASKED", gate), blocked, "another run of this name");
@@ -263,12 +263,12 @@ mod tests {
             assert_eq!(observe(&mut tracker, 1.0, "NODE_STOPPED", json!({ "reason": reason })), None);
         }
         for status in ["lost", "cancelled"] {
-            let result = json!({ "result_id": "1", "success": false, "status": status });
+            let result = json!({ "result_id": "1", "success": false, "state": status });
             assert_eq!(observe(&mut tracker, 1.0, "RESULT_READY", result), None);
         }
         let reason = json!({ "reason": "exit code 1" });
         assert_eq!(observe(&mut tracker, 1.0, "NODE_STOPPED", reason), Some(Occasion::Failed));
-        let result = json!({ "result_id": "1", "success": false, "status": "failed" });
+        let result = json!({ "result_id": "1", "success": false, "state": "failed" });
         assert_eq!(observe(&mut tracker, 1.0, "RESULT_READY", result), Some(Occasion::Failed));
         assert_eq!(observe(&mut tracker, 1.0, "NODE_SUSPENDED", json!({})), Some(Occasion::Suspended));
     }

@@ -290,7 +290,7 @@ async fn claude_is_interrupted_at_the_limit_and_continues_when_more_is_granted()
     // Without a proxy, a graph counts the cost by the session file.
     let steps =
         json!([{ "id": "a", "node": NODE, "input": "one" }, { "id": "b", "node": NODE, "input": "two" }]);
-    let graph = json!({ "graph": "g", "budget": { "max_cost_dollars": 1e-9 }, "steps": steps });
+    let graph = json!({ "graph": "g", "budget": { "max_cost_usd": 1e-9 }, "steps": steps });
     let request = ExecuteGraph { definition: graph.as_object().unwrap().clone(), ..ExecuteGraph::default() };
     let error = nodes.engine.execute_graph(request, Default::default()).await.unwrap_err();
     assert_error(&error, ErrorKind::Budget, &["Cost limit exceeded"]);

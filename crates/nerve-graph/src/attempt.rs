@@ -82,6 +82,7 @@ fn reported_failure(value: &Value) -> Option<EngineError> {
         object.get("attributes").and_then(|attributes| attributes.get("stderr")).and_then(Value::as_str);
     error.hint = text("hint").map(str::to_string);
     error.text = text("text").map(Box::from);
-    error.screen = stderr.or(text("raw")).filter(|shown| !shown.trim().is_empty()).map(str::to_string);
+    error.screen =
+        stderr.or(text("raw")).or(text("text")).filter(|shown| !shown.trim().is_empty()).map(str::to_string);
     Some(error)
 }

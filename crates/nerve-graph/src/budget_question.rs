@@ -82,7 +82,10 @@ impl Question {
     /// Returns true if the journal of a resumed run has the grant. A refused question is repeated.
     fn was_granted(&self, context: &RunContext) -> bool {
         let replay = context.shared().journal.as_ref().and_then(|(_, replay)| replay.as_deref());
-        replay.and_then(|replay| replay.answer(&self.path, self.key)) == Some(CONTINUE)
+        let answer = |path: &str| replay.and_then(|replay| replay.answer(path, self.key));
+        // Earlier versions had another name for the limit of the cost.
+        let older = || answer(&self.path.replace("@max_cost_usd#", "@max_cost_dollars#"));
+        answer(&self.path).or_else(older) == Some(CONTINUE)
     }
 
     /// Asks, and returns the answer.

@@ -249,7 +249,7 @@ fn budget(budget: &BudgetDefinition) -> Option<String> {
         budget.max_time_seconds.map(|limit| format!("{limit} s")),
         budget.max_steps.map(|limit| format!("{limit} steps")),
         budget.max_api_calls.map(|limit| format!("{limit} API calls")),
-        budget.max_cost_dollars.map(|limit| format!("${limit}")),
+        budget.max_cost_usd.map(|limit| format!("${limit}")),
     ];
     let limits: Vec<String> = limits.into_iter().flatten().collect();
     (!limits.is_empty()).then(|| format!("at most {}", limits.join(", ")))

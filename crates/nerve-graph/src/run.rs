@@ -107,7 +107,7 @@ async fn run_inline(graph: &Graph, mut context: RunContext) -> GraphRun {
         && let Some(tracer) = context.trace()
     {
         let at = context.shared().clock.now();
-        tracer.end(at, run.status, usage.tokens_used(), usage.cost_dollars(), run.error.as_ref());
+        tracer.end(at, run.status, usage.tokens_used(), usage.cost_usd(), run.error.as_ref());
     }
     run
 }

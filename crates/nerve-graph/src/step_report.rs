@@ -65,7 +65,7 @@ impl StepRun<'_> {
             }
             Ok((value, _)) => {
                 let usage = context.turn.pool().usage();
-                let (calls, cost_usd) = (usage.api_calls(), usage.cost_dollars());
+                let (calls, cost_usd) = (usage.api_calls(), usage.cost_usd());
                 if calls > 0 && !node.has_live_metering() {
                     journal.record(&JournalRecord::Called { at, step, key, calls, cost_usd });
                 }
@@ -178,9 +178,9 @@ impl StepRun<'_> {
         if let Some(turn) = outcome.as_ref().ok().and_then(|(value, _)| value.get("turn")) {
             metadata.insert("turn".to_string(), turn.clone());
         }
-        let cost = context.turn.pool().usage().cost_dollars();
+        let cost = context.turn.pool().usage().cost_usd();
         if cost > 0.0 {
-            metadata.insert("cost_dollars".to_string(), Value::from(cost));
+            metadata.insert("cost_usd".to_string(), Value::from(cost));
         }
         let (output, error) = match outcome {
             // A graph's results appear in the traces of its steps.

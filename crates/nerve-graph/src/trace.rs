@@ -167,11 +167,11 @@ impl ExecutionTrace {
     /// Returns the trace as JSON.
     pub fn to_dict(&self) -> Value {
         json!({
-            "graph_id": self.graph_id, "status": self.status.as_str(),
+            "graph_id": self.graph_id, "state": self.status.as_str(),
             "started_at": TsMs::from(self.start_time), "ended_at": self.end_time.map(TsMs::from),
             "duration_ms": self.end_time.map(|end| millis(self.start_time, end)),
             "steps": self.steps.iter().map(StepTrace::to_value).collect::<Vec<_>>(),
-            "total_tokens": self.total_tokens, "total_cost": self.total_cost,
+            "total_tokens": self.total_tokens, "total_cost_usd": self.total_cost,
             "error": self.error, "error_type": self.error_type, "hint": self.hint,
         })
     }

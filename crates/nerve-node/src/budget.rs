@@ -22,7 +22,7 @@ pub struct Budget {
     /// Number of model API calls.
     pub max_api_calls: Option<u64>,
     /// Cost in dollars.
-    pub max_cost_dollars: Option<f64>,
+    pub max_cost_usd: Option<f64>,
     /// Ask at a limit whether to continue, instead of stopping.
     pub asks_at_limit: bool,
 }
@@ -40,8 +40,8 @@ pub enum BudgetLimit {
     Time,
     /// [`Budget::max_api_calls`].
     ApiCalls,
-    /// [`Budget::max_cost_dollars`].
-    #[strum(serialize = "cost_dollars")]
+    /// [`Budget::max_cost_usd`].
+    #[strum(serialize = "cost_usd")]
     Cost,
 }
 
@@ -92,7 +92,7 @@ impl Budget {
         };
         let problems = [
             invalid("max_time_seconds", self.max_time_seconds),
-            invalid("max_cost_dollars", self.max_cost_dollars),
+            invalid("max_cost_usd", self.max_cost_usd),
             self.has_zero_limit()
                 .then(|| "budget: a limit of 0 cannot be raised, so it must stop".to_string()),
         ];
@@ -102,7 +102,7 @@ impl Budget {
     /// Returns true if the budget asks although it has a limit that no grant can raise.
     fn has_zero_limit(&self) -> bool {
         let counts = [self.max_tokens, self.max_steps, self.max_api_calls];
-        let amounts = [self.max_time_seconds, self.max_cost_dollars];
+        let amounts = [self.max_time_seconds, self.max_cost_usd];
         self.asks_at_limit && (counts.contains(&Some(0)) || amounts.contains(&Some(0.0)))
     }
 
@@ -124,7 +124,7 @@ impl Budget {
             (used >= limit).then(|| (BudgetLimit::Time, reason()))
         };
         let cost = || {
-            let (limit, used) = (self.max_cost_dollars?, usage.cost_dollars());
+            let (limit, used) = (self.max_cost_usd?, usage.cost_usd());
             (used >= limit).then(|| (BudgetLimit::Cost, format!("Cost limit exceeded: ${used}/${limit}")))
         };
         let steps = self.max_steps.filter(|_| checkpoint == Checkpoint::BeforeStep);
@@ -143,7 +143,7 @@ impl Budget {
             BudgetLimit::Steps => count(self.max_steps),
             BudgetLimit::Time => self.max_time_seconds.map(|limit| format!("{limit}s")),
             BudgetLimit::ApiCalls => count(self.max_api_calls),
-            BudgetLimit::Cost => self.max_cost_dollars.map(|limit| format!("${limit}")),
+            BudgetLimit::Cost => self.max_cost_usd.map(|limit| format!("${limit}")),
         };
         text.unwrap_or_default()
     }
@@ -171,7 +171,7 @@ impl Budget {
                 self.max_time_seconds = amount(grant.max_time_seconds, elapsed.as_secs_f64());
             }
             BudgetLimit::ApiCalls => self.max_api_calls = count(grant.max_api_calls, usage.api_calls()),
-            BudgetLimit::Cost => self.max_cost_dollars = amount(grant.max_cost_dollars, usage.cost_dollars()),
+            BudgetLimit::Cost => self.max_cost_usd = amount(grant.max_cost_usd, usage.cost_usd()),
         }
     }
 }
@@ -196,9 +196,9 @@ impl ResourceUsage {
         self.counters.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn add_api_calls(&self, calls: u64, cost_dollars: f64) {
+    pub(crate) fn add_api_calls(&self, calls: u64, cost_usd: f64) {
         self.counters.api_calls.fetch_add(calls, Ordering::Relaxed);
-        self.counters.cost.fetch_add(billionths(cost_dollars), Ordering::Relaxed);
+        self.counters.cost.fetch_add(billionths(cost_usd), Ordering::Relaxed);
     }
 
     /// Returns the time `limit` seconds after the start; `None` if it is too far away.
@@ -227,7 +227,7 @@ impl ResourceUsage {
     }
 
     /// Returns the cost in dollars.
-    pub fn cost_dollars(&self) -> f64 {
+    pub fn cost_usd(&self) -> f64 {
         self.counters.cost.load(Ordering::Relaxed) as f64 / 1e9
     }
 

@@ -242,8 +242,8 @@ impl TurnContext {
     }
 
     /// Counts a model API call and its cost toward all budgets.
-    pub fn add_api_call(&self, cost_dollars: f64) {
-        self.pool.add_api_calls(1, cost_dollars);
+    pub fn add_api_call(&self, cost_usd: f64) {
+        self.pool.add_api_calls(1, cost_usd);
     }
 
     /// Counts a cost toward all budgets.

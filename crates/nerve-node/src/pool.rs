@@ -83,8 +83,8 @@ impl Pool {
     }
 
     /// Counts calls to a model's API and their cost toward all budgets.
-    pub fn add_api_calls(&self, calls: u64, cost_dollars: f64) {
-        self.add(|usage| usage.add_api_calls(calls, cost_dollars));
+    pub fn add_api_calls(&self, calls: u64, cost_usd: f64) {
+        self.add(|usage| usage.add_api_calls(calls, cost_usd));
     }
 
     /// Adds the usage that a node's proxy counted.

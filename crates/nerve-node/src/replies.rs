@@ -42,13 +42,13 @@ impl From<ExceededBudget> for BudgetExceeded {
             ("max_time_ms", budget.max_time_seconds.map(|limit| Value::from((limit * 1000.0) as u64))),
             ("max_steps", budget.max_steps.map(Value::from)),
             ("max_api_calls", budget.max_api_calls.map(Value::from)),
-            ("max_cost_dollars", budget.max_cost_dollars.map(Value::from)),
+            ("max_cost_usd", budget.max_cost_usd.map(Value::from)),
         ];
         let budget =
             limits.into_iter().filter_map(|(name, limit)| Some((name.to_string(), limit?))).collect();
         let usage = json!({
             "tokens_used": usage.tokens_used(), "steps_executed": usage.steps_executed(),
-            "api_calls": usage.api_calls(), "cost_dollars": usage.cost_dollars(),
+            "api_calls": usage.api_calls(), "cost_usd": usage.cost_usd(),
             "started_at": TsMs::from(usage.start_time()), "elapsed_ms": usage.elapsed().as_millis() as u64,
         });
         let usage = match usage {

@@ -24,8 +24,10 @@ impl From<Response> for Turn {
         if !turn.warnings.is_empty() {
             add("warnings", turn.warnings.into());
         }
+        // The same text is not repeated.
+        let raw = if turn.raw == turn.text { String::new() } else { turn.raw };
         let response = TurnResponse {
-            raw: turn.raw,
+            raw,
             text: turn.text,
             sections: turn.sections,
             tokens: turn.tokens,

@@ -210,7 +210,7 @@ mod tests {
             (EventType::GateAnswered, json!({"choice": "yes", "by": "person"}), "review/ask: yes (person)"),
             (
                 EventType::GraphCompleted,
-                json!({"status": "failed", "duration_ms": 61000, "error": "ask failed"}),
+                json!({"state": "failed", "duration_ms": 61000, "error": "ask failed"}),
                 "review failed after 1 min 01 s: ask failed",
             ),
         ];

@@ -130,9 +130,9 @@ export class PromptForm {
       this.#failures = 0;
       showText(this.#note, "");
     }
-    if (ENDED.includes(result.status)) {
+    if (ENDED.includes(result.state)) {
       this.#finish(result);
-    } else if (result.status === "running") {
+    } else if (result.state === "running") {
       const delivery = await this.#getDelivery();
       if (id === this.#result) {
         this.#mark(Math.max(0, STEPS.indexOf(delivery)));
@@ -154,12 +154,12 @@ export class PromptForm {
 
   #finish(result) {
     this.#result = null;
-    if (result.status === "done") {
+    if (result.state === "done") {
       this.#mark(STEPS.indexOf("done"));
       showText(this.#answer, this.#showsAnswer ? (result.response?.text ?? "") : "");
       announce(`${this.#node.id}: the prompt is done`);
     } else {
-      this.#fail(`The prompt ${result.status === "lost" ? "is lost" : `was ${result.status}`}${result.error ? `: ${result.error}` : ""}`);
+      this.#fail(`The prompt ${result.state === "lost" ? "is lost" : `was ${result.state}`}${result.error ? `: ${result.error}` : ""}`);
     }
   }
 

@@ -329,7 +329,7 @@ async fn graph_runs_two_claude_turns_and_checks_them() {
     let done =
         fixture.ok(&["server", "graph", "run", TWO_TURNS, "--set", "task=hello graph", "--json"]).await;
     let done: serde_json::Value = serde_json::from_str(&done).unwrap();
-    assert_eq!(done["status"], "completed", "{done}");
+    assert_eq!(done["state"], "completed", "{done}");
     assert_eq!(done["results"]["first"]["text"], "You said: hello graph");
     let second = done["results"]["second"]["text"].as_str().unwrap();
     assert_eq!(second, "You said: Say again what you just said: You said: hello graph");
@@ -351,7 +351,7 @@ async fn claude_run_survives_its_server() {
     start_with_claude_on_path(&fixture).await;
     let status = fixture.ok(&["server", "graph", "status", "r1", "--json"]).await;
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-    assert_eq!(status["status"], "interrupted", "{status}");
+    assert_eq!(status["state"], "interrupted", "{status}");
 
     // Its step was running on a node that keeps state: a person says what becomes of it.
     fixture.ok(&["server", "graph", "resume", "r1", "--detach"]).await;
@@ -359,8 +359,8 @@ async fn claude_run_survives_its_server() {
     assert_eq!(asked["gates"][0]["choices"], serde_json::json!(["rerun", "skip", "fail"]));
     fixture.ok(&["server", "graph", "answer", "r1", "rerun"]).await;
     let done =
-        wait_for(&fixture, |status| status["status"] != "running" && status["status"] != "waiting").await;
-    assert_eq!(done["status"], "completed", "{done}");
+        wait_for(&fixture, |status| status["state"] != "running" && status["state"] != "waiting").await;
+    assert_eq!(done["state"], "completed", "{done}");
     fixture.ok(&["server", "stop"]).await;
 }
 

@@ -39,14 +39,14 @@ impl EventType {
             }),
             EventType::GateAnswered => json!({ "step_id": "ok", "choice": "yes", "by": "person" }),
             EventType::GraphCompleted => {
-                json!({ "status": "completed", "duration_ms": 42000, "tokens_used": 1209, "error": null })
+                json!({ "state": "completed", "duration_ms": 42000, "tokens_used": 1209, "error": null })
             }
             EventType::SnapshotTaken => json!({
                 "snapshot_id": 3, "recording_id": "0197a1b2-0000-7000-8000-000000000001", "anchor_byte": 48213,
                 "label": "before the refactoring", "has_files": true,
             }),
             EventType::BranchProgress => json!({ "step": "restoring the files", "request_id": "7" }),
-            EventType::ResultReady => json!({ "result_id": "r-17", "success": true, "status": "done" }),
+            EventType::ResultReady => json!({ "result_id": "r-17", "success": true, "state": "done" }),
             EventType::Error => json!({
                 "error": "the history of node 'me' cannot be written: disk full", "error_type": "internal_error",
             }),

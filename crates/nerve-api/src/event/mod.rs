@@ -226,8 +226,8 @@ pub enum EventKind {
         /// The run.
         #[serde(flatten)]
         run: RunIds,
-        /// Status of the run.
-        #[serde(default)]
+        /// State of the run.
+        #[serde(default, rename = "state", alias = "status")]
         status: RunStatus,
         /// Duration in milliseconds.
         #[serde(default)]
@@ -283,8 +283,8 @@ pub enum EventKind {
         /// True if the execution succeeded.
         #[serde(default)]
         success: bool,
-        /// Status of the execution.
-        #[serde(default)]
+        /// State of the execution.
+        #[serde(default, rename = "state", alias = "status")]
         status: ResultStatus,
     },
     /// An error that could not be reported to any caller.

@@ -176,7 +176,7 @@ mod tests {
         assert!(matches!(from_value(json!({ "response": {} })).unwrap(), AnswerReply::Turn(_)));
         assert_eq!(to_value(AnswerReply::Done(Done {})).unwrap(), json!({}));
 
-        let run = json!({ "graph_id": "g", "run_id": "r", "status": "running" });
+        let run = json!({ "graph_id": "g", "run_id": "r", "state": "running" });
         assert!(matches!(from_value(run.clone()).unwrap(), RunReply::Started(_)));
         let mut ended = run;
         ended["results"] = json!({});

@@ -28,7 +28,8 @@ pub struct ResultInfo {
     pub node_id: String,
     /// Session of the node.
     pub session_id: String,
-    /// Status of the execution.
+    /// State of the execution.
+    #[serde(rename = "state", alias = "status")]
     pub status: ResultStatus,
     /// Beginning of the prompt.
     pub prompt: String,

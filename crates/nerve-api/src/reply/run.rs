@@ -19,7 +19,8 @@ pub struct RunInfo {
     /// Session that provides the nodes not defined by the graph.
     #[serde(default)]
     pub session_id: String,
-    /// Status of the run.
+    /// State of the run.
+    #[serde(rename = "state", alias = "status")]
     pub status: RunStatus,
     /// Start time.
     #[serde(default)]
@@ -132,7 +133,8 @@ pub struct RunEnded {
     pub graph_id: String,
     /// Id of the run.
     pub run_id: String,
-    /// Status: `completed`, `failed` or `cancelled`.
+    /// State: `completed`, `failed` or `cancelled`.
+    #[serde(rename = "state", alias = "status")]
     pub status: RunStatus,
     /// Results of the steps by id, nested like the graphs. A run that failed contains partial results.
     #[serde(default)]
@@ -152,7 +154,7 @@ pub struct RunEnded {
     /// Problems that did not stop the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
-    /// Trace, if requested: `graph_id`, `status`, `started_at`, `ended_at`, `duration_ms`, `steps`, `total_tokens`, `total_cost`, `error`, `error_type`, `hint`.
+    /// Trace, if requested: `graph_id`, `state`, `started_at`, `ended_at`, `duration_ms`, `steps`, `total_tokens`, `total_cost_usd`, `error`, `error_type`, `hint`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Value>,
 }

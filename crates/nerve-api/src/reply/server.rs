@@ -45,10 +45,10 @@ pub struct ErrorDetails {
 pub struct BudgetExceeded {
     /// Description, for example `Token limit exceeded: 12/10`.
     pub reason: String,
-    /// Limits that are set: `max_tokens`, `max_time_ms`, `max_steps`, `max_api_calls`, `max_cost_dollars`.
+    /// Limits that are set: `max_tokens`, `max_time_ms`, `max_steps`, `max_api_calls`, `max_cost_usd`.
     #[serde(default)]
     pub budget: Map<String, Value>,
-    /// Usage: `tokens_used`, `steps_executed`, `api_calls`, `cost_dollars`, `started_at`, `elapsed_ms`.
+    /// Usage: `tokens_used`, `steps_executed`, `api_calls`, `cost_usd`, `started_at`, `elapsed_ms`.
     #[serde(default)]
     pub usage: Map<String, Value>,
 }

@@ -118,7 +118,7 @@ fn node_events_have_wire_format() {
                 status: ResultStatus::Failed,
             },
             "RESULT_READY",
-            json!({ "result_id": "r", "success": false, "status": "failed" }),
+            json!({ "result_id": "r", "success": false, "state": "failed" }),
         ),
         (
             EventKind::machine_failure("no".to_string()),
@@ -218,7 +218,7 @@ fn run_events_name_their_run_and_graph() {
                 hint: None,
             },
             "GRAPH_COMPLETED",
-            json!({ "status": "failed", "duration_ms": 3, "tokens_used": 9, "error": "no", "error_type": "timeout" }),
+            json!({ "state": "failed", "duration_ms": 3, "tokens_used": 9, "error": "no", "error_type": "timeout" }),
         ),
     ];
     for (kind, name, more) in cases {

@@ -1,12 +1,12 @@
 use nerve_api::reply::{
-    BudgetExceeded, ErrorDetails, GateInfo, GraphInfo, GraphList, NodesChanged, RunEnded, RunInfo, RunStep,
-    RunsCancelled, SessionInfo,
+    BudgetExceeded, ErrorDetails, GateInfo, GraphInfo, GraphList, NodesChanged, ResultInfo, RunEnded,
+    RunInfo, RunStep, RunsCancelled, SessionInfo,
 };
 use nerve_api::request::{
     self, AnswerGate, CancelGraph, CreateGraph, ExecuteGraph, GetGraph, GetRun, ListGraphs, ResumeRun,
     RunGraph, Subscribe,
 };
-use nerve_api::value::{RunStatus, StepState};
+use nerve_api::value::{ResultStatus, RunStatus, StepState};
 use nerve_api::{ErrorKind, EventMessage, EventType, RawRequest, RequestName, decode_request};
 use nerve_types::activity::TsMs;
 use serde::de::DeserializeOwned;
@@ -225,7 +225,7 @@ fn failed_run_error_carries_results() {
     let wire = serde_json::to_value(&data).unwrap();
     assert_eq!(
         wire,
-        json!({"error_type": "budget_exceeded", "graph_id": "g", "run_id": "r", "status": "failed",
+        json!({"error_type": "budget_exceeded", "graph_id": "g", "run_id": "r", "state": "failed",
             "results": {"a": {"text": "done"}}, "started_at": "1970-01-01T00:00:00.000Z", "ended_at": null, "tokens_used": 12, "journal": null,
             "exceeded": {"reason": "Token limit exceeded: 12/10", "budget": {"max_tokens": 10}, "usage": {}}})
     );
@@ -246,7 +246,7 @@ fn run_results_serialize_as_documented() {
         ..RunEnded::default()
     };
     let wire = serde_json::to_value(&ended).unwrap();
-    for field in ["graph_id", "run_id", "status", "results", "trace"] {
+    for field in ["graph_id", "run_id", "state", "results", "trace"] {
         assert!(wire.get(field).is_some(), "{field}");
     }
     assert_eq!(serde_json::from_value::<RunEnded>(wire).unwrap(), ended);
@@ -301,4 +301,13 @@ fn run_events_have_deprecated_aliases() {
     let gate = EventMessage { event_type: EventType::GateAsked.to_string(), ..event };
     assert_eq!(gate.under_old_name(), None);
     assert_eq!(EventType::parse("GATE_ANSWERED"), Some(EventType::GateAnswered));
+}
+
+#[test]
+fn states_of_runs_and_results_are_read_under_their_older_name() {
+    let run: RunInfo =
+        serde_json::from_value(json!({"run_id": "r", "graph_id": "g", "status": "waiting"})).unwrap();
+    assert_eq!(run.status, RunStatus::Waiting);
+    let result: ResultInfo = serde_json::from_value(json!({"result_id": "x", "status": "done"})).unwrap();
+    assert_eq!(result.status, ResultStatus::Done);
 }

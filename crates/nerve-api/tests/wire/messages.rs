@@ -71,6 +71,7 @@ fn event_without_seq_is_accepted() {
 #[test]
 fn response_serializes_every_documented_field() {
     let response = TurnResponse {
+        raw: "$ hi".to_string(),
         sections: vec![Section::new(SectionKind::Text, "Hi")],
         tokens: Some(Tokens { output: Some(5), ..Tokens::default() }),
         ..TurnResponse::default()
@@ -168,7 +169,7 @@ fn old_fields_are_added_to_replies() {
     assert_eq!(
         with_old(RequestName::ExecuteInput, json!({"response": response})),
         json!({"response": {
-            "text": "hi", "sections": [], "tokens": null, "output": "hi",
+            "text": "hi", "raw": "hi", "sections": [], "tokens": null, "output": "hi",
             "attributes": {"exit_code": 0, "sections": [], "tokens": null},
         }})
     );
@@ -177,8 +178,8 @@ fn old_fields_are_added_to_replies() {
         json!({"stopped": true, "closed": true})
     );
     assert_eq!(
-        with_old(RequestName::ExecuteGraph, json!({"graph_id": "g", "results": {}})),
-        json!({"graph_id": "g", "results": {}, "dag_id": "g"})
+        with_old(RequestName::ExecuteGraph, json!({"graph_id": "g", "state": "completed"})),
+        json!({"graph_id": "g", "state": "completed", "status": "completed", "dag_id": "g"})
     );
 }
 

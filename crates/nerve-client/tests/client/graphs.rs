@@ -12,8 +12,8 @@ fn definition() -> Map<String, Value> {
 async fn graph_helpers_send_expected_commands() {
     let (client, mut peer) = connected_client().await;
     let ended =
-        json!({"graph_id": "g", "run_id": "r", "status": "completed", "results": {"a": {"text": "done"}}});
-    let started = json!({"graph_id": "g", "run_id": "r", "status": "running"});
+        json!({"graph_id": "g", "run_id": "r", "state": "completed", "results": {"a": {"text": "done"}}});
+    let started = json!({"graph_id": "g", "run_id": "r", "state": "running"});
     let server = async {
         let full_params = |detach: bool| {
             json!({"definition": definition(), "session_id": "work", "input": {"task": "x"}, "run_id": "r",
@@ -116,7 +116,7 @@ async fn failed_run_carries_partial_results() {
     let server = async {
         let request = peer.request().await;
         peer.send(json!({"type": "result", "success": false, "error": "Token limit exceeded: 12/10", "request_id": request["request_id"],
-            "data": {"error_type": "budget_exceeded", "graph_id": "g", "run_id": "r", "status": "failed", "tokens_used": 12,
+            "data": {"error_type": "budget_exceeded", "graph_id": "g", "run_id": "r", "state": "failed", "tokens_used": 12,
                 "results": {"a": {"text": "done"}},
                 "exceeded": {"reason": "Token limit exceeded: 12/10", "budget": {"max_tokens": 10}, "usage": {"tokens_used": 12}}}}))
             .await;

@@ -425,7 +425,7 @@ fn payload(record: &ResultInfo, now: TsMs) -> Value {
     let kind = record.error_type.or_else(|| response?.error_type);
     json!({
         "event": RESULT_READY, "result_id": record.result_id, "node_id": record.node_id, "session_id": record.session_id,
-        "status": record.status, "success": record.status == ResultStatus::Done,
+        "state": record.status, "success": record.status == ResultStatus::Done,
         "response": shown, "error": message, "error_type": kind, "hint": record.hint, "sent_at": now,
     })
 }

@@ -232,10 +232,10 @@ mod tests {
     #[test]
     fn results_survive_being_stored() {
         let failed = json!({
-            "result_id": "x", "status": "failed", "error": "no answer", "error_type": "timeout", "screen": "…",
+            "result_id": "x", "state": "failed", "error": "no answer", "error_type": "timeout", "screen": "…",
             "choices": ["Yes"], "delivery": "typed",
         });
-        let done = json!({ "status": "done", "turn": 3, "response": { "text": "hello", "success": true } });
+        let done = json!({ "state": "done", "turn": 3, "response": { "text": "hello", "success": true } });
         for record in [failed, done] {
             let record: ResultInfo = serde_json::from_value(record).unwrap();
             assert_eq!(decode(&serde_json::to_vec(&record).unwrap()).unwrap(), record);

@@ -234,7 +234,7 @@ fn calls_then_waits(dollars: f64) -> NodeHandle {
 
 #[tokio::test(start_paused = true)]
 async fn usage_of_running_step_asks_at_once_and_step_continues() {
-    let budget = asking(Budget { max_cost_dollars: Some(0.5), ..Budget::default() });
+    let budget = asking(Budget { max_cost_usd: Some(0.5), ..Budget::default() });
     let run = AskingRun::start(graph_with(budget, [("a", calls_then_waits(0.75)), ("b", uses(1))]));
     let began = Instant::now();
     let (_, question) = run.question().await;
@@ -247,7 +247,7 @@ async fn usage_of_running_step_asks_at_once_and_step_continues() {
 
 #[tokio::test(start_paused = true)]
 async fn refused_grant_stops_running_step() {
-    let budget = asking(Budget { max_cost_dollars: Some(0.5), ..Budget::default() });
+    let budget = asking(Budget { max_cost_usd: Some(0.5), ..Budget::default() });
     let run = AskingRun::start(graph_with(budget, [("a", calls_then_waits(0.75))]));
     run.answer("Cost limit exceeded: $0.75/$0.5", "stop").await;
     let run = run.end().await;
@@ -318,7 +318,7 @@ async fn resumed_run_knows_calls_and_costs_of_earlier_steps() {
             Ok(json!("done"))
         }))
     };
-    let budget = Budget { max_cost_dollars: Some(1.0), ..Budget::default() };
+    let budget = Budget { max_cost_usd: Some(1.0), ..Budget::default() };
     let graph = graph_with(budget, [("a", calls(0.75)), ("b", calls(0.5)), ("c", calls(0.1))]);
     for _ in 0..2 {
         let run = dir.run(&graph, &GateHandler::new()).await;

@@ -126,13 +126,13 @@ async fn api_calls_and_cost_count() {
     let budget = Budget { max_api_calls: Some(2), ..Budget::default() };
     let run = run_chain(5, calls_api(0.5), budget).await;
     assert_exceeded(&run, "API call", "2/2");
-    let budget = Budget { max_cost_dollars: Some(1.25), ..Budget::default() };
+    let budget = Budget { max_cost_usd: Some(1.25), ..Budget::default() };
     let run = run_chain(5, calls_api(0.5), budget).await;
     assert_exceeded(&run, "Cost", "$1.5/$1.25");
-    assert_eq!((run.results.len(), run.usage.api_calls(), run.usage.cost_dollars()), (3, 3, 1.5));
+    assert_eq!((run.results.len(), run.usage.api_calls(), run.usage.cost_usd()), (3, 3, 1.5));
     // An invalid cost counts as zero.
-    assert_eq!(run_chain(1, calls_api(f64::NAN), Budget::default()).await.usage.cost_dollars(), 0.0);
-    assert_eq!(run_chain(1, calls_api(-5.0), Budget::default()).await.usage.cost_dollars(), 0.0);
+    assert_eq!(run_chain(1, calls_api(f64::NAN), Budget::default()).await.usage.cost_usd(), 0.0);
+    assert_eq!(run_chain(1, calls_api(-5.0), Budget::default()).await.usage.cost_usd(), 0.0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,7 +154,7 @@ async fn limits_are_checked_in_order() {
         max_time_seconds: Some(0.0),
         max_steps: Some(0),
         max_api_calls: Some(0),
-        max_cost_dollars: Some(0.0),
+        max_cost_usd: Some(0.0),
         asks_at_limit: false,
     };
     let mut budget = all;

@@ -75,16 +75,16 @@ async fn trace_dict_has_all_fields() {
         "graph_id",
         "started_at",
         "ended_at",
-        "status",
+        "state",
         "steps",
         "total_tokens",
-        "total_cost",
+        "total_cost_usd",
         "error",
         "duration_ms",
     ] {
         assert!(dict.get(field).is_some(), "{field}");
     }
-    assert_eq!((&dict["status"], &dict["error"]), (&json!("failed"), &json!("no")));
+    assert_eq!((&dict["state"], &dict["error"]), (&json!("failed"), &json!("no")));
     let step = &dict["steps"][1];
     for field in [
         "step_id",

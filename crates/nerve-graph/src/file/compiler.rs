@@ -69,7 +69,7 @@ impl From<BudgetDefinition> for Budget {
             max_time_seconds: budget.max_time_seconds,
             max_steps: budget.max_steps,
             max_api_calls: budget.max_api_calls,
-            max_cost_dollars: budget.max_cost_dollars,
+            max_cost_usd: budget.max_cost_usd,
             asks_at_limit: budget.at_limit == Some(OnLimit::Ask),
         }
     }

@@ -259,8 +259,27 @@ decode_mappings! {
     "an error policy" PolicyDefinition {
         on_error, retry_count, retry_delay_ms, retry_backoff, timeout_ms, fallback_value, fallback_node,
     }
-    "a budget" BudgetDefinition {
-        max_tokens, max_time_seconds, max_steps, max_api_calls, max_cost_dollars, at_limit,
+}
+
+impl Decode for BudgetDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<BudgetDefinition> {
+        let mut fields = Fields::expect(tree, &at, "a budget", report)?;
+        let cost = fields.optional_under(&["max_cost_usd", "max_cost_dollars"], report);
+        let decoded = decode_fields!(
+            fields,
+            report,
+            BudgetDefinition::default(),
+            BudgetDefinition {
+                max_tokens,
+                max_time_seconds,
+                max_steps,
+                max_api_calls,
+                max_cost_usd: cost,
+                at_limit,
+            }
+        );
+        fields.finish(report);
+        Some(decoded)
     }
 }
 

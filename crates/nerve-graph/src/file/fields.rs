@@ -66,7 +66,16 @@ impl<'t: 'p, 'p> Fields<'t, 'p> {
 
     /// Decodes an optional field; null counts as missing.
     pub(super) fn optional<T: Decode>(&mut self, name: &'static str, report: &mut Report<'_>) -> Option<T> {
-        let (tree, at) = self.take(&[name], report)?;
+        self.optional_under(&[name], report)
+    }
+
+    /// Decodes an optional field under any of its names.
+    pub(super) fn optional_under<T: Decode>(
+        &mut self,
+        names: &[&'static str],
+        report: &mut Report<'_>,
+    ) -> Option<T> {
+        let (tree, at) = self.take(names, report)?;
         if matches!(tree.kind, Kind::Null) { None } else { T::decode(tree, at, report) }
     }
 

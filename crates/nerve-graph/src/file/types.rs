@@ -404,7 +404,7 @@ pub struct BudgetDefinition {
     /// Maximum cost in dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
-    pub max_cost_dollars: Option<f64>,
+    pub max_cost_usd: Option<f64>,
     /// What happens at a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_limit: Option<OnLimit>,

@@ -101,6 +101,7 @@ pub(super) struct PausedLine {
 #[derive(Deserialize)]
 pub(super) struct EndedLine {
     pub(super) at: TsNs,
+    #[serde(rename = "state", alias = "status")]
     pub(super) status: String,
     #[serde(default)]
     pub(super) error: Option<String>,

@@ -62,7 +62,9 @@ pub fn has_ended(path: &Path) -> bool {
 /// Returns true if a run has completed: one that failed or was cancelled can be resumed. Reads as little as [`has_ended`].
 pub fn has_completed(path: &Path) -> bool {
     let Some(record) = last_record(path).filter(|record| record.starts_with(END)) else { return false };
-    serde_json::from_slice::<Value>(&record).is_ok_and(|record| record["status"] == "completed")
+    // Earlier versions wrote `status`.
+    let is_completed = |record: Value| ["state", "status"].iter().any(|name| record[*name] == "completed");
+    serde_json::from_slice(&record).is_ok_and(is_completed)
 }
 
 /// Returns the last record of a journal, if it is complete and short. An end record is short unless its error is long.

@@ -4,7 +4,7 @@
 //! {"fact":"run","version":"1.0","at":…,"run":"r-…","graph":"…","session":null,"input":…,"options":…,"definition":{…}}
 //! {"fact":"started","at":…,"step":"outer/each[2]","key":"16 hex digits","node":"me","persistent":true}
 //! {"fact":"finished","at":…,"step":"outer/each[2]","key":"…","ms":12,"tokens":34,"value":…}
-//! {"fact":"ended","at":…,"status":"completed"}
+//! {"fact":"ended","at":…,"state":"completed"}
 //! ```
 //!
 //! Times are nanoseconds since the Unix epoch. Unknown records and fields are ignored; a newer major version is rejected. An

@@ -122,6 +122,7 @@ pub enum JournalRecord<'a> {
     /// The run ended: `completed`, `failed` or `cancelled`.
     Ended {
         at: TsNs,
+        #[serde(rename = "state")]
         status: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<&'a str>,
@@ -347,7 +348,7 @@ mod tests {
                     error_type: Some("timeout"),
                     hint: None,
                 },
-                r#"{"fact":"ended","at":5,"status":"failed","error":"why","error_type":"timeout"}"#,
+                r#"{"fact":"ended","at":5,"state":"failed","error":"why","error_type":"timeout"}"#,
             ),
         ];
         for (record, expected) in cases {

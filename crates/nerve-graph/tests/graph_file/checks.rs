@@ -39,7 +39,7 @@ steps:
 fn budget_that_asks_needs_positive_limits() {
     let yaml = "
 graph: g
-budget: {max_tokens: 0, max_cost_dollars: 1, at_limit: ask}
+budget: {max_tokens: 0, max_cost_usd: 1, at_limit: ask}
 nodes: {n: {type: bash}}
 steps:
   - {id: a, node: n, input: x, budget: {max_tokens: 1, at_limit: ask}}
@@ -57,7 +57,7 @@ fn all_problems_are_reported_in_file_order() {
     let yaml = "
 graph: Bad Name
 max_parallel: 0
-budget: {max_cost_dollars: -1}
+budget: {max_cost_usd: -1}
 nodes:
   My_Node: {type: bash, timeout: 0}
   t: {type: pty, command: 'a \"b', cols: 0}
@@ -84,7 +84,7 @@ steps:
         &format!(
             "g.yaml:2:8: graph name \"Bad Name\" is not allowed: it has 'B' in it; {rule}\n\
              g.yaml:3:15: 0 is out of range (1 to 10000)\n\
-             g.yaml:4:28: expected a non-negative number, found -1\n\
+             g.yaml:4:24: expected a non-negative number, found -1\n\
              g.yaml:6:3: node name \"My_Node\" is not allowed: it has 'M' in it; {rule}\n\
              g.yaml:6:34: expected a positive number of seconds, found 0\n\
              g.yaml:7:27: unclosed quote in the command\n\

@@ -47,7 +47,7 @@ fn full_graph() -> GraphFile {
         max_time_seconds: Some(2.5),
         max_steps: Some(3),
         max_api_calls: Some(4),
-        max_cost_dollars: Some(5.5),
+        max_cost_usd: Some(5.5),
         at_limit: Some(OnLimit::Ask),
     };
     let inner = GraphFile::new("inner");
@@ -423,4 +423,17 @@ steps: [{id: x, node: base}]
         NodeDefinition::Bash(BashDefinition { timeout: Some(timeout), ..BashDefinition::default() })
     };
     assert_eq!((&file.nodes["base"], &file.nodes["more"]), (&bash(5.0), &bash(6.0)));
+}
+
+#[test]
+fn cost_limit_is_read_under_its_older_name() {
+    let limit = |budget: &str| {
+        let yaml = format!("graph: a\nbudget: {{{budget}}}\nsteps: []\n");
+        GraphFile::from_yaml(&yaml, "g")
+            .map(|file| file.budget.max_cost_usd)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(limit("max_cost_dollars: 2"), Ok(Some(2.0)));
+    assert_eq!(limit("max_cost_usd: 2"), Ok(Some(2.0)));
+    assert!(limit("max_cost_dollars: 2, max_cost_usd: 3").is_err());
 }

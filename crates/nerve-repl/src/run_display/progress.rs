@@ -316,7 +316,7 @@ pub(super) mod tests {
         assert_eq!((progress.gates.len(), progress.steps[0].state), (1, StepState::Waiting));
         progress.apply(&event(EventType::GateAnswered, 2.0, json!({"step_id": "ok", "choice": "yes"})));
         assert!(progress.gates.is_empty());
-        progress.apply(&event(EventType::GraphCompleted, 3.0, json!({"status": "cancelled"})));
+        progress.apply(&event(EventType::GraphCompleted, 3.0, json!({"state": "cancelled"})));
         assert_eq!(
             (states(&progress), progress.status.as_deref()),
             (vec![("ok", "cancelled")], Some("cancelled"))
@@ -326,7 +326,7 @@ pub(super) mod tests {
     #[test]
     fn catch_up_fills_gaps() {
         let mut progress = Progress::new("r", "", &[]);
-        let info = json!({"run_id": "r", "graph_id": "g", "status": "waiting", "started_at": "1970-01-01T00:00:05Z", "total_steps": 2,
+        let info = json!({"run_id": "r", "graph_id": "g", "state": "waiting", "started_at": "1970-01-01T00:00:05Z", "total_steps": 2,
             "steps": [{"step_id": "a", "node_id": "n", "state": "reused", "started_at": "1970-01-01T00:00:05Z", "ended_at": "1970-01-01T00:00:06Z"}],
             "gates": [{"step_id": "ok", "question": "Go?"}]});
         progress.catch_up(&serde_json::from_value(info).unwrap());

@@ -121,7 +121,7 @@ mod tests {
             ),
             (
                 GraphCompleted,
-                json!({"run_id": "r", "status": "failed", "duration_ms": 100}),
+                json!({"run_id": "r", "state": "failed", "duration_ms": 100}),
                 "run r failed after 0.1 s",
             ),
         ];

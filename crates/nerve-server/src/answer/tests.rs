@@ -51,7 +51,7 @@ fn ended(status: &str, results: Value) -> RunEnded {
 fn failed_runs_are_errors_with_results_and_budget() {
     let mut failed = ended("failed", json!({ "a": { "text": "done" } }));
     let mut error = EngineError::new(ErrorKind::Budget, "Token limit exceeded: 12/10").hint("give it more");
-    let budget = Budget { max_tokens: Some(10), max_cost_dollars: Some(0.5), ..Budget::default() };
+    let budget = Budget { max_tokens: Some(10), max_cost_usd: Some(0.5), ..Budget::default() };
     let usage = ResourceUsage::new();
     error = error.with_exceeded(ExceededBudget {
         reason: "Token limit exceeded: 12/10".to_string(),
@@ -63,10 +63,10 @@ fn failed_runs_are_errors_with_results_and_budget() {
     assert_eq!((&reply["success"], &reply["error"]), (&json!(false), &json!("Token limit exceeded: 12/10")));
     let data = &reply["data"];
     assert_eq!((&data["error_type"], &data["hint"]), (&json!("budget_exceeded"), &json!("give it more")));
-    assert_eq!(data["exceeded"]["budget"], json!({ "max_tokens": 10, "max_cost_dollars": 0.5 }));
+    assert_eq!(data["exceeded"]["budget"], json!({ "max_tokens": 10, "max_cost_usd": 0.5 }));
     assert_eq!(data["exceeded"]["usage"]["tokens_used"], 0);
     assert_eq!(
-        (&data["run_id"], &data["status"], &data["results"]["a"]["text"]),
+        (&data["run_id"], &data["state"], &data["results"]["a"]["text"]),
         (&json!("r1"), &json!("failed"), &json!("done"))
     );
     assert_eq!(data["trace"]["graph_id"], "g");
@@ -98,7 +98,7 @@ fn trace_and_results_are_left_out_of_long_messages() {
     assert!(reply["error"].as_str().unwrap().contains("'r1'"), "{reply}");
     assert_eq!((&reply["success"], &reply["data"]["error_type"]), (&json!(false), &json!("too_large")));
     assert!(reply["data"]["hint"].as_str().unwrap().ends_with("/runs/r1.jsonl"), "{reply}");
-    assert_eq!((&reply["data"]["status"], &reply["data"]["results"]), (&json!("completed"), &json!({})));
+    assert_eq!((&reply["data"]["state"], &reply["data"]["results"]), (&json!("completed"), &json!({})));
 
     let failed = ended("failed", json!({ "a": large }));
     let reply = failed_with(failed, EngineError::timeout("step 'b' timed out"));

@@ -43,7 +43,7 @@ async fn wait_for_status(client: &mut Client, run: &str, status: &str) -> Value 
     let mut data = Value::Null;
     eventually("the run's status", async || {
         data = client.request_ok("GET_RUN", json!({ "run_id": run })).await;
-        let now = data["status"].as_str().unwrap();
+        let now = data["state"].as_str().unwrap();
         assert!(now == status || ["running", "waiting"].contains(&now), "{data}");
         now == status
     })
@@ -62,7 +62,7 @@ async fn graph_runs_with_events_and_lookup() {
     let params = merge(graph("hello", &steps), json!({ "input": "world", "run_id": "r1", "trace": true }));
     let data = client.request_ok("EXECUTE_GRAPH", params).await;
     assert_eq!(
-        (&data["graph_id"], &data["run_id"], &data["status"]),
+        (&data["graph_id"], &data["run_id"], &data["state"]),
         (&json!("hello"), &json!("r1"), &json!("completed"))
     );
     assert_eq!(
@@ -103,7 +103,7 @@ async fn graph_runs_with_events_and_lookup() {
 
     let run = client.request_ok("GET_RUN", json!({ "run_id": "r1" })).await;
     assert_eq!(
-        (&run["status"], &run["total_steps"], &run["done_steps"]),
+        (&run["state"], &run["total_steps"], &run["done_steps"]),
         (&json!("completed"), &json!(2), &json!(2))
     );
     assert_eq!((&run["steps"][1]["step_id"], &run["steps"][1]["state"]), (&json!("b"), &json!("completed")));
@@ -191,12 +191,12 @@ async fn failed_run_returns_partial_results() {
     let data = &reply["data"];
     assert!(reply["error"].as_str().unwrap().contains("exit code 3"), "{reply}");
     assert_eq!(
-        (&data["error_type"], &data["status"], &data["graph_id"]),
+        (&data["error_type"], &data["state"], &data["graph_id"]),
         (&json!("process_error"), &json!("failed"), &json!("fails"))
     );
     assert_eq!(result_text(&data["results"]["a"]), "one");
     assert_eq!(data["results"].get("c"), None, "{data}");
-    assert_eq!(data["trace"]["status"], "failed", "{data}");
+    assert_eq!(data["trace"]["state"], "failed", "{data}");
 
     // The same with the SDK's types.
     let client = NerveClient::connect(&server.socket).await.unwrap();
@@ -242,7 +242,7 @@ async fn run_is_cancelled_by_run_or_graph_id() {
         );
         let reply = client.reply().await;
         assert_eq!(
-            (&reply["success"], &reply["data"]["status"]),
+            (&reply["success"], &reply["data"]["state"]),
             (&json!(false), &json!("cancelled")),
             "{reply}"
         );
@@ -271,7 +271,7 @@ async fn run_continues_without_its_client() {
         .request_ok("EXECUTE_GRAPH", merge(graph("h", &steps), json!({ "run_id": "r2", "detach": true })))
         .await;
     assert_eq!(
-        (&detached["run_id"], &detached["status"], &detached["total_steps"]),
+        (&detached["run_id"], &detached["state"], &detached["total_steps"]),
         (&json!("r2"), &json!("running"), &json!(2))
     );
     std::fs::write(&marker, "").unwrap();
@@ -346,8 +346,8 @@ async fn next_server_resumes_interrupted_run() {
 
     let server = server.restart().await;
     let mut client = server.client().await;
-    assert_eq!(client.request_ok("GET_RUN", json!({ "run_id": "r1" })).await["status"], "interrupted");
-    assert_eq!(client.request_ok("LIST_RUNS", json!({})).await["runs"][0]["status"], "interrupted");
+    assert_eq!(client.request_ok("GET_RUN", json!({ "run_id": "r1" })).await["state"], "interrupted");
+    assert_eq!(client.request_ok("LIST_RUNS", json!({})).await["runs"][0]["state"], "interrupted");
     client.request_ok("SUBSCRIBE", json!({ "run_id": "r1" })).await;
     std::fs::write(&marker, "").unwrap();
     let data = client.request_ok("RESUME_RUN", json!({ "run_id": "r1" })).await;

@@ -39,7 +39,7 @@ async fn test_execute_graph() {
     for input in ["7", "seven"] {
         let params = merge(graph("g", "x={{ input }}", "echo x is $x"), json!({ "input": input }));
         let data = client.request_ok("EXECUTE_GRAPH", params).await;
-        assert_eq!((&data["status"], &data["graph_id"]), (&json!("completed"), &json!("g")));
+        assert_eq!((&data["state"], &data["graph_id"]), (&json!("completed"), &json!("g")));
         // The second step runs in the terminal of the first.
         assert_eq!(data["results"]["b"]["text"], format!("x is {input}"), "{data:#}");
     }
@@ -78,7 +78,7 @@ async fn test_cancel_graph() {
         let server = TestServer::start();
         let reply = run_and_cancel(&server, command, target).await;
         let data = &reply["data"];
-        assert_eq!((&reply["success"], &data["status"]), (&json!(false), &json!("cancelled")), "{reply:#}");
+        assert_eq!((&reply["success"], &data["state"]), (&json!(false), &json!("cancelled")), "{reply:#}");
         assert_eq!(
             (&data["error_type"], &data["results"]["a"]["text"]),
             (&json!("cancelled"), &json!("one"))
@@ -108,7 +108,7 @@ async fn test_graph_events() {
             assert!(event["emitted_at"].as_str().unwrap() > "2024", "{event:#}");
             kinds.push(format!("{kind} {}", data["step_id"].as_str().unwrap_or_default()).trim().to_string());
             if kind == "GRAPH_COMPLETED" {
-                assert_eq!(data["status"], end, "{event:#}");
+                assert_eq!(data["state"], end, "{event:#}");
                 break;
             }
         }

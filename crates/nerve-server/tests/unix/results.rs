@@ -26,11 +26,11 @@ async fn async_execution_is_accepted_and_its_end_reported() {
     assert_eq!(accepted, json!({ "result_id": id, "node_id": "b" }));
     let result =
         client.request_ok("GET_RESULT", json!({ "result_id": id, "wait": true, "timeout": 20 })).await;
-    assert_eq!((&result["status"], &result["turn"]), (&json!("done"), &json!(1)), "{result:#}");
+    assert_eq!((&result["state"], &result["turn"]), (&json!("done"), &json!(1)), "{result:#}");
     assert_eq!(result["response"]["text"].as_str().unwrap().trim(), "hello");
     assert_eq!(result["session_id"], "default");
     let event = listener.event("RESULT_READY").await;
-    assert_eq!(event["data"], json!({ "result_id": id, "success": true, "status": "done" }));
+    assert_eq!(event["data"], json!({ "result_id": id, "success": true, "state": "done" }));
     assert_eq!(event["node_id"], "b");
     let all = client.request_ok("LIST_RESULTS", json!({})).await;
     assert_eq!(all["results"][0]["result_id"], id);
@@ -80,7 +80,7 @@ async fn execution_is_lost_with_its_server() {
     let client = &mut server.client().await;
     let result = client.request_ok("GET_RESULT", json!({ "result_id": id, "wait": true })).await;
     assert_eq!(
-        (&result["status"], &result["error_type"]),
+        (&result["state"], &result["error_type"]),
         (&json!("lost"), &json!("lost")),
         "{waiting}: {result:#}"
     );
@@ -96,7 +96,7 @@ async fn execution_is_cancelled() {
     let id = client.request_ok("EXECUTE_INPUT", blocking).await["result_id"].clone();
     let result = client.request_ok("CANCEL_RESULT", json!({ "result_id": id })).await;
     assert_eq!(
-        (&result["status"], &result["error_type"]),
+        (&result["state"], &result["error_type"]),
         (&json!("cancelled"), &json!("cancelled")),
         "{result:#}"
     );

@@ -52,7 +52,7 @@ fn status(home: &Home, run: &str) -> Value {
 /// Waits until a run has this status.
 #[track_caller]
 fn wait_for_status(home: &Home, run: &str, wanted: &str) -> Value {
-    let found = wait_for(DEADLINE, || Some(status(home, run)).filter(|info| info["status"] == wanted));
+    let found = wait_for(DEADLINE, || Some(status(home, run)).filter(|info| info["state"] == wanted));
     found.unwrap_or_else(|| panic!("run {run} is not {wanted}: {:#}", status(home, run)))
 }
 

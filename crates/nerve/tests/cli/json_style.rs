@@ -208,7 +208,7 @@ fn graphs(checked: &mut Checked) {
         [("one", "graph answer", &["one", "a"][..]), ("two", "graph cancel", &["two"][..])]
     {
         checked.ok("graph run", &["gate.yaml", "--no-wait", "--run-id", run]);
-        let waits = || checked.home.nerve(&["graph", "status", run, "--json"]).json()["status"] == "waiting";
+        let waits = || checked.home.nerve(&["graph", "status", run, "--json"]).json()["state"] == "waiting";
         assert!(wait_until(DEADLINE, waits), "run {run} does not wait");
         checked.ok(command, end);
     }

@@ -32,7 +32,7 @@ fn async_execute_returns_id_first_and_answer_later() {
     assert_eq!(home.ok(&["result", &id, "--wait", "--timeout", "20"]).trim(), "hello");
     assert_eq!(home.ok(&["result", &id]).trim(), "hello");
     let whole = home.nerve(&["result", &id, "--json"]).json();
-    assert_eq!((&whole["status"], &whole["response"]["success"]), (&json!("done"), &json!(true)));
+    assert_eq!((&whole["state"], &whole["response"]["success"]), (&json!("done"), &json!(true)));
     let list = home.ok(&["result", "--list"]);
     assert!(list.contains(&id) && list.contains("done") && list.contains("echo hello"), "{list}");
     let list = home.nerve(&["result", "--list", "--node", "other", "--json"]).json();
@@ -53,7 +53,7 @@ fn exit_codes_match_execute() {
     assert!(home.ok(&["result", &endless, "--cancel"]).contains("cancelled"));
     home.nerve(&["result", &endless]).assert_stderr(130, &["cancelled"]);
     let json = home.nerve(&["result", &endless, "--json"]);
-    assert_eq!((json.code, &json.json()["status"]), (130, &json!("cancelled")));
+    assert_eq!((json.code, &json.json()["state"]), (130, &json!("cancelled")));
     assert!(home.ok(&["result", "--list"]).contains("cancelled"));
     home.ok(&["server", "node", "create", "m", "-c", &format!("{NERVE} mock-agent"), "--profile", "claude"]);
     let blocked = home.begin("m", "PERMIT this");
@@ -77,7 +77,7 @@ fn exit_codes_match_execute() {
 fn execution_of_killed_server_is_lost() {
     let home = with_bash();
     let id = home.begin("b", "exec sleep 1000");
-    let running = || home.nerve(&["result", &id, "--json"]).json()["status"] == "running";
+    let running = || home.nerve(&["result", &id, "--json"]).json()["state"] == "running";
     assert!(nerve_testkit::wait_until(crate::harness::DEADLINE, running));
     home.kill_server("default");
     home.ok(&["server", "start"]);

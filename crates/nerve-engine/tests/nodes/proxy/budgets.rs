@@ -48,7 +48,7 @@ async fn exhausted_graph_budget_stops_the_turn() {
     let steps = json!([{ "id": "s", "node": "a", "input": format!("{script} one; sleep 1000") }, { "id": "t", "node": "a", "input": "echo", "depends_on": "s" }]);
     for (budget, expected) in [
         (json!({ "max_tokens": 1 }), "Token limit exceeded"),
-        (json!({ "max_cost_dollars": 0.000_001 }), "Cost limit exceeded"),
+        (json!({ "max_cost_usd": 0.000_001 }), "Cost limit exceeded"),
         (json!({ "max_api_calls": 1 }), "API call limit exceeded"),
     ] {
         let run = run(&harness, graph(&harness, &budget, &steps));
@@ -77,9 +77,9 @@ async fn usage_of_a_step_is_traced_and_counted_once() {
     assert!(total > 0);
     assert_eq!((&step["tokens_used"], &trace["total_tokens"]), (&json!(total), &json!(total)));
     let cost = usage["cost_usd"].as_f64().unwrap();
-    let total_cost = trace["total_cost"].as_f64().unwrap();
+    let total_cost = trace["total_cost_usd"].as_f64().unwrap();
     assert!((total_cost - cost).abs() < 1e-8, "{total_cost} {cost}");
-    assert!((step["metadata"]["cost_dollars"].as_f64().unwrap() - cost).abs() < 1e-8);
+    assert!((step["metadata"]["cost_usd"].as_f64().unwrap() - cost).abs() < 1e-8);
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ pub(super) fn seconds(number: Option<f64>, at: Path<'_>, report: &mut Report<'_>
 
 pub(super) fn budget(budget: &BudgetDefinition, at: Path<'_>, report: &mut Report<'_>) {
     for (name, limit) in
-        [("max_time_seconds", budget.max_time_seconds), ("max_cost_dollars", budget.max_cost_dollars)]
+        [("max_time_seconds", budget.max_time_seconds), ("max_cost_usd", budget.max_cost_usd)]
     {
         if let Some(limit) = limit.filter(|limit| !limit.is_finite() || *limit < 0.0) {
             report.error(at.key(name), format!("expected a non-negative number, found {limit}"));
@@ -62,7 +62,7 @@ fn zero_limits(budget: &BudgetDefinition) -> impl Iterator<Item = &'static str> 
         ("max_time_seconds", budget.max_time_seconds == Some(0.0)),
         ("max_steps", budget.max_steps == Some(0)),
         ("max_api_calls", budget.max_api_calls == Some(0)),
-        ("max_cost_dollars", budget.max_cost_dollars == Some(0.0)),
+        ("max_cost_usd", budget.max_cost_usd == Some(0.0)),
     ];
     limits.into_iter().filter_map(|(name, is_zero)| is_zero.then_some(name))
 }

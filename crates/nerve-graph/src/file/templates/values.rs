@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 
 /// The name of a response's text in the first version of graph files.
 const OUTPUT: &str = "output";
+/// The text of a response on the terminal, if it differs.
+const RAW: &str = "raw";
 
 /// The parts of a value that a template uses.
 #[derive(Debug, Clone, Default)]
@@ -57,9 +59,9 @@ pub(super) fn project(value: &Value, projection: &Projection) -> TemplateValue {
     }
 }
 
-/// Returns a field of an object. `output` of a response is its text, as in the first version of graph files.
+/// Returns a field of an object. `output` of a response is its text, as in the first version of graph files; so is an absent `raw`.
 fn field<'a>(entries: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
-    let is_text = || name == OUTPUT && is_response(entries);
+    let is_text = || is_text_name(name) && is_response(entries);
     entries.get(name).or_else(|| entries.get("text").filter(|_| is_text()))
 }
 
@@ -96,7 +98,12 @@ pub(super) fn response_text(value: &Value) -> Option<&str> {
 }
 
 fn is_response(entries: &Map<String, Value>) -> bool {
-    entries.contains_key("raw") && entries.contains_key("sections")
+    entries.contains_key("sections") && (entries.contains_key("is_complete") || entries.contains_key(RAW))
+}
+
+/// Returns true for the fields of a response that are its text if they are absent.
+fn is_text_name(name: &str) -> bool {
+    name == OUTPUT || name == RAW
 }
 
 /// A response: a mapping that prints as its text.
@@ -123,7 +130,7 @@ impl Object for Response {
     }
 
     fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<TemplateValue> {
-        let text = || (key == OUTPUT).then(|| TemplateValue::from(Arc::clone(&self.text)));
+        let text = || is_text_name(key).then(|| TemplateValue::from(Arc::clone(&self.text)));
         self.fields.get(key).cloned().or_else(text)
     }
 
@@ -146,6 +153,8 @@ mod tests {
     fn output_of_response_is_its_text() {
         let response = json!({ "raw": "$ hi", "text": "hi", "sections": [] });
         let own = json!({ "raw": "$ hi", "text": "hi", "sections": [], "output": "mine" });
+        let same = json!({ "text": "hi", "sections": [], "is_complete": true });
+        assert_eq!(whole(&same).get_attr(RAW).unwrap().as_str(), Some("hi"));
         let path = [OUTPUT.to_string()];
         for (value, expected) in [(response, "hi"), (own, "mine")] {
             let part = project(&value, &Projection::from_paths([&path[..]]));

@@ -118,7 +118,7 @@ async fn graphs_run_and_runs_are_listed() {
     let run =
         server.request_ok("POST", "/graphs/hello/run", json!({ "input": "world", "run_id": "r1" })).await;
     assert_eq!(
-        (&run["status"], &run["results"]["a"]["text"]),
+        (&run["state"], &run["results"]["a"]["text"]),
         (&json!("completed"), &json!("world")),
         "{run}"
     );
@@ -130,7 +130,7 @@ async fn graphs_run_and_runs_are_listed() {
         )
         .await;
     assert_eq!(accepted_run.status, 202, "{accepted_run:?}");
-    assert_eq!(server.request_ok("GET", "/runs/r1", Value::Null).await["status"], "completed");
+    assert_eq!(server.request_ok("GET", "/runs/r1", Value::Null).await["state"], "completed");
     let runs = server.request_ok("GET", "/runs?limit=1", Value::Null).await;
     assert_eq!(runs["runs"][0]["run_id"], "r2", "{runs}");
     let cursor = runs["next"].as_str().unwrap();
@@ -141,7 +141,7 @@ async fn graphs_run_and_runs_are_listed() {
     let failing = json!({ "definition": { "graph": "f", "steps": [{ "id": "a", "node_id": "sh", "text": "exit 3" }] } });
     let failed = server.request("POST", "/runs", failing).await;
     assert_eq!(failed.status, 422, "{failed:?}");
-    assert_eq!(failed.json()["data"]["status"], "failed", "{failed:?}");
+    assert_eq!(failed.json()["data"]["state"], "failed", "{failed:?}");
     server.request("POST", "/runs/absent/cancel", Value::Null).await.problem(404, "not_found_error");
     server.request("POST", "/runs/r1/answer", json!({ "choice": "yes" })).await;
     server.request_ok("DELETE", "/graphs/hello", Value::Null).await;

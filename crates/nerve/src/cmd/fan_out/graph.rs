@@ -35,7 +35,7 @@ pub(super) fn definition(
     let budget = budget.map(|limits| {
         let max_time = limits.max_time.map(|time| time.duration().as_secs_f64());
         json!({
-            "max_tokens": limits.max_tokens, "max_cost_dollars": limits.max_cost_usd, "max_time_seconds": max_time,
+            "max_tokens": limits.max_tokens, "max_cost_usd": limits.max_cost_usd, "max_time_seconds": max_time,
             "at_limit": limits.at_limit,
         })
     });

@@ -29,7 +29,7 @@ fn failed_run_has_partial_results_and_exits_with_1() {
     let done = graph(&home, &["run", "fails.yaml", "--json"]);
     let data = done.json();
     assert_eq!(
-        (done.code, &data["status"], &data["results"]["a"]["text"]),
+        (done.code, &data["state"], &data["results"]["a"]["text"]),
         (1, &"failed".into(), &"one".into())
     );
     assert!(data["error"].as_str().unwrap().contains("exit code 3") && data["results"]["c"].is_null());

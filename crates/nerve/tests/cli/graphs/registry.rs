@@ -32,7 +32,7 @@ fn graph_is_registered_run_by_id_and_deleted() {
     assert_eq!(home.ok(&["server", "graph", "delete", "hello"]), "graph 'hello' deleted\n");
     graph(&home, &["run", "hello"]).assert_stderr(3, &["no graph 'hello'"]);
     let runs = graph(&home, &["list", "--runs", "--json"]).json();
-    assert_eq!((&runs["runs"][1]["run_id"], &runs["runs"][1]["status"]), (&"r1".into(), &"completed".into()));
+    assert_eq!((&runs["runs"][1]["run_id"], &runs["runs"][1]["state"]), (&"r1".into(), &"completed".into()));
 }
 
 #[test]

@@ -57,11 +57,11 @@ fn json_has_results_and_trace_goes_to_its_file() {
     let home = two();
     let done = graph(&home, &["run", "two.yaml", "--json", "--trace", "trace.json"]);
     let data = done.json();
-    assert_eq!((done.code, &data["status"]), (0, &"completed".into()));
+    assert_eq!((done.code, &data["state"]), (0, &"completed".into()));
     assert_eq!(data["results"]["shout"]["text"], "HELLO WORLD2");
     assert!(data["run_id"].as_str().unwrap().starts_with("r-") && data["trace"].is_null(), "{data:#}");
     let trace: serde_json::Value = serde_json::from_str(&crate::graphs::read(&home, "trace.json")).unwrap();
-    assert_eq!((trace["status"].as_str(), trace["steps"].as_array().unwrap().len()), (Some("completed"), 2));
+    assert_eq!((trace["state"].as_str(), trace["steps"].as_array().unwrap().len()), (Some("completed"), 2));
     assert_eq!(trace["steps"][0]["step_id"], "greet");
 
     let data = graph(&home, &["run", "two.yaml", "--json", "--trace", "-"]).json();

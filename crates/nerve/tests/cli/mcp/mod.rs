@@ -142,7 +142,7 @@ fn graph_run_returns_results_even_if_it_fails() {
         ]}, "input": "tea"})
     };
     let done = mcp.ok("nerve_run_graph", graph("echo got {{ steps.one }}"));
-    assert_eq!(done["status"], "completed", "{done}");
+    assert_eq!(done["state"], "completed", "{done}");
     assert_eq!(done["results"]["two"]["text"], "got tea", "{done}");
     let failed = mcp.call("nerve_run_graph", graph("exit 1"));
     assert_eq!(failed["isError"], true, "{failed}");
