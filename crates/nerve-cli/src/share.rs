@@ -14,8 +14,9 @@ const MAX_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Prints a link to the web console. Everyone who has it can look at this node: its screen, its conversation and its dialogs, with secrets that its
-program has printed. They cannot type, answer or see anything else. Starts the server if it does not run, with HTTP on loopback.
+Prints a link to the web console. Anyone with the link can read this node until the share ends: its terminal, conversation, dialogs, command
+line, folder and cost, with all secrets in them. It cannot be used to type, answer or read anything else. The share is of the name: a new
+node with this name is shown too. Starts the server if it does not run, with HTTP on loopback.
 
 With --url, the link leads through a tunnel or proxy, and is printed as a QR code too.
 
@@ -33,7 +34,7 @@ pub struct ShareArgs {
     /// Time after which the link ends, at most 30d
     #[arg(long = "for", value_name = "TIME", default_value = "2h", value_parser = lifetime)]
     pub lifetime: Age,
-    /// Address under which others reach the server, such as that of a tunnel [default: loopback]
+    /// Base URL of the link, such as that of a tunnel [default: loopback]
     #[arg(long, value_name = "URL", value_parser = base_url)]
     pub url: Option<Uri>,
     #[command(flatten)]

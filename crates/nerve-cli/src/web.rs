@@ -12,7 +12,8 @@ use super::node::ServerOption;
 Prints a link to the web console, and opens it on a desktop. Starts the server if it does not run, with HTTP on loopback. The link works
 once, within 60 seconds, and logs the browser in for 30 days.
 
-With --url, the link leads through a tunnel or proxy, and is printed as a QR code too. A server that is started accepts the host's name.
+With --url, the link leads through a tunnel or proxy, and is printed as a QR code too. A server that this starts accepts the URL's host
+name; a running server needs --http-name.
 
 Roles: 'view' reads, 'answer' also answers dialogs and gates, 'full' does everything.
 
@@ -35,7 +36,7 @@ pub struct WebArgs {
     /// Print the link only
     #[arg(long)]
     pub no_open: bool,
-    /// Address under which the browser reaches the server, such as that of a tunnel [default: loopback]
+    /// Base URL of the link, such as that of a tunnel [default: loopback]
     #[arg(long, value_name = "URL", value_parser = base_url)]
     pub url: Option<Uri>,
 }
@@ -46,7 +47,7 @@ pub(crate) fn base_url(text: &str) -> Result<Uri, String> {
     let is_http = matches!(url.scheme_str(), Some("http" | "https"));
     match is_http && url.path() == "/" && url.query().is_none() {
         true => Ok(url),
-        false => Err("expected http:// or https://, a host and nothing behind it".to_string()),
+        false => Err("expected http:// or https:// and a host, without a path".to_string()),
     }
 }
 

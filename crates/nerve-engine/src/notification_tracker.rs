@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use nerve_api::value::{BlockKind, Occasion, ResultStatus, RunStatus};
-use nerve_api::{EventKind, EventMessage};
+use nerve_api::{EventKind, EventMessage, EventType};
 
 /// Prefixes of stop reasons that are no failures.
 const INTENDED_STOPS: [&str; 5] =
@@ -54,6 +54,19 @@ pub struct NotificationTracker {
 }
 
 impl NotificationTracker {
+    /// Types of the events that a tracker observes.
+    pub const EVENT_TYPES: [EventType; 9] = [
+        EventType::NodeBlocked,
+        EventType::NodeSuspended,
+        EventType::NodeBusy,
+        EventType::NodeReady,
+        EventType::NodeStopped,
+        EventType::ResultReady,
+        EventType::GateAsked,
+        EventType::GateAnswered,
+        EventType::GraphCompleted,
+    ];
+
     /// Creates a tracker. `min_turn` is the time that a turn or graph must take for its end to be notified, in seconds.
     pub fn new(min_turn: u64) -> NotificationTracker {
         NotificationTracker {

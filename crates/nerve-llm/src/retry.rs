@@ -12,7 +12,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 const MAX_REQUESTED_PAUSE: Duration = Duration::from_secs(120);
 
 /// Returns true if a retry may succeed after this status. 529 is Anthropic's status for overload.
-pub(crate) fn is_transient(status: u16) -> bool {
+pub fn is_transient(status: u16) -> bool {
     matches!(status, 429 | 500 | 502 | 503 | 504 | 529)
 }
 

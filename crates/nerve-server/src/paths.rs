@@ -129,7 +129,7 @@ impl ServerPaths {
         Ok(self.state.join("logs").join(format!("{server}.log")))
     }
 
-    /// Returns the directory in which several `nerve notify` agree about who sends a notification.
+    /// Returns the directory of the claims of notifications.
     pub fn notification_claims(&self) -> PathBuf {
         self.runtime.join("notified")
     }

@@ -53,7 +53,12 @@ impl Network {
         config.token.obtain()?;
         let tcp = config.tcp.map(|address| TcpPort::bind(config, address, &[])).transpose()?;
         let http = config.http.map(|address| TcpPort::bind(config, address, http::PROTOCOLS)).transpose()?;
-        let web = Web::new(&config.paths, &config.name, config.tls.is_some())?;
+        let web = Web::new(
+            &config.paths,
+            &config.name,
+            config.tls.is_some(),
+            config.http_names.first().map(String::as_str),
+        )?;
         let setup = http::HttpConfig {
             names: config.http_names.clone(),
             mounts: config.mounts.clone(),

@@ -59,7 +59,7 @@ pub(crate) struct Credential {
     revoked: CancellationToken,
     /// The role of a web session; `None` for a client with the token.
     role: Option<Role>,
-    /// The only node that the session may look at.
+    /// The only node that the session may read.
     share: Option<SharedNode>,
 }
 
@@ -69,7 +69,7 @@ impl Credential {
         self.role
     }
 
-    /// Returns the only node that the client may look at, if a share has let it in.
+    /// Returns the node of the session's share; `None` for all other clients.
     pub(crate) fn share(&self) -> Option<&SharedNode> {
         self.share.as_ref()
     }

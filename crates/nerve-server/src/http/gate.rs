@@ -215,9 +215,10 @@ async fn authenticate(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Re
                 .map_err(Problem::forbidden)?;
             let credential = gate.authenticator.authenticate_session(web.sessions(), secret, auth.peer).await;
             if let Ok(Some(node)) = credential.as_ref().map(Credential::share)
-                && !web::permits(node, request)
+                && !web::can_send(node, request)
             {
-                return Err(Problem::forbidden("this link shows one node only"));
+                let problem = format!("this session can only read node '{}'", node.node_id);
+                return Err(Problem::forbidden(problem));
             }
             credential
         }

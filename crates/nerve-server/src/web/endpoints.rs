@@ -89,10 +89,10 @@ async fn session(State(state): State<WebState>, request: Request) -> Result<Resp
     }
 }
 
-/// What logs a browser in.
+/// Body of a login.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Login {
+enum LoginRequest {
     /// A one-time code.
     Code(String),
     /// The secret of a share.
@@ -113,7 +113,7 @@ async fn log_in(State(state): State<WebState>, request: Request) -> Result<Respo
     let (role, share) = redeem(&state, login, from).await?;
     let token = state.authenticator.read_token().map_err(|error| Problem::unauthenticated(&error))?;
     let node = share.as_ref().map(|share| share.node.clone());
-    // A browser that may do more keeps its session.
+    // A share permits less than a login: the login stays.
     if node.is_some()
         && let Some(secret) = state.web.cookie(&parts.headers)
         && let Ok(Some(own)) = state.web.sessions().find(secret, &token)
@@ -139,16 +139,16 @@ async fn log_in(State(state): State<WebState>, request: Request) -> Result<Respo
 /// Uses a code or a share. Returns the permissions of the session that it begins.
 async fn redeem(
     state: &WebState,
-    login: Login,
+    login: LoginRequest,
     from: IpAddr,
 ) -> Result<(Role, Option<SessionShare>), Problem> {
     let logins = &state.web.logins;
     let (problem, hint) = match login {
-        Login::Code(code) => match logins.codes.redeem(&code) {
+        LoginRequest::Code(code) => match logins.codes.redeem(&code) {
             Ok(role) => return Ok((role, None)),
             Err(error) => (error.to_string(), NEW_LINK),
         },
-        Login::Share(secret) => match logins.shares.find(&secret) {
+        LoginRequest::Share(secret) => match logins.shares.find(&secret) {
             Some((digest, share)) => {
                 return Ok((Role::View, Some(SessionShare { digest, node: share.node })));
             }

@@ -142,13 +142,19 @@ pub(crate) struct Web {
 }
 
 impl Web {
-    /// Creates the web console of a server. `is_secure` states whether the server uses TLS.
-    pub(crate) fn new(paths: &ServerPaths, server: &str, is_secure: bool) -> Result<Web, ServerError> {
+    /// Creates the web console of a server. `is_secure` states whether the server uses TLS; `host` is the name by which browsers
+    /// know it.
+    pub(crate) fn new(
+        paths: &ServerPaths,
+        server: &str,
+        is_secure: bool,
+        host: Option<&str>,
+    ) -> Result<Web, ServerError> {
         Ok(Web {
             server: server.to_string(),
             logins: WebLogins::new(paths, server)?,
             cookie: SessionCookie::new(server, is_secure),
-            push_key: obtain_push_key(&paths.web().join(server)),
+            push_key: obtain_push_key(&paths.web().join(server), host),
         })
     }
 
@@ -171,9 +177,10 @@ impl Web {
     }
 }
 
-fn obtain_push_key(folder: &Path) -> Option<Arc<VapidKey>> {
+fn obtain_push_key(folder: &Path, host: Option<&str>) -> Option<Arc<VapidKey>> {
     let key = private_directory(folder).map_err(|error| error.to_string());
-    let key = key.and_then(|()| VapidKey::obtain(&folder.join("vapid")).map_err(|error| error.to_string()));
+    let key =
+        key.and_then(|()| VapidKey::obtain(&folder.join("vapid"), host).map_err(|error| error.to_string()));
     key.inspect_err(|error| tracing::warn!(%error, "browsers cannot be notified")).ok().map(Arc::new)
 }
 
@@ -190,8 +197,8 @@ pub(crate) fn is_open(request: &Parts) -> bool {
 }
 
 /// Returns true if a session that a share began may send a request.
-pub(crate) fn permits(share: &SharedNode, request: &Parts) -> bool {
-    request.uri.path() == LOGOUT || share.permits(&request.method, &request.uri)
+pub(crate) fn can_send(share: &SharedNode, request: &Parts) -> bool {
+    request.uri.path() == LOGOUT || share.is_read_by(&request.method, &request.uri)
 }
 
 /// Returns true if the client is a browser that loads a page.

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::push::PushSubscription;
 use super::role::Role;
-use super::share::{ShareStore, SharedNode};
+use super::share::{self, ShareStore, SharedNode};
 use super::{MAX_RECORD_BYTES, now};
 use crate::access::secret;
 use crate::access::token::Token;
@@ -28,8 +28,10 @@ use crate::paths::private_directory;
 
 /// Time for which a session is valid.
 pub(crate) const SESSION_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Maximum number of sessions of logins, and of shares. A further one ends the one that was used least recently.
+/// Maximum number of sessions of logins. A further one ends the one that was used least recently.
 const MAX_SESSIONS: usize = 64;
+/// The same for the sessions of one share.
+const MAX_SESSIONS_OF_SHARE: usize = 16;
 /// Maximum length of a stored user agent in characters.
 const MAX_USER_AGENT: usize = 200;
 /// Precision of the time of last use.
@@ -61,7 +63,10 @@ pub struct WebSession {
     pub web_session_id: String,
     /// Role.
     pub role: Role,
-    /// The only node that it may look at, if a share began it.
+    /// The share that began it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share_id: Option<String>,
+    /// The only node that it may read, if a share began it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<SharedNode>,
     /// Time of the login.
@@ -77,7 +82,7 @@ pub struct WebSession {
 pub(crate) struct FoundSession {
     digest: String,
     pub(crate) role: Role,
-    /// The only node that it may look at, if a share began it.
+    /// The only node that it may read, if a share began it.
     pub(crate) share: Option<SharedNode>,
 }
 
@@ -135,10 +140,12 @@ impl SessionStore {
         token: &Token,
     ) -> Result<String, ServerError> {
         private_directory(&self.folder)?;
-        // Visitors of shares end no login.
-        let mut sessions: Vec<WebSession> =
-            self.list().into_iter().filter(|session| session.share.is_some() == share.is_some()).collect();
-        while sessions.len() >= MAX_SESSIONS
+        // Visitors of a share end neither logins nor sessions of other shares.
+        let id = share.as_ref().map(|share| share::id(&share.digest));
+        let limit = if share.is_some() { MAX_SESSIONS_OF_SHARE } else { MAX_SESSIONS };
+        let mut sessions = self.list();
+        sessions.retain(|session| session.share_id == id);
+        while sessions.len() >= limit
             && let Some(oldest) = sessions.pop()
         {
             self.end_by_id(&oldest.web_session_id)?;
@@ -188,7 +195,13 @@ impl SessionStore {
     /// Returns an error if the file cannot be written.
     pub(crate) fn subscribe(&self, cookie: &str, subscription: &PushSubscription) -> io::Result<()> {
         let bytes = serde_json::to_vec(subscription).unwrap_or_default();
-        files::replace(&self.push_path(&secret::sha256_hex(cookie.as_bytes())), &bytes)
+        let digest = secret::sha256_hex(cookie.as_bytes());
+        files::replace(&self.push_path(&digest), &bytes)?;
+        // The session may have ended meanwhile.
+        if self.has_ended(&digest) {
+            let _ = self.remove(&digest);
+        }
+        Ok(())
     }
 
     /// Removes the push subscription of the session with this cookie.
@@ -268,6 +281,7 @@ impl SessionStore {
             sessions.push(WebSession {
                 web_session_id: digest.chars().take(ID_DIGITS).collect(),
                 role: record.role,
+                share_id: record.share.as_ref().map(|share| share::id(&share.digest)),
                 share: record.share.map(|share| share.node),
                 created_at: record.created_at,
                 last_used_at: used.map_or(record.created_at, TsMs::from),
@@ -308,7 +322,7 @@ impl SessionStore {
 
     /// Returns true if a session has expired, or the share that began it has ended.
     fn is_over(&self, record: &SessionRecord) -> bool {
-        let has_share_ended = |share: &SessionShare| !self.shares.is_valid(&share.digest);
+        let has_share_ended = |share: &SessionShare| self.shares.has_ended(&share.digest);
         record.is_expired() || record.share.as_ref().is_some_and(has_share_ended)
     }
 

@@ -1,4 +1,4 @@
-//! Shares: links with which anyone looks at one node, until they expire or are revoked.
+//! Shares: read-only links to one node, which expire or are revoked.
 //!
 //! A share has a private file, named by the SHA-256 of the secret in its link. A browser that opens the link gets a web
 //! session with the role `view` for this node, which ends with the share.
@@ -21,11 +21,11 @@ use crate::paths::private_directory;
 /// Random bytes of a link.
 const SECRET_BYTES: usize = 16;
 /// Digits of the digest that name a share.
-pub(super) const ID_DIGITS: usize = 12;
+const ID_DIGITS: usize = 12;
 /// Maximum number of shares of a server.
 const MAX_SHARES: usize = 256;
-/// Requests about a node that only look at it, after the path of the node.
-const VIEWS: [&str; 4] = ["", "/explain", "/transcript", "/terminal"];
+/// Ends of the paths that read a node, after the path of the node.
+const READABLE: [&str; 4] = ["", "/explain", "/transcript", "/terminal"];
 
 /// The node that a share shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,8 +74,8 @@ struct ShareRecord {
 }
 
 impl SharedNode {
-    /// Returns true if a request only looks at this node: it reads the node, or the events of this node.
-    pub(crate) fn permits(&self, method: &Method, uri: &Uri) -> bool {
+    /// Returns true if a request only reads this node or its events.
+    pub(crate) fn is_read_by(&self, method: &Method, uri: &Uri) -> bool {
         let Ok(query) = raw_query(uri) else { return false };
         let has = |name: &str, value: &str| {
             let mut found = query.iter().filter(|(key, _)| key == name);
@@ -83,9 +83,9 @@ impl SharedNode {
         };
         let is_in_session = has("session", &self.session_id);
         let node = format!("/nodes/{}", self.node_id);
-        let is_view = uri.path().strip_prefix(&node).is_some_and(|rest| VIEWS.contains(&rest));
+        let is_node = uri.path().strip_prefix(&node).is_some_and(|rest| READABLE.contains(&rest));
         let is_events = uri.path() == "/events" && has("node", &self.node_id);
-        *method == Method::GET && is_in_session && (is_view || is_events)
+        *method == Method::GET && is_in_session && (is_node || is_events)
     }
 }
 
@@ -121,9 +121,12 @@ impl ShareStore {
         Some((digest.clone(), self.read(&digest)?.share(&digest)))
     }
 
-    /// Returns true if the share with this digest was neither revoked nor has expired.
-    pub(super) fn is_valid(&self, digest: &str) -> bool {
-        self.read(digest).is_some()
+    /// Returns true if the share with this digest was revoked or has expired. One whose file cannot be read has not ended.
+    pub(super) fn has_ended(&self, digest: &str) -> bool {
+        match files::read_json::<ShareRecord>(&self.path(digest), MAX_RECORD_BYTES) {
+            Ok(record) => record.expires_at <= now(),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
     }
 
     /// Lists the valid shares, the newest first. Removes expired ones.
@@ -168,7 +171,16 @@ impl ShareStore {
 
 impl ShareRecord {
     fn share(self, digest: &str) -> Share {
-        let share_id = digest.chars().take(ID_DIGITS).collect();
-        Share { share_id, node: self.node, created_at: self.created_at, expires_at: self.expires_at }
+        Share {
+            share_id: id(digest),
+            node: self.node,
+            created_at: self.created_at,
+            expires_at: self.expires_at,
+        }
     }
+}
+
+/// Returns the id of the share with this digest.
+pub(super) fn id(digest: &str) -> String {
+    digest.chars().take(ID_DIGITS).collect()
 }

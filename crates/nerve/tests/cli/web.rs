@@ -38,6 +38,8 @@ fn link_through_a_tunnel_is_also_a_qr_code() {
     for invalid in ["host.example", "ftp://host.example", "https://host.example/path"] {
         home.nerve(&["web", "--url", invalid]).assert_stderr(2, &["expected"]);
     }
+    home.nerve(&["web", "--url", "https://other.example"])
+        .assert_stderr(1, &["does not accept the host 'other.example'", "--keep-nodes"]);
     // The server accepts the name: it was started for it.
     let local = home.nerve(&["web", "--json"]).json();
     let (address, _) = local["url"].as_str().unwrap()["http://".len()..].split_once('/').unwrap();

@@ -33,12 +33,12 @@ pub(super) fn encrypt(subscription: &PushSubscription, message: &[u8]) -> Result
     let public = private.compute_public_key()?;
     let public: [u8; POINT_BYTES] = public.as_ref().try_into().map_err(|_| Unspecified)?;
     agree_ephemeral(private, &UnparsedPublicKey::new(&ECDH_P256, browser), |shared| {
-        Keys { shared, auth: &auth, browser: &browser, server: &public, salt }.seal(message)
+        KeyMaterial { shared, auth: &auth, browser: &browser, server: &public, salt }.seal(message)
     })?
 }
 
-/// What the key of a message is derived from.
-struct Keys<'a> {
+/// Inputs of the key derivation (RFC 8291, section 3.4).
+struct KeyMaterial<'a> {
     /// The secret that both sides have agreed on.
     shared: &'a [u8],
     /// The browser's own secret.
@@ -50,7 +50,7 @@ struct Keys<'a> {
     salt: [u8; SALT_BYTES],
 }
 
-impl Keys<'_> {
+impl KeyMaterial<'_> {
     /// Encrypts a message as one record with its header.
     fn seal(&self, message: &[u8]) -> Result<Vec<u8>, Unspecified> {
         if message.len() > MAX_MESSAGE {
@@ -112,7 +112,7 @@ pub(super) mod tests {
         let server =
             bytes("BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8");
         let salt = bytes("DGv6ra1nlYgDCS1FRnbzlw");
-        let keys = Keys { shared: &shared, auth: &auth, browser: &browser, server: &server, salt };
+        let keys = KeyMaterial { shared: &shared, auth: &auth, browser: &browser, server: &server, salt };
         let sealed = keys.seal(b"When I grow up, I want to be a watermelon").unwrap();
         assert_eq!(
             URL_SAFE_NO_PAD.encode(sealed),
@@ -130,7 +130,7 @@ pub(super) mod tests {
         let server: [u8; POINT_BYTES] = sealed[header..header + POINT_BYTES].try_into().unwrap();
         let mut record = sealed[header + POINT_BYTES..].to_vec();
         let (key, nonce) = agree_ephemeral(private, &UnparsedPublicKey::new(&ECDH_P256, server), |shared| {
-            Keys { shared, auth, browser: &browser, server: &server, salt }.derive().unwrap()
+            KeyMaterial { shared, auth, browser: &browser, server: &server, salt }.derive().unwrap()
         })
         .unwrap();
         let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).unwrap());

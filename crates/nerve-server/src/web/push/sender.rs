@@ -1,14 +1,17 @@
 //! Sends notifications to the browsers that subscribed.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, StatusCode, Uri, header};
+use nerve_api::EventMessage;
 use nerve_api::value::Occasion;
-use nerve_api::{EventMessage, EventType};
 use nerve_engine::notification_tracker::{Notification, NotificationTracker};
 use nerve_llm::http_client;
 use nerve_llm::retry;
+use nerve_types::TsNs;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -21,38 +24,27 @@ use crate::web::{SessionStore, now};
 
 /// Time that a turn or graph must take for its end to be notified, in seconds.
 const MIN_TURN: u64 = 30;
-/// Number of messages that are sent at a time. Further ones are dropped.
-const MAX_PENDING: usize = 64;
+/// Number of messages that are sent to one browser at a time. Further ones are dropped.
+const MAX_PENDING: usize = 8;
 /// Time for which a push service keeps a message, in seconds: an older one is of no use.
 const TIME_TO_LIVE: u64 = 4 * 60 * 60;
 const ATTEMPTS: u32 = 4;
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes of a response that are read; its content is ignored.
 const MAX_RESPONSE: usize = 64 << 10;
-/// Events that the tracker uses.
-const TYPES: [EventType; 9] = [
-    EventType::NodeBlocked,
-    EventType::NodeSuspended,
-    EventType::NodeBusy,
-    EventType::NodeReady,
-    EventType::NodeStopped,
-    EventType::ResultReady,
-    EventType::GateAsked,
-    EventType::GateAnswered,
-    EventType::GraphCompleted,
-];
 
 /// Sends a server's notifications.
 #[derive(Debug)]
 pub(crate) struct PushSender {
     key: Arc<VapidKey>,
     sessions: Arc<SessionStore>,
-    permits: Arc<Semaphore>,
+    /// Limits the messages to each browser, by the digest of its session: one that does not answer delays no other.
+    permits: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
-/// What a push service does with a message.
+/// Outcome of a delivery to a push service.
 #[derive(Debug, PartialEq, Eq)]
-enum Outcome {
+enum DeliveryOutcome {
     Accepted,
     /// The browser has unsubscribed.
     Gone,
@@ -61,12 +53,12 @@ enum Outcome {
 
 impl PushSender {
     pub(crate) fn new(key: Arc<VapidKey>, sessions: Arc<SessionStore>) -> PushSender {
-        PushSender { key, sessions, permits: Arc::new(Semaphore::new(MAX_PENDING)) }
+        PushSender { key, sessions, permits: Mutex::default() }
     }
 
     /// Follows the server's events. Never completes.
     pub(crate) async fn follow(&self, hub: &Hub) {
-        let filter = Filter { types: Some(TYPES.to_vec()), ..Filter::default() };
+        let filter = Filter { types: Some(NotificationTracker::EVENT_TYPES.to_vec()), ..Filter::default() };
         let queue = hub.subscribe(filter, None);
         let mut tracker = NotificationTracker::new(MIN_TURN);
         loop {
@@ -83,18 +75,25 @@ impl PushSender {
     /// Sends a notification to all browsers, in tasks of their own.
     fn send_to_all(&self, event: &EventMessage, notification: Notification) {
         let message: Arc<[u8]> = message(event, notification).to_string().into_bytes().into();
-        for (session, subscription) in self.sessions.subscriptions() {
-            let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-                tracing::warn!("a push message was dropped: too many are pending");
-                return;
+        let subscriptions = self.sessions.subscriptions();
+        let mut permits = self.permits.lock();
+        permits.retain(|session, _| subscriptions.iter().any(|(live, _)| live == session));
+        for (session, subscription) in subscriptions {
+            let new = || Arc::new(Semaphore::new(MAX_PENDING));
+            let pending = permits.entry(session.clone()).or_insert_with(new).clone();
+            let Ok(permit) = pending.try_acquire_owned() else {
+                tracing::warn!("a push message was dropped: its browser's service does not answer");
+                continue;
             };
             let (key, sessions, message) = (self.key.clone(), self.sessions.clone(), message.clone());
             tokio::spawn(async move {
                 match send(&key, &subscription, &message).await {
-                    Outcome::Accepted => {}
-                    Outcome::Gone => sessions.remove_subscription(&session, &subscription),
+                    DeliveryOutcome::Accepted => {}
+                    DeliveryOutcome::Gone => sessions.remove_subscription(&session, &subscription),
                     // The endpoint is a secret.
-                    Outcome::Failed(reason) => tracing::warn!(%reason, "a push message was not delivered"),
+                    DeliveryOutcome::Failed(reason) => {
+                        tracing::warn!(%reason, "a push message was not delivered")
+                    }
                 }
                 drop(permit);
             });
@@ -119,22 +118,22 @@ fn message(event: &EventMessage, notification: Notification) -> serde_json::Valu
 }
 
 /// Encrypts and sends a message, and repeats it if the push service is busy.
-async fn send(key: &VapidKey, subscription: &PushSubscription, message: &[u8]) -> Outcome {
-    let mut outcome = Outcome::Failed("not sent".to_string());
+async fn send(key: &VapidKey, subscription: &PushSubscription, message: &[u8]) -> DeliveryOutcome {
+    let mut outcome = DeliveryOutcome::Failed("not sent".to_string());
     for attempt in 0..ATTEMPTS {
         let (again, requested) = match timeout(TIMEOUT, post(key, subscription, message)).await {
-            Ok(Ok((status, _))) if status.is_success() => return Outcome::Accepted,
-            Ok(Ok((StatusCode::NOT_FOUND | StatusCode::GONE, _))) => return Outcome::Gone,
+            Ok(Ok((status, _))) if status.is_success() => return DeliveryOutcome::Accepted,
+            Ok(Ok((StatusCode::NOT_FOUND | StatusCode::GONE, _))) => return DeliveryOutcome::Gone,
             Ok(Ok((status, requested))) => {
-                outcome = Outcome::Failed(format!("the push service answered {status}"));
-                (status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error(), requested)
+                outcome = DeliveryOutcome::Failed(format!("the push service answered {status}"));
+                (retry::is_transient(status.as_u16()), requested)
             }
             Ok(Err(reason)) => {
-                outcome = Outcome::Failed(reason);
+                outcome = DeliveryOutcome::Failed(reason);
                 (true, None)
             }
             Err(_) => {
-                outcome = Outcome::Failed(format!("no response within {} s", TIMEOUT.as_secs()));
+                outcome = DeliveryOutcome::Failed(format!("no response within {} s", TIMEOUT.as_secs()));
                 (true, None)
             }
         };
@@ -164,7 +163,7 @@ async fn post(
         .map_err(|error| error.to_string())?;
     let response = http_client::send(request, MAX_RESPONSE).await?;
     let requested = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
-    let requested = requested.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+    let requested = requested.and_then(|text| retry::parse_retry_after(text, TsNs(now().0 * 1_000_000)));
     Ok((response.status(), requested))
 }
 
@@ -218,7 +217,7 @@ mod tests {
     }
 
     fn key(folder: &tempfile::TempDir) -> VapidKey {
-        VapidKey::obtain(&folder.path().join("vapid")).unwrap()
+        VapidKey::obtain(&folder.path().join("vapid"), None).unwrap()
     }
 
     fn browser() -> (EphemeralPrivateKey, Vec<u8>) {
@@ -233,7 +232,7 @@ mod tests {
         let (private, public) = browser();
         let service = push_service("201 Created");
         let subscription = PushSubscription::for_test(service.endpoint.clone(), &public, &AUTH);
-        assert_eq!(send(&key(&folder), &subscription, b"{\"text\":\"me\"}").await, Outcome::Accepted);
+        assert_eq!(send(&key(&folder), &subscription, b"{\"text\":\"me\"}").await, DeliveryOutcome::Accepted);
         let request = service.request.join().unwrap();
         let head = request.windows(4).position(|end| end == b"\r\n\r\n").unwrap();
         let text = String::from_utf8_lossy(&request[..head]).to_lowercase();

@@ -14,21 +14,24 @@ use serde_json::json;
 
 /// Time for which a push service accepts a signature, in seconds. The standard allows 24 hours.
 const LIFETIME: u64 = 12 * 60 * 60;
-/// The claim for people who operate a push service: a URL or an address. Servers of users have neither.
-const CONTACT: &str = "https://nerve.invalid/";
+/// The claim about the operator of a server that browsers know by no name. Apple's push service refuses such hosts, but a page
+/// for an iPhone needs HTTPS and therefore a name.
+const UNKNOWN_HOST: &str = "localhost";
 
 /// A server's key.
 #[derive(Debug)]
 pub(crate) struct VapidKey {
     pair: EcdsaKeyPair,
+    /// URL of the server, the claim `sub`.
+    subject: String,
 }
 
 impl VapidKey {
-    /// Reads a server's key, or creates it: subscriptions are bound to it.
+    /// Reads a server's key, or creates it: subscriptions are bound to it. `host`: the name by which browsers know the server.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or written, or is damaged.
-    pub(crate) fn obtain(path: &Path) -> io::Result<VapidKey> {
+    pub(crate) fn obtain(path: &Path, host: Option<&str>) -> io::Result<VapidKey> {
         let failed = |what: &str| io::Error::other(format!("{}: {what}", path.display()));
         let random = SystemRandom::new();
         let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
@@ -44,7 +47,7 @@ impl VapidKey {
         };
         let pair = EcdsaKeyPair::from_pkcs8(algorithm, &key, &random)
             .map_err(|_| failed("the key is damaged: remove the file, and browsers subscribe again"))?;
-        Ok(VapidKey { pair })
+        Ok(VapidKey { pair, subject: format!("https://{}/", host.unwrap_or(UNKNOWN_HOST)) })
     }
 
     /// Returns the public key as an uncompressed point in base64url: the `applicationServerKey` of a subscription.
@@ -56,7 +59,7 @@ impl VapidKey {
     /// system gives no random bytes.
     pub(super) fn authorize(&self, endpoint: &Uri, now: TsMs) -> Option<String> {
         let audience = format!("{}://{}", endpoint.scheme_str()?, endpoint.authority()?);
-        let claims = json!({ "aud": audience, "exp": now.0 / 1000 + LIFETIME, "sub": CONTACT });
+        let claims = json!({ "aud": audience, "exp": now.0 / 1000 + LIFETIME, "sub": self.subject });
         let head = json!({ "typ": "JWT", "alg": "ES256" });
         let encode = |part: &serde_json::Value| URL_SAFE_NO_PAD.encode(part.to_string());
         let signed = format!("{}.{}", encode(&head), encode(&claims));
@@ -78,17 +81,17 @@ mod tests {
     fn key_is_kept_in_a_private_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vapid");
-        let key = VapidKey::obtain(&path).unwrap();
-        assert_eq!(VapidKey::obtain(&path).unwrap().public_key(), key.public_key());
+        let key = VapidKey::obtain(&path, None).unwrap();
+        assert_eq!(VapidKey::obtain(&path, None).unwrap().public_key(), key.public_key());
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         fs::write(&path, "damaged").unwrap();
-        assert!(VapidKey::obtain(&path).unwrap_err().to_string().contains("damaged"));
+        assert!(VapidKey::obtain(&path, None).unwrap_err().to_string().contains("damaged"));
     }
 
     #[test]
     fn signature_names_the_push_service() {
         let folder = tempfile::tempdir().unwrap();
-        let key = VapidKey::obtain(&folder.path().join("vapid")).unwrap();
+        let key = VapidKey::obtain(&folder.path().join("vapid"), Some("host.example")).unwrap();
         let endpoint = Uri::from_static("https://push.example:8443/send/abc");
         let header = key.authorize(&endpoint, TsMs(5_000)).unwrap();
         let (token, public) =
@@ -102,5 +105,6 @@ mod tests {
             serde_json::from_slice(&decode(signed.split_once('.').unwrap().1)).unwrap();
         assert_eq!(claims["aud"], "https://push.example:8443");
         assert_eq!(claims["exp"], 5 + LIFETIME);
+        assert_eq!(claims["sub"], "https://host.example/");
     }
 }

@@ -162,13 +162,14 @@ async fn server_with(script: &str) -> HttpServer {
 
 #[tokio::test]
 async fn dump_is_followed_by_output_and_keys_reach_the_program() {
-    let server = server_with("seq 1 30; exec cat").await;
+    let server = server_with("seq 1 30; echo all listed; exec cat").await;
     let mut first = Viewer::started(&server, "", "dump").await;
-    first.wait_for("\n30").await;
+    first.wait_for("all listed").await;
     // A later client gets the scrollback and the screen in its dump.
     let mut second = Viewer::started(&server, "", "dump").await;
     assert!(matches!(second.next().await, Received::Output));
-    assert!(second.text().contains("1\r\n2\r\n3\r\n") && second.text().contains("30"), "{}", second.text());
+    let text = second.text();
+    assert!(text.contains("1\r\n2\r\n3\r\n") && text.contains("all listed"), "{text}");
     let start = second.offset;
     second.type_keys("hello\r").await;
     second.wait_for("hello\r\nhello\r\n").await;

@@ -168,12 +168,14 @@ async fn share_shows_one_node_until_it_is_revoked() {
         "/nodes/other?session=default",
         "/nodes/me?session=other",
         "/nodes/me?session=default&session=other",
+        "/nodes/m%65?session=default",
         "/nodes/me/history?session=default",
         "/nodes/me/../other?session=default",
         "/events?session=default",
         "/events?session=default&node=other",
         "/recordings",
-        "/socket",
+        "/api/events",
+        "/mcp",
     ] {
         visitor.get(path).await.problem(403, "permission_error");
     }
@@ -182,6 +184,11 @@ async fn share_shows_one_node_until_it_is_revoked() {
         .await
         .problem(403, "permission_error");
     visitor.send("POST", "/web/push", json!({})).await.problem(403, "permission_error");
+    for path in
+        ["/nodes/me?session=default&session_id=other", "/events?session=default&node=me&node_id=other"]
+    {
+        assert!(visitor.get(path).await.status >= 400, "{path}");
+    }
 
     // A login is not replaced by a link that permits less.
     let owner = Browser::logged_in(&server, Role::Full).await;

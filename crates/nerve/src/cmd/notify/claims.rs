@@ -1,5 +1,6 @@
-//! Claims of notifications: of all commands that follow a server, one sends a notification on a channel.
+//! Claims of notifications: of several `nerve notify`, only one sends a notification on a channel.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::ErrorKind;
@@ -13,10 +14,22 @@ use super::channels::{Channel, Message};
 /// Time after which a claim is removed. All commands receive an event at nearly the same time.
 const LIFETIME: Duration = Duration::from_secs(3600);
 
+/// Variables that select a desktop.
+const DESKTOP: [&str; 3] = ["DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS"];
+
 /// The claims of a user: an empty file each.
 #[derive(Debug, Clone)]
 pub(super) struct Claims {
     folder: PathBuf,
+}
+
+/// Returns what else decides where a notification on this channel appears.
+fn surroundings(channel: &Channel) -> Vec<Option<OsString>> {
+    match channel {
+        Channel::Command(_) => vec![std::env::current_dir().ok().map(Into::into)],
+        Channel::Desktop => DESKTOP.into_iter().map(std::env::var_os).collect(),
+        _ => Vec::new(),
+    }
 }
 
 impl Claims {
@@ -35,6 +48,7 @@ impl Claims {
         let mut hasher = DefaultHasher::new();
         (channel, &event.event_type, &event.session_id, &event.node_id).hash(&mut hasher);
         (event.seq, event.emitted_at.0).hash(&mut hasher);
+        surroundings(channel).hash(&mut hasher);
         let file = File::create_new(self.folder.join(format!("{:016x}", hasher.finish())));
         !matches!(file, Err(error) if error.kind() == ErrorKind::AlreadyExists)
     }

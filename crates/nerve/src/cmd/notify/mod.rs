@@ -114,12 +114,12 @@ impl Sender {
 
     /// Sends a message, unless another process does. Each terminal shows all messages.
     fn send(&self, message: &Arc<Message>) {
-        if !matches!(self.channel, Channel::Terminal(_)) && !self.claims.claim(&self.channel, message) {
-            return;
-        }
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             return out::warning("not sent: too many notifications are pending");
         };
+        if !matches!(self.channel, Channel::Terminal(_)) && !self.claims.claim(&self.channel, message) {
+            return;
+        }
         let (channel, message) = (self.channel.clone(), Arc::clone(message));
         tokio::spawn(async move {
             if let Err(problem) = channel.send(&message).await {

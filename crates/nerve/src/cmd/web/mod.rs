@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Result;
 use http::Uri;
+use nerve_llm::http_client;
 use nerve_server::paths::ServerPaths;
 use nerve_server::web::{CODE_LIFETIME, PATH, WebLogins, WebSession};
 use serde_json::json;
@@ -19,6 +20,9 @@ use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 use nerve_cli::share::ShareArgs;
 use nerve_cli::web::{WebArgs, WebCommand, WebSessionsCommand, WebSharesCommand};
+
+/// Maximum size of a reply about the server's health in bytes.
+const MAX_HEALTH_BYTES: usize = 64 << 10;
 
 /// Runs `nerve web`.
 pub(crate) async fn run(args: WebArgs) -> Result<()> {
@@ -71,6 +75,9 @@ impl Link {
             );
             return Err(Failure::new(FAILED, message).hint(hint).into());
         };
+        if let Some(host) = url.and_then(Uri::authority) {
+            check_host(server, &local, host.as_str()).await?;
+        }
         let base = url.map_or(local, |url| url.to_string().trim_end_matches('/').to_string());
         Ok(Link { base, is_remote: url.is_some() })
     }
@@ -83,6 +90,22 @@ impl Link {
             None => Ok(()),
         }
     }
+}
+
+/// Checks that a server accepts browsers that know it by `host`.
+async fn check_host(server: &str, local: &str, host: &str) -> Result<()> {
+    let request = http::Request::get(format!("{local}/health")).header(http::header::HOST, host);
+    let response = http_client::send(request.body(Default::default())?, MAX_HEALTH_BYTES).await;
+    // A server with a certificate of its own cannot be asked this way.
+    if response.is_ok_and(|response| response.status() == http::StatusCode::FORBIDDEN) {
+        let name = host.split(':').next().unwrap_or(host);
+        let message = format!("server '{server}' does not accept the host '{name}'");
+        let hint = format!(
+            "stop it with 'nerve server stop {server} --keep-nodes' and repeat this command, which starts it for this host; its nodes keep running"
+        );
+        return Err(Failure::new(FAILED, message).hint(hint).into());
+    }
+    Ok(())
 }
 
 /// Prints a link with a new code, and opens it on a desktop.
