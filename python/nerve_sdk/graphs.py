@@ -113,9 +113,15 @@ class GraphCommands:
         """Lists all runs, newest first, without steps."""
         return list_of(RunInfo, field_of(await self.request("LIST_RUNS"), "runs"))
 
-    async def get_run(self, run_id: str, last: Optional[int] = None) -> RunInfo:
-        """Returns a run. `last`: only this many of its latest steps."""
-        return from_wire(RunInfo, await self.request("GET_RUN", {"run_id": run_id, "last": last}))
+    async def get_run(
+        self, run_id: str, last: Optional[int] = None, *, plan: bool = False, result_of: Optional[str] = None
+    ) -> RunInfo:
+        """Returns a run. `last`: only this many of its latest steps.
+
+        `plan`: also all steps of the graph. `result_of`: also the result of the step with this path.
+        """
+        params = {"run_id": run_id, "last": last, "plan": plan, "result_of": result_of}
+        return from_wire(RunInfo, await self.request("GET_RUN", params))
 
     async def resume_run(
         self, run_id: str, definition: Optional[Mapping[str, Any]] = None, *, trace: bool = False

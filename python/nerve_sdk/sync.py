@@ -751,9 +751,19 @@ class NerveClient:
         """Lists all runs, newest first, without steps."""
         return self._portal.run(lambda: self._inner.list_runs())
 
-    def get_run(self, run_id: str, last: Optional[int] = None) -> RunInfo:
-        """Returns a run. `last`: only this many of its latest steps."""
-        return self._portal.run(lambda: self._inner.get_run(run_id, last))
+    def get_run(
+        self,
+        run_id: str,
+        last: Optional[int] = None,
+        *,
+        plan: bool = False,
+        result_of: Optional[str] = None,
+    ) -> RunInfo:
+        """Returns a run. `last`: only this many of its latest steps.
+
+        `plan`: also all steps of the graph. `result_of`: also the result of the step with this path.
+        """
+        return self._portal.run(lambda: self._inner.get_run(run_id, last, plan=plan, result_of=result_of))
 
     def resume_run(self, run_id: str, definition: Optional[Mapping[str, Any]] = None, *, trace: bool = False) -> RunEnded:
         """Resumes a run whose server died, and waits for its end.

@@ -407,6 +407,18 @@ class GraphInfo:
 
 
 @dataclass(frozen=True)
+class PlannedStep:
+    """A step as the graph defines it, started or not."""
+
+    #: Id of the step.
+    step_id: str
+    #: Id of its node; empty for a gate.
+    node_id: str = ""
+    #: Steps that must be done before this one.
+    depends_on: List[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class RunStep:
     """A step of a run."""
 
@@ -490,6 +502,10 @@ class RunInfo:
     journal: Optional[str] = None
     #: Problems that do not stop the run.
     faults: List[str] = field(default_factory=list)
+    #: Steps of the graph itself, in the order of its file, if `plan` was requested.
+    plan: List[PlannedStep] = field(default_factory=list)
+    #: Result of the step `result_of`; absent while it has none.
+    result: Any = None
 
 
 @dataclass(frozen=True)

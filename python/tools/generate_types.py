@@ -46,6 +46,7 @@ NAMES = {
     "NodesPruned": "NodesPruned",
     "RestoredNode": "RestoredNode",
     "GraphInfo": "GraphInfo",
+    "PlannedStep": "PlannedStep",
     "RunStep": "RunStep",
     "GateInfo": "Gate",
     "RunInfo": "RunInfo",

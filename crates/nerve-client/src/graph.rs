@@ -96,7 +96,7 @@ impl NerveClient {
 
     /// Returns the current state of a run, with at most the `last` steps.
     pub async fn run_status(&self, run_id: &str, last: Option<usize>) -> Result<RunInfo, ClientError> {
-        self.request(&GetRun { run_id: run_id.to_string(), last }).await
+        self.request(&GetRun { run_id: run_id.to_string(), last, ..GetRun::default() }).await
     }
 
     /// Resumes a run whose server ended, and waits for its end. Unchanged steps of an edited graph are not run again.

@@ -38,7 +38,7 @@ pub use recording::{
 };
 pub use response::{ModelUsage, Section, Tokens, Turn, TurnResponse};
 pub use result::{ResultInfo, ResultList, TurnAccepted, WebhookAttempt, WebhookStatus};
-pub use run::{GateInfo, RunEnded, RunInfo, RunList, RunStep, RunsCancelled};
+pub use run::{GateInfo, PlannedStep, RunEnded, RunInfo, RunList, RunStep, RunsCancelled};
 pub use search::{SearchHit, SearchResult, UnsearchedFile};
 pub use server::{
     Authenticated, BudgetExceeded, ErrorDetails, NodeFailure, NodesChanged, Pong, SessionInfo, SessionList,

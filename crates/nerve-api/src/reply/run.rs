@@ -58,6 +58,26 @@ pub struct RunInfo {
     /// Problems that do not stop the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
+    /// Steps of the graph itself, in the order of its file, if `plan` was requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plan: Vec<PlannedStep>,
+    /// Result of the step `result_of`; absent while it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+}
+
+/// A step as the graph defines it, started or not.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PlannedStep {
+    /// Id of the step.
+    pub step_id: String,
+    /// Id of its node; empty for a gate.
+    #[serde(default)]
+    pub node_id: String,
+    /// Steps that must be done before this one.
+    #[serde(default)]
+    pub depends_on: Vec<String>,
 }
 
 /// A step of a run.

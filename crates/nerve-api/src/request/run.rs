@@ -28,6 +28,12 @@ pub struct GetRun {
     /// Returns only the last steps, at most this many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<usize>,
+    /// Includes the plan: all steps of the graph with their dependencies.
+    #[serde(default)]
+    pub plan: bool,
+    /// Path of a step whose result is included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_of: Option<String>,
 }
 
 /// RESUME_RUN: resumes a run whose server ended.

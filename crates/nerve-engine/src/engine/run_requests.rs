@@ -1,6 +1,7 @@
 //! Runs of graphs: EXECUTE_GRAPH, RUN_GRAPH, RESUME_RUN, CANCEL_GRAPH, LIST_RUNS, GET_RUN and ANSWER_GATE.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use nerve_api::reply::{RunEnded, RunInfo, RunList, RunReply, RunsCancelled};
@@ -9,7 +10,9 @@ use nerve_api::request::{
 };
 use nerve_graph::context::RunContext;
 use nerve_graph::file::{CompiledGraph, GraphFile, NodeDefinition, OnRestart, without_secrets};
-use nerve_graph::journal::{Header, Journal, JournalRecord, ReplayState, new_run_id};
+use nerve_graph::journal::{
+    Header, Journal, JournalError, JournalRecord, ReplayState, new_run_id, read_plan, read_result, read_steps,
+};
 use nerve_graph::session::Session;
 use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_graph::{Graph, GraphRun};
@@ -382,15 +385,25 @@ impl Engine {
         paginate(&request.page, RunList { runs, next: None })
     }
 
-    /// Returns the state of a run, with all of its steps or the last ones.
+    /// Returns the state of a run, with all of its steps or the last ones, and on request with its plan and the result of a step.
     ///
     /// # Errors
     /// NotFound, InvalidRequest (unreadable journal).
     pub async fn get_run(&self, request: GetRun, _: RequestContext) -> Result<RunInfo, EngineError> {
-        let GetRun { run_id, last } = request;
+        let GetRun { run_id, last, plan, result_of } = request;
         check_name(&run_id, "run")?;
         let engine = self.clone();
-        let mut info = spawn_blocking(move || engine.inner.runs.info(&run_id)).await??;
+        let active = self.inner.runs.get(&run_id).and_then(|run| run.journal());
+        if let Some(journal) = active.filter(|_| plan || result_of.is_some()) {
+            // What was reported may still be in memory. The reply contains the error as a fault.
+            let _ = journal.flush().await;
+        }
+        let read = move || {
+            let mut info = engine.inner.runs.info(&run_id)?;
+            read_details(&mut info, plan, result_of.as_deref())?;
+            Ok::<_, EngineError>(info)
+        };
+        let mut info = spawn_blocking(read).await??;
         if let Some(last) = last {
             info.steps.drain(..info.steps.len().saturating_sub(last));
         }
@@ -412,6 +425,23 @@ impl Engine {
         run.gates.answer(step_id.as_deref(), &choice)?;
         Ok(run.info())
     }
+}
+
+/// Adds the plan of a run, and the result of a step, from its journal. Runs without a journal have neither.
+fn read_details(info: &mut RunInfo, plan: bool, result_of: Option<&str>) -> Result<(), EngineError> {
+    let Some(path) = info.journal.as_deref().map(Path::new) else { return Ok(()) };
+    let unreadable = |error: JournalError| EngineError::invalid_request(error.to_string());
+    if plan {
+        let plan = read_plan(path).map_err(unreadable)?;
+        if info.steps.is_empty() {
+            info.steps = read_steps(path).map_err(unreadable)?;
+        }
+        info.plan = plan;
+    }
+    if let Some(step) = result_of {
+        info.result = read_result(path, step).map_err(unreadable)?;
+    }
+    Ok(())
 }
 
 /// Returns the error of an answer to a run that has ended.

@@ -575,6 +575,8 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
             .map(|bytes| format!("the last {bytes} bytes of its journal are cut"))
             .into_iter()
             .collect(),
+        plan: Vec::new(),
+        result: None,
     }
 }
 

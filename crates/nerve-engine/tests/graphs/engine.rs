@@ -73,7 +73,9 @@ fn ended(reply: Result<RunReply, EngineError>) -> (RunEnded, Option<EngineError>
 }
 
 async fn info(engine: &Engine, run: &str) -> RunInfo {
-    within(engine.get_run(GetRun { run_id: run.into(), last: None }, Default::default())).await.unwrap()
+    within(engine.get_run(GetRun { run_id: run.into(), ..GetRun::default() }, Default::default()))
+        .await
+        .unwrap()
 }
 
 fn has_ended(run: &RunInfo) -> bool {
@@ -157,6 +159,42 @@ async fn run_status_is_waiting_at_a_gate() {
         let step = event.kind.step();
         assert!(step != Some("outer/ask") || event.node_id.is_none(), "{event:?}");
     }
+}
+
+#[tokio::test]
+async fn plan_and_results_come_from_the_journal() {
+    let graph = json!({
+        "graph": "g",
+        "nodes": {"sh": {"type": "bash"}},
+        "steps": [
+            {"id": "b", "node": "sh", "input": "echo two", "depends_on": ["a"]},
+            {"id": "a", "node": "sh", "input": "echo one"},
+            {"id": "ask", "gate": {"question": "Continue?"}, "depends_on": ["b"]},
+        ],
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let running = engine(folder.path());
+    execute(&running, graph, "r-1", true).await.unwrap();
+    wait_until(&running, "r-1", |info| !info.gates.is_empty()).await;
+    let details = async |engine: &Engine, step: &str| {
+        let request = GetRun { run_id: "r-1".into(), last: None, plan: true, result_of: Some(step.into()) };
+        within(engine.get_run(request, Default::default())).await.unwrap()
+    };
+    let later = engine(folder.path());
+    for engine in [&running, &later] {
+        let info = details(engine, "a").await;
+        let plan = info.plan.iter();
+        let plan: Vec<String> =
+            plan.map(|step| format!("{} {} {:?}", step.step_id, step.node_id, step.depends_on)).collect();
+        assert_eq!(plan, [r#"b sh ["a"]"#, "a sh []", r#"ask  ["b"]"#]);
+        let steps: Vec<&str> = info.steps.iter().map(|step| step.step_id.as_str()).collect();
+        assert_eq!(steps, ["a", "b", "ask"]);
+        assert_eq!(info.result.unwrap()["text"], "one");
+        assert_eq!(details(engine, "ask").await.result, None);
+    }
+    let plain = info(&running, "r-1").await;
+    assert_eq!((plain.plan.len(), plain.result), (0, None));
+    cancel(&running, "r-1").await.unwrap();
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ pub use error::JournalError;
 pub use key::key;
 pub use record::{Header, JournalRecord};
 pub use replay::{ReplayState, RunOutcome};
-pub use steps::read_steps;
+pub use steps::{read_plan, read_result, read_steps};
 pub use summary::{StepCounts, Summary};
 
 use scanner::Extent;

@@ -1,10 +1,12 @@
-//! Reads the states of a run's steps from its journal.
+//! Reads the steps of a run from its journal: their plan, their states and their results.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-use nerve_api::reply::RunStep;
+use nerve_api::reply::{PlannedStep, RunStep};
 use nerve_api::value::StepState;
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::codec::{self, IgnoredValue, JournalLine, StepLine, StepRecordKind};
 use super::directory;
@@ -16,19 +18,102 @@ use super::scanner::{LineError, scan};
 /// # Errors
 /// As [`Summary::read`](super::Summary::read).
 pub fn read_steps(path: &Path) -> Result<Vec<RunStep>, JournalError> {
-    let file = directory::open(path, false)?;
     let (mut steps, mut indexes) = (Vec::new(), HashMap::new());
-    let mut is_first = true;
-    scan(&file, path, |_, line| {
-        if std::mem::take(&mut is_first) {
-            return codec::first::<IgnoredValue, IgnoredValue>(line, path).map(drop);
-        }
-        if let JournalLine::Step(kind, line) = codec::next::<IgnoredValue>(line)? {
+    read_records::<IgnoredValue>(path, drop, |_, record| {
+        if let JournalLine::Step(kind, line) = record {
             apply(&mut steps, &mut indexes, kind, line);
         }
-        Ok::<(), LineError>(())
+        Ok(())
     })?;
     Ok(steps)
+}
+
+/// Returns the steps that the graph itself defines, in the order of its file.
+///
+/// # Errors
+/// As [`Summary::read`](super::Summary::read).
+pub fn read_plan(path: &Path) -> Result<Vec<PlannedStep>, JournalError> {
+    let (mut first, mut edited) = (None, None);
+    read_records(
+        path,
+        |definition| first = Some(definition),
+        |line, record| {
+            // A resumed run may have an edited graph.
+            if let JournalLine::Resumed(resumed) = record
+                && resumed.definition.is_some()
+                && let JournalLine::Resumed(resumed) = codec::next(line)?
+            {
+                edited = resumed.definition;
+            }
+            Ok(())
+        },
+    )?;
+    let definition: PlanDefinition = edited.or(first).unwrap_or_default();
+    Ok(definition.steps.into_iter().map(PlannedStep::from).collect())
+}
+
+/// Returns the latest result of a step, unless the step was started again afterwards.
+///
+/// # Errors
+/// As [`Summary::read`](super::Summary::read).
+pub fn read_result(path: &Path, step: &str) -> Result<Option<Value>, JournalError> {
+    let mut result = None;
+    read_records::<IgnoredValue>(path, drop, |line, record| {
+        if let JournalLine::Step(kind, record) = record
+            && record.step == step
+        {
+            match kind {
+                StepRecordKind::Started => result = None,
+                // Only the values of this step are decoded.
+                _ if record.value.is_some() => {
+                    if let JournalLine::Step(_, record) = codec::next(line)? {
+                        result = record.value;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    })?;
+    Ok(result)
+}
+
+/// Passes the definition to `begin`, and every record after it to `take`, with its line and without its values.
+fn read_records<D: for<'a> Deserialize<'a>>(
+    path: &Path,
+    begin: impl FnOnce(D),
+    mut take: impl FnMut(&[u8], JournalLine<'_, IgnoredValue>) -> Result<(), LineError>,
+) -> Result<(), JournalError> {
+    let file = directory::open(path, false)?;
+    let mut begin = Some(begin);
+    scan(&file, path, |_, line| match begin.take() {
+        Some(begin) => codec::first::<IgnoredValue, D>(line, path).map(|first| begin(first.definition)),
+        None => take(line, codec::next(line)?),
+    })?;
+    Ok(())
+}
+
+/// The part of a graph's definition that orders its steps.
+#[derive(Default, Deserialize)]
+struct PlanDefinition {
+    #[serde(default)]
+    steps: Vec<PlanStep>,
+}
+
+/// The part of a step's definition that orders it.
+#[derive(Deserialize)]
+struct PlanStep {
+    id: String,
+    #[serde(default)]
+    node: Option<String>,
+    #[serde(default)]
+    depends_on: Vec<String>,
+}
+
+impl From<PlanStep> for PlannedStep {
+    fn from(PlanStep { id, node, depends_on }: PlanStep) -> PlannedStep {
+        PlannedStep { step_id: id, node_id: node.unwrap_or_default(), depends_on }
+    }
 }
 
 fn apply(

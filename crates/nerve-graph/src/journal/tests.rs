@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::{
     Header, Journal, JournalError, JournalRecord, ReplayState, StepCounts, Summary, journal_path, key,
-    read_steps,
+    read_plan, read_result, read_steps,
 };
 
 fn head() -> Header {
@@ -254,6 +254,38 @@ fn steps_of_the_graph_itself_have_the_state_of_their_last_record() {
     );
     assert_eq!((steps[1].error.as_deref(), steps[1].error_type), (Some("no"), Some(ErrorKind::Timeout)));
     assert_eq!(steps[3].ended_at, None);
+}
+
+#[test]
+fn plan_is_that_of_the_latest_definition() {
+    let (_folder, path) = temp_journal();
+    let edited = json!({"graph": "g", "steps": [
+        {"id": "a", "node": "sh", "input": "true"},
+        {"id": "ok", "gate": {"question": "Ship?"}, "depends_on": ["a"]},
+    ]});
+    let resumed = |definition| JournalRecord::Resumed { at: TsNs(9), definition };
+    write(&path, &[started("a", 1), resumed(Some(&edited)), resumed(None)]);
+    let plan = read_plan(&path).unwrap();
+    let steps: Vec<_> = plan.iter().map(|step| (step.step_id.as_str(), step.node_id.as_str())).collect();
+    assert_eq!(steps, [("a", "sh"), ("ok", "")]);
+    assert_eq!(plan[1].depends_on, ["a"]);
+}
+
+#[test]
+fn result_of_a_step_is_its_latest() {
+    let (_folder, path) = temp_journal();
+    let (one, two) = (json!({"text": "one"}), json!({"text": "two"}));
+    let records = [
+        finished("a", 1, &one),
+        started("b", 1),
+        finished("b", 1, &one),
+        finished("a", 2, &two),
+        started("b", 2),
+    ];
+    write(&path, &records);
+    assert_eq!(read_result(&path, "a").unwrap(), Some(two));
+    assert_eq!(read_result(&path, "b").unwrap(), None);
+    assert_eq!(read_result(&path, "nosuch").unwrap(), None);
 }
 
 #[test]

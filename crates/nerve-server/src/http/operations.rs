@@ -315,11 +315,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         .body()
         .may_be_later()
         .takes_trace(),
-    get::<GetRun>("/runs/{run_id}", "Returns a run").with_query(&[Query::same(
-        "last",
-        Kind::Number,
-        "Returns only the last steps, at most this many.",
-    )]),
+    get::<GetRun>("/runs/{run_id}", "Returns a run").with_query(&[
+        Query::same("last", Kind::Number, "Returns only the last steps, at most this many."),
+        Query::same("plan", Kind::Bool, "Includes the plan: all steps of the graph with their dependencies."),
+        Query::same("result_of", Kind::Text, "Includes the result of the step with this path."),
+    ]),
     post::<CancelGraph>("/runs/{run_id}/cancel", "Cancels a run"),
     post::<ResumeRun>("/runs/{run_id}/resume", "Resumes a run whose server ended")
         .optional_body()

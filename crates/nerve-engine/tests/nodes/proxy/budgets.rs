@@ -54,7 +54,7 @@ async fn exhausted_graph_budget_stops_the_turn() {
         let run = run(&harness, graph(&harness, &budget, &steps));
         let ended = within_deadline("the turn is stopped", run).await;
         assert_eq!(ended.status, RunStatus::Failed, "{ended:?}");
-        let run = GetRun { run_id: ended.run_id.clone(), last: None };
+        let run = GetRun { run_id: ended.run_id.clone(), ..GetRun::default() };
         let error = harness.nodes.engine.get_run(run, Default::default()).await.unwrap().error.unwrap();
         assert!(error.contains(expected), "{error}");
     }
