@@ -157,6 +157,43 @@ export function search(filters) {
   return send("GET", `/search?${new URLSearchParams(given)}`, undefined, LONG_TIMEOUT);
 }
 
+function runPath(id, action = "") {
+  return `/runs/${encodeURIComponent(id)}${action}`;
+}
+
+/** Returns the runs of all sessions, newest first, without their steps. */
+export async function listRuns() {
+  const runs = [];
+  await listAll("/runs", (page) => runs.push(...page.runs));
+  return runs;
+}
+
+/** Returns a run with its steps: at most the `last` ones, and with its plan if `plan` is true. */
+export function getRun(id, options = {}) {
+  return send("GET", `${runPath(id)}?${new URLSearchParams(options)}`);
+}
+
+/** Returns the result of a step of a run; undefined while it has none. */
+export async function getStepResult(id, step) {
+  const run = await send("GET", `${runPath(id)}?${new URLSearchParams({ last: 0, result_of: step })}`, undefined, LONG_TIMEOUT);
+  return run.result;
+}
+
+/** Answers a gate of a run. */
+export function answerGate(id, step, choice) {
+  return send("POST", runPath(id, "/answer"), { step_id: step, choice }, LONG_TIMEOUT);
+}
+
+/** Cancels a run. */
+export function cancelRun(id) {
+  return send("POST", runPath(id, "/cancel"), {}, LONG_TIMEOUT);
+}
+
+/** Resumes a run, and does not wait for its end. */
+export function resumeRun(id) {
+  return send("POST", runPath(id, "/resume"), { detach: true }, LONG_TIMEOUT);
+}
+
 /** Creates and starts a node. Without a folder, it runs in the server's. */
 export function createNode(node, command, folder) {
   const spec = { node_id: node.id, command, cwd: folder === "" ? undefined : folder };

@@ -8,7 +8,7 @@ const SILENCE_INTERVAL = 5000;
 /** Time in the background after which the stream is not trusted any more, in milliseconds. */
 const BACKGROUND_LIMIT = 20000;
 
-/** Events after which the description of a node may be another one. */
+/** Events after which the description of a node or a run may be another one. */
 const TYPES = [
   "NODE_CREATED",
   "NODE_READY",
@@ -19,6 +19,13 @@ const TYPES = [
   "NODE_STOPPED",
   "OUTPUT_PARSED",
   "RESULT_READY",
+  "GRAPH_STARTED",
+  "STEP_STARTED",
+  "STEP_COMPLETED",
+  "STEP_FAILED",
+  "GATE_ASKED",
+  "GATE_ANSWERED",
+  "GRAPH_COMPLETED",
   "SERVER_SHUTDOWN",
 ];
 

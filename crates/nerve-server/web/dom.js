@@ -27,6 +27,14 @@ export function element(tag, properties = {}, ...children) {
   return created;
 }
 
+/** Returns a new element of a picture (SVG). Properties are attributes; strings among the children become text. */
+export function svgElement(tag, attributes = {}, ...children) {
+  const created = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  Object.entries(attributes).forEach(([name, value]) => created.setAttribute(name, value));
+  created.append(...children.map((child) => (typeof child === "string" ? escapeMarks(child) : child)));
+  return created;
+}
+
 /** Sets the text of an element, and hides the element if there is none. */
 export function showText(target, text) {
   const wanted = escapeMarks(String(text ?? ""));

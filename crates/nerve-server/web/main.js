@@ -5,6 +5,7 @@ import { EventConnection } from "./connection.js";
 import { element } from "./dom.js";
 import { logInWith, showLogin, takeCredential } from "./login_view.js";
 import { NodeStore } from "./node_store.js";
+import { RunStore } from "./run_store.js";
 import { Shell } from "./shell.js";
 
 const root = document.getElementById("app");
@@ -13,20 +14,23 @@ function showConsole(session) {
   const shared = session.share && { session: session.share.session_id, id: session.share.node_id };
   const store = shared ? new NodeStore(() => listNode(shared)) : new NodeStore();
   const connection = new EventConnection(shared ? { session: shared.session, node: shared.id } : {});
-  const shell = new Shell(store, connection, session);
+  const runs = new RunStore();
+  const shell = new Shell(store, runs, connection, session);
   const end = () => {
     connection.close();
     store.close();
+    runs.close();
     shell.close();
     showLogin(root, "The session of this browser has ended.");
   };
   setSessionEndListener(end);
-  connection.addEventListener("open", () => store.refresh());
+  const stores = [store, runs];
+  connection.addEventListener("open", () => stores.forEach((one) => one.refresh()));
   connection.addEventListener("event", ({ detail: event }) => {
     if (event.event_type === "EVENTS_DROPPED") {
-      store.refresh();
+      stores.forEach((one) => one.refresh());
     } else {
-      store.noteEvent(event);
+      stores.forEach((one) => one.noteEvent(event));
     }
   });
   // A stream that is refused does not say why.
@@ -36,8 +40,11 @@ function showConsole(session) {
       end();
     }
   });
-  store.addEventListener("current", () => connection.setCurrent(true));
-  store.addEventListener("failed", () => connection.setCurrent(false));
+  for (const one of stores) {
+    for (const name of ["current", "failed"]) {
+      one.addEventListener(name, () => connection.setCurrent(stores.every(({ isCurrent }) => isCurrent)));
+    }
+  }
   shell.show(root);
   connection.open();
 }

@@ -1,6 +1,7 @@
 // One node: its state with the evidence, what it works on, its dialog and its prompt.
 
 import { explainNode, stopNode } from "./api.js";
+import { confirmAction } from "./confirmation.js";
 import { DialogCard, lastRows } from "./dialog_card.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
 import { NodeSummary } from "./node_summary.js";
@@ -113,20 +114,12 @@ export class NodeCard {
     }
   }
 
-  #confirmStop() {
+  async #confirmStop() {
     const { id } = this.node;
-    const cancel = element("button", { type: "button", onclick: () => box.close() }, "Keep it");
-    const stop = element("button", { type: "button", class: "danger", onclick: () => this.#doStop(box) }, `Stop ${id}`);
-    const title = element("p", { id: uniqueId("confirm") }, `Stop ${id}? Its program ends; an agent can resume its conversation later.`);
-    const box = element("dialog", { class: "confirm", "aria-labelledby": title.id, onclose: () => box.remove() });
-    box.append(title, element("p", { class: "actions" }, cancel, stop));
-    document.body.append(box);
-    box.showModal();
-    cancel.focus();
-  }
-
-  async #doStop(box) {
-    box.close();
+    const question = `Stop ${id}? Its program ends; an agent can resume its conversation later.`;
+    if (!(await confirmAction(question, `Stop ${id}`, "Keep it"))) {
+      return;
+    }
     showText(this.#problem, "");
     try {
       await stopNode(this.node);

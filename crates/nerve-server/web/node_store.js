@@ -38,6 +38,8 @@ export class NodeStore extends EventTarget {
   #list;
   /** True if the nodes were fetched once. */
   isLoaded = false;
+  /** True if all changes were fetched. */
+  isCurrent = false;
   #changed = new Map();
   #needsList = false;
   #isFetching = false;
@@ -87,6 +89,7 @@ export class NodeStore extends EventTarget {
       return;
     }
     this.#isFetching = true;
+    this.isCurrent = false;
     clearTimeout(this.#retry);
     this.#retry = null;
     let hasSucceeded = true;
@@ -101,6 +104,7 @@ export class NodeStore extends EventTarget {
       this.#retry = setTimeout(() => this.#fetch(), retryDelay(this.#failures));
       this.#failures += 1;
     }
+    this.isCurrent = hasSucceeded;
     this.dispatchEvent(new Event(hasSucceeded ? "current" : "failed"));
   }
 

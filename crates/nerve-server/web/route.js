@@ -4,7 +4,7 @@
  * Returns the route of a fragment: its view and the names in it. Unknown fragments lead to the list of nodes.
  *
  * `#/` lists the nodes, `#/node/SESSION/ID?turn=N` shows one of them, `#/recording/ID?turn=N` a recording, `#/search?q=TEXT` searches,
- * `#/new` creates a node.
+ * `#/new` creates a node, `#/runs` lists the runs of graphs, `#/run/ID` shows one of them.
  */
 export function parseRoute(fragment) {
   const [path, query = ""] = fragment.replace(/^#\/?/, "").split(/\?(.*)/s);
@@ -13,10 +13,10 @@ export function parseRoute(fragment) {
   if (view === "node" && names.length === 2) {
     return { view, session: names[0], id: names[1], params };
   }
-  if (view === "recording" && names.length === 1) {
+  if (["recording", "run"].includes(view) && names.length === 1) {
     return { view, id: names[0], params };
   }
-  if (["search", "new"].includes(view) && names.length === 0) {
+  if (["search", "runs", "new"].includes(view) && names.length === 0) {
     return { view, params };
   }
   return { view: "nodes", params };

@@ -8,6 +8,8 @@ import { NodeView } from "./node_view.js";
 import { NotificationSwitch } from "./notification_switch.js";
 import { RecordingView } from "./recording_view.js";
 import { parseRoute } from "./route.js";
+import { RunListView } from "./run_list_view.js";
+import { RunView } from "./run_view.js";
 import { SearchView } from "./search_view.js";
 import { formatAge } from "./time.js";
 
@@ -18,22 +20,25 @@ const BANNER_INTERVAL = 1000;
 const VIEWS = {
   node: (shell, route) => new NodeView(shell.store, shell.session.role, route),
   recording: (_, route) => new RecordingView(route),
+  runs: (shell) => new RunListView(shell.runs),
+  run: (shell, route) => new RunView(shell.runs, shell.store, shell.session.role, route),
   search: (shell, route) => new SearchView(shell.store, route),
   new: (shell) => new NewNodeForm(shell.store),
 };
 
 /** Labels of the links to the views without parameters. */
-const LABELS = { nodes: "Nodes", search: "Search", new: "New" };
+const LABELS = { nodes: "Nodes", runs: "Runs", search: "Search", new: "New" };
 
 /** Returns the names of the views that a session links to. */
 function selectLinks({ role, share }) {
   if (share) {
     return [];
   }
-  return role === "full" ? ["nodes", "search", "new"] : ["nodes", "search"];
+  const views = ["nodes", "runs", "search"];
+  return role === "full" ? [...views, "new"] : views;
 }
 
-/** Shows one view at a time. All share the store and the connection. */
+/** Shows one view at a time. All share the stores and the connection. */
 export class Shell {
   #connection;
   #list;
@@ -46,8 +51,9 @@ export class Shell {
   #main = element("main");
   #links;
 
-  constructor(store, connection, session) {
+  constructor(store, runs, connection, session) {
     this.store = store;
+    this.runs = runs;
     this.session = session;
     this.#connection = connection;
     this.#list = new NodeListView(store, session.role);

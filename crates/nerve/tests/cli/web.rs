@@ -109,3 +109,8 @@ fn conversation_is_read_and_continued_in_a_browser() {
     let home = with_http();
     run_in_browser(&home, "conversation_is_read_and_continued_in_a_browser", "conversation.mjs");
 }
+
+#[test]
+fn runs_are_followed_and_answered_in_a_browser() {
+    run_in_browser(&with_http(), "runs_are_followed_and_answered_in_a_browser", "runs.mjs");
+}
