@@ -21,7 +21,7 @@ class RunRow {
   }
 
   update(run) {
-    this.element.dataset.state = run.status;
+    this.element.dataset.state = run.state;
     this.#summary.update(run);
     const gates = isActive(run) ? (run.gates ?? []) : [];
     showText(this.#gate, gates.map((gate) => `${gate.step_id}: ${gate.question}`).join("\n"));

@@ -23,10 +23,10 @@ export function stateText(state) {
 
 /** Returns true while a run has not ended. Interrupted runs can be cancelled and resumed. */
 export function isActive(run) {
-  return run.status === "running" || run.status === "waiting";
+  return run.state === "running" || run.state === "waiting";
 }
 
 /** Returns true if a run can be resumed. */
 export function isResumable(run) {
-  return ["failed", "cancelled", "interrupted"].includes(run.status);
+  return ["failed", "cancelled", "interrupted"].includes(run.state);
 }

@@ -16,7 +16,7 @@ export class RunSummary {
   update(run) {
     this.#run = run;
     const { done_steps: done, total_steps: total, tokens_used: tokens, session_id: session } = run;
-    showText(this.state, stateText(run.status));
+    showText(this.state, stateText(run.state));
     const texts = [`${done} of ${total} steps`, tokens ? `${numbers.format(tokens)} tokens` : "", run.run_id, session === "default" ? "" : session];
     const facts = texts.filter((text) => text).map((text) => element("bdi", {}, text));
     facts.splice(1, 0, this.#took);

@@ -100,7 +100,7 @@ export class RunView {
     }
     const { plan = [], steps = [], error, hint, faults = [] } = run;
     showText(this.#name, run.graph_id);
-    this.element.dataset.state = run.status;
+    this.element.dataset.state = run.state;
     this.#summary.update(run);
     showText(this.#error, [error, hint, ...faults].filter((text) => text).join("\n"));
     this.#updateActions(run);
@@ -111,7 +111,7 @@ export class RunView {
 
   #updateActions(run) {
     const isFull = this.#role === "full";
-    this.#cancel.hidden = !isFull || !(isActive(run) || run.status === "interrupted");
+    this.#cancel.hidden = !isFull || !(isActive(run) || run.state === "interrupted");
     this.#resume.hidden = !isFull || !isResumable(run);
     this.#actions.hidden = this.#cancel.hidden && this.#resume.hidden;
   }
