@@ -17,6 +17,7 @@ pub mod folder_watcher;
 pub mod launch;
 pub mod line_reader;
 pub mod manager;
+pub mod output_feed;
 pub mod process;
 pub mod process_status;
 pub mod protocol;

@@ -1,7 +1,6 @@
 //! The handle of a terminal node: the operations on a program on a terminal.
 
 mod actor;
-mod output_feed;
 mod runtime;
 pub(crate) mod spec;
 
@@ -43,10 +42,10 @@ use crate::proxy::{NodeProxy, SpendSink};
 use crate::telemetry::TurnAttributes;
 use crate::usage_ledger::UsageLedger;
 
-pub use self::output_feed::{OutputPosition, OutputStart, OutputSubscription, OutputUpdate};
 pub use self::spec::TerminalSpec;
 pub use super::journal::Journal;
 pub use super::prompt::{DialogPolicy, Prompt, check_prompt};
+pub use nerve_host::output_feed::{OutputPosition, OutputStart, OutputSubscription, OutputUpdate};
 
 /// Time after which a turn that exceeded a budget and ignored an interrupt is interrupted again.
 const INTERRUPT_RETRY: Duration = Duration::from_secs(3);

@@ -4,6 +4,7 @@ use nerve_agent::driver::AgentState;
 use nerve_api::reply::{NodeExplanation, NodeMetadata, RunningTurn};
 use nerve_api::value::BlockKind;
 use nerve_host::backend::{Backend, Lease};
+use nerve_host::output_feed::WatchReply;
 use nerve_types::{Origin, Size, TsNs};
 use nerve_vt::keys::{paste, unescape};
 use tokio::sync::oneshot;
@@ -15,7 +16,6 @@ use crate::command::{ClientOrigin, DialogAnswer, Response, StateName};
 use crate::dialog_choice::{check_dialog, dialog_id, no_dialog_error, resolve_choice};
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::{DialogPolicy, check_prompt};
-use crate::terminal::output_feed::WatchReply;
 
 /// Limits of the scrollback in a dump for a client that shows the terminal.
 const DUMP_ROWS: usize = 2000;

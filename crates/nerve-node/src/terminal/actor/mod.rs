@@ -24,6 +24,7 @@ use nerve_agent::driver::{AgentState, Driver, Effect, View};
 use nerve_api::value::BlockKind;
 use nerve_host::backend::{Backend, Memory};
 use nerve_host::clock::Clock;
+use nerve_host::output_feed::OutputFeed;
 use nerve_record::executions::log::ExecutionLog;
 use nerve_record::history::HISTORY_BUFFER_LINES;
 use nerve_types::{Foreground, Origin, TsNs};
@@ -46,7 +47,6 @@ use self::waiters::Waiters;
 use crate::cancellation::interrupt_timeout_error;
 use crate::command::{EventKind, StateName};
 use crate::hooks::HookSocket;
-use crate::terminal::output_feed::OutputFeed;
 use crate::terminal::spec::TerminalSpec;
 
 /// Runs a node until it is stopped or its last handle is dropped.

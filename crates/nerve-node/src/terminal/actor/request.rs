@@ -1,6 +1,7 @@
 //! The messages that a node's actor receives from its handles and from its own tasks.
 
 use nerve_api::reply::NodeExplanation;
+use nerve_host::output_feed::WatchReply;
 use nerve_types::{Size, TsNs};
 use tokio::sync::oneshot;
 
@@ -9,7 +10,6 @@ use crate::context::ChunkSink;
 use crate::error::EngineError;
 use crate::prompt::Prompt;
 use crate::proxy::SpendSink;
-use crate::terminal::output_feed::WatchReply;
 
 /// A request to a node's actor.
 pub(crate) enum Request {

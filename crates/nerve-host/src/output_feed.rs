@@ -16,7 +16,7 @@ const WATCHED_BYTES: usize = 1 << 20;
 const MAX_SIZES: usize = 256;
 
 /// Receives the beginning of a subscription.
-pub(crate) type WatchReply = oneshot::Sender<(OutputStart, OutputSubscription)>;
+pub type WatchReply = oneshot::Sender<(OutputStart, OutputSubscription)>;
 
 /// A position in the output of a program, as clients know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,14 +97,15 @@ impl State {
 
 /// Publishes the output of one terminal.
 #[derive(Debug)]
-pub(super) struct OutputFeed {
+pub struct OutputFeed {
     state: watch::Sender<State>,
     /// Clients that subscribed during a replay.
     waiting: Vec<(Option<u64>, WatchReply)>,
 }
 
 impl OutputFeed {
-    pub(super) fn new(size: Size) -> OutputFeed {
+    /// Creates the feed of a terminal with this size, before its first output.
+    pub fn new(size: Size) -> OutputFeed {
         let state = State {
             start: 0,
             bytes: VecDeque::new(),
@@ -117,7 +118,7 @@ impl OutputFeed {
     }
 
     /// Adds output. Only the last bytes of a long output are kept.
-    pub(super) fn push(&self, bytes: &[u8]) {
+    pub fn push(&self, bytes: &[u8]) {
         let limit = if self.state.receiver_count() > 0 { WATCHED_BYTES } else { IDLE_BYTES };
         self.state.send_modify(|state| {
             let end = state.end_offset() + bytes.len() as u64;
@@ -132,12 +133,12 @@ impl OutputFeed {
     }
 
     /// Notes that the output up to `offset` is missing.
-    pub(super) fn skip_to(&self, offset: u64) {
+    pub fn skip_to(&self, offset: u64) {
         self.state.send_modify(|state| state.drop_before(offset));
     }
 
     /// Notes a new size of the terminal.
-    pub(super) fn resize(&self, size: Size) {
+    pub fn resize(&self, size: Size) {
         self.state.send_modify(|state| {
             let offset = state.end_offset();
             let newest = state.sizes.back().map_or(state.first_size, |(_, size)| *size);
@@ -152,23 +153,23 @@ impl OutputFeed {
     }
 
     /// Notes the end of the program. All output has been added.
-    pub(super) fn end(&self, reason: &str) {
+    pub fn end(&self, reason: &str) {
         self.state.send_modify(|state| state.end = Some(reason.to_string()));
     }
 
     /// Keeps a client waiting until the replay is over.
-    pub(super) fn wait(&mut self, since: Option<u64>, reply: WatchReply) {
+    pub fn wait(&mut self, since: Option<u64>, reply: WatchReply) {
         self.waiting.retain(|(_, reply)| !reply.is_closed());
         self.waiting.push((since, reply));
     }
 
     /// Returns the clients that waited for the end of the replay.
-    pub(super) fn take_waiting(&mut self) -> Vec<(Option<u64>, WatchReply)> {
+    pub fn take_waiting(&mut self) -> Vec<(Option<u64>, WatchReply)> {
         std::mem::take(&mut self.waiting)
     }
 
     /// Subscribes to the output after `since`, if it is kept, or after a dump of the terminal.
-    pub(super) fn subscribe(
+    pub fn subscribe(
         &self,
         since: Option<u64>,
         dump: impl FnOnce() -> Vec<u8>,
