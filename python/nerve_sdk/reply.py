@@ -44,6 +44,9 @@ def response_of(data: object) -> Response:
     if not isinstance(data, Mapping):
         raise ProtocolError(f"Response: the server sent {type(data).__name__} instead of an object")
     response = from_wire(Response, data.get("response"))
+    if response.raw is None:
+        # The server sends it only if it differs.
+        response = dataclasses.replace(response, raw=response.text)
     return dataclasses.replace(response, node_id=str(data.get("node_id") or ""), turn=int(data.get("turn") or 0))
 
 

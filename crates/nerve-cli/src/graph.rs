@@ -152,7 +152,7 @@ EXAMPLES
   nerve graph list
   nerve graph list --runs
   nerve graph list --runs --json |
-      jq -r '.runs[] | select(.status == \"interrupted\") | .run_id'")]
+      jq -r '.runs[] | select(.state == \"interrupted\") | .run_id'")]
 pub struct ListArgs {
     /// List runs, newest first, instead of registered graphs
     #[arg(long)]

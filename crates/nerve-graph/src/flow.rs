@@ -34,7 +34,7 @@ impl StepRun<'_> {
                 self.context.turn.cancellation().cancel();
                 // The step may still wind down, but its result comes too late.
                 let late = work.await.err().unwrap_or_else(cancelled);
-                return Err(error.unwrap_or(late));
+                return Err(error.map_or(late, |error| self.report_error(&self.context, error)));
             }
         };
         // A step that has ended needs no grant.

@@ -351,6 +351,7 @@ impl<'a> Dispatcher<'a> {
         self.stop(error.unwrap_or_else(|| {
             let limit = self.context.turn.timeout.unwrap_or_default();
             EngineError::timeout(format!("graph '{}' did not end within {limit:?}", self.graph.id))
+                .hint("give it a longer timeout")
         }));
     }
 

@@ -6,12 +6,16 @@
 use std::collections::VecDeque;
 
 use nerve_types::Size;
+use nerve_vt::terminal::SequenceState;
 use tokio::sync::{oneshot, watch};
 
 /// Bytes kept without a subscription, from which a client of an earlier server can resume.
 const IDLE_BYTES: usize = 64 << 10;
 /// Bytes kept while there are subscriptions.
 const WATCHED_BYTES: usize = 1 << 20;
+const ESC: u8 = 0x1b;
+/// Maximum length of a character in UTF-8 in bytes.
+const MAX_CHAR: usize = 4;
 /// Sizes kept.
 const MAX_SIZES: usize = 256;
 
@@ -73,6 +77,24 @@ struct State {
 impl State {
     fn end_offset(&self) -> u64 {
         self.start + self.bytes.len() as u64
+    }
+
+    /// Returns the escape sequence or character at the end of the output that has only begun.
+    fn incomplete_end(&self) -> Vec<u8> {
+        let last_escape = self.bytes.iter().rposition(|byte| *byte == ESC);
+        let sequence: Vec<u8> =
+            last_escape.map_or_else(Vec::new, |at| self.bytes.range(at..).copied().collect());
+        let mut state = SequenceState::default();
+        state.feed(&sequence);
+        if state != SequenceState::Ground {
+            return sequence;
+        }
+        let tail: Vec<u8> = self.bytes.range(self.bytes.len().saturating_sub(MAX_CHAR)..).copied().collect();
+        let incomplete = (0..tail.len()).find(|at| {
+            let error = std::str::from_utf8(&tail[*at..]).err();
+            error.is_some_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+        });
+        incomplete.map_or_else(Vec::new, |at| tail[at..].to_vec())
     }
 
     /// Drops what is before `start`.
@@ -168,7 +190,8 @@ impl OutputFeed {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Subscribes to the output after `since`, if it is kept, or after a dump of the terminal.
+    /// Subscribes to the output after `since`, if it is kept, or after a dump of the terminal. An incomplete sequence or character
+    /// follows the dump: the next output completes it.
     pub fn subscribe(
         &self,
         since: Option<u64>,
@@ -181,6 +204,7 @@ impl OutputFeed {
             let offset = resumed.unwrap_or(state.end_offset());
             let seen = state.sizes.iter().take_while(|(at, _)| *at <= offset).count();
             let size = seen.checked_sub(1).map_or(state.first_size, |last| state.sizes[last].1);
+            let dump = || [dump(), state.incomplete_end()].concat();
             let dump = if resumed.is_some() { None } else { Some(dump()) };
             let start = OutputStart { stream: String::new(), offset, size, dump };
             (start, state.dropped_sizes + seen as u64)
@@ -272,6 +296,25 @@ mod tests {
         }
         drop(feed);
         assert_eq!(updates.next(4).await, OutputUpdate::Ended("done".to_string()));
+    }
+
+    #[tokio::test]
+    async fn incomplete_sequence_follows_the_dump() {
+        for (output, incomplete) in [
+            (&b"text\x1b[3"[..], &b"\x1b[3"[..]),
+            (b"\x1b[31mred", b""),
+            (b"\x1b]0;title", b"\x1b]0;title"),
+            ("caf\u{e9}".as_bytes(), b""),
+            (&"caf\u{e9}".as_bytes()[..4], b"\xc3"),
+            (&"\x1b[m\u{1f600}".as_bytes()[..6], &"\u{1f600}".as_bytes()[..3]),
+            (b"latin \xe9.", b""),
+        ] {
+            let feed = OutputFeed::new(SIZE);
+            feed.push(output);
+            let (start, _) = feed.subscribe(None, dump);
+            assert_eq!(start.dump, Some([b"dump", incomplete].concat()), "{output:?}");
+            assert_eq!(start.offset, output.len() as u64);
+        }
     }
 
     #[tokio::test]

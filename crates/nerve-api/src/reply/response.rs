@@ -37,7 +37,7 @@ impl Turn {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TurnResponse {
-    /// All text of the turn as shown on the terminal. Absent if it is the same as `text`.
+    /// All text of the turn as shown on the terminal. Empty or absent if it is the same as `text`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub raw: String,
     /// Text of the agent's answer.

@@ -262,8 +262,9 @@ fn is_over(step: &RunStep) -> bool {
 
 /// Returns how a turn ended.
 fn outcome(step: Option<&RunStep>, node: Option<&NodeInfo>, run: &RunInfo) -> Outcome {
-    // A budget of the whole run cancels its steps: its error is theirs.
-    let is_over_budget = run.error_type == Some(ErrorKind::Budget);
+    // A budget of the whole run cancels its steps: its error is theirs. An attempt that fails at its own limit cancels nothing.
+    let has_failed_at_limit = run.steps.iter().any(|step| step.error_type == Some(ErrorKind::Budget));
+    let is_over_budget = run.error_type == Some(ErrorKind::Budget) && !has_failed_at_limit;
     let ended = step.filter(|step| !(is_over_budget && step.state == StepState::Cancelled));
     let failed = ended.and_then(|step| step.error_type).map_or(FAILED, exit_code_of);
     let (state, exit_code) = match ended.map(|step| step.state) {
