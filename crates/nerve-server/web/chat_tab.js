@@ -25,6 +25,8 @@ export class ChatTab {
   /** The turns that are shown, by number, oldest first and without gaps. */
   #sections = new Map();
   #transcript = null;
+  /** The number of the conversation that is shown. Older turns of an earlier one are discarded. */
+  #generation = 0;
   #node = null;
   #isShown = false;
   #isClosed = false;
@@ -195,12 +197,16 @@ export class ChatTab {
     this.#failures += 1;
   }
 
-  /** Shows the newest turns: all that are shown, or only those that an event may have changed. */
+  /**
+   * Shows the newest turns. Turns that continue those that are shown are added to them; others replace them, which needs a page with
+   * more than the turns that an event may have changed.
+   */
   #merge(transcript, isWhole) {
     if (this.#isClosed) {
       return;
     }
-    if (!isWhole && this.#isDifferent(transcript)) {
+    const isOther = this.#isDifferent(transcript);
+    if (isOther && !isWhole) {
       this.#outdated = "all";
       return;
     }
@@ -209,10 +215,13 @@ export class ChatTab {
     showText(this.#problem, "");
     showText(this.#notes, description.notes.concat(turns.length === 0 ? ["There are no turns."] : []).join(" "));
     const heightBefore = this.#scroller.scrollHeight;
-    turns.forEach((turn) => this.#putTurn(turn));
-    if (isWhole) {
-      this.#keepOnly(turns);
-    }
+    this.#changeTurns(() => {
+      turns.forEach((turn) => this.#putTurn(turn));
+      if (isOther) {
+        this.#generation += 1;
+        this.#keepOnly(turns);
+      }
+    });
     this.#finishChange(heightBefore);
     this.#loaded.resolve();
   }
@@ -227,6 +236,18 @@ export class ChatTab {
     };
     const hasGap = turns.length > 0 && turns[0].turn > last + 1;
     return known?.recording_id !== recording || known.conversation_id !== conversation || count < last || hasGap || turns.some(isOther);
+  }
+
+  /** Changes turns without moving the first one that the reader sees, unless the reader is at the end. */
+  #changeTurns(change) {
+    const { top } = this.#scroller.getBoundingClientRect();
+    const isVisible = (section) => section.element.getBoundingClientRect().bottom > top;
+    const anchor = this.#isAtEnd ? undefined : [...this.#sections.values()].find(isVisible)?.element;
+    const before = anchor?.getBoundingClientRect().top;
+    change();
+    if (anchor?.isConnected) {
+      this.#scroller.scrollTop += anchor.getBoundingClientRect().top - before;
+    }
   }
 
   #putTurn(turn) {
@@ -268,20 +289,15 @@ export class ChatTab {
   /** Fetches turns before the first one that is shown, and keeps the reader's position. Returns false on failure. */
   async #fetchOlder(limit) {
     const first = this.#firstTurn();
+    const generation = this.#generation;
     this.#older.disabled = true;
     try {
       const { turns } = await getTranscript(this.#source, { before: first, limit });
-      if (this.#firstTurn() !== first || turns.length === 0) {
-        return this.#firstTurn() !== first;
+      const isOther = this.#firstTurn() !== first || this.#generation !== generation;
+      if (isOther || turns.length === 0) {
+        return isOther;
       }
-      const end = this.#scroller.scrollHeight - this.#scroller.scrollTop;
-      const newer = [...this.#sections];
-      this.#sections.clear();
-      turns.forEach((turn) => this.#putTurn(turn));
-      newer.forEach(([number, section]) => this.#sections.set(number, section));
-      this.#turns.prepend(...turns.map(({ turn }) => this.#sections.get(turn).element));
-      this.#scroller.scrollTop = this.#scroller.scrollHeight - end;
-      this.#older.hidden = this.#firstTurn() <= 1;
+      this.#changeTurns(() => this.#prependTurns(turns));
       return true;
     } catch (error) {
       showText(this.#problem, `The older turns could not be read: ${error.text ?? error.message}`);
@@ -289,6 +305,15 @@ export class ChatTab {
     } finally {
       this.#older.disabled = false;
     }
+  }
+
+  #prependTurns(turns) {
+    const newer = [...this.#sections];
+    this.#sections.clear();
+    turns.forEach((turn) => this.#putTurn(turn));
+    newer.forEach(([number, section]) => this.#sections.set(number, section));
+    this.#turns.prepend(...turns.map(({ turn }) => this.#sections.get(turn).element));
+    this.#older.hidden = this.#firstTurn() <= 1;
   }
 
   /** Shows that the node works, and its prompt until the transcript has it. */

@@ -36,6 +36,11 @@ function waitForEnd(page, isAtEnd) {
   return waitFor(page, `the reader is ${isAtEnd ? "not " : ""}at the end`, found, isAtEnd);
 }
 
+/** Returns the position to which the conversation is scrolled. */
+function position(page) {
+  return page.$eval(".chat-scroller", (one) => one.scrollTop);
+}
+
 /** Returns the numbers of the turns on the page. */
 function shownTurns(page) {
   return page.$$eval(".turn", (all) => all.map((one) => Number(one.dataset.turn)));
@@ -136,14 +141,33 @@ const steps = {
       one.dataset.kept = "yes";
     });
     await waitForEnd(page, false);
-    const position = () => page.$eval(".chat-scroller", (one) => one.scrollTop);
-    const before = await position();
+    const before = await position(page);
     nerve("send", "rich", "sent from elsewhere");
+    await waitFor(page, "the turn is missing", (turn) => document.querySelector(`.turn[data-turn="${turn}"]`)?.innerText.includes("You said"), TURNS + 1);
     await waitFor(page, "there is no button", () => !document.querySelector(".below").hidden);
-    expect(await position(), before, "position");
+    expect(await position(page), before, "position");
     expect(await page.$$eval("[data-kept]", (all) => all.length), 1, "turns that were kept");
     await page.click(".below");
     await waitForText(page, "You said: sent from elsewhere");
+    await waitForEnd(page, true);
+  },
+
+  async "a reconnect keeps the turns and the reader's place"(page) {
+    await page.$eval('.turn[data-turn="3"]', (one) => one.scrollIntoView());
+    await waitForEnd(page, false);
+    const before = await position(page);
+    const refuse = (request) => (/\/transcript.*limit=2$/.test(request.url()) ? request.abort() : request.continue());
+    await page.setRequestInterception(true);
+    page.on("request", refuse);
+    nerve("send", "rich", "sent during a reconnect");
+    await page.evaluate(() => dispatchEvent(new Event("online")));
+    await waitFor(page, "the turn is missing", (turn) => document.querySelector(`.turn[data-turn="${turn}"]`) !== null, TURNS + 2);
+    page.off("request", refuse);
+    await page.setRequestInterception(false);
+    expect(await shownTurns(page), Array.from({ length: TURNS + 2 }, (_, index) => index + 1), "turns");
+    expect(await position(page), before, "position");
+    await page.click(".below");
+    await waitForText(page, "You said: sent during a reconnect");
     await waitForEnd(page, true);
   },
 
@@ -152,7 +176,7 @@ const steps = {
     await waitFor(page, "the answer is missing", () => [...document.querySelectorAll(".turn:last-child strong")].some((one) => one.textContent === "bold"));
     await waitForEnd(page, true);
     await page.waitForSelector(".delivery li.reached:nth-child(5)");
-    expect((await shownTurns(page)).at(-1), TURNS + 2, "last turn");
+    expect((await shownTurns(page)).at(-1), TURNS + 3, "last turn");
   },
 
   async "a dialog and the prompt stay in view on a phone"(page) {
