@@ -27,6 +27,8 @@ export class ChatTab {
   #transcript = null;
   /** The number of the conversation that is shown. Older turns of an earlier one are discarded. */
   #generation = 0;
+  /** The number of the last request for a turn. Earlier ones do not move the reader any more. */
+  #turnRequest = 0;
   #node = null;
   #isShown = false;
   #isClosed = false;
@@ -93,12 +95,18 @@ export class ChatTab {
 
   /** Brings a turn into view, and fetches the turns up to it first. */
   async showTurn(number) {
+    this.#turnRequest += 1;
+    const request = this.#turnRequest;
+    const isOutdated = () => this.#isClosed || request !== this.#turnRequest;
     await this.#loaded.promise;
-    for (let first = this.#firstTurn(); number < first && !this.#isClosed; first = this.#firstTurn()) {
+    for (let first = this.#firstTurn(); number < first && !isOutdated(); first = this.#firstTurn()) {
       const isFetched = await this.#fetchOlder(Math.min(MAX_TURNS, first - number + 1));
       if (!isFetched) {
         return;
       }
+    }
+    if (isOutdated()) {
+      return;
     }
     const section = this.#sections.get(number);
     if (section === undefined) {

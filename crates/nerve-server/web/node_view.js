@@ -28,6 +28,8 @@ export class NodeView {
   #key;
   #timer;
   #place = null;
+  /** The number of the last address that was opened. Earlier ones are not followed any more. */
+  #request = 0;
   #listeners = new AbortController();
   #sizes = new ResizeObserver(() => this.noteMoves());
   #summary = new NodeSummary();
@@ -71,11 +73,16 @@ export class NodeView {
 
   /** Shows the turn that an address names. With a recording, it is the number in the recording's transcript. */
   async open({ params: { turn, recording } }) {
+    this.#request += 1;
+    const request = this.#request;
     const chat = turn ? await this.#tabs.select("chat") : null;
-    if (chat === null) {
+    if (chat === null || request !== this.#request) {
       return;
     }
     const number = recording ? await chat.locate(recording, Number(turn)) : Number(turn);
+    if (request !== this.#request) {
+      return;
+    }
     if (number === null) {
       location.replace(href(["recording", recording], { turn }));
     } else {
@@ -84,6 +91,7 @@ export class NodeView {
   }
 
   close() {
+    this.#request += 1;
     clearInterval(this.#timer);
     this.#listeners.abort();
     this.#sizes.disconnect();

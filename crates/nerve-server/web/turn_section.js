@@ -9,6 +9,8 @@ import { formatDuration, formatTime } from "./time.js";
 const SHORT_TURN = 1000;
 /** Characters of a tool's arguments in its summary. */
 const SUMMARY_LENGTH = 100;
+/** Elements from which the focus may move to a turn. A person who types in a field keeps the focus. */
+const IDLE_FOCUS = "body, h1, .turn h2";
 /** States of a tool that are worth a word. */
 const TOOL_STATES = ["error", "rejected", "running", "waiting", "asking", "pending"];
 
@@ -55,11 +57,12 @@ export class TurnSection {
     this.#dialogs.hidden = turn.dialogs.length === 0;
   }
 
-  /** Brings the turn into view and moves the focus to it. */
+  /** Brings the turn into view. Moves the focus to it unless that is in use. */
   focus() {
-    const heading = this.element.querySelector("h2");
     this.element.scrollIntoView({ block: "start" });
-    heading.focus({ preventScroll: true });
+    if (document.activeElement?.matches(IDLE_FOCUS) ?? true) {
+      this.element.querySelector("h2").focus({ preventScroll: true });
+    }
     this.element.classList.add("wanted");
   }
 
