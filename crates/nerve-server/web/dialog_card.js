@@ -2,7 +2,7 @@
 
 import { answerDialog, explainNode } from "./api.js";
 import { announce, element, showText } from "./dom.js";
-import { retryDelay } from "./retry.js";
+import { isFinal, retryDelay } from "./retry.js";
 
 /** Rows of the screen that are shown. The dialog is at its end. */
 const SCREEN_ROWS = 40;
@@ -54,6 +54,7 @@ export class DialogCard {
   #failures = 0;
   #retry = null;
   #isSending = false;
+  #isClosed = false;
   #steadyTimer = null;
   #sent = null;
   #endedTurn = undefined;
@@ -69,11 +70,21 @@ export class DialogCard {
     this.element = element("section", { class: "dialog", hidden: true }, this.#title, this.#screen, this.#list, this.#note);
   }
 
+  /** Ends all requests. */
+  close() {
+    this.#isClosed = true;
+    this.#cancelLoad();
+    clearTimeout(this.#steadyTimer);
+  }
+
   /** Shows the dialog of a blocked node; after its end, what became of it. */
   update(node) {
     const before = this.#node;
     this.#node = node;
-    if (node.state === "blocked") {
+    if (node.state === "gone") {
+      this.#cancelLoad();
+      this.element.hidden = true;
+    } else if (node.state === "blocked") {
       if (before?.state !== "blocked") {
         this.#shown = null;
       }
@@ -130,6 +141,9 @@ export class DialogCard {
 
   /** Fetches the dialog. Disables the buttons until it is loaded. */
   async #load() {
+    if (this.#isClosed) {
+      return;
+    }
     const request = this.#cancelLoad();
     const node = this.#node;
     this.#setEnabled(false);
@@ -145,7 +159,9 @@ export class DialogCard {
     } catch (error) {
       if (request === this.#request) {
         this.#fail(`The dialog could not be read: ${error.text ?? error.message}`);
-        this.#retry = setTimeout(() => this.#load(), retryDelay(this.#failures));
+        if (!isFinal(error)) {
+          this.#retry = setTimeout(() => this.#load(), retryDelay(this.#failures));
+        }
         this.#failures += 1;
       }
     }

@@ -6,7 +6,7 @@ import { DialogCard, lastRows } from "./dialog_card.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
 import { NodeSummary } from "./node_summary.js";
 import { PromptForm } from "./prompt_form.js";
-import { retryDelay } from "./retry.js";
+import { isFinal, retryDelay } from "./retry.js";
 import { nodeHref } from "./route.js";
 
 /** States in which a node waits for a person or a limit, which screen readers report. */
@@ -54,6 +54,15 @@ export class NodeCard {
       this.#problem,
       this.#actions,
     );
+  }
+
+  /** Ends all requests. */
+  close() {
+    clearTimeout(this.#retry);
+    this.#request += 1;
+    this.#details.open = false;
+    this.dialog.close();
+    this.form?.close();
   }
 
   /** Shows a description of the node, if it is another one. */
@@ -108,7 +117,9 @@ export class NodeCard {
     } catch (error) {
       if (request === this.#request) {
         showText(this.#why, error.text ?? error.message);
-        this.#retry = setTimeout(() => this.#explain(), retryDelay(this.#failures));
+        if (!isFinal(error)) {
+          this.#retry = setTimeout(() => this.#explain(), retryDelay(this.#failures));
+        }
         this.#failures += 1;
       }
     }

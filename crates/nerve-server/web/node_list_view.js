@@ -69,6 +69,7 @@ export class NodeListView {
     clearInterval(this.#timer);
     this.#listeners.abort();
     this.#sizes.disconnect();
+    this.#cards.forEach((card) => card.close());
   }
 
   #noteScroll() {
@@ -125,6 +126,7 @@ export class NodeListView {
     const shown = nodes.filter((node) => isMatch(node, words)).sort(compare);
     for (const [key, card] of this.#cards) {
       if (!isHeld && !this.#store.nodes.has(key)) {
+        card.close();
         card.element.remove();
         this.#sizes.unobserve(card.element);
         this.#cards.delete(key);

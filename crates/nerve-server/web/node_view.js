@@ -28,6 +28,8 @@ export class NodeView {
   #key;
   #timer;
   #place = null;
+  /** The description that is shown: the last one with the state "gone" if the node is missing now. Null if there was none. */
+  #node = null;
   /** The number of the last address that was opened. Earlier ones are not followed any more. */
   #request = 0;
   #listeners = new AbortController();
@@ -96,6 +98,8 @@ export class NodeView {
     this.#listeners.abort();
     this.#sizes.disconnect();
     this.#tabs.close();
+    this.#dialog.close();
+    this.#form?.close();
   }
 
   /** Ignores clicks for a moment if the buttons of the dialog have moved. */
@@ -118,14 +122,17 @@ export class NodeView {
   }
 
   #update() {
-    const node = this.#find();
+    const found = this.#find() ?? null;
+    const isGone = found === null && this.#node !== null && this.#node.state !== "gone";
+    const node = isGone ? { ...this.#node, state: "gone", progress: {} } : (found ?? this.#node);
     this.element.dataset.state = node?.state ?? "gone";
-    if (node !== undefined) {
+    if (node !== null && node !== this.#node) {
+      this.#node = node;
       this.#summary.update(node);
       this.#dialog.update(node);
       this.#form?.update(node);
       this.#tabs.update(node);
-    } else if (this.#form !== null) {
+    } else if (node === null && this.#form !== null) {
       this.#form.element.hidden = true;
     }
     showText(this.#note, this.#noteText(node));
@@ -134,8 +141,11 @@ export class NodeView {
 
   /** Returns the reason why the node takes no prompts; empty if it does. */
   #noteText(node) {
-    if (node === undefined) {
+    if (node === null) {
       return this.#store.isLoaded ? `There is no node '${this.title}'.` : "";
+    }
+    if (node.state === "gone") {
+      return "This node has stopped or was removed.";
     }
     return node.state === "stopped" ? `Stopped. 'nerve start ${node.session === "default" ? "" : `${node.session}/`}${node.id}' starts it again.` : "";
   }

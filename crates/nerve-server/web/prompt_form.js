@@ -2,7 +2,7 @@
 
 import { explainNode, getResult, sendPrompt } from "./api.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
-import { retryDelay } from "./retry.js";
+import { isFinal, retryDelay } from "./retry.js";
 
 /** The states of a prompt in their order. */
 const STEPS = ["queued", "typed", "submitted", "started", "done"];
@@ -15,6 +15,7 @@ export class PromptForm {
   #reached = -1;
   #isChecking = false;
   #isOutdated = false;
+  #isClosed = false;
   #failures = 0;
   #retry = null;
   #text;
@@ -45,10 +46,17 @@ export class PromptForm {
     );
   }
 
+  /** Ends all requests about the prompt that was sent. */
+  close() {
+    this.#isClosed = true;
+    this.#result = null;
+    clearTimeout(this.#retry);
+  }
+
   /** Shows the form for a node that runs, and what became of its prompt. */
   update(node) {
     this.#node = node;
-    this.element.hidden = node.state === "stopped";
+    this.element.hidden = node.state === "stopped" || node.state === "gone";
     // A dialog comes first, and its buttons stand alone.
     this.#row.hidden = node.state === "blocked";
     if (this.#result !== null) {
@@ -78,13 +86,16 @@ export class PromptForm {
     this.#delivery.hidden = false;
     this.#mark(-1);
     try {
-      this.#result = await sendPrompt(this.#node, text);
+      const result = await sendPrompt(this.#node, text);
+      this.#result = this.#isClosed ? null : result;
       // More may have been typed meanwhile.
       if (this.#text.value.startsWith(text)) {
         this.#text.value = this.#text.value.slice(text.length);
       }
       this.#mark(0);
-      this.#check();
+      if (this.#result !== null) {
+        this.#check();
+      }
     } catch (error) {
       this.#delivery.hidden = true;
       this.#fail(`Not sent: ${error.text ?? error.message}`);
@@ -117,6 +128,9 @@ export class PromptForm {
       return;
     }
     showText(this.#note, error.text ?? error.message);
+    if (isFinal(error)) {
+      return;
+    }
     this.#retry = setTimeout(() => this.#result !== null && this.#check(), retryDelay(this.#failures));
     this.#failures += 1;
   }

@@ -8,6 +8,9 @@ import { formatAge } from "./time.js";
 /** Interval in which ages are updated, in milliseconds. */
 const AGE_INTERVAL = 1000;
 
+/** States of a node without a program. */
+const ENDED = ["stopped", "gone"];
+
 /** Asks before a link of a program is opened: its text can differ from its target. */
 function confirmLink(target) {
   if (!/^https?:\/\//i.test(target)) {
@@ -100,7 +103,7 @@ export class TerminalTab {
   update(node) {
     const before = this.#node;
     this.#node = node;
-    if (before.state === "stopped" && node.state !== "stopped" && this.#isShown && this.#screen !== null) {
+    if (ENDED.includes(before.state) && !ENDED.includes(node.state) && this.#isShown && this.#screen !== null) {
       this.#open();
     }
   }

@@ -203,6 +203,18 @@ const steps = {
     await waitForText(page, "Bash touch made-by-tool.txt");
   },
 
+  async "a node that was removed is gone, with its dialog"(page) {
+    nerve("new", "short", "-c", `${program} mock-agent --onboarding`, "--profile", "claude");
+    await page.goto(new URL("/web/#/node/default/short", link).href);
+    await page.waitForSelector(".choices button:enabled");
+    nerve("stop", "short");
+    nerve("rm", "short");
+    // No event reports that a node was removed.
+    await page.evaluate(() => dispatchEvent(new Event("online")));
+    await waitForText(page, "gone\\s+claude[^]*This node has stopped or was removed");
+    expect(await page.$$eval(".dialog, .prompt", (all) => all.map((one) => one.hidden)), [true, true], "hidden");
+  },
+
   async "prompts of a shell are read from its history"(page) {
     await page.goto(new URL("/web/#/node/default/sh", link).href);
     await sendPrompt(page, "sh", "printf '# not a heading\\n'");
