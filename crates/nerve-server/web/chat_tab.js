@@ -83,7 +83,11 @@ export class ChatTab {
   /** Notes the state of the node. */
   update(node) {
     this.#node = node;
-    this.#kind = node.kind;
+    if (node.kind !== this.#kind) {
+      // It decides whether the texts are Markdown.
+      this.#kind = node.kind;
+      this.#changeTurns(() => this.#sections.forEach((section) => section.update(section.turn)));
+    }
     this.#showWorking();
   }
 

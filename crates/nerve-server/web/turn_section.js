@@ -25,7 +25,7 @@ export class TurnSection {
   #parts = element("div", { class: "turn-parts" });
   #dialogs = element("ul", { class: "turn-dialogs" });
   #shownPrompt = null;
-  /** The sections that are shown: their JSON and their elements. */
+  /** The sections that are shown: their JSON, their elements, and whether their texts are Markdown. */
   #shown = [];
 
   /** Creates the section of a turn. `isMarkdown` returns true if the texts of a turn are Markdown. */
@@ -71,10 +71,10 @@ export class TurnSection {
     const parts = turn.sections.map((section, index) => {
       const json = JSON.stringify(section);
       const before = this.#shown[index];
-      if (before?.json === json) {
+      if (before?.json === json && before.isMarkdown === isMarkdown) {
         return before;
       }
-      const part = { json, element: partOf(section, isMarkdown) };
+      const part = { json, isMarkdown, element: partOf(section, isMarkdown) };
       keepOpen(before?.element, part.element);
       before?.element.replaceWith(part.element);
       return part;

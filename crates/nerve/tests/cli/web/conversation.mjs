@@ -215,6 +215,44 @@ const steps = {
     expect(await page.$$eval(".dialog, .prompt", (all) => all.map((one) => one.hidden)), [true, true], "hidden");
   },
 
+  async "Markdown of a chat is rendered, even if its node is known later than its turns"(page) {
+    const answers = {
+      nodes: { node_id: "talk", type: "chat", state: "ready", progress: {}, metadata: { session_id: "default" } },
+      transcript: {
+        turns: [{ turn: 1, prompt: "hello", started_at: null, ended_at: null, sections: [{ type: "text", content: "**bold**" }], dialogs: [], tokens: null, is_complete: true, source: "journal" }],
+        turn_count: 1,
+        notes: ["one note", "another note"],
+        recording_id: null,
+        conversation_id: null,
+      },
+    };
+    let releaseList;
+    const isTurnShown = new Promise((resolve) => (releaseList = resolve));
+    const respond = async (request) => {
+      const { pathname } = new URL(request.url());
+      const json = (value) => request.respond({ contentType: "application/json", body: JSON.stringify(value) });
+      if (pathname.endsWith("/talk/transcript")) {
+        await json(answers.transcript);
+      } else if (pathname === "/nodes") {
+        await isTurnShown;
+        await json({ nodes_info: [answers.nodes] });
+      } else {
+        await request.continue();
+      }
+    };
+    // An address in the same page would not load the list again.
+    await page.goto("about:blank");
+    await page.setRequestInterception(true);
+    page.on("request", respond);
+    await page.goto(new URL("/web/#/node/default/talk", link).href);
+    await waitForText(page, "\\*\\*bold\\*\\*");
+    releaseList();
+    await waitFor(page, "the Markdown is not rendered", () => document.querySelector(".turn strong")?.textContent === "bold");
+    page.off("request", respond);
+    await page.setRequestInterception(false);
+    await page.goto("about:blank");
+  },
+
   async "prompts of a shell are read from its history"(page) {
     await page.goto(new URL("/web/#/node/default/sh", link).href);
     await sendPrompt(page, "sh", "printf '# not a heading\\n'");
