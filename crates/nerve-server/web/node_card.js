@@ -3,14 +3,11 @@
 import { explainNode, stopNode } from "./api.js";
 import { confirmAction } from "./confirmation.js";
 import { DialogCard, lastRows } from "./dialog_card.js";
-import { announce, element, showText, uniqueId } from "./dom.js";
+import { element, showText, uniqueId } from "./dom.js";
 import { NodeSummary } from "./node_summary.js";
 import { PromptForm } from "./prompt_form.js";
 import { isFinal, retryDelay } from "./retry.js";
 import { nodeHref } from "./route.js";
-
-/** States in which a node waits for a person or a limit, which screen readers report. */
-const ANNOUNCED = ["blocked", "suspended"];
 
 function lineOf(label) {
   const text = element("bdi");
@@ -70,7 +67,6 @@ export class NodeCard {
     if (node === this.node) {
       return;
     }
-    const before = this.node;
     this.node = node;
     this.element.dataset.state = node.state;
     this.#summary.update(node);
@@ -83,9 +79,6 @@ export class NodeCard {
     this.dialog.update(node);
     this.form?.update(node);
     this.#explain();
-    if (before !== null && before.state !== node.state && ANNOUNCED.includes(node.state)) {
-      announce(`${node.id} is ${node.state}`);
-    }
   }
 
   /** Shows how long the state has lasted. */

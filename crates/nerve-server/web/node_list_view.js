@@ -1,10 +1,12 @@
 // All nodes, those that wait for a person first.
 
-import { element, showText, uniqueId } from "./dom.js";
+import { announce, element, showText, uniqueId } from "./dom.js";
 import { NodeCard } from "./node_card.js";
 
 /** Order of the states. */
 const ORDER = ["blocked", "suspended", "busy", "starting", "ready", "created", "stopping", "stopped"];
+/** States in which a node waits for a person or a limit, which screen readers report. */
+const ANNOUNCED = ["blocked", "suspended"];
 /** Interval at which ages are shown anew, in milliseconds. It causes no request. */
 const AGE_INTERVAL = 5000;
 
@@ -26,11 +28,13 @@ function isMatch(node, words) {
   return words.every((word) => text.includes(word));
 }
 
-/** Shows the nodes of a store. */
+/** Shows the nodes of a store. While another view is shown, only states are reported, and nothing is fetched. */
 export class NodeListView {
   #store;
   #role;
   #cards = new Map();
+  /** The states of the nodes that were reported last. */
+  #states = new Map();
   #timer = null;
   #places = new Map();
   #isPointerDown = false;
@@ -59,10 +63,17 @@ export class NodeListView {
     this.#watchPointer();
     this.#sizes.observe(this.#list);
     const { signal } = this.#listeners;
-    store.addEventListener("change", () => this.#render(), { signal });
+    store.addEventListener("change", () => this.#noteChange(), { signal });
     store.addEventListener("event", ({ detail }) => this.#noteEvent(detail), { signal });
     addEventListener("scroll", () => this.#noteScroll(), { signal, passive: true });
     this.#timer = setInterval(() => this.#cards.forEach((card) => card.updateAge()), AGE_INTERVAL);
+  }
+
+  /** Shows what has changed while another view was shown. */
+  show() {
+    const known = [...this.#cards.values()];
+    this.#render();
+    known.forEach((card) => card.dialog.reload());
   }
 
   close() {
@@ -80,11 +91,25 @@ export class NodeListView {
 
   /** Fetches the dialogs of blocked nodes anew: of all, or of the one that an event concerns. */
   #noteEvent({ key, type }) {
+    if (!this.element.isConnected) {
+      return;
+    }
     if (key === null) {
       this.#cards.forEach((card) => card.dialog.reload());
     } else if (type === "NODE_BLOCKED") {
       this.#cards.get(key)?.dialog.reload();
     }
+  }
+
+  #noteChange() {
+    const { nodes } = this.#store;
+    for (const { key, id, state } of nodes.values()) {
+      if (this.#states.has(key) && this.#states.get(key) !== state && ANNOUNCED.includes(state)) {
+        announce(`${id} is ${state}`);
+      }
+    }
+    this.#states = new Map([...nodes.values()].map(({ key, state }) => [key, state]));
+    this.#render();
   }
 
   /** Renders again when a pointer or an input does not keep the nodes in place any more. */
@@ -120,6 +145,9 @@ export class NodeListView {
   }
 
   #render() {
+    if (!this.element.isConnected) {
+      return;
+    }
     const isHeld = this.#isHeld();
     const words = this.#filter.value.toLowerCase().split(/\s+/).filter((word) => word !== "");
     const nodes = [...this.#store.nodes.values()];

@@ -204,7 +204,13 @@ const steps = {
   },
 
   async "a node that was removed is gone, with its dialog"(page) {
+    const requests = [];
+    const note = (request) => request.url().includes("/nodes/short/explain") && requests.push(request.url());
+    page.on("request", note);
     nerve("new", "short", "-c", `${program} mock-agent --onboarding`, "--profile", "claude");
+    await waitFor(page, "the title shows no blocked node", () => document.title.startsWith("(1)"));
+    expect(requests, [], "requests for a dialog that is not shown");
+    page.off("request", note);
     await page.goto(new URL("/web/#/node/default/short", link).href);
     await page.waitForSelector(".choices button:enabled");
     nerve("stop", "short");
