@@ -113,7 +113,7 @@ export class Shell {
     } else if (!isSame) {
       this.#replaceView(route);
       if (!isFirst) {
-        this.#main.querySelector("h1")?.focus();
+        this.#main.querySelector("h1")?.focus({ preventScroll: true });
       }
     }
     this.#showTitle();

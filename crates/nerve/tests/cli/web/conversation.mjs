@@ -294,10 +294,16 @@ const steps = {
     page.on("request", (request) => request.url().includes("/events") && streams.push(request.url()));
     await follow(page, "Nodes");
     await waitForText(page, "rich\\s+ready");
+    await page.setViewport({ width: 600, height: 300 });
+    await page.evaluate(() => scrollTo(0, 250));
+    // The page notes the position with the next frame.
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
     await page.goBack();
     await waitFor(page, "the view is not back", () => document.querySelector("h1").textContent === "plain");
     await page.goForward();
     await waitFor(page, "the list is not back", () => document.querySelector("h1").textContent === "Nodes");
+    expect(await page.evaluate(() => scrollY), 250, "position in the list");
+    await page.setViewport({ width: 1280, height: 900 });
     expect(streams, [], "further streams");
   },
 
