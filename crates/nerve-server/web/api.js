@@ -22,6 +22,11 @@ export class ApiError extends Error {
   }
 }
 
+/** Returns the message about a change that has failed. A change without a reply may have taken effect: `uncertain` says so. */
+export function describeFailure(failure, error, uncertain) {
+  return error instanceof ApiError ? `${failure}: ${error.text}` : `No reply from the server: ${uncertain}`;
+}
+
 let onSessionEnd = () => {};
 
 /** Sets the function that is called when a request fails because the session has ended. */

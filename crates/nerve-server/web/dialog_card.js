@@ -1,6 +1,6 @@
 // The dialog of a blocked node, with its choices as buttons.
 
-import { answerDialog, explainNode } from "./api.js";
+import { ApiError, answerDialog, describeFailure, explainNode } from "./api.js";
 import { announce, element, showText } from "./dom.js";
 import { isFinal, retryDelay } from "./retry.js";
 
@@ -222,7 +222,7 @@ export class DialogCard {
       }
     } catch (error) {
       this.#sent = null;
-      this.#fail(`Not answered: ${error.text ?? error.message}`);
+      this.#fail(describeFailure("Not answered", error, "the answer may have been sent. Check the dialog before you answer again."));
     } finally {
       this.#isSending = false;
       if (this.#node.state === "blocked") {
@@ -237,7 +237,7 @@ export class DialogCard {
     if (!shown.dialog_id) {
       const current = await explainNode(node);
       if (current.state !== "blocked" || !isSame(current, shown)) {
-        throw new Error("the dialog has changed; nothing was sent");
+        throw new ApiError(409, { detail: "the dialog has changed; nothing was sent" });
       }
     }
     await answerDialog(node, index + 1, shown.dialog_id);

@@ -1,6 +1,6 @@
 // Creates a node.
 
-import { createNode } from "./api.js";
+import { createNode, describeFailure } from "./api.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
 import { nodeHref } from "./route.js";
 
@@ -80,7 +80,8 @@ export class NewNodeForm {
         location.hash = nodeHref({ session, id });
       }
     } catch (error) {
-      showText(this.#problem, `Not created: ${error.text ?? error.message}`);
+      const uncertain = "the node may have been created. Check the list of nodes before you create it again.";
+      showText(this.#problem, describeFailure("Not created", error, uncertain));
     } finally {
       this.#send.disabled = false;
     }

@@ -1,6 +1,6 @@
 // One node: its state with the evidence, what it works on, its dialog and its prompt.
 
-import { explainNode, stopNode } from "./api.js";
+import { describeFailure, explainNode, stopNode } from "./api.js";
 import { confirmAction } from "./confirmation.js";
 import { DialogCard, lastRows } from "./dialog_card.js";
 import { element, showText, uniqueId } from "./dom.js";
@@ -128,7 +128,7 @@ export class NodeCard {
     try {
       await stopNode(this.node);
     } catch (error) {
-      showText(this.#problem, `Not stopped: ${error.text ?? error.message}`);
+      showText(this.#problem, describeFailure("Not stopped", error, "the node may be stopping. Check its state."));
     }
   }
 }

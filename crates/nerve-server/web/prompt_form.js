@@ -1,6 +1,6 @@
 // The field for a prompt, and how far the prompt that was sent got.
 
-import { explainNode, getResult, sendPrompt } from "./api.js";
+import { describeFailure, explainNode, getResult, sendPrompt } from "./api.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
 import { isFinal, retryDelay } from "./retry.js";
 
@@ -98,7 +98,8 @@ export class PromptForm {
       }
     } catch (error) {
       this.#delivery.hidden = true;
-      this.#fail(`Not sent: ${error.text ?? error.message}`);
+      const uncertain = "the prompt may have been sent. Check the conversation before you send it again.";
+      this.#fail(describeFailure("Not sent", error, uncertain));
     } finally {
       this.#send.disabled = false;
     }

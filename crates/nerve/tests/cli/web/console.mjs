@@ -320,6 +320,17 @@ const steps = {
     await page.$eval("aria/Prompt for sh", (field) => (field.value = ""));
   },
 
+  async "a prompt without a reply may have been sent"(page) {
+    const abort = (request) => (request.url().includes("/execute") ? request.abort() : request.continue());
+    await page.setRequestInterception(true);
+    page.on("request", abort);
+    await sendPrompt(page, "sh", "echo lost");
+    await waitForText(page, "No reply from the server: the prompt may have been sent");
+    page.off("request", abort);
+    await page.setRequestInterception(false);
+    await page.$eval("aria/Prompt for sh", (field) => (field.value = ""));
+  },
+
   async "a lost connection is shown, and what happened meanwhile comes back"(page) {
     nerve("server", "stop", "--keep-nodes");
     await waitForText(page, "Connection lost. This is the state of \\d+ s ago");
