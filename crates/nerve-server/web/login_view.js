@@ -4,6 +4,9 @@ import { ApiError, logIn } from "./api.js";
 import { element } from "./dom.js";
 import { nodeHref } from "./route.js";
 
+/** Message for a visitor whose share was revoked or has expired. */
+export const SHARE_ENDED = "This share has ended. Ask for a new link.";
+
 /**
  * Returns what the link in the address bar logs in with, `{ code }` or `{ share }`, and removes it from there and from the
  * history. Null if there is none.
@@ -29,10 +32,13 @@ export async function logInWith(credential) {
     if (!(error instanceof ApiError)) {
       return "The server could not be reached. Check that it runs, and try the link again.";
     }
-    return error.status === 401
-      ? `Not logged in: ${error.text}.`
-      : `Not logged in: ${error.text}.`;
+    return credential.share && error.status === 401 ? SHARE_ENDED : `Not logged in: ${error.text}.`;
   }
+}
+
+/** Shows nothing but a message. */
+export function showNotice(root, text) {
+  root.replaceChildren(element("p", { class: "notice", role: "alert" }, text));
 }
 
 /** Shows how to log in, and the reason why a login has failed or a session has ended. */

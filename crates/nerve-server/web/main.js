@@ -2,26 +2,44 @@
 
 import { getSession, listNode, setSessionEndListener } from "./api.js";
 import { EventConnection } from "./connection.js";
-import { element } from "./dom.js";
-import { logInWith, showLogin, takeCredential } from "./login_view.js";
+import { SHARE_ENDED, logInWith, showLogin, showNotice, takeCredential } from "./login_view.js";
 import { NodeStore } from "./node_store.js";
 import { RunStore } from "./run_store.js";
 import { Shell } from "./shell.js";
 
 const root = document.getElementById("app");
 
-function showConsole(session) {
+/** Returns true if two sessions permit the same. */
+function isSameSession(one, other) {
+  const name = ({ share }) => share && `${share.session_id}/${share.node_id}`;
+  return one.role === other.role && name(one) === name(other);
+}
+
+/** Shows why there is no session: a visitor with the link of a share cannot log in otherwise. */
+function showEnd(problem) {
+  if (problem === SHARE_ENDED) {
+    showNotice(root, problem);
+  } else {
+    showLogin(root, problem);
+  }
+}
+
+/** Shows the console, and why a login has failed if there was a session before it. */
+function showConsole(session, problem) {
   const shared = session.share && { session: session.share.session_id, id: session.share.node_id };
   const store = shared ? new NodeStore(() => listNode(shared)) : new NodeStore();
   const connection = new EventConnection(shared ? { session: shared.session, node: shared.id } : {});
   const runs = new RunStore();
   const shell = new Shell(store, runs, connection, session);
-  const end = () => {
+  const close = () => {
     connection.close();
     store.close();
     runs.close();
     shell.close();
-    showLogin(root, "The session of this browser has ended.");
+  };
+  const end = () => {
+    close();
+    showEnd(shared ? SHARE_ENDED : "The session of this browser has ended.");
   };
   setSessionEndListener(end);
   const stores = [store, runs];
@@ -36,8 +54,11 @@ function showConsole(session) {
   // A stream that is refused does not say why.
   connection.addEventListener("lost", async () => {
     const current = await getSession().catch(() => null);
-    if (current !== null && current.role === null) {
+    if (current?.role === null) {
       end();
+    } else if (current !== null && !isSameSession(current, session)) {
+      close();
+      showNotice(root, "Another link has replaced the session of this browser. Reload the page to continue.");
     }
   });
   for (const one of stores) {
@@ -45,7 +66,7 @@ function showConsole(session) {
       one.addEventListener(name, () => connection.setCurrent(stores.every(({ isCurrent }) => isCurrent)));
     }
   }
-  shell.show(root);
+  shell.show(root, problem);
   connection.open();
 }
 
@@ -56,13 +77,13 @@ async function start() {
   try {
     session = await getSession();
   } catch {
-    root.replaceChildren(element("p", { class: "notice", role: "alert" }, "The server could not be reached. Reload the page to try again."));
+    showNotice(root, "The server could not be reached. Reload the page to try again.");
     return;
   }
   if (session.role === null) {
-    showLogin(root, problem);
+    showEnd(problem);
   } else {
-    showConsole(session);
+    showConsole(session, problem);
   }
 }
 

@@ -12,6 +12,8 @@ import { TabList } from "./tab_list.js";
 /** Interval at which the age of the state is shown anew, in milliseconds. It causes no request. */
 const AGE_INTERVAL = 5000;
 
+const GONE = "This node has stopped or was removed.";
+
 /** Tabs of the view. A content that needs large files imports them in `create`. */
 const TABS = [
   { name: "chat", label: "Chat", create: ({ store, node }) => new ChatTab(node, store) },
@@ -25,6 +27,8 @@ const TABS = [
 /** Shows the node that an address names, which need not exist. */
 export class NodeView {
   #store;
+  /** True if the node was shared: then it existed. */
+  #isShared;
   #key;
   #timer;
   #place = null;
@@ -40,9 +44,10 @@ export class NodeView {
   #form;
   #note = element("p", { class: "note", hidden: true });
 
-  constructor(store, role, route) {
+  constructor(store, { role, share }, route) {
     const node = { session: route.session, id: route.id };
     this.#store = store;
+    this.#isShared = Boolean(share);
     this.#key = keyOf(node.session, node.id);
     this.title = node.id;
     const heading = element("h1", { id: uniqueId("node"), tabIndex: -1 }, element("bdi", {}, node.id));
@@ -142,10 +147,10 @@ export class NodeView {
   /** Returns the reason why the node takes no prompts; empty if it does. */
   #noteText(node) {
     if (node === null) {
-      return this.#store.isLoaded ? `There is no node '${this.title}'.` : "";
+      return this.#store.isLoaded ? (this.#isShared ? GONE : `There is no node '${this.title}'.`) : "";
     }
     if (node.state === "gone") {
-      return "This node has stopped or was removed.";
+      return GONE;
     }
     return node.state === "stopped" ? `Stopped. 'nerve start ${node.session === "default" ? "" : `${node.session}/`}${node.id}' starts it again.` : "";
   }

@@ -18,7 +18,7 @@ const BANNER_INTERVAL = 1000;
 
 /** Creates views. Each has an `element` with a heading, a `title`, `open(route)` for a further route of its own, and `close()`. */
 const VIEWS = {
-  node: (shell, route) => new NodeView(shell.store, shell.session.role, route),
+  node: (shell, route) => new NodeView(shell.store, shell.session, route),
   recording: (_, route) => new RecordingView(route),
   runs: (shell) => new RunListView(shell.runs),
   run: (shell, route) => new RunView(shell.runs, shell.store, shell.session.role, route),
@@ -60,8 +60,10 @@ export class Shell {
     this.#links = selectLinks(session).map((name) => ({ name, link: element("a", { href: name === "nodes" ? "#/" : `#/${name}` }, LABELS[name]) }));
   }
 
-  show(root) {
+  /** Shows the page, with a problem at the top if there is one. */
+  show(root, problem = null) {
     const { session } = this;
+    showText(this.#problem, problem);
     const notifications = new NotificationSwitch(session.share ? null : session.push_key);
     notifications.show();
     root.replaceChildren(

@@ -55,6 +55,11 @@ const steps = {
     await other.goto(link);
     await waitForText(other, "already used");
     await other.close();
+    await page.goto("about:blank");
+    await page.goto(link);
+    await waitForText(page, "already used[^]*sh\\s+ready");
+    await page.goto("about:blank");
+    await page.goto(new URL("/web/", link).href);
   },
 
   async "a prompt is delivered and done"(page) {
@@ -237,8 +242,25 @@ const steps = {
     await page.goto(new URL("/web/#/node/default/agent", link).href);
     await waitForText(page, "sh\\s+ready");
     nerve("web", "shares", "revoke", share.share_id);
-    await waitForText(page, "session of this browser has ended");
+    await waitForText(page, "This share has ended. Ask for a new link.");
+    await page.goto("about:blank");
+    await page.goto(share.url);
+    await waitForText(page, "This share has ended. Ask for a new link.");
     await page.close();
+  },
+
+  async "a share that replaces the session of another page is reported there"() {
+    const context = await browser.createBrowserContext();
+    const first = await newPage(context);
+    await first.goto(JSON.parse(nerve("share", "sh", "--for", "1h", "--json")).url);
+    await waitForText(first, "sh\\s+ready");
+    const second = await newPage(context);
+    await second.goto(JSON.parse(nerve("share", "agent", "--for", "1h", "--json")).url);
+    await waitForText(second, "agent\\s+blocked");
+    await first.bringToFront();
+    await first.evaluate(() => dispatchEvent(new Event("online")));
+    await waitForText(first, "Another link has replaced the session of this browser");
+    await context.close();
   },
 
   async "a dialog is answered by a touch on a phone"(page) {
