@@ -8,18 +8,19 @@ function addressOf({ session_id: session, node_id: node }) {
   return node ? `${PAGE}#/node/${encodeURIComponent(session ?? "default")}/${encodeURIComponent(node)}` : PAGE;
 }
 
-function listWindows() {
-  return clients.matchAll({ type: "window", includeUncontrolled: true });
+/** Returns the windows that show the page. Others of the origin may show the documentation. */
+async function listWindows() {
+  const windows = await clients.matchAll({ type: "window", includeUncontrolled: true });
+  return windows.filter((window) => new URL(window.url).pathname === PAGE);
 }
 
 async function showMessage(message) {
   const windows = await listWindows();
-  // A person who sees the page needs no notification. A page in the background does not count.
-  if (windows.some((window) => window.visibilityState === "visible")) {
-    return;
-  }
+  // A person who sees the page needs no sound. Browsers end subscriptions whose messages show nothing.
+  const isSilent = windows.some((window) => window.visibilityState === "visible");
   const { text, occasion } = message;
-  const options = { tag: `${message.session_id}/${message.node_id ?? text}`, renotify: true, data: addressOf(message) };
+  const tag = `${message.session_id}/${message.node_id ?? text}`;
+  const options = { tag, silent: isSilent, renotify: !isSilent, data: addressOf(message) };
   await registration.showNotification(text, { ...options, body: occasion === "blocked" ? "Open it to answer." : "" });
 }
 
