@@ -285,7 +285,10 @@ const steps = {
   async "an answer of another client is reported"(page) {
     nerve("new", "second", "-c", `${process.env.NERVE_PROGRAM} mock-agent --onboarding`, "--profile", "claude");
     await waitForText(page, "second\\s+blocked");
-    await page.waitForSelector(".choices button");
+    await page.waitForFunction(() => {
+      const enabled = [...document.querySelectorAll(".choices button:enabled")];
+      return enabled.some((button) => document.getElementById(button.getAttribute("aria-describedby")).textContent === "second");
+    });
     await takeScreenshots(page, "nodes");
     nerve("answer", "second", "yes");
     await waitForText(page, "Another client answered");

@@ -309,7 +309,7 @@ const steps = {
 
   async "a sentence is found, and the hit opens its turn"(page) {
     await follow(page, "Search");
-    await page.type("aria/Search for", "sent from elsewhere");
+    await (await page.waitForSelector("aria/Search for")).type("sent from elsewhere");
     await page.select("aria/In", "prompt");
     await page.focus("aria/Search for");
     await page.keyboard.press("Enter");
@@ -341,7 +341,7 @@ const steps = {
 
   async "a node is created, after an error that is explained"(page) {
     await follow(page, "New");
-    await page.type("aria/Name", "rich");
+    await (await page.waitForSelector("aria/Name")).type("rich");
     await page.select("aria/Command", "bash");
     await page.keyboard.press("Enter");
     await page.focus("aria/Name");
