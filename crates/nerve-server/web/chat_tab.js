@@ -45,7 +45,7 @@ export class ChatTab {
   #sizes = new ResizeObserver(() => this.#keepPosition());
   #older = element("button", { type: "button", class: "older", hidden: true, onclick: () => this.#showOlder() }, "Show older turns");
   #notes = element("p", { class: "note", hidden: true });
-  #turns = element("div", { class: "turns" });
+  #turns = element("div", { class: "turns", onclick: (event) => this.#noteUnfold(event) });
   #working = element("p", { class: "working", hidden: true });
   #problem = element("p", { class: "note failed", role: "alert", hidden: true });
   #content = element("div", { class: "chat-content" }, this.#notes, this.#older, this.#turns, this.#working, this.#problem);
@@ -56,6 +56,8 @@ export class ChatTab {
   constructor(source, store = null) {
     this.#source = source;
     this.element = element("div", { class: "chat" }, this.#scroller, this.#below);
+    // Such events do not bubble.
+    this.#turns.addEventListener("toggle", ({ target }) => target.open || this.#noteScroll(), { capture: true });
     this.#sizes.observe(this.#scroller);
     this.#sizes.observe(this.#content);
     const key = keyOf(source.session, source.id);
@@ -346,6 +348,13 @@ export class ChatTab {
       this.#isAtEnd = false;
     }
     this.#lastTop = scrollTop;
+  }
+
+  /** Leaves the end when the reader unfolds something, which would move out of view otherwise. */
+  #noteUnfold({ target }) {
+    if (target.closest("summary, .show-all")) {
+      this.#isAtEnd = false;
+    }
   }
 
   /** Stays at the end if the reader is there. */

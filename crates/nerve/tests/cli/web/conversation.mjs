@@ -96,9 +96,13 @@ const steps = {
   async "a tool is folded, and unfolds with its result"(page) {
     const tool = '.turn[data-turn="43"] .part.tool';
     expect(await page.$eval(tool, (one) => [one.open, one.innerText.includes("FAILED")]), [false, false], "folded");
+    const before = await position(page);
     await page.$eval(`${tool} summary`, (one) => one.click());
     await waitForText(page, "Bash cargo test --all error\\s+command\\s+cargo test --all\\s+Result\\s+test result: FAILED");
+    await waitForEnd(page, false);
+    expect(await position(page), before, "position");
     await page.$eval(`${tool} summary`, (one) => one.click());
+    await waitForEnd(page, true);
   },
 
   async "a very long text is folded and does not freeze the page"(page) {
