@@ -18,6 +18,8 @@ const INTERVAL_FACTOR = 4;
 /** Distance from the end up to which the reader is at the end, in pixels. */
 const END_TOLERANCE = 24;
 
+const NO_TURNS = "No turns yet.";
+
 /** Shows a transcript. It follows the end only if the reader is there. */
 export class ChatTab {
   #source;
@@ -44,7 +46,7 @@ export class ChatTab {
   #listeners = new AbortController();
   #sizes = new ResizeObserver(() => this.#keepPosition());
   #older = element("button", { type: "button", class: "older", hidden: true, onclick: () => this.#showOlder() }, "Show older turns");
-  #notes = element("p", { class: "note", hidden: true });
+  #notes = element("div", { class: "chat-notes", hidden: true });
   #turns = element("div", { class: "turns", onclick: (event) => this.#noteUnfold(event) });
   #working = element("p", { class: "working", hidden: true });
   #problem = element("p", { class: "note failed", role: "alert", hidden: true });
@@ -199,7 +201,9 @@ export class ChatTab {
   #noteFailure(error, isWhole) {
     // A node without turns has no transcript yet. An event follows when it has.
     const isEmpty = error.status === 404 && this.#source.recording === undefined;
-    showText(this.#notes, isEmpty ? "There are no turns." : "");
+    if (isEmpty && this.#sections.size === 0) {
+      this.#showNotes([NO_TURNS]);
+    }
     showText(this.#problem, isEmpty ? "" : `The turns could not be read: ${error.text ?? error.message}`);
     if (error.status >= 400 && error.status < 500) {
       this.#nextFetch = Date.now() + MIN_INTERVAL;
@@ -227,7 +231,8 @@ export class ChatTab {
     const { turns, ...description } = transcript;
     this.#transcript = description;
     showText(this.#problem, "");
-    showText(this.#notes, description.notes.concat(turns.length === 0 ? ["There are no turns."] : []).join(" "));
+    // Notes describe what the turns lack.
+    this.#showNotes(turns.length === 0 ? [NO_TURNS] : description.notes);
     const heightBefore = this.#scroller.scrollHeight;
     this.#changeTurns(() => {
       turns.forEach((turn) => this.#putTurn(turn));
@@ -238,6 +243,11 @@ export class ChatTab {
     });
     this.#finishChange(heightBefore);
     this.#loaded.resolve();
+  }
+
+  #showNotes(lines) {
+    this.#notes.replaceChildren(...lines.map((line) => element("p", { class: "note" }, line)));
+    this.#notes.hidden = lines.length === 0;
   }
 
   /** Returns true if the last turns do not continue those that are shown: the conversation is another one, or was rewound. */

@@ -243,6 +243,8 @@ const steps = {
       const json = (value) => request.respond({ contentType: "application/json", body: JSON.stringify(value) });
       if (pathname.endsWith("/talk/transcript")) {
         await json(answers.transcript);
+      } else if (pathname.endsWith("/quiet/transcript")) {
+        await json({ ...answers.transcript, turns: [], turn_count: 0 });
       } else if (pathname === "/nodes") {
         await isTurnShown;
         await json({ nodes_info: [answers.nodes] });
@@ -258,6 +260,9 @@ const steps = {
     await waitForText(page, "\\*\\*bold\\*\\*");
     releaseList();
     await waitFor(page, "the Markdown is not rendered", () => document.querySelector(".turn strong")?.textContent === "bold");
+    expect(await page.$$eval(".chat-notes .note", (all) => all.map((one) => one.textContent)), answers.transcript.notes, "notes");
+    await page.goto(new URL("/web/#/node/default/quiet", link).href);
+    await waitFor(page, "the turns are not missing", () => document.querySelector(".chat-content").innerText.trim() === "No turns yet.");
     page.off("request", respond);
     await page.setRequestInterception(false);
     await page.goto("about:blank");
