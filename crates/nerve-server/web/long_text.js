@@ -5,8 +5,6 @@ import { plainText } from "./markdown.js";
 
 /** Characters of a text that are shown at first. */
 const FOLD_SIZE = 16 * 1024;
-/** Characters up to which a text is rendered as a whole. Longer ones are shown as they are. */
-const RENDER_SIZE = 64 * 1024;
 
 /** Returns the beginning of a text. It ends with a line if one ends late enough, and never within a character. */
 function beginning(text) {
@@ -25,7 +23,8 @@ export function longText(text, render = plainText) {
   if (text.length <= FOLD_SIZE) {
     return render(text);
   }
-  const showAll = () => box.replaceChildren(text.length <= RENDER_SIZE ? render(text) : plainText(text));
+  // All of it is shown as it is: rendering takes seconds for some texts.
+  const showAll = () => box.replaceChildren(plainText(text));
   const button = element("button", { type: "button", class: "show-all", onclick: showAll }, `Show all (${formatSize(text.length)})`);
   const box = element("div", { class: "folded" }, render(beginning(text)), button);
   return box;
