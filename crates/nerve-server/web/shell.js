@@ -46,7 +46,10 @@ export class Shell {
   #route = null;
   #timer = null;
   #listeners = new AbortController();
-  #banner = element("p", { class: "banner", role: "alert", hidden: true });
+  #bannerText = element("span");
+  /** Screen readers would read the whole banner with each change of the age. */
+  #bannerAge = element("span", { "aria-hidden": "true" });
+  #banner = element("p", { class: "banner", role: "alert", hidden: true }, this.#bannerText, this.#bannerAge);
   #problem = element("p", { class: "problem", role: "alert", hidden: true });
   #main = element("main");
   #links;
@@ -148,9 +151,11 @@ export class Shell {
 
   #showConnection() {
     const { isCurrent, lastLive } = this.#connection;
-    const age = lastLive === null ? "Connecting…" : `Connection lost. This is the state of ${formatAge(lastLive)} ago. Reconnecting…`;
     const before = this.#banner.textContent;
-    showText(this.#banner, isCurrent ? "" : age);
+    const isLost = !isCurrent && lastLive !== null;
+    showText(this.#bannerAge, isLost ? ` This is the state of ${formatAge(lastLive)} ago. Reconnecting…` : "");
+    showText(this.#bannerText, isCurrent ? "" : isLost ? "Connection lost." : "Connecting…");
+    this.#banner.hidden = isCurrent;
     if (before.length !== this.#banner.textContent.length) {
       this.#list.noteMoves();
       this.#view?.noteMoves?.();

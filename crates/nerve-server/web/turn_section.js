@@ -32,8 +32,9 @@ export class TurnSection {
   constructor(turn, isMarkdown) {
     this.#isMarkdown = isMarkdown;
     const heading = element("h2", { id: uniqueId("turn"), tabIndex: -1 }, `Turn ${turn.turn}`);
+    // A named section would be a landmark: there can be a thousand turns.
     this.element = element(
-      "section",
+      "article",
       { class: "turn", "aria-labelledby": heading.id, "data-turn": String(turn.turn) },
       element("header", {}, heading, this.#facts),
       this.#prompt,
