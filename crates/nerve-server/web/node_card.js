@@ -31,11 +31,11 @@ export class NodeCard {
   #stop = element("button", { type: "button", class: "danger", onclick: () => this.#confirmStop() }, "Stop");
   #actions = element("p", { class: "actions" }, this.#stop);
 
-  constructor(node, role) {
+  constructor(node, role, drafts) {
     const title = element("h2", { id: uniqueId("node") }, element("a", { href: nodeHref(node) }, element("bdi", {}, node.id)));
     const session = node.session === "default" ? [] : [element("span", { class: "session" }, node.session)];
     this.dialog = new DialogCard(role !== "view", title.id);
-    this.form = role === "full" ? new PromptForm(node.id, title.id) : null;
+    this.form = role === "full" ? new PromptForm(node, title.id, drafts) : null;
     this.#stop.setAttribute("aria-label", `Stop ${node.id}`);
     this.#actions.hidden = role !== "full";
     this.element = element(

@@ -32,6 +32,7 @@ function isMatch(node, words) {
 export class NodeListView {
   #store;
   #role;
+  #drafts;
   #cards = new Map();
   /** The states of the nodes that were reported last. */
   #states = new Map();
@@ -47,9 +48,11 @@ export class NodeListView {
   /** The position to which the page was scrolled when the view was shown for the last time. */
   scrollPosition = 0;
 
-  constructor(store, role) {
+  /** `drafts` holds prompts that were typed and not sent, by the key of their node. */
+  constructor(store, role, drafts) {
     this.#store = store;
     this.#role = role;
+    this.#drafts = drafts;
     const id = uniqueId("filter");
     this.#filter = element("input", { id, type: "search", placeholder: "Filter", autocomplete: "off", oninput: () => this.#render() });
     const label = element("label", { class: "visually-hidden", for: id }, "Filter nodes by name, state, folder or prompt");
@@ -73,7 +76,10 @@ export class NodeListView {
   show() {
     const known = [...this.#cards.values()];
     this.#render();
-    known.forEach((card) => card.dialog.reload());
+    for (const { dialog, form } of known) {
+      dialog.reload();
+      form?.showDraft();
+    }
   }
 
   close() {
@@ -177,7 +183,7 @@ export class NodeListView {
   #cardOf(node) {
     let card = this.#cards.get(node.key);
     if (card === undefined) {
-      card = new NodeCard(node, this.#role);
+      card = new NodeCard(node, this.#role, this.#drafts);
       this.#cards.set(node.key, card);
       this.#sizes.observe(card.element);
     }

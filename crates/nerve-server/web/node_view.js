@@ -44,7 +44,7 @@ export class NodeView {
   #form;
   #note = element("p", { class: "note", hidden: true });
 
-  constructor(store, { role, share }, route) {
+  constructor({ store, session: { role, share }, drafts }, route) {
     const node = { session: route.session, id: route.id };
     this.#store = store;
     this.#isShared = Boolean(share);
@@ -53,7 +53,7 @@ export class NodeView {
     const heading = element("h1", { id: uniqueId("node"), tabIndex: -1 }, element("bdi", {}, node.id));
     const session = node.session === "default" ? [] : [element("span", { class: "session" }, node.session)];
     this.#dialog = new DialogCard(role !== "view", heading.id);
-    this.#form = role === "full" ? new PromptForm(node.id, heading.id, false) : null;
+    this.#form = role === "full" ? new PromptForm({ id: node.id, key: this.#key }, heading.id, drafts, false) : null;
     this.#tabs = new TabList(
       TABS.map((tab) => ({ ...tab, create: () => tab.create({ store, role, node: this.#find() ?? node }) })),
       `Views of ${node.id}`,

@@ -18,6 +18,8 @@ export class PromptForm {
   #isClosed = false;
   #failures = 0;
   #retry = null;
+  #key;
+  #drafts;
   #text;
   #row;
   #send = element("button", { type: "submit", class: "primary" }, "Send");
@@ -28,11 +30,18 @@ export class PromptForm {
 
   #showsAnswer;
 
-  /** Creates the form. `titleId` is the id of the element that names the node. Without `showsAnswer`, the answer is shown elsewhere. */
-  constructor(name, titleId, showsAnswer = true) {
+  /**
+   * Creates the form. `titleId` is the id of the element that names the node. `drafts` holds prompts that were typed and not sent, by the
+   * key of their node. Without `showsAnswer`, the answer is shown elsewhere.
+   */
+  constructor({ id: name, key }, titleId, drafts, showsAnswer = true) {
+    this.#key = key;
+    this.#drafts = drafts;
     this.#showsAnswer = showsAnswer;
     const id = uniqueId("prompt");
-    this.#text = element("textarea", { id, rows: 1, placeholder: "Prompt", onkeydown: (event) => this.#onKey(event) });
+    const listeners = { onkeydown: (event) => this.#onKey(event), oninput: () => this.#keepDraft() };
+    this.#text = element("textarea", { id, rows: 1, placeholder: "Prompt", ...listeners });
+    this.showDraft();
     this.#send.setAttribute("aria-describedby", titleId);
     this.#row = element("div", { class: "row" }, this.#text, this.#send);
     this.element = element(
@@ -44,6 +53,11 @@ export class PromptForm {
       this.#note,
       this.#answer,
     );
+  }
+
+  /** Shows what was typed for the node, also in another view. */
+  showDraft() {
+    this.#text.value = this.#drafts.get(this.#key) ?? "";
   }
 
   /** Ends all requests about the prompt that was sent. */
@@ -64,6 +78,10 @@ export class PromptForm {
     }
   }
 
+  #keepDraft() {
+    this.#drafts.set(this.#key, this.#text.value);
+  }
+
   #onKey(event) {
     const isSendKey = event.ctrlKey || event.metaKey || (!event.shiftKey && !matchMedia("(pointer: coarse)").matches);
     if (event.key === "Enter" && isSendKey && !event.isComposing) {
@@ -79,6 +97,8 @@ export class PromptForm {
       return;
     }
     this.#send.disabled = true;
+    // Another view must not offer it again.
+    this.#drafts.delete(this.#key);
     // The end of the previous prompt must not count as the end of this one.
     this.#result = null;
     showText(this.#note, "");
@@ -102,6 +122,9 @@ export class PromptForm {
       this.#fail(describeFailure("Not sent", error, uncertain));
     } finally {
       this.#send.disabled = false;
+      if (!this.#isClosed || !this.#drafts.has(this.#key)) {
+        this.#keepDraft();
+      }
     }
   }
 

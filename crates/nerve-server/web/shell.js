@@ -18,7 +18,7 @@ const BANNER_INTERVAL = 1000;
 
 /** Creates views. Each has an `element` with a heading, a `title`, `open(route)` for a further route of its own, and `close()`. */
 const VIEWS = {
-  node: (shell, route) => new NodeView(shell.store, shell.session, route),
+  node: (shell, route) => new NodeView(shell, route),
   recording: (_, route) => new RecordingView(route),
   runs: (shell) => new RunListView(shell.runs),
   run: (shell, route) => new RunView(shell.runs, shell.store, shell.session.role, route),
@@ -40,6 +40,8 @@ function selectLinks({ role, share }) {
 
 /** Shows one view at a time. All share the stores and the connection. */
 export class Shell {
+  /** Prompts that were typed and not sent, by the key of their node. */
+  drafts = new Map();
   #connection;
   #list;
   #view = null;
@@ -59,7 +61,7 @@ export class Shell {
     this.runs = runs;
     this.session = session;
     this.#connection = connection;
-    this.#list = new NodeListView(store, session.role);
+    this.#list = new NodeListView(store, session.role, this.drafts);
     this.#links = selectLinks(session).map((name) => ({ name, link: element("a", { href: name === "nodes" ? "#/" : `#/${name}` }, LABELS[name]) }));
   }
 

@@ -316,6 +316,18 @@ const steps = {
     expect(streams, [], "further streams");
   },
 
+  async "a prompt that was typed stays when its view is left"(page) {
+    await (await page.waitForSelector("aria/Prompt for rich")).type("a draft");
+    await follow(page, "rich");
+    const text = () => page.waitForSelector("aria/Prompt for rich").then((field) => field.evaluate(({ value }) => value));
+    await waitFor(page, "the view is not open", () => document.querySelector("h1").textContent === "rich");
+    expect(await text(), "a draft", "prompt in the view");
+    await page.type("aria/Prompt for rich", ", changed");
+    await follow(page, "Nodes");
+    await waitFor(page, "the list is not shown", () => document.querySelector("h1").textContent === "Nodes");
+    expect(await text(), "a draft, changed", "prompt in the list");
+  },
+
   async "a sentence is found, and the hit opens its turn"(page) {
     await follow(page, "Search");
     await (await page.waitForSelector("aria/Search for")).type("sent from elsewhere");
