@@ -249,7 +249,7 @@ const steps = {
     await page.close();
   },
 
-  async "a share that replaces the session of another page is reported there"() {
+  async "a share that replaces the session of another page is reported there"(page) {
     const context = await browser.createBrowserContext();
     const first = await newPage(context);
     await first.goto(JSON.parse(nerve("share", "sh", "--for", "1h", "--json")).url);
@@ -261,6 +261,7 @@ const steps = {
     await first.evaluate(() => dispatchEvent(new Event("online")));
     await waitForText(first, "Another link has replaced the session of this browser");
     await context.close();
+    await page.bringToFront();
   },
 
   async "a dialog is answered by a touch on a phone"(page) {
@@ -408,6 +409,13 @@ const steps = {
     if (shown.join() !== "third is blocked /web/#/node/default/third") {
       throw new Error(`notifications: ${JSON.stringify(shown)}`);
     }
+    // While the page is visible, it is silent.
+    await devtools.send("ServiceWorker.deliverPushMessage", { origin, registrationId, data: data.replace("is blocked", "waits") });
+    await page.waitForFunction(async () => {
+      const registration = await navigator.serviceWorker.getRegistration("/web/");
+      const [newest] = await registration.getNotifications();
+      return newest?.title === "third waits" && newest.silent;
+    });
   },
 
   async "a revoked session leads to the login"(page) {
