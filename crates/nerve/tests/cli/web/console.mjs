@@ -325,9 +325,12 @@ const steps = {
   },
 
   async "a prompt that is typed while another one is sent stays"(page) {
+    let noteTyped;
+    const isTyped = new Promise((resolve) => (noteTyped = resolve));
     const typeDuringSend = async (request) => {
       if (request.url().includes("/execute")) {
         await page.keyboard.type("the next one");
+        noteTyped();
       }
       request.continue();
     };
@@ -337,6 +340,7 @@ const steps = {
     page.on("request", typeDuringSend);
     await page.keyboard.press("Enter");
     await waitForAnswer(page, "first");
+    await isTyped;
     page.off("request", typeDuringSend);
     await page.setRequestInterception(false);
     const text = await page.$eval("aria/Prompt for sh", (field) => field.value);
