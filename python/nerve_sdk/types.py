@@ -58,7 +58,7 @@ class Tokens:
 class Response:
     """Response of a node to a prompt."""
 
-    #: All text of the turn as shown on the terminal. Absent if it is the same as `text`.
+    #: All text of the turn as shown on the terminal. Empty or absent if it is the same as `text`.
     raw: Optional[str] = None
     #: Text of the agent's answer.
     text: str = ""

@@ -1,6 +1,5 @@
 //! The web console with the real Claude Code: a person with a phone sends a prompt and answers the dialog that follows. The scripted
 //! model API on loopback answers.
-#![expect(clippy::unwrap_used, reason = "a failed setup step panics and fails the test")]
 
 use std::fs;
 use std::path::Path;
