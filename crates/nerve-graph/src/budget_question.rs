@@ -67,6 +67,7 @@ async fn request_grant(
         granted.push(limit);
         grants.grant(limits);
     } else {
+        // The next check of the limits returns the error.
         grants.refuse();
     }
     Ok(())

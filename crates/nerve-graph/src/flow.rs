@@ -37,7 +37,7 @@ impl StepRun<'_> {
                 return Err(error.map_or(late, |error| self.report_error(&self.context, error)));
             }
         };
-        // A step that has ended needs no grant.
+        // A step that ended above its limit fails. A budget that asks does not ask about it any more.
         if !pool.can_ask() {
             pool.check_own(Checkpoint::WithinStep)
                 .map_err(|error| self.report_error(&self.context, error))?;

@@ -9,7 +9,7 @@ use nerve_types::Size;
 use nerve_vt::terminal::SequenceState;
 use tokio::sync::{oneshot, watch};
 
-/// Bytes kept without a subscription, from which a client of an earlier server can resume.
+/// Bytes kept without a subscription. A client whose connection or server has ended can resume from them.
 const IDLE_BYTES: usize = 64 << 10;
 /// Bytes kept while there are subscriptions.
 const WATCHED_BYTES: usize = 1 << 20;

@@ -27,22 +27,22 @@ pub struct Budget {
     pub asks_at_limit: bool,
 }
 
-/// One of the limits of a [`Budget`].
+/// One of the limits of a [`Budget`]. Journals store the numbers of asked ones: they never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", prefix = "max_")]
 pub enum BudgetLimit {
     /// [`Budget::max_tokens`].
-    Tokens,
+    Tokens = 0,
     /// [`Budget::max_steps`].
-    Steps,
+    Steps = 1,
     /// [`Budget::max_time_seconds`].
     #[strum(serialize = "time_seconds")]
-    Time,
+    Time = 2,
     /// [`Budget::max_api_calls`].
-    ApiCalls,
+    ApiCalls = 3,
     /// [`Budget::max_cost_usd`].
     #[strum(serialize = "cost_usd")]
-    Cost,
+    Cost = 4,
 }
 
 /// The point of a run at which its budgets are checked.

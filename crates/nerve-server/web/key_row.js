@@ -7,12 +7,16 @@ const ARROWS = { "←": ["Left", "D"], "↑": ["Up", "A"], "↓": ["Down", "B"],
 
 /** Returns the control character of a key, or the key itself if it has none. */
 function toControl(key) {
-  return /^[a-z@[\\\]^_ ?]$/i.test(key) ? (key === "?" ? "\x7f" : String.fromCharCode(key.toUpperCase().charCodeAt(0) & 0x1f)) : key;
+  if (key === "?") {
+    return "\x7f";
+  }
+  return /^[a-z@[\\\]^_ ]$/i.test(key) ? String.fromCharCode(key.toUpperCase().charCodeAt(0) & 0x1f) : key;
 }
 
-/** A row of keys and a field for text. Calls `send` with the characters to type. */
+/** A row of keys and a field for text. Calls `send` with the characters to type, and `sendLine` with a text that Enter follows. */
 export class KeyRow {
   #send;
+  #sendLine;
   #hasApplicationKeys;
   #control = element("button", { type: "button", "aria-pressed": "false", onclick: () => this.#setControl(!this.#hasControl) }, "Ctrl");
   #field = element("input", {
@@ -26,9 +30,10 @@ export class KeyRow {
     onbeforeinput: (event) => this.#takeControl(event),
   });
 
-  /** `hasApplicationKeys` returns whether the program wants the arrow keys of a keypad (DECCKM). */
-  constructor(send, hasApplicationKeys) {
+  /** `hasApplicationKeys` returns true if the program has turned on application cursor keys (DECCKM). */
+  constructor(send, sendLine, hasApplicationKeys) {
     this.#send = send;
+    this.#sendLine = sendLine;
     this.#hasApplicationKeys = hasApplicationKeys;
     const key = (label, name, text) => this.#key(label, name, () => text);
     const arrow = (label) => this.#key(label, ARROWS[label][0], () => this.#arrow(ARROWS[label][1]));
@@ -44,7 +49,7 @@ export class KeyRow {
       "form",
       { class: "row", onsubmit: (event) => this.#submit(event) },
       this.#field,
-      element("button", { type: "button", title: "Type the text without Enter", onclick: () => this.#typeField("") }, "Type"),
+      element("button", { type: "button", title: "Type the text without Enter", onclick: () => this.#typeField(this.#send) }, "Type"),
       element("button", { type: "submit", class: "primary", title: "Type the text and Enter" }, "Send"),
     );
     this.element = element("div", { class: "key-row" }, element("div", { class: "keys", role: "toolbar", "aria-label": "Keys" }, ...keys), form);
@@ -93,12 +98,16 @@ export class KeyRow {
 
   #submit(event) {
     event.preventDefault();
-    this.#typeField("\r");
+    if (this.#field.value === "") {
+      this.#send("\r");
+    } else {
+      this.#typeField(this.#sendLine);
+    }
   }
 
   /** Types the text, which stays in the field if it could not be sent. */
-  #typeField(end) {
-    if (this.#send(this.#field.value + end)) {
+  #typeField(send) {
+    if (send(this.#field.value)) {
       this.#field.value = "";
     }
   }

@@ -62,7 +62,7 @@ function orderLayer(items, rows) {
     const known = before.map((id) => rows.get(id)).filter((row) => row !== undefined);
     return known.length === 0 ? 0 : known.reduce((sum, row) => sum + row, 0) / known.length;
   };
-  return items.map((item, index) => ({ item, index, at: middle(item) })).sort((one, other) => one.at - other.at || one.index - other.index);
+  return items.map((item, index) => ({ item, index, at: middle(item) })).sort((one, other) => one.at - other.at || one.index - other.index).map((placed) => placed.item);
 }
 
 /** Returns the places of steps and bends by id, the edges between steps, and the size of the picture. */
@@ -72,7 +72,7 @@ export function layOut(plan) {
   const rows = new Map();
   const places = new Map();
   columns.forEach((column, layer) => {
-    orderLayer(column, rows).forEach(({ item }, index) => {
+    orderLayer(column, rows).forEach((item, index) => {
       // Short columns are centered.
       const row = index + (height - column.length) / 2;
       rows.set(item.id, row);

@@ -158,11 +158,20 @@ export class StepList {
   update(plan, steps) {
     const listed = this.#arrange(plan, steps);
     const rows = listed.map(({ step, isNested }) => this.#row(step, isNested));
-    const elements = rows.map((row) => row.element);
-    // Elements that stay keep the focus.
-    if (elements.some((one, index) => one !== this.element.children[index]) || elements.length !== this.element.children.length) {
-      this.element.replaceChildren(...elements);
-    }
+    this.#arrangeElements(rows.map((row) => row.element));
+    const ids = new Set(listed.map(({ step }) => step.step_id));
+    [...this.#rows.keys()].filter((id) => !ids.has(id)).forEach((id) => this.#rows.delete(id));
+  }
+
+  /** Moves only the elements that are out of place: the others keep the focus. */
+  #arrangeElements(wanted) {
+    const kept = new Set(wanted);
+    [...this.element.children].filter((child) => !kept.has(child)).forEach((child) => child.remove());
+    wanted.forEach((child, index) => {
+      if (this.element.children[index] !== child) {
+        this.element.insertBefore(child, this.element.children[index] ?? null);
+      }
+    });
   }
 
   /** Shows how long steps have been running. */

@@ -11,8 +11,11 @@ const OFFSET_BYTES = 8;
 /** Output after which the page reports its position, so that the server sends no more than it can show. */
 const ACK_INTERVAL = 64 * 1024;
 
+/** Code with which the server closes the connection after a message that is too large (RFC 6455, section 7.4.1). */
+const TOO_LARGE = 1009;
+
 /**
- * Shows the events of a terminal: "dump" and "resume" with `cols` and `rows`, "output" with `bytes` and `end`, "resize", "refused" with
+ * Receives a terminal over a WebSocket. Dispatches "dump" and "resume" with `cols` and `rows`, "output" with `bytes` and `end`, "resize", "refused" with
  * a message, and "end" with a reason, each as `detail`. Dispatches "state" when `isLive` changes.
  */
 export class TerminalConnection extends EventTarget {
@@ -97,7 +100,12 @@ export class TerminalConnection extends EventTarget {
       hasOpened = true;
     });
     listen("message", ({ data }) => this.#read(data));
-    listen("close", () => this.#reconnectLater(hasOpened));
+    listen("close", ({ code, reason }) => {
+      if (code === TOO_LARGE) {
+        this.#dispatch("refused", reason);
+      }
+      this.#reconnectLater(hasOpened);
+    });
   }
 
   #read(data) {
@@ -166,7 +174,7 @@ export class TerminalConnection extends EventTarget {
   }
 
   #checkSilence() {
-    if (this.isLive && Date.now() - this.#lastHeard > SILENCE_LIMIT) {
+    if (this.#socket !== null && Date.now() - this.#lastHeard > SILENCE_LIMIT) {
       this.#connect();
     }
   }

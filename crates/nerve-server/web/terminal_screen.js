@@ -98,14 +98,15 @@ export class TerminalScreen {
     this.#terminal.focus();
   }
 
-  /** True if the program wants the arrow keys of a keypad. */
+  /** True if the program has turned on application cursor keys (DECCKM). */
   get hasApplicationKeys() {
     return this.#terminal.modes.applicationCursorKeysMode;
   }
 
-  /** Enlarges the font by some steps. */
+  /** Changes the size of the font by this many pixels; 0 fits it again. */
   zoom(steps) {
-    this.#zoom = steps === 0 ? 0 : this.#zoom + steps;
+    const zoom = steps === 0 ? 0 : this.#zoom + steps;
+    this.#zoom = Math.max(-MAX_FONT, Math.min(MAX_FONT, zoom));
     this.fit();
   }
 

@@ -11,6 +11,9 @@ const AGE_INTERVAL = 1000;
 /** States of a node without a program. */
 const ENDED = ["stopped", "gone"];
 
+/** Time after which Enter follows a text that the program does not echo, in milliseconds. */
+const ECHO_LIMIT = 300;
+
 /** Asks before a link of a program is opened: its text can differ from its target. */
 function confirmLink(target) {
   if (!/^https?:\/\//i.test(target)) {
@@ -40,7 +43,7 @@ export class TerminalTab {
   #note = element("p", { class: "note failed", role: "status", hidden: true });
   #size = element("span", { class: "age" });
   #host = element("div", { class: "terminal-host" });
-  #keys = new KeyRow((keys) => this.#type(keys), () => this.#screen?.hasApplicationKeys ?? false);
+  #keys = new KeyRow((keys) => this.#type(keys), (text) => this.#typeLine(text), () => this.#screen?.hasApplicationKeys ?? false);
   #resizes = new ResizeObserver(() => this.#screen?.fit());
 
   constructor(node, role) {
@@ -156,6 +159,21 @@ export class TerminalTab {
     const isSent = this.#connection.sendKeys(keys);
     if (!isSent) {
       showText(this.#note, "Not typed: there is no connection");
+    }
+    return isSent;
+  }
+
+  /** Types a text, and Enter after its echo: agents take Enter in the same write as a part of a paste. Returns false if not sent. */
+  #typeLine(text) {
+    const isSent = this.#type(text);
+    if (isSent) {
+      const enter = () => {
+        clearTimeout(timer);
+        this.#connection.removeEventListener("output", enter);
+        this.#type("\r");
+      };
+      const timer = setTimeout(enter, ECHO_LIMIT);
+      this.#connection.addEventListener("output", enter);
     }
     return isSent;
   }

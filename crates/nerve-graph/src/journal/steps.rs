@@ -5,6 +5,7 @@ use std::path::Path;
 
 use nerve_api::reply::{PlannedStep, RunStep};
 use nerve_api::value::StepState;
+use nerve_types::activity::TsMs;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -13,19 +14,30 @@ use super::directory;
 use super::error::JournalError;
 use super::scanner::{LineError, scan};
 
-/// Returns the steps of the graph itself, by their last record and in the order of their first.
+/// Returns the graph's own steps in the order of their first record, each in the state of its last one. A step that has no end in a
+/// run that has ended was cancelled.
 ///
 /// # Errors
 /// As [`Summary::read`](super::Summary::read).
 pub fn read_steps(path: &Path) -> Result<Vec<RunStep>, JournalError> {
     let (mut steps, mut indexes) = (Vec::new(), HashMap::new());
     read_records::<IgnoredValue>(path, drop, |_, record| {
-        if let JournalLine::Step(kind, line) = record {
-            apply(&mut steps, &mut indexes, kind, line);
+        match record {
+            JournalLine::Step(kind, line) => apply(&mut steps, &mut indexes, kind, line),
+            JournalLine::Ended(end) => cancel_open(&mut steps, end.at.into()),
+            _ => {}
         }
         Ok(())
     })?;
     Ok(steps)
+}
+
+fn cancel_open(steps: &mut [RunStep], at: TsMs) {
+    for step in steps.iter_mut().filter(|step| matches!(step.state, StepState::Running | StepState::Waiting))
+    {
+        step.state = StepState::Cancelled;
+        step.ended_at = Some(at);
+    }
 }
 
 /// Returns the steps that the graph itself defines, in the order of its file.

@@ -30,7 +30,7 @@ use crate::paths::private_directory;
 pub(crate) const SESSION_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Maximum number of sessions of logins. A further one ends the one that was used least recently.
 const MAX_SESSIONS: usize = 64;
-/// The same for the sessions of one share.
+/// Maximum number of sessions of one share.
 const MAX_SESSIONS_OF_SHARE: usize = 16;
 /// Maximum length of a stored user agent in characters.
 const MAX_USER_AGENT: usize = 200;
@@ -235,7 +235,11 @@ impl SessionStore {
     /// Removes the files of a session.
     fn remove(&self, digest: &str) -> io::Result<()> {
         let _ = fs::remove_file(self.push_path(digest));
-        fs::remove_file(self.path(digest))
+        match fs::remove_file(self.path(digest)) {
+            // The server, or a command, was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     }
 
     /// Returns a token that is cancelled when the session ends, or with `parent`.

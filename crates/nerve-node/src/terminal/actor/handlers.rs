@@ -130,7 +130,8 @@ impl<B: Backend> Actor<B> {
         Ok(data.len())
     }
 
-    /// Types the keys of a person, who then holds the input lease. The recording has them, the history does not.
+    /// Types the keys of a person, who then holds the input lease. The recording has them, the history does not. A lease of a
+    /// multiplexer that is not known yet refuses no keys.
     fn type_keys(&mut self, now: TsNs, keys: &[u8]) -> Result<(), EngineError> {
         if let Lease::Held { by, .. } = self.link.backend.lease(now) {
             let message = format!("{by} is typing into node '{}'", self.spec.node.node);
@@ -288,7 +289,6 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    /// Explains the state. The node adds its state and metadata.
     /// Returns the id of the open dialog.
     fn dialog_id(&self) -> String {
         match (self.state(), self.reached_limit()) {
@@ -297,6 +297,7 @@ impl<B: Backend> Actor<B> {
         }
     }
 
+    /// Returns the explanation of the state. The caller fills in the node's state and metadata.
     fn explain(&self) -> NodeExplanation {
         let evidence = self.evidence();
         let (choices, dialog_id) = match self.state() {

@@ -14,8 +14,8 @@ use serde_json::json;
 
 /// Time for which a push service accepts a signature, in seconds. The standard allows 24 hours.
 const LIFETIME: u64 = 12 * 60 * 60;
-/// The claim about the operator of a server that browsers know by no name. Apple's push service refuses such hosts, but a page
-/// for an iPhone needs HTTPS and therefore a name.
+/// Host in the claim `sub` of a server without a name. Apple's push service rejects it, but an iPhone needs HTTPS, and
+/// therefore a name, anyway.
 const UNKNOWN_HOST: &str = "localhost";
 
 /// A server's key.

@@ -52,8 +52,8 @@ pub(super) fn definition(
 /// Returns the input of the graph: texts of users, which are no templates.
 pub(super) fn input(fan_out: &FanOut, store: &Store) -> Value {
     let mut tests = Map::new();
-    for (attempt, test) in fan_out.open_attempts().zip(std::iter::repeat(&fan_out.test)) {
-        let Some(test) = test else { break };
+    for attempt in fan_out.open_attempts() {
+        let Some(test) = &fan_out.test else { break };
         let (log, exit) = (store.test_log(&fan_out.name, attempt), store.test_exit(&fan_out.name, attempt));
         let command = test_command(test, &log.to_string_lossy(), &exit.to_string_lossy());
         tests.insert(attempt.label.clone(), command.into());
@@ -65,7 +65,8 @@ pub(super) fn input(fan_out: &FanOut, store: &Store) -> Value {
 fn test_command(test: &str, log: &str, exit: &str) -> String {
     let quote = shell_words::quote;
     format!(
-        "bash -c {} >{} 2>&1 </dev/null\ncode=$?\necho $code >{}\nexit $code",
+        "rm -f {}\nbash -c {} >{} 2>&1 </dev/null\ncode=$?\necho $code >{}\nexit $code",
+        quote(exit),
         quote(test),
         quote(log),
         quote(exit)
