@@ -8,6 +8,7 @@ use std::time::Instant;
 use nerve_api::value::StepState;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::TsNs;
+use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -254,6 +255,16 @@ fn steps_of_the_graph_itself_have_the_state_of_their_last_record() {
     );
     assert_eq!((steps[1].error.as_deref(), steps[1].error_type), (Some("no"), Some(ErrorKind::Timeout)));
     assert_eq!(steps[3].ended_at, None);
+}
+
+#[test]
+fn steps_without_end_are_cancelled_with_their_run() {
+    let (_folder, path) = temp_journal();
+    let ended = JournalRecord::ended(TsNs(9_000_000), "cancelled", None);
+    write(&path, &[started("a", 1), asked("ok", &Vec::new()), ended]);
+    for step in read_steps(&path).unwrap() {
+        assert_eq!((step.state, step.ended_at), (StepState::Cancelled, Some(TsMs(9))), "{}", step.step_id);
+    }
 }
 
 #[test]
