@@ -48,7 +48,7 @@ async fn graph_helpers_send_expected_commands() {
             .await;
         peer.expect("CANCEL_GRAPH", json!({"run_id": "r"}), json!({"cancelled": true, "runs": ["r"]})).await;
         peer.expect("LIST_RUNS", json!({}), json!({"runs": [started]})).await;
-        peer.expect("GET_RUN", json!({"run_id": "r", "last": 5}), started.clone()).await;
+        peer.expect("GET_RUN", json!({"run_id": "r", "last": 5, "plan": false}), started.clone()).await;
         peer.expect(
             "RESUME_RUN",
             json!({"run_id": "r", "definition": definition(), "trace": true, "detach": false}),
