@@ -10,6 +10,20 @@ use nerve_vt::terminal::{LineIndex, TerminalState};
 const CHUNK: usize = 32 * 1024;
 
 fn main() -> std::io::Result<()> {
+    let paths: Vec<String> = std::env::args().skip(1).collect();
+    for path in &paths {
+        let bytes = std::fs::read(path)?;
+        let times = (20_000_000 / bytes.len().max(1)).max(1);
+        measure(path, &bytes.repeat(times));
+    }
+    if paths.is_empty() {
+        measure_generated();
+    }
+    Ok(())
+}
+
+/// Measures output that resembles that of common programs.
+fn measure_generated() {
     let numbers: String = (1..=2_000_000).map(|n| format!("{n}\r\n")).collect();
     let log: String = (0..300_000)
         .map(|n| {
@@ -28,23 +42,11 @@ fn main() -> std::io::Result<()> {
     let frames: String = (0..100_000)
         .map(|n| format!("\x1b[?2026h\x1b[4A\r\x1b[2K⠋ Working ({n}s)\r\n\x1b[2K────\r\n\x1b[2K❯ \r\n\x1b[2K────\r\n\x1b[?2026l"))
         .collect();
-    let corpora = [
-        ("seq 1 2000000", numbers),
-        ("colour log", log),
-        ("a million rows of 119", wide),
-        ("unicode", text),
-        ("frames", frames),
-    ];
-    let paths: Vec<String> = std::env::args().skip(1).collect();
-    for (name, bytes) in corpora.iter().filter(|_| paths.is_empty()) {
-        measure(name, bytes.as_bytes());
-    }
-    for path in paths {
-        let bytes = std::fs::read(&path)?;
-        let times = (20_000_000 / bytes.len().max(1)).max(1);
-        measure(&path, &bytes.repeat(times));
-    }
-    Ok(())
+    measure("seq 1 2000000", numbers.as_bytes());
+    measure("colour log", log.as_bytes());
+    measure("a million rows of 119", wide.as_bytes());
+    measure("unicode", text.as_bytes());
+    measure("frames", frames.as_bytes());
 }
 
 #[expect(clippy::print_stdout, reason = "the figures are what this program is for")]

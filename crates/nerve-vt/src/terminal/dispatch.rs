@@ -8,19 +8,16 @@ use super::notice::Notice;
 
 /// Maximum length of a DCS query in bytes.
 const QUERY: usize = 1024;
+/// Cancels a sequence.
+const CAN: u8 = 0x18;
+/// Cancels a sequence.
+const SUB: u8 = 0x1a;
 
 impl Perform for Model {
-    #[inline]
+    /// Prints text after a sequence that the parser ignored: see [`Model::print_text`] for other text.
     fn print(&mut self, c: char) {
-        match c {
-            ' '..='~' => self.collect(c as u8),
-            // A C1 control split over two feeds arrives here; DEL is ignored as in xterm.
-            '\u{7f}'..='\u{9f}' => {}
-            _ => {
-                self.flush();
-                self.print_char(c);
-            }
-        }
+        let mut bytes = [0; 4];
+        self.print_text(c.encode_utf8(&mut bytes).as_bytes());
     }
 
     fn execute(&mut self, byte: u8) {
@@ -28,7 +25,6 @@ impl Perform for Model {
             // 8-bit C1 controls are not used with UTF-8.
             return;
         }
-        self.flush();
         self.printing.can_join = false;
         match byte {
             0x07 => self.stream.changes.notice(Notice::Bell),
@@ -46,12 +42,12 @@ impl Perform for Model {
             b'\r' => self.carriage_return(),
             0x0e => self.use_charset(CharsetIndex::G1),
             0x0f => self.use_charset(CharsetIndex::G0),
+            CAN | SUB => self.sequence.is_open = false,
             _ => {}
         }
     }
 
     fn hook(&mut self, _params: &Params, intermediates: &[u8], ignore: bool, action: char) {
-        self.flush();
         self.printing.can_join = false;
         self.sequence.query = match (intermediates, action) {
             _ if ignore => None,
@@ -82,14 +78,15 @@ impl Perform for Model {
     }
 
     fn osc_dispatch(&mut self, params: &[&[u8]], bell_terminated: bool) {
-        self.flush();
+        // Otherwise an ESC or CAN ends the string and is dispatched next.
+        self.sequence.is_open = !bell_terminated;
         if !self.stream.string_broken {
             self.osc(params, bell_terminated);
         }
     }
 
     fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
-        self.flush();
+        self.sequence.is_open = false;
         self.printing.can_join &= action == 'm';
         // An SGR sequence with too many parameters applies those that fit; other sequences never have that many.
         if !ignore || (action == 'm' && intermediates.is_empty()) {
@@ -98,7 +95,7 @@ impl Perform for Model {
     }
 
     fn esc_dispatch(&mut self, intermediates: &[u8], ignore: bool, byte: u8) {
-        self.flush();
+        self.sequence.is_open = false;
         // A string terminator does not end a grapheme.
         if byte == b'\\' && intermediates.is_empty() {
             return;
@@ -110,7 +107,7 @@ impl Perform for Model {
     }
 
     fn terminated(&self) -> bool {
-        self.sequence.stop
+        self.sequence.stop || !self.sequence.is_open
     }
 }
 

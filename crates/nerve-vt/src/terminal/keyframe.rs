@@ -70,7 +70,7 @@ impl TerminalState {
         self.parser = super::Parser::new();
         self.partial_char = super::PartialChar::default();
         self.strings = super::OscGuard::default();
-        self.model.sequence.query = None;
+        self.model.sequence = super::model::ParserState::default();
         self.model.frames.close();
         self.model.stream.offset = offset;
     }

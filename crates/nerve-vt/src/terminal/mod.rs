@@ -169,8 +169,13 @@ impl TerminalState {
             let end = at + segment.len;
             self.model.stream.string_broken = self.strings.cut || self.strings.cancelled;
             while segment.feed && at < end {
+                if !self.model.sequence.is_open {
+                    at += self.model.print_text(&bytes[at..end]);
+                    // What follows is an ESC.
+                    self.model.sequence.is_open = at < end;
+                    continue;
+                }
                 at += self.parser.advance_until_terminated(&mut self.model, &bytes[at..end]);
-                self.model.flush();
                 if self.model.sequence.stop {
                     self.on_parser_stop(base + at as u64, bytes[at - 1], &bytes[at..]);
                 }

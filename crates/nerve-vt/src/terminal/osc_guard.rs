@@ -45,7 +45,7 @@ impl OscGuard {
         let mut at = 0;
         while at < bytes.len() {
             if self.state == State::Ground {
-                match bytes[at..].iter().position(|byte| *byte == ESC) {
+                match memchr::memchr(ESC, &bytes[at..]) {
                     Some(esc) => at += esc + 1,
                     None => break,
                 }

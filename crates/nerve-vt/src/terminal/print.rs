@@ -3,6 +3,7 @@
 
 use alacritty_terminal::index::{Column, Line as GridLine};
 use alacritty_terminal::term::cell::{Cell, Flags};
+use alacritty_terminal::vte::Perform;
 use alacritty_terminal::vte::ansi::{Handler, StandardCharset};
 use unicode_width::UnicodeWidthChar;
 
@@ -11,13 +12,9 @@ use super::model::Model;
 
 /// Maximum marks (combining characters, joiners, joined emoji) of a cell; more are dropped.
 const MARKS: usize = 16;
-/// Printable ASCII characters buffered before they are written to the cells.
-const RUN: usize = 512;
-
-/// The characters not yet written, and the grapheme left of the cursor.
+/// The grapheme left of the cursor.
+#[derive(Default)]
 pub(super) struct PrintState {
-    /// Printable ASCII not yet written to the cells.
-    run: Vec<u8>,
     /// A wide character has been written, so ASCII may overwrite half of one.
     pub(super) wide_seen: bool,
     /// The last printed character is left of the cursor: its grapheme may continue.
@@ -27,48 +24,59 @@ pub(super) struct PrintState {
     pub(super) last_char: Option<char>,
 }
 
-impl Default for PrintState {
-    fn default() -> PrintState {
-        let run = Vec::with_capacity(RUN);
-        PrintState { run, wide_seen: false, can_join: false, after_joiner: false, last_char: None }
-    }
-}
-
 impl Model {
-    /// Buffers one printable ASCII character.
-    #[inline]
-    pub(super) fn collect(&mut self, byte: u8) {
-        if self.printing.run.len() == RUN {
-            self.flush();
+    /// Prints text and executes its controls, up to the first ESC. Returns the number of bytes processed.
+    pub(super) fn print_text(&mut self, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        while let Some(first) = bytes.get(at) {
+            at += match first {
+                b' '..=b'~' => self.print_ascii(&bytes[at..]),
+                0x1b => break,
+                0..=0x1f => {
+                    self.execute(*first);
+                    1
+                }
+                // DEL is ignored as in xterm.
+                0x7f => 1,
+                0x80.. => self.print_non_ascii(&bytes[at..]),
+            };
         }
-        self.printing.run.push(byte);
+        at
     }
 
-    /// Writes the buffered characters.
-    #[inline]
-    pub(super) fn flush(&mut self) {
-        if !self.printing.run.is_empty() {
-            self.flush_run();
-        }
-    }
-
-    fn flush_run(&mut self) {
-        let mut run = std::mem::take(&mut self.printing.run);
-        let mut rest = run.as_slice();
+    /// Prints the printable ASCII characters at the beginning of `bytes` and returns their number.
+    fn print_ascii(&mut self, bytes: &[u8]) -> usize {
+        let len = printable_len(bytes);
+        let mut rest = &bytes[..len];
         let mapped = self.grid().cursor.charsets[self.charset] != StandardCharset::Ascii;
+        self.printing.last_char = rest.last().map(|byte| char::from(*byte));
         while let Some((first, more)) = rest.split_first() {
             let room = rest.len().min(self.cols() - self.cursor().1);
             if mapped || !self.can_write_directly(room) {
                 self.input(char::from(*first));
                 rest = more;
             } else {
-                self.write(room, rest.iter().map(|byte| char::from(*byte)));
+                self.write(room, rest[..room].iter().map(|byte| char::from(*byte)));
                 rest = &rest[room..];
             }
         }
-        self.printing.last_char = run.last().map(|byte| char::from(*byte));
-        run.clear();
-        self.printing.run = run;
+        len
+    }
+
+    /// Prints the characters up to the next ASCII byte, U+FFFD for invalid UTF-8, and returns their length in bytes.
+    fn print_non_ascii(&mut self, bytes: &[u8]) -> usize {
+        let len = bytes.iter().position(u8::is_ascii).unwrap_or(bytes.len());
+        for chunk in bytes[..len].utf8_chunks() {
+            for c in chunk.valid().chars().filter(|c| !c.is_control()) {
+                self.print_char(c);
+            }
+            match chunk.invalid() {
+                // 8-bit C1 controls are not used with UTF-8.
+                [] | [0x80..=0x9f] => {}
+                _ => self.print_char(char::REPLACEMENT_CHARACTER),
+            }
+        }
+        len
     }
 
     /// Repeats the last character (REP), at most one screenful. Less if characters have to be written singly, so that the
@@ -277,6 +285,16 @@ impl Model {
         self.printing.after_joiner = false;
         true
     }
+}
+
+/// Returns how many bytes at the beginning are printable ASCII.
+fn printable_len(bytes: &[u8]) -> usize {
+    let is_printable = |byte: &u8| matches!(byte, b' '..=b'~');
+    // Without an early exit the compiler checks all bytes of a piece at once.
+    let all_printable = |piece: &&[u8; 16]| piece.iter().fold(true, |all, byte| all & is_printable(byte));
+    let (pieces, _) = bytes.as_chunks::<16>();
+    let len = 16 * pieces.iter().take_while(all_printable).count();
+    len + bytes[len..].iter().take_while(|byte| is_printable(byte)).count()
 }
 
 fn cluster(cell: &Cell) -> String {
