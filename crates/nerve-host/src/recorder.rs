@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nerve_record::ahr::{AhrError, Body, Mark, ROTATE_AFTER, Record, Segment, Writer};
+use nerve_record::ahr::{AhrError, Body, Mark, ROTATE_AFTER, Record, Sealer, Segment, Writer};
 use nerve_types::{Event, EventKind, Size, TsNs};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Notify, oneshot};
@@ -162,7 +162,14 @@ impl Recorder {
             over: Condvar::new(),
             notice: Notify::new(),
         });
-        let worker = Worker { shared: shared.clone(), writer, quality, retry_at: None, is_deleted: false };
+        let worker = Worker {
+            shared: shared.clone(),
+            writer,
+            sealer: Sealer::default(),
+            quality,
+            retry_at: None,
+            is_deleted: false,
+        };
         std::thread::Builder::new()
             .name("recorder".into())
             .spawn(move || worker.run())
@@ -399,6 +406,7 @@ impl State {
 struct Worker {
     shared: Arc<Shared>,
     writer: Writer,
+    sealer: Sealer,
     quality: u8,
     /// Time of the next attempt, while the disk refuses blocks.
     retry_at: Option<Instant>,
@@ -516,7 +524,11 @@ impl Worker {
         while let Some(segment) = batch.segments.front() {
             let ends = batch.closing && batch.segments.len() == 1;
             if !segment.is_empty() || ends {
-                self.writer.append(&segment.seal(quality, ends))?;
+                self.writer.append(&self.sealer.seal(segment, quality, ends))?;
+                if !segment.is_full() {
+                    // Little output: the next block is far away.
+                    self.sealer.release();
+                }
                 batch.written = Some(segment.end());
             }
             batch.segments.pop_front();

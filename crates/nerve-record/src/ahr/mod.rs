@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `record` | encoding and decoding of one record |
 //! | `segment` | the records of one block before compression |
+//! | `sealer`, `encoder_memory` | encodes segments as blocks, with memory that is used again |
 //! | `header` | the 44 bytes before each block's payload |
 //! | `payload` | Brotli and the checksum, with size limits |
 //! | `writer` | appends sealed blocks to a locked file |
@@ -22,6 +23,7 @@ mod block_source;
 mod continuity;
 mod contradiction;
 mod damaged_range;
+mod encoder_memory;
 mod error;
 mod header;
 mod payload;
@@ -29,6 +31,7 @@ mod reader;
 mod record;
 mod repair;
 mod resync;
+mod sealer;
 mod segment;
 mod tail;
 mod writer;
@@ -45,6 +48,7 @@ pub use nerve_types::Origin;
 pub use reader::{Part, Reader};
 pub use record::{Body, Mark, Record, RecordError, RecordFault};
 pub use repair::{RepairReport, repair};
+pub use sealer::Sealer;
 pub use segment::Segment;
 pub use writer::Writer;
 

@@ -1,22 +1,40 @@
 //! Brotli (RFC 7932) with size limits, and the checksum of the stream.
 
-use brotli::enc::{BrotliEncoderParams, StandardAlloc};
+use brotli::enc::encode::{BrotliEncoderDestroyInstance, BrotliEncoderOperation, BrotliEncoderStateStruct};
+use brotli::enc::{BrotliEncoderMaxCompressedSize, BrotliEncoderParams, StandardAlloc};
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 
+use super::encoder_memory::EncoderMemory;
 use super::header::Header;
 
 /// Appends the Brotli stream of `segment` to `out`. `quality` is clamped to 11.
-pub(super) fn compress(segment: &[u8], quality: u8, out: &mut Vec<u8>) {
-    let params = BrotliEncoderParams {
+pub(super) fn compress(segment: &[u8], quality: u8, memory: &mut EncoderMemory, out: &mut Vec<u8>) {
+    let mut encoder = BrotliEncoderStateStruct::new(std::mem::take(memory));
+    encoder.params = BrotliEncoderParams {
         quality: i32::from(quality.min(11)),
         lgwin: window_for(segment.len(), quality),
         size_hint: segment.len(),
         ..BrotliEncoderParams::default()
     };
-    let mut input = segment;
-    let compressed = brotli::BrotliCompress(&mut input, out, &params);
-    // Reading a slice and writing a Vec cannot fail.
-    debug_assert!(compressed.is_ok(), "{compressed:?}");
+    let start = out.len();
+    out.resize(start + BrotliEncoderMaxCompressedSize(segment.len()), 0);
+    let (mut left, mut read, mut room, mut written) = (segment.len(), 0, out.len() - start, 0);
+    let is_done = encoder.compress_stream(
+        BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
+        &mut left,
+        segment,
+        &mut read,
+        &mut room,
+        &mut out[start..],
+        &mut written,
+        &mut None,
+        &mut |_, _, _, _| {},
+    );
+    // There is room for the longest stream.
+    debug_assert!(is_done && encoder.is_finished());
+    out.truncate(start + written);
+    BrotliEncoderDestroyInstance(&mut encoder);
+    *memory = encoder.m8;
 }
 
 /// Selects the smallest window that holds the segment, up to 18 bits. 18 bits for 256 KiB take half the time of

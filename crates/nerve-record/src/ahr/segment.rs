@@ -2,9 +2,9 @@
 
 use nerve_types::TsNs;
 
-use super::header::{HEADER_LEN, Header};
 use super::record::{Body, Record, RecordError};
-use super::{MAX_SEGMENT, ROTATE_BYTES, payload};
+use super::sealer::Sealer;
+use super::{MAX_SEGMENT, ROTATE_BYTES};
 
 /// Records to be sealed into one block.
 #[derive(Debug, Clone)]
@@ -91,22 +91,12 @@ impl Segment {
         self.bytes.len() >= ROTATE_BYTES
     }
 
-    /// Encodes the block: header and Brotli stream. `quality` is 0–11, higher is slower; `last` marks the final block
-    /// of a recording.
+    /// Encodes one block: see [`Sealer::seal`].
     pub fn seal(&self, quality: u8, last: bool) -> Vec<u8> {
-        let mut block = vec![0; HEADER_LEN];
-        payload::compress(&self.bytes, quality, &mut block);
-        let payload = &block[HEADER_LEN..];
-        let header = Header {
-            // Both are far below u32::MAX: `push` enforces MAX_SEGMENT, and Brotli adds a few bytes at most.
-            uncompressed: u32::try_from(self.bytes.len()).unwrap_or(u32::MAX),
-            compressed: u32::try_from(payload.len()).unwrap_or(u32::MAX),
-            records: self.records,
-            last,
-            checksum: Some(crc32c::crc32c(payload)),
-            ..Header::new(self.first_at.unwrap_or_default(), self.start)
-        };
-        block[..HEADER_LEN].copy_from_slice(&header.encode());
-        block
+        Sealer::default().seal(self, quality, last)
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 }
