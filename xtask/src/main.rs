@@ -18,6 +18,7 @@ mod python_tests;
 mod report;
 mod rust_tests;
 mod shell_scripts;
+mod system_calls;
 mod test;
 mod vendored;
 mod words;

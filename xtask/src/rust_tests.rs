@@ -52,6 +52,21 @@ impl Suite {
     }
 }
 
+/// Tests the calls of `nerve_types::os` and the hosts with the body for systems other than Linux.
+pub(crate) fn with_posix_body(project: &Project) -> anyhow::Result<Outcome> {
+    let mut command = project.command(cargo_program());
+    match programs::find("cargo-nextest") {
+        Some(_) => command.args(["nextest", "run", "--profile", "ci"]),
+        None => command.args(["test", "--no-fail-fast"]),
+    };
+    command.args(["--locked", "-p", "nerve-types", "-p", "nerve-host", "--features", "nerve-types/posix-os"]);
+    command.env("NERVE_TEST_SKIPS", project.target.join("skips-posix.txt"));
+    match command.status().context("cannot start cargo")?.success() {
+        true => Ok(Outcome::passed()),
+        false => bail!("tests failed"),
+    }
+}
+
 /// Parses the counts of a summary line.
 type Summary = fn(&str) -> Option<Counts>;
 

@@ -4,10 +4,10 @@ use anyhow::bail;
 
 use crate::project::{FEATURES, Project, cargo_program};
 use crate::report::{Outcome, Report};
-use crate::rust_tests::Suite;
+use crate::rust_tests::{self, Suite};
 use crate::{
     agents, browser, debian_packages, docs_blocks, generated_pages, lockfile, machine_paths, programs,
-    project, pypi_packages, python_tests, shell_scripts, vendored, words,
+    project, pypi_packages, python_tests, shell_scripts, system_calls, vendored, words,
 };
 
 /// Options of `cargo xtask test`.
@@ -17,16 +17,18 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
-const STEPS: [&str; 15] = [
+const STEPS: [&str; 17] = [
     "setup",
     "fmt",
     "lock",
     "no-foreign",
     "words",
+    "system-calls",
     "vendor",
     "clippy",
     "build",
     "test",
+    "posix",
     "doc-tests",
     "docs",
     "cli-reference",
@@ -68,12 +70,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
     report.step("lock", || lockfile::check(project));
     report.step("no-foreign", || machine_paths::check(project));
     report.step("words", || words::check(project));
+    report.step("system-calls", || system_calls::check(project));
     report.step("vendor", || vendored::check(project, options.quick));
     report.step("clippy", || clippy(project));
     if report
         .step("build", || cargo(project, &with_all(&["build", "--workspace", "--all-targets", "--locked"])))
     {
         report.step("test", || suite.run(project, options.quick));
+        report.step("posix", || rust_tests::with_posix_body(project));
         let doc_tests = with_all(&["test", "--doc", "--workspace", "--locked"]);
         report.step("doc-tests", || cargo(project, &doc_tests));
         report.step("docs", || docs(project));

@@ -6,7 +6,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use nerve_types::os;
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
@@ -129,11 +131,13 @@ fn receive(stream: &UnixStream, frames: &mut Frames, terminal: &mut Option<Owned
     let mut bytes = vec![0; 4096];
     let size = {
         let mut into = [io::IoSliceMut::new(&mut bytes)];
-        rustix::net::recvmsg(stream, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes
+        rustix::net::recvmsg(stream, &mut into, &mut ancillary, os::RECEIVE_FLAGS)?.bytes
     };
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {
             *terminal = descriptors.last().or(terminal.take());
+            // Not every system has a flag for it.
+            terminal.iter().try_for_each(|terminal| fcntl_setfd(terminal, FdFlags::CLOEXEC))?;
         }
     }
     frames.read_buffer().extend_from_slice(&bytes[..size]);

@@ -12,12 +12,16 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::HostSpec;
-use crate::backend::{SpawnError, close_descriptors};
+use nerve_types::os::{close_descriptors, rlimit};
+
+use crate::backend::SpawnError;
 use crate::process::Host;
 use crate::registry::Entry;
 
 /// Time limit for the start of the process.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// File descriptors that a new host leaves free: its own, and those of clients and their requests.
+const RESERVED_DESCRIPTORS: u64 = 24;
 /// Bytes of a spec that are read.
 const SPEC_LIMIT: u64 = 64 << 20;
 
@@ -35,6 +39,8 @@ enum StartReport {
 /// # Errors
 /// [`SpawnError`], as if the program had been started here.
 pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError> {
+    // Without free descriptors, no client could stop a node.
+    rlimit::check_room(RESERVED_DESCRIPTORS).map_err(SpawnError::system("start a host process"))?;
     let mut command = tokio::process::Command::new(program);
     // No inherited descriptors: the host would keep them open after we end.
     command.args(["host", "run"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use nerve_record::regular_file::{Links, open_regular};
 use nerve_types::files::replace_unsynced;
+use nerve_types::os::{ProcessHandle, is_own_process, start_time};
 use nerve_types::{ExitStatus, TsNs};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::process_status::ProcessStatus;
 use crate::{HostSpec, SNAPSHOT};
 
 /// Bytes of an entry that are read.
@@ -31,11 +31,11 @@ pub struct Entry {
     pub session_id: String,
     /// Process id of the host.
     pub pid: u32,
-    /// Start time of the host in clock ticks since boot; distinguishes it from a later process with the same id.
+    /// Start time of the host; distinguishes it from a later process with the same id.
     pub start: u64,
     /// Process id of the program.
     pub child: i32,
-    /// Start time of the program, in clock ticks since boot.
+    /// Start time of the program.
     pub child_start: u64,
     /// The program and its arguments.
     pub argv: Vec<String>,
@@ -74,9 +74,9 @@ impl Entry {
             id: spec.id.clone(),
             session_id: spec.session_id.clone(),
             pid,
-            start: start_ticks(pid).unwrap_or(0),
+            start: start_time(pid).unwrap_or(0),
             child,
-            child_start: u32::try_from(child).ok().and_then(start_ticks).unwrap_or(0),
+            child_start: start_time(child).unwrap_or(0),
             argv: spec.argv.clone(),
             cwd: spec.cwd.clone(),
             cols: spec.cols,
@@ -117,15 +117,12 @@ impl Entry {
 
     /// Returns true if the host process is alive and belongs to this user.
     pub fn is_alive(&self) -> bool {
-        let uid = rustix::process::getuid().as_raw();
-        let owned = fs::metadata(format!("/proc/{}", self.pid)).is_ok_and(|meta| meta.uid() == uid);
-        owned && self.start != 0 && start_ticks(self.pid) == Some(self.start)
+        is_own_process(self.pid, self.start)
     }
 
     /// Returns true if the program is alive, with or without its host.
     pub fn has_child(&self) -> bool {
-        let child = u32::try_from(self.child).unwrap_or(0);
-        self.child_start != 0 && start_ticks(child) == Some(self.child_start)
+        self.child_start != 0 && start_time(self.child) == Some(self.child_start)
     }
 
     /// Signals the program's process group if the program is alive.
@@ -141,14 +138,12 @@ impl Entry {
     /// # Errors
     /// The host is gone, or the system refuses.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
-        let not_found = || io::Error::new(io::ErrorKind::NotFound, "the host is gone");
         // Opened before the check, so that the checked process is the one that gets the signal.
-        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or_else(not_found)?;
-        let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        let process = ProcessHandle::open(self.pid)?;
         if !self.is_alive() {
-            return Err(not_found());
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the host is gone"));
         }
-        Ok(rustix::process::pidfd_send_signal(handle, signal)?)
+        process.signal(signal)
     }
 
     /// Writes the entry atomically.
@@ -287,11 +282,6 @@ fn is_entry_path(path: &Path) -> bool {
 
 fn path_of(registry: &Path, id: &str) -> PathBuf {
     registry.join(format!("{id}.json"))
-}
-
-/// Returns the start time of a living process in clock ticks since boot. `None` for a zombie.
-pub fn start_ticks(pid: u32) -> Option<u64> {
-    ProcessStatus::of_living(pid).map(|status| status.started)
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Pid, PidfdFlags, Signal};
+use nerve_types::os;
+use rustix::process::Signal;
 
 use crate::registry::{DamagedEntry, Entry};
 use crate::{CONTROL, SNAPSHOT};
@@ -39,11 +40,11 @@ pub fn request_entry_repair(damaged: &DamagedEntry, runtime: &Path) -> io::Resul
     let unreachable = |error| io::Error::other(format!("no host listens on {}: {error}", socket.display()));
     // While it is connected, the process that listens is the host.
     let connection = UnixStream::connect(&socket).map_err(unreachable)?;
-    let host = rustix::net::sockopt::socket_peercred(&connection)?;
-    if host.uid != rustix::process::getuid() {
+    let (user, host) = os::peer_process(&connection)?;
+    if user != rustix::process::getuid().as_raw() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    request_process_repair(host.pid.as_raw_nonzero().get().cast_unsigned(), || true)
+    request_process_repair(host, || true)
 }
 
 /// Makes a process repair its files if `is_same` confirms that it is the right one. Returns at once.
@@ -52,23 +53,15 @@ pub fn request_entry_repair(damaged: &DamagedEntry, runtime: &Path) -> io::Resul
 /// The process is gone, is another one, or cannot repair its files.
 pub fn request_process_repair(pid: u32, is_same: impl FnOnce() -> bool) -> io::Result<()> {
     let not_found = || io::Error::new(io::ErrorKind::NotFound, "the process is gone");
-    let id = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(not_found)?;
     // Opened before the check, so that the checked process is the one that gets the signal.
-    let handle = rustix::process::pidfd_open(id, PidfdFlags::empty())?;
+    let process = os::ProcessHandle::open(pid)?;
     if !is_same() {
         return Err(not_found());
     }
-    if !handles_repair(pid) {
-        let message = format!("process {pid} is of an older version or in the foreground of a terminal");
-        return Err(io::Error::new(io::ErrorKind::Unsupported, message));
-    }
-    Ok(rustix::process::pidfd_send_signal(handle, REPAIR)?)
-}
-
-/// Returns true if a process handles the signal (`SigCgt` of proc_pid_status(5)).
-fn handles_repair(pid: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let handled = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let handled = handled.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    handled & 1 << (REPAIR.as_raw() - 1) != 0
+    let unsupported = match os::handles_signal(pid, REPAIR) {
+        Some(true) => return process.signal(REPAIR),
+        Some(false) => format!("process {pid} is of an older version or in the foreground of a terminal"),
+        None => format!("cannot tell whether process {pid} can repair its files"),
+    };
+    Err(io::Error::new(io::ErrorKind::Unsupported, unsupported))
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use nerve_types::os;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
@@ -157,7 +158,7 @@ async fn send_with_descriptor(stream: &UnixStream, bytes: &[u8], terminal: &Owne
             let descriptors = [terminal.as_fd()];
             ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
             let bytes = [io::IoSlice::new(bytes)];
-            Ok(rustix::net::sendmsg(stream, &bytes, &mut ancillary, SendFlags::NOSIGNAL)?)
+            Ok(rustix::net::sendmsg(stream, &bytes, &mut ancillary, os::SEND_FLAGS)?)
         })
         .await
 }

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_host::backend::{PaneError, PaneInfo};
-use nerve_host::registry::{Entry, start_ticks};
+use nerve_host::registry::Entry;
 use nerve_types::Size;
 use nerve_types::files::{read_json, replace_unsynced};
+use nerve_types::os::start_time;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -233,7 +234,7 @@ impl WindowPane {
     /// Returns true if the pane's first process lives. The start time is checked, because the system reuses process ids too.
     fn is_alive(&self) -> bool {
         let Some(pid) = self.pid else { return false };
-        self.started.is_some() && start_ticks(pid.cast_unsigned()) == self.started
+        self.started.is_some() && start_time(pid) == self.started
     }
 
     /// Checks that a pane of this id still is this one.
@@ -291,7 +292,7 @@ impl Client {
             tokio::time::sleep(POLL_INTERVAL).await;
             info = self.info(&id).await.map_err(ended_at_once)?;
         }
-        let started = info.pid.and_then(|pid| start_ticks(pid.cast_unsigned()));
+        let started = info.pid.and_then(start_time);
         Ok(WindowPane { terminal, socket, session: Some(info.session), pane: id, pid: info.pid, started })
     }
 

@@ -15,11 +15,11 @@ use nerve_agent::parse::{Section, SectionKind};
 use nerve_agent::profile::ContextKind;
 use nerve_api::reply::NodeMetadata;
 use nerve_api::value::{Delivery, ResponseSource};
-use nerve_host::backend::os::kill_with_parent;
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 use nerve_host::environment::Environment;
 use nerve_record::history::ResponseData;
 use nerve_types::TsNs;
+use nerve_types::os::kill_with_parent;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Map;
@@ -380,7 +380,7 @@ impl BashNode {
         if let Some(trace) = &prompt.trace {
             command.envs(trace.variables());
         }
-        kill_with_parent(&mut command);
+        kill_with_parent(&mut command)?;
         command.spawn()
     }
 

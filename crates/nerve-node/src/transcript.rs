@@ -24,7 +24,7 @@ use nerve_agent::parse::rollout::parse_rollout;
 use nerve_agent::parse::transcript::{TranscriptTurn, parse_turn};
 use nerve_agent::parse::{ParsedTurn, Section, SectionKind};
 use nerve_agent::profile::TranscriptKind;
-use nerve_types::TsNs;
+use nerve_types::{TsNs, os};
 use tokio::time::Instant;
 
 use crate::activity::{Location, TranscriptTail};
@@ -217,7 +217,7 @@ impl TranscriptSource {
     }
 
     fn cwd(&self) -> Option<PathBuf> {
-        std::fs::read_link(format!("/proc/{}/cwd", self.pid)).ok()
+        os::current_dir(self.pid.cast_unsigned())
     }
 
     /// Returns true if no other agent of this kind runs in the folder.

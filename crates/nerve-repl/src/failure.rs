@@ -143,6 +143,10 @@ impl From<&ClientError> for Failure {
         match error {
             ClientError::Server(error) => Failure::from(&**error),
             ClientError::NotRunning { .. } => Failure::new(NOT_FOUND, error.to_string()),
+            ClientError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                Failure::new(FAILED, error.to_string())
+                    .hint("it belongs to another user: unset NERVE_HOME, or set it to a directory of yours")
+            }
             ClientError::Closed(_) | ClientError::Io { .. } | ClientError::Protocol(_) => {
                 Failure::new(FAILED, error.to_string())
             }

@@ -16,8 +16,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nerve_host::registry::start_ticks;
 use nerve_host::repair::request_process_repair;
+use nerve_types::os::{ProcessHandle, is_own_process, start_time};
 
 use crate::error::ServerError;
 use crate::paths::{LOCK_POLL, LOCK_TIMEOUT, ServerPaths, private_directory};
@@ -184,8 +184,7 @@ impl Addresses {
 pub struct Holder {
     /// Process id.
     pub pid: u32,
-    /// Start time in clock ticks since boot (proc(5), stat field 22). Detects a later process with the same
-    /// id.
+    /// Start time. Detects a later process with the same id.
     start: u64,
 }
 
@@ -193,9 +192,7 @@ impl Holder {
     /// Returns true if the process with this id is still the one that wrote the lock file, and belongs to
     /// this user.
     pub fn is_same_process(&self) -> bool {
-        let uid = rustix::process::getuid().as_raw();
-        let owned = fs::metadata(format!("/proc/{}", self.pid)).is_ok_and(|meta| meta.uid() == uid);
-        owned && start_ticks(self.pid) == Some(self.start)
+        is_own_process(self.pid, self.start)
     }
 
     /// Sends a signal to the process if it is still the same one.
@@ -204,13 +201,12 @@ impl Holder {
     /// Returns `NotFound` if the process is gone or the id was reused, or the error of the system call.
     pub fn signal(&self, signal: rustix::process::Signal) -> std::io::Result<()> {
         let gone = || std::io::Error::new(std::io::ErrorKind::NotFound, "the process is gone");
-        // The pidfd is opened before the check, so that the check is about the process that gets the signal.
-        let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw).ok_or_else(gone)?;
-        let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
+        // Opened before the check, so that the check is about the process that gets the signal.
+        let process = ProcessHandle::open(self.pid)?;
         if !self.is_same_process() {
             return Err(gone());
         }
-        Ok(rustix::process::pidfd_send_signal(handle, signal)?)
+        process.signal(signal)
     }
 
     /// Makes the server create its missing files again. Returns at once; the server logs failures.
@@ -367,7 +363,7 @@ pub(crate) fn write_identity(lock: &mut File, lines: &str) -> std::io::Result<()
     let pid = std::process::id();
     lock.set_len(0)?;
     lock.rewind()?;
-    lock.write_all(format!("{pid} {}\n{lines}", start_ticks(pid).unwrap_or(0)).as_bytes())
+    lock.write_all(format!("{pid} {}\n{lines}", start_time(pid).unwrap_or(0)).as_bytes())
 }
 
 fn identity_in(text: &str) -> Option<Holder> {
@@ -486,7 +482,7 @@ mod tests {
         assert!(!stranger.is_same_process());
         assert!(stranger.signal(rustix::process::Signal::KILL).is_err());
         assert!(child.try_wait().unwrap().is_none());
-        let right = Holder { pid: child.id(), start: start_ticks(child.id()).unwrap() };
+        let right = Holder { pid: child.id(), start: start_time(child.id()).unwrap() };
         right.signal(rustix::process::Signal::TERM).unwrap();
         child.wait().unwrap();
         assert!(right.signal(rustix::process::Signal::TERM).is_err());

@@ -143,7 +143,14 @@ impl ServerError {
             ServerError::BadTls { .. } => {
                 Some("both must be PEM files, the key not encrypted and with mode 0600".to_string())
             }
+            ServerError::Io { source, .. } if is_read_only(source) => {
+                Some("set NERVE_HOME to a directory that belongs to you and can be written to".to_string())
+            }
             ServerError::Name(_) | ServerError::Io { .. } => None,
         }
     }
+}
+
+fn is_read_only(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }

@@ -10,12 +10,11 @@ use nerve_engine::data_dirs::DataDirs;
 use nerve_host::manager::HostManager;
 use nerve_mux::pane::Panes;
 use nerve_types::name;
+pub use nerve_types::os::MAX_SOCKET_PATH;
 
 use crate::daemon::{claimed_socket, taken, text_of, write_identity};
 use crate::error::ServerError;
 
-/// Maximum length of a socket path in bytes, without the terminating NUL (unix(7)).
-pub const MAX_SOCKET_PATH: usize = 107;
 /// Time that a starting server waits for its lock, which a look-up of the name takes for a moment.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 /// Interval of the attempts to lock a file.

@@ -1,7 +1,7 @@
 //! Values that all crates share: time, sizes, terminal events, activities, answers, signals of agents, kinds of errors, the rule for
 //! names, suggestions for misspelled ones, limits of texts, and the connection limiter.
 //!
-//! Nothing here does I/O or reads a clock.
+//! Nothing here does I/O or reads a clock, except `files` and `os`, which has all calls that depend on the operating system.
 #![warn(missing_docs)]
 
 #[macro_use]
@@ -19,6 +19,8 @@ pub mod files;
 mod foreground;
 mod history_op;
 pub mod name;
+#[cfg(feature = "os")]
+pub mod os;
 mod signal;
 mod signal_name;
 mod size;

@@ -1,47 +1,20 @@
 //! Path of this program, for the processes it starts.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use nerve_types::os;
 
-/// Suffix that Linux appends to the path of a program whose file was replaced or removed (proc(5), `/proc/PID/exe`).
-const DELETED_SUFFIX: &str = " (deleted)";
+use crate::exit::{FAILED, Failure};
 
 /// Returns the path of this program, or of the file that replaced it in an update.
 ///
 /// # Errors
-/// The system does not report the path.
+/// The system does not report the path, or lacks what processes are recognised by.
 pub(crate) fn path() -> Result<PathBuf> {
+    os::check().map_err(|error| {
+        Failure::new(FAILED, format!("cannot start processes: {error}")).hint(os::REQUIREMENT)
+    })?;
     let path = std::env::current_exe().context("cannot find the path of this program")?;
-    Ok(existing_path(path))
-}
-
-/// Returns the path if it exists, otherwise the path without the deletion suffix, otherwise this process's `/proc`
-/// link.
-fn existing_path(path: PathBuf) -> PathBuf {
-    if path.exists() {
-        return path;
-    }
-    let replaced = path.to_str().and_then(|path| path.strip_suffix(DELETED_SUFFIX)).map(Path::new);
-    match replaced.filter(|path| path.exists()) {
-        Some(path) => path.to_path_buf(),
-        None => PathBuf::from(format!("/proc/{}/exe", std::process::id())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn updated_program_is_found() {
-        let folder = tempfile::tempdir().unwrap();
-        let own = folder.path().join("nerve");
-        std::fs::write(&own, "").unwrap();
-        assert_eq!(existing_path(own.clone()), own);
-        let replaced = PathBuf::from(format!("{}{DELETED_SUFFIX}", own.display()));
-        assert_eq!(existing_path(replaced.clone()), own);
-        std::fs::remove_file(&own).unwrap();
-        assert!(existing_path(replaced).exists(), "a running program can be restarted");
-    }
+    Ok(os::own_program(path))
 }

@@ -17,6 +17,7 @@ use nerve_record::files::FileStore;
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
 use nerve_types::TsNs;
+use nerve_types::os::current_dir;
 use serde_json::Value;
 
 use crate::data_dirs::DataDirs;
@@ -73,8 +74,8 @@ impl BranchFolders {
         for entry in entries(&dirs.hosts).iter().filter(|entry| entry.is_alive()) {
             let node = entry.label.get("node").and_then(Value::as_str);
             let who = node.map_or_else(|| format!("host {}", entry.id), |node| format!("node '{node}'"));
-            let current_dir = std::fs::read_link(format!("/proc/{}/cwd", entry.child)).ok();
-            users.extend(entry.cwd.iter().chain(&current_dir).map(|cwd| (canonical_path(cwd), who.clone())));
+            let dir = current_dir(entry.child.cast_unsigned());
+            users.extend(entry.cwd.iter().chain(&dir).map(|cwd| (canonical_path(cwd), who.clone())));
         }
         // Nodes that ran when their server went down are restored in their directories.
         let mut commands = Vec::new();

@@ -128,7 +128,7 @@ mod tests {
         let own = std::process::id();
         let value = serde_json::json!({
             "id": id, "session_id": session, "pid": own,
-            "start": nerve_host::registry::start_ticks(own), "child": 0, "child_start": 0, "argv": ["x"],
+            "start": nerve_types::os::start_time(own), "child": 0, "child_start": 0, "argv": ["x"],
             "cwd": null, "cols": 80, "rows": 24, "runtime": format!("/run/{id}"), "recording": null,
             "started": 0, "exit": null, "label": label,
         });

@@ -1,7 +1,6 @@
 //! Backends: the sources and sinks of a terminal's bytes.
 
 mod hosted;
-pub mod os;
 mod pane_info;
 pub mod pty;
 mod pty_backend;
@@ -19,7 +18,6 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 pub use hosted::HostedBackend;
-pub use os::{close_descriptors, detach, watch};
 pub use pane_info::{PaneError, PaneInfo};
 pub use pty_backend::PtyBackend;
 pub use spawn::{Program, SpawnError};

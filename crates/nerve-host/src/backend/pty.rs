@@ -10,18 +10,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_types::Foreground;
-use nerve_types::{ExitStatus, Size};
+use nerve_types::os::{self, ProcessStatus, watch};
+use nerve_types::{ExitStatus, Foreground, Size};
 use rustix::process::{Pid, Signal};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::pty::{grantpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
 use tokio::io::unix::AsyncFd;
 use tokio::process::Child;
 use tokio::task::JoinHandle;
 
-use super::os::watch;
 use super::spawn::{Program, SpawnError};
-use crate::process_status::ProcessStatus;
 
 /// Maximum bytes returned by one [`Output::read`]. The kernel returns 4 KiB at a time; a fast child fills this.
 pub const READ_LIMIT: usize = 128 * 1024;
@@ -60,8 +58,7 @@ impl Pty {
         size: Size,
         stdin: Option<OwnedFd>,
     ) -> Result<Pty, SpawnError> {
-        let (master, slave) =
-            open(size).map_err(|error| SpawnError::system("open a terminal")(error.into()))?;
+        let (master, slave) = open(size).map_err(SpawnError::system("open a terminal"))?;
         let child = program.spawn(&slave, stdin)?;
         drop(slave);
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
@@ -76,8 +73,8 @@ impl Pty {
     }
 }
 
-fn open(size: Size) -> rustix::io::Result<(OwnedFd, OwnedFd)> {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+fn open(size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
+    let master = os::open_terminal()?;
     rustix::io::ioctl_fionbio(&master, true)?;
     grantpt(&master)?;
     unlockpt(&master)?;
@@ -292,7 +289,7 @@ impl Control {
     }
 
     /// Returns who has the foreground. A foreground process named in `shells` counts as the child itself, such as a shell in a
-    /// shell. `detailed` also distinguishes whether it sleeps, which reads /proc; otherwise a child in the foreground counts as
+    /// shell. `detailed` also distinguishes whether it sleeps, which costs more; otherwise a child in the foreground counts as
     /// idle.
     pub fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
         match (self.pid, tcgetpgrp(&*self.master)) {
@@ -324,13 +321,14 @@ pub fn hides_typing(terminal: impl std::os::fd::AsFd) -> bool {
 
 /// See [`Control::foreground`]: `child` was started on the terminal, `pid` leads its foreground group.
 pub fn foreground_of(child: Pid, pid: Pid, detailed: bool, shells: &[String]) -> Foreground {
-    if pid != child && !process_name(pid).is_some_and(|name| shells.contains(&name)) {
+    let id = pid.as_raw_nonzero().get();
+    if pid != child && !os::process_name(id).is_some_and(|name| shells.contains(&name)) {
         return Foreground::Other;
     }
     if !detailed {
         return Foreground::Idle;
     }
-    match ProcessStatus::of(pid.as_raw_nonzero()).map(|status| status.state) {
+    match ProcessStatus::of(id).map(|status| status.state) {
         // A shell that runs its start files sleeps too, waiting for children in its own group.
         Some('S') if has_child_in_group(pid) => Foreground::Awake,
         Some('S') => Foreground::Idle,
@@ -339,22 +337,10 @@ pub fn foreground_of(child: Pid, pid: Pid, detailed: bool, shells: &[String]) ->
     }
 }
 
-/// Returns the name of a process (proc_pid_comm(5)), cut to 15 bytes.
-fn process_name(pid: Pid) -> Option<String> {
-    let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).ok()?;
-    Some(name.trim_end().to_string())
-}
-
-/// Returns true if a process has a child in its own process group (proc_pid_task_children(5)). Job control puts jobs into
-/// groups of their own.
+/// Returns true if a process has a child in its own process group. Job control puts jobs into groups of their own.
 fn has_child_in_group(pid: Pid) -> bool {
-    let id = pid.as_raw_nonzero();
-    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
-    let child = |id: &str| id.parse().ok().and_then(Pid::from_raw);
-    children
-        .split_whitespace()
-        .filter_map(child)
-        .any(|child| rustix::process::getpgid(Some(child)) == Ok(pid))
+    let children = os::children(pid.as_raw_nonzero().get()).into_iter().filter_map(Pid::from_raw);
+    children.into_iter().any(|child| rustix::process::getpgid(Some(child)) == Ok(pid))
 }
 
 /// The child process.

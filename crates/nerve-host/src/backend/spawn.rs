@@ -9,7 +9,7 @@ use std::process::Stdio;
 use serde::{Deserialize, Serialize};
 use tokio::process::{Child, Command};
 
-use super::os::set_controlling_terminal;
+use nerve_types::os::set_controlling_terminal;
 
 /// A program to start.
 #[derive(Debug, Clone)]

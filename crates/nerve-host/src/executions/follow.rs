@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use nerve_record::executions::{self, Executions, MAX_LIST};
 
-use crate::folder_watcher::FolderWatcher;
 use crate::line_reader::{LineEvent, LineReader};
+use nerve_types::os::FolderWatcher;
 
 /// Follows the list next to a recording.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use crate::EXECUTION;
 use crate::registry::{Entry, entries};
 use serde_json::Value;
 
-use crate::folder_watcher::FolderWatcher;
+use nerve_types::os::FolderWatcher;
 
 /// Waits for the next run of an id. Nothing is polled: the folder of the hosts' entries is watched.
 #[derive(Debug)]
@@ -68,14 +68,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::registry::start_ticks;
+    use nerve_types::os::start_time;
 
     const DEADLINE: Duration = Duration::from_secs(20);
 
     /// Lists a host. An alive one refers to this process.
     fn host(registry: &Path, id: &str, execution: &str, alive: bool) {
         let own = std::process::id();
-        let start = if alive { start_ticks(own).unwrap() } else { 1 };
+        let start = if alive { start_time(own).unwrap() } else { 1 };
         let entry: Entry = serde_json::from_value(json!({
             "id": id, "session_id": "s", "pid": own, "start": start, "child": 0, "child_start": 0, "argv": [],
             "cwd": null, "cols": 80, "rows": 24, "runtime": "/none", "recording": null, "started": 0, "exit": null,

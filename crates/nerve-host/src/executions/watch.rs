@@ -1,15 +1,14 @@
 //! Watches the executions of a session on a thread of its own, so that viewers read no files and never block.
 //!
-//! It does not poll: the folder is watched for new lines, and the kernel reports the end of hosts (pidfd_open(2)).
+//! The folder is watched for new lines, and the system reports the end of hosts.
 
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::backend;
 use crate::registry::{Entry, canonical_path, entries, entry};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use nerve_types::os::ProcessHandle;
 use tokio::runtime;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -36,7 +35,7 @@ impl Watch {
         let failed = sender.clone();
         let watching = move || {
             let result = runtime::Builder::new_current_thread()
-                .enable_io()
+                .enable_all()
                 .build()
                 .and_then(|runtime| runtime.block_on(watch(&recording, registry, &sender)));
             if let Err(error) = result {
@@ -142,22 +141,19 @@ impl Hosts {
     }
 
     fn await_end(&mut self, entry: &Entry, end: HostEnd) -> bool {
-        let pid = i32::try_from(entry.pid).ok().and_then(Pid::from_raw);
-        // Open the descriptor before checking the process, so that both refer to the same one.
-        let handle = pid.filter(|_| self.ends.len() < MAX_WATCHED).and_then(|pid| {
-            let handle = pidfd_open(pid, PidfdFlags::NONBLOCK).ok()?;
-            backend::watch(handle).ok()
-        });
+        let has_room = self.ends.len() < MAX_WATCHED;
+        // Opened before checking the process, so that both refer to the same one.
+        let exit = has_room.then(|| ProcessHandle::open(entry.pid)?.into_exit()).and_then(Result::ok);
         if !entry.is_alive() {
             return false;
         }
-        if let Some(handle) = handle {
+        if let Some(exit) = exit {
             if let HostEnd::Execution(id) = &end {
                 self.watched.insert(id.clone());
             }
             self.ends.spawn(async move {
-                // Readable once the process has ended. On an error, the end is never reported.
-                if handle.readable().await.is_err() {
+                // On an error, the end is never reported.
+                if exit.wait().await.is_err() {
                     pending::<()>().await;
                 }
                 end

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nerve_host::backend::Program;
 use nerve_host::backend::{PaneError, PaneInfo};
-use nerve_host::backend::{Program, close_descriptors};
 use nerve_types::Size;
+use nerve_types::os::close_descriptors;
 use tokio::process::Command;
 
 use super::details::{DETAILS, PaneDetails};

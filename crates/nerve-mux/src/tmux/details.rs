@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use nerve_host::registry::start_ticks;
 use nerve_types::Size;
+use nerve_types::os::start_time;
 
 use super::formats::SEPARATOR;
 use super::parser::pane_of;
@@ -47,7 +47,7 @@ impl PaneDetails {
             number: pane_of(pane)?,
             pid: pid.parse().ok().filter(|pid| *pid > 0),
             tty: some(tty).map(PathBuf::from),
-            server: server.and_then(|pid| Some((pid, start_ticks(pid)?))),
+            server: server.and_then(|pid| Some((pid, start_time(pid)?))),
             size: Size::new(cols.parse().ok()?, rows.parse().ok()?),
             session_id: (*session_id).to_string(),
             session: (*session).to_string(),

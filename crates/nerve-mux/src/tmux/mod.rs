@@ -40,8 +40,8 @@ use nerve_host::backend::{PaneError, SpawnError};
 use nerve_host::manager::{Label, QUALITY};
 use nerve_host::pump::Pump;
 use nerve_host::recorder::Recorder;
-use nerve_host::registry::start_ticks;
 use nerve_host::tap::Tap;
+use nerve_types::os::start_time;
 
 /// Time that an ending server gets to release its panes and recordings.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(3);
@@ -67,7 +67,7 @@ pub async fn start(context: PaneContext<'_>) -> Result<(TmuxPane, PaneEntry, Siz
     entry.session = Some(details.session.clone());
     entry.pane = details.pane.clone();
     entry.pid = details.pid;
-    entry.started = details.pid.and_then(|pid| start_ticks(pid.cast_unsigned()));
+    entry.started = details.pid.and_then(start_time);
     // The pane keeps its own working directory.
     entry.cwd = entry.cwd.or_else(|| details.cwd.clone());
     let (recorder, faults) = context.register(&mut entry, size, false);

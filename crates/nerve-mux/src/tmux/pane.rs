@@ -5,7 +5,6 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,11 +14,10 @@ use nerve_host::backend::{Backend, BackendEvent, Lease, Memory};
 use nerve_host::clock::Clock;
 use nerve_host::pump::Pump;
 use nerve_host::recorder::Flusher;
-use nerve_host::registry::start_ticks;
 use nerve_types::Foreground;
+use nerve_types::os::{ProcessExit, start_time};
 use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use rustix::process::Signal;
-use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -90,7 +88,7 @@ struct PaneTarget {
     number: u32,
     tty: Option<PathBuf>,
     /// Becomes readable when the program exits.
-    exit_fd: Option<AsyncFd<OwnedFd>>,
+    exit: Option<ProcessExit>,
     connected_at: Option<Instant>,
     attempts: u32,
 }
@@ -185,7 +183,7 @@ impl TmuxPane {
         self.target = PaneTarget {
             number: details.number,
             tty: details.tty.clone(),
-            exit_fd: details.pid.and_then(tty::exit_fd),
+            exit: details.pid.and_then(tty::process_exit),
             connected_at: Some(Instant::now()),
             attempts: self.target.attempts,
         };
@@ -205,7 +203,7 @@ impl TmuxPane {
         self.input.unblock();
         // Waiters may query again.
         self.events.push_back(BackendEvent::LeaseChanged);
-        if self.target.exit_fd.is_none() {
+        if self.target.exit.is_none() {
             self.query_exit();
         }
     }
@@ -447,7 +445,7 @@ fn replacement_reason(details: &PaneDetails, entry: &PaneEntry) -> Option<&'stat
     if entry.server.is_some() && details.server != entry.server {
         return Some("another tmux server is running now");
     }
-    let started = || details.pid.and_then(|pid| start_ticks(pid.cast_unsigned()));
+    let started = || details.pid.and_then(start_time);
     let is_other = details.pid != entry.pid || entry.started.is_some() && started() != entry.started;
     (entry.pid.is_some() && is_other).then_some("another program runs in it")
 }
@@ -474,18 +472,17 @@ impl Backend for TmuxPane {
                     let on_disk = self.flusher.as_ref().filter(|flusher| !flusher.has_room());
                     let poll_at = match retry_at {
                         Some(at) => at,
-                        None if self.target.exit_fd.is_none() => Instant::now() + POLL_INTERVAL,
+                        None if self.target.exit.is_none() => Instant::now() + POLL_INTERVAL,
                         None => Instant::now() + nerve_host::clock::MAX_TIMEOUT,
                     };
-                    let exit_fd =
-                        self.target.exit_fd.as_ref().filter(|_| !self.exit_tracker.has_process_exited());
+                    let exit = self.target.exit.as_ref().filter(|_| !self.exit_tracker.has_process_exited());
                     tokio::select! {
                         message = control.next(), if on_disk.is_none() => match message {
                             Ok(message) => self.on_message(message),
                             Err(error) => self.on_disconnect(&error.to_string()),
                         },
                         () = wait_for_disk(on_disk), if on_disk.is_some() => {}
-                        () = wait_exit(exit_fd), if exit_fd.is_some() => {
+                        () = wait_exit(exit), if exit.is_some() => {
                             self.exit_tracker.on_process_exit(Instant::now());
                             self.query_exit();
                         }
@@ -638,10 +635,10 @@ async fn wait_for_disk(on_disk: Option<&Flusher>) {
 }
 
 /// Waits for a process to exit.
-async fn wait_exit(process: Option<&AsyncFd<OwnedFd>>) {
+async fn wait_exit(process: Option<&ProcessExit>) {
     match process {
         // On an error, tmux is queried as after an exit.
-        Some(process) => drop(process.readable().await),
+        Some(process) => drop(process.wait().await),
         None => std::future::pending().await,
     }
 }

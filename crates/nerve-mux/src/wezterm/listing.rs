@@ -86,7 +86,7 @@ impl ListedPane {
             cols: self.size.cols,
             rows: self.size.rows,
             cursor: (self.cursor_x, self.cursor_y),
-            pid: self.tty.as_deref().and_then(crate::tty::leader),
+            pid: self.tty.as_deref().and_then(nerve_types::os::session_leader),
             tty: self.tty,
             active: self.is_active,
         }

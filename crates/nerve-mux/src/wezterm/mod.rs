@@ -25,10 +25,10 @@ use nerve_host::backend::PaneError;
 use nerve_host::backend::{BackendEvent, SpawnError};
 use nerve_host::clock::Clock;
 use nerve_host::manager::{Label, QUALITY};
-use nerve_host::process_status::ProcessStatus;
 use nerve_host::pump::Pump;
 use nerve_host::recorder::Recorder;
 use nerve_host::tap::Tap;
+use nerve_types::os::start_time;
 use nerve_types::{ExitStatus, Size};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
@@ -84,7 +84,7 @@ pub fn adopt(panes: &Panes, mut entry: PaneEntry, full_screen: bool) -> (Wezterm
     let claim = claim.and_then(|()| claim_pane(panes, &server, &entry.pane, &entry.label));
     // Another program in the pane means that ours is gone.
     let process = entry.pid.and_then(|pid| {
-        let started = ProcessStatus::of_living(pid)?.started;
+        let started = start_time(pid)?;
         Some(Process { pid, started: entry.started.unwrap_or(started) })
     });
     let mut pump = Pump::default();

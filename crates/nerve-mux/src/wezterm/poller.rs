@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nerve_host::backend::PaneError;
-use nerve_host::process_status::ProcessStatus;
+use nerve_types::os::{session_leader, start_time, written_bytes};
 use nerve_types::{ExitStatus, Size};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
@@ -21,7 +21,6 @@ use super::pane_cache::WeztermServer;
 use super::repaint::{Capture, NeedsMore, Repainter};
 use super::rows::rows_of;
 use super::schedule::PollSchedule;
-use crate::tty;
 
 /// Rows above the screen that are read; the next step if there are more, and they are needed.
 const SCROLLBACK_ROWS: [u32; 3] = [120, 1500, 20_000];
@@ -86,12 +85,12 @@ pub(super) struct Process {
 impl Process {
     /// Returns the session leader of the pane's terminal.
     pub(super) fn of(listed: &ListedPane) -> Option<Process> {
-        let pid = tty::leader(listed.tty.as_deref()?)?;
-        Some(Process { pid, started: ProcessStatus::of_living(pid)?.started })
+        let pid = session_leader(listed.tty.as_deref()?)?;
+        Some(Process { pid, started: start_time(pid)? })
     }
 
     pub(super) fn is_alive(self) -> bool {
-        ProcessStatus::of_living(self.pid).is_some_and(|status| status.started == self.started)
+        start_time(self.pid) == Some(self.started)
     }
 }
 
@@ -241,7 +240,7 @@ impl Poller {
     }
 
     fn written_bytes(&self) -> Option<u64> {
-        tty::written_bytes(self.process?.pid)
+        written_bytes(self.process?.pid)
     }
 
     /// Polls once. `refresh`: reads the text in any case.

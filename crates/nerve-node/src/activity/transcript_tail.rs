@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nerve_agent::profile::TranscriptKind;
 use nerve_host::clock::Clock;
-use nerve_host::folder_watcher::FolderWatcher;
 use nerve_record::activity::{Activity, TsMs};
+use nerve_types::os::FolderWatcher;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use nerve_agent::profile::TranscriptKind;
 use nerve_agent::profile::session::{IdSource, SessionArgs};
 use nerve_types::TsNs;
+use nerve_types::os::{self, ProcessStatus};
 use serde_json::Value;
 
 /// Maximum size of a transcript in bytes.
@@ -295,27 +296,21 @@ pub(crate) fn rollout_folders(home: &Path) -> Vec<PathBuf> {
 /// Returns true if no process with this name, other than the agent and its relatives, works in a folder.
 pub(crate) fn is_alone_in(cwd: &Path, program: &str, agent: i32) -> bool {
     let relatives: Vec<i32> = ancestors(agent).chain(process_tree(agent)).collect();
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let is_other = |pid: &i32| {
-        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words = command.split(|byte| *byte == 0).filter_map(|word| std::str::from_utf8(word).ok());
+        let command = os::command_line(pid.cast_unsigned()).unwrap_or_default();
+        let words = command.iter().filter_map(|word| word.to_str());
         // An interpreter, with or without options, may run the program.
         let mut words = words.filter(|word| !word.starts_with('-')).take(2);
         words.any(|word| Path::new(word).file_stem().is_some_and(|name| name == program))
-            && fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|path| path == cwd)
+            && os::current_dir(pid.cast_unsigned()).is_some_and(|path| path == cwd)
             && !relatives.contains(pid)
     };
-    !pids.into_iter().any(|pid| is_other(&pid))
+    !os::processes().iter().any(is_other)
 }
 
 /// Returns the parents of a process, nearest first.
 fn ancestors(pid: i32) -> impl Iterator<Item = i32> {
-    let parent = |pid: &i32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may contain anything: the state and the parent follow its end.
-        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<i32>().ok().filter(|parent| *parent > 1)
-    };
+    let parent = |pid: &i32| Some(ProcessStatus::of(pid)?.parent).filter(|parent| *parent > 1);
     std::iter::successors(parent(&pid), parent)
 }
 
@@ -330,20 +325,15 @@ pub(crate) fn open_database_path(pid: i32) -> Option<PathBuf> {
 
 /// Returns the files that a process and its descendants have open.
 fn open_files(pid: i32) -> impl Iterator<Item = PathBuf> {
-    let files = process_tree(pid).into_iter().flat_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")));
-    files.flatten().flatten().filter_map(|file| fs::read_link(file.path()).ok())
+    process_tree(pid).into_iter().flat_map(os::open_files)
 }
 
 /// Returns a process and its descendants, nearest first.
 fn process_tree(pid: i32) -> Vec<i32> {
     let mut process_tree = vec![pid];
     let mut at = 0;
-    while let Some(pid) = process_tree.get(at).filter(|_| process_tree.len() < PROCESS_LIMIT) {
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for task in tasks {
-            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            process_tree.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
-        }
+    while let Some(pid) = process_tree.get(at).copied().filter(|_| process_tree.len() < PROCESS_LIMIT) {
+        process_tree.extend(os::children(pid));
         at += 1;
     }
     process_tree

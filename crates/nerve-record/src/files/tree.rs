@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use nerve_types::os::clone_file;
+
 use super::{FilesError, SkippedFiles};
 use crate::regular_file::{Links, open_regular};
 
@@ -115,7 +117,7 @@ impl Plan {
         };
         let clone = || -> io::Result<()> {
             let from = open_file(&root.join(&largest.path))?;
-            Ok(rustix::fs::ioctl_ficlone(&create_file(probe)?, &from)?)
+            clone_file(&create_file(probe)?, &from)
         };
         let can = clone().is_ok();
         // Nothing to remove if it could not be created.
@@ -194,7 +196,7 @@ fn copy_file(
     let failed = |error: io::Error| FilesError::io("copy to", to)(error);
     let meta = from.metadata().map_err(failed)?;
     let target = create_file(to).map_err(failed)?;
-    let copied = match rustix::fs::ioctl_ficlone(&target, from) {
+    let copied = match clone_file(&target, from) {
         Ok(()) => None,
         Err(_) => Some(copy_bytes(from, &target, room.saturating_add(1), should_continue, failed)?),
     };

@@ -30,10 +30,17 @@ const PROMPTS: [&str; 3] = [
     "List the files in this directory, using a tool, and tell me how many there are.",
 ];
 
+/// Longest path of a directory for the demo's own one, in which `run/hosts/0123456789ab/hooks/socket` is a socket path.
+const LONGEST_PARENT: usize = 50;
+
 /// Runs the demo on its own server in a temporary directory.
 pub(crate) async fn run(args: DemoArgs) -> Result<()> {
-    let home =
-        tempfile::Builder::new().prefix("nerve-demo-").tempdir().context("cannot create a directory")?;
+    let mut parent = std::env::temp_dir();
+    if parent.as_os_str().len() > LONGEST_PARENT {
+        parent = "/tmp".into();
+    }
+    let home = tempfile::Builder::new().prefix("nerve-demo-").tempdir_in(parent);
+    let home = home.context("cannot create a directory")?;
     let paths = ServerPaths::under(home.path());
     let mut config = engine_config("demo", &paths, crate::current_exe::path().ok());
     config.nodes.profile_dir = Some(ServerPaths::from_env().profiles());

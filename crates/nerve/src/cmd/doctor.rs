@@ -18,6 +18,7 @@ use nerve_host::backend::PaneError;
 use nerve_mux::tmux::Tmux;
 use nerve_server::error::ServerError;
 use nerve_server::paths::{MAX_SOCKET_PATH, ServerPaths, private_directory};
+use nerve_types::os;
 use serde_json::json;
 
 use crate::exit::{FAILED, Failure};
@@ -127,6 +128,7 @@ fn machine(paths: &ServerPaths) -> Vec<Check> {
     let count = fs::read_dir(&profiles).map(|entries| entries.flatten().count()).unwrap_or(0);
     vec![
         terminals(),
+        processes(),
         runtime_directory(paths),
         socket_length(paths),
         state_directory(paths),
@@ -146,6 +148,11 @@ fn terminals() -> Check {
         Err(error) => Err(format!("cannot open /dev/ptmx: {error}")),
     };
     Check::new("pseudo-terminals", result).essential().hint("in a container, mount devpts on /dev/pts")
+}
+
+fn processes() -> Check {
+    let result = os::check().map(|()| "are recognised by their start time".to_string());
+    Check::new("processes", result.map_err(|error| error.to_string())).essential().hint(os::REQUIREMENT)
 }
 
 fn runtime_directory(paths: &ServerPaths) -> Check {

@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_client::NerveClient;
 use nerve_compose::{create_mcp, create_standalone, engine_config};
-use nerve_host::rlimit;
 use nerve_mcp::Config;
 use nerve_mcp::http::PATH;
 use nerve_mcp::link::{ConnectError, Link};
@@ -19,6 +18,7 @@ use nerve_server::access::token::TokenFile;
 use nerve_server::config::ServerConfig;
 use nerve_server::gate_service::GateService;
 use nerve_server::paths::ServerPaths;
+use nerve_types::os::rlimit;
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
 

@@ -13,6 +13,7 @@ mod branch;
 mod chat;
 mod completion;
 mod doctor;
+mod environments;
 mod events;
 mod executions;
 mod extract;

@@ -233,7 +233,7 @@ fn first_answers<S: Read + Write>(request: &str, connect: impl Fn() -> S) -> Vec
 }
 
 /// Starts a server with at most 64 descriptors; it ends with the returned process.
-fn server_with_few_descriptors(home: &Home) -> KillOnDrop {
+pub(crate) fn server_with_few_descriptors(home: &Home) -> KillOnDrop {
     let mut command = home.hermetic.command("sh");
     let start = "ulimit -n 64; exec \"$0\" server start --foreground --tcp 127.0.0.1:0 --http 127.0.0.1:0";
     command.args(["-c", start, NERVE]);

@@ -2,8 +2,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::registry::start_ticks;
 use nerve_record::executions::{ExecutionLine, append};
+use nerve_types::os::start_time;
 use serde_json::json;
 
 use super::super::states::{ExecutionUpdate, State};
@@ -29,7 +29,7 @@ impl Fixture {
     fn host(&self, id: &str, recording: Option<&Path>) -> Child {
         let child = Command::new("sleep").arg("1000").spawn().unwrap();
         let entry: Entry = serde_json::from_value(json!({
-            "id": id, "session_id": "s", "pid": child.id(), "start": start_ticks(child.id()).unwrap(),
+            "id": id, "session_id": "s", "pid": child.id(), "start": start_time(child.id()).unwrap(),
             "child": 0, "child_start": 0, "argv": [], "cwd": null, "cols": 80, "rows": 24, "runtime": "/none",
             "recording": recording, "started": 0, "exit": null, "label": null,
         }))

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nerve_host::backend::os::release_free_memory;
+use nerve_types::os::release_free_memory;
 use nerve_vt::terminal::TerminalState;
 use tokio::sync::watch;
 

@@ -9,7 +9,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal};
+use nerve_types::os::ProcessHandle;
+use rustix::process::Signal;
 
 use super::super::{FilesError, SkippedFiles, SnapshotRequest};
 
@@ -258,15 +259,14 @@ fn kill_on_stop<T>(
 ) -> io::Result<T> {
     let Some(stop) = stop else { return wait() };
     // The child is not reaped yet, so the pid still refers to it.
-    let pid = i32::try_from(child).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
-    let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    let process = ProcessHandle::open(child)?;
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let watch = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 if stop.load(Ordering::Relaxed) {
                     // Fails only if the process has already exited.
-                    let _ = rustix::process::pidfd_send_signal(&process, Signal::KILL);
+                    let _ = process.signal(Signal::KILL);
                     return;
                 }
                 std::thread::park_timeout(POLL_INTERVAL);

@@ -14,6 +14,7 @@ use nerve_api::reply::NodeExplanation;
 use nerve_api::request::ExplainNode;
 use nerve_record::ahr::Reader;
 use nerve_record::export::{CastOptions, CastVersion, cast};
+use nerve_types::os::kernel_release;
 use serde_json::{Map, Value, json};
 
 use self::redaction::{Redaction, mask};
@@ -104,10 +105,10 @@ impl Report {
                 name.starts_with("NERVE_") || ["TERM", "COLORTERM", "LANG"].contains(&name.as_str())
             })
             .collect();
-        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let kernel = kernel_release().unwrap_or_default();
         self.redacted(json!({
             "nerve": env!("CARGO_PKG_VERSION"),
-            "platform": { "os": std::env::consts::OS, "architecture": std::env::consts::ARCH, "kernel": kernel.trim() },
+            "platform": { "os": std::env::consts::OS, "architecture": std::env::consts::ARCH, "kernel": kernel },
             "variables": variables,
             "checks": checks,
         }))

@@ -252,7 +252,7 @@ fn label() -> serde_json::Value {
 
 /// Reopens the write end of an inherited pipe, so that it is closed with this process.
 fn write_end(option: &str, fd: u32) -> Result<File> {
-    let path = format!("/proc/self/fd/{fd}");
+    let path = format!("/dev/fd/{fd}");
     let open = std::fs::OpenOptions::new().write(true).open(&path);
     let bad = |error: std::io::Error| {
         Failure::new(USAGE, format!("{option} {fd} is not a writable descriptor: {error}"))

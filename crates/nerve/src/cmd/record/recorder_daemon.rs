@@ -14,9 +14,9 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_host::backend::detach;
 use nerve_host::registry::Entry;
 use nerve_types::Size;
+use nerve_types::os::detach;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::net::unix::pipe;

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nerve_host::folder_watcher::FolderWatcher;
 use nerve_server::paths::ServerPaths;
+use nerve_types::os::FolderWatcher;
 use serde_json::json;
 
 use crate::exit::{Failure, NOT_FOUND};

@@ -1,9 +1,6 @@
 //! `nerve server restart`: stops a server without its nodes, and starts it as it was started.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::fs;
-use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -12,6 +9,7 @@ use nerve_api::reply::NodeInfo;
 use nerve_api::value::NodeState;
 use nerve_server::daemon::{Holder, NameStatus, addresses, holder};
 use nerve_server::paths::ServerPaths;
+use nerve_types::os;
 use tokio::time::timeout;
 
 use super::status::PING_TIMEOUT;
@@ -80,12 +78,9 @@ async fn running_nodes(server: &str) -> Option<BTreeSet<String>> {
 
 /// Returns the command line and the working directory of a server in the background.
 fn started_as(name: &str, holder: &Holder) -> Result<(StartArgs, PathBuf)> {
-    let process = PathBuf::from(format!("/proc/{}", holder.pid));
     let unreadable = || format!("cannot read how server '{name}' was started");
-    let line = fs::read(process.join("cmdline")).with_context(unreadable)?;
-    let dir = fs::read_link(process.join("cwd")).with_context(unreadable)?;
-    let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-    let words = words.map(|word| OsString::from_vec(word.to_vec()));
+    let dir = os::current_dir(holder.pid).with_context(unreadable)?;
+    let words = os::command_line(holder.pid).with_context(unreadable)?;
     match <Cli as clap::Parser>::try_parse_from(words) {
         Ok(Cli { command: Command::Server(server), .. }) => match server.command {
             ServerCommand::Start(args) if args.daemon => Ok((args, dir)),

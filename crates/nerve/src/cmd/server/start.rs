@@ -18,7 +18,7 @@ use nerve_api::DEFAULT_SESSION;
 use nerve_api::reply::RestoredNode;
 use nerve_compose::create_mcp_of;
 use nerve_engine::{Engine, EngineConfig, search};
-use nerve_host::{registry, rlimit};
+use nerve_host::registry;
 use nerve_node::factory::FactoryConfig;
 use nerve_node::proxy::Proxies;
 use nerve_node::telemetry::{TRACEPARENT, TRACESTATE};
@@ -26,6 +26,7 @@ use nerve_server::daemon::{Addresses, NameStatus, addresses, holder};
 use nerve_server::error::ServerError;
 use nerve_server::paths::{ServerPaths, private_directory};
 use nerve_server::server::Server;
+use nerve_types::os::rlimit;
 use serde_json::{Value, json};
 use tracing_subscriber::{EnvFilter, Layer};
 

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use nerve_host::folder_watcher::FolderWatcher;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::dashboard::{Dashboard, DashboardEvent, DashboardSession, Effect, NodeKey};
+use nerve_types::os::FolderWatcher;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 

@@ -1,4 +1,4 @@
-//! Operating system calls without a safe form: code between fork and exec, and the registration of descriptors.
+//! What a child does between fork and exec, and other calls that have no safe form.
 #![expect(unsafe_code, reason = "they have no safe form; each says why it holds")]
 
 use std::io;
@@ -7,74 +7,69 @@ use std::os::fd::{OwnedFd, RawFd};
 use tokio::io::unix::AsyncFd;
 use tokio::process::Command;
 
-use crate::rlimit;
+use super::{body, rlimit};
 
 /// Gives the child its own session, with the terminal at descriptor 1 as controlling terminal. Other descriptors are closed and
 /// the original limit of open files is restored.
-pub(super) fn set_controlling_terminal(command: &mut Command) {
-    // SAFETY: setsid, ioctl, setrlimit and close_range are async-signal-safe system calls; no memory is allocated, no lock is taken.
+pub fn set_controlling_terminal(command: &mut Command) {
+    let bound = rlimit::bound();
+    // SAFETY: setsid, ioctl, setrlimit, fcntl and close_range are async-signal-safe; no memory is allocated, no lock is taken.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
             rustix::process::setsid()?;
             rustix::process::ioctl_tiocsctty(rustix::stdio::stdout())?;
             rlimit::restore()?;
-            set_cloexec()
+            body::close_on_exec(bound)
         });
     }
 }
 
 /// Gives the child no descriptors except the three standard ones, and the original limit of open files.
 pub fn close_descriptors(command: &mut Command) {
-    // SAFETY: setrlimit and close_range are async-signal-safe system calls; no memory is allocated, no lock is taken.
+    let bound = rlimit::bound();
+    // SAFETY: setrlimit, fcntl and close_range are async-signal-safe; no memory is allocated, no lock is taken.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
             rlimit::restore()?;
-            set_cloexec()
+            // Marks instead of closing: the standard library reports a failed exec through one of them.
+            body::close_on_exec(bound)
         });
     }
 }
 
 /// Kills the child with this process, so that it cannot run next to its successor that another server starts. It is killed when
 /// the starting thread ends; runtime threads live as long as the process. Restores the original limit of open files.
-pub fn kill_with_parent(command: &mut Command) {
-    let us = rustix::process::getpid();
-    // SAFETY: setrlimit, prctl and getppid are async-signal-safe system calls; no memory is allocated, no lock is taken.
+///
+/// # Errors
+/// The system has no descriptor left.
+pub fn kill_with_parent(command: &mut Command) -> io::Result<()> {
+    let watch = body::ParentWatch::new()?;
+    // SAFETY: setrlimit and the calls of `ParentWatch::start` are async-signal-safe; no memory is allocated, no lock is taken.
     unsafe {
         command.pre_exec(move || {
             rlimit::restore()?;
-            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-            // The parent may have ended before the signal was set.
-            let orphan = rustix::process::getppid() != Some(us);
-            if orphan { Err(io::Error::from_raw_os_error(libc::ESRCH)) } else { Ok(()) }
+            watch.start()
         });
     }
+    Ok(())
 }
 
 /// Gives the child its own session, no descriptors except the standard ones and those in `keep`, and the original limit of open
 /// files. It outlives us and our terminal.
 pub fn detach(command: &mut Command, keep: Vec<RawFd>) {
-    // SAFETY: setsid, setrlimit, close_range and fcntl are async-signal-safe system calls; no memory is allocated, no lock is taken.
+    let bound = rlimit::bound();
+    // SAFETY: setsid, setrlimit, close_range and fcntl are async-signal-safe; no memory is allocated, no lock is taken.
     unsafe {
         command.pre_exec(move || {
             rustix::process::setsid()?;
             rlimit::restore()?;
-            set_cloexec()?;
+            body::close_on_exec(bound)?;
             for descriptor in &keep {
                 // The command itself detects a missing descriptor.
                 let _ = libc::fcntl(*descriptor, libc::F_SETFD, 0);
             }
             Ok(())
         });
-    }
-}
-
-/// Marks instead of closing: the standard library reports a failed exec through one of them.
-fn set_cloexec() -> io::Result<()> {
-    let flag = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
-    // SAFETY: the call takes numbers only.
-    match unsafe { libc::close_range(3, libc::c_uint::MAX, flag) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -89,6 +84,9 @@ pub fn release_free_memory() {
 }
 
 /// Registers a non-blocking descriptor with the runtime.
+///
+/// # Errors
+/// The runtime has no I/O driver, or the system refuses.
 pub fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is valid and open until it is dropped, always returns the same descriptor, and is owned by the
     // `AsyncFd` from here on.

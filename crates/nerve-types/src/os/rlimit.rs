@@ -1,7 +1,9 @@
 //! The limit of open files. A server raises it for itself only: programs that use `select` break on descriptors above 1023, so
 //! children get the original limit.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -27,8 +29,29 @@ pub fn raise() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+/// Returns a number above all descriptors of this process, at most 65536: one that is inherited and larger is not closed.
+pub(super) fn bound() -> i32 {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(MAX_WANTED).min(MAX_WANTED);
+    i32::try_from(limit).unwrap_or(i32::MAX)
+}
+
+/// Checks that more than `count` descriptors are left.
+///
+/// # Errors
+/// They are not.
+pub fn check_room(count: u64) -> io::Result<()> {
+    let Some(limit) = getrlimit(Resource::Nofile).current else { return Ok(()) };
+    // The system assigns the lowest free number (open(2)), so this one counts those in use.
+    let used = u64::try_from(File::open("/dev/null")?.as_raw_fd()).unwrap_or(0);
+    if used + count < limit {
+        return Ok(());
+    }
+    let message = format!("{used} of {limit} file descriptors are in use, and {count} are kept for clients");
+    Err(io::Error::new(io::ErrorKind::QuotaExceeded, message))
+}
+
 /// Restores the original limit in a child between fork and exec: one system call, no allocation, no lock.
-pub(crate) fn restore() -> io::Result<()> {
+pub(super) fn restore() -> io::Result<()> {
     match ORIGINAL.get() {
         Some(before) => Ok(setrlimit(Resource::Nofile, *before)?),
         None => Ok(()),

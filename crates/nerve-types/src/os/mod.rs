@@ -1,0 +1,85 @@
+//! Everything that depends on the operating system, behind functions that do not.
+//!
+//! There are two bodies with the same functions. `linux.rs` uses /proc, inotify, pidfds and other calls that only Linux has.
+//! `posix.rs` needs only POSIX and what macOS shares with the BSDs; its answers may be `None`, which means unknown. The feature
+//! `posix-os` selects it on Linux, so that the tests run with both. Calls that need no second body, such as those of
+//! terminals, are made where they are needed.
+//!
+//! All unsafe code of the project is in this folder.
+
+use std::fmt::Display;
+
+mod folder_poller;
+#[cfg(all(target_os = "linux", not(feature = "posix-os")))]
+mod linux;
+#[cfg(not(all(target_os = "linux", not(feature = "posix-os"))))]
+mod posix;
+pub mod rlimit;
+mod spawn;
+
+#[cfg(all(target_os = "linux", not(feature = "posix-os")))]
+use linux as body;
+#[cfg(not(all(target_os = "linux", not(feature = "posix-os"))))]
+use posix as body;
+
+pub use body::{
+    FolderWatcher, MAX_SOCKET_PATH, ProcessExit, ProcessHandle, RECEIVE_FLAGS, REQUIREMENT, SEND_FLAGS,
+    check, children, clone_file, command_line, current_dir, handles_signal, kernel_release, open_files,
+    open_terminal, own_program, peer_process, process_name, processes, resident_bytes, session_leader,
+    written_bytes,
+};
+pub use spawn::{
+    close_descriptors, detach, kill_with_parent, release_free_memory, set_controlling_terminal, watch,
+};
+
+/// The name of the selected body.
+pub const BODY: &str = body::NAME;
+
+/// Status of a process on this machine.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessStatus {
+    /// State letter of ps(1): `R` runs, `S` sleeps, `Z` is a zombie.
+    pub state: char,
+    /// Process id of the parent.
+    pub parent: i32,
+    /// Id of the session.
+    pub session: i32,
+    /// Foreground process group of the controlling terminal; not positive without one.
+    pub foreground: i32,
+    /// Start time. Unit and epoch depend on the system: clock ticks since boot on Linux.
+    pub started: u64,
+    /// Id of the user.
+    pub user: u32,
+}
+
+impl ProcessStatus {
+    /// Reads the status of a process; `None` if it does not exist.
+    pub fn of(pid: impl Display) -> Option<ProcessStatus> {
+        body::status(&pid.to_string())
+    }
+
+    /// Reads the status of a living process; `None` for a zombie too.
+    pub fn of_living(pid: impl Display) -> Option<ProcessStatus> {
+        ProcessStatus::of(pid).filter(|status| !matches!(status.state, 'Z' | 'X'))
+    }
+}
+
+/// Returns the start time of a living process, which distinguishes it from a later one with the same id.
+pub fn start_time(pid: impl Display) -> Option<u64> {
+    ProcessStatus::of_living(pid).map(|status| status.started)
+}
+
+/// Returns true if the process that started at this time is alive and belongs to this user.
+pub fn is_own_process(pid: u32, started: u64) -> bool {
+    let user = rustix::process::getuid().as_raw();
+    started != 0 && ProcessStatus::of_living(pid).is_some_and(|it| it.started == started && it.user == user)
+}
+
+/// Returns the number of descriptors that this process has open, if known.
+pub fn open_descriptors() -> Option<usize> {
+    // The folder itself is open while it is read.
+    Some(std::fs::read_dir("/dev/fd").ok()?.count().saturating_sub(1))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Finds calls that only Linux has, and unsafe code, outside of the folder for them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::project::{self, Project};
+use crate::report::Outcome;
+
+/// The folder that has them, with a body for Linux and one for other systems.
+const FOLDER: &str = "crates/nerve-types/src/os/";
+
+/// What may be only there. Comments may name it.
+const RESERVED: [&str; 9] = [
+    "\"/proc",
+    "inotify::",
+    "ioctl_ficlone",
+    "os::linux",
+    "parent_process_death",
+    "peercred",
+    "pidfd_",
+    "CLOSE_RANGE",
+    "unsafe {",
+];
+
+/// Fails if a source file of the program has one of them elsewhere. Tests, and the harness of tests, may use Linux.
+pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
+    let list = project::output(project.command("git").args(["ls-files", "--", "crates/*/src/*.rs"]))
+        .context("cannot list the project's files")?;
+    let list = String::from_utf8(list).context("a file's name is not UTF-8")?;
+    let files: Vec<&str> = list.lines().filter(|name| is_checked(name)).collect();
+    let mut found = Vec::new();
+    for name in &files {
+        let path: PathBuf = project.root.join(name);
+        if path.is_file() {
+            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {name}"))?;
+            found.extend(reserved_lines(&text).map(|(line, what)| format!("{name}:{line}: {what}")));
+        }
+    }
+    if !found.is_empty() {
+        eprintln!("{}", found.join("\n"));
+        bail!("{} lines depend on the operating system: move them to {FOLDER}", found.len());
+    }
+    Ok(Outcome::Passed(format!("{} files", files.len())))
+}
+
+fn is_checked(name: &str) -> bool {
+    let is_test = Path::new(name).file_stem().is_some_and(|stem| stem == "tests") || name.contains("/tests/");
+    !name.starts_with(FOLDER) && !name.starts_with("crates/nerve-testkit/") && !is_test
+}
+
+/// Returns the 1-based numbers of such lines, up to the tests of the file.
+fn reserved_lines(text: &str) -> impl Iterator<Item = (usize, &'static str)> {
+    let lines = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).enumerate();
+    lines.filter(|(_, line)| !line.trim_start().starts_with("//")).filter_map(|(index, line)| {
+        let what = RESERVED.into_iter().find(|what| line.contains(what))?;
+        Some((index + 1, what))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserved_calls_are_found_outside_of_tests() {
+        let text = "// see \"/proc\nlet path = \"/proc/1\";\n\n    unsafe { call() }\n#[cfg(test)]\nunsafe { call() }\n";
+        assert_eq!(reserved_lines(text).collect::<Vec<_>>(), [(2, "\"/proc"), (4, "unsafe {")]);
+        assert!(
+            is_checked("crates/nerve-host/src/lib.rs") && !is_checked("crates/nerve-types/src/os/linux.rs")
+        );
+        assert!(!is_checked("crates/nerve-host/src/executions/watch/tests.rs"));
+    }
+}
