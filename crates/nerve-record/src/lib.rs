@@ -18,12 +18,14 @@
 //! | [`library`] | listing and removing recordings |
 //! | [`lookup`] | finding recordings and sessions by name |
 //! | [`meta`] | `<stem>.meta.json`: metadata of a recorded session |
+//! | [`output_page`] | pages of recorded output, for clients that play a recording |
 //! | [`playback`] | playing and seeking in a recording |
 //! | [`regular_file`] | opening files that must be regular |
 //! | [`replay`] | replay of a recording into a terminal |
 //! | [`snapshots`] | `<stem>.snapshots.jsonl`: snapshots of a recorded session |
 //! | [`ssz`] | the recorder's wire format: snapshot requests and events |
 //! | [`store`] | the paths of recordings |
+//! | [`timeline`] | an overview of a whole recording: activity, sizes, damage |
 #![warn(missing_docs)]
 #![warn(clippy::cast_possible_truncation)]
 
@@ -41,9 +43,12 @@ pub mod inspect;
 pub mod library;
 pub mod lookup;
 pub mod meta;
+mod open_sequence;
+pub mod output_page;
 pub mod playback;
 pub mod regular_file;
 pub mod replay;
 pub mod snapshots;
 pub mod ssz;
 pub mod store;
+pub mod timeline;

@@ -8,6 +8,8 @@ use nerve_types::{Size, TsNs};
 
 use crate::ahr::{AhrError, Block, Body, Contradiction, DamagedRange, Part, Reader, Record};
 use crate::index::{Index, Place, Position};
+use crate::open_sequence::OpenSequence;
+use crate::output_page::OutputPage;
 use crate::replay::TerminalReplay;
 
 /// Maximum number of remembered lost stretches.
@@ -21,6 +23,8 @@ pub struct Playback {
     /// Size until the first resize record.
     size: Size,
     replay: TerminalReplay,
+    /// The unfinished end of the output that the terminal has.
+    open: OpenSequence,
     block: Option<Block>,
     /// Number of applied records of `block`, and applied bytes of the next record.
     applied: u32,
@@ -39,6 +43,7 @@ impl Playback {
             reader: Reader::open(path)?,
             size,
             replay: TerminalReplay::new(size),
+            open: OpenSequence::default(),
             block: None,
             applied: 0,
             within: 0,
@@ -67,6 +72,14 @@ impl Playback {
     /// Returns the terminal mutably, to let time pass.
     pub fn replay_mut(&mut self) -> &mut TerminalReplay {
         &mut self.replay
+    }
+
+    /// Returns bytes that recreate the terminal at the current position: its [dump](nerve_vt::terminal::TerminalState::dump), and
+    /// the escape sequence or character that the output ends within.
+    pub fn dump(&self) -> Vec<u8> {
+        let mut dump = self.replay.terminal.dump();
+        dump.extend_from_slice(self.open.bytes());
+        dump
     }
 
     /// Returns the terminal and drops the rest.
@@ -113,13 +126,13 @@ impl Playback {
         mut on_applied: impl FnMut(&Record<'_>),
     ) -> Result<bool, AhrError> {
         while self.load()? {
-            let Playback { replay, block: Some(block), applied, within, .. } = self else { break };
+            let Playback { replay, open, block: Some(block), applied, within, .. } = self else { break };
             for record in block.records().skip(*applied as usize) {
                 let record = skip_applied(record, *within);
                 if !should_apply(&record) {
                     return Ok(true);
                 }
-                replay.apply(&record);
+                apply(replay, open, &record);
                 replay.check_work()?;
                 on_applied(&record);
                 (*applied, *within) = (*applied + 1, 0);
@@ -137,11 +150,20 @@ impl Playback {
     /// # Errors
     /// The file cannot be read.
     pub fn seek(&mut self, to: Position) -> Result<(), AhrError> {
+        let index = Index::ensure(&self.path)?;
+        self.seek_with(index.as_ref(), to)
+    }
+
+    /// Moves to a position like [`Playback::seek`], with an index that may cover only a part of the recording.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn seek_with(&mut self, index: Option<&Index>, to: Position) -> Result<(), AhrError> {
         let ahead = match to {
             Position::Offset(offset) => self.replay.terminal.offset() <= offset,
             Position::Time(at) => self.replay.clock() < at,
         };
-        let keyframe = Index::ensure(&self.path)?.and_then(|index| index.keyframe_before(to));
+        let keyframe = index.and_then(|index| index.keyframe_before(to));
         match keyframe {
             Some((keyframe, _)) if ahead && keyframe.offset <= self.replay.terminal.offset() => {}
             Some((keyframe, place)) => self.jump(TerminalReplay::from_keyframe(&keyframe), place)?,
@@ -151,9 +173,65 @@ impl Playback {
         self.approach(to)
     }
 
+    /// Reads the output from the current position on, at most `limit` bytes. The terminal stays behind, so the playback ends.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn into_page(self, limit: usize) -> Result<OutputPage, AhrError> {
+        let page = OutputPage::new(self.replay.terminal.offset(), self.replay.clock());
+        self.fill(page, limit)
+    }
+
+    /// Reads the output from `offset` on without replaying what precedes it, at most `limit` bytes.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn page_at(
+        mut self,
+        index: Option<&Index>,
+        offset: u64,
+        limit: usize,
+    ) -> Result<OutputPage, AhrError> {
+        // The last block before the offset: blocks at the offset can begin with a resize.
+        let before = offset.checked_sub(1).map(Position::Offset);
+        let block = before.and_then(|before| index?.block_before(before));
+        let clock = match block {
+            Some(block) => {
+                self.reader.seek_to(block.file_off)?;
+                block.at
+            }
+            None => TsNs::default(),
+        };
+        self.fill(OutputPage::new(offset, clock), limit)
+    }
+
+    fn fill(mut self, mut page: OutputPage, limit: usize) -> Result<OutputPage, AhrError> {
+        let start = page.next_offset;
+        page.is_end = self.fill_records(&mut page, limit)?;
+        self.lost.retain(|lost| lost.after.is_none_or(|after| after >= start));
+        page.lost = self.lost;
+        Ok(page)
+    }
+
+    /// Returns true at the end of the recording.
+    fn fill_records(&mut self, page: &mut OutputPage, limit: usize) -> Result<bool, AhrError> {
+        while self.load()? {
+            let Playback { block: Some(block), applied, within, .. } = self else { break };
+            for record in block.records().skip(std::mem::take(applied) as usize) {
+                let record = skip_applied(record, std::mem::take(within));
+                if !page.push(&record, limit) {
+                    return Ok(false);
+                }
+            }
+            self.block = None;
+        }
+        Ok(true)
+    }
+
     fn jump(&mut self, replay: TerminalReplay, place: Place) -> Result<(), AhrError> {
         self.reader.seek_to(place.block)?;
         self.replay = replay;
+        self.open = OpenSequence::default();
         self.block = None;
         // The next loaded block is the target's.
         (self.applied, self.within) = (0, 0);
@@ -189,7 +267,7 @@ impl Playback {
         let len = usize::try_from(offset.saturating_sub(off)).unwrap_or(usize::MAX).min(bytes.len());
         if len > self.within {
             let part = Body::Data { off: off + self.within as u64, bytes: &bytes[self.within..len] };
-            self.replay.apply(&Record { at, body: part });
+            apply(&mut self.replay, &mut self.open, &Record { at, body: part });
             self.within = len;
         }
     }
@@ -216,6 +294,18 @@ impl Playback {
             self.lost.push(lost);
         }
     }
+}
+
+/// Applies a record, and notes the unfinished end of its output.
+fn apply(replay: &mut TerminalReplay, open: &mut OpenSequence, record: &Record<'_>) {
+    if let Body::Data { off, bytes } = record.body {
+        if off > replay.terminal.offset() {
+            // A gap cancels sequences.
+            *open = OpenSequence::default();
+        }
+        open.feed(bytes);
+    }
+    replay.apply(record);
 }
 
 /// Returns the record without its applied bytes.

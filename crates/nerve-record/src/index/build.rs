@@ -21,15 +21,18 @@ const MAX_FRAMES: usize = 1 << 12;
 /// Output until the next attempt if a keyframe does not reproduce its terminal.
 const RETRY_DISTANCE: u64 = 64 << 10;
 
-/// Replays the part of the recording that `old` does not cover, and writes the sidecar.
-pub(super) fn build(recording: &Path, old: Option<&Index>) -> Result<(), AhrError> {
+/// Replays the part of the recording that `old` does not cover, at most about `limit` bytes of output, and writes the sidecar.
+pub(super) fn build(recording: &Path, old: Option<&Index>, limit: Option<u64>) -> Result<(), AhrError> {
     let mut reader = Reader::open(recording)?;
     let mut builder = match old {
         Some(index) => Builder::resume(index, &mut reader)?,
         None => Builder::new(),
     };
     let before = builder.head.covered;
-    while let Some(part) = reader.next()? {
+    let end = limit.map_or(u64::MAX, |limit| builder.head.end_off.saturating_add(limit));
+    while builder.replay.terminal.offset() < end
+        && let Some(part) = reader.next()?
+    {
         if let Part::Block(block) = part {
             builder.block(&block);
             builder.replay.check_work()?;

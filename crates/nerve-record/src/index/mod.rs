@@ -90,8 +90,36 @@ impl Index {
         if suffices(old.as_ref(), len.len()) {
             return Ok(old);
         }
-        build::build(recording, old.as_ref())?;
+        build::build(recording, old.as_ref(), None)?;
         Ok(Index::open(recording))
+    }
+
+    /// Creates or extends the index by at most about `output` bytes of output. Returns false if it does not reach `to` yet:
+    /// a further call continues. If the sidecar cannot be written, nothing is gained by waiting, and the result is true.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    pub fn extend(recording: &Path, to: Position, output: u64) -> Result<bool, AhrError> {
+        let is_enough = |index: Option<&Index>| {
+            let len = std::fs::metadata(recording).map_or(0, |meta| meta.len());
+            suffices(index, len) || index.is_some_and(|index| index.reaches(to))
+        };
+        let old = Index::open(recording);
+        if is_enough(old.as_ref()) {
+            return Ok(true);
+        }
+        build::build(recording, old.as_ref(), Some(output))?;
+        let new = Index::open(recording);
+        let has_grown = new.as_ref().map(Index::covered) > old.as_ref().map(Index::covered);
+        Ok(!has_grown || is_enough(new.as_ref()))
+    }
+
+    /// Returns true if the covered part contains a position.
+    fn reaches(&self, to: Position) -> bool {
+        match to {
+            Position::Offset(offset) => offset <= self.head.end_off,
+            Position::Time(at) => at < self.head.end_at,
+        }
     }
 
     /// Returns true if [`Index::ensure`] has nothing to do: the index is up to date, or the recording is too short for

@@ -3,8 +3,10 @@
 
 mod library;
 mod near_end;
+mod pages;
 mod seeking;
 mod sidecar;
+mod timeline;
 
 use std::fs;
 use std::path::Path;
