@@ -9,7 +9,9 @@ from .types import (
     BranchCreated,
     BranchDeleted,
     BranchInfo,
+    RecordedOutput,
     RecordingInfo,
+    RecordingTimeline,
     RecordingsPruned,
     SnapshotInfo,
     SnapshotRestored,
@@ -47,6 +49,26 @@ class BranchCommands:
         params: Dict[str, Any] = {"older_than": older_than, "max_size": max_size}
         params.update({"branches": branches, "force": force, "dry_run": dry_run})
         return from_wire(RecordingsPruned, await self.request("PRUNE_RECORDINGS", params))
+
+    async def timeline(
+        self, recording: Optional[str] = None, *, node_id: Optional[str] = None, session_id: Optional[str] = None
+    ) -> RecordingTimeline:
+        """Returns an overview of a recording, or of a node's newest one. That of a long one is complete only after several requests."""
+        params = {"recording": recording, "node_id": node_id, "session_id": session_id}
+        return from_wire(RecordingTimeline, await self.request("GET_TIMELINE", params))
+
+    async def read_recording(
+        self,
+        recording: str,
+        *,
+        at: Optional[float] = None,
+        offset: Optional[int] = None,
+        output_only: bool = False,
+        limit: Optional[int] = None,
+    ) -> RecordedOutput:
+        """Returns the terminal of a recording at a position, in seconds or by offset, and the output that follows."""
+        params = {"recording": recording, "at": at, "offset": offset, "output_only": output_only, "limit": limit}
+        return from_wire(RecordedOutput, await self.request("READ_RECORDING", params))
 
     async def list_snapshots(
         self,

@@ -1,12 +1,12 @@
 //! Recordings, snapshots and branches on the server's machine.
 
 use nerve_api::reply::{
-    BranchCreated, BranchDeleted, BranchInfo, RecordingInfo, RecordingsPruned, SnapshotInfo,
-    SnapshotRestored, SnapshotTaken,
+    BranchCreated, BranchDeleted, BranchInfo, RecordedOutput, RecordingInfo, RecordingTimeline,
+    RecordingsPruned, SnapshotInfo, SnapshotRestored, SnapshotTaken,
 };
 use nerve_api::request::{
-    CreateBranch, DeleteBranch, ListBranches, ListRecordings, ListSnapshots, PruneRecordings,
-    RestoreSnapshot, TakeSnapshot,
+    CreateBranch, DeleteBranch, GetTimeline, ListBranches, ListRecordings, ListSnapshots, PruneRecordings,
+    ReadRecording, RestoreSnapshot, TakeSnapshot,
 };
 
 use nerve_api::{EventMessage, EventType};
@@ -26,6 +26,16 @@ impl NerveClient {
     /// # Errors
     /// See [`NerveClient::request`]; `invalid_request_error` without a rule.
     pub async fn prune_recordings(&self, request: &PruneRecordings) -> Result<RecordingsPruned, ClientError> {
+        self.request(request).await
+    }
+
+    /// Returns an overview of a recording. That of a long one is complete only after several requests.
+    pub async fn timeline(&self, request: &GetTimeline) -> Result<RecordingTimeline, ClientError> {
+        self.request(request).await
+    }
+
+    /// Returns the terminal of a recording at a position, and the output that follows.
+    pub async fn read_recording(&self, request: &ReadRecording) -> Result<RecordedOutput, ClientError> {
         self.request(request).await
     }
 

@@ -16,6 +16,7 @@ pub mod recordings;
 mod results;
 pub mod search;
 pub mod snapshots;
+mod timelines;
 pub mod transcripts;
 pub mod usage;
 mod webhook;

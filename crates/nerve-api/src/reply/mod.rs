@@ -13,6 +13,7 @@ mod run;
 mod search;
 mod server;
 mod snapshot;
+mod timeline;
 mod transcript;
 
 use serde::Serialize;
@@ -45,6 +46,10 @@ pub use server::{
     Subscribed,
 };
 pub use snapshot::{SnapshotFiles, SnapshotInfo, SnapshotList, SnapshotRestored, SnapshotTaken};
+pub use timeline::{
+    RecordedChunk, RecordedOutput, RecordedTerminal, RecordingDamage, RecordingTimeline, TimelineDialog,
+    TimelineSize, TimelineSnapshot, TimelineTurn,
+};
 pub use transcript::{Transcript, TranscriptDialog, TranscriptSource, TranscriptTurn};
 
 /// Reply to a request that succeeded.
@@ -76,7 +81,7 @@ macro_rules! replies_with_id {
 
 plain_replies! {
     Authenticated BranchCreated BranchDeleted BranchList BudgetStatus CommandTyped GraphList Interrupted NodeExplanation
-    NodeHistory NodeInfo NodeList NodeShown NodeText NodesChanged NodesPruned NodesRestored Pong ReachedState RecordingList RecordingsPruned ResultInfo ResultList RunInfo RunList RunsCancelled
+    NodeHistory NodeInfo NodeList NodeShown NodeText NodesChanged NodesPruned NodesRestored Pong ReachedState RecordedOutput RecordingList RecordingTimeline RecordingsPruned ResultInfo ResultList RunInfo RunList RunsCancelled
     SearchResult SessionList SnapshotList SnapshotRestored SnapshotTaken Stopped Subscribed Transcript Written
 }
 

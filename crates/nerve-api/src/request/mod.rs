@@ -33,9 +33,9 @@ use crate::reply::{
     AnswerReply, Authenticated, BranchCreated, BranchDeleted, BranchList, BudgetStatus, CommandTyped, Done,
     ExecuteReply, GraphInfo, GraphList, Interrupted, NodeCreated, NodeExplanation, NodeForked, NodeHistory,
     NodeInfo, NodeList, NodeShown, NodeText, NodesChanged, NodesPruned, NodesRestored, Pong, ReachedState,
-    RecordingList, RecordingsPruned, Reply, ResultInfo, ResultList, RunInfo, RunList, RunReply,
-    RunsCancelled, SearchResult, SessionInfo, SessionList, SnapshotList, SnapshotRestored, SnapshotTaken,
-    Stopped, Subscribed, Transcript, Written,
+    RecordedOutput, RecordingList, RecordingTimeline, RecordingsPruned, Reply, ResultInfo, ResultList,
+    RunInfo, RunList, RunReply, RunsCancelled, SearchResult, SessionInfo, SessionList, SnapshotList,
+    SnapshotRestored, SnapshotTaken, Stopped, Subscribed, Transcript, Written,
 };
 
 pub use branch::{CreateBranch, DeleteBranch, ListBranches};
@@ -53,7 +53,7 @@ pub use node_spec::{CreateNode, InheritedNode, NodeRef, NodeSpec};
 pub use page::PageRequest;
 pub use proxy::{ProxyBudget, ProxyPrices, ProxySettings};
 pub use read::read;
-pub use recording::{ListRecordings, PruneRecordings};
+pub use recording::{GetTimeline, ListRecordings, PruneRecordings, ReadRecording};
 pub use result::{CancelResult, GetResult, ListResults, WebhookTarget};
 pub use run::{AnswerGate, CancelGraph, GetRun, ListRuns, ResumeRun};
 pub use search::Search;
@@ -262,6 +262,10 @@ requests! {
     ListRecordings = "LIST_RECORDINGS" -> RecordingList, Reads;
     /// Removes old recordings and unneeded folders of branches.
     PruneRecordings = "PRUNE_RECORDINGS" -> RecordingsPruned, Changes;
+    /// Returns an overview of a recording.
+    GetTimeline = "GET_TIMELINE" -> RecordingTimeline, Reads;
+    /// Returns the terminal of a recording at a position, and the output that follows.
+    ReadRecording = "READ_RECORDING" -> RecordedOutput, Reads;
     /// Lists the snapshots of a recorded session.
     ListSnapshots = "LIST_SNAPSHOTS" -> SnapshotList, Reads;
     /// Takes a snapshot of a running recorded session.

@@ -39,3 +39,40 @@ pub struct PruneRecordings {
     #[serde(default)]
     pub dry_run: bool,
 }
+
+/// GET_TIMELINE: returns an overview of a recording: its activity, turns, snapshots, dialogs, sizes and damage. Requires
+/// `node_id`, for the node's newest recording, or `recording`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GetTimeline {
+    /// Id of the recorded node, which need not exist any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// Session of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Recording: an id, a unique prefix of one, or an absolute path. Instead of `node_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<String>,
+}
+
+/// READ_RECORDING: returns the terminal of a recording at a position, and the output that follows. Requires `recording`.
+/// The position is the start unless `at` or `offset` is given.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReadRecording {
+    /// Recording: an id, a unique prefix of one, or an absolute path.
+    pub recording: String,
+    /// Position: seconds from the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Seconds>,
+    /// Position: output bytes before it. Instead of `at`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// Returns only the output after `offset`, without the terminal: the next page.
+    #[serde(default)]
+    pub output_only: bool,
+    /// Maximum bytes of output, from 1 to 1048576. Default: 262144.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}

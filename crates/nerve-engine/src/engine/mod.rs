@@ -24,6 +24,7 @@ mod specs;
 mod stopped_nodes;
 mod subgraphs;
 mod terminals;
+mod timelines;
 mod transcripts;
 mod turns;
 
@@ -45,6 +46,7 @@ use self::snapshots::MAX_FILE_JOBS;
 use crate::conversation::ConversationStore;
 use crate::data_dirs::DataDirs;
 use crate::results::Results;
+use crate::timelines::TimelineCache;
 use crate::usage::PriceCache;
 use nerve_graph::executable::Executable;
 use nerve_graph::session::manager::SessionManager;
@@ -101,6 +103,7 @@ struct Inner {
     gone_nodes: Mutex<Vec<NodeRef>>,
     /// Limits requests that work on recordings and files.
     file_jobs: Arc<Semaphore>,
+    timelines: TimelineCache,
     /// Limits searches.
     searches: Arc<Semaphore>,
     /// Nodes that are being started, and requests that work on files.
@@ -132,6 +135,7 @@ impl Engine {
             data_dirs: config.data_dirs.map(Arc::new),
             gone_nodes: Mutex::default(),
             file_jobs: Arc::new(Semaphore::new(MAX_FILE_JOBS)),
+            timelines: TimelineCache::default(),
             searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
             creating: TaskTracker::new(),
         };

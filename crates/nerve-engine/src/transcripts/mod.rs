@@ -93,14 +93,40 @@ pub fn read_node(address: NodeAddress<'_>, dirs: &DataDirs) -> Result<Transcript
     let Some((path, meta)) = newest_recording(address, &dirs.recordings)? else {
         return read_history(address, dirs)?.ok_or_else(|| no_transcript(address));
     };
-    let session = session_of(&meta);
+    with_screen(read_logged_turns(address, &path, &meta, dirs)?, &path, &meta)
+}
+
+/// Returns the newest recording of a node, and the turns that the agent's session file and the node's history have.
+///
+/// # Errors
+/// NotFound: the node has no recording. InvalidRequest: several sessions have such a node.
+pub(crate) fn read_recorded_node(
+    address: NodeAddress<'_>,
+    dirs: &DataDirs,
+) -> Result<(PathBuf, Transcript), EngineError> {
+    let found = newest_recording(address, &dirs.recordings)?;
+    let (path, meta) = found.ok_or_else(|| {
+        EngineError::not_found(format!("node '{}' has no recording", address.node))
+            .hint("list the recordings: nerve recording list")
+    })?;
+    let transcript = read_logged_turns(address, &path, &meta, dirs)?;
+    Ok((path, transcript))
+}
+
+fn read_logged_turns(
+    address: NodeAddress<'_>,
+    path: &Path,
+    meta: &Meta,
+    dirs: &DataDirs,
+) -> Result<Transcript, EngineError> {
+    let session = session_of(meta);
     let address = NodeAddress { session: session.as_deref(), ..address };
-    let AgentTurns { transcript, turns, .. } = read_agent_turns(&path, &meta, &load_profiles(dirs));
+    let AgentTurns { transcript, turns, .. } = read_agent_turns(path, meta, &load_profiles(dirs));
     // The conversation may have begun in an earlier recording.
     let began = turns.first().and_then(|turn| turn.started).map_or(meta.started_at, to_ns);
     let log = HistoryLog::read(&dirs.history, address)?.unwrap_or_default();
     let log = log.since(began.min(meta.started_at));
-    with_screen(merge(transcript, turns, log), &path, &meta)
+    Ok(merge(transcript, turns, log))
 }
 
 /// Reads the transcript of a recording: the turns that began while it was recorded.

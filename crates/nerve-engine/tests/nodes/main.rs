@@ -21,6 +21,7 @@ mod shell;
 mod span_receiver;
 mod streams;
 mod telemetry;
+mod timelines;
 mod tmux;
 mod usage_ledger;
 mod usage_limits;

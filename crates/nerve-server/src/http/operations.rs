@@ -4,11 +4,11 @@ use nerve_api::Request;
 use nerve_api::request::{
     AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateBranch, CreateGraph, CreateNode,
     CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
-    ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, GetTranscript,
-    ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots,
-    PruneNodes, PruneRecordings, RemoveNode, ResizeNode, RestoreNodes, RestoreSnapshot, ResumeRun,
-    RunCommand, RunGraph, Search, SendInterrupt, SetBudget, ShowNode, StartNode, StartSession, StopNode,
-    StopSession, TakeSnapshot, WaitNode, WriteData,
+    ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, GetTimeline,
+    GetTranscript, ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions,
+    ListSnapshots, PruneNodes, PruneRecordings, ReadRecording, RemoveNode, ResizeNode, RestoreNodes,
+    RestoreSnapshot, ResumeRun, RunCommand, RunGraph, Search, SendInterrupt, SetBudget, ShowNode, StartNode,
+    StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData,
 };
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
@@ -146,12 +146,17 @@ const TURN_LIMIT: Query = Query::same(
     "Maximum number of turns, from 1 to 1000: the newest of them. Default: all.",
 );
 const TRANSCRIPT: &[Query] = &[SESSION, TURN, BEFORE, TURN_LIMIT];
-const RECORDING_TRANSCRIPT: &[Query] = &[
-    Query::same("recording", Kind::Text, "Recording: an id, a unique prefix of one, or an absolute path."),
-    TURN,
-    BEFORE,
-    TURN_LIMIT,
+const RECORDING: Query =
+    Query::same("recording", Kind::Text, "Recording: an id, a unique prefix of one, or an absolute path.");
+const IN_RECORDING: &[Query] = &[RECORDING];
+const RECORDED_OUTPUT: &[Query] = &[
+    RECORDING,
+    Query::same("at", Kind::Seconds, "Position: seconds from the start. Default: the start."),
+    Query::same("offset", Kind::Number, "Position: output bytes before it. Instead of `at`."),
+    Query::same("output_only", Kind::Bool, "Returns only the output after `offset`: the next page."),
+    Query::same("limit", Kind::Number, "Maximum bytes of output, from 1 to 1048576. Default: 262144."),
 ];
+const RECORDING_TRANSCRIPT: &[Query] = &[RECORDING, TURN, BEFORE, TURN_LIMIT];
 const SEARCH: &[Query] = &[
     Query::same("pattern", Kind::Text, "Text, or a regular expression between slashes."),
     Query::of("node", "node_id", Kind::Text, "Searches only this node."),
@@ -344,6 +349,14 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         .with_query(PAGED),
     post::<PruneRecordings>("/recordings/prune", "Removes old recordings and unneeded folders of branches")
         .body(),
+    get::<GetTimeline>("/nodes/{node_id}/timeline", "Returns an overview of the newest recording of a node")
+        .with_query(IN_SESSION),
+    get::<GetTimeline>("/timeline", "Returns an overview of a recording").with_query(IN_RECORDING),
+    get::<ReadRecording>(
+        "/recorded-output",
+        "Returns the terminal of a recording at a position, and the output that follows",
+    )
+    .with_query(RECORDED_OUTPUT),
     get::<ListSnapshots>("/snapshots", "Lists the snapshots of a recorded session").with_query(SNAPSHOTS),
     post::<TakeSnapshot>("/snapshots", "Takes a snapshot of a running recorded session")
         .with_query(IN_SESSION)
