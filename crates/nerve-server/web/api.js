@@ -139,6 +139,23 @@ export function getTranscript(source, { before, limit }) {
   return send("GET", `${path}&limit=${limit}${before === undefined ? "" : `&before=${before}`}`, undefined, LONG_TIMEOUT);
 }
 
+/** Returns an overview of the newest recording of a node, or of `{ recording }`. That of a long one is complete only after several requests. */
+export function getTimeline(source) {
+  const path = source.recording === undefined ? nodePath(source, "/timeline") : `/timeline?recording=${encodeURIComponent(source.recording)}`;
+  return send("GET", path, undefined, LONG_TIMEOUT);
+}
+
+/** Returns the terminal of a recording at a position, `{ at }` in seconds or `{ offset }`, and the output that follows. */
+export function readRecording(recording, position) {
+  return send("GET", `/recorded-output?${new URLSearchParams({ recording, ...position })}`, undefined, LONG_TIMEOUT);
+}
+
+/** Continues a recording from a snapshot in a new node of a session. The reply comes when the agent has accepted the instruction. */
+export function createBranch(session, branch) {
+  const query = session === null ? "" : `?session=${encodeURIComponent(session)}`;
+  return send("POST", `/branches${query}`, { ...branch, wait: false }, LONG_TIMEOUT);
+}
+
 /** Sends a prompt and returns the id of its result at once. */
 export async function sendPrompt(node, text) {
   const accepted = await send("POST", nodePath(node, "/execute"), { text, async: true });

@@ -4,6 +4,7 @@ import { getTranscript } from "./api.js";
 import { element, showText } from "./dom.js";
 import { keyOf } from "./node_store.js";
 import { retryDelay } from "./retry.js";
+import { href } from "./route.js";
 import { TurnSection } from "./turn_section.js";
 
 /** Turns that are fetched at a time. */
@@ -23,6 +24,7 @@ const NO_TURNS = "No turns yet.";
 /** Shows a transcript. It follows the end only if the reader is there. */
 export class ChatTab {
   #source;
+  #hasTimeline;
   #kind;
   /** The turns that are shown, by number, oldest first and without gaps. */
   #sections = new Map();
@@ -54,9 +56,10 @@ export class ChatTab {
   #scroller = element("div", { class: "chat-scroller", tabIndex: 0, role: "region", "aria-label": "Conversation", onscroll: () => this.#noteScroll() }, this.#content);
   #below = element("button", { type: "button", class: "below", hidden: true, onclick: () => this.followEnd() }, "New below ↓");
 
-  /** Shows a node's turns, which change with the events of `store`; or those of a recording, `{ recording }`. */
-  constructor(source, store = null) {
+  /** Shows a node's turns, which change with the events of `store`; or those of a recording, `{ recording }`. With `hasTimeline`, turns link to the recording. */
+  constructor(source, store = null, hasTimeline = true) {
     this.#source = source;
+    this.#hasTimeline = hasTimeline;
     this.element = element("div", { class: "chat" }, this.#scroller, this.#below);
     // Such events do not bubble.
     this.#turns.addEventListener("toggle", ({ target }) => target.open || this.#noteScroll(), { capture: true });
@@ -280,9 +283,16 @@ export class ChatTab {
       shown.update(turn);
       return;
     }
-    const section = new TurnSection(turn, (one) => one.source === "agent" || this.#kind === "chat");
+    const section = new TurnSection(turn, (one) => one.source === "agent" || this.#kind === "chat", this.#timelineOf(turn));
     this.#sections.set(turn.turn, section);
     this.#turns.append(section.element);
+  }
+
+  /** Returns the address of a turn's moment in the recording; null if it is not known. */
+  #timelineOf({ turn, started_at: started }) {
+    const { session, id, recording } = this.#source;
+    const isRecorded = this.#hasTimeline && started && this.#transcript?.recording_id;
+    return isRecorded ? href(recording === undefined ? ["node", session, id] : ["recording", recording], { turn, tab: "timeline" }) : null;
   }
 
   /** Leaves these turns, in their order. A conversation that was rewound has other ones than before. */

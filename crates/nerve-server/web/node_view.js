@@ -16,11 +16,16 @@ const GONE = "This node has stopped or was removed.";
 
 /** Tabs of the view. A content that needs large files imports them in `create`. */
 const TABS = [
-  { name: "chat", label: "Chat", create: ({ store, node }) => new ChatTab(node, store) },
+  { name: "chat", label: "Chat", create: ({ store, node, isShared }) => new ChatTab(node, store, !isShared) },
   {
     name: "terminal",
     label: "Terminal",
     create: async ({ node, role }) => new (await import("./terminal_tab.js")).TerminalTab(node, role),
+  },
+  {
+    name: "timeline",
+    label: "Timeline",
+    create: async ({ node, role }) => new (await import("./timeline_tab.js")).TimelineTab(node, role),
   },
 ];
 
@@ -55,7 +60,11 @@ export class NodeView {
     this.#dialog = new DialogCard(role !== "view", heading.id);
     this.#form = role === "full" ? new PromptForm({ id: node.id, key: this.#key }, heading.id, drafts, false) : null;
     this.#tabs = new TabList(
-      TABS.map((tab) => ({ ...tab, create: () => tab.create({ store, role, node: this.#find() ?? node }) })),
+      // A share shows a node, not its recording.
+      TABS.filter(({ name }) => !share || name !== "timeline").map((tab) => ({
+        ...tab,
+        create: () => tab.create({ store, role, node: this.#find() ?? node, isShared: Boolean(share) }),
+      })),
       `Views of ${node.id}`,
     );
     const form = this.#form === null ? [] : [this.#form.element];
@@ -78,10 +87,14 @@ export class NodeView {
     this.open(route);
   }
 
-  /** Shows the turn that an address names. With a recording, it is the number in the recording's transcript. */
-  async open({ params: { turn, recording } }) {
+  /** Shows the turn or the position in the timeline that an address names. With a recording, it is the number in the recording's transcript. */
+  async open({ params: { turn, recording, tab, at } }) {
     this.#request += 1;
     const request = this.#request;
+    if ((tab === "timeline" || at) && !this.#isShared) {
+      (await this.#tabs.select("timeline"))?.open({ turn, at });
+      return;
+    }
     const chat = turn ? await this.#tabs.select("chat") : null;
     if (chat === null || request !== this.#request) {
       return;

@@ -1,8 +1,9 @@
-// The conversation of a recording, whose node may be gone.
+// The conversation and the timeline of a recording, whose node may be gone.
 
 import { ChatTab } from "./chat_tab.js";
 import { element } from "./dom.js";
 import { nodeHref } from "./route.js";
+import { TabList } from "./tab_list.js";
 
 /** Digits of a recording's id in the title. */
 const ID_DIGITS = 8;
@@ -10,32 +11,43 @@ const ID_DIGITS = 8;
 /** Shows the turns that began while a recording was made. */
 export class RecordingView {
   #chat;
+  #tabs;
   #facts = element("p", { class: "facts" });
   #name = element("bdi");
 
-  constructor(route) {
+  constructor({ session: { role } }, route) {
     this.title = `Recording ${route.id.slice(0, ID_DIGITS)}`;
-    this.#chat = new ChatTab({ recording: route.id });
+    const source = { recording: route.id };
+    this.#chat = new ChatTab(source);
+    const timeline = async () => new (await import("./timeline_tab.js")).TimelineTab(source, role);
+    this.#tabs = new TabList(
+      [
+        { name: "chat", label: "Chat", create: () => this.#chat },
+        { name: "timeline", label: "Timeline", create: timeline },
+      ],
+      "Views of the recording",
+    );
     const heading = element("h1", { tabIndex: -1 }, "Recording of ", this.#name);
     this.#name.textContent = "…";
-    this.element = element("div", { class: "node-view node" }, element("header", {}, heading, this.#facts), this.#chat.element);
+    this.element = element("div", { class: "node-view node" }, element("header", {}, heading, this.#facts), this.#tabs.element);
+    // The head describes what the transcript names, whichever tab is shown.
+    this.#chat.show();
     this.#describe();
     this.open(route);
   }
 
-  /** Shows the turn that an address names. */
-  open(route) {
-    if (route.params.turn) {
-      this.#chat.showTurn(Number(route.params.turn));
+  /** Shows the turn or the position that an address names. */
+  async open({ params: { turn, at, tab } }) {
+    if (tab === "timeline" || at) {
+      (await this.#tabs.select("timeline"))?.open({ turn, at });
+    } else if (turn) {
+      await this.#tabs.select("chat");
+      this.#chat.showTurn(Number(turn));
     }
   }
 
-  show() {
-    this.#chat.show();
-  }
-
   close() {
-    this.#chat.close();
+    this.#tabs.close();
   }
 
   async #describe() {

@@ -19,7 +19,7 @@ const BANNER_INTERVAL = 1000;
 /** Creates views. Each has an `element` with a heading, a `title`, `open(route)` for a further route of its own, and `close()`. */
 const VIEWS = {
   node: (shell, route) => new NodeView(shell, route),
-  recording: (_, route) => new RecordingView(route),
+  recording: (shell, route) => new RecordingView(shell, route),
   runs: (shell) => new RunListView(shell.runs),
   run: (shell, route) => new RunView(shell.runs, shell.store, shell.session.role, route),
   search: (shell, route) => new SearchView(shell.store, route),

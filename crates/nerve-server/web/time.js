@@ -20,6 +20,14 @@ export function formatDuration(milliseconds) {
   return `${Math.floor(seconds / 86400)} d`;
 }
 
+/** Returns a position in a recording in milliseconds as "1:02:03" or "2:03". */
+export function formatPosition(milliseconds) {
+  const seconds = Math.max(0, Math.floor(milliseconds / 1000));
+  const pad = (number) => String(number).padStart(2, "0");
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+  return hours > 0 ? `${hours}:${pad(minutes)}:${pad(seconds % 60)}` : `${minutes}:${pad(seconds % 60)}`;
+}
+
 /** Returns a time (RFC 3339) in the browser's time zone, with the date unless it is today. */
 export function formatTime(text, now = new Date()) {
   const time = new Date(text);

@@ -28,15 +28,16 @@ export class TurnSection {
   /** The sections that are shown: their JSON, their elements, and whether their texts are Markdown. */
   #shown = [];
 
-  /** Creates the section of a turn. `isMarkdown` returns true if the texts of a turn are Markdown. */
-  constructor(turn, isMarkdown) {
+  /** Creates the section of a turn. `isMarkdown` returns true if the texts of a turn are Markdown. `timeline` is the address of its moment in the recording; null without one. */
+  constructor(turn, isMarkdown, timeline = null) {
     this.#isMarkdown = isMarkdown;
+    const recorded = timeline === null ? [] : [element("a", { class: "in-recording", href: timeline, "aria-label": `Show turn ${turn.turn} in the recording` }, "Show in recording")];
     const heading = element("h2", { id: uniqueId("turn"), tabIndex: -1 }, `Turn ${turn.turn}`);
     // A named section would be a landmark: there can be a thousand turns.
     this.element = element(
       "article",
       { class: "turn", "aria-labelledby": heading.id, "data-turn": String(turn.turn) },
-      element("header", {}, heading, this.#facts),
+      element("header", {}, heading, this.#facts, ...recorded),
       this.#prompt,
       this.#parts,
       this.#dialogs,

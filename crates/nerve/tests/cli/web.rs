@@ -3,9 +3,14 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use nerve_record::ahr::{Body, Record, Segment, Writer};
+use nerve_record::meta::Meta;
+use nerve_record::snapshots::{SnapshotLine, append};
+use nerve_record::store::Store;
 use nerve_testkit::harness::{CommandOutput, browser_script};
-use nerve_types::Size;
+use nerve_types::{Size, TsNs};
 
 use crate::harness::{DEADLINE, Home, NERVE};
 use crate::tty::Tty;
@@ -113,4 +118,63 @@ fn conversation_is_read_and_continued_in_a_browser() {
 #[test]
 fn runs_are_followed_and_answered_in_a_browser() {
     run_in_browser(&with_http(), "runs_are_followed_and_answered_in_a_browser", "runs.mjs");
+}
+
+/// Records a session of yesterday: a turn every 4 seconds from the first second on, a resize, and a pause of ten minutes
+/// before the last line. Its snapshot has no files.
+fn record_yesterday(home: &Home) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let started = TsNs((now - 86_400) * 1_000_000_000);
+    let at = |seconds: u64| started + Duration::from_secs(seconds);
+    let path =
+        Store::new(home.hermetic.root().join("nerve/recordings")).prepare("yesterday", started).unwrap();
+    let mut segment = Segment::new(0);
+    let push = |segment: &mut Segment, seconds, text: &str| {
+        let body = Body::Data { off: segment.end(), bytes: text.as_bytes() };
+        segment.push(&Record { at: at(seconds), body }).unwrap();
+    };
+    segment.push(&Record { at: started, body: Body::Resize { cols: 80, rows: 24 } }).unwrap();
+    push(&mut segment, 0, "\x1b[1;35m\u{2733} Claude Code\x1b[0m in ~/parser\r\n\r\n");
+    let mut anchor_byte = 0;
+    for turn in 1..=45 {
+        let begin = 4 * turn - 3;
+        push(&mut segment, begin, &format!("\x1b[1m> Prompt number {turn}\x1b[0m\r\n"));
+        if turn == 25 {
+            anchor_byte = segment.end();
+        }
+        if turn == 30 {
+            segment.push(&Record { at: at(begin), body: Body::Resize { cols: 100, rows: 28 } }).unwrap();
+        }
+        push(&mut segment, begin + 2, &format!("\x1b[32m\u{25cf}\x1b[0m Answer number {turn}.\r\n\r\n"));
+    }
+    push(&mut segment, 800, "All tests pass.\r\n");
+    Writer::create(&path).unwrap().append(&segment.seal(4, true)).unwrap();
+    let snapshot = SnapshotLine {
+        id: 1,
+        ts_ns: at(98).0,
+        label: Some("before the parser".into()),
+        kind: "manual".into(),
+        anchor_byte,
+        files: None,
+    };
+    append(&path, &snapshot).unwrap();
+    let meta = Meta {
+        started_at: started,
+        ended_at: Some(at(800)),
+        cmd: vec!["claude".into()],
+        cwd: Some(home.hermetic.work().canonicalize().unwrap()),
+        node: Some("parser".into()),
+        server: Some("default".into()),
+        profile: Some("claude".into()),
+        agent_session: Some("11111111-1111-4111-8111-111111111111".into()),
+        ..Meta::default()
+    };
+    meta.store(&path).unwrap();
+}
+
+#[test]
+fn recordings_are_played_in_a_browser() {
+    let home = with_http();
+    record_yesterday(&home);
+    run_in_browser(&home, "recordings_are_played_in_a_browser", "timeline.mjs");
 }

@@ -39,10 +39,9 @@ fn main() { println!("a rather long line of code, which scrolls sideways on a ph
 
 rm \u202etxt.exe and &#x202e;`;
 
-/** Writes the file for a home folder and the working directory of the agent. */
-export function writeSessionFile(home, cwd) {
+/** Writes the file for a home folder and the working directory of the agent. The first turn begins at `start`, in milliseconds since 1970. */
+export function writeSessionFile(home, cwd, start = Date.now() - 3600 * 1000) {
   const lines = [];
-  const start = Date.now() - 3600 * 1000;
   const put = (type, content, more = {}) => {
     const number = lines.length;
     const uuid = (at) => `00000000-0000-4000-8000-${String(at).padStart(12, "0")}`;

@@ -1,0 +1,291 @@
+// Plays a recording: fetches its output in pages and writes it to a terminal at the recorded times.
+
+import { readRecording } from "./api.js";
+import { retryDelay } from "./retry.js";
+
+/** A pause without output up to which nothing is skipped, in milliseconds of the recording. */
+const IDLE_LIMIT = 2000;
+/** Output that waits to be shown, in bytes. Below it the next page is fetched; the emulator is never further behind. */
+const MIN_QUEUED = 128 * 1024;
+const MAX_UNSHOWN = 512 * 1024;
+/** Interval of requests for new output of a live recording, and for the progress of an index, in milliseconds. */
+const LIVE_INTERVAL = 1000;
+const INDEX_INTERVAL = 100;
+/** Time between two frames that counts, in milliseconds: a page in the background has none. */
+const MAX_FRAME = 250;
+
+function decode(base64) {
+  return Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
+}
+
+/**
+ * Moves in one recording. Dispatches "change" when the position or the state has changed, "size" with `cols` and `rows`, "damage" with a list, and
+ * "problem" with a text or null. Positions are milliseconds from the start.
+ */
+export class RecordingPlayer extends EventTarget {
+  #recording;
+  #screen;
+  /** Output that is not shown yet, in order. */
+  #chunks = [];
+  #queuedBytes = 0;
+  #unshownBytes = 0;
+  #nextOffset = 0;
+  #isEnd = false;
+  /** Time of the last output that was shown. */
+  #lastOutput = 0;
+  /** The number of the last seek: replies to earlier requests are discarded. */
+  #generation = 0;
+  #isFetching = false;
+  /** The target of a seek that waits for the one before; null if none does. */
+  #waiting = null;
+  #isSeeking = false;
+  #failures = 0;
+  #frame = null;
+  #frameTime = 0;
+  #timer = null;
+  #isClosed = false;
+
+  position = 0;
+  duration = 0;
+  isPlaying = false;
+  isLive = false;
+  skipsIdle = true;
+  speed = 1;
+
+  constructor(recording, screen) {
+    super();
+    this.#recording = recording;
+    this.#screen = screen;
+  }
+
+  /** True if everything that was recorded so far is shown. */
+  get isAtEnd() {
+    return this.#isEnd && this.#chunks.length === 0;
+  }
+
+  /** Shows the terminal at a time, and continues from there if the recording is played. */
+  seek(position) {
+    const target = Math.max(0, Math.min(position, this.duration));
+    this.position = target;
+    this.#seekTo({ at: target / 1000 });
+  }
+
+  /** Shows the terminal at an output offset: a snapshot has one. `position` is its time. */
+  seekToOffset(offset, position) {
+    this.position = Math.max(0, Math.min(position, this.duration));
+    this.#seekTo({ offset });
+  }
+
+  play() {
+    if (this.isAtEnd && !this.isLive && this.position >= this.duration) {
+      this.seek(0);
+    }
+    this.isPlaying = true;
+    this.#frameTime = performance.now();
+    this.#requestFrame();
+    this.#notify("change");
+  }
+
+  pause() {
+    this.isPlaying = false;
+    cancelAnimationFrame(this.#frame);
+    this.#frame = null;
+    this.#notify("change");
+  }
+
+  /** Notes a longer duration of a live recording. */
+  setDuration(duration, isLive) {
+    const hasEnded = this.isLive && !isLive;
+    this.duration = Math.max(duration, this.position);
+    this.isLive = isLive;
+    if (hasEnded && this.isAtEnd && this.isPlaying) {
+      this.pause();
+    }
+  }
+
+  close() {
+    this.#isClosed = true;
+    this.#generation += 1;
+    clearTimeout(this.#timer);
+    cancelAnimationFrame(this.#frame);
+  }
+
+  #notify(name, detail = null) {
+    if (!this.#isClosed) {
+      this.dispatchEvent(new CustomEvent(name, { detail }));
+    }
+  }
+
+  async #seekTo(target) {
+    this.#generation += 1;
+    this.#waiting = target;
+    this.#notify("change");
+    if (this.#isSeeking) {
+      // While a person drags, only the latest position is requested.
+      return;
+    }
+    this.#isSeeking = true;
+    while (this.#waiting !== null && !this.#isClosed) {
+      const next = this.#waiting;
+      this.#waiting = null;
+      try {
+        await this.#request(next);
+        this.#failures = 0;
+      } catch (error) {
+        this.#notify("problem", `The recording could not be read: ${error.text ?? error.message}`);
+        if (this.#waiting === null && !(error.status >= 400 && error.status < 500)) {
+          await new Promise((resolve) => setTimeout(resolve, retryDelay(this.#failures)));
+          this.#failures += 1;
+          this.#waiting ??= next;
+        }
+      }
+    }
+    this.#isSeeking = false;
+  }
+
+  async #request(target) {
+    const generation = this.#generation;
+    const reply = await readRecording(this.#recording, target);
+    if (this.#isClosed || (generation !== this.#generation && !reply.is_ready)) {
+      return;
+    }
+    if (!reply.is_ready) {
+      this.#notify("problem", `Preparing this long recording: ${Math.floor(100 * (reply.indexed ?? 0))} %`);
+      await new Promise((resolve) => setTimeout(resolve, INDEX_INTERVAL));
+      this.#waiting ??= target;
+      return;
+    }
+    // A picture on the way to the latest position is worth showing.
+    const { terminal } = reply;
+    this.#screen.reset(terminal.cols, terminal.rows);
+    this.#screen.write(decode(terminal.dump));
+    this.#chunks = [];
+    this.#queuedBytes = 0;
+    this.#unshownBytes = 0;
+    this.#lastOutput = terminal.at_ms;
+    this.#notify("problem", null);
+    this.#notify("size", { cols: terminal.cols, rows: terminal.rows });
+    if (generation === this.#generation) {
+      this.#take(reply);
+      this.#frameTime = performance.now();
+      this.#requestFrame();
+      this.#notify("change");
+    }
+  }
+
+  #take(reply) {
+    this.#chunks.push(...reply.chunks);
+    this.#queuedBytes += reply.chunks.reduce((sum, { data }) => sum + (data?.length ?? 0), 0);
+    this.#nextOffset = reply.next_offset;
+    this.#isEnd = reply.is_end;
+    if (reply.damage.length > 0) {
+      this.#notify("damage", reply.damage);
+    }
+  }
+
+  /** Fetches the next page if little output is left. */
+  async #fetch() {
+    if (this.#isFetching || this.#isSeeking || this.#queuedBytes > MIN_QUEUED || (this.#isEnd && !this.isLive)) {
+      return;
+    }
+    this.#isFetching = true;
+    const generation = this.#generation;
+    try {
+      const reply = await readRecording(this.#recording, { offset: this.#nextOffset, output_only: true });
+      this.#failures = 0;
+      if (generation === this.#generation) {
+        this.#take(reply);
+        this.#notify("problem", null);
+      }
+      await this.#wait(reply.is_end ? LIVE_INTERVAL : 0);
+    } catch (error) {
+      this.#notify("problem", `The recording could not be read: ${error.text ?? error.message}`);
+      await this.#wait(retryDelay(this.#failures));
+      this.#failures += 1;
+    }
+    this.#isFetching = false;
+    this.#requestFrame();
+  }
+
+  #wait(time) {
+    return new Promise((resolve) => {
+      this.#timer = setTimeout(resolve, time);
+    });
+  }
+
+  #requestFrame() {
+    if (this.isPlaying && this.#frame === null && !this.#isClosed) {
+      this.#frame = requestAnimationFrame((now) => this.#advance(now));
+    }
+  }
+
+  #advance(now) {
+    this.#frame = null;
+    const elapsed = Math.min(MAX_FRAME, Math.max(0, now - this.#frameTime));
+    this.#frameTime = now;
+    if (!this.#isSeeking) {
+      this.#fetch();
+      if (this.#unshownBytes < MAX_UNSHOWN) {
+        this.#move(elapsed * this.speed);
+      }
+    }
+    this.#requestFrame();
+  }
+
+  /** Moves on by a time, up to the output that is known, and skips a long pause. */
+  #move(time) {
+    const next = this.#chunks[0]?.at_ms ?? (this.#isEnd ? this.duration : null);
+    if (next === null) {
+      // The next page is on its way.
+      return;
+    }
+    const isIdle = this.skipsIdle && this.position - this.#lastOutput >= IDLE_LIMIT && next > this.position;
+    this.position = isIdle ? next : this.position + time;
+    if (this.#chunks.length === 0) {
+      this.position = Math.min(this.position, this.duration);
+    } else if (!this.#isEnd) {
+      this.position = Math.min(this.position, this.#chunks.at(-1).at_ms);
+    }
+    this.#show();
+    if (this.isAtEnd && !this.isLive && this.position >= this.duration) {
+      this.position = this.duration;
+      this.pause();
+    }
+    this.#notify("change");
+  }
+
+  /** Writes the output up to the position. */
+  #show() {
+    let count = 0;
+    for (const chunk of this.#chunks) {
+      if (chunk.at_ms > this.position || this.#unshownBytes >= MAX_UNSHOWN) {
+        break;
+      }
+      count += 1;
+      this.#lastOutput = chunk.at_ms;
+      if (chunk.data === undefined) {
+        this.#screen.resize(chunk.cols, chunk.rows);
+        this.#notify("size", { cols: chunk.cols, rows: chunk.rows });
+      } else {
+        this.#write(chunk.data);
+      }
+    }
+    this.#chunks.splice(0, count);
+    if (this.#chunks[0]?.at_ms <= this.position) {
+      // The emulator is too slow for this speed.
+      this.position = this.#chunks[0].at_ms;
+    }
+  }
+
+  #write(data) {
+    const bytes = decode(data);
+    const generation = this.#generation;
+    this.#queuedBytes -= data.length;
+    this.#unshownBytes += bytes.length;
+    this.#screen.write(bytes, () => {
+      if (generation === this.#generation) {
+        this.#unshownBytes -= bytes.length;
+      }
+    });
+  }
+}

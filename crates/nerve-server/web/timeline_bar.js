@@ -1,0 +1,151 @@
+// The bar of a recording: its activity, its moments and the position. A slider, and a toolbar with one button per moment.
+
+import { element, svgElement } from "./dom.js";
+import { formatPosition } from "./time.js";
+
+/** Height of the activity in units of the picture. */
+const HEIGHT = 40;
+/** Distances of the keys in milliseconds. */
+const STEP = 5000;
+const LONG_STEP = 60000;
+const KEYS = {
+  ArrowLeft: (position, step) => position - step,
+  ArrowDown: (position, step) => position - step,
+  ArrowRight: (position, step) => position + step,
+  ArrowUp: (position, step) => position + step,
+  Home: () => 0,
+  End: (position, step, duration) => duration,
+  PageDown: (position, step, duration) => position - duration / 10,
+  PageUp: (position, step, duration) => position + duration / 10,
+};
+/** Moments that get a mark. A list has the others. */
+const MAX_MARKS = 500;
+const SIGNS = { turn: "▾", snapshot: "◆", dialog: "●", damage: "✕" };
+
+/** Shows a timeline. Calls `seek` with a position in milliseconds, and `select` with a moment: its `kind`, `at`, `label` and `data`. */
+export class TimelineBar {
+  #seek;
+  #select;
+  #duration = 0;
+  #position = 0;
+  #isDragging = false;
+  #shownMoments = "";
+  #activity = svgElement("path");
+  #picture = svgElement("svg", { class: "timeline-activity", preserveAspectRatio: "none", "aria-hidden": "true" }, this.#activity);
+  #cursor = element("span", { class: "timeline-cursor", "aria-hidden": "true" });
+  #slider = element(
+    "div",
+    { class: "timeline-slider", role: "slider", tabIndex: 0, "aria-label": "Position in the recording", "aria-valuemin": "0" },
+    this.#picture,
+    this.#cursor,
+  );
+  #marks = element("div", { class: "timeline-marks", role: "toolbar", "aria-label": "Moments of the recording" });
+
+  constructor({ seek, select }) {
+    this.#seek = seek;
+    this.#select = select;
+    const listen = (name, listener) => this.#slider.addEventListener(name, listener);
+    listen("keydown", (event) => this.#onKey(event));
+    listen("pointerdown", (event) => this.#onPointerDown(event));
+    listen("pointermove", (event) => this.#isDragging && this.#seekToPointer(event));
+    for (const name of ["pointerup", "pointercancel"]) {
+      listen(name, () => {
+        this.#isDragging = false;
+      });
+    }
+    this.#marks.addEventListener("keydown", (event) => this.#onMarkKey(event));
+    this.element = element("div", { class: "timeline-bar" }, this.#marks, this.#slider);
+  }
+
+  /** Shows the activity and the moments of a recording. */
+  update({ duration_ms: duration, slice_ms: slice, activity }, moments) {
+    this.#duration = duration;
+    this.#slider.setAttribute("aria-valuemax", String(Math.round(duration / 1000)));
+    this.#showActivity(activity, Math.max(1, duration / slice));
+    // Buttons that do not change keep the focus.
+    const json = JSON.stringify([duration, moments.map(({ kind, at, label }) => [kind, at, label])]);
+    if (json !== this.#shownMoments) {
+      this.#shownMoments = json;
+      this.#showMoments(moments.slice(-MAX_MARKS));
+    }
+    this.setPosition(this.#position);
+  }
+
+  setPosition(position) {
+    this.#position = position;
+    this.#cursor.style.left = this.#percent(position);
+    this.#slider.setAttribute("aria-valuenow", String(Math.round(position / 1000)));
+    this.#slider.setAttribute("aria-valuetext", `${formatPosition(position)} of ${formatPosition(this.#duration)}`);
+  }
+
+  focus() {
+    this.#slider.focus();
+  }
+
+  #percent(position) {
+    return `${(100 * Math.min(position, this.#duration)) / Math.max(1, this.#duration)}%`;
+  }
+
+  /** Draws one bar per slice, with a logarithmic height: a prompt has a few bytes, a redrawn screen has thousands. */
+  #showActivity(activity, width) {
+    const most = Math.log1p(Math.max(1, ...activity));
+    const bars = activity.map((bytes, index) => {
+      const height = (HEIGHT * Math.log1p(bytes)) / most;
+      return bytes === 0 ? "" : `M${index} ${HEIGHT}v${-height.toFixed(1)}h1v${height.toFixed(1)}z`;
+    });
+    this.#picture.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+    this.#activity.setAttribute("d", bars.join(""));
+  }
+
+  #showMoments(moments) {
+    const focused = [...this.#marks.children].indexOf(document.activeElement);
+    const buttons = moments.map((moment, index) => {
+      const label = `${moment.label} at ${formatPosition(moment.at)}`;
+      const button = element(
+        "button",
+        { type: "button", class: `timeline-mark ${moment.kind}`, "aria-label": label, title: label, tabIndex: index === 0 ? 0 : -1, onclick: () => this.#select(moment) },
+        SIGNS[moment.kind],
+      );
+      button.style.left = this.#percent(moment.at);
+      return button;
+    });
+    this.#marks.replaceChildren(...buttons);
+    this.#marks.hidden = buttons.length === 0;
+    buttons[focused]?.focus();
+  }
+
+  /** Moves between the marks: the toolbar is one stop of the Tab key. */
+  #onMarkKey(event) {
+    const marks = [...this.#marks.children];
+    const at = marks.indexOf(event.target);
+    const next = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: marks.length - 1 }[event.key];
+    if (at >= 0 && marks[next] !== undefined) {
+      event.preventDefault();
+      marks[at].tabIndex = -1;
+      marks[next].tabIndex = 0;
+      marks[next].focus();
+    }
+  }
+
+  #onKey(event) {
+    const move = KEYS[event.key];
+    if (move !== undefined && !event.ctrlKey && !event.altKey && !event.metaKey) {
+      event.preventDefault();
+      const target = move(this.#position, event.shiftKey ? LONG_STEP : STEP, this.#duration);
+      this.#seek(Math.max(0, Math.min(target, this.#duration)));
+    }
+  }
+
+  #onPointerDown(event) {
+    if (event.button === 0) {
+      this.#isDragging = true;
+      this.#slider.setPointerCapture(event.pointerId);
+      this.#seekToPointer(event);
+    }
+  }
+
+  #seekToPointer({ clientX }) {
+    const { left, width } = this.#slider.getBoundingClientRect();
+    this.#seek(this.#duration * Math.max(0, Math.min(1, (clientX - left) / width)));
+  }
+}
