@@ -37,6 +37,7 @@ pub fn format_event(event: &EventMessage) -> Option<String> {
             "" | "stopped" => format!("{node} stopped"),
             reason => format!("{node} stopped: {reason}"),
         },
+        EventKind::NodeRemoved {} => format!("{node} was removed"),
         EventKind::GraphStarted { run, steps, resumed } => {
             let verb = if resumed { "resumed" } else { "started" };
             let steps = pluralize(u64::try_from(steps).unwrap_or(u64::MAX), "step");
@@ -163,6 +164,7 @@ mod tests {
             (EventType::NodeBlocked, json!({"kind": "login"}), "me is blocked (login); 'why me' shows it"),
             (EventType::NodeStopped, json!({"reason": "exit code 3"}), "me stopped: exit code 3"),
             (EventType::NodeStopped, json!({"reason": "stopped"}), "me stopped"),
+            (EventType::NodeRemoved, json!({}), "me was removed"),
         ];
         for (kind, data, expected) in cases {
             assert_eq!(format(kind, me, data).as_deref(), Some(expected));

@@ -150,8 +150,8 @@ export class NodeStore extends EventTarget {
         this.#changed.set(key, node);
         return false;
       }
-      // Stopped nodes are only in the list.
-      this.#needsList = true;
+      // It was removed, or it is starting: then an event follows.
+      this.nodes.delete(key);
     }
     return true;
   }

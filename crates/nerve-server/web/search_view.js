@@ -65,9 +65,7 @@ export class SearchView {
     );
     this.element = element("div", { class: "page-view" }, element("h1", { tabIndex: -1 }, "Search"), form, this.#problem, this.#summary, this.#hits, this.#more);
     this.open(route);
-    // No event reports that a stopped node was removed.
     store.addEventListener("change", () => this.#updateLinks(), { signal: this.#listeners.signal });
-    store.refresh();
   }
 
   /** Searches for what an address names. */

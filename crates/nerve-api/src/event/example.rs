@@ -50,7 +50,7 @@ impl EventType {
             EventType::Error => json!({
                 "error": "the history of node 'me' cannot be written: disk full", "error_type": "internal_error",
             }),
-            EventType::NodeQueueChanged => json!({}),
+            EventType::NodeQueueChanged | EventType::NodeRemoved => json!({}),
             EventType::ServerShutdown => json!({ "keep_nodes": true }),
             EventType::EventsDropped => json!({ "dropped": 12 }),
         };

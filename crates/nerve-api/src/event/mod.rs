@@ -97,6 +97,8 @@ pub enum EventKind {
         #[serde(default)]
         reason: String,
     },
+    /// A node is no longer listed: a stopped node was removed, or the node of an existing pane or of a run has ended.
+    NodeRemoved {},
     /// A further part of an answer, only of turns that are streamed.
     OutputChunk {
         /// Number of the turn on its node.
@@ -382,6 +384,7 @@ impl EventType {
         EventType::NodeSuspended,
         EventType::NodeQueueChanged,
         EventType::NodeStopped,
+        EventType::NodeRemoved,
         // A node whose asynchronous execution has no result yet counts as busy.
         EventType::ResultReady,
     ];

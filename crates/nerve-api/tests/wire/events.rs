@@ -80,6 +80,7 @@ fn node_events_have_wire_format() {
             "NODE_STOPPED",
             json!({ "reason": "exit code 3" }),
         ),
+        (EventKind::NodeRemoved {}, "NODE_REMOVED", json!({})),
         (
             EventKind::OutputChunk { turn: 2, chunk: "x".to_string(), request_id: None, tag: None },
             "OUTPUT_CHUNK",

@@ -124,7 +124,9 @@ impl Engine {
         let nodes = stopped.iter().filter_map(|(_, node)| node.node().cloned()).collect();
         stop_all(nodes, "its run ended").await;
         for (name, node) in &stopped {
-            session.forget(name, node);
+            if session.forget(name, node) {
+                self.publish_removal(session, name);
+            }
         }
         if session.is_empty() {
             self.inner.sessions.forget(session.name());

@@ -142,18 +142,19 @@ impl Engine {
     ) -> Result<Stopped, EngineError> {
         let StopNode { node_id: id, session_id } = request;
         let session = self.inner.sessions.get(session_id.as_deref())?;
-        let end = || ProcessEnd::requested(self.inner.clock.now(), "stopped");
         match session.get(&id) {
             Some(node) => {
                 session.request_stop(&id, &node);
                 node.stop("stopped").await;
-                session.retire(&id, &node, end());
+                self.retire(&session, &id, &node, "stopped");
             }
             None if session.is_starting(&id) => {
                 let error = EngineError::busy(format!("cannot stop node '{id}': it is starting"));
                 return Err(error.hint("try again in a moment"));
             }
-            None if session.definition(&id).is_some() => session.set_end(&id, end()),
+            None if session.definition(&id).is_some() => {
+                session.set_end(&id, ProcessEnd::requested(self.inner.clock.now(), "stopped"));
+            }
             None => drop(session.find(&id)?),
         }
         self.persist(&context.warnings).await;
@@ -304,7 +305,11 @@ impl Engine {
         request: DeleteSession,
         context: RequestContext,
     ) -> Result<Done, EngineError> {
-        self.inner.sessions.close(request.session().unwrap_or(DEFAULT)).await?;
+        let name = request.session().unwrap_or(DEFAULT);
+        let session = self.inner.sessions.get(Some(name))?;
+        let nodes = session.info().nodes;
+        self.inner.sessions.close(name).await?;
+        nodes.iter().for_each(|node| self.publish_removal(&session, node));
         self.persist(&context.warnings).await;
         Ok(Done {})
     }
@@ -324,8 +329,9 @@ impl Engine {
         let nodes = running.iter().filter_map(|(_, node)| node.node().cloned()).collect();
         running.iter().for_each(|(name, node)| session.request_stop(name, node));
         stop_all(nodes, "its session was stopped").await;
-        let end = || ProcessEnd::requested(self.inner.clock.now(), "its session was stopped");
-        running.iter().for_each(|(name, node)| session.retire(name, node, end()));
+        let reason = "its session was stopped";
+        running.iter().for_each(|(name, node)| self.retire(&session, name, node, reason));
+        let end = || ProcessEnd::requested(self.inner.clock.now(), reason);
         session.stopped().iter().for_each(|(name, _)| session.set_end(name, end()));
         self.persist(&context.warnings).await;
         let failed = session.starting().into_iter();

@@ -7,7 +7,7 @@ use nerve_api::request::{PruneNodes, RemoveNode};
 use nerve_graph::executable::Executable;
 use nerve_graph::session::Session;
 use nerve_graph::session::entry::{NodeEntry, ProcessEnd};
-use nerve_node::command::{BackendKind, StateName};
+use nerve_node::command::{BackendKind, EventKind, NodeRef, StateName};
 use nerve_node::error::EngineError;
 use nerve_types::ExitStatus;
 
@@ -29,6 +29,7 @@ impl Engine {
         let RemoveNode { node_id: id, session_id } = request;
         let session = self.inner.sessions.get(session_id.as_deref())?;
         session.remove_stopped(&id)?;
+        self.publish_removal(&session, &id);
         self.persist(&context.warnings).await;
         Ok(Done {})
     }
@@ -56,10 +57,31 @@ impl Engine {
             (request.all || !is_lost) && not_after.is_none_or(|limit| end.is_some_and(|end| end <= limit))
         };
         let chosen = names.into_iter().filter(is_chosen);
-        // A node that was started meanwhile stays.
-        let removed = chosen.filter(|name| request.dry_run || session.remove_stopped(name).is_ok()).collect();
+        let remove = |name: &String| {
+            // A node that was started meanwhile stays.
+            let is_removed = session.remove_stopped(name).is_ok();
+            if is_removed {
+                self.publish_removal(&session, name);
+            }
+            is_removed
+        };
+        let removed = chosen.filter(|name| request.dry_run || remove(name)).collect();
         self.persist(&context.warnings).await;
         Ok(NodesPruned { removed })
+    }
+
+    /// Publishes that a node is no longer listed.
+    pub(super) fn publish_removal(&self, session: &Session, name: &str) {
+        let at = NodeRef { session: Some(session.name().to_string()), node: name.to_string() };
+        self.inner.events.publish(Some(&at), EventKind::NodeRemoved {});
+    }
+
+    /// Sets the end of a node that was stopped by a request. Publishes the removal of one that has no entry and is gone with it.
+    pub(super) fn retire(&self, session: &Session, name: &str, node: &Executable, reason: &str) {
+        session.retire(name, node, ProcessEnd::requested(self.inner.clock.now(), reason));
+        if session.get(name).is_none() && session.definition(name).is_none() {
+            self.publish_removal(session, name);
+        }
     }
 
     /// Describes the stopped nodes of a session, sorted by id.

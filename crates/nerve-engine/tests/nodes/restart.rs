@@ -7,7 +7,7 @@ use nerve_api::request::{
     ListNodes, PruneNodes, RemoveNode, RestoreNodes, Seconds, StartNode, StartSession, StopSession,
 };
 use nerve_engine::{EngineConfig, RequestContext};
-use nerve_node::command::{NodeInfo, NodeSpec, StateName};
+use nerve_node::command::{EventKind, NodeInfo, NodeSpec, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::eventually;
 use nerve_testkit::harness::{EngineHarness, assert_error, node_ref};
@@ -206,12 +206,14 @@ async fn removed_and_pruned_nodes_are_gone_for_good() {
         harness.stop(node).await;
     }
     remove(&harness, "a").await.unwrap();
+    harness.event(|event| matches!(event, EventKind::NodeRemoved {})).await;
     assert_error(&remove(&harness, "a").await.unwrap_err(), ErrorKind::NotFound, &["no node 'a'"]);
     let older_than = |seconds| PruneNodes { older_than: Seconds::new(seconds), ..PruneNodes::default() };
     let pruned = harness.engine.prune_nodes(older_than(3600.0), Default::default()).await.unwrap();
     assert!(pruned.removed.is_empty(), "{pruned:?}");
     let pruned = harness.engine.prune_nodes(older_than(0.0), Default::default()).await.unwrap();
     assert_eq!(pruned.removed, ["b"]);
+    harness.event(|event| matches!(event, EventKind::NodeRemoved {})).await;
     restart_engine(&mut harness).await;
     let ids: Vec<String> = stopped(&harness).await.into_iter().map(|node| node.node_id).collect();
     assert_eq!(ids, ["c"]);

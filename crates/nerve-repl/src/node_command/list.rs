@@ -18,6 +18,8 @@ const MIN_COMMAND: usize = 16;
 const MIN_CWD: usize = 16;
 /// Columns of a list of nodes.
 pub(super) const COLUMNS: [&str; 6] = ["node", "type", "state", "cost", "command", "cwd"];
+/// Index of the column with the state.
+pub(super) const STATE: usize = 2;
 /// Titles of the columns that are shortened.
 const COMMAND: &str = "command";
 const CWD: &str = "cwd";

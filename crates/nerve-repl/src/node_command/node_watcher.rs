@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Target;
-use super::list::{COLUMNS, NUMBERS, format_row};
+use super::list::{COLUMNS, NUMBERS, STATE, format_row};
 use crate::out;
 
 /// Prints a node whenever its row in the list changes.
@@ -95,15 +95,24 @@ impl NodeWatcher<'_> {
         let request = GetNode::new(node_id, self.target.session.clone());
         match self.target.client.node_info(&request).await {
             Ok(node) => self.show(&node)?,
-            // It was removed after the event.
             Err(ClientError::Server(error)) if error.details.error_type == ErrorKind::NotFound => {
-                self.rows.remove(node_id);
+                self.show_removal(node_id)?;
             }
             Err(ClientError::Server(error)) => out::warning(error.message),
             // The events end with the connection.
             Err(_) => {}
         }
         Ok(())
+    }
+
+    /// Prints that a node was removed, if it was printed before.
+    fn show_removal(&mut self, node_id: &str) -> Result<()> {
+        let Some(mut row) = self.rows.remove(node_id) else { return Ok(()) };
+        if self.target.json {
+            return out::json_line(&serde_json::json!({ "node_id": node_id, "removed": true }));
+        }
+        row[STATE] = "removed".to_string();
+        self.table.print_row(&row)
     }
 
     /// Prints a node unless its row is the same as before.

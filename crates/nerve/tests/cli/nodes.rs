@@ -281,6 +281,12 @@ fn list_follows_changes() {
     while !next().starts_with("other") {}
     home.ok(&["stop", "sh"]);
     while !next().contains("stopped") {}
+    home.ok(&["rm", "sh"]);
+    let mut row = next();
+    while !row.contains("removed") {
+        row = next();
+    }
+    assert!(row.starts_with("sh "), "{row}");
     home.ok(&["server", "restart"]);
     home.ok(&["new", "later", "-c", "bash --norc --noprofile"]);
     while !next().starts_with("later") {}

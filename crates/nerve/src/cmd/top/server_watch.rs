@@ -107,7 +107,7 @@ impl ServerWatch {
             return Ok(());
         }
         if event.kind() == Some(EventType::NodeStopped) {
-            // The event of a stop request comes before the node is removed.
+            // The event of a stop request comes before the end of the node is described.
             let (watch, client, key) = (self.clone(), client.clone(), key.clone());
             tokio::spawn(async move {
                 tokio::time::sleep(RETRY).await;

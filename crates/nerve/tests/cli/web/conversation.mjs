@@ -219,8 +219,6 @@ const steps = {
     await page.waitForSelector(".choices button:enabled");
     nerve("stop", "short");
     nerve("rm", "short");
-    // No event reports that a node was removed.
-    await page.evaluate(() => dispatchEvent(new Event("online")));
     await waitForText(page, "gone\\s+claude[^]*This node has stopped or was removed");
     expect(await page.$$eval(".dialog, .prompt", (all) => all.map((one) => one.hidden)), [true, true], "hidden");
   },
