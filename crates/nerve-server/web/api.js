@@ -222,6 +222,11 @@ export function createNode(node, command, folder) {
   return send("POST", `/nodes?session=${encodeURIComponent(node.session)}`, spec, LONG_TIMEOUT);
 }
 
+/** Returns the path of the WebSocket that receives the events that a query selects. */
+export function eventsPath(query) {
+  return `/events?${new URLSearchParams(query)}`;
+}
+
 /** Returns the path of the WebSocket that shows a terminal. With a position, the output continues there. */
 export function terminalPath(node, position) {
   const since = position === null ? "" : `&since=${encodeURIComponent(position)}`;

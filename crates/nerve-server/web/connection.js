@@ -1,15 +1,16 @@
-// The stream of events, which is opened again whenever it breaks.
+// The stream of events over a WebSocket, which is opened again whenever it breaks.
 
-import { retryDelay } from "./retry.js";
+import { eventsPath } from "./api.js";
+import { RetryTimer } from "./retry.js";
 
-/** Time without an event or a heartbeat after which the stream is dead, in milliseconds. Heartbeats come after 15 s. */
+/** Time without an event or a heartbeat after which the stream is dead, in milliseconds. Heartbeats come every 15 s. */
 const SILENCE_LIMIT = 40000;
 const SILENCE_INTERVAL = 5000;
 /** Time in the background after which the stream is not trusted any more, in milliseconds. */
 const BACKGROUND_LIMIT = 20000;
 
 /** Events after which the description of a node or a run may be another one. */
-const TYPES = [
+const STATE_CHANGES = [
   "NODE_CREATED",
   "NODE_READY",
   "NODE_BUSY",
@@ -32,17 +33,19 @@ const TYPES = [
 
 /**
  * Reads the server's events. Dispatches "open" after each connection, "event" with the event as `detail`, "lost" when
- * the stream breaks, and "current" when `isCurrent` changes. It continues after the last event that was received.
+ * the stream breaks, and "current" when `isCurrent` changes.
  */
 export class EventConnection extends EventTarget {
   #filter;
-  #source = null;
-  #timer = null;
-  #failures = 0;
-  #lastId = null;
+  #resumes;
+  #socket = null;
+  #retry = new RetryTimer(() => this.#connect());
+  /** The server that counts the events, and the number of the last one; null before the first connection. */
+  #server = null;
+  #seq = null;
   #hiddenSince = null;
   #silenceTimer = null;
-  #lastHeard = 0;
+  #lastReceived = 0;
   #isLive = false;
   #isClosed = false;
   #listeners = new AbortController();
@@ -52,10 +55,14 @@ export class EventConnection extends EventTarget {
   /** The time at which what is shown was up to date for the last time; null before the first time. */
   lastLive = null;
 
-  /** `filter` selects events as the query of `/events` does; without it, all nodes are followed. */
-  constructor(filter = {}) {
+  /**
+   * `filter` selects events as the query of `/events` does; without it, all nodes are followed. A stream that `resumes` continues after
+   * the last event that was received, otherwise with the next event of the server.
+   */
+  constructor(filter = {}, { types = STATE_CHANGES, resumes = true } = {}) {
     super();
-    this.#filter = filter;
+    this.#filter = { ...filter, types: types.join(",") };
+    this.#resumes = resumes;
   }
 
   open() {
@@ -63,7 +70,7 @@ export class EventConnection extends EventTarget {
       target.addEventListener(name, listener, { signal: this.#listeners.signal });
     listen(window, "online", () => this.restart());
     listen(window, "pageshow", (event) => event.persisted && this.restart());
-    listen(document, "visibilitychange", () => this.#noteVisibility());
+    listen(document, "visibilitychange", () => this.#checkVisibility());
     this.#silenceTimer = setInterval(() => this.#checkSilence(), SILENCE_INTERVAL);
     this.#connect();
   }
@@ -83,74 +90,74 @@ export class EventConnection extends EventTarget {
     }
   }
 
-  /** Notes whether everything that has changed was fetched. */
+  /** Sets whether everything that has changed was fetched. */
   setCurrent(isCurrent) {
     this.isCurrent = isCurrent && this.#isLive;
     if (this.isCurrent) {
-      this.#failures = 0;
+      this.#retry.reset();
       this.lastLive = Date.now();
     }
     this.dispatchEvent(new Event("current"));
   }
 
-  /** Notes a sign of life. */
+  /** Records a sign of life. */
   #recordActivity() {
-    this.#lastHeard = Date.now();
+    this.#lastReceived = Date.now();
     if (this.isCurrent) {
-      this.lastLive = this.#lastHeard;
+      this.lastLive = this.#lastReceived;
     }
   }
 
   #checkSilence() {
-    if (this.#source !== null && Date.now() - this.#lastHeard > SILENCE_LIMIT) {
+    if (this.#socket !== null && Date.now() - this.#lastReceived > SILENCE_LIMIT) {
       this.#reconnectLater();
     }
   }
 
   #connect() {
     this.#drop();
-    const query = new URLSearchParams({ ...this.#filter, types: TYPES.join(",") });
-    if (this.#lastId !== null) {
-      query.set("since", this.#lastId);
-    }
-    const source = new EventSource(`/events?${query}`);
-    this.#source = source;
-    this.#lastHeard = Date.now();
-    source.addEventListener("open", () => {
-      this.#recordActivity();
-      this.#isLive = true;
-      this.dispatchEvent(new Event("open"));
-    });
-    source.addEventListener("heartbeat", () => this.#recordActivity());
-    source.addEventListener("message", (message) => {
-      this.#recordActivity();
-      this.#lastId = message.lastEventId || this.#lastId;
-      this.dispatchEvent(new CustomEvent("event", { detail: JSON.parse(message.data) }));
-    });
-    // Also the server's last message, if the session has ended.
-    source.addEventListener("error", () => {
-      this.#recordActivity();
-      this.#reconnectLater();
-    });
+    const since = this.#resumes && this.#server !== null ? { since: `${this.#server}-${this.#seq}` } : {};
+    const url = new URL(eventsPath({ ...this.#filter, ...since }), location.href);
+    url.protocol = url.protocol.replace("http", "ws");
+    const socket = new WebSocket(url);
+    this.#socket = socket;
+    this.#lastReceived = Date.now();
+    // A socket that was replaced may still have events.
+    const listen = (name, listener) => socket.addEventListener(name, (event) => socket === this.#socket && listener(event));
+    listen("message", ({ data }) => this.#read(JSON.parse(data)));
+    listen("close", () => this.#reconnectLater());
   }
 
-  /** Closes the stream and opens another one later. The browser's own way to reconnect has a fixed delay. */
+  #read(message) {
+    this.#recordActivity();
+    if (message.type === "start") {
+      this.#server = message.server;
+      this.#seq = message.seq;
+      this.#isLive = true;
+      this.dispatchEvent(new Event("open"));
+    } else if (message.type === "event") {
+      // A notice about lost events may have no number.
+      this.#seq = message.seq || this.#seq;
+      this.dispatchEvent(new CustomEvent("event", { detail: message }));
+    }
+  }
+
   #reconnectLater() {
     this.#drop();
-    this.#timer = setTimeout(() => this.#connect(), retryDelay(this.#failures));
-    this.#failures += 1;
+    this.#retry.fail();
     this.dispatchEvent(new Event("lost"));
   }
 
   #drop() {
-    clearTimeout(this.#timer);
-    this.#source?.close();
-    this.#source = null;
+    this.#retry.cancel();
+    const socket = this.#socket;
+    this.#socket = null;
+    socket?.close();
     this.#isLive = false;
     this.isCurrent = false;
   }
 
-  #noteVisibility() {
+  #checkVisibility() {
     if (document.visibilityState === "hidden") {
       this.#hiddenSince = Date.now();
       return;

@@ -2,7 +2,7 @@
 
 import { ApiError, answerDialog, describeFailure, explainNode } from "./api.js";
 import { announce, element, showText } from "./dom.js";
-import { isFinal, retryDelay } from "./retry.js";
+import { RetryTimer } from "./retry.js";
 
 /** Rows of the screen that are shown. The dialog is at its end. */
 const SCREEN_ROWS = 40;
@@ -51,8 +51,7 @@ export class DialogCard {
   #answered = null;
   /** The number of the last request for the dialog. Answers of earlier ones are discarded. */
   #request = 0;
-  #failures = 0;
-  #retry = null;
+  #retry = new RetryTimer(() => this.#load());
   #isSending = false;
   #isClosed = false;
   #steadyTimer = null;
@@ -134,7 +133,7 @@ export class DialogCard {
   }
 
   #cancelLoad() {
-    clearTimeout(this.#retry);
+    this.#retry.cancel();
     this.#request += 1;
     return this.#request;
   }
@@ -159,17 +158,14 @@ export class DialogCard {
     } catch (error) {
       if (request === this.#request) {
         this.#fail(`The dialog could not be read: ${error.text ?? error.message}`);
-        if (!isFinal(error)) {
-          this.#retry = setTimeout(() => this.#load(), retryDelay(this.#failures));
-        }
-        this.#failures += 1;
+        this.#retry.fail(error);
       }
     }
   }
 
   #endFailures() {
-    if (this.#failures > 0) {
-      this.#failures = 0;
+    if (this.#retry.hasFailed) {
+      this.#retry.reset();
       showText(this.#note, "");
     }
   }

@@ -1,7 +1,7 @@
 // The descriptions of all nodes, kept up to date by events.
 
 import { getNode, listNodes } from "./api.js";
-import { retryDelay } from "./retry.js";
+import { RetryTimer } from "./retry.js";
 
 /** Time for which changes are collected before they are fetched, in milliseconds. */
 const COLLECT_TIME = 40;
@@ -44,8 +44,7 @@ export class NodeStore extends EventTarget {
   #needsList = false;
   #isFetching = false;
   #isClosed = false;
-  #failures = 0;
-  #retry = null;
+  #retry = new RetryTimer(() => this.#fetch());
 
   /** `list` fetches the descriptions of the nodes to hold. */
   constructor(list = listNodes) {
@@ -55,7 +54,7 @@ export class NodeStore extends EventTarget {
 
   close() {
     this.#isClosed = true;
-    clearTimeout(this.#retry);
+    this.#retry.cancel();
   }
 
   /** Fetches all nodes. */
@@ -73,7 +72,7 @@ export class NodeStore extends EventTarget {
       this.#changed.set(key, { session, id: event.node_id });
       this.#dispatch(key, event.event_type);
       // While a retry is pending, events do not start one.
-      if (this.#retry === null) {
+      if (!this.#retry.isPending) {
         this.#fetch();
       }
     }
@@ -90,8 +89,7 @@ export class NodeStore extends EventTarget {
     }
     this.#isFetching = true;
     this.isCurrent = false;
-    clearTimeout(this.#retry);
-    this.#retry = null;
+    this.#retry.cancel();
     let hasSucceeded = true;
     while (hasSucceeded && (this.#needsList || this.#changed.size > 0)) {
       hasSucceeded = await (this.#needsList ? this.#fetchAll() : this.#fetchChanged());
@@ -99,10 +97,9 @@ export class NodeStore extends EventTarget {
     }
     this.#isFetching = false;
     if (hasSucceeded) {
-      this.#failures = 0;
+      this.#retry.reset();
     } else if (!this.#isClosed) {
-      this.#retry = setTimeout(() => this.#fetch(), retryDelay(this.#failures));
-      this.#failures += 1;
+      this.#retry.fail();
     }
     this.isCurrent = hasSucceeded;
     this.dispatchEvent(new Event(hasSucceeded ? "current" : "failed"));

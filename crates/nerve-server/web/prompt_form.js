@@ -2,7 +2,7 @@
 
 import { describeFailure, explainNode, getResult, sendPrompt } from "./api.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
-import { isFinal, retryDelay } from "./retry.js";
+import { RetryTimer } from "./retry.js";
 
 /** The states of a prompt in their order. */
 const STEPS = ["queued", "typed", "submitted", "started", "done"];
@@ -16,8 +16,7 @@ export class PromptForm {
   #isChecking = false;
   #isOutdated = false;
   #isClosed = false;
-  #failures = 0;
-  #retry = null;
+  #retry = new RetryTimer(() => this.#result !== null && this.#check());
   #key;
   #drafts;
   #text;
@@ -64,7 +63,7 @@ export class PromptForm {
   close() {
     this.#isClosed = true;
     this.#result = null;
-    clearTimeout(this.#retry);
+    this.#retry.cancel();
   }
 
   /** Shows the form for a node that runs, and what became of its prompt. */
@@ -135,7 +134,7 @@ export class PromptForm {
       return;
     }
     this.#isChecking = true;
-    clearTimeout(this.#retry);
+    this.#retry.cancel();
     do {
       this.#isOutdated = false;
       const id = this.#result;
@@ -152,11 +151,7 @@ export class PromptForm {
       return;
     }
     showText(this.#note, error.text ?? error.message);
-    if (isFinal(error)) {
-      return;
-    }
-    this.#retry = setTimeout(() => this.#result !== null && this.#check(), retryDelay(this.#failures));
-    this.#failures += 1;
+    this.#retry.fail(error);
   }
 
   async #fetchResult(id) {
@@ -164,8 +159,8 @@ export class PromptForm {
     if (id !== this.#result) {
       return;
     }
-    if (this.#failures > 0) {
-      this.#failures = 0;
+    if (this.#retry.hasFailed) {
+      this.#retry.reset();
       showText(this.#note, "");
     }
     if (ENDED.includes(result.state)) {

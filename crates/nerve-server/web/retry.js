@@ -1,4 +1,4 @@
-// Delays between attempts.
+// Repeated attempts, each later than the one before.
 
 const FIRST_DELAY = 250;
 const LAST_DELAY = 5000;
@@ -11,4 +11,51 @@ export function retryDelay(failures) {
 /** Returns true if a request that failed with this error fails again: the session has ended, or what it names is gone. */
 export function isFinal(error) {
   return [401, 404].includes(error.status);
+}
+
+/** Repeats a function after failures, each time later. */
+export class RetryTimer {
+  #attempt;
+  #failures = 0;
+  #timer = null;
+
+  constructor(attempt) {
+    this.#attempt = attempt;
+  }
+
+  /** True while an attempt is scheduled. */
+  get isPending() {
+    return this.#timer !== null;
+  }
+
+  /** True if attempts have failed since the last success. */
+  get hasFailed() {
+    return this.#failures > 0;
+  }
+
+  /** Records a failure, and schedules the next attempt, unless that would fail with the same error. */
+  fail(error = {}) {
+    this.cancel();
+    if (!isFinal(error)) {
+      this.#timer = setTimeout(() => this.#run(), retryDelay(this.#failures));
+    }
+    this.#failures += 1;
+  }
+
+  /** Removes the scheduled attempt. */
+  cancel() {
+    clearTimeout(this.#timer);
+    this.#timer = null;
+  }
+
+  /** Records a success: the next delay is the first one again. */
+  reset() {
+    this.cancel();
+    this.#failures = 0;
+  }
+
+  #run() {
+    this.#timer = null;
+    this.#attempt();
+  }
 }

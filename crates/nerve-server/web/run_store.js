@@ -1,7 +1,7 @@
 // The runs of graphs that a view shows, kept up to date by events.
 
 import { getRun, listRuns } from "./api.js";
-import { retryDelay } from "./retry.js";
+import { RetryTimer } from "./retry.js";
 
 /** Time for which events are collected before runs are fetched, in milliseconds. */
 const COLLECT_TIME = 120;
@@ -22,8 +22,7 @@ export class RunStore extends EventTarget {
   #changed = new Set();
   #needsAll = false;
   #isFetching = false;
-  #failures = 0;
-  #retry = null;
+  #retry = new RetryTimer(() => this.#fetch());
 
   /** Holds one run from now on; without an id, all runs. */
   open(id = null) {
@@ -36,8 +35,7 @@ export class RunStore extends EventTarget {
 
   /** Forgets the view. */
   close() {
-    clearTimeout(this.#retry);
-    this.#retry = null;
+    this.#retry.cancel();
     this.#scope = null;
     this.#changed.clear();
     this.#needsAll = false;
@@ -63,7 +61,7 @@ export class RunStore extends EventTarget {
     // A run that is resumed may have another plan.
     this.#needsAll ||= this.#scope.id !== null && type === "GRAPH_STARTED";
     // While a retry is pending, events do not start one.
-    if (this.#retry === null) {
+    if (!this.#retry.isPending) {
       this.#fetch();
     }
   }
@@ -75,8 +73,7 @@ export class RunStore extends EventTarget {
       return;
     }
     this.#isFetching = true;
-    clearTimeout(this.#retry);
-    this.#retry = null;
+    this.#retry.cancel();
     let hasSucceeded = true;
     while (hasSucceeded && (this.#needsAll || this.#changed.size > 0)) {
       hasSucceeded = await this.#fetchChanges();
@@ -86,10 +83,11 @@ export class RunStore extends EventTarget {
   }
 
   #endFetch(hasSucceeded) {
-    this.#failures = hasSucceeded ? 0 : this.#failures + 1;
     this.isCurrent = hasSucceeded || this.#scope === null;
-    if (!this.isCurrent) {
-      this.#retry = setTimeout(() => this.#fetch(), retryDelay(this.#failures - 1));
+    if (this.isCurrent) {
+      this.#retry.reset();
+    } else {
+      this.#retry.fail();
     }
     this.dispatchEvent(new Event(this.isCurrent ? "current" : "failed"));
   }

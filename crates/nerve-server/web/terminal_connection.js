@@ -1,7 +1,7 @@
 // The WebSocket of one terminal, which is opened again whenever it breaks and then continues at the same byte.
 
 import { explainNode, terminalPath } from "./api.js";
-import { retryDelay } from "./retry.js";
+import { RetryTimer } from "./retry.js";
 
 /** Time without a message after which the connection is dead, in milliseconds. Heartbeats come after 15 s. */
 const SILENCE_LIMIT = 40000;
@@ -21,9 +21,10 @@ const TOO_LARGE = 1009;
 export class TerminalConnection extends EventTarget {
   #node;
   #socket = null;
-  #timer = null;
+  #retry = new RetryTimer(() => this.#connect());
   #silenceTimer = null;
-  #failures = 0;
+  /** The number of the last attempt that was refused. */
+  #attempt = 0;
   #stream = null;
   #offset = null;
   /** The next binary message is a dump. */
@@ -128,7 +129,7 @@ export class TerminalConnection extends EventTarget {
         this.#offset = message.type === "resume" ? message.offset : null;
         this.#expectsDump = message.type === "dump";
         this.#acknowledged = message.offset;
-        this.#failures = 0;
+        this.#retry.reset();
         this.#setLive(true);
         this.#dispatch(message.type, message);
         break;
@@ -181,24 +182,22 @@ export class TerminalConnection extends EventTarget {
 
   async #reconnectLater(hasOpened) {
     this.#drop();
-    const delay = retryDelay(this.#failures);
-    this.#failures += 1;
-    this.#timer = setTimeout(() => this.#connect(), delay);
+    this.#retry.fail();
     if (hasOpened) {
       return;
     }
     // A WebSocket that is refused does not say why.
-    const timer = this.#timer;
+    this.#attempt += 1;
+    const attempt = this.#attempt;
     const problem = await explainNode(this.#node).then(() => null, (error) => error);
     const isFinal = problem?.status >= 400 && problem.status < 500 && problem.status !== 429;
-    if (isFinal && this.#timer === timer) {
+    if (isFinal && this.#retry.isPending && this.#attempt === attempt) {
       this.#end(problem.text);
     }
   }
 
   #drop() {
-    clearTimeout(this.#timer);
-    this.#timer = null;
+    this.#retry.cancel();
     const socket = this.#socket;
     this.#socket = null;
     socket?.close();

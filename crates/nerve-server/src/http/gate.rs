@@ -206,7 +206,8 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<Op
 
 /// Authenticates a request by its token, otherwise by the cookie of a web session.
 async fn authenticate(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<Credential, Problem> {
-    let is_websocket = operations::is_socket(&request.method, request.uri.path());
+    let is_websocket =
+        operations::is_socket(&request.method, request.uri.path()) && is_websocket_upgrade(&request.headers);
     let given = token(&request.headers, is_websocket);
     let web = gate.web.as_deref().filter(|_| given.is_none());
     let credential = match web.and_then(|web| Some((web, web.cookie(&request.headers)?))) {
@@ -261,7 +262,8 @@ fn token(headers: &HeaderMap, is_websocket: bool) -> Option<Vec<u8>> {
     }
 }
 
-fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
+/// Returns true if a request asks for a WebSocket.
+pub(super) fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
     let mut wanted = headers.get_all(header::UPGRADE).iter();
     wanted.any(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }

@@ -12,7 +12,8 @@
 //! | [`mount`] | services of other crates behind the same gate |
 //! | `query`, `body`, `page` | query strings, request bodies, pagination |
 //! | `budget`, `body_guard` | limits the memory of bodies |
-//! | `sse`, `websocket`, `terminal_socket` | events, whole connections, and terminals |
+//! | `event_stream`, `sse`, `events_socket` | events, over both transports |
+//! | `websocket`, `terminal_socket` | whole connections, and terminals |
 //! | `connection` | one client over HTTP/1.1 or HTTP/2 |
 //! | `stream` | version detection and draining of a client's stream |
 //! | `plaintext` | plain HTTP on a TLS port |
@@ -28,6 +29,8 @@ mod budget;
 mod builtin;
 mod connection;
 mod docs_page;
+mod event_stream;
+mod events_socket;
 mod gate;
 mod hosts;
 mod idle_timeout;
@@ -179,8 +182,11 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
                     terminal_socket::serve(operation, state, path, request)
                 })
             }
-            Builtin::Events => on(method, move |state: State<Shared>, request: Request| {
-                sse::serve(operation, state, request)
+            Builtin::Events => on(method, async move |state: State<Shared>, request: Request| {
+                match gate::is_websocket_upgrade(request.headers()) {
+                    true => events_socket::serve(operation, state, request).await,
+                    false => sse::serve(operation, state, request).await,
+                }
             }),
             Builtin::AgentStatus | Builtin::AgentMessages | Builtin::AgentMessage | Builtin::AgentEvents => {
                 on(method, move |state: State<Shared>, path: PathParams, request: Request| {

@@ -211,7 +211,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     builtin("POST", "/api/shutdown", "Stops the server", Builtin::Shutdown),
     Operation {
         handler: Handler::Builtin(Builtin::Events, query::EVENTS),
-        ..builtin("GET", "/events", "Streams events as server-sent events", Builtin::Events)
+        ..builtin("GET", "/events", "Streams events: server-sent events, or a WebSocket", Builtin::Events)
     },
     list::<ListNodes>("/nodes", "Lists the nodes of a session").with_query(PAGED_IN_SESSION),
     post::<CreateNode>("/nodes", "Creates and starts a node").with_query(IN_SESSION).body().creates(),
@@ -406,10 +406,13 @@ pub(crate) fn is_open(method: &http::Method, path: &str) -> bool {
     reads && OPERATIONS.iter().any(|operation| operation.open && operation.path == path)
 }
 
-/// Returns true if a request is for a WebSocket.
+/// Returns true if a request may be for a WebSocket.
 pub(crate) fn is_socket(method: &http::Method, path: &str) -> bool {
     let mut sockets = OPERATIONS.iter().filter(|operation| {
-        matches!(operation.handler, Handler::Builtin(Builtin::Socket | Builtin::Terminal, _))
+        matches!(
+            operation.handler,
+            Handler::Builtin(Builtin::Socket | Builtin::Terminal | Builtin::Events, _)
+        )
     });
     *method == http::Method::GET && sockets.any(|operation| operation.has_path(path))
 }

@@ -2,26 +2,17 @@
 //! `seq`. A client that reconnects resumes after the last event, and cannot mistake another server's numbers
 //! for this one's.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderName, HeaderValue, header};
-use nerve_api::request::{Subscribe, read};
-use nerve_api::{Params, RequestName};
-use serde_json::Value;
-use tokio_util::sync::CancellationToken;
+use http::{HeaderName, HeaderValue, header};
 
 use super::Shared;
+use super::event_stream::{EventStream, Start};
 use super::operation::Operation;
 use super::problem::Problem;
-use super::query;
-use super::resource::raw_query;
-use crate::events::{Filter, Queue};
-use crate::requests;
-use crate::state::ServerState;
 use crate::web::role;
 
 /// Interval of heartbeats on an otherwise silent stream, so that proxies do not close it.
@@ -32,7 +23,6 @@ const COMMENT: &[u8] = b": heartbeat\n\n";
 const NAMED_EVENT: &[u8] = b"event: heartbeat\ndata: {}\n\n";
 /// Time that a browser waits before it reconnects, in milliseconds.
 const RETRY: u64 = 2000;
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Streams events until the client leaves or the server shuts down.
 pub(crate) async fn serve(
@@ -40,44 +30,9 @@ pub(crate) async fn serve(
     State(shared): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let mut query = raw_query(request.uri())?;
-    // `since` accepts the whole id of an event as well as its number.
-    let whole = query.iter().position(|(name, text)| name == "since" && text.contains('-'));
-    let mut seen = whole.map(|at| LastEventId::read("since", &query.remove(at).1)).transpose()?;
-    let mut params = query::read(operation.query(), &query)?;
-    // A browser reconnects to the same URL and sends its progress in this header.
-    if let Some(last) = last_event_id(request.headers())? {
-        seen = Some(last);
-    }
-    if let Some(seen) = &seen {
-        params.insert("since".to_string(), Value::from(seen.seq));
-    }
-    let (filter, since) = subscription(&params.into())?;
-    let ServerState { hub, id: server, closing, .. } = &*shared.state;
-    hub.forward();
-    let newest = hub.last_seq();
-    let foreign = seen.and_then(|seen| seen.server).is_some_and(|other| other != *server);
-    let mut head = format!("retry: {RETRY}\n");
-    let since = match since {
-        // The number belongs to an earlier server: nothing of this one has been received yet.
-        Some(since) if foreign || since > newest => {
-            head.push_str(&format!(
-                ": the server was restarted after event {since}: its available events follow\nid: {server}-0\n"
-            ));
-            Some(0)
-        }
-        Some(since) => Some(since),
-        None => {
-            head.push_str(&format!(": from here on\nid: {server}-{newest}\n"));
-            // Not `None`: events between this point and the subscription must not be lost.
-            Some(newest)
-        }
-    };
-    head.push('\n');
-    let queue = hub.subscribe(filter, since);
+    let (start, events) = EventStream::open(operation, &shared.state, request.uri(), request.headers())?;
     let heartbeat = if role::current_role().is_some() { NAMED_EVENT } else { COMMENT };
-    let (head, server, closing) = (Some(head.into()), server.clone(), closing.clone());
-    let reader = Reader { head, heartbeat, server, queue, closing };
+    let reader = Reader { head: Some(head(start, &events.server).into()), heartbeat, events };
     let stream = futures_util::stream::unfold(reader, |mut reader| async move {
         let chunk = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), reader))
@@ -90,53 +45,25 @@ pub(crate) async fn serve(
     Ok(response)
 }
 
-/// The last event that a client has received.
-#[derive(Debug, PartialEq)]
-struct LastEventId {
-    /// The server that counted; none is taken for this server.
-    server: Option<String>,
-    seq: u64,
-}
-
-impl LastEventId {
-    fn read(what: &str, id: &str) -> Result<LastEventId, Problem> {
-        let (server, seq) = match id.rsplit_once('-') {
-            Some((server, seq)) => (Some(server), seq),
-            None => (None, id),
-        };
-        match seq.parse() {
-            Ok(seq) if server != Some("") => Ok(LastEventId { server: server.map(str::to_string), seq }),
-            _ => {
-                let detail =
-                    format!("{what}: expected the id or the seq of an event, got {:?}", query::short(id));
-                Err(Problem::invalid(detail))
-            }
+/// Returns the beginning of a stream. Its id makes a client resume at the start even if it receives no event.
+fn head(start: Start, server: &str) -> String {
+    let position = match start {
+        Start::Restarted(since) => {
+            format!(
+                ": the server was restarted after event {since}: its available events follow\nid: {server}-0\n"
+            )
         }
-    }
-}
-
-fn last_event_id(headers: &HeaderMap) -> Result<Option<LastEventId>, Problem> {
-    let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
-    match id.to_str().unwrap_or("?").trim() {
-        "" => Ok(None),
-        id => LastEventId::read("Last-Event-ID", id).map(Some),
-    }
-}
-
-/// Reads the parameters of a SUBSCRIBE.
-fn subscription(params: &Params<'_>) -> Result<(Filter, Option<u64>), Problem> {
-    let request: Subscribe = read(RequestName::Subscribe, params).map_err(Problem::invalid)?;
-    let since = request.since;
-    Ok((requests::filter(request)?, since))
+        Start::Resumed(_) => String::new(),
+        Start::Newest(newest) => format!(": from here on\nid: {server}-{newest}\n"),
+    };
+    format!("retry: {RETRY}\n{position}\n")
 }
 
 struct Reader {
     /// Sent before all events.
     head: Option<Bytes>,
     heartbeat: &'static [u8],
-    server: String,
-    queue: Arc<Queue>,
-    closing: CancellationToken,
+    events: EventStream,
 }
 
 impl Reader {
@@ -146,18 +73,15 @@ impl Reader {
         if let Some(head) = self.head.take() {
             return Some(head);
         }
-        let events = tokio::select! {
-            biased;
-            events = self.queue.next_events() => events,
-            () = self.closing.cancelled() => self.queue.try_next_events()?,
-            () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(self.heartbeat)),
+        let Ok(next) = tokio::time::timeout(HEARTBEAT, self.events.next()).await else {
+            return Some(Bytes::from_static(self.heartbeat));
         };
         let mut bytes = Vec::new();
-        for event in events {
+        for event in next? {
             let seq = event.event.seq;
-            for line in self.queue.lines_of(&event) {
+            for line in self.events.lines_of(&event) {
                 if seq > 0 {
-                    bytes.extend_from_slice(format!("id: {}-{seq}\n", self.server).as_bytes());
+                    bytes.extend_from_slice(format!("id: {}-{seq}\n", self.events.server).as_bytes());
                 }
                 bytes.extend_from_slice(b"data: ");
                 bytes.extend_from_slice(line.trim_ascii_end());
@@ -173,28 +97,18 @@ mod tests {
     use nerve_api::{Event, EventKind};
     use tokio::sync::broadcast;
     use tokio::time::Instant;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::events::Hub;
-
-    #[test]
-    fn event_id_is_a_number_with_optional_server() {
-        let seen = |id| LastEventId::read("id", id).map(|seen| (seen.server, seen.seq)).ok();
-        assert_eq!(seen("17"), Some((None, 17)));
-        assert_eq!(seen("a1-b2-17"), Some((Some("a1-b2".to_string()), 17)));
-        for bad in ["", "-1", "a-", "a", "a-b", "1-18446744073709551616", "a--"] {
-            assert_eq!(seen(bad), None, "{bad:?}");
-        }
-    }
+    use crate::events::{Filter, Hub};
 
     #[tokio::test(start_paused = true)]
     async fn heartbeats_fill_silence_and_last_event_precedes_end() {
         let (events, receiver) = broadcast::channel(8);
         let hub = Hub::new(receiver);
         let closing = CancellationToken::new();
-        let queue = hub.subscribe(Filter::default(), None);
-        let server = "here".to_string();
-        let mut reader = Reader { head: None, heartbeat: COMMENT, server, queue, closing: closing.clone() };
+        let stream = EventStream::for_test(hub.subscribe(Filter::default(), None), closing.clone());
+        let mut reader = Reader { head: None, heartbeat: COMMENT, events: stream };
         for (heartbeat, sent) in
             [(COMMENT, ": heartbeat\n\n"), (NAMED_EVENT, "event: heartbeat\ndata: {}\n\n")]
         {

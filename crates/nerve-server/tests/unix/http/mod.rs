@@ -4,6 +4,7 @@ mod agentapi;
 mod auth;
 mod client;
 mod events;
+mod events_socket;
 mod http2;
 mod limits;
 mod memory;

@@ -30,6 +30,16 @@ impl<'a> Browser<'a> {
         browser
     }
 
+    /// Opens the link of a new share of a node.
+    pub(super) async fn visitor(server: &'a HttpServer, node: &str) -> Browser<'a> {
+        let node = SharedNode { session_id: "default".to_string(), node_id: node.to_string() };
+        let shared = logins(server).create_share(node, DEADLINE).unwrap();
+        let mut visitor = Browser::new(server);
+        let response = visitor.send("POST", "/web/login", json!({ "share": shared.secret })).await;
+        visitor.cookie = response.header("set-cookie").unwrap().split(';').next().unwrap().to_string();
+        visitor
+    }
+
     async fn log_in(&mut self, code: &str) -> HttpResponse {
         let response = self.send("POST", "/web/login", json!({ "code": code })).await;
         if let Some(cookie) = response.header("set-cookie") {
@@ -68,7 +78,7 @@ impl<'a> Browser<'a> {
     }
 }
 
-fn logins(server: &HttpServer) -> WebLogins {
+pub(super) fn logins(server: &HttpServer) -> WebLogins {
     WebLogins::new(&paths(server.home()), "test").unwrap()
 }
 

@@ -1,0 +1,111 @@
+//! Events over a WebSocket, for pages: browsers open only six connections for HTTP/1.1 to a server, which event streams
+//! of as many pages use up, but many more WebSockets.
+//!
+//! | message | contents |
+//! |---|---|
+//! | `{"type":"start"}` with `server`, `seq` | the stream starts after this event of this server |
+//! | a line of the protocol | an event |
+//! | `{"type":"heartbeat"}` | every 15 s with a ping, which browsers hide from a page |
+//!
+//! Messages of the client are ignored. To resume, it sends `since=SERVER-SEQ` with the last event that it received.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::Shared;
+use super::event_stream::{EventStream, Start};
+use super::operation::Operation;
+use super::problem::Problem;
+use super::websocket::Handshake;
+use crate::access::Credential;
+use crate::events::OutgoingEvent;
+
+/// Maximum size of a client's message in bytes.
+const MAX_INPUT_BYTES: usize = 4096;
+/// Interval of pings.
+const PING_INTERVAL: Duration = Duration::from_secs(15);
+/// Time after which a client that sends nothing, not even pongs, is gone.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(45);
+/// Time that a client may take to read the close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Switches to a WebSocket that receives events.
+pub(crate) async fn serve(
+    operation: &'static Operation,
+    State(shared): State<Shared>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (mut parts, _) = request.into_parts();
+    let (start, events) = EventStream::open(operation, &shared.state, &parts.uri, &parts.headers)?;
+    let handshake = Handshake::read(&mut parts, &shared).await?;
+    Ok(handshake.accept(MAX_INPUT_BYTES, async move |socket, credential| {
+        run(socket, start, &events, credential).await;
+    }))
+}
+
+/// Serves a client until it leaves, its credential is revoked or the server closes.
+async fn run(mut socket: WebSocket, start: Start, events: &EventStream, credential: Option<Credential>) {
+    let revoked = async {
+        match credential {
+            Some(credential) => credential.wait_for_revocation().await,
+            None => std::future::pending().await,
+        }
+    };
+    let sent = tokio::select! {
+        sent = send_all(&mut socket, start, events) => sent.map(|()| (close_code::AWAY, "the server is closing")),
+        reason = revoked => Some((close_code::POLICY, reason)),
+    };
+    if let Some((code, reason)) = sent {
+        let close = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, socket.send(Message::Close(Some(close)))).await;
+    }
+}
+
+/// Sends events until the server closes; `None` if the client has left.
+async fn send_all(socket: &mut WebSocket, start: Start, events: &EventStream) -> Option<()> {
+    let start = json!({ "type": "start", "server": events.server, "seq": start.seq() });
+    send(socket, start.to_string()).await?;
+    let mut ping = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
+    let mut last_received = Instant::now();
+    loop {
+        tokio::select! {
+            next = events.next() => match next {
+                Some(next) => send_events(socket, events, &next).await?,
+                None => return Some(()),
+            },
+            received = socket.recv() => match received {
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return None,
+                Some(Ok(_)) => last_received = Instant::now(),
+            },
+            _ = ping.tick() => {
+                if last_received.elapsed() > SILENCE_TIMEOUT {
+                    return None;
+                }
+                socket.send(Message::Ping(Bytes::new())).await.ok()?;
+                send(socket, json!({ "type": "heartbeat" }).to_string()).await?;
+            }
+        }
+    }
+}
+
+async fn send_events(
+    socket: &mut WebSocket,
+    stream: &EventStream,
+    events: &[std::sync::Arc<OutgoingEvent>],
+) -> Option<()> {
+    for line in events.iter().flat_map(|event| stream.lines_of(event)) {
+        // Lines are encoded JSON.
+        send(socket, String::from_utf8(line.trim_ascii_end().to_vec()).ok()?).await?;
+    }
+    Some(())
+}
+
+async fn send(socket: &mut WebSocket, text: String) -> Option<()> {
+    socket.send(Message::Text(text.into())).await.ok()
+}
