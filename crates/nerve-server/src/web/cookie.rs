@@ -1,5 +1,7 @@
 //! The cookie of a web session, and the checks of requests that browsers send with it.
 
+use std::net::IpAddr;
+
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 use super::session::SESSION_LIFETIME;
@@ -7,44 +9,72 @@ use super::session::SESSION_LIFETIME;
 /// Describes the relation of a request's site to its target (Fetch Metadata). Browsers set it; scripts cannot.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
+/// Protocol of a request as a proxy received it.
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
 /// The cookie of one server's sessions. Cookies are sent to all ports of a host, so each server has a name of its own.
 #[derive(Debug)]
 pub(crate) struct SessionCookie {
-    name: String,
-    is_secure: bool,
+    /// Name for connections without TLS.
+    plain: String,
+    /// Name for connections with TLS. Its prefix makes browsers refuse the cookie unless it is `Secure`, has the path `/`
+    /// and no domain (RFC 6265bis).
+    secure: String,
+    /// True if the server uses TLS itself: then there are only secure cookies.
+    has_tls: bool,
 }
 
 impl SessionCookie {
-    /// Creates the cookie of a server. `is_secure` states whether the server uses TLS.
-    pub(crate) fn new(server: &str, is_secure: bool) -> SessionCookie {
-        // The prefix makes browsers refuse the cookie unless it is Secure, has the path / and no domain (RFC 6265bis).
-        let prefix = if is_secure { "__Host-" } else { "" };
-        SessionCookie { name: format!("{prefix}nerve-session-{server}"), is_secure }
+    /// Creates the cookie of a server. `has_tls` states whether the server uses TLS itself.
+    pub(crate) fn new(server: &str, has_tls: bool) -> SessionCookie {
+        let plain = format!("nerve-session-{server}");
+        SessionCookie { secure: format!("__Host-{plain}"), plain, has_tls }
     }
 
     /// Returns the secret in the cookie of a request.
     pub(crate) fn read<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
-        let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-        let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.find(|(name, _)| *name == self.name).map(|(_, value)| value)
+        let found = find(headers, &self.secure);
+        found.or_else(|| find(headers, &self.plain).filter(|_| !self.has_tls))
     }
 
-    /// Returns the header that sets the cookie.
-    pub(crate) fn set(&self, secret: &str) -> Option<HeaderValue> {
-        self.header(secret, SESSION_LIFETIME.as_secs())
+    /// Returns the headers that set the cookie for a request from `peer`, and remove the other one of the request.
+    pub(crate) fn set(&self, secret: &str, headers: &HeaderMap, peer: IpAddr) -> HeaderMap {
+        let is_secure = self.has_tls || is_https(headers, peer);
+        let other = if is_secure { &self.plain } else { &self.secure };
+        let lifetime = SESSION_LIFETIME.as_secs();
+        let set = self.header(if is_secure { &self.secure } else { &self.plain }, secret, lifetime);
+        let removed = find(headers, other).and_then(|_| self.header(other, "", 0));
+        set.into_iter().chain(removed).map(|value| (header::SET_COOKIE, value)).collect()
     }
 
-    /// Returns the header that removes the cookie.
-    pub(crate) fn clear(&self) -> Option<HeaderValue> {
-        self.header("", 0)
+    /// Returns the headers that remove the cookies of a request.
+    pub(crate) fn clear(&self, headers: &HeaderMap) -> HeaderMap {
+        let sent = [&self.plain, &self.secure].into_iter().filter(|name| find(headers, name).is_some());
+        sent.filter_map(|name| Some((header::SET_COOKIE, self.header(name, "", 0)?))).collect()
     }
 
-    fn header(&self, value: &str, max_age: u64) -> Option<HeaderValue> {
-        let secure = if self.is_secure { "; Secure" } else { "" };
-        let name = &self.name;
+    fn header(&self, name: &str, value: &str, max_age: u64) -> Option<HeaderValue> {
+        let secure = if *name == self.secure { "; Secure" } else { "" };
         let text = format!("{name}={value}; Path=/; Max-Age={max_age}; HttpOnly; SameSite=Strict{secure}");
         HeaderValue::from_str(&text).ok()
     }
+}
+
+/// Returns the value of a cookie of a request.
+fn find<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value)
+}
+
+/// Returns true if the browser uses `https`, although the server receives plain HTTP from a proxy. A client that pretends
+/// to do so gets a cookie that its own browser refuses over `http`, and affects no other client.
+fn is_https(headers: &HeaderMap, peer: IpAddr) -> bool {
+    // The gate has checked that the origin is the server's own host.
+    let has_origin =
+        headers.get(header::ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"));
+    let is_forwarded = headers.get(FORWARDED_PROTO).is_some_and(|protocol| protocol == "https");
+    has_origin || (is_forwarded && peer.to_canonical().is_loopback())
 }
 
 /// Checks a request that is authenticated by a cookie, which browsers also add to requests of other pages. The gate has
@@ -83,10 +113,18 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     fn headers(lines: &[(HeaderName, &'static str)]) -> HeaderMap {
         lines.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
+    }
+
+    const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn texts(headers: &HeaderMap) -> Vec<&str> {
+        headers.get_all(header::SET_COOKIE).iter().map(|value| value.to_str().unwrap()).collect()
     }
 
     #[test]
@@ -96,21 +134,37 @@ mod tests {
         assert_eq!(cookie.read(&sent), Some("abc"));
         assert_eq!(SessionCookie::new("default", false).read(&sent), None);
         assert_eq!(SessionCookie::new("work", true).read(&sent), None);
+        let both = headers(&[(header::COOKIE, "nerve-session-work=abc; __Host-nerve-session-work=def")]);
+        assert_eq!(cookie.read(&both), Some("def"));
     }
 
     #[test]
-    fn cookie_is_secure_with_tls() {
-        let plain = SessionCookie::new("work", false).set("abc").unwrap();
-        assert_eq!(
-            plain.to_str().unwrap(),
-            "nerve-session-work=abc; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict"
-        );
-        let secure = SessionCookie::new("work", true).set("abc").unwrap();
-        let secure = secure.to_str().unwrap();
-        assert!(
-            secure.starts_with("__Host-nerve-session-work=abc; ") && secure.ends_with("; Secure"),
-            "{secure}"
-        );
+    fn cookie_is_secure_with_tls_of_server_or_proxy() {
+        let plain = "nerve-session-work=abc; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict";
+        let secure = format!("__Host-{plain}; Secure");
+        let remote = IpAddr::from([10, 0, 0, 1]);
+        let forwarded = [(FORWARDED_PROTO, "https")];
+        let cases: [(bool, &[(HeaderName, &'static str)], IpAddr, &str); 6] = [
+            (false, &[], LOCAL, plain),
+            (true, &[], remote, &secure),
+            (false, &forwarded, LOCAL, &secure),
+            (false, &forwarded, remote, plain),
+            (false, &[(header::ORIGIN, "https://host.example")], remote, &secure),
+            (false, &[(header::ORIGIN, "http://host.example")], LOCAL, plain),
+        ];
+        for (has_tls, lines, peer, expected) in cases {
+            let set = SessionCookie::new("work", has_tls).set("abc", &headers(lines), peer);
+            assert_eq!(texts(&set), [expected], "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn other_cookie_of_the_browser_is_removed() {
+        let cookie = SessionCookie::new("work", false);
+        let sent = headers(&[(header::COOKIE, "__Host-nerve-session-work=old")]);
+        let removed = "__Host-nerve-session-work=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict; Secure";
+        assert_eq!(texts(&cookie.set("abc", &sent, LOCAL))[1..], [removed]);
+        assert_eq!(texts(&cookie.clear(&sent)), [removed]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use nerve_api::ErrorKind;
 use serde::Deserialize;
 use serde_json::json;
@@ -133,7 +133,7 @@ async fn log_in(State(state): State<WebState>, request: Request) -> Result<Respo
     })?;
     tracing::info!(%from, %role, "a browser has logged in");
     let session = json_response(&json!({ "role": role, "share": node }));
-    Ok((cookie_header(state.web.cookie.set(&secret)), session).into_response())
+    Ok((state.web.cookie.set(&secret, &parts.headers, from), session).into_response())
 }
 
 /// Uses a code or a share. Returns the permissions of the session that it begins.
@@ -161,10 +161,11 @@ async fn redeem(
 
 /// Ends the session of the request.
 async fn log_out(State(state): State<WebState>, request: Request) -> Response {
-    if let Some(secret) = state.web.cookie(request.headers()) {
+    let headers = request.headers();
+    if let Some(secret) = state.web.cookie(headers) {
         state.web.sessions().end(secret);
     }
-    (StatusCode::NO_CONTENT, cookie_header(state.web.cookie.clear())).into_response()
+    (StatusCode::NO_CONTENT, state.web.cookie.clear(headers)).into_response()
 }
 
 /// Notifies the browser of the session from now on, also while its page is closed.
@@ -196,10 +197,6 @@ fn peer(request: &Request) -> Result<IpAddr, Problem> {
     let auth = request.extensions().get::<ConnectionAuth>();
     auth.map(|auth| auth.peer)
         .ok_or_else(|| Problem::internal("request without a connection: this is a bug in nerve"))
-}
-
-fn cookie_header(value: Option<HeaderValue>) -> HeaderMap {
-    value.into_iter().map(|value| (header::SET_COOKIE, value)).collect()
 }
 
 fn json_response(value: &serde_json::Value) -> Response {

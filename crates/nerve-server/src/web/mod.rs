@@ -142,18 +142,18 @@ pub(crate) struct Web {
 }
 
 impl Web {
-    /// Creates the web console of a server. `is_secure` states whether the server uses TLS; `host` is the name by which browsers
+    /// Creates the web console of a server. `has_tls` states whether the server uses TLS; `host` is the name by which browsers
     /// know it.
     pub(crate) fn new(
         paths: &ServerPaths,
         server: &str,
-        is_secure: bool,
+        has_tls: bool,
         host: Option<&str>,
     ) -> Result<Web, ServerError> {
         Ok(Web {
             server: server.to_string(),
             logins: WebLogins::new(paths, server)?,
-            cookie: SessionCookie::new(server, is_secure),
+            cookie: SessionCookie::new(server, has_tls),
             push_key: obtain_push_key(&paths.web().join(server), host),
         })
     }

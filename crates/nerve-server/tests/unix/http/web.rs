@@ -108,6 +108,28 @@ async fn code_logs_in_once() {
 }
 
 #[tokio::test]
+async fn cookie_is_secure_behind_a_proxy_with_tls() {
+    let server = HttpServer::start_with(|config| config.http_names = vec!["host.example".to_string()]);
+    let mut browser = Browser::new(&server);
+    let body = json!({ "code": logins(&server).create_code(Role::Full).unwrap().code }).to_string();
+    let head = "POST /web/login HTTP/1.1\r\nHost: host.example\r\nOrigin: https://host.example\r\nContent-Type: application/json";
+    let length = body.len();
+    let response =
+        server.raw(format!("{head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")).await;
+    let cookie = response.header("set-cookie").unwrap();
+    assert!(cookie.starts_with("__Host-nerve-session-test=") && cookie.ends_with("; Secure"), "{cookie}");
+    browser.cookie = cookie.split(';').next().unwrap().to_string();
+    assert_eq!(browser.role().await, "full");
+    let response = browser.send("POST", "/web/logout", json!({})).await;
+    let removed = response.header("set-cookie").unwrap();
+    assert!(
+        removed.starts_with("__Host-nerve-session-test=; ") && removed.contains("Max-Age=0"),
+        "{removed}"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn expired_code_is_refused() {
     let server = HttpServer::start();
     let code = logins(&server).create_code(Role::Full).unwrap().code;
