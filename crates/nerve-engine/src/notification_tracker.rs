@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use nerve_api::value::{BlockKind, Occasion, ResultStatus, RunStatus};
 use nerve_api::{EventKind, EventMessage, EventType};
+use serde::{Deserialize, Serialize};
 
 /// Prefixes of stop reasons that are no failures.
 const INTENDED_STOPS: [&str; 5] =
@@ -25,7 +26,7 @@ pub struct Notification {
 type NodeKey = (Option<String>, String);
 
 /// The owner of a dialog: a node, or a gate of a run.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 enum DialogKey {
     Node(NodeKey),
     /// Run and path of the step.
@@ -33,12 +34,16 @@ enum DialogKey {
 }
 
 /// The parts of a dialog, gate or usage limit that identify it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Dialog {
     /// Kind of a dialog, question of a gate, or end of a limit.
     title: String,
     choices: Vec<String>,
 }
+
+/// A dialog that was reported and is open, for the tracker of the next server.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct OpenDialog(DialogKey, Dialog);
 
 /// Tracks busy nodes and open dialogs. After a restart it drops repeated reports: the next server reports each open dialog again.
 #[derive(Debug)]
@@ -152,6 +157,21 @@ impl NotificationTracker {
         }
     }
 
+    /// Returns the dialogs that were reported and are open, sorted.
+    pub fn open_dialogs(&self) -> Vec<OpenDialog> {
+        // The next server may not have reported all dialogs again when it ends, too.
+        let known = self.open.iter().chain(&self.before_restart);
+        let mut dialogs: Vec<OpenDialog> =
+            known.map(|(key, dialog)| OpenDialog(key.clone(), dialog.clone())).collect();
+        dialogs.sort();
+        dialogs
+    }
+
+    /// Records the dialogs that the previous server has reported. This one reports them again.
+    pub fn restore(&mut self, dialogs: Vec<OpenDialog>) {
+        self.before_restart.extend(dialogs.into_iter().map(|OpenDialog(key, dialog)| (key, dialog)));
+    }
+
     /// Records a dialog that was open before the events began.
     pub fn add_open_dialog(
         &mut self,
@@ -212,6 +232,25 @@ mod tests {
         assert_eq!(observe(&mut tracker, 50.0, "NODE_BUSY", json!({})), None);
         assert_eq!(observe(&mut tracker, 70.0, "NODE_READY", json!({})), Some(Occasion::Done));
         assert_eq!(observe(&mut tracker, 99.0, "NODE_READY", json!({})), None);
+    }
+
+    #[test]
+    fn stored_dialog_is_not_reported_by_the_next_server() {
+        let dialog = |choice: &str| json!({ "kind": "permission", "choices": [choice] });
+        let mut tracker = NotificationTracker::new(30);
+        observe(&mut tracker, 1.0, "NODE_BLOCKED", dialog("Yes"));
+        let stored = serde_json::to_string(&tracker.open_dialogs()).unwrap();
+        let restored = || {
+            let mut tracker = NotificationTracker::new(30);
+            tracker.restore(serde_json::from_str(&stored).unwrap());
+            tracker
+        };
+        let mut next = restored();
+        assert_eq!(next.open_dialogs(), tracker.open_dialogs());
+        assert_eq!(observe(&mut next, 2.0, "NODE_BLOCKED", dialog("Yes")), None);
+        assert_eq!(observe(&mut restored(), 2.0, "NODE_BLOCKED", dialog("No")), Some(Occasion::Blocked));
+        observe(&mut next, 3.0, "NODE_READY", json!({}));
+        assert_eq!(next.open_dialogs(), []);
     }
 
     #[test]

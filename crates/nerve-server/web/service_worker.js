@@ -1,10 +1,13 @@
-// Shows notifications while the page is closed, and opens the page at the node that needs a person. It caches nothing.
+// Shows notifications while the page is closed, and opens the page at the node or the run that needs a person. It caches nothing.
 
 /** Address of the page. */
 const PAGE = "/web/";
 
-/** Returns the address of the view of a node; without a node that of all nodes. */
-function addressOf({ session_id: session, node_id: node }) {
+/** Returns the address of the view of a run or of a node; without them that of all nodes. */
+function addressOf({ session_id: session, node_id: node, run_id: run }) {
+  if (run) {
+    return `${PAGE}#/run/${encodeURIComponent(run)}`;
+  }
   return node ? `${PAGE}#/node/${encodeURIComponent(session ?? "default")}/${encodeURIComponent(node)}` : PAGE;
 }
 
@@ -18,8 +21,8 @@ async function showMessage(message) {
   const windows = await listWindows();
   // A person who sees the page needs no sound. Browsers end subscriptions whose messages show nothing.
   const isSilent = windows.some((window) => window.visibilityState === "visible");
-  const { text, occasion } = message;
-  const tag = `${message.session_id}/${message.node_id ?? text}`;
+  const { text, occasion, run_id: run } = message;
+  const tag = `${message.session_id}/${message.node_id ?? run ?? text}`;
   const options = { tag, silent: isSilent, renotify: !isSilent, data: addressOf(message) };
   await registration.showNotification(text, { ...options, body: occasion === "blocked" ? "Open it to answer." : "" });
 }

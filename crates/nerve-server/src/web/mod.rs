@@ -23,7 +23,7 @@ pub(crate) mod role;
 mod session;
 mod share;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -33,6 +33,7 @@ use nerve_types::activity::TsMs;
 use nerve_types::name;
 
 pub use self::login_code::{CODE_LIFETIME, LoginCode};
+pub use self::push::NotificationStatus;
 pub use self::role::Role;
 pub use self::session::WebSession;
 pub use self::share::{NewShare, Share, SharedNode};
@@ -135,6 +136,8 @@ impl WebLogins {
 #[derive(Debug)]
 pub(crate) struct Web {
     server: String,
+    /// Folder of the server's web console.
+    folder: PathBuf,
     logins: WebLogins,
     cookie: SessionCookie,
     /// `None`: its file is damaged or cannot be written, and browsers cannot subscribe.
@@ -150,18 +153,23 @@ impl Web {
         has_tls: bool,
         host: Option<&str>,
     ) -> Result<Web, ServerError> {
+        let folder = paths.web().join(server);
         Ok(Web {
             server: server.to_string(),
             logins: WebLogins::new(paths, server)?,
             cookie: SessionCookie::new(server, has_tls),
-            push_key: obtain_push_key(&paths.web().join(server), host),
+            push_key: obtain_push_key(&folder, host),
+            folder,
         })
     }
 
     /// Sends the server's notifications to the browsers that subscribed. Never completes.
     pub(crate) async fn send_notifications(&self, hub: &Hub) {
         match &self.push_key {
-            Some(key) => PushSender::new(key.clone(), self.logins.sessions.clone()).follow(hub).await,
+            Some(key) => {
+                let sessions = self.logins.sessions.clone();
+                PushSender::new(key.clone(), sessions, &self.folder).follow(hub).await;
+            }
             None => std::future::pending().await,
         }
     }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::push::PushSubscription;
+use super::push::{NotificationStatus, PushRecord, PushSubscription};
 use super::role::Role;
 use super::share::{self, ShareStore, SharedNode};
 use super::{MAX_RECORD_BYTES, now};
@@ -34,6 +34,8 @@ const MAX_SESSIONS: usize = 64;
 const MAX_SESSIONS_OF_SHARE: usize = 16;
 /// Maximum length of a stored user agent in characters.
 const MAX_USER_AGENT: usize = 200;
+/// Maximum length of the stored error of a push service in characters.
+const MAX_ERROR: usize = 200;
 /// Precision of the time of last use.
 const USE_PRECISION: Duration = Duration::from_secs(60);
 /// Interval between checks for sessions that were revoked.
@@ -75,6 +77,9 @@ pub struct WebSession {
     pub last_used_at: TsMs,
     /// The browser's description of itself, without control characters.
     pub user_agent: String,
+    /// Whether notifications reach the browser, if it subscribed to them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notifications: Option<NotificationStatus>,
 }
 
 /// A session that a request belongs to.
@@ -194,14 +199,39 @@ impl SessionStore {
     /// # Errors
     /// Returns an error if the file cannot be written.
     pub(crate) fn subscribe(&self, cookie: &str, subscription: &PushSubscription) -> io::Result<()> {
-        let bytes = serde_json::to_vec(subscription).unwrap_or_default();
         let digest = secret::sha256_hex(cookie.as_bytes());
-        files::replace(&self.push_path(&digest), &bytes)?;
+        // A browser subscribes anew with each load of the page: what is known of its push service stays.
+        let known = self.read_push(&digest).filter(|record| record.subscription == *subscription);
+        let status = known.map(|record| record.status).unwrap_or_default();
+        self.write_push(&digest, &PushRecord { subscription: subscription.clone(), status })
+    }
+
+    fn write_push(&self, digest: &str, record: &PushRecord) -> io::Result<()> {
+        let bytes = serde_json::to_vec(record).unwrap_or_default();
+        files::replace(&self.push_path(digest), &bytes)?;
         // The session may have ended meanwhile.
-        if self.has_ended(&digest) {
-            let _ = self.remove(&digest);
+        if self.has_ended(digest) {
+            let _ = self.remove(digest);
         }
         Ok(())
+    }
+
+    /// Records whether a message was delivered, unless the browser has subscribed anew. `error`: the reason why it was not.
+    pub(super) fn record_delivery(
+        &self,
+        digest: &str,
+        subscription: &PushSubscription,
+        error: Option<String>,
+    ) {
+        let Some(mut record) = self.read_push(digest) else { return };
+        if record.subscription != *subscription || (error.is_none() && record.status.error.is_none()) {
+            return;
+        }
+        let error = error.map(|error| error.chars().take(MAX_ERROR).collect());
+        record.status = NotificationStatus { failed_at: error.is_some().then(now), error };
+        if let Err(error) = self.write_push(digest, &record) {
+            tracing::warn!(%error, "the outcome of a push message cannot be stored");
+        }
     }
 
     /// Removes the push subscription of the session with this cookie.
@@ -211,7 +241,7 @@ impl SessionStore {
 
     /// Removes an expired push subscription, unless the browser has subscribed anew.
     pub(super) fn remove_subscription(&self, digest: &str, expired: &PushSubscription) {
-        if self.read_subscription(digest).as_ref() == Some(expired) {
+        if self.read_push(digest).is_some_and(|record| record.subscription == *expired) {
             let _ = fs::remove_file(self.push_path(digest));
         }
     }
@@ -219,10 +249,10 @@ impl SessionStore {
     /// Returns the push subscriptions of all valid sessions, by digest.
     pub(super) fn subscriptions(&self) -> Vec<(String, PushSubscription)> {
         let live = self.files().into_iter().filter(|(digest, _)| !self.has_ended(digest));
-        live.filter_map(|(digest, _)| Some((digest.clone(), self.read_subscription(&digest)?))).collect()
+        live.filter_map(|(digest, _)| Some((digest.clone(), self.read_push(&digest)?.subscription))).collect()
     }
 
-    fn read_subscription(&self, digest: &str) -> Option<PushSubscription> {
+    fn read_push(&self, digest: &str) -> Option<PushRecord> {
         files::read_json(&self.push_path(digest), MAX_RECORD_BYTES).ok()
     }
 
@@ -290,6 +320,7 @@ impl SessionStore {
                 created_at: record.created_at,
                 last_used_at: used.map_or(record.created_at, TsMs::from),
                 user_agent: record.user_agent,
+                notifications: self.read_push(&digest).map(|record| record.status),
             });
         }
         sessions.sort_by_key(|session| std::cmp::Reverse(session.last_used_at));

@@ -13,5 +13,6 @@ mod subscription;
 mod vapid;
 
 pub(crate) use self::sender::PushSender;
-pub(crate) use self::subscription::{PushSubscription, SubscriptionRequest};
+pub use self::subscription::NotificationStatus;
+pub(crate) use self::subscription::{PushRecord, PushSubscription, SubscriptionRequest};
 pub(crate) use self::vapid::VapidKey;

@@ -1,16 +1,17 @@
 //! Sends notifications to the browsers that subscribed.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, StatusCode, Uri, header};
 use nerve_api::EventMessage;
 use nerve_api::value::Occasion;
-use nerve_engine::notification_tracker::{Notification, NotificationTracker};
+use nerve_engine::notification_tracker::{Notification, NotificationTracker, OpenDialog};
 use nerve_llm::http_client;
 use nerve_llm::retry;
-use nerve_types::TsNs;
+use nerve_types::{TsNs, files};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -28,6 +29,8 @@ const MIN_TURN: u64 = 30;
 const MAX_PENDING: usize = 8;
 /// Time for which a push service keeps a message, in seconds: an older one is of no use.
 const TIME_TO_LIVE: u64 = 4 * 60 * 60;
+/// Maximum size of the file of open dialogs in bytes.
+const MAX_DIALOG_BYTES: u64 = 1 << 20;
 const ATTEMPTS: u32 = 4;
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes of a response that are read; its content is ignored.
@@ -38,6 +41,8 @@ const MAX_RESPONSE: usize = 64 << 10;
 pub(crate) struct PushSender {
     key: Arc<VapidKey>,
     sessions: Arc<SessionStore>,
+    /// File with the open dialogs that were notified, so that the next server does not notify them again.
+    dialogs: PathBuf,
     /// Limits the messages to each browser, by the digest of its session: one that does not answer delays no other.
     permits: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
@@ -52,8 +57,9 @@ enum DeliveryOutcome {
 }
 
 impl PushSender {
-    pub(crate) fn new(key: Arc<VapidKey>, sessions: Arc<SessionStore>) -> PushSender {
-        PushSender { key, sessions, permits: Mutex::default() }
+    /// Creates a sender that keeps its file in `folder`.
+    pub(crate) fn new(key: Arc<VapidKey>, sessions: Arc<SessionStore>, folder: &Path) -> PushSender {
+        PushSender { key, sessions, dialogs: folder.join("open-dialogs.json"), permits: Mutex::default() }
     }
 
     /// Follows the server's events. Never completes.
@@ -61,6 +67,8 @@ impl PushSender {
         let filter = Filter { types: Some(NotificationTracker::EVENT_TYPES.to_vec()), ..Filter::default() };
         let queue = hub.subscribe(filter, None);
         let mut tracker = NotificationTracker::new(MIN_TURN);
+        let mut stored = self.read_dialogs();
+        tracker.restore(stored.clone());
         loop {
             for event in queue.next_events().await {
                 if let Ok(event) = EventMessage::of(&event.event)
@@ -69,6 +77,22 @@ impl PushSender {
                     self.send_to_all(&event, notification);
                 }
             }
+            let open = tracker.open_dialogs();
+            if open != stored {
+                self.write_dialogs(&open);
+                stored = open;
+            }
+        }
+    }
+
+    fn read_dialogs(&self) -> Vec<OpenDialog> {
+        files::read_json(&self.dialogs, MAX_DIALOG_BYTES).unwrap_or_default()
+    }
+
+    fn write_dialogs(&self, dialogs: &[OpenDialog]) {
+        let bytes = serde_json::to_vec(dialogs).unwrap_or_default();
+        if let Err(error) = files::replace_unsynced(&self.dialogs, &bytes) {
+            tracing::warn!(%error, "open dialogs cannot be stored: the next server notifies them again");
         }
     }
 
@@ -88,11 +112,12 @@ impl PushSender {
             let (key, sessions, message) = (self.key.clone(), self.sessions.clone(), message.clone());
             tokio::spawn(async move {
                 match send(&key, &subscription, &message).await {
-                    DeliveryOutcome::Accepted => {}
+                    DeliveryOutcome::Accepted => sessions.record_delivery(&session, &subscription, None),
                     DeliveryOutcome::Gone => sessions.remove_subscription(&session, &subscription),
                     // The endpoint is a secret.
                     DeliveryOutcome::Failed(reason) => {
-                        tracing::warn!(%reason, "a push message was not delivered")
+                        tracing::warn!(%reason, "a push message was not delivered");
+                        sessions.record_delivery(&session, &subscription, Some(reason));
                     }
                 }
                 drop(permit);
@@ -114,7 +139,13 @@ fn message(event: &EventMessage, notification: Notification) -> serde_json::Valu
         (Occasion::Failed, _) => format!("{subject} has failed"),
         (Occasion::Suspended, _) => format!("{subject} has reached a usage limit"),
     };
-    json!({ "occasion": <&str>::from(notification.occasion), "text": text, "node_id": node, "session_id": event.session_id })
+    json!({
+        "occasion": <&str>::from(notification.occasion),
+        "text": text,
+        "node_id": node,
+        "session_id": event.session_id,
+        "run_id": event.data["run_id"],
+    })
 }
 
 /// Encrypts and sends a message, and repeats it if the push service is busy.
@@ -173,6 +204,7 @@ mod tests {
     use std::net::TcpListener;
     use std::thread::JoinHandle;
 
+    use nerve_api::value::BlockKind;
     use nerve_api::{Event, EventKind};
     use nerve_types::activity::TsMs;
     use ring::agreement::{ECDH_P256, EphemeralPrivateKey};
@@ -187,33 +219,40 @@ mod tests {
 
     const AUTH: [u8; 16] = [9; 16];
 
-    /// A push service on loopback that answers one request.
+    /// A push service on loopback.
     struct PushService {
         endpoint: String,
+        /// Returns the last request.
         request: JoinHandle<Vec<u8>>,
     }
 
-    fn push_service(status: &'static str) -> PushService {
+    /// Starts a push service that answers one request with each status.
+    fn push_service(statuses: &'static [&'static str]) -> PushService {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}/send/1", listener.local_addr().unwrap());
         let request = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut received = Vec::new();
-            let mut buffer = [0; 4096];
-            loop {
-                let count = stream.read(&mut buffer).unwrap();
-                received.extend_from_slice(&buffer[..count]);
-                let Some(head) = received.windows(4).position(|end| end == b"\r\n\r\n") else { continue };
-                let text = String::from_utf8_lossy(&received[..head]).to_lowercase();
-                let length = text.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
-                if count == 0 || received.len() >= head + 4 + length.parse::<usize>().unwrap() {
-                    break;
-                }
-            }
-            write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").unwrap();
-            received
+            statuses.iter().map(|status| answer(&listener, status)).last().unwrap()
         });
         PushService { endpoint, request }
+    }
+
+    /// Answers a request, and returns it.
+    fn answer(listener: &TcpListener, status: &str) -> Vec<u8> {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut received = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            let count = stream.read(&mut buffer).unwrap();
+            received.extend_from_slice(&buffer[..count]);
+            let Some(head) = received.windows(4).position(|end| end == b"\r\n\r\n") else { continue };
+            let text = String::from_utf8_lossy(&received[..head]).to_lowercase();
+            let length = text.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
+            if count == 0 || received.len() >= head + 4 + length.parse::<usize>().unwrap() {
+                break;
+            }
+        }
+        write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+        received
     }
 
     fn key(folder: &tempfile::TempDir) -> VapidKey {
@@ -230,7 +269,7 @@ mod tests {
     async fn browser_can_decrypt_the_message() {
         let folder = tempfile::tempdir().unwrap();
         let (private, public) = browser();
-        let service = push_service("201 Created");
+        let service = push_service(&["201 Created"]);
         let subscription = PushSubscription::for_test(service.endpoint.clone(), &public, &AUTH);
         assert_eq!(send(&key(&folder), &subscription, b"{\"text\":\"me\"}").await, DeliveryOutcome::Accepted);
         let request = service.request.join().unwrap();
@@ -242,35 +281,116 @@ mod tests {
         assert_eq!(decrypt(private, &AUTH, &request[head + 4..]), b"{\"text\":\"me\"}");
     }
 
+    /// A server's sessions with one browser that is logged in, and the events of its engine.
+    struct Server {
+        folder: tempfile::TempDir,
+        sessions: Arc<SessionStore>,
+        cookie: String,
+    }
+
+    impl Server {
+        fn new() -> Server {
+            let folder = tempfile::tempdir().unwrap();
+            let sessions = Arc::new(SessionStore::for_test(folder.path()));
+            let token = TokenFile::new(folder.path().join("token")).obtain().unwrap();
+            let cookie = sessions.begin(Role::View, None, "browser", &token).unwrap();
+            Server { folder, sessions, cookie }
+        }
+
+        /// Subscribes the browser at a push service. Returns its private key.
+        fn subscribe(&self, service: &PushService) -> EphemeralPrivateKey {
+            let (private, public) = browser();
+            let subscription = PushSubscription::for_test(service.endpoint.clone(), &public, &AUTH);
+            self.sessions.subscribe(&self.cookie, &subscription).unwrap();
+            private
+        }
+
+        /// Publishes events of the nodes of a new start of the server, until the condition is met.
+        async fn publish_until(&self, published: &[(&str, EventKind)], is_done: impl Fn() -> bool) {
+            let sender =
+                PushSender::new(Arc::new(key(&self.folder)), self.sessions.clone(), self.folder.path());
+            let (events, receiver) = broadcast::channel(8);
+            let hub = Hub::new(receiver);
+            let done = async {
+                for (node, kind) in published {
+                    let (kind, node_id) = (kind.clone(), Some(node.to_string()));
+                    events
+                        .send(Event { kind, node_id, session_id: None, emitted_at: TsMs(1), seq: 1 })
+                        .unwrap();
+                }
+                hub.forward();
+                while !is_done() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::select! {
+                // First: only later events reach it.
+                biased;
+                () = sender.follow(&hub) => unreachable!(),
+                outcome = timeout(Duration::from_secs(30), done) => outcome.expect("not done"),
+            }
+        }
+    }
+
+    fn suspended() -> EventKind {
+        EventKind::NodeSuspended { until_at: None, evidence: String::new() }
+    }
+
     #[tokio::test]
     async fn browser_that_has_left_is_unsubscribed() {
-        let folder = tempfile::tempdir().unwrap();
-        let sessions = Arc::new(SessionStore::for_test(folder.path()));
-        let token = TokenFile::new(folder.path().join("token")).obtain().unwrap();
-        let cookie = sessions.begin(Role::View, None, "browser", &token).unwrap();
-        let service = push_service("410 Gone");
-        let subscription = PushSubscription::for_test(service.endpoint.clone(), &browser().1, &AUTH);
-        sessions.subscribe(&cookie, &subscription).unwrap();
-        let sender = PushSender::new(Arc::new(key(&folder)), sessions.clone());
-        assert_eq!(sessions.subscriptions().len(), 1);
-        let (events, receiver) = broadcast::channel(8);
-        let hub = Hub::new(receiver);
-        let kind = EventKind::NodeSuspended { until_at: None, evidence: String::new() };
-        let event = Event { kind, node_id: Some("me".into()), session_id: None, emitted_at: TsMs(1), seq: 1 };
-        let unsubscribed = async {
-            events.send(event).unwrap();
-            hub.forward();
-            while !service.request.is_finished() || !sessions.subscriptions().is_empty() {
-                tokio::task::yield_now().await;
-            }
+        let server = Server::new();
+        let service = push_service(&["410 Gone"]);
+        server.subscribe(&service);
+        assert_eq!(server.sessions.subscriptions().len(), 1);
+        let is_done = || service.request.is_finished() && server.sessions.subscriptions().is_empty();
+        server.publish_until(&[("me", suspended())], is_done).await;
+        assert_eq!(server.sessions.list().len(), 1, "still logged in");
+    }
+
+    #[tokio::test]
+    async fn failure_is_shown_until_a_message_is_delivered() {
+        let server = Server::new();
+        let status = || server.sessions.list().remove(0).notifications.unwrap();
+        // A second attempt would be delivered.
+        let service = push_service(&["403 Forbidden", "201 Created"]);
+        server.subscribe(&service);
+        assert_eq!(status().to_string(), "on");
+        server.publish_until(&[("me", suspended())], || status().error.is_some()).await;
+        assert_eq!(status().to_string(), "failing: the push service answered 403 Forbidden");
+        assert!(status().failed_at.is_some());
+        server.publish_until(&[("me", suspended())], || status().error.is_none()).await;
+    }
+
+    #[tokio::test]
+    async fn next_server_does_not_notify_open_dialogs_again() {
+        let server = Server::new();
+        let blocked = || EventKind::NodeBlocked {
+            kind: BlockKind::Permission,
+            choices: vec!["Yes".to_string()],
+            evidence: String::new(),
         };
-        tokio::select! {
-            // First: only later events reach it.
-            biased;
-            () = sender.follow(&hub) => unreachable!(),
-            outcome = timeout(Duration::from_secs(30), unsubscribed) => outcome.expect("still subscribed"),
-        }
-        assert!(sessions.find(&cookie, &token).unwrap().is_some(), "still logged in");
+        let first = push_service(&["201 Created"]);
+        server.subscribe(&first);
+        server.publish_until(&[("me", blocked())], || first.request.is_finished()).await;
+        let second = push_service(&["201 Created"]);
+        let private = server.subscribe(&second);
+        let events = [("me", blocked()), ("other", blocked())];
+        server.publish_until(&events, || second.request.is_finished()).await;
+        let request = second.request.join().unwrap();
+        let head = request.windows(4).position(|end| end == b"\r\n\r\n").unwrap();
+        let message = decrypt(private, &AUTH, &request[head + 4..]);
+        let message: Value = serde_json::from_slice(&message).unwrap();
+        assert_eq!(message["node_id"], "other");
+    }
+
+    #[test]
+    fn message_about_a_run_names_it() {
+        let event: EventMessage = serde_json::from_value(json!({
+            "event_type": "GATE_ASKED", "data": { "run_id": "r-1", "graph_id": "review", "step_id": "ok", "question": "Ship it?" },
+        }))
+        .unwrap();
+        let message = message(&event, Notification { occasion: Occasion::Blocked, turn_seconds: None });
+        assert_eq!((&message["run_id"], &message["text"]), (&json!("r-1"), &json!("review asks a question")));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Uri;
+use nerve_types::activity::TsMs;
 use serde::{Deserialize, Serialize};
 
 /// Maximum length of an endpoint in bytes.
@@ -36,6 +37,35 @@ pub(crate) struct PushSubscription {
     p256dh: String,
     /// Secret of the browser, as base64url.
     auth: String,
+}
+
+/// Whether messages reach a browser that subscribed to notifications, for display.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NotificationStatus {
+    /// Time of the last failure, unless a later message was delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_at: Option<TsMs>,
+    /// Reason of that failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl std::fmt::Display for NotificationStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.error {
+            Some(error) => write!(f, "failing: {error}"),
+            None => f.write_str("on"),
+        }
+    }
+}
+
+/// A subscription as it is stored.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PushRecord {
+    #[serde(flatten)]
+    pub(crate) subscription: PushSubscription,
+    #[serde(flatten)]
+    pub(crate) status: NotificationStatus,
 }
 
 impl std::fmt::Debug for PushSubscription {

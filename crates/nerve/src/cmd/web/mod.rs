@@ -157,9 +157,10 @@ fn list(logins: &WebLogins, as_json: bool) -> Result<()> {
         let (id, role) =
             (session.web_session_id.clone(), format!("{}{}", session.role, share.unwrap_or_default()));
         let (created, used) = (time(session.created_at), time(session.last_used_at));
-        vec![id, role, created, used, session.user_agent.clone()]
+        let notifications = session.notifications.as_ref().map_or_else(String::new, ToString::to_string);
+        vec![id, role, created, used, notifications, session.user_agent.clone()]
     };
-    let columns = ["id", "role", "created", "last used", "browser"];
+    let columns = ["id", "role", "created", "last used", "notifications", "browser"];
     out::table(&columns, &sessions.iter().map(row).collect::<Vec<_>>())
 }
 
