@@ -2,6 +2,8 @@
 
 /** Items of a page of a list. */
 const PAGE_LIMIT = 1000;
+/** Newest results among which the queued ones are: a node runs its prompts in their order. */
+const QUEUE_LIMIT = 200;
 /** Time limits of requests that the server answers at once, and of those that wait for a program, in milliseconds. */
 const TIMEOUT = 15000;
 const LONG_TIMEOUT = 90000;
@@ -162,6 +164,18 @@ export async function sendPrompt(node, text) {
   return accepted.result_id;
 }
 
+/** Returns the newest results of a node's prompts, newest first. */
+export async function listResults(node) {
+  const query = new URLSearchParams({ session: node.session, node: node.id, limit: QUEUE_LIMIT });
+  const { results } = await send("GET", `/results?${query}`);
+  return results;
+}
+
+/** Cancels a prompt that waits or runs. */
+export function cancelResult(id) {
+  return send("POST", `/results/${encodeURIComponent(id)}/cancel`, {});
+}
+
 /** Returns the result of a prompt. */
 export function getResult(id) {
   return send("GET", `/results/${encodeURIComponent(id)}`);
@@ -231,6 +245,11 @@ export function eventsPath(query) {
 export function terminalPath(node, position) {
   const since = position === null ? "" : `&since=${encodeURIComponent(position)}`;
   return `${nodePath(node, "/terminal")}${since}`;
+}
+
+/** Starts a stopped node again. */
+export function startNode(node) {
+  return send("POST", nodePath(node, "/start"), {}, LONG_TIMEOUT);
 }
 
 /** Stops a node. */

@@ -2,9 +2,10 @@
 
 import { getTranscript } from "./api.js";
 import { element, showText } from "./dom.js";
+import { LiveActivity } from "./live_activity.js";
 import { keyOf } from "./node_store.js";
-import { retryDelay } from "./retry.js";
 import { href } from "./route.js";
+import { RetryTimer } from "./retry.js";
 import { TurnSection } from "./turn_section.js";
 
 /** Turns that are fetched at a time. */
@@ -41,7 +42,7 @@ export class ChatTab {
   /** What has to be fetched: nothing, what an event may have changed, or all turns that are shown. */
   #outdated = "all";
   #isFetching = false;
-  #failures = 0;
+  #retry = new RetryTimer(() => this.#fetch());
   #timer = null;
   #nextFetch = 0;
   #loaded = Promise.withResolvers();
@@ -50,6 +51,8 @@ export class ChatTab {
   #older = element("button", { type: "button", class: "older", hidden: true, onclick: () => this.#showOlder() }, "Show older turns");
   #notes = element("div", { class: "chat-notes", hidden: true });
   #turns = element("div", { class: "turns", onclick: (event) => this.#noteUnfold(event) });
+  /** What the agent does in the running turn; null for a recording. */
+  #live;
   #working = element("p", { class: "working", hidden: true });
   #problem = element("p", { class: "note failed", role: "alert", hidden: true });
   #content = element("div", { class: "chat-content" }, this.#notes, this.#older, this.#turns, this.#working, this.#problem);
@@ -60,6 +63,7 @@ export class ChatTab {
   constructor(source, store = null, hasTimeline = true) {
     this.#source = source;
     this.#hasTimeline = hasTimeline;
+    this.#live = store === null ? null : this.#createLive();
     this.element = element("div", { class: "chat" }, this.#scroller, this.#below);
     // Such events do not bubble.
     this.#turns.addEventListener("toggle", ({ target }) => target.open || this.#noteScroll(), { capture: true });
@@ -72,19 +76,37 @@ export class ChatTab {
 
   show() {
     this.#isShown = true;
+    this.#live?.open();
     this.#fetch();
     this.#keepPosition();
   }
 
   hide() {
     this.#isShown = false;
+    this.#live?.close();
   }
 
   close() {
     this.#isClosed = true;
+    this.#live?.close();
     clearTimeout(this.#timer);
+    this.#retry.cancel();
     this.#listeners.abort();
     this.#sizes.disconnect();
+  }
+
+  /** Creates the actions of the running turn. Those that arrive after its end are fetched with the transcript. */
+  #createLive() {
+    const live = new LiveActivity(this.#source);
+    live.addEventListener("gap", () => this.#noteChange("last"));
+    live.addEventListener("grow", () => {
+      this.#below.hidden = this.#isAtEnd;
+      if (this.#node?.state !== "busy") {
+        this.#noteChange("last");
+      }
+    });
+    this.#working.before(live.element);
+    return live;
   }
 
   /** Notes the state of the node. */
@@ -176,7 +198,7 @@ export class ChatTab {
 
   /** Fetches what has changed until nothing has. Requests have a distance that depends on their cost. */
   async #fetch() {
-    if (this.#isFetching || this.#isClosed || !this.#isShown || this.#outdated === null) {
+    if (this.#isFetching || this.#isClosed || !this.#isShown || this.#outdated === null || this.#retry.isPending) {
       return;
     }
     clearTimeout(this.#timer);
@@ -191,8 +213,8 @@ export class ChatTab {
     const started = Date.now();
     const limit = isWhole ? Math.min(MAX_TURNS, Math.max(PAGE_TURNS, this.#sections.size)) : CHANGED_TURNS;
     try {
-      this.#merge(await getTranscript(this.#source, { limit }), isWhole);
-      this.#failures = 0;
+      this.#merge(await getTranscript(this.#source, { limit }), isWhole, started);
+      this.#retry.reset();
       this.#nextFetch = Date.now() + Math.max(MIN_INTERVAL, (Date.now() - started) * INTERVAL_FACTOR);
     } catch (error) {
       this.#noteFailure(error, isWhole);
@@ -214,15 +236,14 @@ export class ChatTab {
       return;
     }
     this.#outdated = isWhole || this.#outdated === "all" ? "all" : "last";
-    this.#nextFetch = Date.now() + retryDelay(this.#failures);
-    this.#failures += 1;
+    this.#retry.fail();
   }
 
   /**
    * Shows the newest turns. Turns that continue those that are shown are added to them; others replace them, which needs a page with
    * more than the turns that an event may have changed.
    */
-  #merge(transcript, isWhole) {
+  #merge(transcript, isWhole, fetchedAt) {
     if (this.#isClosed) {
       return;
     }
@@ -238,6 +259,7 @@ export class ChatTab {
     this.#showNotes(turns.length === 0 ? [NO_TURNS] : description.notes);
     const heightBefore = this.#scroller.scrollHeight;
     this.#changeTurns(() => {
+      this.#live?.discardBefore(fetchedAt);
       turns.forEach((turn) => this.#putTurn(turn));
       if (isOther) {
         this.#generation += 1;

@@ -1,11 +1,14 @@
-// One node: its conversation, its dialog and its prompt.
+// One node: its state with the evidence, its queue, its conversation, its dialog and its prompt.
 
 import { ChatTab } from "./chat_tab.js";
 import { DialogCard } from "./dialog_card.js";
 import { element, showText, uniqueId } from "./dom.js";
+import { EvidencePanel } from "./evidence_panel.js";
+import { NodeActions } from "./node_actions.js";
 import { keyOf } from "./node_store.js";
 import { NodeSummary } from "./node_summary.js";
 import { PromptForm } from "./prompt_form.js";
+import { QueueList } from "./queue_list.js";
 import { href } from "./route.js";
 import { TabList } from "./tab_list.js";
 
@@ -44,6 +47,10 @@ export class NodeView {
   #listeners = new AbortController();
   #sizes = new ResizeObserver(() => this.noteMoves());
   #summary = new NodeSummary();
+  #evidence = new EvidencePanel();
+  /** Null for a share, which shows only the node itself. */
+  #queue;
+  #actions;
   #tabs;
   #dialog;
   #form;
@@ -59,6 +66,9 @@ export class NodeView {
     const session = node.session === "default" ? [] : [element("span", { class: "session" }, node.session)];
     this.#dialog = new DialogCard(role !== "view", heading.id);
     this.#form = role === "full" ? new PromptForm({ id: node.id, key: this.#key }, heading.id, drafts, false) : null;
+    this.#queue = share ? null : new QueueList(role === "full");
+    this.#actions = role === "full" ? new NodeActions(node.id) : null;
+    const panels = [this.#evidence, this.#queue, this.#actions].filter((panel) => panel !== null).map((panel) => panel.element);
     this.#tabs = new TabList(
       // A share shows a node, not its recording.
       TABS.filter(({ name }) => !share || name !== "timeline").map((tab) => ({
@@ -72,7 +82,7 @@ export class NodeView {
     this.element = element(
       "div",
       { class: "node-view node" },
-      element("header", {}, heading, ...session, this.#summary.state, this.#summary.age, this.#summary.facts),
+      element("header", {}, heading, ...session, this.#summary.state, this.#summary.age, this.#summary.facts, ...panels),
       this.#tabs.element,
       foot,
     );
@@ -116,6 +126,8 @@ export class NodeView {
     this.#listeners.abort();
     this.#sizes.disconnect();
     this.#tabs.close();
+    this.#evidence.close();
+    this.#queue?.close();
     this.#dialog.close();
     this.#form?.close();
   }
@@ -147,6 +159,9 @@ export class NodeView {
     if (node !== null && node !== this.#node) {
       this.#node = node;
       this.#summary.update(node);
+      this.#evidence.update(node);
+      this.#queue?.update(node);
+      this.#actions?.update(node);
       this.#dialog.update(node);
       this.#form?.update(node);
       this.#tabs.update(node);
@@ -165,6 +180,7 @@ export class NodeView {
     if (node.state === "gone") {
       return GONE;
     }
-    return node.state === "stopped" ? `Stopped. 'nerve start ${node.session === "default" ? "" : `${node.session}/`}${node.id}' starts it again.` : "";
+    const command = `nerve start ${node.session === "default" ? "" : `${node.session}/`}${node.id}`;
+    return node.state === "stopped" ? `Stopped. ${this.#actions === null ? `'${command}'` : "Start"} starts it again.` : "";
   }
 }

@@ -114,7 +114,7 @@ function tokenText({ input, output, total }) {
 }
 
 /** Returns the element of a section of an answer. */
-function partOf(section, isMarkdown) {
+export function partOf(section, isMarkdown) {
   const { type, content, metadata } = section;
   switch (type) {
     case "thinking":

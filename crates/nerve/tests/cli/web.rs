@@ -116,6 +116,12 @@ fn conversation_is_read_and_continued_in_a_browser() {
 }
 
 #[test]
+fn node_is_followed_and_controlled_in_a_browser() {
+    let home = with_http();
+    run_in_browser(&home, "node_is_followed_and_controlled_in_a_browser", "node_view.mjs");
+}
+
+#[test]
 fn runs_are_followed_and_answered_in_a_browser() {
     run_in_browser(&with_http(), "runs_are_followed_and_answered_in_a_browser", "runs.mjs");
 }

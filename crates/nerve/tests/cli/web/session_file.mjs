@@ -1,7 +1,7 @@
 // A session file of Claude Code with a long conversation, which the scripted agent resumes.
 
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 
 export const ID = "11111111-1111-4111-8111-111111111111";
 /** Number of turns. */
@@ -39,6 +39,20 @@ fn main() { println!("a rather long line of code, which scrolls sideways on a ph
 
 rm \u202etxt.exe and &#x202e;`;
 
+/** Returns the path of the file for a home folder and the working directory of the agent. */
+function pathOf(home, cwd) {
+  return join(home, ".claude/projects", cwd.replace(/[^A-Za-z0-9]/g, "-"), `${ID}.jsonl`);
+}
+
+/** Appends what an agent writes while it works: one part of a message. */
+export function appendPart(home, cwd, type, part) {
+  const uuid = crypto.randomUUID();
+  const { uuid: parentUuid } = JSON.parse(readFileSync(pathOf(home, cwd), "utf8").trim().split("\n").at(-1));
+  const message = { role: type, content: [part], ...(type === "assistant" ? { id: `message-${uuid}`, type: "message", stop_reason: "tool_use" } : {}) };
+  const line = { type, uuid, parentUuid, sessionId: ID, cwd, version: "2.1.330", isSidechain: false, timestamp: new Date().toISOString(), message };
+  appendFileSync(pathOf(home, cwd), `${JSON.stringify(line)}\n`);
+}
+
 /** Writes the file for a home folder and the working directory of the agent. The first turn begins at `start`, in milliseconds since 1970. */
 export function writeSessionFile(home, cwd, start = Date.now() - 3600 * 1000) {
   const lines = [];
@@ -61,7 +75,7 @@ export function writeSessionFile(home, cwd, start = Date.now() - 3600 * 1000) {
     const text = turn === TURNS ? MARKDOWN : turn === LONG_TURN ? "x".repeat(LONG_SIZE) : `Answer number ${turn}.`;
     answer({ type: "text", text }, "end_turn");
   }
-  const folder = join(home, ".claude/projects", cwd.replace(/[^A-Za-z0-9]/g, "-"));
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, `${ID}.jsonl`), `${lines.join("\n")}\n`);
+  const file = pathOf(home, cwd);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, `${lines.join("\n")}\n`);
 }
