@@ -1,24 +1,16 @@
-// The turns of a node or of a recording, kept up to date by events.
+// The conversation of a node or of a recording, kept up to date by events.
 
 import { getTranscript } from "./api.js";
 import { element, showText } from "./dom.js";
+import { FollowMode } from "./follow_mode.js";
 import { LiveActivity } from "./live_activity.js";
 import { keyOf } from "./node_store.js";
 import { href } from "./route.js";
-import { RetryTimer } from "./retry.js";
-import { TurnSection } from "./turn_section.js";
+import { MAX_TURNS, TranscriptLoader } from "./transcript_loader.js";
+import { TurnCard } from "./turn_card.js";
 
-/** Turns that are fetched at a time. */
-const PAGE_TURNS = 20;
-/** Turns that an event may have changed: the last one, and the one that has ended before it. */
-const CHANGED_TURNS = 2;
-/** Maximum number of turns of a request. */
-const MAX_TURNS = 1000;
-/** Minimum time between requests for changes in milliseconds, and as a multiple of the time that the last one took. */
-const MIN_INTERVAL = 500;
-const INTERVAL_FACTOR = 4;
-/** Distance from the end up to which the reader is at the end, in pixels. */
-const END_TOLERANCE = 24;
+/** Older turns that are fetched at a time. */
+const OLDER_TURNS = 20;
 
 const NO_TURNS = "No turns yet.";
 
@@ -28,102 +20,90 @@ export class ChatTab {
   #hasTimeline;
   #kind;
   /** The turns that are shown, by number, oldest first and without gaps. */
-  #sections = new Map();
+  #cards = new Map();
   #transcript = null;
   /** The number of the conversation that is shown. Older turns of an earlier one are discarded. */
   #generation = 0;
   /** The number of the last request for a turn. Earlier ones do not move the reader any more. */
   #turnRequest = 0;
   #node = null;
-  #isShown = false;
   #isClosed = false;
-  #isAtEnd = true;
-  #lastTop = 0;
-  /** What has to be fetched: nothing, what an event may have changed, or all turns that are shown. */
-  #outdated = "all";
-  #isFetching = false;
-  #retry = new RetryTimer(() => this.#fetch());
-  #timer = null;
-  #nextFetch = 0;
-  #loaded = Promise.withResolvers();
+  #loader;
+  #follow;
   #listeners = new AbortController();
-  #sizes = new ResizeObserver(() => this.#keepPosition());
   #older = element("button", { type: "button", class: "older", hidden: true, onclick: () => this.#showOlder() }, "Show older turns");
   #notes = element("div", { class: "chat-notes", hidden: true });
-  #turns = element("div", { class: "turns", onclick: (event) => this.#noteUnfold(event) });
-  /** What the agent does in the running turn; null for a recording. */
+  #turns = element("div", { class: "turns" });
+  /** The actions of the running turn; null for a recording. */
   #live;
   #working = element("p", { class: "working", hidden: true });
   #problem = element("p", { class: "note failed", role: "alert", hidden: true });
   #content = element("div", { class: "chat-content" }, this.#notes, this.#older, this.#turns, this.#working, this.#problem);
-  #scroller = element("div", { class: "chat-scroller", tabIndex: 0, role: "region", "aria-label": "Conversation", onscroll: () => this.#noteScroll() }, this.#content);
-  #below = element("button", { type: "button", class: "below", hidden: true, onclick: () => this.followEnd() }, "New below ↓");
+  #scroller = element("div", { class: "chat-scroller", tabIndex: 0, role: "region", "aria-label": "Conversation" }, this.#content);
 
   /** Shows a node's turns, which change with the events of `store`; or those of a recording, `{ recording }`. With `hasTimeline`, turns link to the recording. */
   constructor(source, store = null, hasTimeline = true) {
     this.#source = source;
     this.#hasTimeline = hasTimeline;
+    this.#follow = new FollowMode(this.#scroller, this.#content, "summary, .show-all");
+    this.#loader = new TranscriptLoader(source, {
+      countTurns: () => this.#cards.size,
+      receive: (transcript, isWhole, fetchedAt) => this.#merge(transcript, isWhole, fetchedAt),
+      fail: (error) => this.#showFailure(error),
+    });
     this.#live = store === null ? null : this.#createLive();
-    this.element = element("div", { class: "chat" }, this.#scroller, this.#below);
-    // Such events do not bubble.
-    this.#turns.addEventListener("toggle", ({ target }) => target.open || this.#noteScroll(), { capture: true });
-    this.#sizes.observe(this.#scroller);
-    this.#sizes.observe(this.#content);
+    this.element = element("div", { class: "chat" }, this.#scroller, this.#follow.button);
     const key = keyOf(source.session, source.id);
-    const note = ({ detail }) => (detail.key === null || detail.key === key) && this.#noteChange(detail.key === null ? "all" : "last");
-    store?.addEventListener("event", note, { signal: this.#listeners.signal });
+    const handle = ({ detail }) => (detail.key === null || detail.key === key) && this.#loader.invalidate(detail.key === null ? "all" : "last");
+    store?.addEventListener("event", handle, { signal: this.#listeners.signal });
   }
 
   show() {
-    this.#isShown = true;
     this.#live?.open();
-    this.#fetch();
-    this.#keepPosition();
+    this.#loader.open();
+    this.#follow.keepEnd();
   }
 
   hide() {
-    this.#isShown = false;
     this.#live?.close();
+    this.#loader.close();
   }
 
   close() {
     this.#isClosed = true;
-    this.#live?.close();
-    clearTimeout(this.#timer);
-    this.#retry.cancel();
+    this.hide();
     this.#listeners.abort();
-    this.#sizes.disconnect();
+    this.#follow.close();
   }
 
   /** Creates the actions of the running turn. Those that arrive after its end are fetched with the transcript. */
   #createLive() {
     const live = new LiveActivity(this.#source);
-    live.addEventListener("gap", () => this.#noteChange("last"));
+    live.addEventListener("gap", () => this.#loader.invalidate("last"));
     live.addEventListener("grow", () => {
-      this.#below.hidden = this.#isAtEnd;
+      this.#follow.showGrowth();
       if (this.#node?.state !== "busy") {
-        this.#noteChange("last");
+        this.#loader.invalidate("last");
       }
     });
     this.#working.before(live.element);
     return live;
   }
 
-  /** Notes the state of the node. */
+  /** Takes the current description of the node. */
   update(node) {
     this.#node = node;
     if (node.kind !== this.#kind) {
       // It decides whether the texts are Markdown.
       this.#kind = node.kind;
-      this.#changeTurns(() => this.#sections.forEach((section) => section.update(section.turn)));
+      this.#changeTurns(() => this.#cards.forEach((card) => card.update(card.turn)));
     }
     this.#showWorking();
   }
 
   /** Scrolls to the end and stays there. */
   followEnd() {
-    this.#isAtEnd = true;
-    this.#keepPosition();
+    this.#follow.followEnd();
   }
 
   /** Brings a turn into view, and fetches the turns up to it first. */
@@ -131,7 +111,7 @@ export class ChatTab {
     this.#turnRequest += 1;
     const request = this.#turnRequest;
     const isOutdated = () => this.#isClosed || request !== this.#turnRequest;
-    await this.#loaded.promise;
+    await this.#loader.loaded;
     for (let first = this.#firstTurn(); number < first && !isOutdated(); first = this.#firstTurn()) {
       const isFetched = await this.#fetchOlder(Math.min(MAX_TURNS, first - number + 1));
       if (!isFetched) {
@@ -141,14 +121,14 @@ export class ChatTab {
     if (isOutdated()) {
       return;
     }
-    const section = this.#sections.get(number);
-    if (section === undefined) {
+    const card = this.#cards.get(number);
+    if (card === undefined) {
       showText(this.#problem, `There is no turn ${number} in this transcript.`);
       return;
     }
-    this.#isAtEnd = false;
+    this.#follow.leaveEnd();
     this.#content.querySelector(".wanted")?.classList.remove("wanted");
-    section.focus();
+    card.focus();
   }
 
   /**
@@ -156,7 +136,7 @@ export class ChatTab {
    * its newest recording, whose turns are then the last ones here.
    */
   async locate(recording, number) {
-    await this.#loaded.promise;
+    await this.#loader.loaded;
     if (this.#transcript === null) {
       return null;
     }
@@ -177,97 +157,57 @@ export class ChatTab {
 
   /** Returns the transcript that is shown, without its turns, as soon as there is one. */
   async described() {
-    await this.#loaded.promise;
+    await this.#loader.loaded;
     return this.#transcript;
   }
 
   #firstTurn() {
-    return this.#sections.keys().next().value ?? 0;
+    return this.#cards.keys().next().value ?? 0;
   }
 
   #lastTurn() {
-    return [...this.#sections.keys()].at(-1) ?? 0;
-  }
-
-  #noteChange(outdated) {
-    if (this.#outdated !== "all") {
-      this.#outdated = outdated;
-    }
-    this.#fetch();
-  }
-
-  /** Fetches what has changed until nothing has. Requests have a distance that depends on their cost. */
-  async #fetch() {
-    if (this.#isFetching || this.#isClosed || !this.#isShown || this.#outdated === null || this.#retry.isPending) {
-      return;
-    }
-    clearTimeout(this.#timer);
-    const wait = this.#nextFetch - Date.now();
-    if (wait > 0) {
-      this.#timer = setTimeout(() => this.#fetch(), wait);
-      return;
-    }
-    this.#isFetching = true;
-    const isWhole = this.#outdated === "all";
-    this.#outdated = null;
-    const started = Date.now();
-    const limit = isWhole ? Math.min(MAX_TURNS, Math.max(PAGE_TURNS, this.#sections.size)) : CHANGED_TURNS;
-    try {
-      this.#merge(await getTranscript(this.#source, { limit }), isWhole, started);
-      this.#retry.reset();
-      this.#nextFetch = Date.now() + Math.max(MIN_INTERVAL, (Date.now() - started) * INTERVAL_FACTOR);
-    } catch (error) {
-      this.#noteFailure(error, isWhole);
-    }
-    this.#isFetching = false;
-    this.#fetch();
-  }
-
-  #noteFailure(error, isWhole) {
-    // A node without turns has no transcript yet. An event follows when it has.
-    const isEmpty = error.status === 404 && this.#source.recording === undefined;
-    if (isEmpty && this.#sections.size === 0) {
-      this.#showNotes([NO_TURNS]);
-    }
-    showText(this.#problem, isEmpty ? "" : `The turns could not be read: ${error.text ?? error.message}`);
-    if (error.status >= 400 && error.status < 500) {
-      this.#nextFetch = Date.now() + MIN_INTERVAL;
-      this.#loaded.resolve();
-      return;
-    }
-    this.#outdated = isWhole || this.#outdated === "all" ? "all" : "last";
-    this.#retry.fail();
+    return [...this.#cards.keys()].at(-1) ?? 0;
   }
 
   /**
    * Shows the newest turns. Turns that continue those that are shown are added to them; others replace them, which needs a page with
-   * more than the turns that an event may have changed.
+   * more than the turns that an event may have changed: returns false without it.
    */
   #merge(transcript, isWhole, fetchedAt) {
-    if (this.#isClosed) {
-      return;
-    }
     const isOther = this.#isDifferent(transcript);
     if (isOther && !isWhole) {
-      this.#outdated = "all";
-      return;
+      return false;
+    }
+    if (this.#isClosed) {
+      return true;
     }
     const { turns, ...description } = transcript;
     this.#transcript = description;
     showText(this.#problem, "");
     // Notes describe what the turns lack.
     this.#showNotes(turns.length === 0 ? [NO_TURNS] : description.notes);
-    const heightBefore = this.#scroller.scrollHeight;
-    this.#changeTurns(() => {
-      this.#live?.discardBefore(fetchedAt);
-      turns.forEach((turn) => this.#putTurn(turn));
-      if (isOther) {
-        this.#generation += 1;
-        this.#keepOnly(turns);
-      }
+    this.#follow.watchGrowth(() => {
+      this.#changeTurns(() => {
+        this.#live?.discardBefore(fetchedAt);
+        turns.forEach((turn) => this.#putTurn(turn));
+        if (isOther) {
+          this.#generation += 1;
+          this.#keepOnly(turns);
+        }
+      });
+      this.#older.hidden = this.#firstTurn() <= 1;
+      this.#showWorking();
     });
-    this.#finishChange(heightBefore);
-    this.#loaded.resolve();
+    return true;
+  }
+
+  #showFailure(error) {
+    // A node without turns has no transcript yet. An event follows when it has.
+    const isEmpty = error.status === 404 && this.#source.recording === undefined;
+    if (isEmpty && this.#cards.size === 0) {
+      this.#showNotes([NO_TURNS]);
+    }
+    showText(this.#problem, isEmpty ? "" : `The turns could not be read: ${error.text ?? error.message}`);
   }
 
   #showNotes(lines) {
@@ -280,34 +220,27 @@ export class ChatTab {
     const known = this.#transcript;
     const last = this.#lastTurn();
     const isOther = (turn) => {
-      const shown = this.#sections.get(turn.turn)?.turn;
+      const shown = this.#cards.get(turn.turn)?.turn;
       return shown !== undefined && shown.started_at !== turn.started_at;
     };
     const hasGap = turns.length > 0 && turns[0].turn > last + 1;
     return known?.recording_id !== recording || known.conversation_id !== conversation || count < last || hasGap || turns.some(isOther);
   }
 
-  /** Changes turns without moving the first one that the reader sees, unless the reader is at the end. */
+  /** Changes turns without moving the reader. */
   #changeTurns(change) {
-    const { top } = this.#scroller.getBoundingClientRect();
-    const isVisible = (section) => section.element.getBoundingClientRect().bottom > top;
-    const anchor = this.#isAtEnd ? undefined : [...this.#sections.values()].find(isVisible)?.element;
-    const before = anchor?.getBoundingClientRect().top;
-    change();
-    if (anchor?.isConnected) {
-      this.#scroller.scrollTop += anchor.getBoundingClientRect().top - before;
-    }
+    this.#follow.keepPosition([...this.#cards.values()].map((card) => card.element), change);
   }
 
   #putTurn(turn) {
-    const shown = this.#sections.get(turn.turn);
+    const shown = this.#cards.get(turn.turn);
     if (shown !== undefined) {
       shown.update(turn);
       return;
     }
-    const section = new TurnSection(turn, (one) => one.source === "agent" || this.#kind === "chat", this.#timelineOf(turn));
-    this.#sections.set(turn.turn, section);
-    this.#turns.append(section.element);
+    const card = new TurnCard(turn, (one) => one.source === "agent" || this.#kind === "chat", this.#timelineOf(turn));
+    this.#cards.set(turn.turn, card);
+    this.#turns.append(card.element);
   }
 
   /** Returns the address of a turn's moment in the recording; null if it is not known. */
@@ -319,27 +252,19 @@ export class ChatTab {
 
   /** Leaves these turns, in their order. A conversation that was rewound has other ones than before. */
   #keepOnly(turns) {
-    const before = this.#sections;
-    this.#sections = new Map(turns.map(({ turn }) => [turn, before.get(turn)]));
-    [...before].filter(([number]) => !this.#sections.has(number)).forEach(([, section]) => section.element.remove());
-    [...this.#sections.values()].forEach(({ element: wanted }, index) => {
+    const before = this.#cards;
+    this.#cards = new Map(turns.map(({ turn }) => [turn, before.get(turn)]));
+    [...before].filter(([number]) => !this.#cards.has(number)).forEach(([, card]) => card.element.remove());
+    [...this.#cards.values()].forEach(({ element: wanted }, index) => {
       if (this.#turns.children[index] !== wanted) {
         this.#turns.insertBefore(wanted, this.#turns.children[index]);
       }
     });
   }
 
-  #finishChange(heightBefore) {
-    this.#older.hidden = this.#firstTurn() <= 1;
-    this.#showWorking();
-    const hasGrown = this.#scroller.scrollHeight > heightBefore;
-    this.#below.hidden = this.#isAtEnd || (this.#below.hidden && !hasGrown);
-    this.#keepPosition();
-  }
-
   #showOlder() {
-    this.#isAtEnd = false;
-    this.#fetchOlder(PAGE_TURNS);
+    this.#follow.leaveEnd();
+    this.#fetchOlder(OLDER_TURNS);
   }
 
   /** Fetches turns before the first one that is shown, and keeps the reader's position. Returns false on failure. */
@@ -364,46 +289,19 @@ export class ChatTab {
   }
 
   #prependTurns(turns) {
-    const newer = [...this.#sections];
-    this.#sections.clear();
+    const newer = [...this.#cards];
+    this.#cards.clear();
     turns.forEach((turn) => this.#putTurn(turn));
-    newer.forEach(([number, section]) => this.#sections.set(number, section));
-    this.#turns.prepend(...turns.map(({ turn }) => this.#sections.get(turn).element));
+    newer.forEach(([number, card]) => this.#cards.set(number, card));
+    this.#turns.prepend(...turns.map(({ turn }) => this.#cards.get(turn).element));
     this.#older.hidden = this.#firstTurn() <= 1;
   }
 
   /** Shows that the node works, and its prompt until the transcript has it. */
   #showWorking() {
-    const last = this.#sections.get(this.#lastTurn())?.turn;
+    const last = this.#cards.get(this.#lastTurn())?.turn;
     const isWorking = this.#node?.state === "busy";
     const prompt = last !== undefined && !last.is_complete ? "" : (this.#node?.progress.last_prompt ?? "");
     showText(this.#working, isWorking ? `Working…${prompt === "" ? "" : ` on: ${prompt}`}` : "");
-  }
-
-  #noteScroll() {
-    const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
-    if (scrollHeight - scrollTop - clientHeight <= END_TOLERANCE) {
-      this.#isAtEnd = true;
-      this.#below.hidden = true;
-    } else if (scrollTop < this.#lastTop) {
-      // Otherwise the end has moved since the page scrolled to it.
-      this.#isAtEnd = false;
-    }
-    this.#lastTop = scrollTop;
-  }
-
-  /** Leaves the end when the reader unfolds something, which would move out of view otherwise. */
-  #noteUnfold({ target }) {
-    if (target.closest("summary, .show-all")) {
-      this.#isAtEnd = false;
-    }
-  }
-
-  /** Stays at the end if the reader is there. */
-  #keepPosition() {
-    if (this.#isAtEnd) {
-      this.#below.hidden = true;
-      this.#scroller.scrollTop = this.#scroller.scrollHeight;
-    }
   }
 }

@@ -90,7 +90,7 @@ export class DialogCard {
       if (before?.state !== "blocked" || before.progress.state_changed_at !== node.progress.state_changed_at) {
         this.#sent = null;
         this.#note.hidden = true;
-        this.noteMove();
+        this.ignoreClicks();
         this.#load();
       }
       showText(this.#title, TITLES[node.metadata.blocked] ?? TITLES.other);
@@ -117,14 +117,14 @@ export class DialogCard {
   }
 
   /** Ignores clicks for a moment, because the buttons are in another place now. */
-  noteMove() {
+  ignoreClicks() {
     this.#list.classList.add("unsteady");
     clearTimeout(this.#steadyTimer);
     this.#steadyTimer = setTimeout(() => this.#list.classList.remove("unsteady"), STEADY_TIME);
   }
 
-  /** Returns the place of the buttons on the page; null if there are none. */
-  place() {
+  /** Returns the position of the buttons on the page; null if there are none. */
+  position() {
     if (this.element.hidden || this.#list.hidden) {
       return null;
     }
@@ -179,7 +179,7 @@ export class DialogCard {
     showText(this.#screen, lastRows(explained.screen));
     if (isNew) {
       this.#list.replaceChildren(...explained.choices.map((label, index) => this.#choice(label, index)));
-      this.noteMove();
+      this.ignoreClicks();
       this.#screen.scrollTop = this.#screen.scrollHeight;
     }
     this.#list.hidden = explained.choices.length === 0;

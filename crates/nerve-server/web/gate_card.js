@@ -38,7 +38,7 @@ export class GateCard {
       this.#answers,
       this.#note,
     );
-    this.noteMove();
+    this.ignoreClicks();
   }
 
   /** True while the gate waits. */
@@ -47,7 +47,7 @@ export class GateCard {
   }
 
   /** Ignores clicks for a moment, because the buttons are in another place now. */
-  noteMove() {
+  ignoreClicks() {
     this.#answers.classList.add("unsteady");
     clearTimeout(this.#steadyTimer);
     this.#steadyTimer = setTimeout(() => this.#answers.classList.remove("unsteady"), STEADY_TIME);

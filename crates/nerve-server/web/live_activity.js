@@ -2,7 +2,7 @@
 
 import { EventConnection } from "./connection.js";
 import { element } from "./dom.js";
-import { partOf } from "./turn_section.js";
+import { partOf } from "./turn_card.js";
 
 /** Actions that are shown. Earlier ones are left to the transcript. */
 const MAX_ACTIONS = 40;

@@ -48,7 +48,7 @@ function showConsole(session, problem) {
     if (event.event_type === "EVENTS_DROPPED") {
       stores.forEach((one) => one.refresh());
     } else {
-      stores.forEach((one) => one.noteEvent(event));
+      stores.forEach((one) => one.handleEvent(event));
     }
   });
   // A stream that is refused does not say why.

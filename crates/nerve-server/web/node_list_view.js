@@ -37,10 +37,10 @@ export class NodeListView {
   /** The states of the nodes that were reported last. */
   #states = new Map();
   #timer = null;
-  #places = new Map();
+  #positions = new Map();
   #isPointerDown = false;
   #listeners = new AbortController();
-  #sizes = new ResizeObserver(() => this.noteMoves());
+  #sizes = new ResizeObserver(() => this.checkMoves());
   #filter;
   #summary = element("p", { class: "summary" });
   #list = element("ul", { class: "nodes" });
@@ -66,9 +66,9 @@ export class NodeListView {
     this.#watchPointer();
     this.#sizes.observe(this.#list);
     const { signal } = this.#listeners;
-    store.addEventListener("change", () => this.#noteChange(), { signal });
-    store.addEventListener("event", ({ detail }) => this.#noteEvent(detail), { signal });
-    addEventListener("scroll", () => this.#noteScroll(), { signal, passive: true });
+    store.addEventListener("change", () => this.#handleChange(), { signal });
+    store.addEventListener("event", ({ detail }) => this.#handleEvent(detail), { signal });
+    addEventListener("scroll", () => this.#handleScroll(), { signal, passive: true });
     this.#timer = setInterval(() => this.#cards.forEach((card) => card.updateAge()), AGE_INTERVAL);
   }
 
@@ -89,14 +89,14 @@ export class NodeListView {
     this.#cards.forEach((card) => card.close());
   }
 
-  #noteScroll() {
+  #handleScroll() {
     if (this.element.isConnected) {
       this.scrollPosition = scrollY;
     }
   }
 
   /** Fetches the dialogs of blocked nodes anew: of all, or of the one that an event concerns. */
-  #noteEvent({ key, type }) {
+  #handleEvent({ key, type }) {
     if (!this.element.isConnected) {
       return;
     }
@@ -107,7 +107,7 @@ export class NodeListView {
     }
   }
 
-  #noteChange() {
+  #handleChange() {
     const { nodes } = this.#store;
     for (const { key, id, state } of nodes.values()) {
       if (this.#states.has(key) && this.#states.get(key) !== state && ANNOUNCED.includes(state)) {
@@ -139,14 +139,14 @@ export class NodeListView {
     return this.#isPointerDown || (focused?.matches("input, textarea") && this.#list.contains(focused));
   }
 
-  /** Notes which buttons of dialogs are in another place than before. */
-  noteMoves() {
+  /** Ignores clicks for a moment on the buttons of dialogs that have moved. */
+  checkMoves() {
     for (const [key, { dialog }] of this.#cards) {
-      const place = dialog.place();
-      if (place !== null && place !== this.#places.get(key)) {
-        dialog.noteMove();
+      const position = dialog.position();
+      if (position !== null && position !== this.#positions.get(key)) {
+        dialog.ignoreClicks();
       }
-      this.#places.set(key, place);
+      this.#positions.set(key, position);
     }
   }
 
@@ -164,7 +164,7 @@ export class NodeListView {
         card.element.remove();
         this.#sizes.unobserve(card.element);
         this.#cards.delete(key);
-        this.#places.delete(key);
+        this.#positions.delete(key);
       }
     }
     for (const node of nodes) {
@@ -177,7 +177,7 @@ export class NodeListView {
       this.#arrange(wanted);
     }
     this.#summarise(nodes, shown);
-    this.noteMoves();
+    this.checkMoves();
   }
 
   #cardOf(node) {

@@ -64,8 +64,8 @@ export class NodeStore extends EventTarget {
     this.#fetch();
   }
 
-  /** Notes that an event concerns a node, which is then fetched once for all events of a moment. */
-  noteEvent(event) {
+  /** Fetches the node that an event concerns, once for all events of a moment. */
+  handleEvent(event) {
     if (event.node_id) {
       const session = event.session_id ?? "default";
       const key = keyOf(session, event.node_id);

@@ -39,13 +39,14 @@ export class NodeView {
   #isShared;
   #key;
   #timer;
-  #place = null;
+  /** The position of the dialog's buttons on the page. */
+  #position = null;
   /** The description that is shown: the last one with the state "gone" if the node is missing now. Null if there was none. */
   #node = null;
   /** The number of the last address that was opened. Earlier ones are not followed any more. */
   #request = 0;
   #listeners = new AbortController();
-  #sizes = new ResizeObserver(() => this.noteMoves());
+  #sizes = new ResizeObserver(() => this.checkMoves());
   #summary = new NodeSummary();
   #evidence = new EvidencePanel();
   /** Null for a share, which shows only the node itself. */
@@ -89,7 +90,7 @@ export class NodeView {
     this.#form?.element.addEventListener("submit", () => this.#tabs.content?.followEnd?.());
     const { signal } = this.#listeners;
     store.addEventListener("change", () => this.#update(), { signal });
-    store.addEventListener("event", ({ detail }) => this.#noteEvent(detail), { signal });
+    store.addEventListener("event", ({ detail }) => this.#handleEvent(detail), { signal });
     this.#sizes.observe(foot);
     this.#sizes.observe(this.element);
     this.#timer = setInterval(() => this.#summary.updateAge(), AGE_INTERVAL);
@@ -133,19 +134,19 @@ export class NodeView {
   }
 
   /** Ignores clicks for a moment if the buttons of the dialog have moved. */
-  noteMoves() {
-    const place = this.#dialog.place();
-    if (place !== null && place !== this.#place) {
-      this.#dialog.noteMove();
+  checkMoves() {
+    const position = this.#dialog.position();
+    if (position !== null && position !== this.#position) {
+      this.#dialog.ignoreClicks();
     }
-    this.#place = place;
+    this.#position = position;
   }
 
   #find() {
     return this.#store.nodes.get(this.#key);
   }
 
-  #noteEvent({ key, type }) {
+  #handleEvent({ key, type }) {
     if (key === null || (key === this.#key && type === "NODE_BLOCKED")) {
       this.#dialog.reload();
     }
@@ -168,12 +169,12 @@ export class NodeView {
     } else if (node === null && this.#form !== null) {
       this.#form.element.hidden = true;
     }
-    showText(this.#note, this.#noteText(node));
-    this.noteMoves();
+    showText(this.#note, this.#describeUnavailable(node));
+    this.checkMoves();
   }
 
   /** Returns the reason why the node takes no prompts; empty if it does. */
-  #noteText(node) {
+  #describeUnavailable(node) {
     if (node === null) {
       return this.#store.isLoaded ? (this.#isShared ? GONE : `There is no node '${this.title}'.`) : "";
     }

@@ -138,12 +138,12 @@ export class PromptForm {
     do {
       this.#isOutdated = false;
       const id = this.#result;
-      await this.#fetchResult(id).catch((error) => id === this.#result && this.#noteFailure(error));
+      await this.#fetchResult(id).catch((error) => id === this.#result && this.#handleFailure(error));
     } while (this.#isOutdated && this.#result !== null);
     this.#isChecking = false;
   }
 
-  #noteFailure(error) {
+  #handleFailure(error) {
     if (error.status === 404) {
       this.#result = null;
       this.#delivery.hidden = true;

@@ -4,7 +4,7 @@ const FIRST_DELAY = 250;
 const LAST_DELAY = 5000;
 
 /** Returns the delay after this number of failures in milliseconds. Pages that failed together do not retry together. */
-function retryDelay(failures) {
+export function retryDelay(failures) {
   return Math.min(LAST_DELAY, FIRST_DELAY * 2 ** failures) * (0.5 + Math.random() / 2);
 }
 

@@ -50,8 +50,8 @@ export class RunStore extends EventTarget {
     }
   }
 
-  /** Notes that an event concerns a run, which is then fetched once for all events of a moment. */
-  noteEvent({ event_type: type, data }) {
+  /** Fetches the run that an event concerns, once for all events of a moment. */
+  handleEvent({ event_type: type, data }) {
     const id = data?.run_id;
     if (id === undefined || this.#scope === null || (this.#scope.id ?? id) !== id) {
       return;

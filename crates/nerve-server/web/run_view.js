@@ -60,7 +60,7 @@ export class RunView {
     );
     const { signal } = this.#listeners;
     runs.addEventListener("change", () => this.#update(), { signal });
-    runs.addEventListener("event", ({ detail }) => this.#noteEvent(detail), { signal });
+    runs.addEventListener("event", ({ detail }) => this.#handleEvent(detail), { signal });
     this.#timer = setInterval(() => this.#updateDurations(), DURATION_INTERVAL);
     runs.open(id);
   }
@@ -72,8 +72,8 @@ export class RunView {
   }
 
   /** Ignores clicks for a moment, because the buttons of the gates have moved. */
-  noteMoves() {
-    this.#cards.forEach((card) => card.noteMove());
+  checkMoves() {
+    this.#cards.forEach((card) => card.ignoreClicks());
   }
 
   /** Returns the node of a step: one of the run's own session, or of the session in which the run was started. */
@@ -82,11 +82,11 @@ export class RunView {
     return [this.#id, session].map((name) => this.#nodes.nodes.get(keyOf(name, id))).find((node) => node !== undefined);
   }
 
-  #noteEvent({ type, data }) {
+  #handleEvent({ type, data }) {
     if (type === "GATE_ANSWERED") {
       this.#answered.add(data.step_id);
       this.#cards.get(data.step_id)?.end(data);
-      this.noteMoves();
+      this.checkMoves();
     } else if (type === "GATE_ASKED") {
       this.#answered.delete(data.step_id);
     }
@@ -127,7 +127,7 @@ export class RunView {
       this.#showGate(gate);
     }
     if (before !== this.#gates.children.length) {
-      this.noteMoves();
+      this.checkMoves();
     }
   }
 

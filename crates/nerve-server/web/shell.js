@@ -159,23 +159,23 @@ export class Shell {
     showText(this.#bannerText, isCurrent ? "" : isLost ? "Connection lost." : "Connecting…");
     this.#banner.hidden = isCurrent;
     if (before.length !== this.#banner.textContent.length) {
-      this.#list.noteMoves();
-      this.#view?.noteMoves?.();
+      this.#list.checkMoves();
+      this.#view?.checkMoves?.();
     }
   }
 
-  /** Notes the part of the window that no on-screen keyboard covers. Zooming with two fingers changes nothing. */
+  /** Measures the part of the window that no on-screen keyboard covers. Zooming with two fingers changes nothing. */
   #watchViewport(signal) {
     const viewport = globalThis.visualViewport;
-    const note = () => {
+    const measure = () => {
       const { style } = document.documentElement;
       style.setProperty("--viewport-height", `${viewport.height * viewport.scale}px`);
       style.setProperty("--viewport-top", viewport.scale > 1 ? "0px" : `${viewport.offsetTop}px`);
     };
     if (viewport) {
-      viewport.addEventListener("resize", note, { signal });
-      viewport.addEventListener("scroll", note, { signal });
-      note();
+      viewport.addEventListener("resize", measure, { signal });
+      viewport.addEventListener("scroll", measure, { signal });
+      measure();
     }
   }
 

@@ -30,7 +30,7 @@ export class TerminalConnection extends EventTarget {
   /** The next binary message is a dump. */
   #expectsDump = false;
   #acknowledged = 0;
-  #lastHeard = 0;
+  #lastReceived = 0;
   #listeners = null;
 
   /** True if output arrives as the program writes it. */
@@ -69,7 +69,7 @@ export class TerminalConnection extends EventTarget {
     return this.#send(typeof keys === "string" ? JSON.stringify({ type: "keys", text: keys }) : keys);
   }
 
-  /** Notes that the output before this offset is shown. */
+  /** Reports that the output before this offset is shown. */
   acknowledge(offset) {
     if (offset - this.#acknowledged >= ACK_INTERVAL || offset < this.#acknowledged) {
       this.#acknowledged = offset;
@@ -93,7 +93,7 @@ export class TerminalConnection extends EventTarget {
     const socket = new WebSocket(url);
     socket.binaryType = "arraybuffer";
     this.#socket = socket;
-    this.#lastHeard = Date.now();
+    this.#lastReceived = Date.now();
     // A socket that was replaced may still have events.
     const listen = (name, listener) => socket.addEventListener(name, (event) => socket === this.#socket && listener(event));
     let hasOpened = false;
@@ -110,14 +110,14 @@ export class TerminalConnection extends EventTarget {
   }
 
   #read(data) {
-    this.#lastHeard = Date.now();
+    this.#lastReceived = Date.now();
     if (typeof data === "string") {
       this.#readJson(JSON.parse(data));
     } else {
       this.#readOutput(data);
     }
     if (this.isLive) {
-      this.lastLive = this.#lastHeard;
+      this.lastLive = this.#lastReceived;
     }
   }
 
@@ -175,7 +175,7 @@ export class TerminalConnection extends EventTarget {
   }
 
   #checkSilence() {
-    if (this.#socket !== null && Date.now() - this.#lastHeard > SILENCE_LIMIT) {
+    if (this.#socket !== null && Date.now() - this.#lastReceived > SILENCE_LIMIT) {
       this.#connect();
     }
   }

@@ -102,7 +102,7 @@ export class TerminalTab {
     this.element.remove();
   }
 
-  /** Notes the current description of the node. A node that was started again is shown again. */
+  /** Takes the current description of the node. A node that was started again is shown again. */
   update(node) {
     const before = this.#node;
     this.#node = node;

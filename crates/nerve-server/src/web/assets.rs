@@ -98,6 +98,7 @@ assets![
     "chat_tab.js",
     "confirmation.js",
     "evidence_panel.js",
+    "follow_mode.js",
     "gate_card.js",
     "live_activity.js",
     "long_text.js",
@@ -124,7 +125,8 @@ assets![
     "shell.js",
     "step_list.js",
     "tab_list.js",
-    "turn_section.js",
+    "transcript_loader.js",
+    "turn_card.js",
     "vendor/marked.esm.js",
     "vendor/marked.LICENSE.txt",
 ];

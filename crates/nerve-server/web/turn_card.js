@@ -17,7 +17,7 @@ const TOOL_STATES = ["error", "rejected", "running", "waiting", "asking", "pendi
 const numbers = new Intl.NumberFormat("en");
 
 /** Shows one turn. Parts that do not change keep their elements, so that what was unfolded stays so. */
-export class TurnSection {
+export class TurnCard {
   turn = null;
   #isMarkdown;
   #facts = element("span", { class: "turn-facts" });
@@ -28,7 +28,7 @@ export class TurnSection {
   /** The sections that are shown: their JSON, their elements, and whether their texts are Markdown. */
   #shown = [];
 
-  /** Creates the section of a turn. `isMarkdown` returns true if the texts of a turn are Markdown. `timeline` is the address of its moment in the recording; null without one. */
+  /** Creates the card of a turn. `isMarkdown` returns true if the texts of a turn are Markdown. `timeline` is the address of its moment in the recording; null without one. */
   constructor(turn, isMarkdown, timeline = null) {
     this.#isMarkdown = isMarkdown;
     const recorded = timeline === null ? [] : [element("a", { class: "in-recording", href: timeline, "aria-label": `Show turn ${turn.turn} in the recording` }, "Show in recording")];
