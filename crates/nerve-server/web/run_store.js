@@ -133,7 +133,11 @@ export class RunStore extends EventTarget {
   async #fetchRuns({ id: shown }, ids) {
     const options = shown === null ? { last: 0 } : {};
     const runs = (await Promise.all(ids.map((id) => fetchOne(id, options)))).flat();
-    return () => runs.forEach((run) => this.runs.set(run.run_id, { ...run, plan: this.runs.get(run.run_id)?.plan }));
+    const found = new Set(runs.map((run) => run.run_id));
+    return () => {
+      runs.forEach((run) => this.runs.set(run.run_id, { ...run, plan: this.runs.get(run.run_id)?.plan }));
+      ids.filter((id) => !found.has(id)).forEach((id) => this.runs.delete(id));
+    };
   }
 }
 

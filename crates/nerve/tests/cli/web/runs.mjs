@@ -58,6 +58,7 @@ async function openStep(page, id) {
 
 let first;
 let second;
+let third;
 
 const steps = {
   async "a run appears in the list while it runs"(page) {
@@ -151,10 +152,20 @@ const steps = {
   async "the list has all runs, newest first"(page) {
     await click(page, "nav a", "Runs");
     await waitForText(page, "note\\s+✓ completed[^]*ship\\s+✓ completed[^]*ship\\s+✓ completed");
-    start(graph);
+    third = start(graph);
     await waitForText(page, "approve: Ship it\\?");
     await takeScreenshots(page, "runs");
     await checkWidth(page, 360);
+  },
+
+  async "a run that is gone leaves the list"(page) {
+    const refuse = (request) => (request.url().includes(`/runs/${third}?`) ? request.respond({ status: 404, contentType: "application/json", body: "{}" }) : request.continue());
+    await page.setRequestInterception(true);
+    page.on("request", refuse);
+    nerve("graph", "answer", third, "no");
+    await page.waitForFunction((id) => document.querySelector(`.run-list a[href="#/run/${id}"]`) === null, { timeout: DEADLINE }, third);
+    page.off("request", refuse);
+    await page.setRequestInterception(false);
   },
 
   async "a run that does not exist is explained"(page) {
