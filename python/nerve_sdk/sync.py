@@ -805,6 +805,34 @@ class NerveClient:
             dry_run=dry_run,
         ))
 
+    def timeline(
+        self,
+        recording: Optional[str] = None,
+        *,
+        node_id: Optional[str] = None,
+        session_id: Optional[str] = None,
+    ) -> RecordingTimeline:
+        """Returns an overview of a recording, or of a node's newest one. That of a long one is complete only after several requests."""
+        return self._portal.run(lambda: self._inner.timeline(recording, node_id=node_id, session_id=session_id))
+
+    def read_recording(
+        self,
+        recording: str,
+        *,
+        at: Optional[float] = None,
+        offset: Optional[int] = None,
+        output_only: bool = False,
+        limit: Optional[int] = None,
+    ) -> RecordedOutput:
+        """Returns the terminal of a recording at a position, in seconds or by offset, and the output that follows."""
+        return self._portal.run(lambda: self._inner.read_recording(
+            recording,
+            at=at,
+            offset=offset,
+            output_only=output_only,
+            limit=limit,
+        ))
+
     def list_snapshots(
         self,
         node_id: Optional[str] = None,

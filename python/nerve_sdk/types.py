@@ -676,6 +676,168 @@ class RecordingsPruned:
 
 
 @dataclass(frozen=True)
+class TimelineTurn:
+    """A turn in a `RecordingTimeline`."""
+
+    #: Number of the turn in the transcript of the node, or of the recording if that was requested.
+    turn: int = 0
+    #: Time of the prompt.
+    at_ms: int = 0
+    #: Beginning of the prompt, at most 200 characters.
+    prompt: str = ""
+
+
+@dataclass(frozen=True)
+class TimelineSnapshot:
+    """A snapshot in a `RecordingTimeline`."""
+
+    #: Number of the snapshot.
+    snapshot_id: int = 0
+    #: Time of the snapshot.
+    at_ms: int = 0
+    #: Output bytes before it.
+    anchor_byte: int = 0
+    #: Label.
+    label: Optional[str] = None
+    #: True if its files are stored.
+    has_files: bool = False
+
+
+@dataclass(frozen=True)
+class TimelineDialog:
+    """A dialog in a `RecordingTimeline`."""
+
+    #: Time of the answer.
+    at_ms: int = 0
+    #: Kind of the dialog.
+    dialog: str = ""
+    #: The choice; null if the dialog was closed without one.
+    choice: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class TimelineSize:
+    """A size of the terminal in a `RecordingTimeline`."""
+
+    #: Time from which on it applies.
+    at_ms: int = 0
+    #: Columns.
+    cols: int = 0
+    #: Rows.
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class RecordingDamage:
+    """A damaged part of a recording."""
+
+    #: Time of the last record before it; null if unknown.
+    at_ms: Optional[int] = None
+    #: Output bytes before it; null if unknown.
+    offset: Optional[int] = None
+    #: Missing bytes of output; null if unknown.
+    missing: Optional[int] = None
+    #: The kind of damage, with the range of the file.
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class RecordingTimeline:
+    """An overview of a recording."""
+
+    #: Id of the recording.
+    recording_id: str = ""
+    #: Node whose terminal it is; null if unknown.
+    node_id: Optional[str] = None
+    #: Session of the node; null if unknown.
+    session_id: Optional[str] = None
+    #: Start of the recording (RFC 3339, UTC): the zero of all times; null without output.
+    started_at: Optional[str] = None
+    #: Time of the latest output, input or resize.
+    duration_ms: int = 0
+    #: Bytes of output.
+    end_offset: int = 0
+    #: True while it is being recorded.
+    live: bool = False
+    #: False if the rest of a long recording has not been read yet: a further request continues.
+    is_complete: bool = False
+    #: Bytes of the file that have been read.
+    read_bytes: int = 0
+    #: Bytes of the file.
+    file_bytes: int = 0
+    #: Duration of a slice of `activity` in milliseconds.
+    slice_ms: int = 0
+    #: Bytes of output in each slice, at most 500 slices.
+    activity: List[int] = field(default_factory=list)
+    #: The turns that began while it was recorded and whose time is known, oldest first: the newest 2000.
+    turns: List[TimelineTurn] = field(default_factory=list)
+    #: The snapshots, in the order in which they were taken: the newest 2000.
+    snapshots: List[TimelineSnapshot] = field(default_factory=list)
+    #: The dialogs that were answered, oldest first: the newest 2000.
+    dialogs: List[TimelineDialog] = field(default_factory=list)
+    #: The sizes of the terminal: the first 1000.
+    sizes: List[TimelineSize] = field(default_factory=list)
+    #: The damaged parts of the file: the first 1000.
+    damage: List[RecordingDamage] = field(default_factory=list)
+    #: Reasons why something is missing.
+    notes: List[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RecordedTerminal:
+    """A recorded terminal at a position."""
+
+    #: Output bytes before the position.
+    offset: int = 0
+    #: Time of the last record before the position.
+    at_ms: int = 0
+    #: Columns.
+    cols: int = 0
+    #: Rows.
+    rows: int = 0
+    #: Bytes that recreate the terminal in a new one of this size, in Base64 (RFC 4648, section 4).
+    dump: str = ""
+
+
+@dataclass(frozen=True)
+class RecordedChunk:
+    """Output or a resize: it has `data`, or `cols` and `rows`."""
+
+    #: Time, which never decreases.
+    at_ms: int = 0
+    #: Output bytes before it.
+    offset: int = 0
+    #: The output in Base64 (RFC 4648, section 4).
+    data: Optional[str] = None
+    #: Columns of the resized terminal.
+    cols: Optional[int] = None
+    #: Rows of the resized terminal.
+    rows: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class RecordedOutput:
+    """The terminal of a recording at a position, and the output that follows."""
+
+    #: Id of the recording.
+    recording_id: str = ""
+    #: False if a long recording has to be indexed first: the same request continues, and has no output yet.
+    is_ready: bool = False
+    #: Part of the file that is indexed, from 0 to 1, if `is_ready` is false.
+    indexed: Optional[float] = None
+    #: The terminal at the position; null with `output_only`.
+    terminal: Optional[RecordedTerminal] = None
+    #: The output after the position, and the resizes between it, in order.
+    chunks: List[RecordedChunk] = field(default_factory=list)
+    #: Offset of the next page.
+    next_offset: int = 0
+    #: True if the recording ends with this page. A live one continues.
+    is_end: bool = False
+    #: The damaged parts of the file in this page.
+    damage: List[RecordingDamage] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class SnapshotFiles:
     """Reference to the files of a snapshot."""
 

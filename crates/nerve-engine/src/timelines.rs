@@ -40,12 +40,14 @@ const INDEX_BYTES: u64 = 32 << 20;
 const MAX_SCANS: usize = 8;
 /// Maximum number of turns, snapshots or dialogs in a reply: the newest ones.
 const MAX_MARKERS: usize = 2000;
+/// Time from the beginning of a millisecond to its end.
+const MILLISECOND_END: Duration = Duration::from_nanos(999_999);
 /// Characters of a prompt in a reply.
 const PROMPT_CHARS: usize = 200;
 
 /// The recording of an overview.
 #[derive(Debug, Clone, Copy)]
-pub enum TimelineSource<'a> {
+pub(crate) enum TimelineSource<'a> {
     /// The newest recording of a node.
     Node(NodeAddress<'a>),
     /// A name of a recording or an absolute path.
@@ -198,7 +200,8 @@ pub(crate) fn read_output(
     let path = recordings::find(dirs, &request.recording)?;
     let start = start_of(&path).map_err(unreadable)?.unwrap_or_default();
     let to = match request.at {
-        Some(at) => Position::Time(start + at.duration()),
+        // Replies round times down to milliseconds: what they give this time is included.
+        Some(at) => Position::Time(start + at.duration() + MILLISECOND_END),
         None => Position::Offset(request.offset.unwrap_or_default()),
     };
     let since_start = |at: TsNs| millis(at.since(start));

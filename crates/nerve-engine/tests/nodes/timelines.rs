@@ -51,7 +51,7 @@ impl Recorded {
     fn record(&mut self, seconds: std::ops::Range<u64>) {
         for second in seconds {
             let mut segment = Segment::new(self.offset);
-            let at = TsNs(START + second * SECOND);
+            let at = TsNs(START + second * SECOND + if second > 0 { 345 } else { 0 });
             let size = Size::new(20, 5);
             if second == 0 {
                 let body = Body::Resize { cols: size.cols, rows: size.rows };
@@ -135,6 +135,9 @@ async fn ended_recording_is_shown_at_any_time() {
     assert_eq!(reply.terminal.as_ref().unwrap().at_ms, 30_000);
     assert!(output(&reply).starts_with("line 31\r\n") && reply.is_end);
     assert_eq!((reply.chunks[0].at_ms, reply.next_offset), (31_000, recorded.offset));
+    // A time of a reply includes what has this time.
+    let reply = recorded.read(at(31.0)).await.unwrap();
+    assert!(screen(&reply).ends_with("line 31") && output(&reply).starts_with("line 32"));
     // A time after the end is the end, and a position before the first output is blank.
     assert!(screen(&recorded.read(at(500.0)).await.unwrap()).ends_with("line 59"));
     assert_eq!(screen(&recorded.read(ReadRecording::default()).await.unwrap()), "");
