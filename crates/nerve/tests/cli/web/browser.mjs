@@ -7,7 +7,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 
 const [modules, chromium, link, folder] = process.argv.slice(2);
-export { link, folder };
+export { folder, link, modules };
 const puppeteer = createRequire(join(modules, "index.js"))("puppeteer-core");
 export const DEADLINE = 30000;
 /** Buttons of a dialog that react: clicks right after a move do not count. */
@@ -48,7 +48,9 @@ export async function sendPrompt(page, node, text) {
 /** Waits until a node shows this answer. */
 export async function waitForAnswer(page, text) {
   const isShown = (wanted) => [...document.querySelectorAll(".answer")].some((answer) => answer.textContent === wanted);
-  await page.waitForFunction(isShown, { timeout: DEADLINE }, text);
+  await page.waitForFunction(isShown, { timeout: DEADLINE }, text).catch(async () => {
+    throw new Error(`no node shows the answer ${text}; the page shows:\n${await page.evaluate(() => document.body.innerText)}`);
+  });
 }
 
 /** Clicks a choice of a node's dialog as soon as the choice reacts. */
@@ -101,6 +103,33 @@ export async function newPage(context = browser) {
   page.on("pageerror", (error) => problems.push(String(error)));
   page.on("console", (message) => /Content Security Policy/.test(message.text()) && problems.push(message.text()));
   return page;
+}
+
+/** Passes the requests of a page to a function, which must answer or continue each. Returns a function that ends this. */
+export async function intercept(page, respond) {
+  const probe = "/web/session?probe";
+  let isInForce = false;
+  const listen = (request) => {
+    if (request.interceptResolutionState().action === "disabled") {
+      return;
+    }
+    if (request.url().endsWith(probe)) {
+      isInForce = true;
+      request.respond({ status: 204 });
+    } else {
+      respond(request);
+    }
+  };
+  page.on("request", listen);
+  await page.setRequestInterception(true);
+  // The browser confirms it before it applies to the requests of a page that is already loaded.
+  while (!isInForce && page.url() !== "about:blank") {
+    await page.evaluate((path) => fetch(path).then(() => {}), probe);
+  }
+  return async () => {
+    await page.setRequestInterception(false);
+    page.off("request", listen);
+  };
 }
 
 /** Runs nerve in the test's environment. */

@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 
-import { DEADLINE, browser, checkWidth, choose, folder, link, nerve, newPage, run, sendPrompt, takeScreenshots, tapChoice, waitForAnswer, waitForText } from "./browser.mjs";
+import { DEADLINE, browser, checkWidth, choose, folder, intercept, link, nerve, newPage, run, sendPrompt, takeScreenshots, tapChoice, waitForAnswer, waitForText } from "./browser.mjs";
 
 /** Returns the id of a node's host. */
 function hostOf(node) {
@@ -314,12 +314,10 @@ const steps = {
       const isRefused = new URL(request.url()).pathname.startsWith("/nodes");
       isRefused ? request.respond({ status: 503, contentType: "application/json", body: "{}" }) : request.continue();
     };
-    await page.setRequestInterception(true);
-    page.on("request", refuse);
+    const stop = await intercept(page, refuse);
     nerve("new", "again", "-c", "bash --norc");
     await page.waitForFunction(() => !document.querySelector(".banner").hidden);
-    page.off("request", refuse);
-    await page.setRequestInterception(false);
+    await stop();
     await waitForText(page, "again\\s+ready");
     await page.waitForFunction(() => document.querySelector(".banner").hidden);
   },
@@ -336,13 +334,11 @@ const steps = {
     };
     await page.focus("aria/Prompt for sh");
     await page.keyboard.type("echo first");
-    await page.setRequestInterception(true);
-    page.on("request", typeDuringSend);
+    const stop = await intercept(page, typeDuringSend);
     await page.keyboard.press("Enter");
     await waitForAnswer(page, "first");
     await isTyped;
-    page.off("request", typeDuringSend);
-    await page.setRequestInterception(false);
+    await stop();
     const text = await page.$eval("aria/Prompt for sh", (field) => field.value);
     if (text !== "the next one") {
       throw new Error(`the text that was typed meanwhile is lost: ${JSON.stringify(text)}`);
@@ -352,12 +348,10 @@ const steps = {
 
   async "a prompt without a reply may have been sent"(page) {
     const abort = (request) => (request.url().includes("/execute") ? request.abort() : request.continue());
-    await page.setRequestInterception(true);
-    page.on("request", abort);
+    const stop = await intercept(page, abort);
     await sendPrompt(page, "sh", "echo lost");
     await waitForText(page, "No reply from the server: the prompt may have been sent");
-    page.off("request", abort);
-    await page.setRequestInterception(false);
+    await stop();
     await page.$eval("aria/Prompt for sh", (field) => (field.value = ""));
   },
 

@@ -3,7 +3,7 @@
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { DEADLINE, browser, choose, folder, link, nerve, newPage, run, sendPrompt, takeScreenshots, waitForText } from "./browser.mjs";
+import { DEADLINE, browser, choose, folder, intercept, link, nerve, newPage, run, sendPrompt, takeScreenshots, waitForText } from "./browser.mjs";
 import { ID, TURNS, writeSessionFile } from "./session_file.mjs";
 
 const work = process.cwd();
@@ -161,13 +161,11 @@ const steps = {
     await waitForEnd(page, false);
     const before = await position(page);
     const refuse = (request) => (/\/transcript.*limit=2$/.test(request.url()) ? request.abort() : request.continue());
-    await page.setRequestInterception(true);
-    page.on("request", refuse);
+    const stop = await intercept(page, refuse);
     nerve("send", "rich", "sent during a reconnect");
     await page.evaluate(() => dispatchEvent(new Event("online")));
     await waitFor(page, "the turn is missing", (turn) => document.querySelector(`.turn[data-turn="${turn}"]`) !== null, TURNS + 2);
-    page.off("request", refuse);
-    await page.setRequestInterception(false);
+    await stop();
     expect(await shownTurns(page), Array.from({ length: TURNS + 2 }, (_, index) => index + 1), "turns");
     expect(await position(page), before, "position");
     await page.click(".below");
@@ -252,8 +250,7 @@ const steps = {
     };
     // An address in the same page would not load the list again.
     await page.goto("about:blank");
-    await page.setRequestInterception(true);
-    page.on("request", respond);
+    const stop = await intercept(page, respond);
     await page.goto(new URL("/web/#/node/default/talk", link).href);
     await waitForText(page, "\\*\\*bold\\*\\*");
     releaseList();
@@ -261,8 +258,7 @@ const steps = {
     expect(await page.$$eval(".chat-notes .note", (all) => all.map((one) => one.textContent)), answers.transcript.notes, "notes");
     await page.goto(new URL("/web/#/node/default/quiet", link).href);
     await waitFor(page, "the turns are not missing", () => document.querySelector(".chat-content").innerText.trim() === "No turns yet.");
-    page.off("request", respond);
-    await page.setRequestInterception(false);
+    await stop();
     await page.goto("about:blank");
   },
 
@@ -285,15 +281,13 @@ const steps = {
       const turns = Array.from({ length: count }, (_, index) => turn(last - count + 1 + index));
       request.respond({ contentType: "application/json", body: JSON.stringify({ turns, turn_count: last, notes: [], recording_id: null, conversation_id: null }) });
     };
-    await page.setRequestInterception(true);
-    page.on("request", respond);
+    const stop = await intercept(page, respond);
     await page.goto(new URL("/web/#/node/default/plain", link).href);
     await waitForText(page, "made up 40");
     last = 30;
     nerve("send", "plain", "an event");
     await waitFor(page, "the turns are others", () => [...document.querySelectorAll(".turn")].map((one) => one.dataset.turn).join() === "11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30");
-    page.off("request", respond);
-    await page.setRequestInterception(false);
+    await stop();
   },
 
   async "back and forward of the browser change the view, and the stream stays"(page) {
