@@ -1,4 +1,4 @@
-//! Installs what drives a browser in the tests of the web console under `target/browser`, as pinned by
+//! Installs the packages for the tests and the benchmark of the web console under `target/browser`, as pinned by
 //! `xtask/browser/package-lock.json`. The browser itself is a Debian package.
 
 use crate::agents;
@@ -11,7 +11,7 @@ pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
         println!("browser driver: all there");
         return Ok(());
     }
-    println!("browser driver: installing puppeteer-core with npm");
+    println!("browser driver: installing the pinned packages with npm");
     agents::install_locked(&project.root.join("xtask/browser"), &folder)?;
     agents::mark_installed(&folder)
 }

@@ -38,12 +38,12 @@ export class KeyRow {
     const key = (label, name, text) => this.#key(label, name, () => text);
     const arrow = (label) => this.#key(label, ARROWS[label][0], () => this.#arrow(ARROWS[label][1]));
     const keys = [
-      key("Esc", "Escape", "\x1b"),
+      key("Esc", "Esc", "\x1b"),
       key("Tab", "Tab", "\t"),
       this.#control,
       ...Object.keys(ARROWS).map(arrow),
       key("⏎", "Enter", "\r"),
-      key("^C", "Ctrl C", "\x03"),
+      key("^C", "^C: interrupt", "\x03"),
     ];
     const form = element(
       "form",

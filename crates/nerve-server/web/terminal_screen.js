@@ -43,7 +43,12 @@ const CLIPBOARD = 52;
 /** Reports that the window has gained or lost the focus. They are not typed: others may look at the same terminal. */
 const FOCUS_REPORT = /^\x1b\[[IO]$/;
 
-/** A terminal of a fixed size. Calls `type` with keys, `openLink` with the target of a link that was clicked. */
+/** Returns true for the key that leaves the terminal, as in the viewer: without it, the keyboard is trapped. */
+function isLeaveKey({ type, ctrlKey, altKey, metaKey, key }) {
+  return type === "keydown" && ctrlKey && !altKey && !metaKey && key === "]";
+}
+
+/** A terminal of a fixed size. Calls `type` with keys, `openLink` with the target of a link that was clicked, `leave` after Ctrl+]. */
 export class TerminalScreen {
   #fit = new FitAddon();
   #terminal;
@@ -51,7 +56,7 @@ export class TerminalScreen {
   #zoom = 0;
   #listeners = new AbortController();
 
-  constructor(parent, { type, openLink }) {
+  constructor(parent, { type, openLink, leave }) {
     this.#parent = parent;
     this.#terminal = new Terminal({
       allowProposedApi: true,
@@ -68,6 +73,14 @@ export class TerminalScreen {
     this.#terminal.loadAddon(new UnicodeGraphemesAddon());
     this.#terminal.loadAddon(new WebLinksAddon((event, target) => openLink(target)));
     this.#refuseQueries();
+    this.#terminal.attachCustomKeyEventHandler((event) => {
+      const isLeaving = isLeaveKey(event);
+      if (isLeaving) {
+        event.preventDefault();
+        leave();
+      }
+      return !isLeaving;
+    });
     if (type !== null) {
       this.#terminal.onData((keys) => FOCUS_REPORT.test(keys) || type(keys));
       this.#terminal.onBinary((keys) => type(Uint8Array.from(keys, (char) => char.charCodeAt(0))));

@@ -57,7 +57,7 @@ export class TerminalTab {
       "section",
       { class: "terminal-tab", "aria-label": `Terminal of ${node.id}` },
       this.#banner,
-      element("p", { class: "terminal-tools" }, this.#size, zoom("A−", "Smaller text", -1), zoom("Fit", "Fit the width", 0), zoom("A+", "Larger text", 1)),
+      element("p", { class: "terminal-tools" }, this.#size, zoom("A−", "A−: smaller text", -1), zoom("Fit", "Fit the width", 0), zoom("A+", "A+: larger text", 1)),
       this.view,
       this.#note,
       this.#canType ? this.#keys.element : element("p", { class: "note" }, "This browser may only look."),
@@ -129,7 +129,13 @@ export class TerminalTab {
   async #createScreen() {
     const { TerminalScreen } = await import("./terminal_screen.js");
     const type = this.#canType ? (keys) => this.#type(typeof keys === "string" ? this.#keys.withControl(keys) : keys) : null;
-    this.#screen = new TerminalScreen(this.#host, { type, openLink: confirmLink });
+    this.#screen = new TerminalScreen(this.#host, { type, openLink: confirmLink, leave: () => this.#leave() });
+  }
+
+  /** Moves the focus to the tab: the program gets the Tab key. */
+  #leave() {
+    const tab = this.element.closest("[role=tabpanel]")?.getAttribute("aria-labelledby");
+    document.getElementById(tab)?.focus();
   }
 
   #listen() {

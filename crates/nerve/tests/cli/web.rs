@@ -184,3 +184,17 @@ fn recordings_are_played_in_a_browser() {
     record_yesterday(&home);
     run_in_browser(&home, "recordings_are_played_in_a_browser", "timeline.mjs");
 }
+
+#[test]
+fn many_nodes_and_two_answers_in_a_browser() {
+    let home = with_http();
+    home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
+    run_in_browser(&home, "many_nodes_and_two_answers_in_a_browser", "faults.mjs");
+}
+
+#[test]
+fn views_are_accessible_in_a_browser() {
+    let home = with_http();
+    home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
+    run_in_browser(&home, "views_are_accessible_in_a_browser", "accessibility.mjs");
+}
