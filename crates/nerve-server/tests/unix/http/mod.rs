@@ -14,4 +14,5 @@ mod snapshots;
 mod socket;
 mod terminal;
 mod tls;
+mod viewers;
 mod web;

@@ -20,26 +20,26 @@ use crate::harness::DEADLINE;
 const TEXT_BYTES: usize = 16 << 10;
 
 /// A client that shows a terminal.
-struct Viewer {
-    socket: WebSocketStream<TcpStream>,
+pub(super) struct Viewer {
+    pub(super) socket: WebSocketStream<TcpStream>,
     /// The last dump, and the output after it.
-    shown: Vec<u8>,
+    pub(super) shown: Vec<u8>,
     stream: String,
     /// Offset after `shown`.
-    offset: u64,
+    pub(super) offset: u64,
     is_dump_next: bool,
-    dumps: usize,
+    pub(super) dumps: usize,
 }
 
 #[derive(Debug)]
-enum Received {
+pub(super) enum Received {
     Json(Value),
     Output,
     Closed(Option<CloseCode>),
 }
 
 impl Viewer {
-    async fn connect(
+    pub(super) async fn connect(
         server: &HttpServer,
         path: &str,
         headers: &[(&'static str, &str)],
@@ -62,7 +62,7 @@ impl Viewer {
     }
 
     /// Connects and reads the beginning.
-    async fn started(server: &HttpServer, query: &str, kind: &str) -> Viewer {
+    pub(super) async fn started(server: &HttpServer, query: &str, kind: &str) -> Viewer {
         let mut viewer = Viewer::open(server, query).await;
         match viewer.next().await {
             Received::Json(start) => assert_eq!(start["type"], kind, "{start}"),
@@ -71,7 +71,7 @@ impl Viewer {
         viewer
     }
 
-    async fn next(&mut self) -> Received {
+    pub(super) async fn next(&mut self) -> Received {
         loop {
             let next = tokio::time::timeout(DEADLINE, self.socket.next()).await.expect("no message");
             match next {
@@ -115,7 +115,7 @@ impl Viewer {
     }
 
     /// Reads until the end of what is shown matches.
-    async fn wait_for(&mut self, text: &str) {
+    pub(super) async fn wait_for(&mut self, text: &str) {
         let started = Instant::now();
         while !self.text().contains(text) {
             assert!(started.elapsed() < DEADLINE, "{}", self.text());
@@ -126,24 +126,24 @@ impl Viewer {
     }
 
     /// Returns the end of what is shown.
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let start = self.shown.len().saturating_sub(TEXT_BYTES);
         String::from_utf8_lossy(&self.shown[start..]).into_owned()
     }
 
-    fn position(&self) -> String {
+    pub(super) fn position(&self) -> String {
         format!("?since={}-{}", self.stream, self.offset)
     }
 
-    async fn send(&mut self, message: Value) {
+    pub(super) async fn send(&mut self, message: Value) {
         self.socket.send(Message::text(message.to_string())).await.unwrap();
     }
 
-    async fn type_keys(&mut self, text: &str) {
+    pub(super) async fn type_keys(&mut self, text: &str) {
         self.send(json!({ "type": "keys", "text": text })).await;
     }
 
-    async fn end(&mut self) -> Option<CloseCode> {
+    pub(super) async fn end(&mut self) -> Option<CloseCode> {
         loop {
             if let Received::Closed(code) = self.next().await {
                 return code;
@@ -153,7 +153,7 @@ impl Viewer {
 }
 
 /// Starts a server with the node `term`, which runs a script of sh.
-async fn server_with(script: &str) -> HttpServer {
+pub(super) async fn server_with(script: &str) -> HttpServer {
     let server = HttpServer::start();
     let node = json!({ "node_id": "term", "command": ["sh", "-c", script], "cols": 60, "rows": 5 });
     server.request_ok("POST", "/nodes", node).await;

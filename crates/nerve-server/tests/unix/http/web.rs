@@ -66,7 +66,7 @@ impl<'a> Browser<'a> {
             .await
     }
 
-    fn head(&self, method: &str, path: &str, headers: &str) -> String {
+    pub(super) fn head(&self, method: &str, path: &str, headers: &str) -> String {
         let cookie =
             if self.cookie.is_empty() { String::new() } else { format!("Cookie: {}\r\n", self.cookie) };
         format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n{cookie}{headers}", self.server.address)

@@ -86,6 +86,8 @@ const steps = {
     await waitForText(page, "bad \\(javascript:alert\\(1\\)\\)");
     await waitForText(page, "https://good.example \\(https://other.example/x\\)");
     await waitForText(page, "rm ⟨U\\+202E⟩txt.exe and ⟨U\\+202E⟩");
+    await waitForText(page, "\\[31mred[^]*javascript:alert\\(1\\)[^]*linked");
+    expect(await page.$$eval("[href^='javascript:' i], [href^='data:' i], [href^='vbscript:' i], [style*='red']", (all) => all.length), 0, "elements that act");
   },
 
   async "a code block is copied, or selected without access to the clipboard"(page) {

@@ -37,7 +37,11 @@ fn main() { println!("a rather long line of code, which scrolls sideways on a ph
 
 [bad](javascript:alert(1)) ![picture](https://example.com/p.png) [https://good.example](https://other.example/x)
 
-rm \u202etxt.exe and &#x202e;`;
+[tab](java&#9;script:alert(1)) [data](data:text/html,hello) [case](JaVaScRiPt:alert(1)) <javascript:alert(1)> <vbscript:run>
+
+rm \u202etxt.exe and &#x202e;
+
+\u001b[31mred\u001b[0m \u001b]8;;javascript:alert(1)\u0007linked\u001b]8;;\u0007`;
 
 /** Returns the path of the file for a home folder and the working directory of the agent. */
 function pathOf(home, cwd) {
