@@ -141,7 +141,7 @@ fn child_inherits_only_standard_descriptors() {
         // Without the flag, as a library might leave it.
         rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
         let number = file.as_raw_fd();
-        let script = format!("if (: <&{number}) 2>/dev/null; then echo open; else echo closed; fi");
+        let script = format!("if [ -e /dev/fd/{number} ]; then echo open; else echo closed; fi");
         for (close, expected) in [(false, "open"), (true, "closed")] {
             let mut command = tokio::process::Command::new("sh");
             command.args(["-c", &script]);

@@ -59,8 +59,8 @@ fn log_is_followed_without_inotify() {
     let Some(mut command) = isolated("log_is_followed_without_inotify", &home, setup, &follow) else {
         return;
     };
-    command.stdout(fs::File::create(&log).unwrap()).stderr(Stdio::inherit());
-    let _follower = KillOnDrop::spawn(command);
+    command.stdin(Stdio::null()).stdout(fs::File::create(&log).unwrap());
+    let _follower = KillOnDrop(command.spawn().unwrap());
     let has = |text: &str| fs::read_to_string(&log).unwrap().contains(text);
     assert!(wait_until(DEADLINE, || has("listening")));
     home.ok(&["server", "stop"]);
