@@ -3,7 +3,8 @@
 //! The formats are undocumented and change: known lines are reported, unknown ones are counted. Prompts and answers are not
 //! reported, because the turn contains them.
 
-mod claude;
+#[cfg(test)]
+mod claude_tests;
 
 use std::collections::VecDeque;
 
@@ -13,8 +14,8 @@ use crate::parse::entry::{CallStatus, Entry, Item, ResponseUsage};
 use crate::parse::gemini_chat::ChatDecoder;
 use crate::parse::opencode_session::{SessionDecoder, StoredMessage};
 use crate::parse::rollout::RolloutDecoder;
+use crate::parse::transcript::ClaudeDecoder;
 use crate::profile::TranscriptKind;
-use claude::ClaudeReader;
 
 /// Maximum size of a reported text in bytes: a thought, arguments, an output. The rest is cut off with a note.
 const TEXT_LIMIT: usize = 64 << 10;
@@ -31,7 +32,7 @@ pub struct ActivityReader {
 
 #[derive(Debug)]
 enum Decoder {
-    Claude(ClaudeReader),
+    Claude(ClaudeDecoder),
     Codex(RolloutDecoder),
     Gemini(ChatDecoder),
     Opencode(SessionDecoder),
@@ -41,7 +42,7 @@ impl ActivityReader {
     /// Creates a reader at the beginning of a conversation.
     pub fn new(kind: TranscriptKind) -> ActivityReader {
         let decoder = match kind {
-            TranscriptKind::Claude => Decoder::Claude(ClaudeReader::default()),
+            TranscriptKind::Claude => Decoder::Claude(ClaudeDecoder::default()),
             TranscriptKind::Codex => Decoder::Codex(RolloutDecoder::default()),
             TranscriptKind::Gemini => Decoder::Gemini(ChatDecoder::default()),
             TranscriptKind::Opencode => Decoder::Opencode(SessionDecoder::default()),
@@ -68,8 +69,8 @@ impl ActivityReader {
         }
         let found = |entry| self.unknown += self.fold.add(entry, now, &mut activities);
         match &mut self.decoder {
-            Decoder::Claude(reader) => match serde_json::from_str(line) {
-                Ok(line) => self.unknown += reader.read(&line, now, &mut activities),
+            Decoder::Claude(decoder) => match serde_json::from_str(line) {
+                Ok(line) => decoder.decode(&line, found),
                 Err(_) => self.unknown += 1,
             },
             Decoder::Codex(decoder) => match serde_json::from_str(line) {
@@ -105,6 +106,8 @@ impl ActivityReader {
 struct ActivityFold {
     /// Id and name of running tools, oldest first.
     calls: VecDeque<(String, String)>,
+    /// Those that run in the background: their calls have results already.
+    background: VecDeque<(String, String)>,
     /// A text that is a thought if a tool follows, and otherwise an answer.
     pending: Option<(String, TsMs)>,
 }
@@ -119,10 +122,7 @@ impl ActivityFold {
             Item::Thinking(text) => activities.extend(thought(&text, at)),
             Item::Call { id, name, args } => {
                 activities.extend(self.pending.take().and_then(|(text, at)| thought(&text, at)));
-                self.calls.push_back((id.clone(), name.clone()));
-                if self.calls.len() > MAX_CALLS {
-                    self.calls.pop_front();
-                }
+                track(&mut self.calls, (id.clone(), name.clone()));
                 let args = truncate(args);
                 activities.push(Activity::ToolStart {
                     name,
@@ -133,20 +133,15 @@ impl ActivityFold {
                 });
             }
             Item::Output { id, text, status } => {
-                let known = self.calls.iter().position(|(known, _)| *known == id);
-                let name = known.and_then(|at| self.calls.remove(at)).map(|(_, name)| name);
-                activities.push(Activity::ToolOutput {
-                    name: name.unwrap_or_default(),
-                    output: truncate(text.trim_end().to_string()),
-                    execution: id,
-                    status: match status {
-                        CallStatus::Running => Status::Running,
-                        CallStatus::Ok => Status::Completed,
-                        CallStatus::Error => Status::Failed,
-                        CallStatus::Rejected => Status::Cancelled,
-                    },
-                    at,
-                });
+                let name = untrack(&mut self.calls, &id).unwrap_or_default();
+                if status == CallStatus::Running {
+                    track(&mut self.background, (id.clone(), name.clone()));
+                }
+                activities.push(tool_output(id, name, &text, status, at));
+            }
+            Item::BackgroundEnd { id, text, status } => {
+                let name = untrack(&mut self.background, &id);
+                activities.extend(name.map(|name| tool_output(id, name, &text, status, at)));
             }
             Item::Edit { path, added, removed, description } => {
                 activities.push(Activity::FileEdit { path, added, removed, description, at });
@@ -157,13 +152,37 @@ impl ActivityFold {
                 let (output, status) = (String::new(), Status::Cancelled);
                 Activity::ToolOutput { name, output, execution, status, at }
             })),
-            Item::Prompt(_) | Item::End => self.pending = None,
+            Item::Prompt(_) | Item::Final | Item::End => self.pending = None,
             Item::Usage(usage) => activities.extend(usage_activity(usage, at)),
             Item::Session(_) | Item::Context(_) | Item::Rewind => {}
             Item::Unknown => return 1,
         }
         0
     }
+}
+
+/// Adds a tool to those that are tracked.
+fn track(calls: &mut VecDeque<(String, String)>, call: (String, String)) {
+    calls.push_back(call);
+    if calls.len() > MAX_CALLS {
+        calls.pop_front();
+    }
+}
+
+/// Removes a tool and returns its name.
+fn untrack(calls: &mut VecDeque<(String, String)>, id: &str) -> Option<String> {
+    let known = calls.iter().position(|(known, _)| known == id)?;
+    calls.remove(known).map(|(_, name)| name)
+}
+
+fn tool_output(execution: String, name: String, text: &str, status: CallStatus, at: TsMs) -> Activity {
+    let status = match status {
+        CallStatus::Running => Status::Running,
+        CallStatus::Ok => Status::Completed,
+        CallStatus::Error => Status::Failed,
+        CallStatus::Rejected => Status::Cancelled,
+    };
+    Activity::ToolOutput { name, output: truncate(text.trim_end().to_string()), execution, status, at }
 }
 
 /// Returns a thought; `None` for an empty text, such as thinking that the API omits.

@@ -1,4 +1,4 @@
-//! The entries of the session files of Codex, Gemini CLI and opencode, in one form. A turn's answer ([`TurnFold`]) and
+//! The entries of the session files of all agents, in one form. A turn's answer ([`TurnFold`]) and
 //! the activities ([`crate::activity`]) are two folds over them, so each format has one decoder.
 
 use std::collections::{HashMap, VecDeque};
@@ -48,6 +48,12 @@ pub(crate) enum Item {
         text: String,
         status: CallStatus,
     },
+    /// A tool in the background ended. May be repeated.
+    BackgroundEnd {
+        id: String,
+        text: String,
+        status: CallStatus,
+    },
     /// A tool changed a file.
     Edit {
         path: String,
@@ -60,6 +66,8 @@ pub(crate) enum Item {
     /// An error that ended the turn.
     Error(String),
     Interrupted(String),
+    /// The text before it is marked as the last one of its turn.
+    Final,
     /// The turn is over.
     End,
     /// An entry of an unknown kind.
@@ -172,6 +180,8 @@ pub(super) struct TurnFold {
     turn: TranscriptTurn,
     /// Index in the sections of the call with this id.
     calls: HashMap<String, usize>,
+    /// Last texts are marked as such.
+    marks_final: bool,
 }
 
 impl TurnFold {
@@ -179,6 +189,12 @@ impl TurnFold {
     /// match, because the same prompt may have been sent before. An empty prompt matches nothing.
     pub(super) fn new(prompt: &str, since: Option<TsNs>) -> TurnFold {
         TurnFold { wanted: compact(prompt), since, ..TurnFold::default() }
+    }
+
+    /// Creates the fold of a turn of Claude Code whose prompt was found.
+    pub(super) fn of_claude(session_id: Option<String>) -> TurnFold {
+        let turn = TranscriptTurn { is_found: true, session_id, ..TranscriptTurn::default() };
+        TurnFold { turn, marks_final: true, ..TurnFold::default() }
     }
 
     /// Counts a malformed line.
@@ -221,10 +237,11 @@ impl TurnFold {
         self.turn.is_complete = false;
     }
 
-    fn add_to_turn(&mut self, item: Item) {
+    /// Adds an item of the answer, also after its end.
+    pub(super) fn add_to_turn(&mut self, item: Item) {
         match item {
             Item::Text(text) => {
-                self.turn.said_end = !text.trim().is_empty();
+                self.turn.said_end = !self.marks_final && !text.trim().is_empty();
                 self.push(SectionKind::Text, &text);
             }
             Item::Thinking(text) => self.push(SectionKind::Thinking, &text),
@@ -238,9 +255,16 @@ impl TurnFold {
             Item::Usage(usage) => self.add_usage(usage),
             Item::Error(text) => self.end(SectionKind::Error, &text),
             Item::Interrupted(text) => self.end(SectionKind::Interrupted, &text),
+            Item::Final => self.turn.said_end = true,
             Item::End => self.turn.is_complete = true,
             Item::Unknown => self.turn.unknown += 1,
-            Item::Session(_) | Item::Prompt(_) | Item::Context(_) | Item::Rewind | Item::Edit { .. } => {}
+            // A hook may make the agent continue.
+            Item::Context(_) => self.turn.said_end = false,
+            Item::Session(_)
+            | Item::Prompt(_)
+            | Item::Rewind
+            | Item::Edit { .. }
+            | Item::BackgroundEnd { .. } => {}
         }
     }
 

@@ -6,26 +6,28 @@
 //! a message before the prompt.
 
 mod cut;
+mod decoder;
 mod kinds;
 mod turn_list;
 mod usage;
 
 pub(super) use cut::PathRewriter;
 pub use cut::{CutError, TranscriptCut, cut, cut_at, turns};
-pub(crate) use kinds::{is_known_block, is_known_line};
+pub(crate) use decoder::ClaudeDecoder;
 pub(super) use turn_list::turn_list;
 pub(super) use usage::read_usage;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 
 use nerve_types::TsNs;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::entry::{ResponseUsage, is_recent_enough, time};
+use super::entry::{Item, ResponseUsage, TurnFold, is_recent_enough, time};
 use super::rows::compact;
-use super::{Section, SectionKind, Tokens};
+use super::{Section, Tokens};
+use kinds::is_known_line;
 
 /// One turn of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,53 +72,71 @@ pub fn parse_turn<'a>(
     reader.finish()
 }
 
-/// The relevant fields of a line; serde skips the rest without building it.
+/// The relevant fields of a line. serde skips the others without building them. Lines outside the conversation may have
+/// fields of the same names and other types.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Line {
+pub(crate) struct Line {
     #[serde(rename = "type")]
     kind: String,
+    #[serde(default, deserialize_with = "lenient")]
     uuid: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     parent_uuid: Option<String>,
     /// Line that the first line after a compaction continues.
-    #[serde(default, deserialize_with = "optional_string")]
+    #[serde(default, deserialize_with = "lenient")]
     logical_parent_uuid: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     session_id: Option<String>,
     /// The session with which the process began.
-    #[serde(default, rename = "session_id", deserialize_with = "optional_string")]
+    #[serde(default, rename = "session_id", deserialize_with = "lenient")]
     process_session_id: Option<String>,
     /// The message to which the line belongs.
-    #[serde(default, deserialize_with = "optional_string")]
+    #[serde(default, deserialize_with = "lenient")]
     leaf_uuid: Option<String>,
-    #[serde(default, deserialize_with = "optional_string")]
+    #[serde(default, deserialize_with = "lenient")]
     message_id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     timestamp: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     subtype: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     message: Option<Message>,
+    tool_use_result: Option<Value>,
     tool_denial_kind: Option<Value>,
+    origin: Option<Value>,
     #[serde(default)]
     is_sidechain: bool,
     #[serde(default)]
     is_meta: bool,
     #[serde(default)]
     is_compact_summary: bool,
-    #[serde(default)]
-    is_api_error_message: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    is_api_error_message: Option<bool>,
+}
+
+impl Line {
+    fn is_api_error(&self) -> bool {
+        self.is_api_error_message == Some(true)
+    }
 }
 
 #[derive(Deserialize)]
 struct Message {
     id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     model: Option<String>,
     #[serde(default)]
     content: Value,
+    #[serde(default, deserialize_with = "lenient")]
     stop_reason: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     usage: Option<Usage>,
 }
 
 /// The usage of a response. All lines of one message have the same, or that so far.
 #[derive(Deserialize, Clone, Copy, Debug)]
-pub(crate) struct Usage {
+pub(super) struct Usage {
     #[serde(default)]
     input_tokens: Option<u64>,
     #[serde(default)]
@@ -129,7 +149,7 @@ pub(crate) struct Usage {
 
 impl Usage {
     /// Returns the usage of a response of `model`; `None` for a message made up by the program, which costs nothing.
-    pub(crate) fn of_response(self, model: Option<&str>) -> Option<ResponseUsage> {
+    pub(super) fn of_response(self, model: Option<&str>) -> Option<ResponseUsage> {
         (model != Some("<synthetic>")).then(|| ResponseUsage {
             input: self.input_tokens.unwrap_or(0),
             output: self.output_tokens.unwrap_or(0),
@@ -151,17 +171,13 @@ struct Reader {
     turn: Option<Turn>,
 }
 
+/// A turn that is being collected.
 #[derive(Default)]
 struct Turn {
-    sections: Vec<Section>,
-    /// Index in `sections` of the call with this id.
-    calls: HashMap<String, usize>,
-    usage: BTreeMap<String, ResponseUsage>,
-    is_complete: bool,
-    said_end: bool,
+    decoder: ClaudeDecoder,
+    fold: TurnFold,
     /// Another prompt follows, so no further line belongs to this turn.
     is_closed: bool,
-    session_id: Option<String>,
 }
 
 impl Reader {
@@ -169,23 +185,20 @@ impl Reader {
         if line.is_sidechain {
             return;
         }
-        if !is_known_line(&line.kind) {
-            self.unknown += 1;
-        }
         let Some(user_text) = user_text(&line) else {
-            if self.belongs_to_turn(&line) {
-                self.answer(line);
+            match self.belongs_to_turn(&line).then_some(self.turn.as_mut()).flatten() {
+                Some(turn) => turn.add_line(&line),
+                None => self.unknown += usize::from(!is_known_line(&line.kind)),
             }
             return;
         };
         if self.matches(&user_text, line.timestamp.as_deref()) {
             self.outside.extend(self.inside.drain());
-            self.turn = Some(Turn { session_id: line.session_id, ..Turn::default() });
+            self.turn = Some(Turn::new(line.session_id));
             self.inside.extend(line.uuid);
         } else if self.belongs_to_turn(&line)
             && let Some(turn) = &mut self.turn
         {
-            turn.is_complete = true;
             turn.is_closed = true;
         }
     }
@@ -205,126 +218,33 @@ impl Reader {
         !is_outside
     }
 
-    fn answer(&mut self, line: Line) {
-        if let Some(turn) = &mut self.turn {
-            self.unknown += turn.add_line(line);
-        }
-    }
-
     fn finish(self) -> TranscriptTurn {
-        match self.turn {
-            Some(turn) => turn.finish(self.unknown),
-            None => TranscriptTurn { unknown: self.unknown, ..TranscriptTurn::default() },
-        }
+        let mut turn = self.turn.map(Turn::finish).unwrap_or_default();
+        turn.unknown += self.unknown;
+        turn
     }
 }
 
 impl Turn {
-    fn finish(self, unknown: usize) -> TranscriptTurn {
-        let sum =
-            |part: fn(&ResponseUsage) -> u64| self.usage.values().map(part).fold(0, u64::saturating_add);
-        let tokens = (!self.usage.is_empty()).then(|| Tokens {
-            input: Some(sum(ResponseUsage::whole_input)),
-            output: Some(sum(|usage| usage.output)),
-            total: None,
-        });
-        TranscriptTurn {
-            is_found: true,
-            sections: self.sections,
-            tokens,
-            is_complete: self.is_complete,
-            said_end: self.said_end,
-            session_id: self.session_id,
-            unknown,
-        }
+    fn new(session_id: Option<String>) -> Turn {
+        Turn { fold: TurnFold::of_claude(session_id), ..Turn::default() }
     }
 
-    /// Adds a line of the answer and returns the number of unknown blocks.
-    fn add_line(&mut self, line: Line) -> usize {
-        match (line.kind.as_str(), line.message) {
-            ("system", _) => {
-                self.is_complete |= line.subtype.as_deref() == Some("turn_duration");
-                0
-            }
-            ("assistant", Some(message)) => self.assistant(message, line.is_api_error_message),
-            ("user", Some(message)) => self.tool_results(&message.content, line.tool_denial_kind.is_some()),
-            _ => 0,
+    /// Adds a line of the answer.
+    fn add_line(&mut self, line: &Line) {
+        if line.kind == "assistant" {
+            // Another answer may follow a seeming end.
+            self.fold.reopen();
         }
+        self.decoder.decode(line, |entry| self.fold.add_to_turn(entry.item));
     }
 
-    /// Adds the blocks of an assistant line and returns the number of unknown ones.
-    fn assistant(&mut self, message: Message, is_api_error: bool) -> usize {
-        if let Some(usage) = message.usage.and_then(|usage| usage.of_response(message.model.as_deref())) {
-            // Each block has its own line with the usage so far: the last one counts.
-            self.usage.insert(message.id.unwrap_or_default(), usage);
+    fn finish(mut self) -> TranscriptTurn {
+        self.decoder.finish(|entry| self.fold.add_to_turn(entry.item));
+        if self.is_closed {
+            self.fold.add_to_turn(Item::End);
         }
-        self.is_complete = is_api_error;
-        let blocks = match message.content {
-            Value::Array(blocks) => blocks,
-            Value::String(text) => vec![serde_json::json!({ "type": "text", "text": text })],
-            _ => return 1,
-        };
-        let is_last = matches!(message.stop_reason.as_deref(), Some("end_turn" | "stop_sequence"));
-        let unknown = blocks.iter().filter(|block| !self.block(block, is_api_error)).count();
-        let has_words =
-            blocks.iter().any(|block| block["type"] == "text" && !content_text(block).trim().is_empty());
-        self.said_end = is_last && has_words;
-        unknown
-    }
-
-    /// Adds a block; returns false for an unknown kind.
-    fn block(&mut self, block: &Value, is_api_error: bool) -> bool {
-        let text = |key: &str| block[key].as_str().unwrap_or_default().trim_start_matches('\n').trim_end();
-        match block["type"].as_str() {
-            Some("text") if is_api_error => self.push(SectionKind::Error, text("text")),
-            Some("text") => self.push(SectionKind::Text, text("text")),
-            Some("thinking") => self.push(SectionKind::Thinking, text("thinking")),
-            Some("tool_use") => {
-                let call = Section::new(SectionKind::ToolCall, "")
-                    .with("tool", text("name"))
-                    .with("args", block["input"].to_string());
-                self.calls.insert(text("id").to_string(), self.sections.len());
-                self.sections.push(call.with("id", text("id")));
-            }
-            kind => return kind.is_some_and(is_known_block),
-        }
-        true
-    }
-
-    fn push(&mut self, kind: SectionKind, text: &str) {
-        if !text.is_empty() {
-            self.sections.push(Section::new(kind, text));
-        }
-    }
-
-    /// Attaches results to their calls and adds interruptions. Returns the number of results without a call.
-    fn tool_results(&mut self, content: &Value, is_denied: bool) -> usize {
-        self.said_end = false;
-        let whole = std::slice::from_ref(content);
-        let mut orphans = 0;
-        for block in content.as_array().map_or(whole, Vec::as_slice) {
-            if block["type"] == "tool_result" {
-                let id = block["tool_use_id"].as_str().unwrap_or_default();
-                let Some(call) = self.calls.get(id).and_then(|&at| self.sections.get_mut(at)) else {
-                    orphans += 1;
-                    continue;
-                };
-                let is_error = block["is_error"].as_bool().unwrap_or(false);
-                let status = if is_denied {
-                    "rejected"
-                } else if is_error {
-                    "error"
-                } else {
-                    "ok"
-                };
-                call.content = content_text(&block["content"]).trim_end().to_string();
-                call.metadata.insert("status".to_string(), status.to_string());
-            } else if let Some(words) = interruption(&content_text(block)) {
-                self.sections.push(Section::new(SectionKind::Interrupted, words));
-                self.is_complete = true;
-            }
-        }
-        orphans
+        self.fold.finish()
     }
 }
 
@@ -357,20 +277,25 @@ fn user_text(line: &Line) -> Option<String> {
     if interruption(&user_text).is_some() { None } else { Some(user_text) }
 }
 
-/// Deserializes a string; any other type becomes `None`.
-fn optional_string<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    Ok(match Value::deserialize(deserializer)? {
-        Value::String(text) => Some(text),
-        _ => None,
-    })
+/// Deserializes a value; `None` if it has another type.
+fn lenient<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
 }
 
-/// Returns the text of a string, a text block or a list of them.
-fn content_text(content: &Value) -> String {
+fn blocks(content: &Value) -> &[Value] {
+    content.as_array().map_or(std::slice::from_ref(content), Vec::as_slice)
+}
+
+/// Returns the text of a string, a block or a list of blocks. Blocks without text are shown by their type.
+fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(blocks) => blocks.iter().map(content_text).collect::<Vec<_>>().join("\n"),
-        Value::Object(block) => block.get("text").and_then(Value::as_str).unwrap_or_default().to_string(),
+        Value::Array(blocks) => blocks.iter().map(text_of).collect::<Vec<_>>().join("\n"),
+        Value::Object(block) => match (block.get("text"), block.get("type")) {
+            (Some(Value::String(text)), _) => text.clone(),
+            (_, Some(Value::String(kind))) => format!("[{kind}]"),
+            _ => String::new(),
+        },
         _ => String::new(),
     }
 }

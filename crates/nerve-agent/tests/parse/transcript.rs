@@ -242,3 +242,13 @@ fn five_megabyte_line_is_parsed() {
     let turn = parse_turn([prompt_line.as_str(), answer.as_str()].into_iter(), "q", None);
     assert_eq!(turn.sections[0].content.len(), text.len() - 1);
 }
+
+#[test]
+fn lines_with_fields_of_other_types_are_not_damaged() {
+    let other =
+        json!({ "type": "cost-state", "timestamp": 17, "message": "of another type", "uuid": 5 }).to_string();
+    let turns = nine_turns();
+    let lines = turns.lines().chain([other.as_str(), ""]);
+    assert_eq!(parse_turn(lines, "hello there", None).unknown, 0);
+    assert!(nerve_agent::parse::transcript::turns(&format!("{turns}{other}\n")).is_ok(), "can be cut");
+}

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use super::super::entry::time;
 use super::super::turn_list::{TurnList, TurnRecord};
 use super::cut::Tree;
-use super::{Line, Turn, is_known_line, json_lines, strip_wrappers, user_text};
+use super::kinds::is_known_line;
+use super::{Line, Turn, json_lines, strip_wrappers, user_text};
 
 /// Returns the turns on the branch of the last line. The answer after a compaction belongs to the turn before it.
 pub(in crate::parse) fn turn_list(text: &str) -> TurnList {
@@ -32,16 +33,18 @@ pub(in crate::parse) fn turn_list(text: &str) -> TurnList {
         }
     }
     for (at, (_, line)) in tree.lines.into_iter().enumerate() {
-        list.unknown += usize::from(!is_known_line(&line.kind));
         if list.session_id.is_none() {
             list.session_id.clone_from(&line.session_id);
         }
         let turn = tree.heads[at].and_then(|head| turn_of.get(&head));
-        let Some(turn) = turn.filter(|_| !line.is_sidechain && user_text(&line).is_none()) else { continue };
-        list.unknown += turns[*turn].add(line);
+        match turn.filter(|_| !line.is_sidechain && user_text(&line).is_none()) {
+            Some(turn) => turns[*turn].add(&line),
+            None => list.unknown += usize::from(!is_known_line(&line.kind)),
+        }
     }
     let last = turns.len();
     list.turns = turns.into_iter().enumerate().map(|(at, turn)| turn.finish(at + 1 < last)).collect();
+    list.unknown += list.turns.iter().map(|turn| turn.answer.unknown).sum::<usize>();
     list
 }
 
@@ -55,21 +58,21 @@ impl OpenTurn {
     fn new(prompt: &Line) -> OpenTurn {
         let text = strip_wrappers(&user_text(prompt).unwrap_or_default()).trim().to_string();
         let started = prompt.timestamp.as_deref().and_then(time);
-        let answer = Turn { session_id: prompt.session_id.clone(), ..Turn::default() };
+        let answer = Turn::new(prompt.session_id.clone());
         let record = TurnRecord { prompt: text, started, ended: started, ..TurnRecord::default() };
         OpenTurn { record, answer }
     }
 
-    /// Adds a line of the answer and returns the number of unknown blocks.
-    fn add(&mut self, line: Line) -> usize {
+    /// Adds a line of the answer.
+    fn add(&mut self, line: &Line) {
         if line.kind == "assistant" || line.kind == "user" {
             self.record.ended = line.timestamp.as_deref().and_then(time).or(self.record.ended);
         }
-        self.answer.add_line(line)
+        self.answer.add_line(line);
     }
 
     fn finish(self, is_followed: bool) -> TurnRecord {
-        let mut answer = self.answer.finish(0);
+        let mut answer = self.answer.finish();
         answer.is_complete |= is_followed;
         TurnRecord { answer, ..self.record }
     }
