@@ -7,6 +7,7 @@
 //! a turn ends only by evidence newer than its prompt.
 
 mod activity;
+mod agent_queue;
 mod barrier;
 mod columns;
 mod dialog_answer;

@@ -422,11 +422,15 @@ pub fn is_echo_of(view: &ComposerView, text: &str) -> bool {
     if view.chip {
         return true;
     }
-    let squeeze = |s: &str| s.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect::<String>();
     let (shown, sent) = (squeeze(&view.draft), squeeze(text));
     if shown.is_empty() {
         return false;
     }
     // A tall draft scrolls inside the composer: only its beginning or end is visible.
     shown == sent || (sent.contains(&shown) && shown.chars().count() >= 24)
+}
+
+/// Returns a text without white space and control characters.
+pub(super) fn squeeze(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect()
 }

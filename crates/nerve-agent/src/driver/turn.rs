@@ -9,6 +9,7 @@ use nerve_vt::keys::{paste, unescape};
 use nerve_vt::screen::{Modes, Row};
 use nerve_vt::terminal::MarkKind;
 
+use super::agent_queue::QueuePlace;
 use super::observation::{Signal, is_echo_of};
 use super::state::{AgentState, Delivery, Source};
 use super::{Driver, Effect, View};
@@ -90,7 +91,7 @@ pub(super) struct Turns {
     /// Number of turns so far.
     count: u64,
     /// A prompt that may still be in the composer because it was not delivered or was interrupted.
-    returned_prompt: Option<Arc<str>>,
+    pub(super) returned_prompt: Option<Arc<str>>,
 }
 
 /// A running turn.
@@ -101,7 +102,10 @@ pub(super) struct Turn {
     pub(super) interrupted: bool,
     /// The screen shows the end of the answer.
     has_answer: bool,
-    prompt: Arc<str>,
+    /// The composer was seen without the prompt after Enter was pressed.
+    has_left: bool,
+    pub(super) prompt: Arc<str>,
+    pub(super) queue: QueuePlace,
     phase: Phase,
     started_at: TsNs,
     first_byte: u64,
@@ -171,7 +175,9 @@ impl Driver {
             delivery: Delivery::Typed,
             interrupted: false,
             has_answer: false,
+            has_left: false,
             prompt,
+            queue: QueuePlace::default(),
             phase,
             started_at: now,
             first_byte: self.activity.offset,
@@ -256,11 +262,16 @@ impl Driver {
 
     pub(super) fn advance_turn(&mut self, now: TsNs, view: &View<'_>) {
         let Some(phase) = self.turns.current.as_ref().map(|turn| turn.phase) else { return };
+        if let (Some(shown), Some(turn)) = (&self.observation.composer, &mut self.turns.current) {
+            let is_sent = matches!(turn.phase, Phase::Submitting { .. } | Phase::Running);
+            turn.has_left |= is_sent && !is_echo_of(shown, &turn.prompt);
+        }
         match phase {
             Phase::Clearing { since } => self.advance_clearing(now, since, view),
             Phase::Typing { since } => self.advance_typing(now, since, view),
             Phase::Submitting { since, enters } => self.advance_submitting(now, since, enters, view),
             Phase::Running => {
+                self.track_queue(view);
                 self.detect_answer(now, view);
                 self.advance_running(now, view);
             }
@@ -358,6 +369,9 @@ impl Driver {
 
     fn advance_running(&mut self, now: TsNs, view: &View<'_>) {
         let has_worked = self.has_worked() || self.has_command_output();
+        if !has_worked && self.is_fetched_back() {
+            return self.end_fetched_back(now);
+        }
         let is_start_unconfirmed = !has_worked && self.is_start_unconfirmed();
         let unsent = self.reason_not_sent(is_start_unconfirmed, view);
         let lacks_stop = self.lacks_stop_hook();
@@ -383,7 +397,7 @@ impl Driver {
 
     /// Returns why the prompt was not sent, or not answered, although Enter was pressed.
     fn reason_not_sent(&self, is_start_unconfirmed: bool, view: &View<'_>) -> Option<&'static str> {
-        if self.is_prompt_returned() {
+        if self.shows_prompt() {
             return Some("the prompt stands in the composer again");
         }
         let (composer, turn) = (self.profile.composer.as_ref()?, self.turns.current.as_ref()?);
@@ -453,8 +467,18 @@ impl Driver {
     }
 
     /// Returns true if the composer shows the prompt of the running turn again: it was not accepted, or someone
-    /// interrupted the agent before it began to answer.
+    /// interrupted the agent before it began to answer. An agent on a busy machine may clear its composer late.
     fn is_prompt_returned(&self) -> bool {
+        self.turns.current.as_ref().is_some_and(|turn| turn.has_left) && self.shows_prompt()
+    }
+
+    /// Returns true if the composer still shows the prompt, so the screen is older than hooks that report more.
+    pub(super) fn is_screen_stale(&self) -> bool {
+        self.turns.current.as_ref().is_some_and(|turn| !turn.has_left) && self.shows_prompt()
+    }
+
+    /// Returns true if the composer shows the prompt of the running turn, which has no answer.
+    fn shows_prompt(&self) -> bool {
         let turn = self.turns.current.as_ref();
         let turn = turn.filter(|turn| turn.phase == Phase::Running && !turn.has_answer);
         let shown = self.observation.composer.as_ref();

@@ -54,8 +54,12 @@ impl Driver {
             Some(Signal::Busy(source, text)) => {
                 return Verdict::Busy { source: *source, text: text.clone(), recheck: None };
             }
+            Some(Signal::Ready(_)) if self.is_queued() => {
+                let text = "the prompt was in the agent's queue".to_string();
+                return Verdict::Busy { source: Source::Screen, text, recheck: None };
+            }
             Some(Signal::Ready(text)) => {
-                if self.hooks.has_stopped_since(self.barrier.at()) {
+                if self.hooks.has_stopped_since(self.barrier.at()) && !self.is_screen_stale() {
                     let text = format!("the agent's Stop hook; {text}");
                     return Verdict::Ready { source: Source::Hook, text, hold: Duration::ZERO };
                 }

@@ -161,6 +161,8 @@ pub struct Composer {
     pub clear: String,
     /// Prompts that the program takes for a command without a name, and may drop.
     pub no_command: Option<Pattern>,
+    /// The row above prompts that wait until the agent can take them. Its user can fetch them back into the composer.
+    pub queue: Option<Pattern>,
     /// Rows of the live area above the composer. The echo of a prompt is drawn there.
     #[serde(default = "two_rows")]
     pub live_above: u16,

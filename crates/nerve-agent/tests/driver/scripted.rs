@@ -646,6 +646,32 @@ fn prompt_queued_by_gemini_is_pending_until_its_echo() {
 }
 
 #[test]
+fn prompt_fetched_back_from_the_queue_of_gemini_is_not_delivered() {
+    let notice = "ℹ Waiting for MCP servers to initialize... Slash commands are still available and\n  prompts will be queued.";
+    let draw = |harness: &mut Harness, above: &str, draft: &str| {
+        let rows = format!("{notice}\n{above}\n\n > {draft}").replace('\n', "\r\n");
+        harness.feed(&format!("\x1b]0;◇  Ready (work)\x07\x1b[H\x1b[2J{rows}"));
+    };
+    for draft in ["hello", "hello\n\n   and more of the user's"] {
+        let mut harness = Harness::new("gemini");
+        draw(&mut harness, "", "  Type your message or @path/to/file\x1b[4G");
+        harness.advance(2000);
+        harness.submit("hello").unwrap();
+        draw(&mut harness, "", "hello");
+        let queued = "\n\n  Queued (press ↑ to edit):\n    hello\n";
+        draw(&mut harness, queued, "  Type your message or @path/to/file\x1b[4G");
+        harness.advance(1000);
+        assert_eq!(harness.driver.turn(), Some((1, Delivery::Submitted)), "queued is not begun");
+        draw(&mut harness, "", draft);
+        let end = &harness.ended[0];
+        assert_eq!((end.outcome, end.delivery), (Outcome::NotDelivered, Delivery::Typed));
+        harness.advance(5000);
+        assert_eq!(*harness.driver.state(), AgentState::Ready);
+        assert!(matches!(harness.submit("next"), Err(SubmitError::Draft(_))), "the draft is the user's");
+    }
+}
+
+#[test]
 fn hint_after_lost_connection_is_no_draft() {
     let mut harness = Harness::ready_claude();
     let error = "● API Error: Connection to the API was lost (ECONNRESET).";
@@ -687,6 +713,25 @@ fn accepted_prompt_without_work_is_not_done() {
     harness.driver.on_hook(harness.now, Hook::Stopped(Some("p1".into())));
     harness.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
     assert!(harness.ended[0].evidence.starts_with("hook:"), "{}", harness.ended[0].evidence);
+}
+
+#[test]
+fn prompt_that_leaves_the_composer_late_is_delivered() {
+    let mut harness = Harness::ready_claude();
+    harness.driver.on_hook(harness.now, Hook::SessionStarted);
+    harness.submit("hello").unwrap();
+    harness.composer("", "hello", "");
+    harness.advance(10);
+    // On a busy machine the hook is faster than the screen.
+    harness.driver.on_hook(harness.now, Hook::PromptSubmitted(Some("p1".into())));
+    harness.observe();
+    harness.advance(2000);
+    harness.driver.on_hook(harness.now, Hook::Stopped(Some("p1".into())));
+    harness.observe();
+    harness.advance(200);
+    assert!(harness.ended.is_empty(), "{:?}", harness.ended);
+    harness.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
+    assert_eq!(harness.ended.first().map(|end| end.outcome), Some(Outcome::Done));
 }
 
 #[test]
