@@ -290,10 +290,21 @@ async fn claude_is_interrupted_at_the_limit_and_continues_when_more_is_granted()
     // Without a proxy, a graph counts the cost by the session file.
     let steps =
         json!([{ "id": "a", "node": NODE, "input": "one" }, { "id": "b", "node": NODE, "input": "two" }]);
-    let graph = json!({ "graph": "g", "budget": { "max_cost_usd": 1e-9 }, "steps": steps });
-    let request = ExecuteGraph { definition: graph.as_object().unwrap().clone(), ..ExecuteGraph::default() };
-    let error = nodes.engine.execute_graph(request, Default::default()).await.unwrap_err();
+    let run = async |budget, steps| {
+        let graph = json!({ "graph": "g", "budget": budget, "steps": steps });
+        let definition = graph.as_object().unwrap().clone();
+        let request = ExecuteGraph { definition, ..ExecuteGraph::default() };
+        nodes.engine.execute_graph(request, Default::default()).await.unwrap_err()
+    };
+    let error = run(json!({ "max_cost_usd": 1e-9 }), steps).await;
     assert_error(&error, ErrorKind::Budget, &["Cost limit exceeded"]);
+
+    // Tokens count while the turn runs, so that its limit interrupts it.
+    let input = format!("READTOOL FILE={}", file.display());
+    let error = run(json!({ "max_tokens": 1 }), json!([{ "id": "a", "node": NODE, "input": input }])).await;
+    assert_eq!(error.kind, ErrorKind::Budget, "{error:?}");
+    let exceeded = error.details.and_then(|details| details.exceeded).expect("the exceeded budget");
+    assert!(exceeded.usage.tokens_used() > 1, "{exceeded:?}");
     nodes.stop(NODE).await;
 }
 

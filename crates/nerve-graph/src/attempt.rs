@@ -53,7 +53,7 @@ pub(crate) async fn attempt(
     if target.is_graph() {
         return Ok(value);
     }
-    if let Some(tokens) = reported_tokens(&value).filter(|_| !target.has_live_metering()) {
+    if let Some(tokens) = reported_tokens(&value).filter(|_| !target.has_live_token_count()) {
         context.turn.add_tokens(tokens);
     }
     match reported_failure(&value) {

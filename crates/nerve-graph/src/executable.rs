@@ -145,6 +145,11 @@ impl Executable {
         self.node().is_some_and(|node| node.has_live_metering())
     }
 
+    /// See [`Node::has_live_token_count`].
+    pub(crate) fn has_live_token_count(&self) -> bool {
+        self.node().is_some_and(|node| node.has_live_token_count())
+    }
+
     /// Returns true if both are the same object.
     pub(crate) fn is_same(&self, other: &Executable) -> bool {
         match (self, other) {

@@ -238,6 +238,11 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// Returns true if at least the tokens are counted in the context while an execution runs.
+    fn has_live_token_count(&self) -> bool {
+        self.has_live_metering()
+    }
+
     /// Acquires the node's resources. Nodes that are created running have nothing to do.
     ///
     /// # Errors

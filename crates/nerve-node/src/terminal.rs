@@ -359,6 +359,10 @@ impl Node for TerminalNode {
         self.inner.proxy.is_some()
     }
 
+    fn has_live_token_count(&self) -> bool {
+        self.has_live_metering() || self.inner.profile.transcript.is_some()
+    }
+
     /// Agents that support interrupts stop within this time.
     fn cancel_grace(&self) -> Duration {
         Duration::from_secs(5)
@@ -517,7 +521,7 @@ impl TerminalNode {
     /// turn.
     async fn execute_metered(&self, prompt: Prompt, context: &TurnContext) -> Result<Response, EngineError> {
         let chunks = context.chunks().cloned();
-        if self.inner.proxy.is_none() && self.inner.profile.transcript.is_none() {
+        if !self.has_live_token_count() {
             let cancellation = context.cancellation();
             return self.send_until(prompt, (chunks, None), (cancellation, context)).await;
         }

@@ -39,7 +39,9 @@ const MAX_TAIL_BYTES: u64 = 8 << 20;
 /// Number of bytes read at first.
 const SHORT_TAIL_BYTES: u64 = 256 << 10;
 /// Polling interval.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// [`POLL_INTERVAL`] for a database, whose rows are read at each poll.
+const DATABASE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Time to wait for the agent to write the end of a turn that it has already drawn (observed: 50 ms on an idle machine).
 const END_TIMEOUT: Duration = Duration::from_millis(250);
 /// [`END_TIMEOUT`] for agents on the alternate screen, which has no scrollback and so is a poor substitute.
@@ -86,14 +88,22 @@ struct TranscriptRead {
 
 impl TranscriptSource {
     /// Returns the turn that answered the prompt, and its transcript, if that contains the turn's end. Waits shortly for the end to
-    /// be written. `screen` is the answer on the screen.
-    pub(super) async fn turn(self, prompt: SentPrompt, screen: Arc<str>) -> Option<(ParsedTurn, Location)> {
+    /// be written. `screen` is the answer on the screen. If that has more, the turn has no sections. `is_end_certain`: the agent
+    /// reported the end, so nothing follows a last text.
+    pub(super) async fn turn(
+        self,
+        prompt: SentPrompt,
+        screen: Arc<str>,
+        is_end_certain: bool,
+    ) -> Option<(ParsedTurn, Location)> {
         // Commands and shell commands are not in the file as they were typed.
         if self.kind != TranscriptKind::Claude && prompt.text.starts_with(['/', '!']) {
             return None;
         }
         let deadline = Instant::now() + if self.full_screen { FULL_SCREEN_END_TIMEOUT } else { END_TIMEOUT };
-        let mut interval = tokio::time::interval(POLL_INTERVAL);
+        let is_database = self.kind == TranscriptKind::Opencode;
+        let mut interval =
+            tokio::time::interval(if is_database { DATABASE_POLL_INTERVAL } else { POLL_INTERVAL });
         let mut seen: Option<TranscriptRead> = None;
         let is_there = self.clone();
         if !tokio::task::spawn_blocking(move || is_there.exists()).await.ok()? {
@@ -111,15 +121,13 @@ impl TranscriptSource {
             let turn = seen.as_ref().and_then(|reading| reading.found.as_ref()).map(|found| &found.turn);
             // More may follow the last text until a poll finds the file unchanged.
             let is_over = turn.filter(|turn| !turn.sections.is_empty()).is_some_and(|turn| {
-                turn.is_complete || (turn.said_end && (is_settled || has_passed(deadline)))
+                turn.is_complete || (turn.said_end && (is_end_certain || is_settled || has_passed(deadline)))
             });
             if is_over || has_passed(deadline) {
                 let FoundTurn { turn, location } = seen.filter(|_| is_over)?.found?;
-                if self.lacks_text(&turn) {
-                    return None;
-                }
+                let is_better = !self.lacks_text(&turn);
                 let parsed = ParsedTurn {
-                    sections: turn.sections,
+                    sections: if is_better { turn.sections } else { Vec::new() },
                     tokens: turn.tokens,
                     is_complete: true,
                     is_truncated: false,
@@ -367,6 +375,8 @@ fn tail(file: &mut File, size: u64, limit: u64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use nerve_agent::parse::Tokens;
+
     use super::*;
 
     /// Returns the turn of a rollout file with a prompt and these lines.
@@ -385,7 +395,7 @@ mod tests {
             last: None,
         };
         let prompt = SentPrompt { text: "go".into(), since: TsNs(0) };
-        source.turn(prompt, "".into()).await.map(|(turn, _)| turn)
+        source.turn(prompt, "".into(), false).await.map(|(turn, _)| turn)
     }
 
     const TEXT: &str =
@@ -427,8 +437,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn interrupted_answer_of_codex_is_on_the_screen() {
+    async fn interrupted_answer_of_codex_is_on_the_screen_and_its_tokens_in_the_file() {
+        let usage =
+            r#"{"type":"token_usage_record","payload":{"usage":{"input_tokens":7,"output_tokens":2}}}"#;
         let aborted = r#"{"type":"event_msg","payload":{"type":"turn_aborted","reason":"interrupted"}}"#;
-        assert_eq!(codex_turn(&[aborted]).await, None);
+        let turn = codex_turn(&[usage, aborted]).await.expect("a turn");
+        assert_eq!(turn.sections, []);
+        assert_eq!(turn.tokens, Some(Tokens { input: Some(7), output: Some(2), total: None }));
     }
 }

@@ -197,7 +197,7 @@ async fn execute(tool: &Tool, input: Value, context: &TurnContext) -> Result<Str
         let screen = error.screen.as_deref().map(|screen| format!("\n{screen}"));
         format!("{error}{}", screen.unwrap_or_default())
     })?;
-    if let Some(tokens) = reported_tokens(&value).filter(|_| !node.has_live_metering()) {
+    if let Some(tokens) = reported_tokens(&value).filter(|_| !node.has_live_token_count()) {
         context.add_tokens(tokens);
     }
     let text = match tool.kind {

@@ -30,8 +30,9 @@ use parking_lot::Mutex;
 use crate::activity::{Location, TranscriptTail};
 use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
-use crate::proxy::SpendSink;
 use crate::terminal::spec::TerminalSpec;
+
+use super::turn_meter::TurnMeter;
 
 /// Maximum number of models that are counted separately.
 const MAX_MODELS: usize = 32;
@@ -48,8 +49,7 @@ pub(super) struct ActivityReporter {
     tail: Option<TranscriptTail>,
     /// Tokens of all responses reported so far, by model.
     models: Arc<Mutex<Vec<ModelTokens>>>,
-    /// Receives the calls and costs of the last turn that began, if no proxy counts them.
-    turn_sink: Arc<Mutex<Option<SpendSink>>>,
+    meter: TurnMeter,
     /// The list of executions next to the recording.
     execution_log: Option<ExecutionLog>,
 }
@@ -64,8 +64,8 @@ impl ActivityReporter {
         let (node, events) = (spec.node.clone(), spec.events.clone());
         let models = Arc::new(Mutex::new(Vec::new()));
         let totals = Arc::clone(&models);
-        let turn_sink = Arc::new(Mutex::new(None));
-        let sink = Arc::clone(&turn_sink);
+        let meter = TurnMeter::default();
+        let turn_meter = meter.clone();
         let tail = spec.profile.transcript.map(|kind| {
             let (node, events, execution_log) = (node.clone(), events.clone(), execution_log.clone());
             // A proxy counts the responses itself, with their costs.
@@ -74,7 +74,7 @@ impl ActivityReporter {
                 if let Some(response) = response_tokens(&activity) {
                     if let Some(ledger) = &ledger {
                         let cost_usd = ledger.add_response(&response, None);
-                        report_call(sink.lock().as_ref(), cost_usd);
+                        turn_meter.record(activity.at(), &model_usage(&response, cost_usd));
                     }
                     add_usage(&mut totals.lock(), response);
                 }
@@ -91,7 +91,7 @@ impl ActivityReporter {
             mismatch: None,
             tail,
             models,
-            turn_sink,
+            meter,
             execution_log,
         };
         if spec.adopted.is_none() {
@@ -105,9 +105,9 @@ impl ActivityReporter {
         models.into_iter().for_each(|tokens| add_usage(&mut self.models.lock(), tokens));
     }
 
-    /// Sends the calls and costs from now on to `sink`.
-    pub(super) fn meter_turn(&self, sink: Option<SpendSink>) {
-        *self.turn_sink.lock() = sink;
+    /// Returns the meter of the node's turns.
+    pub(super) fn meter(&self) -> &TurnMeter {
+        &self.meter
     }
 
     /// Records the number of bytes that the terminal has output.
@@ -230,11 +230,9 @@ impl ActivityReporter {
     }
 }
 
-/// Reports a model call with its cost. The tokens of a turn are counted at its end.
-fn report_call(sink: Option<&SpendSink>, cost_usd: Option<f64>) {
-    if let Some(sink) = sink {
-        sink(&ModelUsage { requests: 1, cost_usd, ..ModelUsage::default() });
-    }
+fn model_usage(response: &ModelTokens, cost_usd: Option<f64>) -> ModelUsage {
+    let ModelTokens { input, output, cache_read, cache_write, .. } = *response;
+    ModelUsage { input, output, cache_read, cache_write, cost_usd, requests: 1 }
 }
 
 /// Returns the tokens of a response.

@@ -17,6 +17,7 @@ pub(crate) mod request;
 mod scrollback_share;
 mod shutdown;
 pub(crate) mod status;
+mod turn_meter;
 mod turns;
 mod waiters;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nerve_agent::driver::{AgentState, Outcome, Span, SubmitError, TurnEnd};
+use nerve_agent::driver::{AgentState, Outcome, Source, Span, SubmitError, TurnEnd};
 use nerve_agent::parse::{ParserKind, TurnText};
 use nerve_api::value::ResponseSource;
 use nerve_host::backend::Backend;
@@ -82,7 +82,7 @@ impl<B: Backend> Actor<B> {
         let spend = request.call.as_ref().and_then(|call| call.spend.clone());
         match &self.spec.proxy {
             Some(proxy) => proxy.begin_turn(number, spend, request.prompt.trace.clone()),
-            None => self.reporter.meter_turn(spend),
+            None => self.reporter.meter().begin(now, spend),
         }
         // Programs that draw no composer and have no parser answer in plain rows.
         let parser = request.prompt.parser.unwrap_or(self.spec.parser);
@@ -108,6 +108,7 @@ impl<B: Backend> Actor<B> {
         if let Some(proxy) = &self.spec.proxy {
             proxy.end_turn();
         }
+        self.reporter.meter().end(end.time.1);
         self.meter_work();
         let Some(active) = self.turns.active_mut() else { return };
         active.request.deadline = None;
@@ -178,17 +179,20 @@ impl<B: Backend> Actor<B> {
     fn read_transcript(&mut self, source: TranscriptSource, mut response: Response, outcome: Outcome) {
         let Some(active) = self.turns.active_mut() else { return };
         let prompt = SentPrompt { since: response.time.0, ..active.sent_prompt() };
+        // The agent itself reported the end, so nothing follows the last text.
+        let is_end_certain = self.driver.evidence().source == Source::Hook;
         active.finishing = Some(Box::new(response.clone()));
         let (requests, tail, same) = (self.requests.clone(), self.reporter.transcript_tail(), source.clone());
         // Without another source, the file with the turn tells which conversation the program has.
         let learns_id = self.spec.profile.session.as_ref().is_some_and(|forms| forms.id_source.is_none());
         tokio::spawn(async move {
-            let (parsed, found) = source.turn(prompt, response.text.as_str().into()).await.unzip();
-            if let Some(mut parsed) = parsed {
+            let (parsed, found) =
+                source.turn(prompt, response.text.as_str().into(), is_end_certain).await.unzip();
+            response.tokens = parsed.as_ref().and_then(|parsed| parsed.tokens).or(response.tokens);
+            if let Some(mut parsed) = parsed.filter(|parsed| !parsed.sections.is_empty()) {
                 keep_text_before_error(&mut parsed.sections, &response.sections);
                 response.text = parsed.text();
                 response.sections = parsed.sections;
-                response.tokens = parsed.tokens.or(response.tokens);
                 response.source = ResponseSource::Transcript;
                 // The file of a turn that continues may end with a text, too.
                 if outcome != Outcome::Unconfirmed {
@@ -226,6 +230,7 @@ impl<B: Backend> Actor<B> {
     }
 
     pub(super) fn finish(&mut self, mut response: Response) {
+        self.reporter.meter().record_answer(response.tokens);
         if let Some(error) = self.interrupted_error(&response) {
             return self.fail_turn(response, error);
         }
