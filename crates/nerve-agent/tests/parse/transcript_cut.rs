@@ -88,7 +88,6 @@ fn missing_turn_error_contains_number_of_turns() {
     for turn in [0, 10, u64::MAX] {
         let error = cut(&nine_turns(), turn, NEW).unwrap_err();
         assert_eq!(error, CutError::NoSuchTurn { turn, turns: 9 });
-        assert_eq!(error.to_string(), format!("no turn {turn}: the conversation has 9"));
     }
 }
 
