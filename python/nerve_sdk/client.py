@@ -316,7 +316,7 @@ class NerveClient(GraphCommands, BranchCommands):
     ) -> Dict[str, Any]:
         """Sets or removes the budget of a node, or of a whole session, and returns it with the usage.
 
-        `budget`: `max_tokens`, `max_cost_usd`, `max_time` in seconds, `at_limit`: `ask` or `stop`.
+        `budget`: `max_tokens`, `max_cost_usd`, `max_time_ms`, `at_limit`: `ask` or `stop`.
         """
         params = {"node_id": node_id, "session_id": session_id, "budget": budget}
         return await self.request("SET_BUDGET", params)

@@ -84,8 +84,9 @@ impl Question {
     fn was_granted(&self, context: &RunContext) -> bool {
         let replay = context.shared().journal.as_ref().and_then(|(_, replay)| replay.as_deref());
         let answer = |path: &str| replay.and_then(|replay| replay.answer(path, self.key));
-        // Earlier versions had another name for the limit of the cost.
-        let older = || answer(&self.path.replace("@max_cost_usd#", "@max_cost_dollars#"));
+        // Earlier versions had other names for two limits.
+        let renamed = [("@max_cost_usd#", "@max_cost_dollars#"), ("@max_time_ms#", "@max_time_seconds#")];
+        let older = || renamed.iter().find_map(|(name, older)| answer(&self.path.replace(name, older)));
         answer(&self.path).or_else(older) == Some(CONTINUE)
     }
 

@@ -246,7 +246,7 @@ fn error_policy(policy: &PolicyDefinition) -> String {
 fn budget(budget: &BudgetDefinition) -> Option<String> {
     let limits = [
         budget.max_tokens.map(|limit| format!("{limit} tokens")),
-        budget.max_time_seconds.map(|limit| format!("{limit} s")),
+        budget.max_time_ms.map(|limit| format!("{} s", limit as f64 / 1e3)),
         budget.max_steps.map(|limit| format!("{limit} steps")),
         budget.max_api_calls.map(|limit| format!("{limit} API calls")),
         budget.max_cost_usd.map(|limit| format!("${limit}")),

@@ -15,8 +15,8 @@ use nerve_host::clock::Clock;
 pub struct Budget {
     /// Tokens of all turns.
     pub max_tokens: Option<u64>,
-    /// Seconds since the budget was set.
-    pub max_time_seconds: Option<f64>,
+    /// Milliseconds since the budget was set.
+    pub max_time_ms: Option<u64>,
     /// Number of steps that may start, including those of nested graphs.
     pub max_steps: Option<u64>,
     /// Number of model API calls.
@@ -35,8 +35,8 @@ pub enum BudgetLimit {
     Tokens = 0,
     /// [`Budget::max_steps`].
     Steps = 1,
-    /// [`Budget::max_time_seconds`].
-    #[strum(serialize = "time_seconds")]
+    /// [`Budget::max_time_ms`].
+    #[strum(serialize = "time_ms")]
     Time = 2,
     /// [`Budget::max_api_calls`].
     ApiCalls = 3,
@@ -85,14 +85,9 @@ pub struct ExceededBudget {
 impl Budget {
     /// Returns the problems of the budget.
     pub fn problems(&self) -> Vec<String> {
-        let invalid = |name: &str, limit: Option<f64>| {
-            limit
-                .filter(|limit| !limit.is_finite() || *limit < 0.0)
-                .map(|_| format!("budget: {name} must be a non-negative number"))
-        };
+        let invalid_cost = self.max_cost_usd.filter(|limit| !limit.is_finite() || *limit < 0.0);
         let problems = [
-            invalid("max_time_seconds", self.max_time_seconds),
-            invalid("max_cost_usd", self.max_cost_usd),
+            invalid_cost.map(|_| "budget: max_cost_usd must be a non-negative number".to_string()),
             self.has_zero_limit()
                 .then(|| "budget: a limit of 0 cannot be raised, so it must stop".to_string()),
         ];
@@ -101,9 +96,8 @@ impl Budget {
 
     /// Returns true if the budget asks although it has a limit that no grant can raise.
     fn has_zero_limit(&self) -> bool {
-        let counts = [self.max_tokens, self.max_steps, self.max_api_calls];
-        let amounts = [self.max_time_seconds, self.max_cost_usd];
-        self.asks_at_limit && (counts.contains(&Some(0)) || amounts.contains(&Some(0.0)))
+        let counts = [self.max_tokens, self.max_steps, self.max_time_ms, self.max_api_calls];
+        self.asks_at_limit && (counts.contains(&Some(0)) || self.max_cost_usd == Some(0.0))
     }
 
     /// Returns the first limit that `usage` has reached and why, in the order tokens, steps, time, calls, cost. `elapsed`: the time
@@ -119,9 +113,9 @@ impl Budget {
             Some((kind, format!("{what} limit exceeded: {used}/{limit}")))
         };
         let time = || {
-            let (limit, used) = (self.max_time_seconds?, elapsed().as_secs_f64());
-            let reason = || format!("Time limit exceeded: {used:.1}s/{limit}s");
-            (used >= limit).then(|| (BudgetLimit::Time, reason()))
+            let (limit, used) = (self.max_time_ms?, elapsed());
+            let reason = || format!("Time limit exceeded: {:.1}s/{}s", used.as_secs_f64(), seconds(limit));
+            (millis(used) >= limit).then(|| (BudgetLimit::Time, reason()))
         };
         let cost = || {
             let (limit, used) = (self.max_cost_usd?, usage.cost_usd());
@@ -141,7 +135,7 @@ impl Budget {
         let text = match limit {
             BudgetLimit::Tokens => count(self.max_tokens),
             BudgetLimit::Steps => count(self.max_steps),
-            BudgetLimit::Time => self.max_time_seconds.map(|limit| format!("{limit}s")),
+            BudgetLimit::Time => self.max_time_ms.map(|limit| format!("{}s", seconds(limit))),
             BudgetLimit::ApiCalls => count(self.max_api_calls),
             BudgetLimit::Cost => self.max_cost_usd.map(|limit| format!("${limit}")),
         };
@@ -167,9 +161,7 @@ impl Budget {
         match limit {
             BudgetLimit::Tokens => self.max_tokens = count(grant.max_tokens, usage.tokens_used()),
             BudgetLimit::Steps => self.max_steps = count(grant.max_steps, usage.steps_executed()),
-            BudgetLimit::Time => {
-                self.max_time_seconds = amount(grant.max_time_seconds, elapsed.as_secs_f64());
-            }
+            BudgetLimit::Time => self.max_time_ms = count(grant.max_time_ms, millis(elapsed)),
             BudgetLimit::ApiCalls => self.max_api_calls = count(grant.max_api_calls, usage.api_calls()),
             BudgetLimit::Cost => self.max_cost_usd = amount(grant.max_cost_usd, usage.cost_usd()),
         }
@@ -201,9 +193,9 @@ impl ResourceUsage {
         self.counters.cost.fetch_add(billionths(cost_usd), Ordering::Relaxed);
     }
 
-    /// Returns the time `limit` seconds after the start; `None` if it is too far away.
-    pub(crate) fn time_after(&self, limit: f64) -> Option<Instant> {
-        self.counters.started.checked_add(Duration::try_from_secs_f64(limit).ok()?)
+    /// Returns the time `limit` milliseconds after the start; `None` if it is too far away.
+    pub(crate) fn time_after(&self, limit: u64) -> Option<Instant> {
+        self.counters.started.checked_add(Duration::from_millis(limit))
     }
 
     /// Returns when counting started, by a monotonic clock.
@@ -259,6 +251,14 @@ impl PartialEq for ResourceUsage {
     fn eq(&self, other: &ResourceUsage) -> bool {
         Arc::ptr_eq(&self.counters, &other.counters)
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn seconds(millis: u64) -> f64 {
+    millis as f64 / 1e3
 }
 
 /// Converts dollars to billionths of a dollar; an invalid cost counts as zero.

@@ -207,7 +207,7 @@ impl Pool {
     }
 
     fn own_deadline(&self) -> Option<Instant> {
-        Some(self.usage().time_after(self.limits()?.max_time_seconds?)? + self.paused())
+        Some(self.usage().time_after(self.limits()?.max_time_ms?)? + self.paused())
     }
 
     /// Counts a step in this pool only.

@@ -39,7 +39,7 @@ impl From<ExceededBudget> for BudgetExceeded {
         let ExceededBudget { reason, budget, usage } = exceeded;
         let limits = [
             ("max_tokens", budget.max_tokens.map(Value::from)),
-            ("max_time_ms", budget.max_time_seconds.map(|limit| Value::from((limit * 1000.0) as u64))),
+            ("max_time_ms", budget.max_time_ms.map(Value::from)),
             ("max_steps", budget.max_steps.map(Value::from)),
             ("max_api_calls", budget.max_api_calls.map(Value::from)),
             ("max_cost_usd", budget.max_cost_usd.map(Value::from)),

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use nerve_api::reply::{BudgetStatus, ModelTokens};
-use nerve_api::request::{Seconds, UsageLimits};
+use nerve_api::request::UsageLimits;
 use nerve_api::value::LimitAction;
 use nerve_proxy::{PriceTable, Usage};
 use nerve_types::cost::format_cost;
@@ -334,7 +334,7 @@ impl UsageLedger {
         BudgetStatus {
             max_tokens: limits.and_then(|limits| limits.max_tokens),
             max_cost_usd: limits.and_then(|limits| limits.max_cost_usd),
-            max_time_ms: limits.and_then(|limits| limits.max_time).map(|time| millis(time.duration())),
+            max_time_ms: limits.and_then(|limits| limits.max_time_ms),
             at_limit: limits.map(|limits| limits.at_limit),
             tokens: usage.tokens,
             cost_usd: usage.cost_usd,
@@ -400,7 +400,7 @@ impl Drop for WorkSpan {
 enum LimitKind {
     Tokens { used: u64, limit: u64 },
     Cost { used: f64, limit: f64 },
-    Time { used_ms: u64, limit: Duration },
+    Time { used_ms: u64, limit_ms: u64 },
     Unpriced { model: String },
 }
 
@@ -412,11 +412,10 @@ impl State {
     /// Returns the limits with what was granted in addition.
     fn effective(&self) -> Option<UsageLimits> {
         let (limits, granted) = (self.limits?, &self.usage.granted);
-        let time = |limit: Seconds| limit.duration() + Duration::from_millis(granted.time_ms);
         Some(UsageLimits {
             max_tokens: limits.max_tokens.map(|limit| limit.saturating_add(granted.tokens)),
             max_cost_usd: limits.max_cost_usd.map(|limit| limit + granted.cost_usd),
-            max_time: limits.max_time.map(|limit| time(limit).into()),
+            max_time_ms: limits.max_time_ms.map(|limit| limit.saturating_add(granted.time_ms)),
             at_limit: limits.at_limit,
         })
     }
@@ -451,7 +450,7 @@ impl State {
                 usage.granted.cost_usd = limit * if is_enough { times } else { times + 1.0 };
             }
             LimitKind::Time { .. } => {
-                let limit = limits.max_time.map_or(0, |limit| millis(limit.duration())).max(1);
+                let limit = limits.max_time_ms.unwrap_or(0).max(1);
                 usage.granted.time_ms = (time_ms / limit).saturating_mul(limit);
             }
         }
@@ -461,15 +460,14 @@ impl State {
         let (limits, usage) = (self.effective()?, &self.usage);
         let tokens = limits.max_tokens.filter(|limit| usage.tokens >= *limit);
         let cost = limits.max_cost_usd.filter(|limit| usage.cost_usd >= *limit);
-        let time = limits.max_time.map(|limit| limit.duration());
-        let time = time.filter(|limit| self.time_ms() >= millis(*limit));
+        let time = limits.max_time_ms.filter(|limit| self.time_ms() >= *limit);
         let unpriced = usage.unpriced.first();
         let unpriced = unpriced.filter(|_| limits.max_cost_usd.is_some() && !usage.accepts_unpriced);
         let unpriced = unpriced.map(|tokens| tokens.model.clone().unwrap_or_else(|| "unknown".to_string()));
         let tokens = tokens.map(|limit| LimitKind::Tokens { used: usage.tokens, limit });
         tokens
             .or_else(|| cost.map(|limit| LimitKind::Cost { used: usage.cost_usd, limit }))
-            .or_else(|| time.map(|limit| LimitKind::Time { used_ms: self.time_ms(), limit }))
+            .or_else(|| time.map(|limit| LimitKind::Time { used_ms: self.time_ms(), limit_ms: limit }))
             .or_else(|| unpriced.map(|model| LimitKind::Unpriced { model }))
     }
 
@@ -487,8 +485,8 @@ impl State {
 
     fn time_left(&self) -> Option<Duration> {
         self.since?;
-        let limit = self.effective()?.max_time?.duration();
-        Some(limit.saturating_sub(Duration::from_millis(self.time_ms())))
+        let limit = self.effective()?.max_time_ms?;
+        Some(Duration::from_millis(limit.saturating_sub(self.time_ms())))
     }
 }
 
@@ -500,9 +498,9 @@ impl fmt::Display for LimitKind {
                 let dollars = |cost| format_cost(Some(cost), false);
                 write!(f, "cost limit reached: {} of {}", dollars(*used), dollars(*limit))
             }
-            LimitKind::Time { used_ms, limit } => {
-                let used = *used_ms as f64 / 1e3;
-                write!(f, "time limit reached: {used:.1}s of {:.1}s of work", limit.as_secs_f64())
+            LimitKind::Time { used_ms, limit_ms } => {
+                let [used, limit] = [used_ms, limit_ms].map(|millis| *millis as f64 / 1e3);
+                write!(f, "time limit reached: {used:.1}s of {limit:.1}s of work")
             }
             LimitKind::Unpriced { model } => {
                 write!(f, "the cost limit cannot be checked: model '{model}' has no price")

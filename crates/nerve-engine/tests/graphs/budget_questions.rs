@@ -35,8 +35,8 @@ fn steps(max_steps: u64) -> Budget {
     asking(Budget { max_steps: Some(max_steps), ..Budget::default() })
 }
 
-fn seconds(max_time_seconds: f64) -> Budget {
-    asking(Budget { max_time_seconds: Some(max_time_seconds), ..Budget::default() })
+fn seconds(seconds: u64) -> Budget {
+    asking(Budget { max_time_ms: Some(seconds * 1000), ..Budget::default() })
 }
 
 /// A node that reports this number of tokens.
@@ -130,7 +130,7 @@ async fn running_steps_finish_while_time_limit_asks() {
     graph.set_max_parallel(2);
     graph.add_step(delayed_echo("slow", 3 * MINUTE), Step::new("slow").input(1)).unwrap();
     graph.add_step(notes.node("next"), Step::new("next").depends_on(["slow"])).unwrap();
-    graph.set_budget(seconds(60.0));
+    graph.set_budget(seconds(60));
     let (run, began) = (AskingRun::start(graph), Instant::now());
     run.question().await;
     assert_eq!(began.elapsed(), MINUTE);
@@ -145,7 +145,7 @@ async fn running_steps_finish_while_time_limit_asks() {
 async fn open_question_stops_the_clock() {
     let slow = |time| delayed_echo("slow", time);
     let graph =
-        graph_with(seconds(60.0), [("a", slow(MINUTE)), ("b", slow(MINUTE / 2)), ("c", slow(MINUTE))]);
+        graph_with(seconds(60), [("a", slow(MINUTE)), ("b", slow(MINUTE / 2)), ("c", slow(MINUTE))]);
     let run = AskingRun::start(graph);
     run.question().await;
     tokio::time::sleep(60 * MINUTE).await;
@@ -256,7 +256,7 @@ async fn refused_grant_stops_running_step() {
 
 #[tokio::test(start_paused = true)]
 async fn open_question_does_not_outlive_last_step() {
-    let graph = graph_with(seconds(60.0), [("a", delayed_echo("slow", 2 * MINUTE))]);
+    let graph = graph_with(seconds(60), [("a", delayed_echo("slow", 2 * MINUTE))]);
     let run = AskingRun::start(graph);
     run.question().await;
     assert_eq!(run.end().await.status, TraceStatus::Completed);
@@ -348,7 +348,7 @@ async fn step_budget_asks_under_path_of_its_step() {
 
 #[tokio::test(start_paused = true)]
 async fn running_step_continues_while_its_own_budget_asks() {
-    let run = AskingRun::start(graph_with_step(seconds(60.0), 150 * (MINUTE / 60)));
+    let run = AskingRun::start(graph_with_step(seconds(60), 150 * (MINUTE / 60)));
     let began = Instant::now();
     run.question().await;
     assert_eq!(began.elapsed(), MINUTE);
@@ -361,14 +361,14 @@ async fn running_step_continues_while_its_own_budget_asks() {
 
 #[tokio::test(start_paused = true)]
 async fn step_that_ends_at_its_own_limit_completes() {
-    let run = AskingRun::start(graph_with_step(seconds(60.0), 2 * MINUTE));
+    let run = AskingRun::start(graph_with_step(seconds(60), 2 * MINUTE));
     run.question().await;
     assert_eq!(run.end().await.status, TraceStatus::Completed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn refused_grant_of_a_step_stops_only_that_step() {
-    let mut graph = graph_with_step(seconds(60.0), 60 * MINUTE);
+    let mut graph = graph_with_step(seconds(60), 60 * MINUTE);
     graph.set_max_parallel(2).set_on_failure(OnFailure::Finish);
     graph.add_step(delayed_echo("other", 5 * MINUTE), Step::new("other").input("done")).unwrap();
     let (run, began) = (AskingRun::start(graph), Instant::now());
@@ -382,14 +382,14 @@ async fn refused_grant_of_a_step_stops_only_that_step() {
 #[tokio::test(start_paused = true)]
 async fn open_question_stops_the_clocks_inside() {
     let mut inner = chain("inner", [("a", uses(10)), ("b", uses(1)), ("c", delayed_echo("c", MINUTE / 2))]);
-    inner.set_budget(Budget { max_time_seconds: Some(60.0), ..Budget::default() });
+    inner.set_budget(Budget { max_time_ms: Some(60_000), ..Budget::default() });
     let policy = ErrorPolicy { timeout: Some(MINUTE), ..ErrorPolicy::default() };
     let mut graph = Graph::new("g");
     let part = Step::new("part").error_policy(policy);
     graph
         .add_step(
             Arc::new(inner),
-            part.sub_budget(Budget { max_time_seconds: Some(60.0), ..Budget::default() }),
+            part.sub_budget(Budget { max_time_ms: Some(60_000), ..Budget::default() }),
         )
         .unwrap();
     graph.set_budget(tokens(10));

@@ -46,7 +46,7 @@ fn tokens(max_tokens: u64) -> Budget {
 }
 
 fn time(seconds: f64) -> Budget {
-    Budget { max_time_seconds: Some(seconds), ..Budget::default() }
+    Budget { max_time_ms: Some((seconds * 1e3) as u64), ..Budget::default() }
 }
 
 /// A node that uses tokens and reports them in its reply, as terminal nodes do.
@@ -151,7 +151,7 @@ async fn time_limit_stops_a_running_step() {
 async fn limits_are_checked_in_order() {
     let all = Budget {
         max_tokens: Some(0),
-        max_time_seconds: Some(0.0),
+        max_time_ms: Some(0),
         max_steps: Some(0),
         max_api_calls: Some(0),
         max_cost_usd: Some(0.0),
@@ -165,7 +165,7 @@ async fn limits_are_checked_in_order() {
         match limit {
             "Token" => budget.max_tokens = None,
             "Step" => budget.max_steps = None,
-            "Time" => budget.max_time_seconds = None,
+            "Time" => budget.max_time_ms = None,
             "API call" => budget.max_api_calls = None,
             _ => {}
         }

@@ -112,14 +112,14 @@ fn invalid_policies_and_budgets_are_rejected() {
     assert_eq!(policy(|policy| policy.retry_count = 3), [""; 0]);
 
     let cost = Budget { max_cost_usd: Some(-1.0), ..Budget::default() };
-    let time = Budget { max_time_seconds: Some(f64::NAN), ..Budget::default() };
+    let unknown = Budget { max_cost_usd: Some(f64::NAN), ..Budget::default() };
     let mut graph = graph([Step::new("a").sub_budget(cost)]);
-    graph.set_budget(time);
+    graph.set_budget(unknown);
     assert_eq!(
         graph.validate(),
         [
             "Step 'a': budget: max_cost_usd must be a non-negative number",
-            "budget: max_time_seconds must be a non-negative number"
+            "budget: max_cost_usd must be a non-negative number"
         ]
     );
 }

@@ -20,7 +20,7 @@ const SHELL: [&str; 3] = ["bash", "--norc", "--noprofile"];
 /// Limits the working time.
 fn time(millis: u64, at_limit: LimitAction) -> Option<UsageLimits> {
     Some(UsageLimits {
-        max_time: Some(Duration::from_millis(millis).into()),
+        max_time_ms: Some(millis),
         at_limit,
         ..UsageLimits::default()
     })

@@ -237,7 +237,7 @@ async fn turns_and_loops_time_out() {
     assert_eq!((ended.error.kind, ended.history.len()), (ErrorKind::Timeout, 1));
     let ended = make().run(&context().with_timeout(short)).await.unwrap_err();
     assert_eq!(ended.error.kind, ErrorKind::Timeout);
-    let budget = Budget { max_time_seconds: Some(0.05), ..Budget::default() };
+    let budget = Budget { max_time_ms: Some(50), ..Budget::default() };
     let ended = make().run(&context().with_budget(budget)).await.unwrap_err();
     assert_eq!(ended.error.kind, ErrorKind::Budget, "{ended:?}");
     assert!(ended.to_string().starts_with("Time limit exceeded"), "{ended}");

@@ -66,7 +66,7 @@ impl From<BudgetDefinition> for Budget {
     fn from(budget: BudgetDefinition) -> Budget {
         Budget {
             max_tokens: budget.max_tokens,
-            max_time_seconds: budget.max_time_seconds,
+            max_time_ms: budget.max_time_ms,
             max_steps: budget.max_steps,
             max_api_calls: budget.max_api_calls,
             max_cost_usd: budget.max_cost_usd,

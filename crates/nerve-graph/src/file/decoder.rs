@@ -1,6 +1,7 @@
 //! Decodes the types of a graph file from its tree. A test keeps the field lists in sync with the schema.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
 use nerve_node::command::{CommandLine, TerminalKind};
@@ -265,13 +266,14 @@ impl Decode for BudgetDefinition {
     fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<BudgetDefinition> {
         let mut fields = Fields::expect(tree, &at, "a budget", report)?;
         let cost = fields.optional_under(&["max_cost_usd", "max_cost_dollars"], report);
+        let time = max_time_ms(&mut fields, report);
         let decoded = decode_fields!(
             fields,
             report,
             BudgetDefinition::default(),
             BudgetDefinition {
                 max_tokens,
-                max_time_seconds,
+                max_time_ms: time,
                 max_steps,
                 max_api_calls,
                 max_cost_usd: cost,
@@ -280,6 +282,23 @@ impl Decode for BudgetDefinition {
         );
         fields.finish(report);
         Some(decoded)
+    }
+}
+
+/// Decodes a time limit. Earlier versions had it in seconds, under another name.
+fn max_time_ms<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> Option<u64> {
+    let (tree, at) = fields.take(&["max_time_ms", "max_time_seconds"], report)?;
+    match (&tree.kind, at) {
+        (Kind::Null, _) => None,
+        (_, Path::Key(_, "max_time_seconds")) => {
+            let seconds = f64::decode(tree, at, report)?;
+            let time = Duration::try_from_secs_f64(seconds).ok();
+            if time.is_none() {
+                report.error(at, format!("expected a non-negative number, found {seconds}"));
+            }
+            time.and_then(|time| u64::try_from(time.as_millis()).ok())
+        }
+        _ => u64::decode(tree, at, report),
     }
 }
 

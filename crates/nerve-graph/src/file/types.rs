@@ -391,10 +391,9 @@ pub struct BudgetDefinition {
     /// Maximum number of tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Maximum duration in seconds.
+    /// Maximum duration in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0))]
-    pub max_time_seconds: Option<f64>,
+    pub max_time_ms: Option<u64>,
     /// Maximum number of steps, including those of nested graphs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u64>,

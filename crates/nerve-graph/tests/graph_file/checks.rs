@@ -43,7 +43,7 @@ budget: {max_tokens: 0, max_cost_usd: 1, at_limit: ask}
 nodes: {n: {type: bash}}
 steps:
   - {id: a, node: n, input: x, budget: {max_tokens: 1, at_limit: ask}}
-  - {id: b, node: n, input: x, budget: {max_time_seconds: 0, at_limit: ask}}
+  - {id: b, node: n, input: x, budget: {max_time_ms: 0, at_limit: ask}}
 ";
     check(
         yaml,

@@ -7,7 +7,7 @@ const REVIEW: &str = "
 graph: review
 description: Writes and checks
 max_parallel: 2
-budget: {max_tokens: 1000, max_time_seconds: 60}
+budget: {max_tokens: 1000, max_time_ms: 60000}
 inputs: {task: {description: what to write}, words: {default: 5}}
 nodes:
   coder: {type: claude, command: [claude, --model, 'x y']}

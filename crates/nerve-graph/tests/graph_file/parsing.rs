@@ -44,7 +44,7 @@ fn full_graph() -> GraphFile {
     };
     let budget = BudgetDefinition {
         max_tokens: Some(1),
-        max_time_seconds: Some(2.5),
+        max_time_ms: Some(2500),
         max_steps: Some(3),
         max_api_calls: Some(4),
         max_cost_usd: Some(5.5),
@@ -436,4 +436,16 @@ fn cost_limit_is_read_under_its_older_name() {
     assert_eq!(limit("max_cost_dollars: 2"), Ok(Some(2.0)));
     assert_eq!(limit("max_cost_usd: 2"), Ok(Some(2.0)));
     assert!(limit("max_cost_dollars: 2, max_cost_usd: 3").is_err());
+}
+
+#[test]
+fn time_limit_is_read_under_its_older_name() {
+    let limit = |budget: &str| {
+        let yaml = format!("graph: a\nbudget: {{{budget}}}\nsteps: []\n");
+        GraphFile::from_yaml(&yaml, "g").map(|file| file.budget.max_time_ms).map_err(|error| error.to_string())
+    };
+    assert_eq!(limit("max_time_seconds: 2.5"), Ok(Some(2500)));
+    assert_eq!(limit("max_time_ms: 2500"), Ok(Some(2500)));
+    assert!(limit("max_time_seconds: 2, max_time_ms: 3").is_err());
+    assert!(limit("max_time_seconds: -1").unwrap_err().contains("non-negative"));
 }

@@ -90,7 +90,7 @@ fn documented() -> Value {
         "max_parallel": 2,
         "on_failure": "finish",
         "on_restart": "resume",
-        "budget": {"max_tokens": 1, "max_time_seconds": 1.5, "max_steps": 3, "max_api_calls": 4, "max_cost_usd": 0.5, "at_limit": "ask"},
+        "budget": {"max_tokens": 1, "max_time_ms": 1500, "max_steps": 3, "max_api_calls": 4, "max_cost_usd": 0.5, "at_limit": "ask"},
         "nodes": {
             "coder": {
                 "type": "claude", "command": "claude --model x", "cwd": ".", "env": {"A": "b", "PORT": 80}, "profile": "claude",

@@ -1,11 +1,9 @@
 //! `nerve budget`: limits of the usage of a node or a session. The options are those of `nerve new`, too.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use clap::Args;
 use nerve_api::reply::BudgetStatus;
-use nerve_api::request::{GetNode, GetSession, Seconds as ApiSeconds, SetBudget, UsageLimits};
+use nerve_api::request::{GetNode, GetSession, SetBudget, UsageLimits};
 use nerve_api::value::LimitAction;
 use nerve_types::cost::format_cost;
 use serde_json::json;
@@ -85,7 +83,7 @@ impl BudgetOptions {
         let limits = UsageLimits {
             max_tokens: self.budget_tokens.map(|tokens| tokens.0),
             max_cost_usd: self.budget_cost,
-            max_time: self.budget_time.map(|time| ApiSeconds::from(time.0)),
+            max_time_ms: self.budget_time.map(|Seconds(time)| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             at_limit: self.at_limit.unwrap_or_default(),
         };
         match (limits.is_unlimited(), self.at_limit) {
@@ -183,7 +181,7 @@ async fn current_limits(target: &Target, node: Option<&str>) -> Result<UsageLimi
     Ok(UsageLimits {
         max_tokens: status.max_tokens,
         max_cost_usd: status.max_cost_usd,
-        max_time: status.max_time_ms.map(|millis| ApiSeconds::from(Duration::from_millis(millis))),
+        max_time_ms: status.max_time_ms,
         at_limit: status.at_limit.unwrap_or_default(),
     })
 }

@@ -81,7 +81,7 @@ async fn limit_stops_turn_between_tool_calls() {
 #[tokio::test]
 async fn time_limit_interrupts_turn() {
     let script = Script::default().first([Answer::late(Duration::from_secs(600), "never")]);
-    let limits = UsageLimits { max_time: Some(Duration::from_millis(200).into()), ..UsageLimits::default() };
+    let limits = UsageLimits { max_time_ms: Some(200), ..UsageLimits::default() };
     let harness = ChatHarness::limited(script, stopping(limits)).await;
     let began = Instant::now();
     harness.refused().await;

@@ -41,12 +41,8 @@ pub(super) fn seconds(number: Option<f64>, at: Path<'_>, report: &mut Report<'_>
 }
 
 pub(super) fn budget(budget: &BudgetDefinition, at: Path<'_>, report: &mut Report<'_>) {
-    for (name, limit) in
-        [("max_time_seconds", budget.max_time_seconds), ("max_cost_usd", budget.max_cost_usd)]
-    {
-        if let Some(limit) = limit.filter(|limit| !limit.is_finite() || *limit < 0.0) {
-            report.error(at.key(name), format!("expected a non-negative number, found {limit}"));
-        }
+    if let Some(limit) = budget.max_cost_usd.filter(|limit| !limit.is_finite() || *limit < 0.0) {
+        report.error(at.key("max_cost_usd"), format!("expected a non-negative number, found {limit}"));
     }
     if budget.at_limit == Some(OnLimit::Ask) {
         for name in zero_limits(budget) {
@@ -59,7 +55,7 @@ pub(super) fn budget(budget: &BudgetDefinition, at: Path<'_>, report: &mut Repor
 fn zero_limits(budget: &BudgetDefinition) -> impl Iterator<Item = &'static str> {
     let limits = [
         ("max_tokens", budget.max_tokens == Some(0)),
-        ("max_time_seconds", budget.max_time_seconds == Some(0.0)),
+        ("max_time_ms", budget.max_time_ms == Some(0)),
         ("max_steps", budget.max_steps == Some(0)),
         ("max_api_calls", budget.max_api_calls == Some(0)),
         ("max_cost_usd", budget.max_cost_usd == Some(0.0)),

@@ -33,9 +33,8 @@ pub(super) fn definition(
         steps.push(json!({ "id": step, "node": step, "input": input, "depends_on": [attempt.label] }));
     }
     let budget = budget.map(|limits| {
-        let max_time = limits.max_time.map(|time| time.duration().as_secs_f64());
         json!({
-            "max_tokens": limits.max_tokens, "max_cost_usd": limits.max_cost_usd, "max_time_seconds": max_time,
+            "max_tokens": limits.max_tokens, "max_cost_usd": limits.max_cost_usd, "max_time_ms": limits.max_time_ms,
             "at_limit": limits.at_limit,
         })
     });
