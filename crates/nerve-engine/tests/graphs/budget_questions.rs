@@ -144,8 +144,7 @@ async fn running_steps_finish_while_time_limit_asks() {
 #[tokio::test(start_paused = true)]
 async fn open_question_stops_the_clock() {
     let slow = |time| delayed_echo("slow", time);
-    let graph =
-        graph_with(seconds(60), [("a", slow(MINUTE)), ("b", slow(MINUTE / 2)), ("c", slow(MINUTE))]);
+    let graph = graph_with(seconds(60), [("a", slow(MINUTE)), ("b", slow(MINUTE / 2)), ("c", slow(MINUTE))]);
     let run = AskingRun::start(graph);
     run.question().await;
     tokio::time::sleep(60 * MINUTE).await;
@@ -387,10 +386,7 @@ async fn open_question_stops_the_clocks_inside() {
     let mut graph = Graph::new("g");
     let part = Step::new("part").error_policy(policy);
     graph
-        .add_step(
-            Arc::new(inner),
-            part.sub_budget(Budget { max_time_ms: Some(60_000), ..Budget::default() }),
-        )
+        .add_step(Arc::new(inner), part.sub_budget(Budget { max_time_ms: Some(60_000), ..Budget::default() }))
         .unwrap();
     graph.set_budget(tokens(10));
     let run = AskingRun::start(graph);

@@ -48,7 +48,7 @@ steps:
     check(
         yaml,
         "g.yaml:3:22: a limit of 0 cannot be raised: it must be positive, or at_limit must be 'stop'\n\
-         g.yaml:7:59: a limit of 0 cannot be raised: it must be positive, or at_limit must be 'stop'",
+         g.yaml:7:54: a limit of 0 cannot be raised: it must be positive, or at_limit must be 'stop'",
     );
 }
 

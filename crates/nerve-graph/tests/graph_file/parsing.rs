@@ -442,7 +442,9 @@ fn cost_limit_is_read_under_its_older_name() {
 fn time_limit_is_read_under_its_older_name() {
     let limit = |budget: &str| {
         let yaml = format!("graph: a\nbudget: {{{budget}}}\nsteps: []\n");
-        GraphFile::from_yaml(&yaml, "g").map(|file| file.budget.max_time_ms).map_err(|error| error.to_string())
+        GraphFile::from_yaml(&yaml, "g")
+            .map(|file| file.budget.max_time_ms)
+            .map_err(|error| error.to_string())
     };
     assert_eq!(limit("max_time_seconds: 2.5"), Ok(Some(2500)));
     assert_eq!(limit("max_time_ms: 2500"), Ok(Some(2500)));
