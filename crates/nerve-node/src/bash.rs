@@ -5,6 +5,7 @@
 mod chunks;
 mod tail;
 
+use std::future::ready;
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::process::{ExitStatus, Stdio};
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use nerve_agent::parse::{Section, SectionKind};
 use nerve_agent::profile::ContextKind;
-use nerve_api::reply::NodeMetadata;
+use nerve_api::reply::{NodeExplanation, NodeMetadata, NodeProgress};
 use nerve_api::value::{Delivery, ResponseSource};
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 use nerve_host::environment::Environment;
@@ -32,7 +33,7 @@ use self::chunks::ChunkPublisher;
 use self::tail::OutputTail;
 use super::{BoxFuture, Node, NodeFuture, ToolKind};
 use crate::cancellation::cancelled;
-use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
+use crate::command::{DialogAnswer, EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
@@ -40,6 +41,7 @@ use crate::journal::Journal;
 use crate::prompt::Prompt;
 use crate::telemetry::TurnAttributes;
 use crate::turn_state::{Evidence, TurnState};
+use crate::usage_ledger::{ReachedLimit, UsageLedger};
 
 /// Timeout of a command that sets none.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -105,15 +107,31 @@ impl Node for BashNode {
         let mut metadata = NodeMetadata::new(inner.state.node.session.clone());
         metadata.set("turns", inner.state.turns());
         metadata.set_some("cwd", inner.cwd.as_ref().map(|cwd| cwd.display().to_string()));
+        metadata.set_some("blocked", inner.state.block_kind());
+        let ledger = &inner.state.ledger;
+        let budget = ledger.limits().map(|_| ledger.status());
         NodeInfo {
             node_id: self.id().to_string(),
             kind: self.kind().to_string(),
             state: inner.state.current(),
             persistent: false,
             approximate: false,
-            progress: Default::default(),
+            progress: NodeProgress { budget, ..NodeProgress::default() },
             metadata,
         }
+    }
+
+    fn answer(&self, answer: DialogAnswer) -> NodeFuture<'_, Option<Response>> {
+        let Inner { state, clock, journal, .. } = &*self.inner;
+        Box::pin(ready(state.answer_budget(&answer, clock.now(), journal).map(|()| None)))
+    }
+
+    fn explain(&self) -> NodeFuture<'_, NodeExplanation> {
+        Box::pin(ready(Ok(self.inner.state.explain(self.info(), String::new()))))
+    }
+
+    fn ledger(&self) -> Option<&UsageLedger> {
+        Some(&self.inner.state.ledger)
     }
 
     /// Allows half a second for the killed group to exit, half a second for its output, and a margin.
@@ -163,6 +181,8 @@ enum EndReason {
     Exited,
     TimedOut,
     Interrupted,
+    /// A limit of the budget was reached.
+    OverBudget(ReachedLimit),
 }
 
 impl BashNode {
@@ -173,10 +193,11 @@ impl BashNode {
         environment: Environment,
         journal: Journal,
         events: Publisher,
+        ledger: UsageLedger,
     ) -> BashNode {
         BashNode {
             inner: Arc::new(Inner {
-                state: TurnState::new(node, events, EVIDENCE, None),
+                state: TurnState::new(node, events, EVIDENCE, ledger),
                 cwd,
                 environment,
                 clock: Clock::start(),
@@ -299,14 +320,20 @@ impl BashNode {
         cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
         let inner = &self.inner;
+        inner.state.await_budget(prompt.at_dialog, cancellation, deadline).await?;
         // Registered before the node becomes busy, so that a busy node can always be interrupted.
         let interrupted = inner.state.interrupted();
         let turn = inner.state.begin_turn()?;
         let number = turn.number;
         let started = inner.clock.now();
-        let ran = self.run(number, &prompt, deadline, pin!(interrupted), cancellation).await;
+        let ran = {
+            let _work = inner.state.ledger.begin_work();
+            self.run(number, &prompt, deadline, pin!(interrupted), cancellation).await
+        };
         // Logged before the node is ready again, so that waiters find the entry in the history.
         let answer = self.respond(number, &prompt, ran?, (started, inner.clock.now()));
+        // Before the end of the turn: a node at a limit is blocked then, not ready.
+        inner.state.refresh_limit();
         drop(turn);
         answer
     }
@@ -326,6 +353,7 @@ impl BashNode {
         let (out, err) = (child.stdout.take(), child.stderr.take());
         let mut chunks = prompt.stream.then(|| ChunkPublisher::new(self.chunk_sink(turn, prompt)));
         let mut stopping = pin!(self.inner.state.stopping());
+        let mut over_budget = pin!(self.inner.state.ledger.limit_reached());
         let (ended, status) = {
             let mut pipes =
                 pin!(async { tokio::join!(stdout.collect(out, chunks.as_mut()), stderr.read_to_end(err)) });
@@ -338,6 +366,7 @@ impl BashNode {
                     () = &mut interrupted => break (EndReason::Interrupted, None),
                     () = cancellation.cancelled() => break (EndReason::Interrupted, None),
                     () = &mut stopping => break (EndReason::Interrupted, None),
+                    reached = &mut over_budget => break (EndReason::OverBudget(reached), None),
                 }
             };
             let status = match status {
@@ -407,13 +436,19 @@ impl BashNode {
         let streamed = (prompt.stream && is_complete).then_some(&*stdout);
         let data = ResponseData { sections: sections.clone(), tokens: None, is_complete, is_ready: true };
         self.inner.journal.lock().log_answer(&prompt.text, time, data, None, streamed);
-        let failure = match ran.ended {
-            EndReason::TimedOut => Some((ErrorKind::Timeout, "the command timed out and was killed")),
-            EndReason::Interrupted => Some((ErrorKind::Interrupted, "the command was interrupted")),
+        let state = &self.inner.state;
+        let failure = match &ran.ended {
+            EndReason::TimedOut => {
+                Some(state.error(ErrorKind::Timeout, "the command timed out and was killed"))
+            }
+            EndReason::Interrupted => {
+                Some(state.error(ErrorKind::Interrupted, "the command was interrupted"))
+            }
+            EndReason::OverBudget(reached) => Some(reached.error(&state.node)),
             EndReason::Exited => None,
         };
-        if let Some((kind, why)) = failure {
-            return Err(self.inner.state.error(kind, why).with_text(stdout.trim_end()));
+        if let Some(error) = failure {
+            return Err(error.with_text(stdout.trim_end()));
         }
         let missing = ran.stdout.omitted();
         Ok(Response {

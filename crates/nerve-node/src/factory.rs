@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::Profile;
+use nerve_api::request::UsageLimits;
 use nerve_host::backend::{Program, SpawnError};
 use nerve_host::clock::Clock;
 use nerve_host::environment::{self, Environment};
@@ -140,7 +141,11 @@ impl NodeFactory {
         usage: LedgerUsage,
     ) -> Result<NodeHandle, EngineError> {
         match spec.backend {
-            BackendKind::Bash => Ok(Arc::new(self.create_bash(spec)?)),
+            BackendKind::Bash => {
+                // Commands do not count toward the budget of the session.
+                let ledger = own_ledger(&spec, usage);
+                Ok(Arc::new(self.start_bash(spec, ledger)?))
+            }
             BackendKind::Chat => {
                 let ledger = session.node(&spec.node_id, LedgerRecord { limits: spec.budget, usage });
                 Ok(Arc::new(self.start_chat(spec, ledger)?))
@@ -162,7 +167,7 @@ impl NodeFactory {
     /// # Errors
     /// See [`NodeFactory::create`].
     pub async fn create_terminal(&self, spec: NodeSpec) -> Result<TerminalNode, EngineError> {
-        let ledger = own_ledger(&spec);
+        let ledger = own_ledger(&spec, LedgerUsage::default());
         self.start_terminal(spec, ledger).await
     }
 
@@ -311,13 +316,18 @@ impl NodeFactory {
     /// # Errors
     /// InvalidRequest; Process: no such folder.
     pub fn create_bash(&self, spec: NodeSpec) -> Result<BashNode, EngineError> {
+        let ledger = own_ledger(&spec, LedgerUsage::default());
+        self.start_bash(spec, ledger)
+    }
+
+    fn start_bash(&self, spec: NodeSpec, ledger: UsageLedger) -> Result<BashNode, EngineError> {
         let node = with_session(&spec.node_ref());
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
         reject_agent_options(&spec)?;
         let journal = self.journal(&spec.node_ref(), spec.history)?;
         let env = Environment::new(spec.shell_env.as_ref(), spec.env, &environment::read_variables());
-        Ok(BashNode::new(node, spec.cwd, env, journal, self.shared.events.clone()))
+        Ok(BashNode::new(node, spec.cwd, env, journal, self.shared.events.clone(), ledger))
     }
 
     /// Creates a node for a conversation with a model's API.
@@ -325,7 +335,7 @@ impl NodeFactory {
     /// # Errors
     /// InvalidRequest: no model, no key, invalid settings. Process: no such folder, or the stored conversation cannot be read.
     pub fn create_chat(&self, spec: NodeSpec) -> Result<ChatNode, EngineError> {
-        let ledger = own_ledger(&spec);
+        let ledger = own_ledger(&spec, LedgerUsage::default());
         self.start_chat(spec, ledger)
     }
 
@@ -434,24 +444,33 @@ fn check_cwd(node: &NodeRef, cwd: Option<&Path>) -> Result<(), EngineError> {
     }
 }
 
-/// Creates the ledger of a node that is in no session.
-fn own_ledger(spec: &NodeSpec) -> UsageLedger {
-    let record = LedgerRecord { limits: spec.budget, ..LedgerRecord::default() };
+/// Creates the ledger of a node whose usage counts for no session.
+fn own_ledger(spec: &NodeSpec, usage: LedgerUsage) -> UsageLedger {
+    let record = LedgerRecord { limits: spec.budget, usage };
     UsageLedger::new("its session", built_in_pricing()).node(&spec.node_id, record)
 }
 
 /// Rejects options that a node without a terminal cannot have.
 fn reject_agent_options(spec: &NodeSpec) -> Result<(), EngineError> {
     let (node, backend) = (&spec.node_id, spec.backend.as_str());
-    let (option, hint) = match spec.backend {
-        _ if spec.proxy.is_some() => ("have a proxy", "only Claude Code nodes support a proxy"),
-        BackendKind::Bash if spec.budget.is_some() => {
-            ("have a budget", "limit its session, or the time of each command")
-        }
-        _ => return Ok(()),
-    };
-    let message = format!("node '{node}' was not started: a {backend} node cannot {option}");
-    Err(EngineError::invalid_request(message).hint(hint))
+    if spec.proxy.is_some() {
+        let message = format!("node '{node}' was not started: a {backend} node cannot have a proxy");
+        return Err(EngineError::invalid_request(message).hint("only Claude Code nodes support a proxy"));
+    }
+    if spec.backend == BackendKind::Bash { check_command_budget(node, spec.budget.as_ref()) } else { Ok(()) }
+}
+
+/// Checks the budget of a node that runs commands.
+///
+/// # Errors
+/// InvalidRequest: commands have no tokens and no cost.
+pub fn check_command_budget(node: &str, budget: Option<&UsageLimits>) -> Result<(), EngineError> {
+    if budget.is_none_or(|limits| limits.max_tokens.is_none() && limits.max_cost_usd.is_none()) {
+        return Ok(());
+    }
+    let message = format!("node '{node}' runs single commands, which have no tokens and no cost to limit");
+    Err(EngineError::invalid_request(message)
+        .hint("limit its working time with `--budget-time` (max_time_ms)"))
 }
 
 /// Checks the pane. An existing pane already runs its program, so it takes no command.

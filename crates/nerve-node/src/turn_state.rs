@@ -1,20 +1,26 @@
 //! The state of a node whose turns run in this process.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use nerve_api::reply::NodeExplanation;
 use nerve_api::value::{BlockKind, SignalSource};
 use nerve_host::clock::MAX_TIMEOUT;
+use nerve_types::TsNs;
 use parking_lot::Mutex;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
-use crate::cancellation::{INTERRUPT_TIMEOUT, interrupt_timeout_error, wait_timeout_error};
-use crate::command::{EventKind, NodeRef, StateName};
+use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled, interrupt_timeout_error, wait_timeout_error};
+use crate::command::{DialogAnswer, EventKind, NodeInfo, NodeRef, StateName};
+use crate::dialog_choice::{check_dialog, no_dialog_error, resolve_choice};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
+use crate::journal::Journal;
+use crate::prompt::DialogPolicy;
 use crate::usage_ledger::{ReachedLimit, UsageLedger};
 
 /// States without a turn.
@@ -27,6 +33,8 @@ pub(crate) struct TurnState {
     pub(crate) events: Publisher,
     evidence: Evidence,
     state: watch::Sender<StateName>,
+    /// Counts the usage of the node.
+    pub(crate) ledger: UsageLedger,
     /// The reached limit of its budget.
     limit: Mutex<Option<ReachedLimit>>,
     /// Number of turns begun.
@@ -52,33 +60,32 @@ pub(crate) struct RunningTurn {
 }
 
 impl TurnState {
-    /// Creates the state of a ready node, or of one whose budget has reached a limit.
+    /// Creates the state of a ready node, or of one whose budget has reached a limit. Must be called on a runtime.
     pub(crate) fn new(
         node: NodeRef,
         events: Publisher,
         evidence: Evidence,
-        limit: Option<ReachedLimit>,
+        ledger: UsageLedger,
     ) -> Arc<TurnState> {
+        let limit = ledger.reached();
         let state = if limit.is_some() { StateName::Blocked } else { StateName::Ready };
-        Arc::new(TurnState {
+        let state = Arc::new(TurnState {
             node,
             events,
             evidence,
             state: watch::Sender::new(state),
+            ledger,
             limit: Mutex::new(limit),
             turns: AtomicU64::new(0),
             running: AtomicU64::new(0),
             interrupt: Notify::new(),
-        })
+        });
+        tokio::spawn(follow_budget(Arc::downgrade(&state), state.state.subscribe(), state.ledger.clone()));
+        state
     }
 
     pub(crate) fn current(&self) -> StateName {
         *self.state.borrow()
-    }
-
-    /// Returns a receiver of the state, which ends with the node.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<StateName> {
-        self.state.subscribe()
     }
 
     /// Returns the number of turns begun.
@@ -110,10 +117,10 @@ impl TurnState {
     }
 
     /// Reads the limit of the budget again, and blocks or unblocks the node. A running turn continues.
-    pub(crate) fn refresh_limit(&self, ledger: &UsageLedger) {
+    pub(crate) fn refresh_limit(&self) {
         let question = |limit: &Option<ReachedLimit>| limit.as_ref().map(ReachedLimit::question);
         self.enter_idle_state(&IDLE, "budget: no limit is reached", || {
-            let reached = ledger.reached();
+            let reached = self.ledger.reached();
             let mut limit = self.limit.lock();
             let has_changed = question(&limit) != question(&reached);
             *limit = reached;
@@ -121,8 +128,86 @@ impl TurnState {
         });
     }
 
+    /// Waits for the answer to the question at a limit, if a prompt with this policy waits at dialogs and the node runs.
+    ///
+    /// # Errors
+    /// Blocked, Budget, Cancelled.
+    pub(crate) async fn await_budget(
+        &self,
+        policy: DialogPolicy,
+        cancellation: &CancellationToken,
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
+        let mut states = self.state.subscribe();
+        let is_ending = |state: &StateName| matches!(state, StateName::Stopping | StateName::Stopped);
+        while let Some(reached) = self.ledger.reached().filter(|_| !is_ending(&self.current())) {
+            let error = reached.error(&self.node);
+            if reached.offer.is_none() || policy != DialogPolicy::Wait {
+                return Err(error);
+            }
+            tokio::select! {
+                () = self.ledger.question_answered() => {}
+                _ = states.wait_for(is_ending) => {}
+                () = cancellation.cancelled() => return Err(cancelled()),
+                () = sleep_until(deadline) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers the question at a limit.
+    ///
+    /// # Errors
+    /// InvalidRequest (no question, no such choice); Budget: prompts fail at the limit.
+    pub(crate) fn answer_budget(
+        &self,
+        answer: &DialogAnswer,
+        now: TsNs,
+        journal: &Mutex<Journal>,
+    ) -> Result<(), EngineError> {
+        let reached = self.ledger.reached().ok_or_else(|| no_dialog_error(&self.node.node))?;
+        let choices = reached.choices();
+        if choices.is_empty() {
+            return Err(reached.error(&self.node));
+        }
+        check_dialog(&self.node, answer, &reached.dialog_id(), &choices)?;
+        let picked = resolve_choice(&answer.choice, &choices)?;
+        let choice = picked.and_then(|picked| choices.get(picked)).map(String::as_str);
+        journal.lock().log_dialog(now, BlockKind::Budget.as_str(), choice, &answer.origin);
+        self.ledger.answer(picked);
+        self.refresh_limit();
+        Ok(())
+    }
+
+    /// Explains the state. `screen`: the text of the node.
+    pub(crate) fn explain(&self, info: NodeInfo, screen: String) -> NodeExplanation {
+        let NodeInfo { node_id, state, metadata, .. } = info;
+        let (source, evidence) = self.evidence();
+        let reached = self.ledger.reached().filter(|_| state == StateName::Blocked);
+        let dialog_id = reached.as_ref().map(ReachedLimit::dialog_id);
+        let choices = reached.map(|reached| reached.choices()).unwrap_or_default();
+        let (offset, turn) = (0, None);
+        NodeExplanation {
+            node_id,
+            state,
+            evidence,
+            source,
+            offset,
+            choices,
+            dialog_id,
+            screen,
+            turn,
+            metadata,
+        }
+    }
+
+    /// Returns what blocks the node.
+    pub(crate) fn block_kind(&self) -> Option<&'static str> {
+        (self.current() == StateName::Blocked).then_some(BlockKind::Budget.as_str())
+    }
+
     /// Publishes the limit at which the node was created.
-    pub(crate) fn report_limit(&self) {
+    fn report_limit(&self) {
         let limit = self.limit.lock().clone();
         if let Some(limit) = limit.filter(|_| self.current() == StateName::Blocked) {
             self.publish(blocked_event(&limit));
@@ -247,6 +332,22 @@ impl Drop for RunningTurn {
     fn drop(&mut self) {
         let is_last = || self.state.running.fetch_sub(1, Ordering::Relaxed) == 1;
         self.state.enter_idle_state(&[StateName::Busy], self.state.evidence.ready, is_last);
+    }
+}
+
+/// Blocks the node while a limit of its budget is reached, until it stops.
+async fn follow_budget(state: Weak<TurnState>, mut states: watch::Receiver<StateName>, ledger: UsageLedger) {
+    let mut changes = ledger.subscribe();
+    if let Some(state) = state.upgrade() {
+        state.report_limit();
+    }
+    while let Some(state) = state.upgrade() {
+        state.refresh_limit();
+        drop(state);
+        tokio::select! {
+            _ = changes.changed() => {}
+            _ = states.wait_for(|state| *state == StateName::Stopped) => return,
+        }
     }
 }
 

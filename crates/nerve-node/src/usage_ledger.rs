@@ -359,6 +359,15 @@ impl UsageLedger {
         }
     }
 
+    /// Waits until no question at a limit is open: it was answered, or the limits have changed.
+    pub async fn question_answered(&self) {
+        let mut changes = self.subscribe();
+        while self.reached().is_some_and(|reached| reached.offer.is_some()) {
+            // The sender is part of the ledger, so it outlives the wait.
+            let _ = changes.changed().await;
+        }
+    }
+
     /// Returns a receiver that is notified of changes of this ledger, its session's, and those of the session's nodes.
     pub fn subscribe(&self) -> watch::Receiver<()> {
         self.inner.changed.subscribe()

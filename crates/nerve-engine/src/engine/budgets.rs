@@ -4,6 +4,7 @@ use nerve_api::reply::BudgetStatus;
 use nerve_api::request::{SetBudget, UsageLimits};
 use nerve_node::command::BackendKind;
 use nerve_node::error::EngineError;
+use nerve_node::factory::check_command_budget;
 
 use super::Engine;
 use super::context::RequestContext;
@@ -13,7 +14,7 @@ impl Engine {
     /// one permits it.
     ///
     /// # Errors
-    /// NotFound, InvalidRequest (invalid limits, or a node without a terminal), Busy (the node is starting).
+    /// NotFound, InvalidRequest (invalid limits, or limits that this kind of node cannot have), Busy (the node is starting).
     pub async fn set_budget(
         &self,
         request: SetBudget,
@@ -24,15 +25,18 @@ impl Engine {
         let session = self.inner.sessions.get(session_id.as_deref())?;
         let ledger = match &node_id {
             None => session.ledger().clone(),
-            Some(id) => match (session.get(id), session.definition(id)) {
-                (None, Some(spec)) if spec.backend != BackendKind::Bash => {
+            Some(id) => {
+                let definition = session.definition(id);
+                if definition.as_ref().is_some_and(|spec| spec.backend == BackendKind::Bash) {
+                    check_command_budget(id, budget.as_ref())?;
+                }
+                if session.get(id).is_none() && definition.is_some() {
                     let status = session.set_stopped_budget(id, budget);
                     self.persist(&context.warnings).await;
                     return status;
                 }
-                (None, Some(_)) => return Err(no_ledger_error(id)),
-                _ => session.find(id)?.ledger().cloned().ok_or_else(|| no_ledger_error(id))?,
-            },
+                session.find(id)?.ledger().cloned().ok_or_else(|| no_ledger_error(id))?
+            }
         };
         ledger.set_limits(budget);
         self.persist(&context.warnings).await;
@@ -50,6 +54,6 @@ pub(super) fn check(budget: Option<&UsageLimits>) -> Result<(), EngineError> {
 }
 
 fn no_ledger_error(node: &str) -> EngineError {
-    EngineError::invalid_request(format!("node '{node}' runs single commands and cannot have a budget"))
-        .hint("nodes in terminals, chat nodes, sessions and graphs can have budgets")
+    EngineError::invalid_request(format!("node '{node}' cannot have a budget"))
+        .hint("nodes, sessions and graphs can have budgets")
 }

@@ -19,11 +19,7 @@ const SHELL: [&str; 3] = ["bash", "--norc", "--noprofile"];
 
 /// Limits the working time.
 fn time(millis: u64, at_limit: LimitAction) -> Option<UsageLimits> {
-    Some(UsageLimits {
-        max_time_ms: Some(millis),
-        at_limit,
-        ..UsageLimits::default()
-    })
+    Some(UsageLimits { max_time_ms: Some(millis), at_limit, ..UsageLimits::default() })
 }
 
 async fn start(harness: &Harness, node: &str, budget: Option<UsageLimits>) {
@@ -152,13 +148,39 @@ async fn invalid_budgets_are_refused() {
     }
     assert_kind(set(&harness, of_node("gone", time(1, LimitAction::Ask))).await, ErrorKind::NotFound);
     let bash = NodeSpec { backend: BackendKind::Bash, command: None, ..harness.spec("tests", &SHELL) };
-    let spec = NodeSpec { budget: time(1, LimitAction::Ask), ..bash.clone() };
+    let tokens = Some(UsageLimits { max_tokens: Some(1), ..none });
+    let cost = Some(UsageLimits { max_cost_usd: Some(1.0), max_time_ms: Some(1), ..none });
+    let spec = NodeSpec { budget: tokens, ..bash.clone() };
     assert_kind(harness.engine.create_node(spec, Default::default()).await, ErrorKind::InvalidRequest);
     harness.create(bash).await;
+    assert_kind(set(&harness, of_node("tests", tokens)).await, ErrorKind::InvalidRequest);
     harness.stop("tests").await;
-    assert_kind(set(&harness, of_node("tests", time(1, LimitAction::Ask))).await, ErrorKind::InvalidRequest);
+    assert_kind(set(&harness, of_node("tests", cost)).await, ErrorKind::InvalidRequest);
+}
+
+#[tokio::test]
+async fn working_time_of_commands_is_limited() {
+    let harness = Harness::new();
+    let budget = time(200, LimitAction::Ask);
+    let bash = NodeSpec { backend: BackendKind::Bash, command: None, budget, ..harness.spec("tests", &[]) };
+    harness.create(bash).await;
+    let error = harness.send("tests", "echo before; sleep 600").await.unwrap_err();
+    assert_eq!((error.kind, error.choices.len()), (ErrorKind::Blocked, 2), "{error:?}");
+    assert!(error.text.as_deref().is_some_and(|text| text.contains("before")), "{error:?}");
+    harness.wait("tests", StateName::Blocked).await.unwrap();
+    assert_kind(harness.send("tests", "echo more").await, ErrorKind::Blocked);
+    harness.answer("tests", Choice::Number(1)).await.unwrap();
+    assert_eq!(harness.ask("tests", "echo $((6*7))").await.text, "42");
+    let status = harness.info("tests").progress.budget.unwrap();
+    assert!(status.time_ms >= 200 && status.max_time_ms > Some(200), "{status:?}");
+
+    harness.stop("tests").await;
+    let stop = of_node("tests", time(1, LimitAction::Stop));
+    assert!(set(&harness, stop).await.unwrap().reached_limit.is_some(), "earlier usage counts");
     harness.engine.start_node(StartNode::new("tests", None), Default::default()).await.unwrap();
-    assert_kind(set(&harness, of_node("tests", time(1, LimitAction::Ask))).await, ErrorKind::InvalidRequest);
+    assert_kind(harness.send("tests", "echo no").await, ErrorKind::Budget);
+    let session = harness.engine.get_session(GetSession::new(None), Default::default()).await.unwrap();
+    assert_eq!(session.budget.map_or(0, |budget| budget.time_ms), 0, "commands count toward no session");
 }
 
 /// A further attempt would fail at once, and a skipped step would hide the question.

@@ -2,18 +2,16 @@
 
 use std::future::ready;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use nerve_api::reply::{ModelTokens, NodeExplanation, NodeMetadata, NodeProgress};
-use nerve_api::value::BlockKind;
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 use nerve_llm::answer::Usage;
 use nerve_llm::message::Message;
 use nerve_record::history::HISTORY_BUFFER_LINES;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::file;
@@ -21,13 +19,12 @@ use super::setup::Setup;
 use super::{ChatSettings, spec};
 use crate::command::{DialogAnswer, NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
-use crate::dialog_choice::{check_dialog, no_dialog_error, resolve_choice};
 use crate::error::{EngineError, ErrorKind};
 use crate::journal::Journal;
 use crate::names::with_session;
 use crate::prompt::Prompt;
 use crate::turn_state::{Evidence, TurnState};
-use crate::usage_ledger::{ReachedLimit, UsageLedger};
+use crate::usage_ledger::UsageLedger;
 use crate::{BoxFuture, Node, NodeFuture, NodeHandle, ToolKind};
 
 /// Time to wait for running tools when a turn is ended early.
@@ -118,8 +115,7 @@ impl Node for ChatNode {
         metadata.set("turns", inner.state.turns());
         metadata.set("queued", inner.waiting.load(Ordering::Relaxed));
         metadata.set("messages", messages);
-        let is_blocked = inner.state.current() == StateName::Blocked;
-        metadata.set_some("blocked", is_blocked.then_some(BlockKind::Budget.as_str()));
+        metadata.set_some("blocked", inner.state.block_kind());
         metadata.set("tokens", usage.total());
         metadata.set("api_calls", requests);
         metadata.set_some("tools", Some(spec.tools.as_slice()).filter(|tools| !tools.is_empty()));
@@ -141,30 +137,13 @@ impl Node for ChatNode {
     }
 
     fn answer(&self, answer: DialogAnswer) -> NodeFuture<'_, Option<Response>> {
-        Box::pin(ready(self.answer_budget(&answer).map(|()| None)))
+        let Inner { state, clock, journal, .. } = &*self.inner;
+        Box::pin(ready(state.answer_budget(&answer, clock.now(), journal).map(|()| None)))
     }
 
     fn explain(&self) -> NodeFuture<'_, NodeExplanation> {
-        let NodeInfo { node_id, state, metadata, .. } = self.info();
-        let (source, evidence) = self.inner.state.evidence();
-        let reached = self.inner.setup.ledger.reached().filter(|_| state == StateName::Blocked);
-        let dialog_id = reached.as_ref().map(ReachedLimit::dialog_id);
-        let choices = reached.map(|reached| reached.choices()).unwrap_or_default();
         let screen = self.text(Some(HISTORY_BUFFER_LINES));
-        let (offset, turn) = (0, None);
-        let explanation = NodeExplanation {
-            node_id,
-            state,
-            evidence,
-            source,
-            offset,
-            choices,
-            dialog_id,
-            screen,
-            turn,
-            metadata,
-        };
-        Box::pin(ready(Ok(explanation)))
+        Box::pin(ready(Ok(self.inner.state.explain(self.info(), screen))))
     }
 
     fn ledger(&self) -> Option<&UsageLedger> {
@@ -240,8 +219,7 @@ impl ChatNode {
         journal: Journal,
         conversation: Conversation,
     ) -> ChatNode {
-        let state = TurnState::new(node, setup.events.clone(), EVIDENCE, setup.ledger.reached());
-        tokio::spawn(follow_budget(Arc::downgrade(&state), state.subscribe(), setup.ledger.clone()));
+        let state = TurnState::new(node, setup.events.clone(), EVIDENCE, setup.ledger.clone());
         let inner = Inner {
             state,
             setup,
@@ -252,28 +230,6 @@ impl ChatNode {
             conversation: Mutex::new(conversation),
         };
         ChatNode { inner: Arc::new(inner) }
-    }
-
-    /// Answers the question at a limit.
-    ///
-    /// # Errors
-    /// InvalidRequest (no question, no such choice); Budget: prompts fail at the limit.
-    fn answer_budget(&self, answer: &DialogAnswer) -> Result<(), EngineError> {
-        let inner = &self.inner;
-        let ledger = &inner.setup.ledger;
-        let reached = ledger.reached().ok_or_else(|| no_dialog_error(self.id()))?;
-        let choices = reached.choices();
-        if choices.is_empty() {
-            return Err(reached.error(&inner.state.node));
-        }
-        check_dialog(&inner.state.node, answer, &reached.dialog_id(), &choices)?;
-        let picked = resolve_choice(&answer.choice, &choices)?;
-        let choice = picked.and_then(|picked| choices.get(picked)).map(String::as_str);
-        let (now, kind) = (inner.clock.now(), BlockKind::Budget.as_str());
-        inner.journal.lock().log_dialog(now, kind, choice, &answer.origin);
-        ledger.answer(picked);
-        inner.state.refresh_limit(ledger);
-        Ok(())
     }
 
     /// Creates an independent node with a copy of the conversation after the last turn. The copy is not stored in a file.
@@ -379,22 +335,6 @@ impl ChatNode {
 
     pub(super) fn error(&self, kind: ErrorKind, what: &str) -> EngineError {
         self.with_node_name(EngineError::new(kind, what))
-    }
-}
-
-/// Blocks the node while a limit of its budget is reached, until it stops.
-async fn follow_budget(state: Weak<TurnState>, mut states: watch::Receiver<StateName>, ledger: UsageLedger) {
-    let mut changes = ledger.subscribe();
-    if let Some(state) = state.upgrade() {
-        state.report_limit();
-    }
-    while let Some(state) = state.upgrade() {
-        state.refresh_limit(&ledger);
-        drop(state);
-        tokio::select! {
-            _ = changes.changed() => {}
-            _ = states.wait_for(|state| *state == StateName::Stopped) => return,
-        }
     }
 }
 

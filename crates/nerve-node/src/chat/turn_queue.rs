@@ -18,10 +18,10 @@ use super::turn::{Turn, TurnResult};
 use super::{file, tools};
 use crate::Node;
 use crate::cancellation::cancelled;
-use crate::command::{EventKind, Response, StateName};
+use crate::command::{EventKind, Response};
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
-use crate::prompt::{DialogPolicy, Prompt, check_prompt};
+use crate::prompt::{Prompt, check_prompt};
 use crate::telemetry::TurnAttributes;
 
 /// Maximum number of queued prompts.
@@ -77,7 +77,8 @@ impl ChatNode {
                 turn?
             }
         };
-        if let Err(error) = self.await_budget(prompt, context, deadline).await {
+        if let Err(error) = inner.state.await_budget(prompt.at_dialog, context.cancellation(), deadline).await
+        {
             let (now, refused) = (inner.clock.now(), Err(error));
             self.log(prompt, (now, now), &refused, (None, Usage::default()));
             return refused;
@@ -107,7 +108,7 @@ impl ChatNode {
         self.log(prompt, time, &ended, (model, usage));
         metered.end(&ended);
         // Before the end of the turn: a node at a limit is blocked then, not ready.
-        inner.state.refresh_limit(&inner.setup.ledger);
+        inner.state.refresh_limit();
         drop(running);
         if let Ok(response) = &ended {
             let (sections, is_complete) = (response.sections.len(), response.is_complete);
@@ -115,34 +116,6 @@ impl ChatNode {
             inner.state.publish(parsed);
         }
         ended
-    }
-
-    /// Waits for the answer to the question at a limit, if the prompt waits at dialogs and the node runs.
-    ///
-    /// # Errors
-    /// Blocked, Budget, Cancelled.
-    async fn await_budget(
-        &self,
-        prompt: &Prompt,
-        context: &TurnContext,
-        deadline: Instant,
-    ) -> Result<(), EngineError> {
-        let ledger = &self.inner.setup.ledger;
-        let (mut changes, mut states) = (ledger.subscribe(), self.inner.state.subscribe());
-        let is_ending = |state: &StateName| matches!(state, StateName::Stopping | StateName::Stopped);
-        while let Some(reached) = ledger.reached().filter(|_| !is_ending(&self.inner.state.current())) {
-            let error = reached.error(&self.inner.state.node);
-            if reached.offer.is_none() || prompt.at_dialog != DialogPolicy::Wait {
-                return Err(error);
-            }
-            tokio::select! {
-                _ = changes.changed() => {}
-                _ = states.wait_for(is_ending) => {}
-                () = context.cancellation().cancelled() => return Err(cancelled()),
-                () = sleep_until(deadline) => return Err(error),
-            }
-        }
-        Ok(())
     }
 
     /// Describes the node for telemetry.
