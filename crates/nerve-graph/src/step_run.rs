@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use nerve_api::reply::ModelUsage;
 use nerve_node::budget::{Budget, Checkpoint};
@@ -293,7 +294,7 @@ impl StepRun<'_> {
         let node = self.resolve(target)?;
         let run = self.graph.shared();
         let Some((journal, replay)) = run.journal.clone().filter(|_| !node.is_graph()) else {
-            return attempt(&node, context, limit).await;
+            return self.attempt_until_answered(&node, context, limit).await;
         };
         let path = context.step.clone().unwrap_or_else(|| Arc::clone(&self.step.id));
         let key = context.journal_key.rotate_left(2);
@@ -301,7 +302,7 @@ impl StepRun<'_> {
         if let Some(value) = known {
             return Ok(value);
         }
-        let result = attempt(&node, context, limit).await;
+        let result = self.attempt_until_answered(&node, context, limit).await;
         let at = run.clock.now();
         match &result {
             Ok(value) => {
@@ -358,7 +359,7 @@ impl StepRun<'_> {
         let policy = self.step.error_policy.as_deref().unwrap_or(&none);
         let error = loop {
             *attempts += 1;
-            let error = match attempt(node, context, policy.timeout).await {
+            let error = match self.attempt_until_answered(node, context, policy.timeout).await {
                 Ok(value) => return Ok((value, Completion::Completed)),
                 Err(error) => error,
             };
@@ -397,6 +398,31 @@ impl StepRun<'_> {
                 Ok((self.run_fallback(fallback, context).await?, Completion::Completed))
             }
             _ => Err(error),
+        }
+    }
+
+    /// Makes an attempt. If the budget of the node or its session asks, waits for the answer and makes the attempt again, which
+    /// sends the prompt again. Without a handler of gates no one can answer, so the question is the error.
+    async fn attempt_until_answered(
+        &self,
+        node: &Executable,
+        context: &RunContext,
+        limit: Option<Duration>,
+    ) -> Result<Value, EngineError> {
+        loop {
+            let error = match attempt(node, context, limit).await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            let can_wait = error.is_budget_question() && self.graph.shared().gates.is_some();
+            let Some(node) = node.node().filter(|_| can_wait) else { return Err(error) };
+            let Some(ledger) = node.ledger() else { return Err(error) };
+            tokio::select! {
+                () = ledger.question_answered() => {}
+                // The next attempt returns the error.
+                _ = node.wait(&[StateName::Stopped], None) => {}
+                () = context.turn.cancellation().cancelled() => return Err(cancelled()),
+            }
         }
     }
 

@@ -116,8 +116,12 @@ impl EngineError {
 
     /// Returns true if error policies of steps do not apply: the step was cancelled, or a budget stopped it or waits for an answer.
     pub fn is_final(&self) -> bool {
-        let asks = self.details.as_ref().is_some_and(|run| run.is_budget_question);
-        asks || matches!(self.kind, ErrorKind::Cancelled | ErrorKind::Budget)
+        self.is_budget_question() || matches!(self.kind, ErrorKind::Cancelled | ErrorKind::Budget)
+    }
+
+    /// Returns true if the budget of a node or its session asks whether to continue.
+    pub fn is_budget_question(&self) -> bool {
+        self.details.as_ref().is_some_and(|run| run.is_budget_question)
     }
 
     /// Returns the budget that was exceeded.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_api::reply::BudgetStatus;
+use nerve_api::reply::{BudgetStatus, RunReply};
 use nerve_api::request::{
     CreateSession, ExecuteGraph, GetSession, RunOptions, SetBudget, StartNode, UsageLimits,
 };
@@ -185,24 +185,52 @@ async fn working_time_of_commands_is_limited() {
 
 /// A further attempt would fail at once, and a skipped step would hide the question.
 #[tokio::test]
-async fn question_of_a_node_is_no_matter_of_error_policies() {
+async fn step_waits_for_the_answer_to_the_question_of_its_node() {
     let harness = Harness::new();
-    start(&harness, "sh", time(300, LimitAction::Ask)).await;
-    for policy in [
+    start(&harness, "sh", time(1000, LimitAction::Ask)).await;
+    let policies = [
+        json!({}),
         json!({ "on_error": "retry", "retry_count": 3, "retry_delay_ms": 3_600_000 }),
         json!({ "on_error": "skip" }),
         json!({ "on_error": "fallback", "fallback_node": "other" }),
-    ] {
-        let graph = json!({
-            "graph": "g", "nodes": { "other": { "type": "bash" } },
-            "steps": [{ "id": "a", "node": "sh", "input": "sleep 600", "error_policy": policy }],
-        });
-        let options = RunOptions { session_id: Some("default".into()), ..RunOptions::default() };
-        let request = ExecuteGraph { definition: graph.as_object().unwrap().clone(), options, detach: false };
-        let error = harness.engine.execute_graph(request, Default::default()).await.unwrap_err();
-        assert_eq!((error.kind, error.choices.len()), (ErrorKind::Blocked, 2), "{policy}: {error:?}");
+    ];
+    for (number, policy) in policies.into_iter().enumerate() {
+        let run = run_step(&harness, &once_slow(&harness, number), policy.clone());
         harness.wait("sh", StateName::Blocked).await.unwrap();
         harness.answer("sh", Choice::Number(1)).await.unwrap();
-        harness.wait_ready("sh").await;
+        let RunReply::Ended(ended) = run.await.unwrap().unwrap() else { panic!("{policy}") };
+        assert_eq!(ended.results["a"]["text"], "done", "{policy}");
     }
+}
+
+#[tokio::test]
+async fn refused_question_of_its_node_fails_the_step() {
+    let harness = Harness::new();
+    start(&harness, "sh", time(1000, LimitAction::Ask)).await;
+    let run = run_step(&harness, &once_slow(&harness, 0), json!({ "on_error": "skip" }));
+    harness.wait("sh", StateName::Blocked).await.unwrap();
+    harness.answer("sh", Choice::Number(2)).await.unwrap();
+    assert_kind(run.await.unwrap(), ErrorKind::Budget);
+}
+
+/// Returns a command that lasts too long the first time.
+fn once_slow(harness: &Harness, number: usize) -> String {
+    let mark = harness.folder.path().join(format!("mark{number}"));
+    format!("[ -e {0} ] || {{ touch {0}; sleep 600; }}; echo done", mark.display())
+}
+
+/// Runs a graph of one step on the node `sh`.
+fn run_step(
+    harness: &Harness,
+    command: &str,
+    policy: serde_json::Value,
+) -> tokio::task::JoinHandle<Result<RunReply, EngineError>> {
+    let graph = json!({
+        "graph": "g", "nodes": { "other": { "type": "bash" } },
+        "steps": [{ "id": "a", "node": "sh", "input": command, "error_policy": policy }],
+    });
+    let options = RunOptions { session_id: Some("default".into()), ..RunOptions::default() };
+    let request = ExecuteGraph { definition: graph.as_object().unwrap().clone(), options, detach: false };
+    let engine = harness.engine.clone();
+    tokio::spawn(async move { engine.execute_graph(request, Default::default()).await })
 }
