@@ -300,6 +300,34 @@ fn result_of_a_step_is_its_latest() {
 }
 
 #[test]
+fn result_of_items_is_their_list_and_of_rounds_the_last() {
+    let (_folder, path) = temp_journal();
+    let (one, two) = (json!({"text": "one"}), json!({"text": "two"}));
+    let records = [
+        started("each[0]", 1),
+        finished("each[1]", 1, &two),
+        finished("each[0]", 1, &one),
+        finished("each[0]/inner", 1, &two),
+        finished("loop#1", 1, &one),
+        finished("loop#2", 1, &two),
+        started("loop#3", 1),
+        finished("both[0]#1", 1, &one),
+        finished("both[0]#2", 1, &two),
+        started("both[2]#1", 1),
+        finished("again#1", 1, &one),
+        finished("again#2", 1, &two),
+        started("again#1", 2),
+    ];
+    write(&path, &records);
+    assert_eq!(read_result(&path, "each").unwrap(), Some(json!([one, two])));
+    assert_eq!(read_result(&path, "loop").unwrap(), Some(two.clone()));
+    assert_eq!(read_result(&path, "both").unwrap(), Some(json!([two, null, null])));
+    assert_eq!(read_result(&path, "again").unwrap(), None);
+    assert_eq!(read_result(&path, "each[0]/inner").unwrap(), Some(two));
+    assert_eq!(read_result(&path, "eac").unwrap(), None);
+}
+
+#[test]
 fn ended_run_has_no_open_gates() {
     let ended = JournalRecord::Ended {
         at: TsNs(200),
