@@ -96,7 +96,7 @@ impl Session {
         Session {
             clock,
             size: spec.size(),
-            size_policy: SizePolicy::default(),
+            size_policy: SizePolicy::new(spec.size()),
             backlog: Backlog::new(spec.size()),
             lifecycle: Lifecycle::new(),
             exit_ack: ExitAck::new(spec.viewed),

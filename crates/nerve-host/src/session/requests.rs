@@ -52,10 +52,13 @@ impl Session {
         match request {
             HostRequest::Subscribe { off, allow_gap } => self.subscribe(client, off, allow_gap),
             HostRequest::Input { origin, bytes } => self.write_input(client, origin, &bytes),
-            HostRequest::Resize(size) => match self.size_policy.size() {
+            HostRequest::Resize(size) => match self.size_policy.viewers_size() {
                 // The windows of viewers determine the size. The requester still gets an answer.
                 Some(_) => self.clients.broadcast(&HostEvent::Resized(self.size)),
-                None => self.resize(size),
+                None => {
+                    self.size_policy.set_own(size);
+                    self.resize(size);
+                }
             },
             HostRequest::View(window) => self.set_window(client, window),
             HostRequest::Stop => self.stop(),
@@ -118,9 +121,12 @@ impl Session {
         self.apply_size_policy();
     }
 
-    /// Resizes the terminal to what the viewers want. Without viewers the size stays.
+    /// Resizes the terminal to what the viewers want.
     fn apply_size_policy(&mut self) {
-        if let Some(size) = self.size_policy.size().filter(|size| *size != self.size) {
+        // After the end of the program its last screen stays as it is.
+        let is_wanted = self.lifecycle.is_output_open() || self.size_policy.viewers_size().is_some();
+        let size = self.size_policy.size(self.size);
+        if is_wanted && size != self.size {
             self.resize(size);
         }
     }
