@@ -149,27 +149,30 @@ impl Engine {
         Ok(NodeSpec { env, shell_env, proxy, ..spec })
     }
 
-    /// Resumes the conversation that the definition names, unless a running node uses it.
-    pub(super) fn resume_if_free(&self, spec: NodeSpec) -> NodeSpec {
-        let Some(id) = &spec.conversation_id else { return spec };
+    /// Resumes the conversation that the definition names, unless a running node uses it. The definition keeps the user's command;
+    /// the second value is that of the program, if it is another one.
+    pub(super) fn resume_if_free(&self, spec: NodeSpec) -> (NodeSpec, Option<CommandLine>) {
+        let Some(id) = &spec.conversation_id else { return (spec, None) };
         let uses_it = |info: NodeInfo| {
             info.state != StateName::Stopped && info.metadata.known_text("conversation_id") == Some(id)
         };
         let sessions = self.inner.sessions.list();
         let is_used =
             sessions.iter().flat_map(|session| session.nodes()).any(|(_, node)| uses_it(node.info()));
-        if is_used { spec } else { self.resume_conversation(spec) }
+        if is_used { (spec, None) } else { self.resume_conversation(spec) }
     }
 
     /// Resumes the conversation of a definition if it exists: its id cannot be used twice.
-    pub(super) fn resume_conversation(&self, spec: NodeSpec) -> NodeSpec {
+    fn resume_conversation(&self, spec: NodeSpec) -> (NodeSpec, Option<CommandLine>) {
         if spec.pane_id.is_some() {
             // The program in an adopted pane is not started here.
-            return spec;
+            return (spec, None);
         }
         let argv = node_argv(&spec);
         let found = self.inner.factory.find_profile(spec.backend, spec.profile.as_deref(), &argv);
-        let Some(forms) = found.ok().and_then(|profile| profile.session.clone()) else { return spec };
+        let Some(forms) = found.ok().and_then(|profile| profile.session.clone()) else {
+            return (spec, None);
+        };
         let id = spec.conversation_id.clone().or_else(|| match forms.conversation(&argv) {
             ConversationRef::Id(id) => Some(id),
             _ => None,
@@ -181,9 +184,9 @@ impl Engine {
         };
         match id.filter(is_there).and_then(|id| Some((forms.resume_command(&argv, &id)?, id))) {
             Some((argv, id)) => {
-                NodeSpec { command: Some(CommandLine::Argv(argv)), conversation_id: Some(id), ..spec }
+                (NodeSpec { conversation_id: Some(id), ..spec }, Some(CommandLine::Argv(argv)))
             }
-            None => spec,
+            None => (spec, None),
         }
     }
 }

@@ -227,7 +227,7 @@ impl Engine {
         fresh: bool,
     ) -> Result<Restart, EngineError> {
         let spec = &entry.spec;
-        let as_defined = || Restart { spec: spec.clone(), resumption: None };
+        let as_defined = || Restart { spec: spec.clone(), command: None, resumption: None };
         if spec.pane_id.is_some() || terminal_kind(spec.backend).is_none() {
             return Ok(as_defined());
         }
@@ -237,7 +237,7 @@ impl Engine {
         if fresh {
             let command = Some(CommandLine::Argv(forms.without_session_args(&argv)));
             let spec = NodeSpec { command, conversation_id: None, ..spec.clone() };
-            return Ok(Restart { spec, resumption: None });
+            return Ok(Restart { spec, command: None, resumption: None });
         }
         let conversation = KnownConversation { at: at.clone(), argv, profile, forms, entry: entry.clone() };
         // Reads files of the agent.
@@ -248,6 +248,8 @@ impl Engine {
 /// How a node is started again.
 struct Restart {
     spec: NodeSpec,
+    /// The command of the program, if it is not the defined one.
+    command: Option<CommandLine>,
     /// The conversation that the program resumes.
     resumption: Option<Resumption>,
 }
@@ -301,9 +303,9 @@ impl KnownConversation {
             return Err(self.error(&format!("its command '{command}' does not start the agent itself")));
         };
         let resumption = Resumption { id: Some(id.clone()), has_turns: last.has_turns, forms: forms.clone() };
-        let command = Some(CommandLine::Argv(argv));
-        let spec = NodeSpec { command, conversation_id: Some(id), ..spec.clone() };
-        Ok(Restart { spec, resumption: Some(resumption) })
+        // The definition keeps the user's command.
+        let spec = NodeSpec { conversation_id: Some(id), ..spec.clone() };
+        Ok(Restart { spec, command: Some(CommandLine::Argv(argv)), resumption: Some(resumption) })
     }
 
     /// Returns the agent's files. `None` if they cannot be located: a script may set other folders.
@@ -319,7 +321,7 @@ impl KnownConversation {
             has_turns: self.entry.last.has_turns,
             forms: self.forms.clone(),
         });
-        Restart { spec: self.entry.spec, resumption }
+        Restart { spec: self.entry.spec, command: None, resumption }
     }
 
     fn error(&self, why: &str) -> EngineError {
@@ -344,7 +346,7 @@ impl Restart {
             None => LastProcess { usage: entry.last.usage.clone(), ..LastProcess::default() },
         };
         let started = NodeEntry { spec: self.spec, last, env_omitted: entry.env_omitted.clone() };
-        let handle = engine.make_node(session, started, None).await?;
+        let handle = engine.make_node(session, started, self.command, None).await?;
         let Some(resumption) = self.resumption else { return Ok(handle.info()) };
         // A slow agent continues to start.
         let state = handle.wait(&STARTED, Some(ready_timeout)).await.unwrap_or(StateName::Starting);

@@ -69,7 +69,8 @@ impl Engine {
     /// # Errors
     /// See [`Engine::create_node`].
     pub async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
-        self.create_detached(self.resume_if_free(spec)).await
+        let (spec, command) = self.resume_if_free(spec);
+        self.create_detached(spec, command).await
     }
 
     /// Returns the id of the conversation of a stopped node that a new node of its name replaces.
@@ -80,11 +81,15 @@ impl Engine {
     }
 
     /// Completes the start even if the future is dropped.
-    async fn create_detached(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
+    async fn create_detached(
+        &self,
+        spec: NodeSpec,
+        command: Option<CommandLine>,
+    ) -> Result<NodeInfo, EngineError> {
         let engine = self.clone();
         let created = self.inner.creating.spawn(async move {
             let session = engine.inner.sessions.get(spec.session_id.as_deref())?;
-            engine.make(&session, NodeEntry::new(spec), None).await
+            Ok(engine.make_node(&session, NodeEntry::new(spec), command, None).await?.info())
         });
         created.await?
     }
@@ -96,23 +101,22 @@ impl Engine {
         entry: NodeEntry,
         forked_from: Option<String>,
     ) -> Result<NodeInfo, EngineError> {
-        Ok(self.make_node(session, entry, forked_from).await?.info())
+        Ok(self.make_node(session, entry, None, forked_from).await?.info())
     }
 
-    /// Creates a node under the name in its entry.
+    /// Creates a node under the name in its entry. `command`: the command of its program, if it is not the defined one.
     pub(super) async fn make_node(
         &self,
         session: &Session,
         entry: NodeEntry,
+        command: Option<CommandLine>,
         forked_from: Option<String>,
     ) -> Result<NodeHandle, EngineError> {
         let at = entry.spec.node_ref();
         let reservation = session.reserve(&at.node)?;
-        let created = self
-            .inner
-            .factory
-            .create_in(session.ledger(), entry.spec.clone(), entry.last.usage.clone())
-            .await;
+        let mut spec = entry.spec.clone();
+        spec.command = command.or(spec.command);
+        let created = self.inner.factory.create_in(session.ledger(), spec, entry.last.usage.clone()).await;
         let node = created.inspect_err(|_| session.release(&at.node, reservation))?;
         let kind = node.info().kind;
         if !session.fill_with_entry(&at.node, reservation, Arc::clone(&node), Some(entry)) {

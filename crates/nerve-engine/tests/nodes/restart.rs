@@ -106,6 +106,8 @@ async fn stopped_node_is_listed_and_resumes_its_conversation() {
 
     let started = start(&harness, "c", false).await.unwrap();
     assert_eq!(started.metadata.text("conversation_id"), id);
+    let command = harness.info("c").metadata.text("requested_command").to_string();
+    assert_eq!(command, claude(&harness), "that of the user, without the arguments that resume");
     assert!(stopped(&harness).await.is_empty());
     assert_eq!(recall(&harness, "c").await, "one");
     harness.stop("c").await;
