@@ -28,7 +28,7 @@ use crate::page::paginate;
 
 impl Engine {
     /// Starts a node and waits until its program runs, not until it is ready. Warns if its pane does not have the requested
-    /// size.
+    /// size, and if the node cannot be stored.
     ///
     /// # Errors
     /// InvalidRequest, AlreadyExists, NotFound (session), Process.
@@ -53,6 +53,7 @@ impl Engine {
                 info.node_id
             ));
         }
+        self.persist(&context.warnings).await;
         let has = |name: &str, cells: u16| info.metadata.number(name).is_none_or(|is| is == u64::from(cells));
         if wanted.into_iter().any(|(name, cells)| cells.is_some_and(|cells| !has(name, cells))) {
             let (cols, rows) = (info.metadata.display("cols"), info.metadata.display("rows"));

@@ -216,13 +216,15 @@ fn session_that_cannot_be_stored_is_not_created() {
 }
 
 #[test]
-fn stop_that_cannot_be_stored_warns() {
+fn change_that_cannot_be_stored_warns() {
     let home = Home::new();
     let folder = home.hermetic.nerve_home();
-    let Some(_disk) = SmallDisk::mount("stop_that_cannot_be_stored_warns", &folder, "2m") else { return };
+    let Some(_disk) = SmallDisk::mount("change_that_cannot_be_stored_warns", &folder, "2m") else { return };
     home.ok(&["server", "start"]);
     home.ok(&["new", "one", "--backend", "bash"]);
     assert!(fs::write(folder.join("filler"), vec![1; 4 << 20]).is_err());
+    home.nerve(&["new", "two", "--backend", "bash"])
+        .assert_stderr(0, &["warning: sessions are not persisted", "No space left"]);
     home.nerve(&["stop", "one"]).assert_stderr(0, &["warning: sessions are not persisted", "No space left"]);
     fs::remove_file(folder.join("filler")).unwrap();
     let removed = home.nerve(&["rm", "one"]);
