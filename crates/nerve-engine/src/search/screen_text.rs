@@ -37,15 +37,20 @@ pub(super) struct ScreenText {
     pub(super) is_whole: bool,
 }
 
-/// Reads the text of a recording. Damaged parts are skipped.
+/// Reads the text of a recording. Damaged parts are skipped. `check`: called before each block, to cancel.
 ///
 /// # Errors
-/// The recording cannot be read.
-pub(super) fn read(path: &Path, meta: &Meta) -> Result<ScreenText, EngineError> {
+/// The recording cannot be read, or the error of `check`.
+pub(super) fn read(
+    path: &Path,
+    meta: &Meta,
+    check: impl Fn() -> Result<(), EngineError>,
+) -> Result<ScreenText, EngineError> {
     let mut reader = Reader::open(path).map_err(unreadable)?;
     let mut replay = TerminalReplay::new(meta.initial_size()).with_limits(SCROLLBACK.0, SCROLLBACK.1);
     let mut collector = Collector::default();
     while let Some(part) = reader.next().map_err(unreadable)? {
+        check()?;
         let Part::Block(block) = part else { continue };
         replay.begin_block(&block);
         for record in block.records() {
@@ -173,5 +178,29 @@ impl Collector {
         self.take_all(replay);
         self.end_document();
         self.documents
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn reading_ends_at_the_next_block_after_its_cancellation() {
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../nerve-record/tests/fixtures/ahr/multiblock.ahr");
+        let blocks = Cell::new(0);
+        let read_until = |last: usize| {
+            blocks.set(0);
+            read(&path, &Meta::default(), || {
+                blocks.set(blocks.get() + 1);
+                if blocks.get() > last { Err(EngineError::internal("cancelled")) } else { Ok(()) }
+            })
+        };
+        assert!(read_until(usize::MAX).is_ok() && blocks.get() > 1);
+        assert!(read_until(1).is_err());
+        assert_eq!(blocks.get(), 2);
     }
 }

@@ -168,7 +168,10 @@ impl SearchIndex {
         }
         let logged = context.turns.read(path, &meta, &history)?;
         let turn_documents = documents_of_transcript(&logged.transcript, source.started_ms);
-        let screen = if is_same_screen { None } else { Some(screen_text::read(path, &meta)?) };
+        let screen = match is_same_screen {
+            true => None,
+            false => Some(screen_text::read(path, &meta, || self.check_cancelled())?),
+        };
         let session_file = logged.transcript.session_file.unwrap_or_default();
         // The session file is known only after it was read, and a failed reading is repeated: without a fingerprint the next
         // update reads the turns again.
