@@ -9,6 +9,7 @@ mod excerpt;
 mod index;
 mod indexer;
 mod query;
+mod required_words;
 mod screen_text;
 mod thread;
 mod update;

@@ -9,11 +9,13 @@ use nerve_node::names::check_name;
 use nerve_types::activity::TsMs;
 use nerve_types::suggestion::nearest;
 use regex::{Regex, RegexBuilder};
+use regex_syntax::ParserBuilder;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
 use super::excerpt::{ELLIPSIS, MARKS, excerpt, shorten, split_marks};
 use super::index::{SearchIndex, failure, first_id, from_sql};
+use super::required_words::required_words;
 
 /// Words of text around a match.
 const WORDS: u32 = 24;
@@ -29,8 +31,13 @@ const DEFAULT_LIMIT: usize = 20;
 pub enum Pattern {
     /// Words in this order; the last one may continue. Ignores case, accents and punctuation.
     Text(String),
-    /// A regular expression; every document is read.
-    Regex(Regex),
+    /// A regular expression. `words`: what the documents with matches fulfil, as FTS5 takes it. Without it, every document is read.
+    Regex {
+        /// The expression.
+        regex: Regex,
+        /// The words that each match contains.
+        words: Option<String>,
+    },
 }
 
 impl Pattern {
@@ -56,7 +63,9 @@ impl Pattern {
             None if is_literal => RegexBuilder::new(&regex::escape(text)).case_insensitive(true).build(),
             None => return Ok(Pattern::Text(text.to_string())),
         };
-        regex.map(Pattern::Regex).map_err(|error| {
+        let parsed = inner.and_then(|inner| ParserBuilder::new().multi_line(true).build().parse(inner).ok());
+        let words = parsed.as_ref().and_then(required_words);
+        regex.map(|regex| Pattern::Regex { regex, words }).map_err(|error| {
             EngineError::invalid_request(error.to_string())
                 .hint("leave out the slashes to search for words; syntax: https://docs.rs/regex/#syntax")
         })
@@ -124,7 +133,7 @@ impl SearchIndex {
         let transaction = self.connection.unchecked_transaction().map_err(failure)?;
         let hits = match &query.pattern {
             Pattern::Text(text) => search_text(&transaction, query, text),
-            Pattern::Regex(regex) => search_regex(&transaction, query, regex),
+            Pattern::Regex { regex, words } => search_regex(&transaction, query, regex, words.as_deref()),
         };
         hits.map_err(failure)
     }
@@ -226,11 +235,25 @@ fn search_words(
         .collect()
 }
 
-fn search_regex(connection: &Connection, query: &Query, regex: &Regex) -> rusqlite::Result<Vec<SearchHit>> {
-    let (condition, values) = conditions(query, "document.id");
+fn search_regex(
+    connection: &Connection,
+    query: &Query,
+    regex: &Regex,
+    words: Option<&str>,
+) -> rusqlite::Result<Vec<SearchHit>> {
+    let id = if words.is_some() { "words.rowid" } else { "document.id" };
+    let (condition, mut values) = conditions(query, id);
+    let documents = match words {
+        Some(words) => {
+            values.insert(0, Value::from(words.to_string()));
+            "words CROSS JOIN document ON document.id = words.rowid"
+        }
+        None => "document",
+    };
+    let is_candidate = if words.is_some() { "words MATCH ?" } else { "1" };
     let sql = format!(
-        "SELECT {COLUMNS}, document.text FROM document CROSS JOIN source ON source.id = document.source
-         WHERE 1 {condition} ORDER BY document.id DESC"
+        "SELECT {COLUMNS}, document.text FROM {documents} CROSS JOIN source ON source.id = document.source
+         WHERE {is_candidate} {condition} ORDER BY {id} DESC"
     );
     let mut statement = connection.prepare(&sql)?;
     let mut rows = statement.query(params_from_iter(values))?;
@@ -344,30 +367,99 @@ mod tests {
     }
 
     #[test]
-    fn whole_words_are_found_before_words_that_continue() {
-        let home = nerve_testkit::Hermetic::new().unwrap();
-        let (mut index, _) = SearchIndex::open(&home.work()).unwrap();
-        let texts = ["say \"hi\" there", "say \"hi\" twice", "history of a say"];
-        let documents: Vec<Document> = (1..)
-            .zip(texts)
-            .map(|(at_ms, text)| Document {
-                kind: DocumentKind::Answer,
-                turn: None,
-                at_ms,
-                text: text.into(),
+    fn regular_expressions_find_the_same_with_and_without_words() {
+        let texts = [
+            "error[E0277]: the trait",
+            "Error[E0277]x",
+            "foo",
+            "\u{e0a0}foo",
+            "½foo",
+            "éfoo",
+            "foo_bar",
+            "a foo's",
+            "FOO",
+            "foot",
+            "\u{17f}pam here",
+            "spam here",
+            "cafe\u{301} foo",
+            "x\nfoo\ny",
+            "1foo",
+            "foo bar  baz",
+        ];
+        let (_home, index) = index_of(&texts);
+        let patterns = [
+            r"\[E0277\]",
+            r"\bfoo\b",
+            r"^foo$",
+            r"(?i)\bFoo\b",
+            r"(?i)\bspam\s",
+            r" foo",
+            r"foo bar\s+baz",
+            r"\bfoo",
+            r"foo\b",
+            r"\W",
+            r"a foo'",
+            "foo",
+        ];
+        for pattern in patterns {
+            let regex = RegexBuilder::new(pattern).multi_line(true).build().unwrap();
+            let matching = (1..).zip(texts).filter(|(_, text)| regex.is_match(text));
+            let mut expected: Vec<u64> = matching.map(|(at, _)| at).collect();
+            expected.reverse();
+            assert_eq!(found(&index, &format!("/{pattern}/"), 100), expected, "{pattern}");
+        }
+    }
+
+    /// Measures both ways: `cargo test --release … -- --ignored --nocapture words_narrow`.
+    #[test]
+    #[ignore = "a measurement"]
+    fn words_narrow_the_documents_to_read() {
+        let line = "The quick brown fox compiles crates and waits for tests; nothing to see at all. ";
+        let texts: Vec<String> = (0..40_000)
+            .map(|number| {
+                format!("{}{}", line.repeat(25), if number == 7 { "exit code: 137 (killed)" } else { "" })
             })
             .collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let (_home, index) = index_of(&texts);
+        for pattern in ["/xit code: 137 .killed/", "/xit [c]?ode: [0-9]{3} ?.kille/"] {
+            for run in 0..3 {
+                let began = std::time::Instant::now();
+                assert_eq!(found(&index, pattern, 20), [8]);
+                println!("{pattern} {run}: {:?}", began.elapsed());
+            }
+        }
+    }
+
+    #[test]
+    fn whole_words_are_found_before_words_that_continue() {
+        let (_home, index) = index_of(&["say \"hi\" there", "say \"hi\" twice", "history of a say"]);
+        assert_eq!(found(&index, "hi", 2), [2, 1]);
+        assert_eq!(found(&index, "hi", 3), [3, 2, 1]);
+        assert_eq!(found(&index, "say \"hi\"", 9), [2, 1]);
+    }
+
+    /// Returns an index of these texts, with the times 1, 2 …
+    fn index_of(texts: &[&str]) -> (nerve_testkit::Hermetic, SearchIndex) {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let (mut index, _) = SearchIndex::open(&home.work()).unwrap();
+        let document = |(at_ms, text): (u64, &&str)| Document {
+            kind: DocumentKind::Answer,
+            turn: None,
+            at_ms,
+            text: text.to_string(),
+        };
+        let documents: Vec<Document> = (1..).zip(texts).map(document).collect();
         let source = Source { path: "a".into(), recording: Some("a".into()), ..Source::default() };
         index.replace(&source, &IndexState::default(), Some(&documents), None).unwrap();
-        let found = |text: &str, limit| -> Vec<u64> {
-            let pattern = Pattern::parse(text).unwrap();
-            let query =
-                Query { pattern, node: None, session: None, since_ms: None, kinds: Vec::new(), limit };
-            index.search(&query).unwrap().into_iter().map(|hit| hit.happened_at.0).collect()
-        };
-        assert_eq!(found("hi", 2), [2, 1]);
-        assert_eq!(found("hi", 3), [3, 2, 1]);
-        assert_eq!(found("say \"hi\"", 9), [2, 1]);
+        (home, index)
+    }
+
+    /// Returns the times of the hits.
+    fn found(index: &SearchIndex, pattern: &str, limit: usize) -> Vec<u64> {
+        let pattern = Pattern::parse(pattern).unwrap();
+        let query = Query { pattern, node: None, session: None, since_ms: None, kinds: Vec::new(), limit };
+        index.search(&query).unwrap().into_iter().map(|hit| hit.happened_at.0).collect()
     }
 
     #[test]
@@ -420,9 +512,9 @@ mod tests {
     #[test]
     fn patterns_are_text_or_expressions() {
         assert!(matches!(Pattern::parse("a/b").unwrap(), Pattern::Text(_)));
-        assert!(matches!(Pattern::parse("/a.b/").unwrap(), Pattern::Regex(_)));
-        assert!(matches!(Pattern::parse("=> ").unwrap(), Pattern::Regex(_)), "no word to look up");
-        assert!(matches!(Pattern::parse("本語").unwrap(), Pattern::Regex(_)), "a part of a run of words");
+        assert!(matches!(Pattern::parse("/a.b/").unwrap(), Pattern::Regex { .. }));
+        assert!(matches!(Pattern::parse("=> ").unwrap(), Pattern::Regex { .. }), "no word to look up");
+        assert!(matches!(Pattern::parse("本語").unwrap(), Pattern::Regex { .. }), "a part of a run of words");
         assert!(Pattern::parse("  ").is_err() && Pattern::parse("/(/").is_err());
     }
 }
