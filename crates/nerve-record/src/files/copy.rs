@@ -1,5 +1,6 @@
 //! Snapshots of any directory: a copy in the store that shares blocks with the original where the file system supports
-//! it (btrfs, XFS, bcachefs, overlays of them), otherwise limited in size.
+//! it (btrfs, XFS, bcachefs, overlays of them). Otherwise it shares the unchanged files with the latest copy of the same
+//! directory, and the rest is limited in size.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -29,7 +30,8 @@ pub struct CopyProvider {
 }
 
 impl CopyProvider {
-    /// Creates a provider for `source`. `limit`: maximum bytes to copy; files that share their blocks do not count.
+    /// Creates a provider for `source`. `limit`: maximum bytes to copy; files that share their blocks, or are shared with an earlier
+    /// copy, do not count.
     ///
     /// # Errors
     /// `source` is no directory or belongs to the store.
@@ -78,15 +80,22 @@ impl Provider for CopyProvider {
         let root = self.store.root();
         let root = root.canonicalize().map_err(FilesError::io("find", root))?;
         let mut plan = survey(&self.source, &root, &|| request.check())?;
+        let mut earlier = None;
         if !plan.can_be_cloned(&self.source, &session.scratch().join("probe")) {
+            earlier = self.store.latest_copy(&self.source);
+            if let Some(earlier) = &earlier {
+                plan.share(&self.source, earlier, &|| request.check())?;
+            }
             self.check_size(plan.bytes, session.scratch())?;
         }
         let partial = session.scratch().join("copy");
         fs::create_dir(&partial).map_err(FilesError::io("make the directory", &partial))?;
-        let copied = plan.copy(&self.source, &partial, self.limit, &|| request.check())?;
+        let copied =
+            plan.copy(&self.source, &partial, earlier.as_deref(), self.limit, &|| request.check())?;
         // Modes are set after the move, so that a partial copy can always be removed.
         fs::rename(&partial, &place).map_err(FilesError::io("move to", &place))?;
         plan.set_modes(&place)?;
+        self.store.set_latest_copy(&self.source, key);
         let provider = if matches!(copied, CopyStats { cloned: 1.., copied: 0 }) { REFLINK } else { COPY };
         Ok(FileSnapshot { files: self.reference_by(provider, key), left_out: plan.left_out.into_messages() })
     }
@@ -98,7 +107,7 @@ impl Provider for CopyProvider {
         }
         let to = empty_directory(to)?;
         let mut plan = survey(&place, &to, &|| Ok(()))?;
-        plan.copy(&place, &to, u64::MAX, &|| Ok(()))?;
+        plan.copy(&place, &to, None, u64::MAX, &|| Ok(()))?;
         plan.set_modes(&to)?;
         Ok(plan.left_out.into_messages())
     }
@@ -154,7 +163,8 @@ fn first_difference(kept: &Path, there: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-fn has_same_bytes(one: &Path, other: &Path) -> io::Result<bool> {
+/// Compares two files.
+pub(super) fn has_same_bytes(one: &Path, other: &Path) -> io::Result<bool> {
     let (one, other) = (File::open(one)?, File::open(other)?);
     if one.metadata()?.len() != other.metadata()?.len() {
         return Ok(false);

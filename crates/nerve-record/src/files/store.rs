@@ -1,11 +1,16 @@
 //! The directory of file snapshots: `<root>/<session>/<id>/` for copies, and a scratch directory per session.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::{FilesError, SnapshotKey};
+
+/// Directory with the key of the latest copy of each source. No session can have this name.
+const LATEST: &str = ".latest";
 
 /// The store at `<state>/snapshots`. Created on first use, private to its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +91,31 @@ impl FileStore {
     /// Returns the path of a snapshot's copy.
     pub(super) fn copy_path(&self, key: &SnapshotKey) -> PathBuf {
         self.root.join(key.session()).join(key.id().to_string())
+    }
+
+    /// Returns the latest copy of a directory, if it still exists.
+    pub(super) fn latest_copy(&self, source: &Path) -> Option<PathBuf> {
+        let text = fs::read(self.latest_path(source)).ok()?;
+        let (key, path) = text.split_at_checked(text.iter().position(|byte| *byte == b'\n')?)?;
+        if path.get(1..) != Some(source.as_os_str().as_bytes()) {
+            return None;
+        }
+        let copy = self.copy_path(&std::str::from_utf8(key).ok()?.parse().ok()?);
+        copy.is_dir().then_some(copy)
+    }
+
+    /// Remembers the latest copy of a directory. A failure costs only space: the next copy shares nothing.
+    pub(super) fn set_latest_copy(&self, source: &Path, key: &SnapshotKey) {
+        let (path, text) = (self.latest_path(source), format!("{key}\n").into_bytes());
+        let text = [&text, source.as_os_str().as_bytes()].concat();
+        let _ = create_private_dir(&self.root.join(LATEST)).map(|()| fs::write(path, text));
+    }
+
+    fn latest_path(&self, source: &Path) -> PathBuf {
+        // The hash may differ in another version, which costs one whole copy.
+        let mut hasher = DefaultHasher::new();
+        source.hash(&mut hasher);
+        self.root.join(LATEST).join(format!("{:016x}", hasher.finish()))
     }
 
     /// Waits for the session's lock and empties its scratch directory.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nerve_types::os::clone_file;
 
+use super::copy::has_same_bytes;
 use super::{FilesError, SkippedFiles};
 use crate::regular_file::{Links, open_regular};
 
@@ -15,6 +16,9 @@ const MAX_ENTRIES: usize = 1_000_000;
 
 /// Bytes copied between two checks for cancellation.
 const CHUNK: u64 = 16 << 20;
+
+/// Seconds by which a file's status must be older than its copy's, so that the file did not change after it was copied.
+const CTIME_MARGIN: i64 = 2;
 
 /// Mode bits that are preserved. Setuid and setgid are not, because the copy may have a different owner.
 const MODE_MASK: u32 = 0o777;
@@ -37,8 +41,14 @@ struct Entry {
 
 #[derive(Debug)]
 enum Kind {
-    Directory { mode: u32 },
-    File { bytes: u64 },
+    Directory {
+        mode: u32,
+    },
+    File {
+        bytes: u64,
+    },
+    /// A file that is the same in an earlier copy, whose file the copy shares.
+    Shared,
     Link,
 }
 
@@ -106,6 +116,24 @@ impl Plan {
         self.entries.push(Entry { path, kind });
     }
 
+    /// Marks the files that an earlier copy has too: the copy then shares them, which needs no space.
+    pub(super) fn share(
+        &mut self,
+        from: &Path,
+        earlier: &Path,
+        should_continue: Continue<'_>,
+    ) -> Result<(), FilesError> {
+        for entry in &mut self.entries {
+            let Kind::File { bytes } = entry.kind else { continue };
+            should_continue()?;
+            if is_unchanged(&from.join(&entry.path), &earlier.join(&entry.path)).unwrap_or(false) {
+                entry.kind = Kind::Shared;
+                self.bytes -= bytes;
+            }
+        }
+        Ok(())
+    }
+
     /// Tests whether the largest file can share its blocks with a file at `probe`, which is removed again.
     pub(super) fn can_be_cloned(&self, root: &Path, probe: &Path) -> bool {
         let size = |entry: &&Entry| match entry.kind {
@@ -125,12 +153,13 @@ impl Plan {
         can
     }
 
-    /// Copies to the empty directory `to`. `limit`: maximum bytes to copy; clones do not count. Unreadable files are
-    /// skipped. The caller sets the modes of directories afterwards ([`Plan::set_modes`]).
+    /// Copies to the empty directory `to`. `earlier`: the copy of [`Plan::share`]. `limit`: maximum bytes to copy; clones and
+    /// shared files do not count. Unreadable files are skipped. The caller sets the modes of directories afterwards ([`Plan::set_modes`]).
     pub(super) fn copy(
         &mut self,
         from: &Path,
         to: &Path,
+        earlier: Option<&Path>,
         limit: u64,
         should_continue: Continue<'_>,
     ) -> Result<CopyStats, FilesError> {
@@ -147,7 +176,10 @@ impl Plan {
                     Ok(aim) => symlink(aim, &target).map_err(FilesError::io("make the link", &target))?,
                     Err(error) => self.left_out.push(|| format!("{:?}: {error}", entry.path)),
                 },
-                Kind::File { .. } => {
+                // A file with too many names is copied.
+                Kind::Shared
+                    if earlier.is_some_and(|dir| fs::hard_link(dir.join(&entry.path), &target).is_ok()) => {}
+                Kind::File { .. } | Kind::Shared => {
                     let file = match open_file(&source) {
                         Ok(file) => file,
                         Err(error) => {
@@ -183,6 +215,17 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Returns true if a file is the same as its earlier copy. The bytes are compared if the times are no proof: after a change of the
+/// file's status at the time of the copy or later.
+fn is_unchanged(file: &Path, copy: &Path) -> io::Result<bool> {
+    let (now, then) = (file.symlink_metadata()?, copy.symlink_metadata()?);
+    let key = |meta: &Metadata| {
+        (meta.is_file(), meta.len(), meta.mode() & MODE_MASK, meta.mtime(), meta.mtime_nsec())
+    };
+    let is_candidate = now.is_file() && key(&now) == key(&then);
+    Ok(is_candidate && (now.ctime() + CTIME_MARGIN < then.ctime() || has_same_bytes(file, copy)?))
 }
 
 /// Copies a file. Returns the number of bytes, `room + 1` if there are too many, or `None` if the file shares its

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, SystemTime};
 
@@ -55,6 +55,42 @@ fn files_links_modes_and_times_are_restored() {
     assert_eq!(modes, [0o750, 0o640, 0o500]);
     assert_eq!(meta("a.txt").modified().unwrap(), time);
     assert!(meta("empty").is_dir());
+}
+
+#[test]
+fn unchanged_files_are_shared_with_the_latest_copy() {
+    let fixture = Fixture::new();
+    let big = vec![7; 700 << 10];
+    fixture.put("big", &big);
+    fixture.put("same", "one");
+    fixture.put("touched", "one");
+    let copy = |id: u64, file: &str| fixture.store().root().join(format!("session-1/{id}")).join(file);
+    let inode = |id, file: &str| copy(id, file).metadata().unwrap().ino();
+    let first = provider(&fixture).take(&key(1), &REQUEST).unwrap();
+    if first.files.provider == "reflink" {
+        return;
+    }
+    // A change that keeps size and time of the file.
+    let time = fixture.work().join("touched").metadata().unwrap().modified().unwrap();
+    fixture.put("touched", "two");
+    fs::File::options().write(true).open(fixture.work().join("touched")).unwrap().set_modified(time).unwrap();
+    // Together with the first file it exceeds the limit of what is copied.
+    fixture.put("new", &big);
+    let before = listing(&fixture.work());
+    provider(&fixture).take(&key(2), &REQUEST).unwrap();
+    for file in ["big", "same"] {
+        assert_eq!(inode(1, file), inode(2, file), "{file}");
+    }
+    assert_ne!(inode(1, "touched"), inode(2, "touched"));
+    assert_eq!(fs::read_to_string(copy(1, "touched")).unwrap(), "one");
+    assert_eq!(fs::read_to_string(copy(2, "touched")).unwrap(), "two");
+
+    // Copies do not depend on each other, and a restored file is a new one.
+    fs::remove_dir_all(copy(1, "")).unwrap();
+    provider(&fixture).restore(&key(2), &fixture.target()).unwrap();
+    assert_eq!(listing(&fixture.target()), before);
+    assert_ne!(fixture.target().join("big").metadata().unwrap().ino(), inode(2, "big"));
+    assert_eq!(provider(&fixture).keys().unwrap(), [key(2)]);
 }
 
 #[test]
