@@ -87,6 +87,7 @@ impl Shell {
                 op: None,
                 seq: None,
                 inputs_only: false,
+                all: false,
                 summary: false,
             }),
             Command::Why(args) => NodeCommand::Why(NodeArg { node: args.node }),

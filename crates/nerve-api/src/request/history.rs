@@ -28,4 +28,7 @@ pub struct GetHistory {
     /// Returns only `send`, `send_stream`, `write` and `run`.
     #[serde(default)]
     pub inputs_only: bool,
+    /// Leaves out `read`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_reads: bool,
 }

@@ -74,6 +74,7 @@ fn read(dir: &Path, server: &str, session: Option<&str>, request: &GetHistory) -
         op: request.op,
         seq: request.seq,
         inputs_only: request.inputs_only,
+        without_reads: request.without_reads,
         max_bytes: Some(REPLY_LIMIT),
     })
 }

@@ -32,6 +32,8 @@ pub struct Filter {
     pub seq: Option<u64>,
     /// Limits the entries to operations that send input to the node.
     pub inputs_only: bool,
+    /// Leaves out entries of the operation `read`.
+    pub without_reads: bool,
     /// Maximum total bytes of entries: the last ones if `last` is set, else the first ones.
     pub max_bytes: Option<usize>,
 }
@@ -163,6 +165,7 @@ impl Filter {
         self.op.is_none_or(|op| entry.op() == op.as_str())
             && self.seq.is_none_or(|seq| entry.seq() == Some(seq))
             && (!self.inputs_only || entry.is_input())
+            && !(self.without_reads && entry.op() == HistoryOp::Read.as_str())
     }
 }
 

@@ -72,6 +72,7 @@ fn filters_apply_alone_and_combined() {
         (Filter { seq: Some(99), ..all.clone() }, vec![]),
         (Filter { inputs_only: true, ..all.clone() }, vec!["1run", "3send"]),
         (Filter { inputs_only: true, last: Some(1), ..all.clone() }, vec!["3send"]),
+        (Filter { without_reads: true, last: Some(3), ..all.clone() }, vec!["1run", "3send", "4close"]),
         (Filter { op: Some(HistoryOp::Read), last: Some(5), ..all.clone() }, vec!["2read"]),
         (Filter { op: Some(HistoryOp::Read), inputs_only: true, ..all.clone() }, vec![]),
         (Filter { seq: Some(3), op: Some(HistoryOp::Read), ..all.clone() }, vec![]),

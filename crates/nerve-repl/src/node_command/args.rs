@@ -464,6 +464,7 @@ Also works without a running server: the log is then read from its file.
 EXAMPLES
   nerve logs me
   nerve logs me --lines 10
+  nerve logs me --all
   nerve logs me --inputs-only --json
   nerve logs me --summary")]
 pub struct HistoryArgs {
@@ -481,6 +482,9 @@ pub struct HistoryArgs {
     /// Show only inputs: send, send_stream, write and run
     #[arg(long)]
     pub inputs_only: bool,
+    /// Show READ entries, too; JSON, counts, '--op' and '--seq' always have them
+    #[arg(long)]
+    pub all: bool,
     /// Print counts instead of entries
     #[arg(long)]
     pub summary: bool,

@@ -12,7 +12,7 @@ use crate::out;
 
 /// Prints the selected entries.
 pub(super) async fn run(target: &Target, args: &HistoryArgs) -> Result<()> {
-    let history = request(&target.client, target.session.as_deref(), args).await?;
+    let history = request(&target.client, target.session.as_deref(), args, target.json).await?;
     print(&history, args, &history.server_name, target.json)
 }
 
@@ -36,11 +36,21 @@ pub fn print(history: &NodeHistory, args: &HistoryArgs, server: &str, as_json: b
     entries::print(&history.entries)
 }
 
+/// Returns true if entries of the operation `read`, which say little to a person, are left out.
+pub fn omits_reads(args: &HistoryArgs, as_json: bool) -> bool {
+    !(args.all || args.summary || as_json || args.op.is_some() || args.seq.is_some())
+}
+
 /// Requests the selected entries.
 ///
 /// # Errors
 /// The request fails.
-pub async fn request(client: &NerveClient, session: Option<&str>, args: &HistoryArgs) -> Result<NodeHistory> {
+pub async fn request(
+    client: &NerveClient,
+    session: Option<&str>,
+    args: &HistoryArgs,
+    as_json: bool,
+) -> Result<NodeHistory> {
     let params = GetHistory {
         node_id: args.node.clone(),
         session_id: session.map(str::to_string),
@@ -49,6 +59,7 @@ pub async fn request(client: &NerveClient, session: Option<&str>, args: &History
         op: args.op,
         seq: args.seq,
         inputs_only: args.inputs_only,
+        without_reads: omits_reads(args, as_json),
     };
     Ok(client.request(&params).await?)
 }

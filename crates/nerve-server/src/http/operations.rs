@@ -127,6 +127,7 @@ const HISTORY: &[Query] = &[
     ),
     Query::same("seq", Kind::Number, "Returns only the entry with this sequence number."),
     Query::same("inputs_only", Kind::Bool, "Returns only send, send_stream, write and run."),
+    Query::same("without_reads", Kind::Bool, "Leaves out read."),
 ];
 
 const PRUNED: &[Query] = &[

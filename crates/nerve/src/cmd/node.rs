@@ -28,7 +28,7 @@ pub(super) async fn run(args: NodeArgs) -> Result<()> {
     if let NodeCommand::History(history_args) = &command
         && !is_remote(server)
     {
-        let history = history_of(server, session.as_deref(), history_args).await?;
+        let history = history_of(server, session.as_deref(), history_args, json).await?;
         return history::print(&history, history_args, server, json);
     }
     if let NodeCommand::List(args) = &command
@@ -52,16 +52,21 @@ pub(super) async fn run(args: NodeArgs) -> Result<()> {
 }
 
 /// Returns the selected entries from a server on this machine, or from the file if it is not running.
-async fn history_of(server: &str, session: Option<&str>, args: &HistoryArgs) -> Result<NodeHistory> {
+async fn history_of(
+    server: &str,
+    session: Option<&str>,
+    args: &HistoryArgs,
+    json: bool,
+) -> Result<NodeHistory> {
     let paths = ServerPaths::from_env();
     match NerveClient::connect(&paths.socket(server)?).await {
-        Ok(client) => match history::request(&client, session, args).await {
+        Ok(client) => match history::request(&client, session, args, json).await {
             Err(error) if is_in_old_place(&paths, server, session, args) => {
-                from_file(&paths, server, session, args).map_err(|_| error)
+                from_file(&paths, server, session, args, json).map_err(|_| error)
             }
             reply => reply,
         },
-        Err(ClientError::NotRunning { .. }) => from_file(&paths, server, session, args),
+        Err(ClientError::NotRunning { .. }) => from_file(&paths, server, session, args, json),
         Err(error) => Err(error.into()),
     }
 }
@@ -77,6 +82,7 @@ fn from_file(
     server: &str,
     session: Option<&str>,
     args: &HistoryArgs,
+    json: bool,
 ) -> Result<NodeHistory> {
     let is_old = is_in_old_place(paths, server, session, args);
     let base = if is_old { &paths.old_history } else { &paths.history };
@@ -85,6 +91,7 @@ fn from_file(
         op: args.op,
         seq: args.seq,
         inputs_only: args.inputs_only,
+        without_reads: history::omits_reads(args, json),
         max_bytes: None,
     };
     let reader = HistoryReader::open_in_session(base, server, session, &args.node);
