@@ -228,6 +228,8 @@ fn conflicts_undo_the_merge_and_remove_nothing() {
 fn blocked_attempt_is_reported_and_waited_for() {
     let fixture = Fixture::new();
     let agents = format!("{NERVE} mock-agent,{SHELL}");
+    fixture.home.ok(&["session", "create", "other"]);
+    fixture.home.ok(&["new", "other/ask-2-bash", "-c", &format!("{NERVE} mock-agent")]);
     let mut command =
         fixture.home.command(&["fan-out", "-c", &agents, "--name", "ask", "true # PERMIT", "--json"]);
     command.current_dir(&fixture.repository).stdin(Stdio::null());
@@ -236,9 +238,11 @@ fn blocked_attempt_is_reported_and_waited_for() {
     let is_blocked = || info().code == 0 && info().json()["state"] == "blocked";
     assert!(wait_until(DEADLINE, is_blocked));
     fixture.fan_out(&["clean", "ask"]).assert_stderr(1, &["are working: 1-nerve", "--force"]);
+    assert_eq!(fixture.home.nerve(&["send", "other/ask-2-bash", "true # PERMIT"]).code, 5);
     fixture.home.ok(&["answer", "ask-1-nerve", "1"]);
     let done = CommandOutput::new(&child.wait_with_output().unwrap());
     done.assert_stderr(0, &["1-nerve: blocked by a dialog", "'nerve answer ask-1-nerve CHOICE'", "1. Yes"]);
+    assert!(!done.stderr.contains("2-bash: blocked"), "that node is in another session: {}", done.stderr);
     let states: Vec<Value> =
         done.json()["attempts"].as_array().unwrap().iter().map(|one| one["state"].clone()).collect();
     assert_eq!(states, ["completed", "completed"]);

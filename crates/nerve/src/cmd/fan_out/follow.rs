@@ -11,6 +11,7 @@ use nerve_api::value::{NodeState, RunStatus, StepState};
 use nerve_api::{EventKind, EventMessage, EventType};
 use nerve_client::{ClientError, NerveClient};
 use nerve_graph::journal::{Summary, journal_path, read_steps};
+use nerve_graph::session::DEFAULT;
 use nerve_repl::failure::exit_code_of;
 use nerve_repl::run_display::{format_duration, graph_command};
 use nerve_server::paths::ServerPaths;
@@ -148,7 +149,8 @@ impl Follower<'_> {
 
     /// Reports an event. Returns true if the state of the run must be read.
     fn on_event(&mut self, run_id: &str, event: &EventMessage) -> bool {
-        let node = event.node_id.as_deref().unwrap_or_default();
+        let is_ours = event.session_id.as_deref().unwrap_or(DEFAULT) == self.session();
+        let node = event.node_id.as_deref().filter(|_| is_ours).unwrap_or_default();
         match event.details() {
             Some(EventKind::GraphCompleted { run, .. }) => return run.run_id == run_id,
             Some(EventKind::EventsDropped { .. }) => return true,
@@ -205,6 +207,11 @@ impl Follower<'_> {
             );
             out::note(format_args!("{step} asks: {}; answer with '{answer}'", out::preview(question, 200)));
         }
+    }
+
+    /// Returns the session of the nodes: another one may have nodes of the same names.
+    fn session(&self) -> &str {
+        self.fan_out.session.as_deref().unwrap_or(DEFAULT)
     }
 
     fn attempt_of(&self, node: &str) -> Option<&Attempt> {
