@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::clock::local_time_of;
 use crate::out;
 
 /// Maximum printed length of a prompt, an answer and typed data, in characters.
@@ -66,7 +67,7 @@ fn headline(entry: &Value) -> String {
         }
         _ => None,
     };
-    format!("[{seq}] {op} @ {}{}", out::preview(time, 40), note.unwrap_or_default())
+    format!("[{seq}] {op} @ {}{}", out::preview(&local_time_of(time), 40), note.unwrap_or_default())
 }
 
 fn details(entry: &Value) -> Vec<String> {
@@ -132,8 +133,10 @@ mod tests {
             (
                 json!({"seq": 3, "op": "send", "ts_start": "2025-12-22T10:30:05.000Z", "input": "Hello!",
                     "response": {"sections": [{"type": "text", "content": "Hi!\nthere"}]}}),
-                "[3] SEND @ 2025-12-22T10:30:05.000Z|Input: Hello!|Response (1 sections): Hi! there"
-                    .to_string(),
+                format!(
+                    "[3] SEND @ {}|Input: Hello!|Response (1 sections): Hi! there",
+                    local_time_of("2025-12-22T10:30:05Z")
+                ),
             ),
             (
                 json!({"seq": 5, "op": "send_stream", "ts_start": "t", "input": long, "final_buffer": "def"}),

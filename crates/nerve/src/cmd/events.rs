@@ -8,11 +8,11 @@ use nerve_repl::event_line;
 
 use super::activity_text;
 use super::event_hook;
-use super::local_time::local_time;
 use super::server::connect;
 use crate::exit::{FAILED, Failure};
 use crate::out;
 use nerve_cli::events::EventsArgs;
+use nerve_repl::clock::local_time;
 
 /// Maximum length of the details of an event without a sentence of its own, in characters.
 const MAX_DETAILS: usize = 160;

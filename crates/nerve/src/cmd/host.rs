@@ -10,6 +10,7 @@ use nerve_host::protocol::{CHUNK, HostRequest};
 use nerve_host::registry::{self, Entry, Listing, entries, entry};
 use nerve_host::{CONTROL, launch};
 use nerve_record::lookup::{LookupError, Name};
+use nerve_repl::clock::local_time_of;
 use nerve_server::paths::ServerPaths;
 use nerve_types::Origin;
 use serde::Serialize;
@@ -107,7 +108,14 @@ fn list(args: &ListArgs) -> Result<()> {
         };
         let state = if host.alive { "running" } else { "gone" };
         let command = host.visible_command.join(" ");
-        vec![host.id, state.to_string(), host.pid.to_string(), owner, host.started_at, command]
+        vec![
+            host.id,
+            state.to_string(),
+            host.pid.to_string(),
+            owner,
+            local_time_of(&host.started_at),
+            command,
+        ]
     };
     let rows: Vec<Vec<String>> = hosts.into_iter().map(row).collect();
     out::table(&["ID", "STATE", "PID", "NODE", "STARTED", "COMMAND"], &rows)

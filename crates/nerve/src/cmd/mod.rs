@@ -18,7 +18,6 @@ mod fan_out;
 mod graph;
 mod hook;
 mod host;
-mod local_time;
 mod mcp;
 mod mock;
 mod node;

@@ -6,11 +6,11 @@ use nerve_api::reply::{ResultInfo, ResultList, Turn};
 use nerve_api::request::ListResults;
 use nerve_repl::node_command::execute;
 
-use super::local_time::local_time;
 use super::server::connect;
 use crate::exit::{FAILED, Failure, TIMED_OUT, exit_code_of};
 use crate::out;
 use nerve_cli::result::ResultArgs;
+use nerve_repl::clock::local_time;
 
 /// Runs the command.
 pub(crate) async fn run(args: ResultArgs) -> Result<()> {

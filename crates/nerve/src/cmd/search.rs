@@ -14,10 +14,10 @@ use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::local_time::local_time;
 use super::since;
 use crate::exit::{DONE, FAILED};
 use crate::out;
+use nerve_repl::clock::local_time;
 
 /// Time after which a running update shows its progress.
 const PROGRESS_DELAY: Duration = Duration::from_millis(500);

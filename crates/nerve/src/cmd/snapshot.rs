@@ -10,8 +10,8 @@ use nerve_engine::snapshots::{
     EnclosingSession, SnapshotOptions, SnapshotOutcome, SnapshotQuery, SnapshotTarget, list_snapshots,
     restore_snapshot, take_snapshot,
 };
-use nerve_record::activity::TsMs;
 use nerve_record::files::FileStore;
+use nerve_repl::clock::local_time;
 use nerve_server::paths::ServerPaths;
 
 use super::{interruptible, run_single_threaded, server};
@@ -169,7 +169,7 @@ fn row(snapshot: SnapshotInfo) -> Vec<String> {
     vec![
         snapshot.snapshot_id.to_string(),
         snapshot.recording_id,
-        snapshot.taken_at.map_or_else(dash, TsMs::iso),
+        snapshot.taken_at.map_or_else(dash, |at| local_time(at.seconds())),
         snapshot.anchor_byte.map_or_else(dash, |anchor| anchor.to_string()),
         snapshot.files.map_or_else(dash, |files| files.provider.to_string()),
         snapshot.label.unwrap_or_default(),

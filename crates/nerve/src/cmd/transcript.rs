@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::{Context, Result};
+use jiff::tz::TimeZone;
 use nerve_api::reply::Transcript;
 use nerve_api::request::GetTranscript;
 use nerve_cli::transcript::{TranscriptArgs, TranscriptFormat};
@@ -22,9 +23,11 @@ pub(super) async fn run(args: TranscriptArgs) -> Result<()> {
     }
     let text = match args.format {
         _ if args.prints_json() => format!("{}\n", serde_json::to_string_pretty(&transcript)?),
-        TranscriptFormat::Md => out::sanitize(&render::markdown(&transcript)),
-        TranscriptFormat::Html => out::sanitize(&render::html(&transcript)),
-        TranscriptFormat::Txt | TranscriptFormat::Json => out::sanitize(&render::text(&transcript)),
+        TranscriptFormat::Md => out::sanitize(&render::markdown(&transcript, &TimeZone::system())),
+        TranscriptFormat::Html => out::sanitize(&render::html(&transcript, &TimeZone::system())),
+        TranscriptFormat::Txt | TranscriptFormat::Json => {
+            out::sanitize(&render::text(&transcript, &TimeZone::system()))
+        }
     };
     let Some(path) = &args.output else { return out::text(&text) };
     let mut output = OutputFile::open(path)?;

@@ -240,7 +240,7 @@ fn metadata_is_printed_without_replay() {
     let home = Home::new();
     shelved(&home, "facts", 1);
     let text = home.ok(&["replay", "facts", "--print-meta"]);
-    for fact in ["claude 'say hello'", "40x6", "2024-03-09 17:00:00Z", "400ms", "24 B in 2 records", "none"] {
+    for fact in ["claude 'say hello'", "40x6", "2024-03-09 17:00:00", "400ms", "24 B in 2 records", "none"] {
         assert!(text.contains(fact), "{text} lacks {fact}");
     }
     let json = home.nerve(&["replay", "facts", "--print-meta", "--json"]).json();

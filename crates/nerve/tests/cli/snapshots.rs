@@ -273,7 +273,7 @@ fn snapshots_are_listed_with_metadata() {
     let table = session.snapshot(&["list"]).stdout;
     let rows: Vec<&str> = table.lines().collect();
     assert_eq!(rows.len(), 3, "{table}");
-    assert!(rows[1].contains("2025-12-22T10:30:00.000Z  1001  git    first [31mred"), "{table}");
+    assert!(rows[1].contains("2025-12-22 10:30:00  1001  git    first [31mred"), "{table}");
     assert!(rows[2].contains("1002  -"), "{table}");
     let by_file = session.snapshot_json(&["list", "--session", session.recording.to_str().unwrap()]);
     assert_eq!(by_file, session.snapshot_json(&["list", "--session", "0195e3a1"]));

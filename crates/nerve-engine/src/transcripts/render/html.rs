@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use jiff::tz::TimeZone;
 use nerve_api::reply::{Transcript, TranscriptTurn};
 use nerve_record::export::escape_markup as escape;
 use nerve_types::{Section, SectionKind};
@@ -20,8 +21,8 @@ details { margin: .5rem 0; } details pre { border-left: 3px solid var(--line); p
 summary { cursor: pointer; overflow-wrap: anywhere; } summary, pre { font-family: ui-monospace, monospace; font-size: .85rem; }
 .error { color: var(--error); }";
 
-/// Renders a transcript as one page that needs no other file and runs no script.
-pub fn html(transcript: &Transcript) -> String {
+/// Renders a transcript as one page that needs no other file and runs no script. `zone`: that of its times.
+pub fn html(transcript: &Transcript, zone: &TimeZone) -> String {
     let title = escape(&title(transcript));
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -35,20 +36,20 @@ pub fn html(transcript: &Transcript) -> String {
     for note in &transcript.notes {
         let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(note));
     }
-    transcript.turns.iter().for_each(|turn| write_turn(&mut out, turn));
+    transcript.turns.iter().for_each(|turn| write_turn(&mut out, turn, zone));
     out.push_str("</body>\n</html>\n");
     out
 }
 
-fn write_turn(out: &mut String, turn: &TranscriptTurn) {
-    let (number, details) = (turn.turn, escape(&turn_details(turn)));
+fn write_turn(out: &mut String, turn: &TranscriptTurn, zone: &TimeZone) {
+    let (number, details) = (turn.turn, escape(&turn_details(turn, zone)));
     let _ = writeln!(out, "<h2 id=\"turn-{number}\">{number} <small>{details}</small></h2>");
     if !turn.prompt.is_empty() {
         let _ = writeln!(out, "<pre class=\"prompt\">{}</pre>", escape(&turn.prompt));
     }
     turn.sections.iter().for_each(|section| write_section(out, section));
     for dialog in &turn.dialogs {
-        let _ = writeln!(out, "<p class=\"dialog\">{}</p>", escape(&dialog_text(dialog)));
+        let _ = writeln!(out, "<p class=\"dialog\">{}</p>", escape(&dialog_text(dialog, zone)));
     }
 }
 

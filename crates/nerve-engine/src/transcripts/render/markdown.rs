@@ -2,14 +2,16 @@
 
 use std::fmt::Write;
 
+use jiff::tz::TimeZone;
 use nerve_api::reply::{Transcript, TranscriptTurn};
 use nerve_record::export::escape_markup as escape;
 use nerve_types::{Section, SectionKind};
 
 use super::{dialog_text, properties, title, tool_heading, turn_details};
 
-/// Renders a transcript. Thoughts and results of tools are folded. The agent's text is passed on as it is.
-pub fn markdown(transcript: &Transcript) -> String {
+/// Renders a transcript. Thoughts and results of tools are folded. The agent's text is passed on as it is. `zone`: that
+/// of its times.
+pub fn markdown(transcript: &Transcript, zone: &TimeZone) -> String {
     let mut out = format!("# {}\n", title(transcript));
     for (at, (label, value)) in properties(transcript).into_iter().enumerate() {
         let first = if at == 0 { "\n" } else { "" };
@@ -18,12 +20,12 @@ pub fn markdown(transcript: &Transcript) -> String {
     for note in &transcript.notes {
         let _ = write!(out, "\n*Note: {note}*\n");
     }
-    transcript.turns.iter().for_each(|turn| write_turn(&mut out, turn));
+    transcript.turns.iter().for_each(|turn| write_turn(&mut out, turn, zone));
     out
 }
 
-fn write_turn(out: &mut String, turn: &TranscriptTurn) {
-    let details = turn_details(turn);
+fn write_turn(out: &mut String, turn: &TranscriptTurn, zone: &TimeZone) {
+    let details = turn_details(turn, zone);
     let details = if details.is_empty() { details } else { format!(" · {details}") };
     let _ = write!(out, "\n## {}{details}\n", turn.turn);
     if !turn.prompt.is_empty() {
@@ -37,7 +39,7 @@ fn write_turn(out: &mut String, turn: &TranscriptTurn) {
         write_section(out, section);
     }
     for dialog in &turn.dialogs {
-        let _ = write!(out, "\n*{}*\n", dialog_text(dialog));
+        let _ = write!(out, "\n*{}*\n", dialog_text(dialog, zone));
     }
 }
 

@@ -4,6 +4,8 @@ mod html;
 mod markdown;
 mod text;
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use nerve_api::reply::{Transcript, TranscriptDialog, TranscriptTurn};
 use nerve_types::{Section, Tokens};
 
@@ -33,19 +35,17 @@ fn properties(transcript: &Transcript) -> Vec<(&'static str, &str)> {
 }
 
 /// Returns the time of a turn, its tokens, and a remark if its end is unknown.
-fn turn_details(turn: &TranscriptTurn) -> String {
-    let time = turn.started_at.as_deref().map(shorten_time);
+fn turn_details(turn: &TranscriptTurn, zone: &TimeZone) -> String {
+    let time = turn.started_at.as_deref().map(|time| zoned_time(time, zone));
     let tokens = turn.tokens.and_then(token_text);
     let remark = (!turn.is_complete && !turn.sections.is_empty()).then(|| "incomplete".to_string());
     [time, tokens, remark].into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-/// Shortens `2026-01-31T10:30:05.123Z` to `2026-01-31 10:30:05 UTC`.
-fn shorten_time(time: &str) -> String {
-    match (time.get(..10), time.get(11..19)) {
-        (Some(day), Some(clock)) => format!("{day} {clock} UTC"),
-        _ => time.to_string(),
-    }
+/// Formats `2026-01-31T10:30:05.123Z` as `2026-01-31 11:30:05 +01:00`: a transcript may be read in another zone.
+fn zoned_time(time: &str, zone: &TimeZone) -> String {
+    let zoned = |at: Timestamp| at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string();
+    time.parse().map_or_else(|_| time.to_string(), zoned)
 }
 
 fn token_text(tokens: Tokens) -> Option<String> {
@@ -69,14 +69,15 @@ fn tool_heading(section: &Section) -> String {
 }
 
 /// Describes a dialog and who answered it.
-fn dialog_text(dialog: &TranscriptDialog) -> String {
+fn dialog_text(dialog: &TranscriptDialog, zone: &TimeZone) -> String {
     let answer = match &dialog.choice {
         Some(choice) => format!("answered with '{choice}'"),
         None => "closed without an answer".to_string(),
     };
     let by = [dialog.client.as_str(), dialog.transport.as_str()];
     let by = by.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ");
-    let at = dialog.answered_at.as_deref().map(|at| format!(" at {}", shorten_time(at))).unwrap_or_default();
+    let at =
+        dialog.answered_at.as_deref().map(|at| format!(" at {}", zoned_time(at, zone))).unwrap_or_default();
     format!("Dialog '{}' {answer}{}{at}", dialog.dialog, if by.is_empty() { by } else { format!(" by {by}") })
 }
 
@@ -85,6 +86,10 @@ mod tests {
     use nerve_types::SectionKind;
 
     use super::*;
+
+    fn zone() -> TimeZone {
+        TimeZone::fixed(jiff::tz::offset(1))
+    }
 
     fn transcript() -> Transcript {
         let tool = Section::new(SectionKind::ToolCall, "a </pre> b\n```\nc")
@@ -131,7 +136,7 @@ mod tests {
 
 *Note: something is missing*
 
-## 1 · 2026-01-31 10:30:05 UTC · 12 tokens in, 3 out
+## 1 · 2026-01-31 11:30:05 +01:00 · 12 tokens in, 3 out
 
 > list
 > <script>alert(1)</script>
@@ -158,14 +163,14 @@ c
 
 <b>bold</b>
 
-*Dialog 'permission' answered with 'yes' by me, process 7, unix at 2026-01-31 10:30:07 UTC*
+*Dialog 'permission' answered with 'yes' by me, process 7, unix at 2026-01-31 11:30:07 +01:00*
 ";
-        assert_eq!(markdown(&transcript()), expected);
+        assert_eq!(markdown(&transcript(), &zone()), expected);
     }
 
     #[test]
     fn html_is_self_contained_and_escaped() {
-        let html = html(&transcript());
+        let html = html(&transcript(), &zone());
         assert!(html.starts_with("<!doctype html>") && html.ends_with("</html>\n"), "{html}");
         assert!(
             html.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && !html.contains("<script"),
@@ -184,7 +189,7 @@ Transcript of me
 agent: claude
 Note: something is missing
 
-[1] 2026-01-31 10:30:05 UTC · 12 tokens in, 3 out
+[1] 2026-01-31 11:30:05 +01:00 · 12 tokens in, 3 out
 > list
 > <script>alert(1)</script>
 
@@ -199,8 +204,8 @@ Note: something is missing
 
 <b>bold</b>
 
-(Dialog 'permission' answered with 'yes' by me, process 7, unix at 2026-01-31 10:30:07 UTC)
+(Dialog 'permission' answered with 'yes' by me, process 7, unix at 2026-01-31 11:30:07 +01:00)
 ";
-        assert_eq!(text(&transcript()), expected);
+        assert_eq!(text(&transcript(), &zone()), expected);
     }
 }

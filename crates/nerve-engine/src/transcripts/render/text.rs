@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use jiff::tz::TimeZone;
 use nerve_api::reply::{Transcript, TranscriptTurn};
 use nerve_types::{Section, SectionKind};
 
 use super::{dialog_text, properties, title, tool_heading, turn_details};
 
-/// Renders a transcript for a terminal or a file.
-pub fn text(transcript: &Transcript) -> String {
+/// Renders a transcript for a terminal or a file. `zone`: that of its times.
+pub fn text(transcript: &Transcript, zone: &TimeZone) -> String {
     let mut out = format!("{}\n", title(transcript));
     for (label, value) in properties(transcript) {
         let _ = writeln!(out, "{label}: {value}");
@@ -16,19 +17,19 @@ pub fn text(transcript: &Transcript) -> String {
     for note in &transcript.notes {
         let _ = writeln!(out, "Note: {note}");
     }
-    transcript.turns.iter().for_each(|turn| write_turn(&mut out, turn));
+    transcript.turns.iter().for_each(|turn| write_turn(&mut out, turn, zone));
     out
 }
 
-fn write_turn(out: &mut String, turn: &TranscriptTurn) {
-    let _ = writeln!(out, "\n{}", format!("[{}] {}", turn.turn, turn_details(turn)).trim_end());
+fn write_turn(out: &mut String, turn: &TranscriptTurn, zone: &TimeZone) {
+    let _ = writeln!(out, "\n{}", format!("[{}] {}", turn.turn, turn_details(turn, zone)).trim_end());
     write_indented(out, "> ", &turn.prompt);
     for section in &turn.sections {
         out.push('\n');
         write_section(out, section);
     }
     for dialog in &turn.dialogs {
-        let _ = write!(out, "\n({})\n", dialog_text(dialog));
+        let _ = write!(out, "\n({})\n", dialog_text(dialog, zone));
     }
 }
 

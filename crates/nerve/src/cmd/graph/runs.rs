@@ -5,14 +5,13 @@ use jiff::tz::TimeZone;
 use nerve_api::reply::{GateInfo, RunInfo, RunList, RunStep, RunsCancelled};
 use nerve_api::value::{RunStatus, StepState};
 use nerve_client::ClientError;
-use nerve_repl::clock::now_seconds;
+use nerve_repl::clock::{local_time, now_seconds};
 use nerve_repl::run_display::{
     Progress, RunFollower, format_clock, format_duration, format_question, group_digits, resolve_choice,
 };
 use nerve_types::activity::TsMs;
 
 use super::{CommonOptions, Target};
-use crate::cmd::local_time::local_time;
 use crate::exit::{FAILED, Failure, INTERRUPTED, USAGE};
 use crate::out;
 use nerve_cli::graph::{AnswerArgs, StatusArgs};

@@ -21,11 +21,11 @@ use tokio::sync::Semaphore;
 use self::channels::{Channel, Message};
 use self::claims::Claims;
 use super::events::end_of_events;
-use super::local_time::local_time;
 use super::server::connect;
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{out, settings};
 use nerve_cli::notify::NotifyArgs;
+use nerve_repl::clock::local_time;
 
 /// Maximum number of notifications being sent on one channel. Further ones are only printed.
 const MAX_PENDING: u32 = 32;

@@ -4,6 +4,7 @@ use anyhow::Result;
 use nerve_api::reply::{BranchInfo, PrunedBranch};
 use nerve_api::request::ListBranches;
 use nerve_engine::branches::BranchFolders;
+use nerve_repl::clock::local_time;
 use nerve_server::paths::ServerPaths;
 
 use super::format;
@@ -37,7 +38,7 @@ pub(super) fn list(args: &BranchesArgs) -> Result<()> {
 fn row(branch: BranchInfo) -> Vec<String> {
     vec![
         branch.path,
-        branch.created_at.map(|at| format::shorten_time(&at.iso())).unwrap_or_default(),
+        branch.created_at.map(|at| local_time(at.seconds())).unwrap_or_default(),
         branch.source.unwrap_or_default(),
         branch.used_by.unwrap_or_else(|| "no node".to_string()),
         branch.recordings.len().to_string(),

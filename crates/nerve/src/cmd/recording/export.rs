@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
+use jiff::tz::TimeZone;
 use nerve_api::reply::Transcript;
 use nerve_engine::recordings;
 use nerve_engine::transcripts::{read_recording, render};
@@ -85,8 +86,10 @@ fn convert(recording: &Path, format: FormatName, options: Options, out: &mut imp
         _ => None,
     };
     let text = match (&transcript, format.format()) {
-        (Some(transcript), Some(_)) if has_prompts(transcript) => render::markdown(transcript),
-        (Some(transcript), None) => render::html(transcript),
+        (Some(transcript), Some(_)) if has_prompts(transcript) => {
+            render::markdown(transcript, &TimeZone::system())
+        }
+        (Some(transcript), None) => render::html(transcript, &TimeZone::system()),
         (_, Some(format)) => return write(recording, format, options, out),
         (None, None) => unreachable!("only transcripts have no format of the terminal"),
     };

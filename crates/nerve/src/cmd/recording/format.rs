@@ -4,23 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use nerve_record::store::id_of;
+use nerve_repl::clock::local_time;
 use nerve_types::TsNs;
 
 /// Characters of a UUIDv7 that hold its timestamp in milliseconds (RFC 9562 §5.7).
 pub(super) const ID_PREFIX_LEN: usize = 13;
 
-/// Formats a time as `2025-10-09 08:53:20Z`.
+/// Formats a time as `2025-10-09 08:53:20`, in local time.
 pub(super) fn time(at: TsNs) -> String {
-    let stamp = jiff::Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or(jiff::Timestamp::MAX);
-    stamp.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
-}
-
-/// Shortens a time of the API, `2025-10-09T08:53:20.123Z`, to `2025-10-09 08:53:20Z`.
-pub(super) fn shorten_time(time: &str) -> String {
-    match (time.get(..10), time.get(11..19)) {
-        (Some(day), Some(clock)) => format!("{day} {clock}Z"),
-        _ => time.to_string(),
-    }
+    local_time(at.0 as f64 / 1e9)
 }
 
 /// Formats a duration: `850ms`, `12.3s`, `2m 05s`, `1h 02m`.
@@ -105,7 +97,6 @@ mod tests {
         for (count, words) in sizes {
             assert_eq!(size(count), words);
         }
-        assert_eq!(time(TsNs(1_710_000_000_000_000_000)), "2024-03-09 16:00:00Z");
     }
 
     #[test]

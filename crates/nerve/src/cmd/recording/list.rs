@@ -13,6 +13,7 @@ use nerve_record::ahr::repair as write_repaired;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots;
 use nerve_record::store::{EXTENSION, unique_prefix_len};
+use nerve_repl::clock::local_time_of;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::dashboard::age;
 use nerve_tui::terminal::window;
@@ -110,7 +111,7 @@ fn abbreviated_id_len(all: &[RecordingInfo]) -> usize {
 
 /// Returns the cells of [`COLUMNS`].
 fn row(info: &RecordingInfo, now: TsMs, limits: Option<TextLimits>) -> Vec<String> {
-    let time = |at: &Option<String>| at.as_deref().map(format::shorten_time).unwrap_or_default();
+    let time = |at: &Option<String>| at.as_deref().map(local_time_of).unwrap_or_default();
     let shorten = |text: &str, most: usize| {
         let most = if limits.is_some() { most } else { usize::MAX };
         out::shorten_middle(text, most)

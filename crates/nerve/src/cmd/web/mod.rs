@@ -14,12 +14,12 @@ use nerve_server::paths::ServerPaths;
 use nerve_server::web::{CODE_LIFETIME, PATH, WebLogins, WebSession};
 use serde_json::json;
 
-use super::local_time::local_time;
 use super::server::{is_remote, start};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 use nerve_cli::share::ShareArgs;
 use nerve_cli::web::{WebArgs, WebCommand, WebSessionsCommand, WebSharesCommand};
+use nerve_repl::clock::local_time;
 
 /// Maximum size of a reply about the server's health in bytes.
 const MAX_HEALTH_BYTES: usize = 64 << 10;

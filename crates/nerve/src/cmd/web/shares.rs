@@ -8,9 +8,9 @@ use nerve_server::web::{NewShare, PATH, Share, SharedNode, WebLogins};
 use serde_json::{Value, json};
 
 use super::{Link, select_id};
-use crate::cmd::local_time::local_time;
 use crate::cmd::server::connect;
 use crate::out;
+use nerve_repl::clock::local_time;
 
 /// Prints a link that shows a node.
 pub(super) async fn create(mut args: ShareArgs, logins: &WebLogins) -> Result<()> {
