@@ -110,7 +110,7 @@ class NerveClient(GraphCommands, BranchCommands):
     ) -> Connecting:
         """Starts a private server in a temporary directory. Closing the client stops it with its nodes, and removes its files.
 
-        `nerve` is the program (None: `nerve` in `PATH`). `env` is added to the server's environment. Raises `NotRunningError` if it does
+        `nerve` is the program (None: the one in the wheel, or else in `PATH`). `env` is added to the server's environment. Raises `NotRunningError` if it does
         not answer within `timeout` seconds.
         """
 

@@ -1,9 +1,10 @@
-"""Finds the socket of a server of this user, in the same places as `nerve`."""
+"""Finds the program, and the socket of a server of this user in the same places as `nerve`."""
 
 from __future__ import annotations
 
 import os
 import re
+from importlib import metadata
 from pathlib import Path
 from typing import Mapping, Optional
 
@@ -20,6 +21,20 @@ def socket_path(server: Optional[str] = None, env: Optional[Mapping[str, str]] =
     if not _NAME.fullmatch(name):
         raise ValueError(f"server name {name!r}: 1–32 of a-z 0-9 -, with no - at either end")
     return _runtime(env) / f"{name}.sock"
+
+
+def program_path() -> str:
+    """Returns the path of the program that was installed with this client, otherwise `nerve`, which is looked up in `PATH`."""
+    try:
+        files = metadata.files("nerve-sdk") or []
+    except metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        # The environment's folder of commands need not be in `PATH`.
+        program = Path(os.path.normpath(str(file.locate())))
+        if file.name == "nerve" and program.parent.name == "bin" and program.is_file():
+            return str(program)
+    return "nerve"
 
 
 def _runtime(env: Mapping[str, str]) -> Path:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Awaitable, Callable, Mapping, Optional, Union
 
 from .errors import NerveError, NotRunningError
+from .paths import program_path
 
 #: Interval for checking whether the server listens or has ended, in seconds.
 POLL = 0.02
@@ -54,7 +55,7 @@ class Standalone:
         home = _private_home()
         variables = {**os.environ, **(env or {}), "NERVE_HOME": str(home)}
         variables.pop("NERVE_SERVER", None)
-        program = os.fspath(nerve) if nerve is not None else "nerve"
+        program = os.fspath(nerve) if nerve is not None else program_path()
         try:
             with open(home / "server.log", "wb") as log:
                 process = subprocess.Popen(

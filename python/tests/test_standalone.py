@@ -11,7 +11,7 @@ import pytest
 from servers import NERVE, SHELL, Server, until
 
 from nerve_sdk import NerveClient, NotRunningError
-from nerve_sdk.paths import socket_path
+from nerve_sdk.paths import program_path, socket_path
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -105,3 +105,20 @@ async def test_default_path_is_this_users_server(server: Server, monkeypatch: py
         assert (await client.ping()).pong
     with pytest.raises(NotRunningError):
         await NerveClient.connect(server="missing")
+
+
+def test_program_of_the_wheel_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nerve_sdk.paths.metadata.files", lambda name: None)
+    assert program_path() == "nerve"
+    info = tmp_path / "lib" / "nerve_sdk-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    record = "nerve_sdk/__init__.py,,\n../bin/nerve,,\n"
+    (info / "RECORD").write_text(record)
+    (info / "METADATA").write_text("Name: nerve-sdk\nVersion: 0.1.0\n")
+    monkeypatch.undo()
+    monkeypatch.syspath_prepend(str(info.parent))
+    assert program_path() == "nerve", "the recorded program does not exist"
+    program = tmp_path / "bin" / "nerve"
+    program.parent.mkdir()
+    program.touch()
+    assert program_path() == str(program)
