@@ -40,6 +40,12 @@ const PACKAGES: &[Package] = &[
         what_for: "the examples in the README and docs/",
         present: || programs::find("jq").is_some(),
     },
+    Package {
+        name: "binutils",
+        what_for: "packing a program",
+        present: || programs::find("readelf").is_some(),
+    },
+    Package { name: "xz-utils", what_for: "packing a tarball", present: || programs::find("xz").is_some() },
     Package { name: "curl", what_for: "HTTP/2 from outside", present: || programs::find("curl").is_some() },
     Package { name: "wrk", what_for: "measuring HTTP", present: || programs::find("wrk").is_some() },
     Package { name: "zsh", what_for: "driving a shell", present: || programs::find("zsh").is_some() },

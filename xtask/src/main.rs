@@ -5,18 +5,21 @@ mod agents;
 mod bench;
 mod browser;
 mod debian_packages;
+mod dist;
 mod docs_blocks;
 mod generated_pages;
 mod hermetic;
 mod lockfile;
 mod machine_paths;
 mod matrix;
+mod package_checks;
 mod programs;
 mod project;
 mod pypi_packages;
 mod python_tests;
 mod report;
 mod rust_tests;
+mod sha256;
 mod shell_scripts;
 mod system_calls;
 mod test;
@@ -48,6 +51,10 @@ cargo xtask COMMAND
               run the `sh` blocks of README.md and of the pages in docs/, or of some pages;
               --program is nerve, already built [default: target/release/nerve, which the
               README builds]
+  dist [--binary FILE] [--target TRIPLE] [--out FOLDER] [--base-url URL] [--npm-scope @SCOPE] [--fast]
+              build the packages in target/packages: tarball, wheels, npm packages, .deb, SBOM and
+              checksums. --binary packs a built program instead of building one with the profile
+              `dist`; --fast compresses little
   words       lower the counts in xtask/words.txt to what the files contain now
   help        this text
 
@@ -79,6 +86,7 @@ fn dispatch(args: &[String]) -> anyhow::Result<bool> {
         "generate" => generated_pages::generate(&project::Project::find()?),
         "matrix" => matrix::run(&project::Project::find()?, rest),
         "blocks" => docs_blocks::run(&project::Project::find()?, rest),
+        "dist" => dist::run(&project::Project::find()?, rest),
         "words" => words::update(&project::Project::find()?),
         "bench" => bench::run(&project::Project::find()?, rest),
         "help" | "--help" | "-h" => {

@@ -6,7 +6,7 @@ use crate::project::{FEATURES, Project, cargo_program};
 use crate::report::{Outcome, Report};
 use crate::rust_tests::{self, Suite};
 use crate::{
-    agents, browser, debian_packages, docs_blocks, generated_pages, lockfile, machine_paths, programs,
+    agents, browser, debian_packages, docs_blocks, generated_pages, lockfile, machine_paths, package_checks, programs,
     project, pypi_packages, python_tests, shell_scripts, system_calls, vendored, words,
 };
 
@@ -17,7 +17,7 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
-const STEPS: [&str; 17] = [
+const STEPS: [&str; 18] = [
     "setup",
     "fmt",
     "lock",
@@ -35,6 +35,7 @@ const STEPS: [&str; 17] = [
     "blocks",
     "examples",
     "python",
+    "packages",
 ];
 
 impl Options {
@@ -85,6 +86,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
         report.step("blocks", || docs_blocks::check(project));
         report.step("examples", || shell_scripts::examples(project));
         report.step("python", || python_tests::test(project));
+        report.step("packages", || package_checks::check(project));
     }
     conclude(&report, &suite);
     Ok(report.all_passed())

@@ -4,18 +4,17 @@
 //! the registry's integrity hash; this step compares that hash and the files with the pinned ones.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 use crate::agents;
 use crate::project::{self, Project};
 use crate::report::Outcome;
+use crate::sha256;
 
 const LIST: &str = "vendor.json";
 const LOCKFILE: &str = "package-lock.json";
@@ -84,20 +83,12 @@ fn check_hashes(folder: &Path, files: &[VendoredFile]) -> anyhow::Result<()> {
         }
     }
     for file in files {
-        let found = sha256_hex(&read(&folder.join(&file.name))?);
+        let found = sha256::hex(&read(&folder.join(&file.name))?);
         if found != file.sha256 {
             bail!("{}: its SHA-256 is {found}, but {LIST} has {}", file.name, file.sha256);
         }
     }
     Ok(())
-}
-
-fn sha256_hex(bytes: &[u8]) -> String {
-    digest(&SHA256, bytes).as_ref().iter().fold(String::new(), |mut text, byte| {
-        // Writing to memory cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Installs the packages with npm unless they are there, and compares their integrity hashes.
@@ -129,7 +120,7 @@ mod tests {
 
     fn vendored(name: &str, content: &[u8]) -> VendoredFile {
         let text = || "x".to_string();
-        let sha256 = sha256_hex(content);
+        let sha256 = sha256::hex(content);
         VendoredFile {
             name: name.into(),
             package: text(),
