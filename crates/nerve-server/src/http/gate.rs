@@ -14,6 +14,7 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use nerve_api::ErrorKind;
 use nerve_types::connection_limit::ConnectionSlot;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -71,6 +72,8 @@ pub(crate) struct ConnectionAuth {
     /// Tracks WebSockets, which outlive their HTTP connection, and the tasks of HTTP/2 requests.
     pub(crate) tasks: TaskTracker,
     close_requested: CancellationToken,
+    /// The credential of the last request that had one.
+    credential: watch::Sender<Option<Credential>>,
 }
 
 impl ConnectionAuth {
@@ -80,6 +83,7 @@ impl ConnectionAuth {
             slot: Arc::new(slot),
             tasks: TaskTracker::new(),
             close_requested: CancellationToken::new(),
+            credential: watch::Sender::new(None),
         }
     }
 
@@ -88,9 +92,32 @@ impl ConnectionAuth {
         self.slot.is_authenticated()
     }
 
-    /// Completes when the connection should accept no further requests.
+    /// Completes when the connection should accept no further requests: it was closed, or its credential was revoked.
     pub(super) async fn closing(&self) {
-        self.close_requested.cancelled().await;
+        tokio::select! {
+            () = self.close_requested.cancelled() => {}
+            () = self.revoked() => {}
+        }
+    }
+
+    /// Completes when the credential is revoked. A proxy may send requests of several web sessions over one connection:
+    /// the last one counts.
+    async fn revoked(&self) {
+        let mut credential = self.credential.subscribe();
+        loop {
+            let current = credential.borrow_and_update().clone();
+            let revoked = async {
+                match current {
+                    Some(current) => current.wait_for_revocation().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = revoked => return,
+                // The sender lives as long as this.
+                _ = credential.changed() => {}
+            }
+        }
     }
 
     /// Makes the connection accept no further requests.
@@ -201,6 +228,7 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<Op
     }
     let credential = authenticate(gate, auth, request).await?;
     auth.set_authenticated(&gate.clients)?;
+    auth.credential.send_replace(Some(credential.clone()));
     Ok(Some(credential))
 }
 

@@ -1,8 +1,15 @@
 //! Authentication and checks of Host and Origin over HTTP.
 
-use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
-use super::client::HttpServer;
+use http::StatusCode;
+use nerve_server::access::token::TokenFile;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::client::{HttpResponse, HttpServer};
+use super::http2::Http2;
+use crate::harness::{DEADLINE, paths};
 
 fn request(path: &str, headers: &[(&str, &str)]) -> String {
     let lines: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -41,10 +48,66 @@ async fn nothing_is_answered_without_the_right_token() {
 async fn old_token_is_rejected_at_once() {
     let server = HttpServer::start();
     assert_eq!(server.get("/nodes").await.status, 200);
-    let file = nerve_server::access::token::TokenFile::new(crate::harness::paths(server.home()).token());
-    file.rotate().unwrap();
+    rotate_token(&server);
     server.get("/nodes").await.problem(401, "authentication_error");
     server.stop().await;
+}
+
+#[tokio::test]
+async fn token_change_closes_idle_connections() {
+    let server = HttpServer::start();
+    let mut idle = server.connect().await;
+    let request = format!("{}\r\n", server.head("GET", "/nodes"));
+    idle.write_all(request.as_bytes()).await.unwrap();
+    assert_eq!(HttpResponse::read(&mut idle).await.status, 200);
+    let mut http2 = Http2::connect(&server).await;
+    assert_eq!(http2.request("GET", "/nodes", Value::Null).await.0, StatusCode::OK);
+    // It has used no token, so it may stay.
+    let mut open = server.connect().await;
+    let health = format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
+    open.write_all(health.as_bytes()).await.unwrap();
+    assert_eq!(HttpResponse::read(&mut open).await.status, 200);
+    let changed = Instant::now();
+    rotate_token(&server);
+    let mut rest = Vec::new();
+    let closed = tokio::time::timeout(DEADLINE, idle.read_to_end(&mut rest)).await;
+    assert!(closed.is_ok() && rest.is_empty(), "HTTP/1.1 is open: {rest:?}");
+    let closed = tokio::time::timeout(DEADLINE, &mut http2.connection).await;
+    assert!(closed.is_ok(), "HTTP/2 is open");
+    // Sooner than an idle connection is closed.
+    assert!(changed.elapsed() < Duration::from_secs(30), "{:?}", changed.elapsed());
+    open.write_all(health.as_bytes()).await.unwrap();
+    assert_eq!(HttpResponse::read(&mut open).await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn request_that_runs_is_answered_despite_token_change() {
+    let server = HttpServer::start();
+    server.bash("sh").await;
+    let marker = server.home().join("go");
+    let text = format!("until [ -e {} ]; do sleep 0.02; done; echo late", marker.display());
+    let body = json!({ "text": text }).to_string();
+    let head = server.head("POST", "/nodes/sh/execute");
+    let mut busy = server.connect().await;
+    busy.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
+    let mut idle = server.connect().await;
+    idle.write_all(format!("{}\r\n", server.head("GET", "/nodes")).as_bytes()).await.unwrap();
+    assert_eq!(HttpResponse::read(&mut idle).await.status, 200);
+    rotate_token(&server);
+    let mut rest = Vec::new();
+    let closed = tokio::time::timeout(DEADLINE, idle.read_to_end(&mut rest)).await;
+    assert!(closed.is_ok(), "the idle connection is open");
+    std::fs::write(marker, "").unwrap();
+    let response = HttpResponse::read(&mut busy).await;
+    assert!(response.status == 200 && response.json().to_string().contains("late"), "{response:?}");
+    let closed = tokio::time::timeout(DEADLINE, busy.read_to_end(&mut rest)).await;
+    assert!(closed.is_ok(), "the connection is open after its last response");
+    server.stop().await;
+}
+
+fn rotate_token(server: &HttpServer) {
+    TokenFile::new(paths(server.home()).token()).rotate().unwrap();
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ pub(super) struct Http2 {
 }
 
 impl Http2 {
-    async fn connect(server: &HttpServer) -> Http2 {
+    pub(super) async fn connect(server: &HttpServer) -> Http2 {
         let stream = TcpStream::connect(server.address).await.unwrap();
         Http2::handshake(stream, &server.address.to_string(), &server.token).await
     }

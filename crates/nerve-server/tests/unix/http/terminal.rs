@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use futures_util::{SinkExt, StreamExt};
+use nerve_server::access::token::TokenFile;
 use nerve_server::web::Role;
 use nerve_testkit::within_deadline;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::client::HttpServer;
 use super::web::Browser;
-use crate::harness::DEADLINE;
+use crate::harness::{DEADLINE, paths};
 
 /// Bytes at the end of a terminal that tests look at.
 const TEXT_BYTES: usize = 16 << 10;
@@ -306,6 +307,15 @@ async fn invalid_messages_are_reported_and_large_ones_end_only_their_client() {
     assert!(matches!(bad.end().await, Some(CloseCode::Size) | None));
     good.type_keys("fine\r").await;
     good.wait_for("fine\r\nfine").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn token_change_closes_the_terminal() {
+    let server = server_with("exec cat").await;
+    let mut viewer = Viewer::started(&server, "", "dump").await;
+    TokenFile::new(paths(server.home()).token()).rotate().unwrap();
+    assert_eq!(viewer.end().await, Some(CloseCode::Policy));
     server.stop().await;
 }
 

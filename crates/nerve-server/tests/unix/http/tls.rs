@@ -14,8 +14,10 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::client::HttpServer;
 use super::http2::Http2;
@@ -132,20 +134,65 @@ async fn curl_negotiates_http2_and_rejects_unknown_ca() {
     server.stop().await;
 }
 
-#[tokio::test]
-async fn websocket_works_over_tls() {
-    let authority = authority();
-    let server = start_server(&authority);
-    let stream = connect(&server, &authority, &[b"http/1.1"]).await.unwrap();
+async fn open_websocket(server: &HttpServer, authority: &Authority) -> WebSocketStream<TlsStream<TcpStream>> {
+    let stream = connect(server, authority, &[b"http/1.1"]).await.unwrap();
     let url = format!("wss://localhost:{}/api/events", server.address.port());
     let mut request = url.into_client_request().unwrap();
     let bearer = format!("Bearer {}", server.token);
     request.headers_mut().insert("authorization", bearer.parse().unwrap());
-    let (mut socket, _) = tokio_tungstenite::client_async(request, stream).await.unwrap();
+    tokio_tungstenite::client_async(request, stream).await.unwrap().0
+}
+
+#[tokio::test]
+async fn websocket_works_over_tls() {
+    let authority = authority();
+    let server = start_server(&authority);
+    let mut socket = open_websocket(&server, &authority).await;
     let line = json!({ "command_type": "PING", "params": { "x": "x".repeat(1 << 20) } }).to_string();
     socket.send(Message::text(line)).await.unwrap();
     let response = tokio::time::timeout(DEADLINE, socket.next()).await.expect("no answer").unwrap().unwrap();
     assert!(response.to_text().unwrap().contains("\"pong\":true"), "{response}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn client_that_still_sends_gets_413_over_tls() {
+    let authority = authority();
+    let server = start_server(&authority);
+    let head = server.head("POST", "/api/command");
+    for announced in [true, false] {
+        let mut stream = connect(&server, &authority, &[b"http/1.1"]).await.unwrap();
+        let (length, body) = match announced {
+            true => (format!("Content-Length: {}", 20 << 20), vec![b' '; 20 << 20]),
+            false => {
+                ("Transfer-Encoding: chunked".into(), [b"1400000\r\n", &vec![b' '; 20 << 20][..]].concat())
+            }
+        };
+        // All of it is sent before anything is read.
+        stream.write_all(format!("{head}{length}\r\n\r\n").as_bytes()).await.unwrap();
+        let sent = tokio::time::timeout(DEADLINE, stream.write_all(&body)).await;
+        sent.expect("the server stopped reading").unwrap();
+        let response = read_to_end(&mut stream).await;
+        assert!(response.starts_with("HTTP/1.1 413 ") && response.contains("too_large"), "{response:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn client_that_still_sends_gets_1009_over_tls() {
+    let authority = authority();
+    let server = start_server(&authority);
+    let mut socket = open_websocket(&server, &authority).await;
+    let sent = socket.send(Message::text("x".repeat(20 << 20)));
+    tokio::time::timeout(DEADLINE, sent).await.expect("the server stopped reading").unwrap();
+    let end = loop {
+        match tokio::time::timeout(DEADLINE, socket.next()).await.expect("no end") {
+            Some(Ok(Message::Close(frame))) => break frame.map(|frame| frame.code),
+            Some(Ok(_)) => {}
+            Some(Err(_)) | None => break None,
+        }
+    };
+    assert_eq!(end, Some(CloseCode::Size));
     server.stop().await;
 }
 
