@@ -7,6 +7,7 @@ mod browser;
 mod debian_packages;
 mod dist;
 mod docs_blocks;
+mod fuzz;
 mod generated_pages;
 mod hermetic;
 mod lockfile;
@@ -55,6 +56,9 @@ cargo xtask COMMAND
               build the packages in target/packages: tarball, wheels, npm packages, .deb, SBOM and
               checksums. --binary packs a built program instead of building one with the profile
               `dist`; --fast compresses little
+  fuzz [--seconds N] [TARGET …]
+              run the fuzz targets in fuzz/, each for so long [default: 60]; inputs that fail are
+              in fuzz/artifacts
   words       lower the counts in xtask/words.txt to what the files contain now
   help        this text
 
@@ -87,6 +91,7 @@ fn dispatch(args: &[String]) -> anyhow::Result<bool> {
         "matrix" => matrix::run(&project::Project::find()?, rest),
         "blocks" => docs_blocks::run(&project::Project::find()?, rest),
         "dist" => dist::run(&project::Project::find()?, rest),
+        "fuzz" => fuzz::run(&project::Project::find()?, rest),
         "words" => words::update(&project::Project::find()?),
         "bench" => bench::run(&project::Project::find()?, rest),
         "help" | "--help" | "-h" => {

@@ -6,8 +6,9 @@ use crate::project::{FEATURES, Project, cargo_program};
 use crate::report::{Outcome, Report};
 use crate::rust_tests::{self, Suite};
 use crate::{
-    agents, browser, debian_packages, docs_blocks, generated_pages, lockfile, machine_paths, package_checks, programs,
-    project, pypi_packages, python_tests, shell_scripts, system_calls, vendored, words,
+    agents, browser, debian_packages, docs_blocks, fuzz, generated_pages, lockfile, machine_paths,
+    package_checks, programs, project, pypi_packages, python_tests, shell_scripts, system_calls, vendored,
+    words,
 };
 
 /// Options of `cargo xtask test`.
@@ -17,7 +18,7 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
-const STEPS: [&str; 18] = [
+const STEPS: [&str; 19] = [
     "setup",
     "fmt",
     "lock",
@@ -36,6 +37,7 @@ const STEPS: [&str; 18] = [
     "examples",
     "python",
     "packages",
+    "fuzz",
 ];
 
 impl Options {
@@ -88,6 +90,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
         report.step("python", || python_tests::test(project));
         report.step("packages", || package_checks::check(project));
     }
+    report.step("fuzz", || if options.quick { quick() } else { fuzz::check(project) });
     conclude(&report, &suite);
     Ok(report.all_passed())
 }
