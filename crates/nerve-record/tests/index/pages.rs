@@ -190,7 +190,7 @@ fn index_is_extended_in_steps_until_it_reaches_a_position() {
     while !Index::extend(&path, to, step).unwrap() {
         steps += 1;
     }
-    assert!((4..10).contains(&steps), "{steps}");
+    assert!((2..10).contains(&steps), "{steps}");
     let index = Index::open(&path).unwrap();
     let mut play = Playback::open(&path, Size::default()).unwrap();
     play.seek_with(Some(&index), to).unwrap();
