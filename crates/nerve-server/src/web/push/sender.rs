@@ -231,7 +231,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}/send/1", listener.local_addr().unwrap());
         let request = std::thread::spawn(move || {
-            statuses.iter().map(|status| answer(&listener, status)).last().unwrap()
+            let mut last = Vec::new();
+            for status in statuses {
+                last = answer(&listener, status);
+            }
+            last
         });
         PushService { endpoint, request }
     }
@@ -358,7 +362,8 @@ mod tests {
         server.publish_until(&[("me", suspended())], || status().error.is_some()).await;
         assert_eq!(status().to_string(), "failing: the push service answered 403 Forbidden");
         assert!(status().failed_at.is_some());
-        server.publish_until(&[("me", suspended())], || status().error.is_none()).await;
+        // The limit of the same node would not be notified again.
+        server.publish_until(&[("other", suspended())], || status().error.is_none()).await;
     }
 
     #[tokio::test]
@@ -386,7 +391,7 @@ mod tests {
     #[test]
     fn message_about_a_run_names_it() {
         let event: EventMessage = serde_json::from_value(json!({
-            "event_type": "GATE_ASKED", "data": { "run_id": "r-1", "graph_id": "review", "step_id": "ok", "question": "Ship it?" },
+            "event_type": "GATE_ASKED", "node_id": null, "session_id": "work", "data": { "run_id": "r-1", "graph_id": "review", "step_id": "ok", "question": "Ship it?" },
         }))
         .unwrap();
         let message = message(&event, Notification { occasion: Occasion::Blocked, turn_seconds: None });

@@ -33,7 +33,7 @@ impl Page {
     /// Connects like a page of the server. Returns the position at which the stream starts.
     async fn open(server: &HttpServer, browser: &Browser<'_>, query: &str) -> (Page, String) {
         let origin = format!("http://{}", server.address);
-        let headers = [("cookie", browser.cookie.as_str()), ("origin", &origin)];
+        let headers = [("cookie", browser.cookie.as_str()), ("origin", origin.as_str())];
         let mut page = Page::connect(server, query, &headers).await.unwrap();
         let start = page.next().await;
         assert_eq!(start["type"], "start", "{start}");
@@ -124,7 +124,7 @@ async fn share_receives_events_of_its_node_only() {
     assert_eq!(event["node_id"], "me", "{event}");
     let origin = format!("http://{}", server.address);
     for query in ["", "?session=default", "?session=default&node=other"] {
-        let headers = [("cookie", visitor.cookie.as_str()), ("origin", &origin)];
+        let headers = [("cookie", visitor.cookie.as_str()), ("origin", origin.as_str())];
         match Page::connect(&server, query, &headers).await.map(|_| ()) {
             Err(Error::Http(response)) => assert_eq!(response.status(), 403, "{query}"),
             other => panic!("{query}: {other:?}"),
