@@ -15,11 +15,14 @@ pub enum ServiceCommand {
     /// Install and start a systemd user service that runs the server
     Install(InstallArgs),
     /// Stop and remove the service
-    #[command(after_long_help = "\
+    #[command(
+        alias = "remove",
+        after_long_help = "\
 The server stops its nodes. 'nerve server start --restore' starts them again.
 
 EXAMPLES
-  nerve service uninstall")]
+  nerve service uninstall"
+    )]
     Uninstall(ServiceNameArgs),
     /// Show whether the service is installed, enabled and active
     #[command(after_long_help = "\

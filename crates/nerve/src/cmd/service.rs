@@ -116,7 +116,8 @@ fn install(args: &InstallArgs) -> Result<()> {
     if args.json {
         return out::json(&service.as_json());
     }
-    out::line(format_args!("service '{}' installed and started: {}", service.unit, service.path.display()))
+    out::line(format_args!("service '{}' installed and started: {}", service.unit, service.path.display()))?;
+    out::line("it ends at logout, unless you run 'loginctl enable-linger'")
 }
 
 /// Fails if a server of this name runs that is not the service: the service could not start.

@@ -50,6 +50,7 @@ fn service_is_installed_shown_and_removed() {
     nerve(&["service", "status"]).assert_stderr(3, &["'nerve.service' is not installed"]);
     let installed = nerve(&["service", "install"]).success();
     assert!(installed.contains("service 'nerve.service' installed and started"), "{installed}");
+    assert!(installed.contains("loginctl enable-linger"), "{installed}");
     let reload = "--user daemon-reload";
     assert_eq!(fixture.log(), [reload, reload, "--user enable --now nerve.service"]);
     let unit = fs::read_to_string(fixture.unit()).unwrap();
@@ -62,7 +63,7 @@ fn service_is_installed_shown_and_removed() {
     assert!(nerve(&["service", "status"]).success().contains("yes"));
     let status = nerve(&["service", "status", "--json"]).json();
     assert_eq!((&status["unit"], &status["active"]), (&"nerve.service".into(), &"yes".into()), "{status}");
-    assert_eq!(nerve(&["service", "uninstall"]).success(), "service 'nerve.service' removed\n");
+    assert_eq!(nerve(&["service", "remove"]).success(), "service 'nerve.service' removed\n");
     assert!(!fixture.unit().exists());
 }
 
