@@ -63,11 +63,20 @@ fn field(pid: impl std::fmt::Display, name: &str) -> Option<String> {
 }
 
 pub(super) fn status(pid: &str) -> Option<ProcessStatus> {
-    let id = pid.parse().ok().filter(|id| *id > 0).and_then(Pid::from_raw)?;
-    let session = rustix::process::getsid(Some(id)).ok()?;
+    let session = session_of(pid.parse().ok()?)?;
     let fields = ["-o", "state=", "-o", "ppid=", "-o", "tpgid=", "-o", "uid=", "-o", "lstart="];
     let text = ps(&[&fields[..], &["-p", pid]].concat())?;
-    parse_status(&text, session.as_raw_nonzero().get())
+    parse_status(&text, session)
+}
+
+/// Returns the id of a process's session, which is 0 if it began outside of this container; `None` without the process.
+#[expect(unsafe_code, reason = "the safe form does not allow for 0")]
+fn session_of(pid: i32) -> Option<i32> {
+    if pid <= 0 {
+        return None;
+    }
+    // SAFETY: the call takes and returns numbers only.
+    Some(unsafe { libc::getsid(pid) }).filter(|session| *session >= 0)
 }
 
 /// Parses a line of the state, the parent, the foreground group, the user and the start time as `Sat Nov 28 11:23:08 2026`.
@@ -106,10 +115,7 @@ pub fn children(pid: i32) -> Vec<i32> {
 pub fn session_leader(terminal: &Path) -> Option<i32> {
     let name = terminal.strip_prefix("/dev").ok()?.to_str()?;
     let list = ps(&["-t", name, "-o", "pid="])?;
-    let leads = |pid: &i32| {
-        let id = Pid::from_raw(*pid);
-        id.is_some() && rustix::process::getsid(id).ok() == id && ProcessStatus::of_living(pid).is_some()
-    };
+    let leads = |pid: &i32| session_of(*pid) == Some(*pid) && ProcessStatus::of_living(pid).is_some();
     list.split_whitespace().filter_map(|id| id.parse().ok()).filter(leads).min()
 }
 

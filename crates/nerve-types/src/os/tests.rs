@@ -49,6 +49,8 @@ fn own_status_is_read() {
     assert!(is_own_process(std::process::id(), own.started));
     assert!(!is_own_process(std::process::id(), own.started + 1) && !is_own_process(std::process::id(), 0));
     assert!(ProcessStatus::of(i32::MAX).is_none());
+    // In a container its session may be 0.
+    assert!(ProcessStatus::of(1).is_none_or(|init| init.parent == 0));
 }
 
 /// The session of the test itself would not do: in a container it may have begun outside, where its id is 0.
