@@ -1,7 +1,5 @@
 //! Budgets of nodes and sessions. Shells use up their working time; agents' tokens are in the tests with real agents.
 
-use std::time::Duration;
-
 use nerve_api::reply::{BudgetStatus, RunReply};
 use nerve_api::request::{
     CreateSession, ExecuteGraph, GetSession, RunOptions, SetBudget, StartNode, UsageLimits,

@@ -4,6 +4,7 @@ use nerve_node::command::NodeRef;
 use nerve_node::error::ErrorKind;
 use nerve_node::events::Publisher;
 use nerve_node::terminal::Journal;
+use nerve_node::usage_ledger::UsageLedger;
 
 use nerve_node::command::NodeSpec;
 
@@ -13,7 +14,15 @@ use super::*;
 fn node() -> Executable {
     let events = Publisher::new(Clock::start());
     let at = NodeRef { session: None, node: "n".to_string() };
-    Executable::from(Arc::new(BashNode::new(at, None, Environment::default(), Journal::disabled(), events)))
+    let ledger = UsageLedger::unlimited();
+    Executable::from(Arc::new(BashNode::new(
+        at,
+        None,
+        Environment::default(),
+        Journal::disabled(),
+        events,
+        ledger,
+    )))
 }
 
 fn is(session: &Session, node: &Executable) -> bool {
@@ -38,8 +47,8 @@ async fn late_stop_does_not_take_name_from_new_node() {
     assert_eq!(session.find("n").unwrap_err().kind, ErrorKind::NotFound);
 }
 
-#[test]
-fn only_the_holder_fills_or_releases_a_reservation() {
+#[tokio::test]
+async fn only_the_holder_fills_or_releases_a_reservation() {
     let session = Session::new("s");
     let first = session.reserve("n").unwrap();
     session.release("n", first);
