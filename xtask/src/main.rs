@@ -22,6 +22,7 @@ mod report;
 mod rust_tests;
 mod sha256;
 mod shell_scripts;
+mod soak;
 mod system_calls;
 mod test;
 mod vendored;
@@ -59,6 +60,9 @@ cargo xtask COMMAND
   fuzz [--seconds N] [TARGET …]
               run the fuzz targets in fuzz/, each for so long [default: 60]; inputs that fail are
               in fuzz/artifacts
+  soak [--hours N | --minutes N] [--seed N]
+              work while servers, hosts and clients are killed and the disk fills up
+              [default: one hour]
   words       lower the counts in xtask/words.txt to what the files contain now
   help        this text
 
@@ -92,6 +96,7 @@ fn dispatch(args: &[String]) -> anyhow::Result<bool> {
         "blocks" => docs_blocks::run(&project::Project::find()?, rest),
         "dist" => dist::run(&project::Project::find()?, rest),
         "fuzz" => fuzz::run(&project::Project::find()?, rest),
+        "soak" => soak::run(&project::Project::find()?, rest),
         "words" => words::update(&project::Project::find()?),
         "bench" => bench::run(&project::Project::find()?, rest),
         "help" | "--help" | "-h" => {
