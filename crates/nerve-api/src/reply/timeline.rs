@@ -45,7 +45,7 @@ pub struct RecordingTimeline {
     pub notes: Vec<String>,
 }
 
-/// A turn in a [`RecordingTimeline`].
+/// A turn in a `RecordingTimeline`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -58,7 +58,7 @@ pub struct TimelineTurn {
     pub prompt: String,
 }
 
-/// A snapshot in a [`RecordingTimeline`].
+/// A snapshot in a `RecordingTimeline`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -75,7 +75,7 @@ pub struct TimelineSnapshot {
     pub has_files: bool,
 }
 
-/// A dialog in a [`RecordingTimeline`].
+/// A dialog in a `RecordingTimeline`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -88,7 +88,7 @@ pub struct TimelineDialog {
     pub choice: Option<String>,
 }
 
-/// A size of the terminal in a [`RecordingTimeline`].
+/// A size of the terminal in a `RecordingTimeline`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
