@@ -12,7 +12,19 @@ const MIN_REUSED: usize = 16 << 10;
 /// The pieces that no encoder uses now: 1 to 2 MiB after a block.
 #[derive(Default)]
 pub(super) struct EncoderMemory {
-    free: Vec<Box<dyn Any + Send>>,
+    free: Vec<Piece>,
+    /// Pieces that the encoder of this block has returned.
+    returned: Vec<Piece>,
+}
+
+/// A `Box<[T]>`.
+type Piece = Box<dyn Any + Send>;
+
+impl EncoderMemory {
+    /// Ends a block. Pieces that it did not use are released: lengths differ between blocks, so they would add up.
+    pub(super) fn end_block(&mut self) {
+        self.free = std::mem::take(&mut self.returned);
+    }
 }
 
 impl BrotliAlloc for EncoderMemory {}
@@ -21,10 +33,10 @@ impl<T: Clone + Default + Send + 'static> Allocator<T> for EncoderMemory {
     type AllocatedMemory = <HeapAlloc<T> as Allocator<T>>::AllocatedMemory;
 
     fn alloc_cell(&mut self, len: usize) -> Self::AllocatedMemory {
-        let has_len = |piece: &Box<dyn Any + Send>| {
-            piece.downcast_ref::<Box<[T]>>().is_some_and(|piece| piece.len() == len)
-        };
-        let reused = self.free.iter().position(has_len).map(|at| self.free.swap_remove(at));
+        let has_len =
+            |piece: &Piece| piece.downcast_ref::<Box<[T]>>().is_some_and(|piece| piece.len() == len);
+        let take = |list: &mut Vec<Piece>| list.iter().position(has_len).map(|at| list.swap_remove(at));
+        let reused = take(&mut self.returned).or_else(|| take(&mut self.free));
         match reused.map(|piece| piece.downcast::<Box<[T]>>()) {
             Some(Ok(mut piece)) => {
                 piece.fill(T::default());
@@ -37,7 +49,7 @@ impl<T: Clone + Default + Send + 'static> Allocator<T> for EncoderMemory {
     fn free_cell(&mut self, piece: Self::AllocatedMemory) {
         let piece: Box<[T]> = piece.into();
         if size_of_val(&*piece) >= MIN_REUSED {
-            self.free.push(Box::new(piece));
+            self.returned.push(Box::new(piece));
         }
     }
 }

@@ -35,6 +35,7 @@ pub(super) fn compress(segment: &[u8], quality: u8, memory: &mut EncoderMemory, 
     out.truncate(start + written);
     BrotliEncoderDestroyInstance(&mut encoder);
     *memory = encoder.m8;
+    memory.end_block();
 }
 
 /// Selects the smallest window that holds the segment, up to 18 bits. 18 bits for 256 KiB take half the time of

@@ -49,7 +49,7 @@ mod tests {
         let mut sealer = Sealer::default();
         for (nth, quality) in [4, 2, 4, 9, 4, 11, 0, 4].into_iter().enumerate() {
             let bytes: Vec<u8> =
-                (0..60_000 * (nth % 3) + 7).map(|at| (at * at % (251 - nth)) as u8).collect();
+                (0..60_000 * (nth % 3) + 7).map(|at| u8::try_from(at * at % (251 - nth)).unwrap()).collect();
             let mut segment = Segment::new(0);
             segment.push(&Record { at: TsNs(1), body: Body::Data { off: 0, bytes: &bytes } }).unwrap();
             assert_eq!(sealer.seal(&segment, quality, false), segment.seal(quality, false), "block {nth}");
