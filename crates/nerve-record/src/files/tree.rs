@@ -17,9 +17,6 @@ const MAX_ENTRIES: usize = 1_000_000;
 /// Bytes copied between two checks for cancellation.
 const CHUNK: u64 = 16 << 20;
 
-/// Seconds by which a file's status must be older than its copy's, so that the file did not change after it was copied.
-const CTIME_MARGIN: i64 = 2;
-
 /// Mode bits that are preserved. Setuid and setgid are not, because the copy may have a different owner.
 const MODE_MASK: u32 = 0o777;
 
@@ -125,8 +122,7 @@ impl Plan {
     ) -> Result<(), FilesError> {
         for entry in &mut self.entries {
             let Kind::File { bytes } = entry.kind else { continue };
-            should_continue()?;
-            if is_unchanged(&from.join(&entry.path), &earlier.join(&entry.path)).unwrap_or(false) {
+            if is_unchanged(&from.join(&entry.path), &earlier.join(&entry.path), should_continue)? {
                 entry.kind = Kind::Shared;
                 self.bytes -= bytes;
             }
@@ -217,15 +213,15 @@ impl Plan {
     }
 }
 
-/// Returns true if a file is the same as its earlier copy. The bytes are compared if the times are no proof: after a change of the
-/// file's status at the time of the copy or later.
-fn is_unchanged(file: &Path, copy: &Path) -> io::Result<bool> {
-    let (now, then) = (file.symlink_metadata()?, copy.symlink_metadata()?);
+/// Returns true if a file is the same as its earlier copy. The bytes are compared: a file of the same size and time can have
+/// other ones, and the copy's own times change with each link to it.
+fn is_unchanged(file: &Path, copy: &Path, should_continue: Continue<'_>) -> Result<bool, FilesError> {
+    let (Ok(now), Ok(then)) = (file.symlink_metadata(), copy.symlink_metadata()) else { return Ok(false) };
     let key = |meta: &Metadata| {
         (meta.is_file(), meta.len(), meta.mode() & MODE_MASK, meta.mtime(), meta.mtime_nsec())
     };
     let is_candidate = now.is_file() && key(&now) == key(&then);
-    Ok(is_candidate && (now.ctime() + CTIME_MARGIN < then.ctime() || has_same_bytes(file, copy)?))
+    Ok(is_candidate && has_same_bytes(file, copy, should_continue)?)
 }
 
 /// Copies a file. Returns the number of bytes, `room + 1` if there are too many, or `None` if the file shares its
