@@ -360,8 +360,10 @@ impl BashNode {
             let mut drained = false;
             let (ended, status) = loop {
                 tokio::select! {
-                    _ = &mut pipes, if !drained => drained = true,
+                    // A command that has ended is not reported as stopped by a limit: it would run again after the answer.
+                    biased;
                     status = child.wait() => break (EndReason::Exited, Some(status)),
+                    _ = &mut pipes, if !drained => drained = true,
                     () = sleep_until(deadline) => break (EndReason::TimedOut, None),
                     () = &mut interrupted => break (EndReason::Interrupted, None),
                     () = cancellation.cancelled() => break (EndReason::Interrupted, None),
