@@ -18,13 +18,24 @@ struct MeteredTurn {
     sink: SpendSink,
     began: TsMs,
     ended: Option<TsMs>,
-    has_counted: bool,
+    counted: Counted,
+}
+
+/// What of a turn has been counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    Nothing,
+    /// Its responses; more can follow.
+    Responses,
+    /// The tokens of its answer, which are those of all responses.
+    Answer,
 }
 
 impl TurnMeter {
     /// Begins a turn, whose usage `sink` receives.
     pub(super) fn begin(&self, now: TsNs, sink: Option<SpendSink>) {
-        let turn = sink.map(|sink| MeteredTurn { sink, began: now.into(), ended: None, has_counted: false });
+        let turn =
+            sink.map(|sink| MeteredTurn { sink, began: now.into(), ended: None, counted: Counted::Nothing });
         *self.0.lock() = turn;
     }
 
@@ -39,8 +50,11 @@ impl TurnMeter {
     pub(super) fn record(&self, at: TsMs, used: &ModelUsage) {
         let sink = self.0.lock().as_mut().and_then(|turn| {
             let is_within = at >= turn.began && turn.ended.is_none_or(|ended| at <= ended);
-            turn.has_counted |= is_within;
-            is_within.then(|| Arc::clone(&turn.sink))
+            if !is_within || turn.counted == Counted::Answer {
+                return None;
+            }
+            turn.counted = Counted::Responses;
+            Some(Arc::clone(&turn.sink))
         });
         if let Some(sink) = sink {
             sink(used);
@@ -50,8 +64,11 @@ impl TurnMeter {
     /// Counts the tokens of a turn's answer, unless responses were counted.
     pub(super) fn record_answer(&self, tokens: Option<Tokens>) {
         let sink = self.0.lock().as_mut().and_then(|turn| {
-            let has_counted = std::mem::replace(&mut turn.has_counted, true);
-            (!has_counted).then(|| Arc::clone(&turn.sink))
+            if turn.counted != Counted::Nothing {
+                return None;
+            }
+            turn.counted = Counted::Answer;
+            Some(Arc::clone(&turn.sink))
         });
         if let Some((sink, tokens)) = sink.zip(tokens) {
             let input = tokens.input.or(tokens.total).unwrap_or(0);
@@ -101,6 +118,7 @@ mod tests {
         let (meter, counted) = self::meter();
         meter.record_answer(tokens);
         meter.record_answer(tokens);
+        meter.record(TsMs(6), &used(10));
         assert_eq!(counted.load(Ordering::Relaxed), 3, "once");
     }
 }
