@@ -105,17 +105,21 @@ pub(crate) struct Line {
     tool_use_result: Option<Value>,
     tool_denial_kind: Option<Value>,
     origin: Option<Value>,
-    #[serde(default)]
-    is_sidechain: bool,
-    #[serde(default)]
-    is_meta: bool,
-    #[serde(default)]
-    is_compact_summary: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    is_sidechain: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
+    is_meta: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
+    is_compact_summary: Option<bool>,
     #[serde(default, deserialize_with = "lenient")]
     is_api_error_message: Option<bool>,
 }
 
 impl Line {
+    fn is_sidechain(&self) -> bool {
+        self.is_sidechain == Some(true)
+    }
+
     fn is_api_error(&self) -> bool {
         self.is_api_error_message == Some(true)
     }
@@ -123,6 +127,7 @@ impl Line {
 
 #[derive(Deserialize)]
 struct Message {
+    #[serde(default, deserialize_with = "lenient")]
     id: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     model: Option<String>,
@@ -182,7 +187,7 @@ struct Turn {
 
 impl Reader {
     fn line(&mut self, line: Line) {
-        if line.is_sidechain {
+        if line.is_sidechain() {
             return;
         }
         let Some(user_text) = user_text(&line) else {
@@ -262,7 +267,7 @@ pub(super) fn json_lines<'a, T: DeserializeOwned>(
 
 /// Returns the text typed by the user; `None` for tool results, interruptions and text added by the program.
 fn user_text(line: &Line) -> Option<String> {
-    if line.kind != "user" || line.is_meta || line.is_compact_summary {
+    if line.kind != "user" || line.is_meta == Some(true) || line.is_compact_summary == Some(true) {
         return None;
     }
     let content = &line.message.as_ref()?.content;

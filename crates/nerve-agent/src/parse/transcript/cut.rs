@@ -89,7 +89,7 @@ pub fn cut_at(
     let of = whole.turns();
     let is_after_cut = |line: &Line| {
         let time = line.timestamp.as_deref().and_then(|time| time.parse::<jiff::Timestamp>().ok());
-        let is_main = line.uuid.is_some() && !line.is_sidechain;
+        let is_main = line.uuid.is_some() && !line.is_sidechain();
         let ms = |at: TsNs| i128::from(at.0 / 1_000_000);
         is_main && at.zip(time).is_some_and(|(at, time)| i128::from(time.as_millisecond()) > ms(at))
     };
@@ -249,7 +249,7 @@ impl<'a> Tree<'a> {
     }
 
     pub(super) fn from_lines(lines: Vec<(&'a str, Line)>) -> Tree<'a> {
-        let id = |line: &Line| line.uuid.clone().filter(|_| !line.is_sidechain);
+        let id = |line: &Line| line.uuid.clone().filter(|_| !line.is_sidechain());
         let by_id: HashMap<String, usize> =
             lines.iter().enumerate().filter_map(|(at, (_, line))| Some((id(line)?, at))).collect();
         let mut parents = vec![None; lines.len()];
@@ -340,7 +340,7 @@ impl<'a> Tree<'a> {
         let lines = self.lines.iter().enumerate();
         Ok(lines
             .map(|(at, (_, line))| {
-                if line.uuid.is_some() && !line.is_sidechain {
+                if line.uuid.is_some() && !line.is_sidechain() {
                     before = is_kept(at);
                     return before;
                 }
@@ -362,7 +362,7 @@ fn ancestors(parents: &[Option<usize>], from: usize) -> impl Iterator<Item = usi
 
 fn begins_part(line: &Line) -> bool {
     let is_boundary = line.kind == "system" && line.subtype.as_deref() == Some("compact_boundary");
-    !line.is_sidechain && line.uuid.is_some() && (is_boundary || user_text(line).is_some())
+    !line.is_sidechain() && line.uuid.is_some() && (is_boundary || user_text(line).is_some())
 }
 
 /// Returns true for a record of a command that the program executed itself. A command passed on to the model has an

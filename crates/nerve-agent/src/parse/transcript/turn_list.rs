@@ -37,7 +37,7 @@ pub(in crate::parse) fn turn_list(text: &str) -> TurnList {
             list.session_id.clone_from(&line.session_id);
         }
         let turn = tree.heads[at].and_then(|head| turn_of.get(&head));
-        match turn.filter(|_| !line.is_sidechain && user_text(&line).is_none()) {
+        match turn.filter(|_| !line.is_sidechain() && user_text(&line).is_none()) {
             Some(turn) => turns[*turn].add(&line),
             None => list.unknown += usize::from(!is_known_line(&line.kind)),
         }

@@ -17,7 +17,7 @@ pub(in crate::parse) fn read_usage(text: &str) -> UsageList {
             list.damaged += 1;
             continue;
         };
-        turn += u64::from(!line.is_sidechain && user_text(&line).is_some());
+        turn += u64::from(!line.is_sidechain() && user_text(&line).is_some());
         let Some(message) = line.message.filter(|_| line.kind == "assistant") else { continue };
         let usage = message.usage.and_then(|usage| usage.of_response(message.model.as_deref()));
         let Some(usage) = usage.filter(|usage| usage.total() > 0) else { continue };
