@@ -41,8 +41,11 @@ pub(super) fn bound() -> i32 {
 /// They are not.
 pub fn check_room(count: u64) -> io::Result<()> {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return Ok(()) };
-    // The system assigns the lowest free number (open(2)), so this one counts those in use.
-    let used = u64::try_from(File::open("/dev/null")?.as_raw_fd()).unwrap_or(0);
+    let used = match super::open_descriptors() {
+        Some(used) => used as u64,
+        // The system assigns the lowest free number (open(2)): at most those in use are below it.
+        None => u64::try_from(File::open("/dev/null")?.as_raw_fd()).unwrap_or(0),
+    };
     if used + count < limit {
         return Ok(());
     }
