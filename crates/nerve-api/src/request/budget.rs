@@ -69,6 +69,11 @@ impl<'de> Deserialize<'de> for UsageLimits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UsageLimits, D::Error> {
         let AnyLimits { max_tokens, max_cost_usd, max_time_ms, max_time, at_limit } =
             AnyLimits::deserialize(deserializer)?;
+        if max_time_ms.is_some() && max_time.is_some() {
+            return Err(serde::de::Error::custom(
+                "max_time is the earlier name of max_time_ms: set only one",
+            ));
+        }
         let millis = |time: Seconds| u64::try_from(time.duration().as_millis()).unwrap_or(u64::MAX);
         let max_time_ms = max_time_ms.or(max_time.map(millis));
         Ok(UsageLimits { max_tokens, max_cost_usd, max_time_ms, at_limit })
