@@ -63,19 +63,32 @@ type SharedScan = Arc<Mutex<TimelineScan>>;
 impl TimelineCache {
     /// Returns the scan of a recording; a new one unless it is known and the file is the same.
     fn scan(&self, path: &Path) -> Result<SharedScan, AhrError> {
-        let known = {
-            let mut scans = self.0.lock();
-            let position = scans.iter().position(|(known, _)| known == path);
-            position.and_then(|position| scans.remove(position)).map(|(_, scan)| scan)
-        };
-        let scan = match known.filter(|scan| scan.lock().is_current()) {
-            Some(scan) => scan,
-            None => Arc::new(Mutex::new(TimelineScan::open(path)?)),
-        };
+        let known = self.known(path);
+        if let Some(scan) = known.as_ref().filter(|scan| scan.lock().is_current()) {
+            return Ok(scan.clone());
+        }
+        let opened = Arc::new(Mutex::new(TimelineScan::open(path)?));
         let mut scans = self.0.lock();
+        let position = scans.iter().position(|(known, _)| known == path);
+        // Another request may have replaced the scan meanwhile.
+        let is_known = |scan: &SharedScan| known.as_ref().is_some_and(|known| Arc::ptr_eq(known, scan));
+        let scan = match position.and_then(|position| scans.remove(position)) {
+            Some((_, scan)) if !is_known(&scan) => scan,
+            _ => opened,
+        };
         scans.truncate(MAX_SCANS - 1);
         scans.push_front((path.into(), scan.clone()));
         Ok(scan)
+    }
+
+    /// Returns the scan of a path, which is then the last used one.
+    fn known(&self, path: &Path) -> Option<SharedScan> {
+        let mut scans = self.0.lock();
+        let position = scans.iter().position(|(known, _)| known == path)?;
+        let entry = scans.remove(position)?;
+        let scan = entry.1.clone();
+        scans.push_front(entry);
+        Some(scan)
     }
 }
 
@@ -206,8 +219,10 @@ pub(crate) fn read_output(
     };
     let since_start = |at: TsNs| millis(at.since(start));
     let reply = RecordedOutput { recording_id: recording_id(&path), ..RecordedOutput::default() };
-    // What demands too much work is not indexed, and reported when it is reached.
-    let is_indexed = request.output_only || Index::extend(&path, to, INDEX_BYTES).unwrap_or(true);
+    // A recording that exceeds the work limit is not indexed; the replay below reports the error. The pages of one that is
+    // played follow each other, so one step for each page keeps the index near.
+    let is_covered = Index::extend(&path, to, INDEX_BYTES).unwrap_or(true);
+    let is_indexed = is_covered || request.output_only;
     let index = Index::open(&path);
     if !is_indexed {
         let len = std::fs::metadata(&path).map_or(0, |file| file.len());
