@@ -60,12 +60,13 @@ pub struct NotificationTracker {
 
 impl NotificationTracker {
     /// Types of the events that a tracker observes.
-    pub const EVENT_TYPES: [EventType; 9] = [
+    pub const EVENT_TYPES: [EventType; 10] = [
         EventType::NodeBlocked,
         EventType::NodeSuspended,
         EventType::NodeBusy,
         EventType::NodeReady,
         EventType::NodeStopped,
+        EventType::NodeRemoved,
         EventType::ResultReady,
         EventType::GateAsked,
         EventType::GateAnswered,
@@ -100,7 +101,7 @@ impl NotificationTracker {
                 is_new.then(|| notification(Occasion::Blocked)).flatten()
             }
             EventKind::GateAnswered { run, step_id, .. } => {
-                self.open.remove(&DialogKey::Gate(run.run_id, step_id));
+                self.close(&DialogKey::Gate(run.run_id, step_id));
                 None
             }
             EventKind::NodeSuspended { until_at, .. } => {
@@ -143,6 +144,11 @@ impl NotificationTracker {
                 let is_intended = INTENDED_STOPS.iter().any(|intended| reason.starts_with(intended));
                 let is_failure = !is_intended && !reason.is_empty();
                 is_failure.then(|| notification(Occasion::Failed)).flatten()
+            }
+            EventKind::NodeRemoved { .. } => {
+                self.close_dialog(key.as_ref()?);
+                self.busy_since.remove(&key?);
+                None
             }
             // The dropped events may include ends of turns.
             EventKind::EventsDropped { .. } => {
@@ -196,9 +202,12 @@ impl NotificationTracker {
     }
 
     fn close_dialog(&mut self, node: &NodeKey) {
-        let key = DialogKey::Node(node.clone());
-        self.open.remove(&key);
-        self.before_restart.remove(&key);
+        self.close(&DialogKey::Node(node.clone()));
+    }
+
+    fn close(&mut self, key: &DialogKey) {
+        self.open.remove(key);
+        self.before_restart.remove(key);
     }
 }
 
@@ -250,6 +259,16 @@ mod tests {
         assert_eq!(observe(&mut next, 2.0, "NODE_BLOCKED", dialog("Yes")), None);
         assert_eq!(observe(&mut restored(), 2.0, "NODE_BLOCKED", dialog("No")), Some(Occasion::Blocked));
         observe(&mut next, 3.0, "NODE_READY", json!({}));
+        assert_eq!(next.open_dialogs(), []);
+    }
+
+    #[test]
+    fn stored_dialog_of_a_removed_node_is_forgotten() {
+        let mut tracker = NotificationTracker::new(30);
+        observe(&mut tracker, 1.0, "NODE_BLOCKED", json!({ "kind": "permission", "choices": ["Yes"] }));
+        let mut next = NotificationTracker::new(30);
+        next.restore(tracker.open_dialogs());
+        observe(&mut next, 2.0, "NODE_REMOVED", json!({}));
         assert_eq!(next.open_dialogs(), []);
     }
 
