@@ -144,7 +144,8 @@ mod tests {
         let secure = format!("__Host-{plain}; Secure");
         let remote = IpAddr::from([10, 0, 0, 1]);
         let forwarded = [(FORWARDED_PROTO, "https")];
-        let cases: [(bool, &[(HeaderName, &'static str)], IpAddr, &str); 6] = [
+        type Lines<'a> = &'a [(HeaderName, &'static str)];
+        let cases: [(bool, Lines<'_>, IpAddr, &str); 6] = [
             (false, &[], LOCAL, plain),
             (true, &[], remote, &secure),
             (false, &forwarded, LOCAL, &secure),

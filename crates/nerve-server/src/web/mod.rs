@@ -9,6 +9,7 @@
 //! | `cookie` | the cookie of a session, and the checks of requests with it |
 //! | `role` | the permissions of a session |
 //! | `share` | links that show one node |
+//! | `record_store` | the files of sessions, push subscriptions and shares |
 //! | `push` | notifications of browsers whose page is closed |
 //!
 //! Codes and sessions are in private files, like the server's token: `nerve web` creates and removes them without a
@@ -19,6 +20,7 @@ mod cookie;
 mod endpoints;
 mod login_code;
 mod push;
+mod record_store;
 pub(crate) mod role;
 mod session;
 mod share;
@@ -58,7 +60,7 @@ const LOGIN: &str = "/web/login";
 const LOGOUT: &str = "/web/logout";
 /// Path of the push subscription of the session.
 const PUSH: &str = "/web/push";
-/// Maximum size of the file of a code or a session in bytes.
+/// Maximum size of the file of a code in bytes.
 const MAX_RECORD_BYTES: u64 = 4096;
 
 /// Marks a response that browsers may keep forever, because another version has another path.

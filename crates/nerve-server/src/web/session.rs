@@ -5,26 +5,23 @@
 //! revoked.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nerve_types::activity::TsMs;
-use nerve_types::files;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::now;
 use super::push::{NotificationStatus, PushRecord, PushSubscription};
+use super::record_store::{self, RecordStore, digest};
 use super::role::Role;
-use super::share::{self, ShareStore, SharedNode};
-use super::{MAX_RECORD_BYTES, now};
-use crate::access::secret;
+use super::share::{ShareStore, SharedNode};
 use crate::access::token::Token;
 use crate::error::ServerError;
-use crate::paths::private_directory;
 
 /// Time for which a session is valid.
 pub(crate) const SESSION_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -42,20 +39,18 @@ const USE_PRECISION: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Random bytes of a cookie.
 const COOKIE_BYTES: usize = 32;
-/// Digits of the digest that name a session.
-const ID_DIGITS: usize = 12;
-/// Extension of the files.
-const EXTENSION: &str = "json";
-/// Extension of the files with push subscriptions.
-const PUSH_EXTENSION: &str = "push";
 
 /// The sessions of one server.
 #[derive(Debug)]
 pub(crate) struct SessionStore {
-    folder: PathBuf,
+    records: RecordStore<SessionRecord>,
+    /// Push subscriptions: records of their own, so that writing one cannot restore a session that another process revokes.
+    push: RecordStore<PushRecord>,
     shares: ShareStore,
     /// Revocations of the sessions that were used on this server, by digest.
     revocations: Mutex<HashMap<String, CancellationToken>>,
+    /// Held while a push subscription is read and changed.
+    push_changes: Mutex<()>,
 }
 
 /// A session for display.
@@ -125,7 +120,8 @@ fn is_hidden(c: char) -> bool {
 
 impl SessionStore {
     pub(super) fn new(folder: PathBuf, shares: ShareStore) -> SessionStore {
-        SessionStore { folder, shares, revocations: Mutex::default() }
+        let (records, push) = (RecordStore::new(folder.clone(), "json"), RecordStore::new(folder, "push"));
+        SessionStore { records, push, shares, revocations: Mutex::default(), push_changes: Mutex::default() }
     }
 
     #[cfg(test)]
@@ -144,9 +140,8 @@ impl SessionStore {
         user_agent: &str,
         token: &Token,
     ) -> Result<String, ServerError> {
-        private_directory(&self.folder)?;
         // Visitors of a share end neither logins nor sessions of other shares.
-        let id = share.as_ref().map(|share| share::id(&share.digest));
+        let id = share.as_ref().map(|share| record_store::id(&share.digest));
         let limit = if share.is_some() { MAX_SESSIONS_OF_SHARE } else { MAX_SESSIONS };
         let mut sessions = self.list();
         sessions.retain(|session| session.share_id == id);
@@ -155,43 +150,27 @@ impl SessionStore {
         {
             self.end_by_id(&oldest.web_session_id)?;
         }
-        let failed =
-            |source| ServerError::Io { what: "create a web session in", path: self.folder.clone(), source };
-        let cookie = secret::random_hex::<COOKIE_BYTES>().map_err(failed)?;
         let user_agent = user_agent.chars().filter(|c| !is_hidden(*c)).take(MAX_USER_AGENT).collect();
         let record = SessionRecord { role, created_at: now(), user_agent, token: token.fingerprint(), share };
-        let bytes = serde_json::to_vec(&record).unwrap_or_default();
-        files::replace(&self.path(&secret::sha256_hex(cookie.as_bytes())), &bytes).map_err(failed)?;
-        Ok(cookie)
+        self.records.create::<COOKIE_BYTES>("create a web session in", &record)
     }
 
-    /// Returns the session with this cookie if it is valid with the server's token. Notes its use.
+    /// Returns the session with this cookie if it is valid with the server's token. Records its use.
     ///
     /// # Errors
     /// Returns an error if the session's file exists but cannot be read: the session has not ended.
     pub(crate) fn find(&self, cookie: &str, token: &Token) -> io::Result<Option<FoundSession>> {
-        let digest = secret::sha256_hex(cookie.as_bytes());
-        let path = self.path(&digest);
-        let Some(record) = self.read(&digest)? else { return Ok(None) };
+        let digest = digest(cookie);
+        let Some(record) = self.records.read(&digest)? else { return Ok(None) };
         if self.is_over(&record) || record.token != token.fingerprint() {
             let _ = self.remove(&digest);
             return Ok(None);
         }
-        let used = fs::metadata(&path).and_then(|meta| meta.modified());
+        let used = self.records.touched(&digest);
         if used.is_ok_and(|used| used.elapsed().is_ok_and(|elapsed| elapsed >= USE_PRECISION)) {
-            let _ =
-                File::options().write(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+            let _ = self.records.touch(&digest);
         }
         Ok(Some(FoundSession { digest, role: record.role, share: record.share.map(|share| share.node) }))
-    }
-
-    /// Returns the record of a session; `None` if there is none.
-    fn read(&self, digest: &str) -> io::Result<Option<SessionRecord>> {
-        match files::read_json(&self.path(digest), MAX_RECORD_BYTES) {
-            Ok(record) => Ok(Some(record)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     /// Sets the push subscription of the session with this cookie.
@@ -199,7 +178,8 @@ impl SessionStore {
     /// # Errors
     /// Returns an error if the file cannot be written.
     pub(crate) fn subscribe(&self, cookie: &str, subscription: &PushSubscription) -> io::Result<()> {
-        let digest = secret::sha256_hex(cookie.as_bytes());
+        let _change = self.push_changes.lock();
+        let digest = digest(cookie);
         // A browser subscribes anew with each load of the page: what is known of its push service stays.
         let known = self.read_push(&digest).filter(|record| record.subscription == *subscription);
         let status = known.map(|record| record.status).unwrap_or_default();
@@ -207,8 +187,7 @@ impl SessionStore {
     }
 
     fn write_push(&self, digest: &str, record: &PushRecord) -> io::Result<()> {
-        let bytes = serde_json::to_vec(record).unwrap_or_default();
-        files::replace(&self.push_path(digest), &bytes)?;
+        self.push.write(digest, record)?;
         // The session may have ended meanwhile.
         if self.has_ended(digest) {
             let _ = self.remove(digest);
@@ -223,6 +202,7 @@ impl SessionStore {
         subscription: &PushSubscription,
         error: Option<String>,
     ) {
+        let _change = self.push_changes.lock();
         let Some(mut record) = self.read_push(digest) else { return };
         if record.subscription != *subscription || (error.is_none() && record.status.error.is_none()) {
             return;
@@ -236,40 +216,32 @@ impl SessionStore {
 
     /// Removes the push subscription of the session with this cookie.
     pub(crate) fn unsubscribe(&self, cookie: &str) {
-        let _ = fs::remove_file(self.push_path(&secret::sha256_hex(cookie.as_bytes())));
+        let _change = self.push_changes.lock();
+        let _ = self.push.remove(&digest(cookie));
     }
 
     /// Removes an expired push subscription, unless the browser has subscribed anew.
     pub(super) fn remove_subscription(&self, digest: &str, expired: &PushSubscription) {
+        let _change = self.push_changes.lock();
         if self.read_push(digest).is_some_and(|record| record.subscription == *expired) {
-            let _ = fs::remove_file(self.push_path(digest));
+            let _ = self.push.remove(digest);
         }
     }
 
     /// Returns the push subscriptions of all valid sessions, by digest.
     pub(super) fn subscriptions(&self) -> Vec<(String, PushSubscription)> {
-        let live = self.files().into_iter().filter(|(digest, _)| !self.has_ended(digest));
-        live.filter_map(|(digest, _)| Some((digest.clone(), self.read_push(&digest)?.subscription))).collect()
+        let live = self.records.digests().into_iter().filter(|digest| !self.has_ended(digest));
+        live.filter_map(|digest| Some((digest.clone(), self.read_push(&digest)?.subscription))).collect()
     }
 
     fn read_push(&self, digest: &str) -> Option<PushRecord> {
-        files::read_json(&self.push_path(digest), MAX_RECORD_BYTES).ok()
+        self.push.read(digest).ok().flatten()
     }
 
-    /// Returns the path of a session's push subscription: a file of its own, so that writing it cannot restore a session
-    /// that another process revokes.
-    fn push_path(&self, digest: &str) -> PathBuf {
-        self.folder.join(format!("{digest}.{PUSH_EXTENSION}"))
-    }
-
-    /// Removes the files of a session.
+    /// Removes the records of a session.
     fn remove(&self, digest: &str) -> io::Result<()> {
-        let _ = fs::remove_file(self.push_path(digest));
-        match fs::remove_file(self.path(digest)) {
-            // The server, or a command, was faster.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        }
+        let _ = self.push.remove(digest);
+        self.records.remove(digest)
     }
 
     /// Returns a token that is cancelled when the session ends, or with `parent`.
@@ -281,7 +253,7 @@ impl SessionStore {
 
     /// Ends the session with this cookie, if there is one.
     pub(crate) fn end(&self, cookie: &str) {
-        let digest = secret::sha256_hex(cookie.as_bytes());
+        let digest = digest(cookie);
         let _ = self.remove(&digest);
         if let Some(revoked) = self.revocations.lock().remove(&digest) {
             revoked.cancel();
@@ -293,8 +265,8 @@ impl SessionStore {
     /// # Errors
     /// Returns an error if its file cannot be removed.
     pub(crate) fn end_by_id(&self, id: &str) -> Result<(), ServerError> {
-        for (digest, path) in self.files().into_iter().filter(|(digest, _)| digest.starts_with(id)) {
-            self.remove(&digest).map_err(ServerError::io("remove", &path))?;
+        for digest in self.records.digests().into_iter().filter(|digest| digest.starts_with(id)) {
+            self.remove(&digest).map_err(ServerError::io("remove", &self.records.path(&digest)))?;
             if let Some(revoked) = self.revocations.lock().remove(&digest) {
                 revoked.cancel();
             }
@@ -305,17 +277,17 @@ impl SessionStore {
     /// Lists the sessions, the last used first. Removes expired ones.
     pub(crate) fn list(&self) -> Vec<WebSession> {
         let mut sessions = Vec::new();
-        for (digest, path) in self.files() {
-            let Ok(record) = files::read_json::<SessionRecord>(&path, MAX_RECORD_BYTES) else { continue };
-            let used = fs::metadata(&path).and_then(|meta| meta.modified());
+        for digest in self.records.digests() {
+            let Ok(Some(record)) = self.records.read(&digest) else { continue };
+            let used = self.records.touched(&digest);
             if self.is_over(&record) {
                 let _ = self.remove(&digest);
                 continue;
             }
             sessions.push(WebSession {
-                web_session_id: digest.chars().take(ID_DIGITS).collect(),
+                web_session_id: record_store::id(&digest),
                 role: record.role,
-                share_id: record.share.as_ref().map(|share| share::id(&share.digest)),
+                share_id: record.share.as_ref().map(|share| record_store::id(&share.digest)),
                 share: record.share.map(|share| share.node),
                 created_at: record.created_at,
                 last_used_at: used.map_or(record.created_at, TsMs::from),
@@ -352,7 +324,7 @@ impl SessionStore {
 
     /// Returns true if a session has expired or was removed. One whose file cannot be read has not ended.
     fn has_ended(&self, digest: &str) -> bool {
-        self.read(digest).is_ok_and(|record| record.is_none_or(|record| self.is_over(&record)))
+        self.records.read(digest).is_ok_and(|record| record.is_none_or(|record| self.is_over(&record)))
     }
 
     /// Returns true if a session has expired, or the share that began it has ended.
@@ -363,28 +335,19 @@ impl SessionStore {
 
     /// Removes the files of sessions that began with another token.
     fn remove_other_tokens(&self, fingerprint: &str) {
-        for (digest, path) in self.files() {
-            let record = files::read_json::<SessionRecord>(&path, MAX_RECORD_BYTES);
-            if record.is_ok_and(|record| record.token != fingerprint) {
+        for digest in self.records.digests() {
+            let record = self.records.read(&digest).ok().flatten();
+            if record.is_some_and(|record| record.token != fingerprint) {
                 let _ = self.remove(&digest);
             }
         }
-    }
-
-    /// Returns the digests of the sessions with their files.
-    fn files(&self) -> Vec<(String, PathBuf)> {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let ours = entries.filter(|path| path.extension().is_some_and(|found| found == EXTENSION));
-        ours.filter_map(|path| Some((path.file_stem()?.to_str()?.to_string(), path))).collect()
-    }
-
-    fn path(&self, digest: &str) -> PathBuf {
-        self.folder.join(format!("{digest}.{EXTENSION}"))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::access::token::TokenFile;
 
@@ -410,13 +373,10 @@ mod tests {
         assert_eq!(listed.len(), 1);
         let document = serde_json::json!({ "sessions": listed });
         assert_eq!(nerve_testkit::json_style::departures(&document), Default::default());
-        assert_eq!(
-            (listed[0].user_agent.as_str(), listed[0].web_session_id.len()),
-            ("Firefox[31m/1", ID_DIGITS)
-        );
-        assert!(!format!("{listed:?}").contains(&cookie[..ID_DIGITS]));
+        assert_eq!((listed[0].user_agent.as_str(), listed[0].web_session_id.len()), ("Firefox[31m/1", 12));
+        assert!(!format!("{listed:?}").contains(&cookie[..12]));
         // Another server process sees the same sessions.
-        let other = SessionStore::new(store.folder.clone(), store.shares.clone());
+        let other = SessionStore::new(store.records.folder().to_path_buf(), store.shares.clone());
         assert!(other.find(&cookie, &token).unwrap().is_some());
         other.end_by_id(&listed[0].web_session_id).unwrap();
         assert!(store.find(&cookie, &token).unwrap().is_none() && store.list().is_empty());
@@ -433,11 +393,11 @@ mod tests {
 
     /// Sets the login time of the only session to one lifetime ago.
     fn expire(store: &SessionStore) -> PathBuf {
-        let (_, path) = store.files().remove(0);
-        let mut record: SessionRecord = files::read_json(&path, MAX_RECORD_BYTES).unwrap();
+        let digest = store.records.digests().remove(0);
+        let mut record = store.records.read(&digest).unwrap().unwrap();
         record.created_at = TsMs(record.created_at.0 - u64::try_from(SESSION_LIFETIME.as_millis()).unwrap());
-        fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
-        path
+        store.records.write(&digest, &record).unwrap();
+        store.records.path(&digest)
     }
 
     #[test]
@@ -455,7 +415,8 @@ mod tests {
         let (_folder, store, file) = store();
         let token = file.read().unwrap();
         let cookie = store.begin(Role::Full, None, "", &token).unwrap();
-        let (digest, path) = store.files().remove(0);
+        let digest = store.records.digests().remove(0);
+        let path = store.records.path(&digest);
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         assert!(store.find(&cookie, &token).is_err() && !store.has_ended(&digest));
@@ -473,7 +434,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn removed_file_revokes_live_session() {
-        assert!(is_revoked_after(|store| fs::remove_file(&store.files()[0].1).unwrap()).await);
+        assert!(is_revoked_after(|store| store.records.remove(&store.records.digests()[0]).unwrap()).await);
     }
 
     #[tokio::test(start_paused = true)]

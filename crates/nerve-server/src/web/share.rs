@@ -3,25 +3,21 @@
 //! A share has a private file, named by the SHA-256 of the secret in its link. A browser that opens the link gets a web
 //! session with the role `view` for this node, which ends with the share.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
-use std::{fs, io};
 
 use http::{Method, Uri};
 use nerve_types::activity::TsMs;
-use nerve_types::files;
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_RECORD_BYTES, now};
-use crate::access::secret;
+use super::now;
+use super::record_store::{self, RecordStore, digest};
 use crate::error::ServerError;
 use crate::http::raw_query;
-use crate::paths::private_directory;
 
 /// Random bytes of a link.
 const SECRET_BYTES: usize = 16;
-/// Digits of the digest that name a share.
-const ID_DIGITS: usize = 12;
 /// Maximum number of shares of a server.
 const MAX_SHARES: usize = 256;
 /// Ends of the paths that read a node, after the path of the node.
@@ -62,10 +58,10 @@ pub struct NewShare {
 /// The shares of one server.
 #[derive(Debug, Clone)]
 pub(super) struct ShareStore {
-    folder: PathBuf,
+    records: RecordStore<ShareRecord>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct ShareRecord {
     #[serde(flatten)]
     node: SharedNode,
@@ -91,7 +87,7 @@ impl SharedNode {
 
 impl ShareStore {
     pub(super) fn new(folder: PathBuf) -> ShareStore {
-        ShareStore { folder }
+        ShareStore { records: RecordStore::new(folder, "json") }
     }
 
     /// Creates a share. Removes expired ones.
@@ -99,40 +95,32 @@ impl ShareStore {
     /// # Errors
     /// Returns an error if there are 256 shares, the system gives no random bytes, or the file cannot be written.
     pub(super) fn create(&self, node: SharedNode, lifetime: Duration) -> Result<NewShare, ServerError> {
-        private_directory(&self.folder)?;
-        let failed =
-            |source| ServerError::Io { what: "create a share in", path: self.folder.clone(), source };
+        let what = "create a share in";
         if self.list().len() >= MAX_SHARES {
-            return Err(failed(io::Error::other(format!("there are {MAX_SHARES} shares: revoke some"))));
+            let source = io::Error::other(format!("there are {MAX_SHARES} shares: revoke some"));
+            return Err(ServerError::Io { what, path: self.records.folder().to_path_buf(), source });
         }
-        let secret = secret::random_hex::<SECRET_BYTES>().map_err(failed)?;
-        let digest = secret::sha256_hex(secret.as_bytes());
         let created_at = now();
         let expires_at = TsMs::from(SystemTime::now() + lifetime);
         let record = ShareRecord { node, created_at, expires_at };
-        let bytes = serde_json::to_vec(&record).unwrap_or_default();
-        files::replace(&self.path(&digest), &bytes).map_err(failed)?;
-        Ok(NewShare { share: record.share(&digest), secret })
+        let secret = self.records.create::<SECRET_BYTES>(what, &record)?;
+        Ok(NewShare { share: record.share(&digest(&secret)), secret })
     }
 
     /// Returns the digest and the share of a secret; `None` if it is wrong, expired or revoked.
     pub(super) fn find(&self, secret: &str) -> Option<(String, Share)> {
-        let digest = secret::sha256_hex(secret.as_bytes());
+        let digest = digest(secret);
         Some((digest.clone(), self.read(&digest)?.share(&digest)))
     }
 
     /// Returns true if the share with this digest was revoked or has expired. One whose file cannot be read has not ended.
     pub(super) fn has_ended(&self, digest: &str) -> bool {
-        match files::read_json::<ShareRecord>(&self.path(digest), MAX_RECORD_BYTES) {
-            Ok(record) => record.expires_at <= now(),
-            Err(error) => error.kind() == io::ErrorKind::NotFound,
-        }
+        self.records.read(digest).is_ok_and(|record| record.is_none_or(|record| record.expires_at <= now()))
     }
 
     /// Lists the valid shares, the newest first. Removes expired ones.
     pub(super) fn list(&self) -> Vec<Share> {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let digests = entries.filter_map(|path| Some(path.file_stem()?.to_str()?.to_string()));
+        let digests = self.records.digests().into_iter();
         let mut shares: Vec<Share> =
             digests.filter_map(|digest| Some(self.read(&digest)?.share(&digest))).collect();
         shares.sort_by_key(|share| std::cmp::Reverse(share.created_at));
@@ -144,43 +132,30 @@ impl ShareStore {
     /// # Errors
     /// Returns an error if a file cannot be removed.
     pub(super) fn revoke(&self, id: &str) -> Result<(), ServerError> {
-        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().starts_with(id) {
-                let path = entry.path();
-                fs::remove_file(&path).map_err(ServerError::io("remove", &path))?;
-            }
+        for digest in self.records.digests().into_iter().filter(|digest| digest.starts_with(id)) {
+            self.records.remove(&digest).map_err(ServerError::io("remove", &self.records.path(&digest)))?;
         }
         Ok(())
     }
 
     /// Reads a share. Removes it if it has expired.
     fn read(&self, digest: &str) -> Option<ShareRecord> {
-        let path = self.path(digest);
-        let record: ShareRecord = files::read_json(&path, MAX_RECORD_BYTES).ok()?;
+        let record = self.records.read(digest).ok()??;
         if record.expires_at <= now() {
-            let _ = fs::remove_file(path);
+            let _ = self.records.remove(digest);
             return None;
         }
         Some(record)
-    }
-
-    fn path(&self, digest: &str) -> PathBuf {
-        self.folder.join(format!("{digest}.json"))
     }
 }
 
 impl ShareRecord {
     fn share(self, digest: &str) -> Share {
         Share {
-            share_id: id(digest),
+            share_id: record_store::id(digest),
             node: self.node,
             created_at: self.created_at,
             expires_at: self.expires_at,
         }
     }
-}
-
-/// Returns the id of the share with this digest.
-pub(super) fn id(digest: &str) -> String {
-    digest.chars().take(ID_DIGITS).collect()
 }
