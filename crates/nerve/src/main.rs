@@ -15,7 +15,7 @@ use nerve_repl::{out, trace};
 use nerve_tui::stdio_relay::Interrupted;
 
 fn main() -> ExitCode {
-    if cmd::completion::answer_request() {
+    if cmd::completion::run_if_requested() {
         return ExitCode::SUCCESS;
     }
     let cli = parse_command_line();

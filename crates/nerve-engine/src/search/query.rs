@@ -410,27 +410,6 @@ mod tests {
         }
     }
 
-    /// Measures both ways: `cargo test --release … -- --ignored --nocapture words_narrow`.
-    #[test]
-    #[ignore = "a measurement"]
-    fn words_narrow_the_documents_to_read() {
-        let line = "The quick brown fox compiles crates and waits for tests; nothing to see at all. ";
-        let texts: Vec<String> = (0..40_000)
-            .map(|number| {
-                format!("{}{}", line.repeat(25), if number == 7 { "exit code: 137 (killed)" } else { "" })
-            })
-            .collect();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let (_home, index) = index_of(&texts);
-        for pattern in ["/xit code: 137 .killed/", "/xit [c]?ode: [0-9]{3} ?.kille/"] {
-            for run in 0..3 {
-                let began = std::time::Instant::now();
-                assert_eq!(found(&index, pattern, 20), [8]);
-                println!("{pattern} {run}: {:?}", began.elapsed());
-            }
-        }
-    }
-
     #[test]
     fn whole_words_are_found_before_words_that_continue() {
         let (_home, index) = index_of(&["say \"hi\" there", "say \"hi\" twice", "history of a say"]);

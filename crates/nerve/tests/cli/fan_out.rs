@@ -229,7 +229,7 @@ fn blocked_attempt_is_reported_and_waited_for() {
     let fixture = Fixture::new();
     let agents = format!("{NERVE} mock-agent,{SHELL}");
     fixture.home.ok(&["session", "create", "other"]);
-    fixture.home.ok(&["new", "other/ask-2-bash", "-c", &format!("{NERVE} mock-agent")]);
+    fixture.home.ok(&["new", "ask-2-bash", "--session", "other", "-c", &format!("{NERVE} mock-agent")]);
     let mut command =
         fixture.home.command(&["fan-out", "-c", &agents, "--name", "ask", "true # PERMIT", "--json"]);
     command.current_dir(&fixture.repository).stdin(Stdio::null());
@@ -238,7 +238,7 @@ fn blocked_attempt_is_reported_and_waited_for() {
     let is_blocked = || info().code == 0 && info().json()["state"] == "blocked";
     assert!(wait_until(DEADLINE, is_blocked));
     fixture.fan_out(&["clean", "ask"]).assert_stderr(1, &["are working: 1-nerve", "--force"]);
-    assert_eq!(fixture.home.nerve(&["send", "other/ask-2-bash", "true # PERMIT"]).code, 5);
+    assert_eq!(fixture.home.nerve(&["send", "ask-2-bash", "--session", "other", "true # PERMIT"]).code, 5);
     fixture.home.ok(&["answer", "ask-1-nerve", "1"]);
     let done = CommandOutput::new(&child.wait_with_output().unwrap());
     done.assert_stderr(0, &["1-nerve: blocked by a dialog", "'nerve answer ask-1-nerve CHOICE'", "1. Yes"]);

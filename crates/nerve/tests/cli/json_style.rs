@@ -17,6 +17,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("*graph", "the text of a graph file"),
     ("*steps[].id", "the text of a graph file"),
     ("*steps[].node", "the text of a graph file"),
+    ("*properties.max_time_ms", "a description of graph files"),
     ("*properties.retry_delay_ms", "a description of graph files"),
     ("*properties.timeout_ms", "a description of graph files"),
     ("meta.id", "the text of a recording's metadata file"),

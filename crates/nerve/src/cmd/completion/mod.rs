@@ -20,7 +20,7 @@ const PROGRAM: &str = "nerve";
 
 /// Answers a request for completions; returns false if there is none. Errors are not reported: they would appear in the
 /// middle of a line that is being typed.
-pub(crate) fn answer_request() -> bool {
+pub(crate) fn run_if_requested() -> bool {
     if std::env::var_os(VARIABLE).is_none() {
         return false;
     }
