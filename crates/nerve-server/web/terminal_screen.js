@@ -48,7 +48,10 @@ function isLeaveKey({ type, ctrlKey, altKey, metaKey, key }) {
   return type === "keydown" && ctrlKey && !altKey && !metaKey && key === "]";
 }
 
-/** A terminal of a fixed size. Calls `type` with keys, `openLink` with the target of a link that was clicked, `leave` after Ctrl+]. */
+/**
+ * A terminal of a fixed size. Calls `type` with keys, `openLink` with the target of a link that was clicked, `leave` after Ctrl+]. With `type` null it takes
+ * no keys: Tab leads on, and `leave` can be missing.
+ */
 export class TerminalScreen {
   #fit = new FitAddon();
   #terminal;
@@ -74,7 +77,11 @@ export class TerminalScreen {
     this.#terminal.loadAddon(new WebLinksAddon((event, target) => openLink(target)));
     this.#refuseQueries();
     this.#terminal.attachCustomKeyEventHandler((event) => {
-      const isLeaving = isLeaveKey(event);
+      if (type === null && event.key === "Tab") {
+        // The emulator would cancel it.
+        return false;
+      }
+      const isLeaving = leave !== undefined && isLeaveKey(event);
       if (isLeaving) {
         event.preventDefault();
         leave();

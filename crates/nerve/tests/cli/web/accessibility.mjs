@@ -218,7 +218,12 @@ const steps = {
     await page.keyboard.press("]");
     await page.keyboard.up("Control");
     await waitFor(page, () => document.activeElement.role === "tab");
-    await page.keyboard.press("ArrowLeft");
+    await page.keyboard.press("ArrowRight");
+    await page.waitForSelector(".timeline-tab .xterm-rows > div");
+    await tabTo(page, "the recorded screen", () => document.activeElement.matches(".timeline-tab .xterm-helper-textarea"));
+    await tabToName(page, "Play");
+    await tabTo(page, "the tabs", () => document.activeElement.role === "tab");
+    await page.keyboard.press("Home");
     await page.waitForSelector(".turn");
     await tabToName(page, "Prompt for sh");
     await page.keyboard.type("echo in the view");
