@@ -19,8 +19,8 @@ function decode(base64) {
 }
 
 /**
- * Moves in one recording. Dispatches "change" when the position or the state has changed, "size" with `cols` and `rows`, "damage" with a list, and
- * "problem" with a text or null. Positions are milliseconds from the start.
+ * Moves in one recording. Dispatches "change" when the position or the state has changed, "size" with `cols` and `rows`, and "problem" with a text or
+ * null. Positions are milliseconds from the start.
  */
 export class RecordingPlayer extends EventTarget {
   #recording;
@@ -30,7 +30,10 @@ export class RecordingPlayer extends EventTarget {
   #queuedBytes = 0;
   #unshownBytes = 0;
   #nextOffset = 0;
+  /** True if the last page ended with the recording, which has not grown since. */
   #isEnd = false;
+  /** Counts the times at which the recording has grown or ended. */
+  #growth = 0;
   /** Time of the last output that was shown. */
   #lastOutput = 0;
   /** The number of the last seek: replies to earlier requests are discarded. */
@@ -77,7 +80,7 @@ export class RecordingPlayer extends EventTarget {
   }
 
   play() {
-    if (this.isAtEnd && !this.isLive && this.position >= this.duration) {
+    if (!this.isLive && this.position >= this.duration) {
       this.seek(0);
     }
     this.isPlaying = true;
@@ -93,14 +96,15 @@ export class RecordingPlayer extends EventTarget {
     this.#notify("change");
   }
 
-  /** Notes a longer duration of a live recording. */
+  /** Sets the duration, and whether it may grow. */
   setDuration(duration, isLive) {
-    const hasEnded = this.isLive && !isLive;
+    if ((this.isLive && !isLive) || duration > this.duration) {
+      // There may be output after the page that was the last one.
+      this.#isEnd = false;
+      this.#growth += 1;
+    }
     this.duration = Math.max(duration, this.position);
     this.isLive = isLive;
-    if (hasEnded && this.isAtEnd && this.isPlaying) {
-      this.pause();
-    }
   }
 
   close() {
@@ -145,6 +149,7 @@ export class RecordingPlayer extends EventTarget {
 
   async #request(target) {
     const generation = this.#generation;
+    const growth = this.#growth;
     const reply = await readRecording(this.#recording, target);
     if (this.#isClosed || (generation !== this.#generation && !reply.is_ready)) {
       return;
@@ -166,21 +171,19 @@ export class RecordingPlayer extends EventTarget {
     this.#notify("problem", null);
     this.#notify("size", { cols: terminal.cols, rows: terminal.rows });
     if (generation === this.#generation) {
-      this.#take(reply);
+      this.#appendPage(reply, growth);
       this.#frameTime = performance.now();
       this.#requestFrame();
       this.#notify("change");
     }
   }
 
-  #take(reply) {
+  /** Appends a page that was requested when the recording had grown this number of times. */
+  #appendPage(reply, growth) {
     this.#chunks.push(...reply.chunks);
     this.#queuedBytes += reply.chunks.reduce((sum, { data }) => sum + (data?.length ?? 0), 0);
     this.#nextOffset = reply.next_offset;
-    this.#isEnd = reply.is_end;
-    if (reply.damage.length > 0) {
-      this.#notify("damage", reply.damage);
-    }
+    this.#isEnd = reply.is_end && growth === this.#growth;
   }
 
   /** Fetches the next page if little output is left. */
@@ -190,11 +193,12 @@ export class RecordingPlayer extends EventTarget {
     }
     this.#isFetching = true;
     const generation = this.#generation;
+    const growth = this.#growth;
     try {
       const reply = await readRecording(this.#recording, { offset: this.#nextOffset, output_only: true });
       this.#failures = 0;
       if (generation === this.#generation) {
-        this.#take(reply);
+        this.#appendPage(reply, growth);
         this.#notify("problem", null);
       }
       await this.#wait(reply.is_end ? LIVE_INTERVAL : 0);
