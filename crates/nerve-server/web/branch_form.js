@@ -32,7 +32,7 @@ export class BranchForm {
   #timeline = null;
   #position = 0;
   #isSending = false;
-  /** The point whose plan is shown. */
+  /** The recording and the point whose plan is shown. */
   #planned = null;
   #timer = null;
   #point = element("p", { class: "note" });
@@ -71,29 +71,29 @@ export class BranchForm {
     showText(this.#point, point === null ? NO_SNAPSHOT : `The branch continues from ${point.label}.`);
     this.#send.disabled = point === null;
     this.#text.disabled = point === null;
-    const key = point?.at ?? null;
+    const key = point === null ? null : `${this.#timeline.recording_id}/${point.at}`;
     if (key !== this.#planned) {
       this.#planned = key;
       showText(this.#plan, "");
       showText(this.#problem, "");
       clearTimeout(this.#timer);
-      this.#timer = setTimeout(() => this.#preview(point), PREVIEW_DELAY);
+      this.#timer = setTimeout(() => this.#preview(point, key), PREVIEW_DELAY);
     }
   }
 
   /** Asks the server what the branch would contain, so that errors are shown before an instruction is typed. */
-  async #preview(point) {
+  async #preview(point, key) {
     if (point === null || point.at === "now" || !this.element.isConnected) {
       return;
     }
     try {
       const { files, conversation, cwd } = await this.#request(point, "-", { dry_run: true });
       const about = files === null ? `works in ${cwd}` : `has the files of the snapshot in ${files.to}`;
-      if (this.#planned === point.at) {
+      if (this.#planned === key) {
         showText(this.#plan, `It ${about}; conversation: ${conversation.about}.`);
       }
     } catch (error) {
-      if (this.#planned === point.at) {
+      if (this.#planned === key) {
         showText(this.#problem, `A branch from here fails: ${error.text ?? error.message}`);
       }
     }

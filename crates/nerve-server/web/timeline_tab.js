@@ -38,6 +38,10 @@ export class TimelineTab {
   #isShown = false;
   #isClosed = false;
   #isLoading = false;
+  /** True if the node has changed since the overview was requested. */
+  #isOutdated = false;
+  /** The last known state of the node; null without a node. */
+  #state = null;
   #timer = null;
   #addressTimer = null;
   /** The parameters of the address that wait for the timeline; null once it is shown there. */
@@ -111,8 +115,15 @@ export class TimelineTab {
     this.#screen = null;
   }
 
-  /** Notes that the node has changed: its recording is looked at anyway. */
-  update() {}
+  /** Fetches the overview anew if the state of the node has changed: a node that has started again has another recording. */
+  update({ state }) {
+    const hasChanged = this.#state !== null && state !== this.#state;
+    this.#state = state;
+    if (hasChanged && this.#isShown) {
+      this.#isOutdated = true;
+      this.#load();
+    }
+  }
 
   /** Fetches the overview, and again while it grows. */
   async #load() {
@@ -121,6 +132,7 @@ export class TimelineTab {
       return;
     }
     this.#isLoading = true;
+    this.#isOutdated = false;
     let next = LIVE_INTERVAL;
     try {
       const timeline = await getTimeline(this.#source);
@@ -134,6 +146,9 @@ export class TimelineTab {
       showText(this.#problem, `The recording could not be read: ${error.text ?? error.message}`);
     } finally {
       this.#isLoading = false;
+    }
+    if (this.#isOutdated) {
+      next = 0;
     }
     if (next !== null && this.#isShown && !this.#isClosed) {
       this.#timer = setTimeout(() => this.#load(), next);
