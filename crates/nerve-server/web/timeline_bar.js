@@ -29,7 +29,8 @@ export class TimelineBar {
   #duration = 0;
   #position = 0;
   #isDragging = false;
-  #shownMoments = "";
+  /** The moments that have a mark, in the order of the marks. */
+  #moments = [];
   #activity = svgElement("path");
   #picture = svgElement("svg", { class: "timeline-activity", preserveAspectRatio: "none", "aria-hidden": "true" }, this.#activity);
   #cursor = element("span", { class: "timeline-cursor", "aria-hidden": "true" });
@@ -57,17 +58,17 @@ export class TimelineBar {
     this.element = element("div", { class: "timeline-bar" }, this.#marks, this.#slider);
   }
 
-  /** Shows the activity and the moments of a recording. */
+  /** Shows the activity and the moments of a recording; with null, the same moments as before. */
   update({ duration_ms: duration, slice_ms: slice, activity }, moments) {
     this.#duration = duration;
     this.#slider.setAttribute("aria-valuemax", String(Math.round(duration / 1000)));
     this.#showActivity(activity, Math.max(1, duration / slice));
-    // Buttons that do not change keep the focus.
-    const json = JSON.stringify([duration, moments.map(({ kind, at, label }) => [kind, at, label])]);
-    if (json !== this.#shownMoments) {
-      this.#shownMoments = json;
+    if (moments !== null) {
       this.#showMoments(moments.slice(-MAX_MARKS));
     }
+    this.#moments.forEach(({ at }, index) => {
+      this.#marks.children[index].style.left = this.#percent(at);
+    });
     this.setPosition(this.#position);
   }
 
@@ -98,20 +99,25 @@ export class TimelineBar {
   }
 
   #showMoments(moments) {
-    const focused = [...this.#marks.children].indexOf(document.activeElement);
+    const marks = [...this.#marks.children];
+    const hasFocus = this.#marks.contains(document.activeElement);
+    const before = this.#moments[marks.findIndex(({ tabIndex }) => tabIndex === 0)];
+    const found = moments.findIndex(({ kind, at, label }) => kind === before?.kind && at === before.at && label === before.label);
+    const reachable = Math.max(0, found);
     const buttons = moments.map((moment, index) => {
       const label = `${moment.label} at ${formatPosition(moment.at)}`;
-      const button = element(
+      return element(
         "button",
-        { type: "button", class: `timeline-mark ${moment.kind}`, "aria-label": label, title: label, tabIndex: index === 0 ? 0 : -1, onclick: () => this.#select(moment) },
+        { type: "button", class: `timeline-mark ${moment.kind}`, "aria-label": label, title: label, tabIndex: index === reachable ? 0 : -1, onclick: () => this.#select(moment) },
         SIGNS[moment.kind],
       );
-      button.style.left = this.#percent(moment.at);
-      return button;
     });
+    this.#moments = moments;
     this.#marks.replaceChildren(...buttons);
     this.#marks.hidden = buttons.length === 0;
-    buttons[focused]?.focus();
+    if (hasFocus) {
+      (buttons[reachable] ?? this.#slider).focus();
+    }
   }
 
   /** Moves between the marks: the toolbar is one stop of the Tab key. */

@@ -18,7 +18,7 @@ const PROMPT_LENGTH = 100;
 const ADDRESS_DELAY = 500;
 
 /** Returns the moments of a recording in the order of their times. */
-function momentsOf({ turns, snapshots, dialogs, damage }) {
+function listMoments({ turns, snapshots, dialogs, damage }) {
   const line = (text) => text.trim().split("\n", 1)[0].slice(0, PROMPT_LENGTH);
   const moments = [
     ...turns.map((turn) => ({ kind: "turn", at: turn.at_ms, label: `Turn ${turn.turn}: ${line(turn.prompt)}`, data: turn })),
@@ -57,6 +57,8 @@ export class TimelineTab {
   #skip = element("input", { type: "checkbox", id: uniqueId("skip"), checked: true, onchange: () => this.#applySettings() });
   #host = element("div", { class: "terminal-host" });
   #bar;
+  /** The moments that are shown, as JSON with their recording. */
+  #shownMoments = "";
   #moments = element("ol", { class: "timeline-moments" });
   #count = element("summary");
   #list = element("details", { class: "timeline-list", hidden: true }, this.#count, this.#moments);
@@ -163,9 +165,7 @@ export class TimelineTab {
       this.#createPlayer(timeline);
     }
     this.#player.setDuration(timeline.duration_ms, timeline.live || !timeline.is_complete);
-    const moments = momentsOf(timeline);
-    this.#bar.update(timeline, moments);
-    this.#showList(moments);
+    this.#showMoments(timeline);
     this.#showNotes(timeline);
     this.#play.disabled = timeline.started_at === null;
     if (this.#wanted !== null) {
@@ -222,15 +222,26 @@ export class TimelineTab {
     showText(this.#note, parts.join(" "));
   }
 
+  #showMoments(timeline) {
+    const moments = listMoments(timeline);
+    const json = JSON.stringify([timeline.recording_id, moments]);
+    const haveChanged = json !== this.#shownMoments;
+    this.#shownMoments = json;
+    this.#bar.update(timeline, haveChanged ? moments : null);
+    if (haveChanged) {
+      this.#showList(moments);
+    }
+  }
+
   #showList(moments) {
+    const focused = [...this.#moments.children].findIndex((item) => item.contains(document.activeElement));
     const items = moments.map((moment) => {
       const button = element("button", { type: "button", class: "timeline-moment", onclick: () => this.#select(moment) });
       button.append(element("span", { class: "timeline-time" }, formatPosition(moment.at)), " ", element("span", {}, moment.label));
       return element("li", {}, button);
     });
-    if (this.#moments.children.length !== items.length) {
-      this.#moments.replaceChildren(...items);
-    }
+    this.#moments.replaceChildren(...items);
+    items[focused]?.firstChild.focus({ preventScroll: true });
     this.#count.textContent = `Moments (${items.length})`;
     this.#list.hidden = items.length === 0;
   }
