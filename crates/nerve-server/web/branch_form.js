@@ -118,7 +118,9 @@ export class BranchForm {
     try {
       const { node_id: id, session_id: session } = await this.#request(point, instruction);
       announce(`The node ${id} continues.`);
-      location.hash = nodeHref({ session: session ?? "default", id });
+      if (this.element.isConnected) {
+        location.hash = nodeHref({ session: session ?? "default", id });
+      }
     } catch (error) {
       showText(this.#problem, describeFailure("No branch", error, "the node may exist all the same. Look at the list of nodes."));
     } finally {
