@@ -55,6 +55,7 @@ export class TimelineBar {
       });
     }
     this.#marks.addEventListener("keydown", (event) => this.#onMarkKey(event));
+    this.#marks.addEventListener("focusin", ({ target }) => this.#setReachable(target));
     this.element = element("div", { class: "timeline-bar" }, this.#marks, this.#slider);
   }
 
@@ -127,9 +128,14 @@ export class TimelineBar {
     const next = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: marks.length - 1 }[event.key];
     if (at >= 0 && marks[next] !== undefined) {
       event.preventDefault();
-      marks[at].tabIndex = -1;
-      marks[next].tabIndex = 0;
       marks[next].focus();
+    }
+  }
+
+  /** Makes this mark the one to which Tab leads. */
+  #setReachable(mark) {
+    for (const one of this.#marks.children) {
+      one.tabIndex = one === mark ? 0 : -1;
     }
   }
 
