@@ -31,7 +31,7 @@ export class TurnCard {
   /** Creates the card of a turn. `isMarkdown` returns true if the texts of a turn are Markdown. `timeline` is the address of its moment in the recording; null without one. */
   constructor(turn, isMarkdown, timeline = null) {
     this.#isMarkdown = isMarkdown;
-    const recorded = timeline === null ? [] : [element("a", { class: "in-recording", href: timeline, "aria-label": `Show turn ${turn.turn} in the recording` }, "Show in recording")];
+    const recorded = timeline === null ? [] : [element("a", { class: "in-recording", href: timeline, "aria-label": `Show in recording: turn ${turn.turn}` }, "Show in recording")];
     const heading = element("h2", { id: uniqueId("turn"), tabIndex: -1 }, `Turn ${turn.turn}`);
     // A named section would be a landmark: there can be a thousand turns.
     this.element = element(

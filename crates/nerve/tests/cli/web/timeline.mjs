@@ -46,7 +46,7 @@ const steps = {
     await page.goto(link);
     await page.waitForSelector("h1");
     await open(page, "#/recording/yesterday?turn=40");
-    await (await page.waitForSelector("aria/Show turn 40 in the recording")).click();
+    await (await page.waitForSelector("aria/Show in recording: turn 40")).click();
     await waitForPosition(page, "2:37");
     await waitForScreen(page, "Prompt number 40", "Answer number 40");
     await waitForAddress(page, "#/recording/yesterday?turn=40&tab=timeline");
