@@ -4,8 +4,16 @@ import { cancelResult, describeFailure, listResults } from "./api.js";
 import { announce, element, showText } from "./dom.js";
 import { RetryTimer } from "./retry.js";
 
+/** Time for which rows must have stayed where they are before a click counts, in milliseconds. */
+const STEADY_TIME = 400;
+
 /** Shows the queue of one node while it has one, and cancels its prompts. */
 export class QueueList {
+  /** The rows of the queue by the ids of their results. Rows stay while their prompts wait, and keep the focus. */
+  #rows = new Map();
+  /** The ids of the results that are being cancelled. */
+  #cancelling = new Set();
+  #steadyTimer = null;
   #node = null;
   #canCancel;
   /** The number of the last request. Answers of earlier ones are discarded. */
@@ -18,7 +26,8 @@ export class QueueList {
 
   constructor(canCancel) {
     this.#canCancel = canCancel;
-    this.element = element("details", { class: "queue", hidden: true }, this.#summary, this.#list, this.#others, this.#problem);
+    const properties = { class: "queue", hidden: true, ontoggle: () => this.#load() };
+    this.element = element("details", properties, this.#summary, this.#list, this.#others, this.#problem);
   }
 
   /** Shows the queue of another description of the node. */
@@ -27,12 +36,16 @@ export class QueueList {
     const count = node.metadata.queued ?? 0;
     this.element.hidden = count === 0;
     showText(this.#summary, `${count} in the queue`);
+    if (count === 0) {
+      this.#show([]);
+    }
     this.#load();
   }
 
   /** Ends all requests. */
   close() {
     this.#cancelLoad();
+    clearTimeout(this.#steadyTimer);
   }
 
   #cancelLoad() {
@@ -43,7 +56,8 @@ export class QueueList {
 
   async #load() {
     const request = this.#cancelLoad();
-    if (this.element.hidden) {
+    if (this.element.hidden || !this.element.open) {
+      // The prompts are not shown.
       return;
     }
     try {
@@ -62,25 +76,74 @@ export class QueueList {
 
   #show(results) {
     showText(this.#problem, "");
-    this.#list.replaceChildren(...results.map((result) => this.#item(result)));
+    this.#showRows(results);
     const others = (this.#node.metadata.queued ?? 0) - results.length;
     showText(this.#others, others > 0 ? `${others} of clients that wait for their answers, and cancel by themselves.` : "");
   }
 
-  #item({ result_id: id, prompt }) {
+  #showRows(results) {
+    const before = [...this.#list.children];
+    const ids = new Set(results.map(({ result_id: id }) => id));
+    for (const [id, row] of this.#rows) {
+      if (!ids.has(id)) {
+        this.#removeRow(id, row);
+      }
+    }
+    results.forEach((result, index) => {
+      const row = this.#rows.get(result.result_id) ?? this.#createRow(result);
+      if (this.#list.children[index] !== row) {
+        this.#list.insertBefore(row, this.#list.children[index] ?? null);
+      }
+    });
+    if ([...this.#list.children].some((row, index) => before.includes(row) && before[index] !== row)) {
+      this.#ignoreClicks();
+    }
+  }
+
+  /** Removes a row. Its focus goes to the next row, else to the one before, else to the summary. */
+  #removeRow(id, row) {
+    const hasFocus = row.contains(document.activeElement);
+    const next = row.nextElementSibling ?? row.previousElementSibling;
+    this.#rows.delete(id);
+    this.#cancelling.delete(id);
+    row.remove();
+    if (hasFocus) {
+      (next?.querySelector("button") ?? this.#summary).focus();
+    }
+  }
+
+  #createRow({ result_id: id, prompt }) {
     const text = element("bdi", {}, prompt);
-    const cancel = element("button", { type: "button", "aria-label": `Cancel ${prompt}`, onclick: () => this.#cancel(id, cancel) }, "Cancel");
-    return element("li", {}, text, ...(this.#canCancel ? [cancel] : []));
+    const cancel = element("button", { type: "button", "aria-label": `Cancel ${prompt}`, onclick: () => this.#click(id, cancel) }, "Cancel");
+    const row = element("li", {}, text, ...(this.#canCancel ? [cancel] : []));
+    this.#rows.set(id, row);
+    return row;
+  }
+
+  /** Ignores clicks for a moment, because the rows are in another place now. */
+  #ignoreClicks() {
+    this.#list.classList.add("unsteady");
+    clearTimeout(this.#steadyTimer);
+    this.#steadyTimer = setTimeout(() => this.#list.classList.remove("unsteady"), STEADY_TIME);
+  }
+
+  #click(id, button) {
+    if (!this.#list.classList.contains("unsteady") && !this.#cancelling.has(id)) {
+      this.#cancel(id, button);
+    }
   }
 
   async #cancel(id, button) {
-    button.disabled = true;
+    this.#cancelling.add(id);
+    // A disabled button would lose the focus.
+    button.setAttribute("aria-disabled", "true");
     showText(this.#problem, "");
     try {
       await cancelResult(id);
       announce("The prompt was cancelled");
     } catch (error) {
-      button.disabled = false;
+      this.#cancelling.delete(id);
+      button.removeAttribute("aria-disabled");
       showText(this.#problem, describeFailure("Not cancelled", error, "the prompt may be cancelled. Check the queue."));
     }
   }
