@@ -14,6 +14,11 @@ const INDEX_INTERVAL = 100;
 /** Time between two frames that counts, in milliseconds: a page in the background has none. */
 const MAX_FRAME = 250;
 
+/** Returns true if a request that failed with this error fails again. A server that is busy (429) or slow (408) recovers. */
+function isFinal({ status }) {
+  return status >= 400 && status < 500 && ![408, 429].includes(status);
+}
+
 function decode(base64) {
   return Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
 }
@@ -38,10 +43,13 @@ export class RecordingPlayer extends EventTarget {
   #lastOutput = 0;
   /** The number of the last seek: replies to earlier requests are discarded. */
   #generation = 0;
-  #isFetching = false;
+  /** The generation whose next page is being fetched; null if none is. */
+  #fetching = null;
   /** The target of a seek that waits for the one before; null if none does. */
   #waiting = null;
   #isSeeking = false;
+  /** The target of the last seek if it has failed for good; else null. */
+  #failedTarget = null;
   #failures = 0;
   #frame = null;
   #frameTime = 0;
@@ -80,7 +88,9 @@ export class RecordingPlayer extends EventTarget {
   }
 
   play() {
-    if (!this.isLive && this.position >= this.duration) {
+    if (this.#failedTarget !== null) {
+      this.#seekTo(this.#failedTarget);
+    } else if (!this.isLive && this.position >= this.duration) {
       this.seek(0);
     }
     this.isPlaying = true;
@@ -123,6 +133,7 @@ export class RecordingPlayer extends EventTarget {
   async #seekTo(target) {
     this.#generation += 1;
     this.#waiting = target;
+    this.#failedTarget = null;
     this.#notify("change");
     if (this.#isSeeking) {
       // While a person drags, only the latest position is requested.
@@ -137,7 +148,12 @@ export class RecordingPlayer extends EventTarget {
         this.#failures = 0;
       } catch (error) {
         this.#notify("problem", `The recording could not be read: ${error.text ?? error.message}`);
-        if (this.#waiting === null && !(error.status >= 400 && error.status < 500)) {
+        if (this.#waiting !== null) {
+          continue;
+        }
+        if (isFinal(error)) {
+          this.#failSeek(next);
+        } else {
           await new Promise((resolve) => setTimeout(resolve, retryDelay(this.#failures)));
           this.#failures += 1;
           this.#waiting ??= next;
@@ -145,6 +161,19 @@ export class RecordingPlayer extends EventTarget {
       }
     }
     this.#isSeeking = false;
+  }
+
+  /** Stops: the output that is known belongs to another position. */
+  #failSeek(target) {
+    this.#failedTarget = target;
+    this.#clear();
+    this.pause();
+  }
+
+  #clear() {
+    this.#chunks = [];
+    this.#queuedBytes = 0;
+    this.#unshownBytes = 0;
   }
 
   async #request(target) {
@@ -164,9 +193,7 @@ export class RecordingPlayer extends EventTarget {
     const { terminal } = reply;
     this.#screen.reset(terminal.cols, terminal.rows);
     this.#screen.write(decode(terminal.dump));
-    this.#chunks = [];
-    this.#queuedBytes = 0;
-    this.#unshownBytes = 0;
+    this.#clear();
     this.#lastOutput = terminal.at_ms;
     this.#notify("problem", null);
     this.#notify("size", { cols: terminal.cols, rows: terminal.rows });
@@ -188,26 +215,33 @@ export class RecordingPlayer extends EventTarget {
 
   /** Fetches the next page if little output is left. */
   async #fetch() {
-    if (this.#isFetching || this.#isSeeking || this.#queuedBytes > MIN_QUEUED || (this.#isEnd && !this.isLive)) {
+    if (this.#fetching === this.#generation || this.#isSeeking || this.#queuedBytes > MIN_QUEUED || (this.#isEnd && !this.isLive)) {
       return;
     }
-    this.#isFetching = true;
     const generation = this.#generation;
     const growth = this.#growth;
+    this.#fetching = generation;
     try {
       const reply = await readRecording(this.#recording, { offset: this.#nextOffset, output_only: true });
-      this.#failures = 0;
-      if (generation === this.#generation) {
-        this.#appendPage(reply, growth);
-        this.#notify("problem", null);
+      if (generation !== this.#generation) {
+        return;
       }
+      this.#failures = 0;
+      this.#appendPage(reply, growth);
+      this.#notify("problem", null);
       await this.#wait(reply.is_end ? LIVE_INTERVAL : 0);
     } catch (error) {
+      if (generation !== this.#generation) {
+        // The page is not needed any more.
+        return;
+      }
       this.#notify("problem", `The recording could not be read: ${error.text ?? error.message}`);
       await this.#wait(retryDelay(this.#failures));
       this.#failures += 1;
     }
-    this.#isFetching = false;
+    if (this.#fetching === generation) {
+      this.#fetching = null;
+    }
     this.#requestFrame();
   }
 
