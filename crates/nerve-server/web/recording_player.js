@@ -74,6 +74,31 @@ export class RecordingPlayer extends EventTarget {
     return this.#isEnd && this.#chunks.length === 0;
   }
 
+  /**
+   * Shows what was recorded since the last page, up to `endOffset`, without playing it: the terminal keeps its scrollback and what is selected. Seeks
+   * to the end if that is shorter.
+   */
+  async follow(endOffset) {
+    if (this.isPlaying) {
+      return;
+    }
+    if (this.#isSeeking || this.#failedTarget !== null || endOffset - this.#nextOffset > MAX_UNSHOWN) {
+      this.seek(this.duration);
+      return;
+    }
+    const generation = this.#generation;
+    this.position = this.duration;
+    if (this.#fetching === generation || (this.#nextOffset >= endOffset && this.#chunks.length === 0)) {
+      return;
+    }
+    this.#fetching = generation;
+    await this.#fetchUntil(endOffset);
+    if (this.#fetching === generation) {
+      this.#fetching = null;
+    }
+    this.#requestFrame();
+  }
+
   /** Shows the terminal at a time, and continues from there if the recording is played. */
   seek(position) {
     const target = Math.max(0, Math.min(position, this.duration));
@@ -213,6 +238,33 @@ export class RecordingPlayer extends EventTarget {
     this.#isEnd = reply.is_end && growth === this.#growth;
   }
 
+  /** Fetches and shows the output up to an offset. Stops after a seek and after a failure, which the next call makes up for. */
+  async #fetchUntil(endOffset) {
+    const generation = this.#generation;
+    try {
+      for (let isEnd = false; !isEnd && this.#nextOffset < endOffset; ) {
+        const growth = this.#growth;
+        const reply = await readRecording(this.#recording, { offset: this.#nextOffset, output_only: true });
+        if (generation !== this.#generation || this.#isClosed) {
+          return;
+        }
+        this.#appendPage(reply, growth);
+        isEnd = reply.is_end;
+      }
+      this.#notify("problem", null);
+    } catch (error) {
+      if (generation === this.#generation) {
+        this.#notify("problem", `The recording could not be read: ${error.text ?? error.message}`);
+      }
+      return;
+    }
+    if (!this.isPlaying) {
+      this.position = Math.max(this.duration, this.#chunks.at(-1)?.at_ms ?? 0);
+      this.#show(Infinity);
+      this.#notify("change");
+    }
+  }
+
   /** Fetches the next page if little output is left. */
   async #fetch() {
     if (this.#fetching === this.#generation || this.#isSeeking || this.#queuedBytes > MIN_QUEUED || (this.#isEnd && !this.isLive)) {
@@ -292,11 +344,11 @@ export class RecordingPlayer extends EventTarget {
     this.#notify("change");
   }
 
-  /** Writes the output up to the position. */
-  #show() {
+  /** Writes the output up to the position, unless the emulator is this many bytes behind. */
+  #show(maxUnshown = MAX_UNSHOWN) {
     let count = 0;
     for (const chunk of this.#chunks) {
-      if (chunk.at_ms > this.position || this.#unshownBytes >= MAX_UNSHOWN) {
+      if (chunk.at_ms > this.position || this.#unshownBytes >= maxUnshown) {
         break;
       }
       count += 1;

@@ -170,9 +170,9 @@ export class TimelineTab {
     this.#play.disabled = timeline.started_at === null;
     if (this.#wanted !== null) {
       this.#showWanted();
-    } else if (wasAtEnd && !this.#player.isPlaying && this.#player.position < timeline.duration_ms) {
+    } else if (wasAtEnd && !this.#player.isPlaying) {
       // A person who looks at the end of a live recording stays there.
-      this.#player.seek(timeline.duration_ms);
+      this.#player.follow(timeline.end_offset);
     }
     this.#showPosition();
   }
@@ -280,7 +280,7 @@ export class TimelineTab {
     const { position, isPlaying } = this.#player;
     const { duration_ms: duration, started_at: started, live } = this.#timeline;
     const clock = started === null ? "" : ` · ${formatTime(new Date(Date.parse(started) + position).toISOString())}`;
-    showText(this.#time, `${formatPosition(position)} / ${formatPosition(duration)}${live ? " (live)" : ""}${clock}`);
+    showText(this.#time, `${formatPosition(position)} / ${formatPosition(Math.max(duration, position))}${live ? " (live)" : ""}${clock}`);
     showText(this.#play, isPlaying ? "Pause" : "Play");
     this.#bar.setPosition(position);
     this.#branch?.update(this.#timeline, position);
