@@ -14,6 +14,8 @@ const SCAN_INTERVAL = 50;
 const SPEEDS = [1, 2, 4, 8, 16];
 /** Characters of a prompt in a list. */
 const PROMPT_LENGTH = 100;
+/** Pause after a request, at least, as a multiple of its time: each repeats the whole transcript. */
+const MIN_PAUSE = 4;
 /** Time after the last seek at which the address names the position, in milliseconds. */
 const ADDRESS_DELAY = 500;
 
@@ -137,13 +139,15 @@ export class TimelineTab {
     this.#isOutdated = false;
     let next = LIVE_INTERVAL;
     try {
+      const start = performance.now();
       const timeline = await getTimeline(this.#source);
+      const took = performance.now() - start;
       if (this.#isClosed) {
         return;
       }
       showText(this.#problem, "");
       this.#showTimeline(timeline);
-      next = timeline.is_complete ? (timeline.live ? LIVE_INTERVAL : null) : SCAN_INTERVAL;
+      next = timeline.is_complete ? (timeline.live ? Math.max(LIVE_INTERVAL, MIN_PAUSE * took) : null) : SCAN_INTERVAL;
     } catch (error) {
       showText(this.#problem, `The recording could not be read: ${error.text ?? error.message}`);
     } finally {
