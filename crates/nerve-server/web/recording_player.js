@@ -24,8 +24,8 @@ function decode(base64) {
 }
 
 /**
- * Moves in one recording. Dispatches "change" when the position or the state has changed, "size" with `cols` and `rows`, and "problem" with a text or
- * null. Positions are milliseconds from the start.
+ * Moves in one recording. Dispatches "change" when the position or the state has changed, "size" with `cols` and `rows`, and "problem" and
+ * "progress" with a text or null. Positions are milliseconds from the start.
  */
 export class RecordingPlayer extends EventTarget {
   #recording;
@@ -191,6 +191,7 @@ export class RecordingPlayer extends EventTarget {
   /** Stops: the output that is known belongs to another position. */
   #failSeek(target) {
     this.#failedTarget = target;
+    this.#notify("progress", null);
     this.#clear();
     this.pause();
   }
@@ -209,7 +210,7 @@ export class RecordingPlayer extends EventTarget {
       return;
     }
     if (!reply.is_ready) {
-      this.#notify("problem", `Preparing this long recording: ${Math.floor(100 * (reply.indexed ?? 0))} %`);
+      this.#notify("progress", `Preparing this long recording: ${Math.floor(100 * (reply.indexed ?? 0))} %`);
       await new Promise((resolve) => setTimeout(resolve, INDEX_INTERVAL));
       this.#waiting ??= target;
       return;
@@ -221,6 +222,7 @@ export class RecordingPlayer extends EventTarget {
     this.#clear();
     this.#lastOutput = terminal.at_ms;
     this.#notify("problem", null);
+    this.#notify("progress", null);
     this.#notify("size", { cols: terminal.cols, rows: terminal.rows });
     if (generation === this.#generation) {
       this.#appendPage(reply, growth);

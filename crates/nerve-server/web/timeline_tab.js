@@ -51,6 +51,13 @@ export class TimelineTab {
   /** Why the turn of the address is not shown. */
   #missing = "";
   #note = element("p", { class: "note", role: "status", hidden: true });
+  /** Changes often, so it is not announced to screen readers. */
+  #progress = element("p", { class: "note", hidden: true });
+  /** Why the overview, and why the output, could not be read; empty without a problem. */
+  #loadProblem = "";
+  #playerProblem = "";
+  #readProgress = "";
+  #indexProgress = "";
   #problem = element("p", { class: "note failed", role: "alert", hidden: true });
   #play = element("button", { type: "button", class: "primary", disabled: true, onclick: () => this.#togglePlay() }, "Play");
   #time = element("span", { class: "timeline-time" });
@@ -80,6 +87,7 @@ export class TimelineTab {
       "section",
       { class: "timeline-tab", "aria-label": "Timeline" },
       this.#note,
+      this.#progress,
       this.#problem,
       this.view,
       this.#bar.element,
@@ -145,20 +153,26 @@ export class TimelineTab {
       if (this.#isClosed) {
         return;
       }
-      showText(this.#problem, "");
+      this.#loadProblem = "";
       this.#showTimeline(timeline);
       next = timeline.is_complete ? (timeline.live ? Math.max(LIVE_INTERVAL, MIN_PAUSE * took) : null) : SCAN_INTERVAL;
     } catch (error) {
-      showText(this.#problem, `The recording could not be read: ${error.text ?? error.message}`);
+      this.#loadProblem = `The recording could not be read: ${error.text ?? error.message}`;
     } finally {
       this.#isLoading = false;
     }
+    this.#showProblem();
     if (this.#isOutdated) {
       next = 0;
     }
     if (next !== null && this.#isShown && !this.#isClosed) {
       this.#timer = setTimeout(() => this.#load(), next);
     }
+  }
+
+  #showProblem() {
+    // Both have the same reason if the recording cannot be read at all.
+    showText(this.#problem, this.#loadProblem || this.#playerProblem);
   }
 
   #showTimeline(timeline) {
@@ -187,7 +201,16 @@ export class TimelineTab {
     this.#player = new RecordingPlayer(recording, this.#screen);
     this.#player.addEventListener("change", () => this.#showPosition());
     this.#player.addEventListener("size", ({ detail: { cols, rows } }) => showText(this.#size, `${cols} × ${rows}`));
-    this.#player.addEventListener("problem", ({ detail }) => showText(this.#problem, detail));
+    this.#player.addEventListener("problem", ({ detail }) => {
+      this.#playerProblem = detail ?? "";
+      this.#showProblem();
+    });
+    this.#player.addEventListener("progress", ({ detail }) => {
+      this.#indexProgress = detail ?? "";
+      this.#showProgress();
+    });
+    this.#playerProblem = "";
+    this.#indexProgress = "";
     this.#applySettings();
     this.#wanted ??= {};
   }
@@ -220,10 +243,13 @@ export class TimelineTab {
     } else if (started === null) {
       parts.push("Nothing has been recorded yet.");
     }
-    if (!isComplete) {
-      parts.push(`Reading the recording: ${Math.floor((100 * read) / Math.max(1, all))} %`);
-    }
     showText(this.#note, parts.join(" "));
+    this.#readProgress = isComplete ? "" : `Reading the recording: ${Math.floor((100 * read) / Math.max(1, all))} %`;
+    this.#showProgress();
+  }
+
+  #showProgress() {
+    showText(this.#progress, [this.#readProgress, this.#indexProgress].filter((text) => text).join(" "));
   }
 
   #showMoments(timeline) {
