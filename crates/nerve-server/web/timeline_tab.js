@@ -47,9 +47,9 @@ export class TimelineTab {
   #timer = null;
   #addressTimer = null;
   /** The parameters of the address that wait for the timeline; null once it is shown there. */
-  #wanted = {};
+  #requestedPosition = {};
   /** Why the turn of the address is not shown. */
-  #missing = "";
+  #turnProblem = "";
   #note = element("p", { class: "note", role: "status", hidden: true });
   /** Changes often, so it is not announced to screen readers. */
   #progress = element("p", { class: "note", hidden: true });
@@ -64,7 +64,7 @@ export class TimelineTab {
   #size = element("span", { class: "age" });
   #speed;
   #skip = element("input", { type: "checkbox", id: uniqueId("skip"), checked: true, onchange: () => this.#applySettings() });
-  #host = element("div", { class: "terminal-host" });
+  #screenParent = element("div", { class: "terminal-host" });
   #bar;
   /** The moments that are shown, as JSON with their recording. */
   #shownMoments = "";
@@ -81,7 +81,7 @@ export class TimelineTab {
     const speeds = SPEEDS.map((speed) => element("option", { value: String(speed) }, `${speed}×`));
     this.#speed = element("select", { "aria-label": "Speed", onchange: () => this.#applySettings() }, ...speeds);
     const skip = element("label", { class: "timeline-skip", for: this.#skip.id }, this.#skip, "Skip pauses");
-    this.view = element("div", { class: "terminal-view" }, this.#host);
+    this.view = element("div", { class: "terminal-view" }, this.#screenParent);
     const controls = element("div", { class: "timeline-controls", role: "group", "aria-label": "Playback" }, this.#play, this.#speed, skip, this.#time, this.#size);
     this.element = element(
       "section",
@@ -98,9 +98,9 @@ export class TimelineTab {
 
   /** Shows the position that an address names: `at` in seconds, or a `turn`. */
   open({ at, turn }) {
-    this.#wanted = { at, turn };
+    this.#requestedPosition = { at, turn };
     if (this.#timeline !== null) {
-      this.#showWanted();
+      this.#showRequestedPosition();
     }
   }
 
@@ -186,8 +186,8 @@ export class TimelineTab {
     this.#showMoments(timeline);
     this.#showNotes(timeline);
     this.#play.disabled = timeline.started_at === null;
-    if (this.#wanted !== null) {
-      this.#showWanted();
+    if (this.#requestedPosition !== null) {
+      this.#showRequestedPosition();
     } else if (wasAtEnd && !this.#player.isPlaying) {
       // A person who looks at the end of a live recording stays there.
       this.#player.follow(timeline.end_offset);
@@ -197,7 +197,7 @@ export class TimelineTab {
 
   #createPlayer({ recording_id: recording }) {
     this.#player?.close();
-    this.#screen ??= new TerminalScreen(this.#host, { type: null, openLink: () => {} });
+    this.#screen ??= new TerminalScreen(this.#screenParent, { type: null, openLink: () => {} });
     this.#player = new RecordingPlayer(recording, this.#screen);
     this.#player.addEventListener("change", () => this.#showPosition());
     this.#player.addEventListener("size", ({ detail: { cols, rows } }) => showText(this.#size, `${cols} × ${rows}`));
@@ -212,12 +212,12 @@ export class TimelineTab {
     this.#playerProblem = "";
     this.#indexProgress = "";
     this.#applySettings();
-    this.#wanted ??= {};
+    this.#requestedPosition ??= {};
   }
 
   /** Seeks to what the address names, as soon as the recording is known up to there. */
-  #showWanted() {
-    const { at, turn } = this.#wanted;
+  #showRequestedPosition() {
+    const { at, turn } = this.#requestedPosition;
     const { turns, is_complete: isComplete, duration_ms: duration, live, started_at: started } = this.#timeline;
     if (started === null) {
       return;
@@ -229,14 +229,14 @@ export class TimelineTab {
       // The recording is not read up to there yet.
       return;
     }
-    this.#wanted = null;
-    this.#missing = turn !== undefined && found === undefined ? `Turn ${turn} has no place in this recording: it began elsewhere, or its time is not known.` : "";
+    this.#requestedPosition = null;
+    this.#turnProblem = turn !== undefined && found === undefined ? `Turn ${turn} has no place in this recording: it began elsewhere, or its time is not known.` : "";
     this.#showNotes(this.#timeline);
     this.#player.seek(target);
   }
 
   #showNotes({ notes, damage, started_at: started, is_complete: isComplete, read_bytes: read, file_bytes: all }) {
-    const parts = this.#missing === "" ? [...notes] : [this.#missing, ...notes];
+    const parts = this.#turnProblem === "" ? [...notes] : [this.#turnProblem, ...notes];
     if (damage.length > 0) {
       const reasons = damage.slice(0, 3).map(({ reason }) => reason);
       parts.push(`This recording is damaged. The rest is shown. ${reasons.join("; ")}${damage.length > 3 ? ` and ${damage.length - 3} more` : ""}`);
@@ -282,18 +282,18 @@ export class TimelineTab {
     } else {
       this.#player?.seek(at);
     }
-    this.#noteAddress();
+    this.#replaceAddress();
   }
 
   #seek(position) {
     this.#player?.seek(position);
-    this.#noteAddress();
+    this.#replaceAddress();
   }
 
   #togglePlay() {
     if (this.#player.isPlaying) {
       this.#player.pause();
-      this.#noteAddress();
+      this.#replaceAddress();
     } else {
       this.#player.play();
     }
@@ -317,7 +317,7 @@ export class TimelineTab {
   }
 
   /** Names the position in the address, so that it can be bookmarked. Back leads to the view before. */
-  #noteAddress() {
+  #replaceAddress() {
     clearTimeout(this.#addressTimer);
     const address = location.hash.split("?")[0];
     this.#addressTimer = setTimeout(() => {
