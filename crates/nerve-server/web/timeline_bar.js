@@ -62,7 +62,7 @@ export class TimelineBar {
   /** Shows the activity and the moments of a recording; with null, the same moments as before. */
   update({ duration_ms: duration, slice_ms: slice, activity }, moments) {
     this.#duration = duration;
-    this.#slider.setAttribute("aria-valuemax", String(Math.round(duration / 1000)));
+    this.#slider.setAttribute("aria-valuemax", String(Math.floor(duration / 1000)));
     this.#showActivity(activity, Math.max(1, duration / slice));
     if (moments !== null) {
       this.#showMoments(moments.slice(-MAX_MARKS));
@@ -76,8 +76,11 @@ export class TimelineBar {
   setPosition(position) {
     this.#position = position;
     this.#cursor.style.left = this.#percent(position);
-    this.#slider.setAttribute("aria-valuenow", String(Math.round(position / 1000)));
-    this.#slider.setAttribute("aria-valuetext", `${formatPosition(position)} of ${formatPosition(this.#duration)}`);
+    const text = `${formatPosition(position)} of ${formatPosition(this.#duration)}`;
+    if (text !== this.#slider.getAttribute("aria-valuetext")) {
+      this.#slider.setAttribute("aria-valuenow", String(Math.floor(position / 1000)));
+      this.#slider.setAttribute("aria-valuetext", text);
+    }
   }
 
   focus() {

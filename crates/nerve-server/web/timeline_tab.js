@@ -46,6 +46,8 @@ export class TimelineTab {
   #state = null;
   #timer = null;
   #addressTimer = null;
+  /** The timeline, the state and the position that are shown. */
+  #shownPosition = [];
   /** The parameters of the address that wait for the timeline; null once it is shown there. */
   #requestedPosition = {};
   /** Why the turn of the address is not shown. */
@@ -308,11 +310,17 @@ export class TimelineTab {
 
   #showPosition() {
     const { position, isPlaying } = this.#player;
+    this.#bar.setPosition(position);
     const { duration_ms: duration, started_at: started, live } = this.#timeline;
+    // While it is played, each frame has another position.
+    const shown = [this.#timeline, isPlaying, position >= duration, isPlaying ? Math.floor(position / 1000) : position];
+    if (shown.every((value, index) => value === this.#shownPosition[index])) {
+      return;
+    }
+    this.#shownPosition = shown;
     const clock = started === null ? "" : ` · ${formatTime(new Date(Date.parse(started) + position).toISOString())}`;
     showText(this.#time, `${formatPosition(position)} / ${formatPosition(Math.max(duration, position))}${live ? " (live)" : ""}${clock}`);
     showText(this.#play, isPlaying ? "Pause" : "Play");
-    this.#bar.setPosition(position);
     this.#branch?.update(this.#timeline, position);
   }
 
