@@ -4,7 +4,8 @@
  * Returns the route of a fragment: its view and the names in it. Unknown fragments lead to the list of nodes.
  *
  * `#/` lists the nodes, `#/node/SESSION/ID?turn=N` shows one of them, `#/recording/ID?turn=N` a recording. With `?at=SECONDS` or
- * `?turn=N&tab=timeline`, both show the timeline. `#/search?q=TEXT` searches, `#/new` creates a node, `#/runs` lists the runs of graphs, `#/run/ID` shows one of them.
+ * `?turn=N&tab=timeline`, both show the timeline. `#/search?q=TEXT` searches, `#/new` creates a node, `#/runs` lists the runs of
+ * graphs, `#/run/ID` shows one of them.
  */
 export function parseRoute(fragment) {
   const [path, query = ""] = fragment.replace(/^#\/?/, "").split(/\?(.*)/s);
