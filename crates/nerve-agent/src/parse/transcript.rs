@@ -199,7 +199,8 @@ impl Reader {
         };
         if self.matches(&user_text, line.timestamp.as_deref()) {
             self.outside.extend(self.inside.drain());
-            self.turn = Some(Turn::new(line.session_id));
+            let earlier = self.turn.replace(Turn::new(line.session_id));
+            self.unknown += earlier.map_or(0, |turn| turn.finish().unknown);
             self.inside.extend(line.uuid);
         } else if self.belongs_to_turn(&line)
             && let Some(turn) = &mut self.turn
