@@ -147,6 +147,38 @@ const steps = {
     await waitForText(page, "You said: another way");
   },
 
+  async "a live recording is followed without a seek, and played to its end"(page) {
+    nerve("new", "shell", "-c", "bash --norc", "--env", "PS1=$ ");
+    nerve("send", "shell", "echo before");
+    await open(page, "#/node/default/shell?tab=timeline");
+    await waitForScreen(page, "before");
+    let seeks = 0;
+    const countSeeks = (request) => {
+      const { pathname, searchParams } = new URL(request.url());
+      seeks += pathname === "/recorded-output" && !searchParams.has("output_only") ? 1 : 0;
+    };
+    page.on("request", countSeeks);
+    nerve("send", "shell", "echo followed");
+    await waitForScreen(page, "followed");
+    page.off("request", countSeeks);
+    if (seeks > 0) {
+      throw new Error(`${seeks} seeks for new output`);
+    }
+    await page.click("aria/Play");
+    await waitForText(page, "Pause");
+    nerve("send", "shell", "echo the last words");
+    nerve("stop", "shell");
+    await waitForScreen(page, "the last words");
+    await page.waitForSelector("aria/Play");
+  },
+
+  async "the new recording of a node that has started again is shown"(page) {
+    nerve("start", "shell");
+    nerve("send", "shell", "echo again");
+    await waitForScreen(page, "echo again", "the last words");
+    await waitForText(page, "\\(live\\)");
+  },
+
   async "a browser with the role view plays, and begins no branch"() {
     const page = await newPage(await browser.createBrowserContext());
     await page.goto(nerve("web", "--no-open", "--role", "view").trim());
