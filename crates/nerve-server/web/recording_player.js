@@ -1,6 +1,7 @@
 // Plays a recording: fetches its output in pages and writes it to a terminal at the recorded times.
 
 import { readRecording } from "./api.js";
+import { OutputBuffer } from "./output_buffer.js";
 import { retryDelay } from "./retry.js";
 
 /** A pause without output up to which nothing is skipped, in milliseconds of the recording. */
@@ -30,15 +31,9 @@ function decode(base64) {
 export class RecordingPlayer extends EventTarget {
   #recording;
   #screen;
-  /** Output that is not shown yet, in order. */
-  #chunks = [];
-  #queuedBytes = 0;
+  #buffer = new OutputBuffer();
+  /** Bytes that the emulator has not processed yet. */
   #unshownBytes = 0;
-  #nextOffset = 0;
-  /** True if the last page ended with the recording, which has not grown since. */
-  #isEnd = false;
-  /** Counts the times at which the recording has grown or ended. */
-  #growth = 0;
   /** Time of the last output that was shown. */
   #lastOutput = 0;
   /** The number of the last seek: replies to earlier requests are discarded. */
@@ -71,7 +66,7 @@ export class RecordingPlayer extends EventTarget {
 
   /** True if everything that was recorded so far is shown. */
   get isAtEnd() {
-    return this.#isEnd && this.#chunks.length === 0;
+    return this.#buffer.isEnd && this.#buffer.isEmpty;
   }
 
   /**
@@ -82,13 +77,13 @@ export class RecordingPlayer extends EventTarget {
     if (this.isPlaying) {
       return;
     }
-    if (this.#isSeeking || this.#failedTarget !== null || endOffset - this.#nextOffset > MAX_UNSHOWN) {
+    if (this.#isSeeking || this.#failedTarget !== null || endOffset - this.#buffer.nextOffset > MAX_UNSHOWN) {
       this.seek(this.duration);
       return;
     }
     const generation = this.#generation;
     this.position = this.duration;
-    if (this.#fetching === generation || (this.#nextOffset >= endOffset && this.#chunks.length === 0)) {
+    if (this.#fetching === generation || (this.#buffer.nextOffset >= endOffset && this.#buffer.isEmpty)) {
       return;
     }
     this.#fetching = generation;
@@ -134,9 +129,7 @@ export class RecordingPlayer extends EventTarget {
   /** Sets the duration, and whether it may grow. */
   setDuration(duration, isLive) {
     if ((this.isLive && !isLive) || duration > this.duration) {
-      // There may be output after the page that was the last one.
-      this.#isEnd = false;
-      this.#growth += 1;
+      this.#buffer.noteGrowth();
     }
     this.duration = Math.max(duration, this.position);
     this.isLive = isLive;
@@ -197,14 +190,13 @@ export class RecordingPlayer extends EventTarget {
   }
 
   #clear() {
-    this.#chunks = [];
-    this.#queuedBytes = 0;
+    this.#buffer.clear();
     this.#unshownBytes = 0;
   }
 
   async #request(target) {
     const generation = this.#generation;
-    const growth = this.#growth;
+    const growth = this.#buffer.growth;
     const reply = await readRecording(this.#recording, target);
     if (this.#isClosed || (generation !== this.#generation && !reply.is_ready)) {
       return;
@@ -225,32 +217,24 @@ export class RecordingPlayer extends EventTarget {
     this.#notify("progress", null);
     this.#notify("size", { cols: terminal.cols, rows: terminal.rows });
     if (generation === this.#generation) {
-      this.#appendPage(reply, growth);
+      this.#buffer.append(reply, growth);
       this.#frameTime = performance.now();
       this.#requestFrame();
       this.#notify("change");
     }
   }
 
-  /** Appends a page that was requested when the recording had grown this number of times. */
-  #appendPage(reply, growth) {
-    this.#chunks.push(...reply.chunks);
-    this.#queuedBytes += reply.chunks.reduce((sum, { data }) => sum + (data?.length ?? 0), 0);
-    this.#nextOffset = reply.next_offset;
-    this.#isEnd = reply.is_end && growth === this.#growth;
-  }
-
   /** Fetches and shows the output up to an offset. Stops after a seek and after a failure, which the next call makes up for. */
   async #fetchUntil(endOffset) {
     const generation = this.#generation;
     try {
-      for (let isEnd = false; !isEnd && this.#nextOffset < endOffset; ) {
-        const growth = this.#growth;
-        const reply = await readRecording(this.#recording, { offset: this.#nextOffset, output_only: true });
+      for (let isEnd = false; !isEnd && this.#buffer.nextOffset < endOffset; ) {
+        const growth = this.#buffer.growth;
+        const reply = await readRecording(this.#recording, { offset: this.#buffer.nextOffset, output_only: true });
         if (generation !== this.#generation || this.#isClosed) {
           return;
         }
-        this.#appendPage(reply, growth);
+        this.#buffer.append(reply, growth);
         isEnd = reply.is_end;
       }
       this.#notify("problem", null);
@@ -261,7 +245,7 @@ export class RecordingPlayer extends EventTarget {
       return;
     }
     if (!this.isPlaying) {
-      this.position = Math.max(this.duration, this.#chunks.at(-1)?.at_ms ?? 0);
+      this.position = Math.max(this.duration, this.#buffer.lastTime ?? 0);
       this.#show(Infinity);
       this.#notify("change");
     }
@@ -269,19 +253,19 @@ export class RecordingPlayer extends EventTarget {
 
   /** Fetches the next page if little output is left. */
   async #fetch() {
-    if (this.#fetching === this.#generation || this.#isSeeking || this.#queuedBytes > MIN_QUEUED || (this.#isEnd && !this.isLive)) {
+    if (this.#fetching === this.#generation || this.#isSeeking || this.#buffer.queuedBytes > MIN_QUEUED || (this.#buffer.isEnd && !this.isLive)) {
       return;
     }
     const generation = this.#generation;
-    const growth = this.#growth;
+    const growth = this.#buffer.growth;
     this.#fetching = generation;
     try {
-      const reply = await readRecording(this.#recording, { offset: this.#nextOffset, output_only: true });
+      const reply = await readRecording(this.#recording, { offset: this.#buffer.nextOffset, output_only: true });
       if (generation !== this.#generation) {
         return;
       }
       this.#failures = 0;
-      this.#appendPage(reply, growth);
+      this.#buffer.append(reply, growth);
       this.#notify("problem", null);
       await this.#wait(reply.is_end ? LIVE_INTERVAL : 0);
     } catch (error) {
@@ -326,17 +310,17 @@ export class RecordingPlayer extends EventTarget {
 
   /** Moves on by a time, up to the output that is known, and skips a long pause. */
   #move(time) {
-    const next = this.#chunks[0]?.at_ms ?? (this.#isEnd ? this.duration : null);
+    const next = this.#buffer.firstTime ?? (this.#buffer.isEnd ? this.duration : null);
     if (next === null) {
       // The next page is on its way.
       return;
     }
     const isIdle = this.skipsIdle && this.position - this.#lastOutput >= IDLE_LIMIT && next > this.position;
     this.position = isIdle ? next : this.position + time;
-    if (this.#chunks.length === 0) {
+    if (this.#buffer.isEmpty) {
       this.position = Math.min(this.position, this.duration);
-    } else if (!this.#isEnd) {
-      this.position = Math.min(this.position, this.#chunks.at(-1).at_ms);
+    } else if (!this.#buffer.isEnd) {
+      this.position = Math.min(this.position, this.#buffer.lastTime);
     }
     this.#show();
     if (this.isAtEnd && !this.isLive && this.position >= this.duration) {
@@ -348,12 +332,10 @@ export class RecordingPlayer extends EventTarget {
 
   /** Writes the output up to the position, unless the emulator is this many bytes behind. */
   #show(maxUnshown = MAX_UNSHOWN) {
-    let count = 0;
-    for (const chunk of this.#chunks) {
-      if (chunk.at_ms > this.position || this.#unshownBytes >= maxUnshown) {
-        break;
+    this.#buffer.showUntil(this.position, (chunk) => {
+      if (this.#unshownBytes >= maxUnshown) {
+        return false;
       }
-      count += 1;
       this.#lastOutput = chunk.at_ms;
       if (chunk.data === undefined) {
         this.#screen.resize(chunk.cols, chunk.rows);
@@ -361,18 +343,17 @@ export class RecordingPlayer extends EventTarget {
       } else {
         this.#write(chunk.data);
       }
-    }
-    this.#chunks.splice(0, count);
-    if (this.#chunks[0]?.at_ms <= this.position) {
+      return true;
+    });
+    if (this.#buffer.firstTime <= this.position) {
       // The emulator is too slow for this speed.
-      this.position = this.#chunks[0].at_ms;
+      this.position = this.#buffer.firstTime;
     }
   }
 
   #write(data) {
     const bytes = decode(data);
     const generation = this.#generation;
-    this.#queuedBytes -= data.length;
     this.#unshownBytes += bytes.length;
     this.#screen.write(bytes, () => {
       if (generation === this.#generation) {

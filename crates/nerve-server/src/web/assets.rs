@@ -107,6 +107,7 @@ assets![
     "node_actions.js",
     "node_summary.js",
     "node_view.js",
+    "output_buffer.js",
     "plan_layout.js",
     "plan_picture.js",
     "recording_player.js",
