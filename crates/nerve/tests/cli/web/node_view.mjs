@@ -99,6 +99,7 @@ const steps = {
     await page.setViewport({ width: 1280, height: 900 });
     await clickButton(page, "Cancel a queued prompt");
     await waitFor(page, "the prompt is not cancelled", () => document.querySelectorAll(".queue li").length === 1);
+    await waitFor(page, "the focus is lost", () => document.activeElement.ariaLabel === "Cancel another queued prompt");
     await page.waitForSelector(".queue ol:not(.unsteady)");
     await clickButton(page, "Cancel another queued prompt");
     await waitFor(page, "the queue is shown", () => document.querySelector(".queue").hidden);
