@@ -8,7 +8,7 @@ use super::state::Delivery;
 use super::turn::{Outcome, Turn};
 use super::{Driver, View};
 
-/// Whether the prompt of a turn is in the agent's queue.
+/// The place of a turn's prompt relative to the agent's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum QueuePlace {
     /// The agent was not seen to queue it.

@@ -88,7 +88,7 @@ impl Provider for CopyProvider {
         if !plan.can_be_cloned(&self.source, &session.scratch().join("probe")) {
             earlier = self.store.latest_copy(&self.source);
             if let Some(earlier) = &earlier {
-                plan.share(&self.source, earlier, &|| request.check())?;
+                plan.mark_shared(&self.source, earlier, &|| request.check())?;
             }
             self.check_size(plan.bytes, session.scratch())?;
         }

@@ -114,7 +114,7 @@ impl Plan {
     }
 
     /// Marks the files that an earlier copy has too: the copy then shares them, which needs no space.
-    pub(super) fn share(
+    pub(super) fn mark_shared(
         &mut self,
         from: &Path,
         earlier: &Path,
@@ -149,7 +149,7 @@ impl Plan {
         can
     }
 
-    /// Copies to the empty directory `to`. `earlier`: the copy of [`Plan::share`]. `limit`: maximum bytes to copy; clones and
+    /// Copies to the empty directory `to`. `earlier`: the copy of [`Plan::mark_shared`]. `limit`: maximum bytes to copy; clones and
     /// shared files do not count. Unreadable files are skipped. The caller sets the modes of directories afterwards ([`Plan::set_modes`]).
     pub(super) fn copy(
         &mut self,

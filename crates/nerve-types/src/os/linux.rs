@@ -22,7 +22,7 @@ use super::{ProcessStatus, watch};
 
 pub(super) const NAME: &str = "linux";
 
-/// How to get what [`check`] misses.
+/// Hint for a failed [`check`].
 pub const REQUIREMENT: &str = "mount it: mount -t proc proc /proc";
 
 /// Size of the buffer for events in bytes. Their contents are not used: waiters look at the files.

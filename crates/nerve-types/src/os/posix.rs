@@ -1,6 +1,6 @@
 //! The body for other systems: ps(1), stat on a timer, and what POSIX has. On Linux it is selected by the feature `posix-os`.
 //!
-//! It never guesses. What these interfaces do not tell, such as the working directory of another process, is unknown.
+//! What these interfaces do not report, such as the working directory of another process, is `None`.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,10 +22,10 @@ use super::{ProcessStatus, rlimit};
 
 pub(super) const NAME: &str = "posix";
 
-/// How to get what [`check`] misses.
+/// Hint for a failed [`check`].
 pub const REQUIREMENT: &str = "install ps";
 
-/// Looks at a process until its state and start time are compared too, which takes a run of ps.
+/// Number of looks at a process between two runs of ps, which also detect zombies and reused ids.
 const STATUS_EVERY: u32 = 16;
 
 /// Maximum length of a socket's path in bytes, without the terminating NUL. macOS has the shortest.

@@ -44,7 +44,8 @@ pub fn close_descriptors(command: &mut Command) {
 /// The system has no descriptor left.
 pub fn kill_with_parent(command: &mut Command) -> io::Result<()> {
     let watch = body::ParentWatch::new()?;
-    // SAFETY: setrlimit and the calls of `ParentWatch::start` are async-signal-safe; no memory is allocated, no lock is taken.
+    // SAFETY: setrlimit and the calls of `ParentWatch::start` are async-signal-safe, or fork, which is called in a process with one
+    // thread; no memory is allocated, no lock is taken.
     unsafe {
         command.pre_exec(move || {
             rlimit::restore()?;
