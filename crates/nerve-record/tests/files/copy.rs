@@ -109,14 +109,16 @@ fn special_files_are_skipped_and_reported() {
 #[test]
 fn oversized_copy_is_rejected_without_leftovers() {
     let fixture = Fixture::new();
-    fixture.put("a", vec![b'x'; 600 << 10]);
-    fixture.put("b", vec![b'x'; 600 << 10]);
+    let put_both = |byte: u8| ["a", "b"].map(|name| fixture.put(name, vec![byte; 600 << 10]));
+    put_both(b'x');
     let shares_blocks = CopyProvider::new(&fixture.work(), &fixture.store(), u64::MAX)
         .and_then(|provider| provider.take(&key(1), &REQUEST))
         .unwrap()
         .files
         .provider
         == "reflink";
+    // Unchanged files would be shared with the first copy.
+    put_both(b'y');
     let taken = provider(&fixture).take(&key(2), &REQUEST);
     if shares_blocks {
         assert_eq!(taken.unwrap().files.provider, "reflink");
