@@ -6,6 +6,7 @@
 //! * [`Hermetic`]: an isolated home directory, with the settings of the real agents ([`AgentRecipe`]).
 //! * [`harness`]: what test suites share: commands, processes, terminals, multiplexers.
 //! * [`json_style`]: the style of the JSON that nerve prints and sends.
+//! * [`Random`]: reproducible random numbers.
 //! * [`skip`]: skipping a test.
 //! * [`wait_until`], [`wait_for`], [`eventually`] and others: waiting for a condition.
 
@@ -16,11 +17,13 @@ mod hermetic;
 pub mod json_style;
 pub mod mock_agent;
 pub mod mock_model;
+mod random;
 mod recipes;
 mod skip;
 mod wait;
 
 pub use hermetic::Hermetic;
+pub use random::Random;
 pub use recipes::{AgentRecipe, Renderer, agents_dir, find_agent};
 pub use skip::skip;
 pub use wait::{DEADLINE, eventually, wait_for, wait_until, wait_until_async, within_deadline};

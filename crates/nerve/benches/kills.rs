@@ -4,8 +4,6 @@
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "support/process.rs"]
 mod process;
-#[path = "support/random.rs"]
-mod random;
 #[path = "support/server_process.rs"]
 mod server_process;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
@@ -25,7 +23,7 @@ use nerve_testkit::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
-use random::Random;
+use nerve_testkit::Random;
 use server_process::LiveServer;
 use support::{Figure, Goal, Report, Samples};
 

@@ -7,8 +7,6 @@ mod corpus;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "support/process.rs"]
 mod process;
-#[path = "support/random.rs"]
-mod random;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
 #[path = "support/synthetic.rs"]
@@ -28,7 +26,7 @@ use nerve_testkit::Hermetic;
 use nerve_types::Size;
 use nerve_vt::terminal::TerminalState;
 
-use random::Random;
+use nerve_testkit::Random;
 use support::{Figure, Goal, Report, Samples, memory_of};
 use synthetic::START;
 

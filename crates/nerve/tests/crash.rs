@@ -14,7 +14,7 @@ use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nerve_testkit::harness::{is_alive, signal};
-use nerve_testkit::wait_until;
+use nerve_testkit::{Random, wait_until};
 use rustix::process::Signal;
 
 use harness::{DEADLINE, Home, pid_in};
@@ -31,19 +31,6 @@ fn number(name: &str) -> Option<u64> {
 
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % limit
-    }
 }
 
 /// Lines `at NUMBER MICROSECONDS`, one every few milliseconds, or as fast as a shell can.

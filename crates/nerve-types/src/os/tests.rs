@@ -4,6 +4,8 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use nerve_testkit::wait_until;
+
 use super::*;
 
 /// Only ends a hang.
@@ -16,14 +18,6 @@ fn start(program: &str, args: &[&str]) -> Child {
 fn end(mut child: Child) {
     child.kill().unwrap();
     child.wait().unwrap();
-}
-
-fn wait_until(condition: impl Fn() -> bool) -> bool {
-    let deadline = std::time::Instant::now() + DEADLINE;
-    while !condition() && std::time::Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    condition()
 }
 
 async fn within<T>(future: impl Future<Output = T>) -> T {
@@ -58,7 +52,8 @@ fn own_status_is_read() {
 fn session_of_a_leader_is_its_process_id() {
     let leader = start("setsid", &["sleep", "60"]);
     let pid = leader.id();
-    let leads = wait_until(|| ProcessStatus::of(pid).is_some_and(|it| it.session.cast_unsigned() == pid));
+    let leads =
+        wait_until(DEADLINE, || ProcessStatus::of(pid).is_some_and(|it| it.session.cast_unsigned() == pid));
     end(leader);
     assert!(leads);
 }
@@ -67,7 +62,7 @@ fn session_of_a_leader_is_its_process_id() {
 fn zombie_is_not_living() {
     let mut child = start("true", &[]);
     let pid = child.id();
-    assert!(wait_until(|| ProcessStatus::of(pid).is_some_and(|it| it.state == 'Z')));
+    assert!(wait_until(DEADLINE, || ProcessStatus::of(pid).is_some_and(|it| it.state == 'Z')));
     assert!(ProcessStatus::of_living(pid).is_none() && start_time(pid).is_none());
     child.wait().unwrap();
     assert!(ProcessStatus::of(pid).is_none());
@@ -78,7 +73,7 @@ fn children_name_and_command_line_are_found() {
     let child = start("sleep", &["61"]);
     let pid = child.id().cast_signed();
     let own = std::process::id().cast_signed();
-    assert!(wait_until(|| process_name(pid).as_deref() == Some("sleep")));
+    assert!(wait_until(DEADLINE, || process_name(pid).as_deref() == Some("sleep")));
     assert_eq!(command_line(child.id()).unwrap(), ["sleep", "61"]);
     assert!(children(own).contains(&pid) && processes().contains(&pid));
     assert!(current_dir(child.id()).is_none_or(|dir| dir == std::env::current_dir().unwrap()));
@@ -183,7 +178,7 @@ fn child_ends_with_its_parent() {
     assert!(start_time(child).is_some());
     parent.kill().unwrap();
     parent.wait().unwrap();
-    assert!(wait_until(|| start_time(child).is_none()));
+    assert!(wait_until(DEADLINE, || start_time(child).is_none()));
 }
 
 #[cfg(all(target_os = "linux", not(feature = "posix-os")))]

@@ -12,9 +12,9 @@ use nerve_testkit::Hermetic;
 use nerve_types::{ExitStatus, Size, TsNs};
 
 use crate::corpus;
-use crate::random::Random;
 use crate::synthetic;
 use crate::words::{OutputTemplate, Vocabulary};
+use nerve_testkit::Random;
 
 pub(crate) const NODES: usize = 50;
 const RECORDINGS_OF_NODE: usize = 20;

@@ -12,8 +12,6 @@ mod paced_output;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "../support/process.rs"]
 mod process;
-#[path = "../support/random.rs"]
-mod random;
 mod restore;
 mod search;
 mod search_index;

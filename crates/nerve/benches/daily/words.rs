@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-use crate::random::Random;
+use nerve_testkit::Random;
 
 /// Number of different words.
 const WORDS: usize = 20_000;

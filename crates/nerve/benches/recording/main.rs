@@ -17,9 +17,6 @@ mod paced_output;
 mod process;
 #[path = "../support/pty_reader.rs"]
 mod pty_reader;
-#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
-#[path = "../support/random.rs"]
-mod random;
 #[path = "../support/server_process.rs"]
 mod server_process;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]

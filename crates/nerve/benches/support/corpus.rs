@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 
-use crate::random::Random;
+use nerve_testkit::Random;
 
 /// Recorded sessions of real agents, nine turns each.
 pub(crate) const SESSIONS: [&str; 7] = [

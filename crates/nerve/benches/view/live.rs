@@ -9,10 +9,10 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, bail};
 use nerve_testkit::Hermetic;
 
-use crate::random::Random;
 use crate::support::{self, Figure, Goal, Report, Samples};
 use crate::viewer_terminal::ViewerTerminal;
 use crate::{corpus, process};
+use nerve_testkit::Random;
 
 /// Number of timed marks.
 const MARKS: usize = 1000;

@@ -9,8 +9,6 @@ mod live;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "../support/process.rs"]
 mod process;
-#[path = "../support/random.rs"]
-mod random;
 mod startup;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "../support/mod.rs"]

@@ -2,13 +2,13 @@
 
 use std::process::Child;
 
+use nerve_testkit::Random;
 use nerve_testkit::harness::KillOnDrop;
 use nerve_types::Size;
 use rustix::process::Signal;
 
 use crate::harness::Home;
 use crate::nodes::Nodes;
-use crate::random::Random;
 use crate::tty::Tty;
 
 /// A graph of steps that no other client disturbs.
@@ -90,6 +90,11 @@ impl Client {
     pub(crate) fn pid(&mut self) -> Option<u32> {
         let process = self.process();
         matches!(process.try_wait(), Ok(None)).then(|| process.id())
+    }
+
+    /// Returns true while a command runs. A viewer does not end by itself.
+    pub(crate) fn is_working(&mut self) -> bool {
+        matches!(self, Client::Command { .. }) && self.pid().is_some()
     }
 
     /// Kills the client. Returns false if it has ended.

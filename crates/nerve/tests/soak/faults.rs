@@ -4,13 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use nerve_testkit::harness::{is_alive, signal};
-use nerve_testkit::wait_until;
+use nerve_testkit::{Random, wait_until};
 use rustix::process::Signal;
 
 use crate::clients::{Client, Outcome};
 use crate::harness::{DEADLINE, Home};
 use crate::nodes::Nodes;
-use crate::random::Random;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -96,12 +95,14 @@ fn kill(pid: u32) {
     assert!(wait_until(DEADLINE, || !is_alive(pid)), "process {pid} survives SIGKILL");
 }
 
-/// Stops a process for a moment. Returns false if there is none.
+/// Stops a process for a random time below 400 ms, or until it is killed. Returns false if there is none.
 fn stop(pid: Option<u32>, random: &mut Random) -> bool {
     let Some(pid) = pid.filter(|pid| is_alive(*pid)) else { return false };
     signal(pid, Signal::STOP);
-    std::thread::sleep(Duration::from_micros(random.below(400_000)));
-    signal(pid, Signal::CONT);
+    let is_gone = wait_until(Duration::from_micros(random.below(400_000)), || !is_alive(pid));
+    if !is_gone {
+        signal(pid, Signal::CONT);
+    }
     true
 }
 

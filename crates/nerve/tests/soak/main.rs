@@ -19,7 +19,6 @@ mod checks;
 mod clients;
 mod faults;
 mod nodes;
-mod random;
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -27,14 +26,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nerve_testkit::harness::SmallDisk;
-use nerve_testkit::wait_until;
+use nerve_testkit::{Random, wait_until};
 
 use checks::{Growth, assert_promises, assert_recording_is_readable};
 use clients::Client;
 use faults::{Counts, Fault};
 use harness::{DEADLINE, Home};
 use nodes::Nodes;
-use random::Random;
 
 /// Size of the disk with the recordings.
 const DISK: &str = "16m";
@@ -88,12 +86,20 @@ impl<'a> Soak<'a> {
         Soak { home, disk, random, nodes, counts: Counts::default(), growth: Growth::default(), next: 0 }
     }
 
+    /// Waits until the commands have ended, at most for a random time below `limit` milliseconds: faults come at any moment of
+    /// their work.
+    fn wait_for_work(&mut self, clients: &mut [Client], limit: u64) {
+        let limit = Duration::from_micros(self.random.below(1000 * limit));
+        // Both outcomes are moments for a fault.
+        let _ = wait_until(limit, || !clients.iter_mut().any(Client::is_working));
+    }
+
     /// Starts clients, injects faults while they work, and checks the promises.
     fn round(&mut self) {
         let mut clients = self.start_clients();
         let mut is_full = false;
         for fault in Fault::choose(&mut self.random) {
-            std::thread::sleep(Duration::from_micros(self.random.below(150_000)));
+            self.wait_for_work(&mut clients, 150);
             match fault {
                 Fault::FullDisk => is_full = self.fill_disk(),
                 other => {
@@ -102,7 +108,7 @@ impl<'a> Soak<'a> {
             }
         }
         if is_full {
-            std::thread::sleep(Duration::from_micros(self.random.below(300_000)));
+            self.wait_for_work(&mut clients, 300);
             fs::remove_file(self.filler()).unwrap();
         }
         self.start_server();
