@@ -40,6 +40,10 @@ export async function openPage(browser, address = null) {
   page.setDefaultTimeout(DEADLINE);
   if (address !== null) {
     await page.goto(address);
+    if (address.includes("#code=")) {
+      // A navigation before the end of the login would lose the code.
+      await page.waitForSelector("header nav");
+    }
   }
   return page;
 }

@@ -83,11 +83,12 @@ export async function measureReconnects() {
     received.push(...position.bytes);
     wrong += position.wrong + position.dumps;
   }
+  // The end of the recording is written when the node ends.
+  nerve("stop", "broken");
   const [stream, recorded] = [Buffer.concat(received), recordedOutput("broken").subarray(start)];
   const isEqual = recorded.subarray(0, stream.length).equals(stream);
   const difference = Math.abs(recorded.length - stream.length);
   const what = `${breaks} breaks of a terminal's connection during ${(stream.length / 1e6).toFixed(1)} MB`;
   report(`${what}: bytes lost or doubled, compared with the recording`, "", isEqual ? difference : Math.max(1, difference), 0);
   report("the same: messages at another offset, and dumps instead of output", "", wrong, 0);
-  nerve("stop", "broken");
 }
