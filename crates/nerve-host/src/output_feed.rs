@@ -9,9 +9,10 @@ use nerve_types::Size;
 use nerve_vt::terminal::SequenceState;
 use tokio::sync::{oneshot, watch};
 
-/// Bytes kept without a subscription. A client whose connection or server has ended can resume from them.
+/// Bytes kept without a subscription.
 const IDLE_BYTES: usize = 64 << 10;
-/// Bytes kept while there are subscriptions.
+/// Bytes kept while there are subscriptions, and after the last one until as much output has followed: a client whose connection
+/// broke resumes from them.
 const WATCHED_BYTES: usize = 1 << 20;
 const ESC: u8 = 0x1b;
 /// Maximum length of a character in UTF-8 in bytes.
@@ -71,12 +72,20 @@ struct State {
     sizes: VecDeque<(u64, Size)>,
     /// Number of sizes that were dropped.
     dropped_sizes: u64,
+    /// Offset up to which a client has watched. `None`: no client ever did.
+    watched: Option<u64>,
     end: Option<String>,
 }
 
 impl State {
     fn end_offset(&self) -> u64 {
         self.start + self.bytes.len() as u64
+    }
+
+    /// Returns how many bytes are kept when the output ends at `end`.
+    fn limit(&self, end: u64) -> usize {
+        let is_recent = |watched: u64| end - watched <= WATCHED_BYTES as u64;
+        if self.watched.is_some_and(is_recent) { WATCHED_BYTES } else { IDLE_BYTES }
     }
 
     /// Returns the escape sequence or character at the end of the output that has only begun.
@@ -134,6 +143,7 @@ impl OutputFeed {
             first_size: size,
             sizes: VecDeque::new(),
             dropped_sizes: 0,
+            watched: None,
             end: None,
         };
         OutputFeed { state: watch::Sender::new(state), waiting: Vec::new() }
@@ -141,9 +151,13 @@ impl OutputFeed {
 
     /// Adds output. Only the last bytes of a long output are kept.
     pub fn push(&self, bytes: &[u8]) {
-        let limit = if self.state.receiver_count() > 0 { WATCHED_BYTES } else { IDLE_BYTES };
+        let is_watched = self.state.receiver_count() > 0;
         self.state.send_modify(|state| {
             let end = state.end_offset() + bytes.len() as u64;
+            if is_watched {
+                state.watched = Some(end);
+            }
+            let limit = state.limit(end);
             state.drop_before(end.saturating_sub(limit as u64));
             let kept = usize::try_from(end - state.end_offset()).unwrap_or(usize::MAX).min(bytes.len());
             // A long output has moved the beginning beyond its own first bytes.
@@ -197,6 +211,10 @@ impl OutputFeed {
         since: Option<u64>,
         dump: impl FnOnce() -> Vec<u8>,
     ) -> (OutputStart, OutputSubscription) {
+        self.state.send_if_modified(|state| {
+            state.watched = Some(state.end_offset());
+            false
+        });
         let receiver = self.state.subscribe();
         let (start, seen_sizes) = {
             let state = receiver.borrow();
@@ -354,6 +372,21 @@ mod tests {
             (IDLE_BYTES, 5_000_000 + 3 * WATCHED_BYTES as u64)
         );
         assert!(state.bytes.capacity() <= 2 * IDLE_BYTES, "{}", state.bytes.capacity());
+    }
+
+    #[tokio::test]
+    async fn client_resumes_within_a_megabyte_after_its_connection_broke() {
+        let feed = OutputFeed::new(SIZE);
+        feed.push(&vec![b'x'; WATCHED_BYTES]);
+        let (start, updates) = feed.subscribe(None, dump);
+        drop(updates);
+        feed.push(&vec![b'y'; WATCHED_BYTES / 2]);
+        feed.push(&vec![b'y'; WATCHED_BYTES / 2]);
+        let (resumed, updates) = feed.subscribe(Some(start.offset), dump);
+        assert_eq!((resumed.offset, resumed.dump), (start.offset, None));
+        drop(updates);
+        feed.push(&vec![b'z'; WATCHED_BYTES + 1]);
+        assert_eq!(feed.state.borrow().bytes.len(), IDLE_BYTES);
     }
 
     #[tokio::test]
