@@ -51,10 +51,20 @@ class BranchCommands:
         return from_wire(RecordingsPruned, await self.request("PRUNE_RECORDINGS", params))
 
     async def timeline(
-        self, recording: Optional[str] = None, *, node_id: Optional[str] = None, session_id: Optional[str] = None
+        self,
+        recording: Optional[str] = None,
+        *,
+        node_id: Optional[str] = None,
+        session_id: Optional[str] = None,
+        since: Optional[str] = None,
+        timeout: Optional[float] = None,
     ) -> RecordingTimeline:
-        """Returns an overview of a recording, or of a node's newest one. That of a long one is complete only after several requests."""
-        params = {"recording": recording, "node_id": node_id, "session_id": session_id}
+        """Returns an overview of a recording, or of a node's newest one. That of a long one is complete only after several requests.
+
+        `since`: the `version` of an earlier one; waits until it has changed, at most `timeout` seconds (default: 30).
+        """
+        params: Dict[str, Any] = {"recording": recording, "node_id": node_id, "session_id": session_id}
+        params.update({"since": since, "timeout": timeout})
         return from_wire(RecordingTimeline, await self.request("GET_TIMELINE", params))
 
     async def read_recording(

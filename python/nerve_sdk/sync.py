@@ -811,9 +811,20 @@ class NerveClient:
         *,
         node_id: Optional[str] = None,
         session_id: Optional[str] = None,
+        since: Optional[str] = None,
+        timeout: Optional[float] = None,
     ) -> RecordingTimeline:
-        """Returns an overview of a recording, or of a node's newest one. That of a long one is complete only after several requests."""
-        return self._portal.run(lambda: self._inner.timeline(recording, node_id=node_id, session_id=session_id))
+        """Returns an overview of a recording, or of a node's newest one. That of a long one is complete only after several requests.
+
+        `since`: the `version` of an earlier one; waits until it has changed, at most `timeout` seconds (default: 30).
+        """
+        return self._portal.run(lambda: self._inner.timeline(
+            recording,
+            node_id=node_id,
+            session_id=session_id,
+            since=since,
+            timeout=timeout,
+        ))
 
     def read_recording(
         self,

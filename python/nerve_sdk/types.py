@@ -781,6 +781,8 @@ class RecordingTimeline:
     damage: List[RecordingDamage] = field(default_factory=list)
     #: Reasons why something is missing.
     notes: List[str] = field(default_factory=list)
+    #: Changes with everything else in the reply: the `since` of a request that waits for a change.
+    version: str = ""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,15 @@ pub fn dispatcher(engine: Engine) -> Dispatcher {
         .on::<StopSession>(Engine::stop_session)
         .on_with::<ListRecordings>(Traits::large(), Engine::list_recordings)
         .on_with::<PruneRecordings>(Traits::large_at_end(), Engine::prune_recordings)
-        .on_with::<GetTimeline>(Traits::large(), Engine::get_timeline)
+        .on_with::<GetTimeline>(
+            Traits {
+                size: |request| {
+                    if request.since.is_some() { ReplySize::LargeAtEnd } else { ReplySize::Large }
+                },
+                ..Traits::default()
+            },
+            Engine::get_timeline,
+        )
         .on_with::<ReadRecording>(Traits::large(), Engine::read_recording)
         .on_with::<ListSnapshots>(Traits::large(), Engine::list_snapshots)
         .on::<TakeSnapshot>(Engine::take_snapshot)

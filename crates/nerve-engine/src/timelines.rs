@@ -3,6 +3,7 @@
 //! The work of a call is limited. The scan of a long recording and the making of its index continue with the next call.
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +18,11 @@ use nerve_api::request::ReadRecording;
 use nerve_node::error::EngineError;
 use nerve_record::ahr::{AhrError, DamagedRange};
 use nerve_record::index::{Index, Position};
-use nerve_record::library::is_live;
+use nerve_record::library::is_recorded_now;
 use nerve_record::meta::Meta;
 use nerve_record::output_page::{ChunkContent, OutputChunk};
 use nerve_record::playback::Playback;
+use nerve_record::recording_files::RecordingFiles;
 use nerve_record::store::id_of;
 use nerve_record::timeline::{TimelineScan, start_of};
 use nerve_types::TsNs;
@@ -92,12 +94,19 @@ impl TimelineCache {
     }
 }
 
+/// An overview of a recording.
+pub(crate) struct FoundTimeline {
+    pub(crate) timeline: RecordingTimeline,
+    /// The state of the files before they were read.
+    pub(crate) files: RecordingFiles,
+}
+
 /// Reads the overview of a recording. A recording that is damaged, or takes too much work, is shown as far as it can be read.
 pub(crate) fn read_timeline(
     source: TimelineSource<'_>,
     cache: &TimelineCache,
     dirs: &DataDirs,
-) -> Result<RecordingTimeline, EngineError> {
+) -> Result<FoundTimeline, EngineError> {
     let (path, transcript) = match source {
         TimelineSource::Node(address) => read_recorded_node(address, dirs)?,
         TimelineSource::Recording(name) => {
@@ -107,6 +116,7 @@ pub(crate) fn read_timeline(
             (path, logged.transcript)
         }
     };
+    let files = RecordingFiles::of(&path);
     let live = is_recorded_now(&path);
     let scan = cache.scan(&path).map_err(unreadable)?;
     let mut scan = scan.lock();
@@ -128,12 +138,16 @@ pub(crate) fn read_timeline(
     if let Some(start) = start {
         add_markers(&mut timeline, &path, &transcript, start)?;
     }
-    Ok(timeline)
+    timeline.version = version(&timeline);
+    Ok(FoundTimeline { timeline, files })
 }
 
-/// Returns true if a recording is being written. Not for an empty one, whose recorder may be about to lock it.
-fn is_recorded_now(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|file| file.len() > 0) && is_live(path)
+/// Returns a hash of everything in an overview.
+fn version(timeline: &RecordingTimeline) -> String {
+    let mut hasher = DefaultHasher::new();
+    // Texts, numbers and lists: the encoding cannot fail.
+    serde_json::to_vec(timeline).unwrap_or_default().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 fn recording_id(path: &Path) -> String {

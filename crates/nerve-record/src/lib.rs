@@ -20,6 +20,7 @@
 //! | [`meta`] | `<stem>.meta.json`: metadata of a recorded session |
 //! | [`output_page`] | pages of recorded output, for clients that play a recording |
 //! | [`playback`] | playing and seeking in a recording |
+//! | [`recording_files`] | the state of a recording and of the files next to it |
 //! | [`regular_file`] | opening files that must be regular |
 //! | [`replay`] | replay of a recording into a terminal |
 //! | [`snapshots`] | `<stem>.snapshots.jsonl`: snapshots of a recorded session |
@@ -46,6 +47,7 @@ pub mod meta;
 mod open_sequence;
 pub mod output_page;
 pub mod playback;
+pub mod recording_files;
 pub mod regular_file;
 pub mod replay;
 pub mod snapshots;

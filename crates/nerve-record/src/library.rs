@@ -201,6 +201,11 @@ pub fn is_live(recording: &Path) -> bool {
     File::open(recording).is_ok_and(lock)
 }
 
+/// Returns true if a recording is being written.
+pub fn is_recorded_now(recording: &Path) -> bool {
+    fs::metadata(recording).is_ok_and(|file| file.len() > 0) && is_live(recording)
+}
+
 fn first_block(reader: &mut Reader<BufReader<File>>) -> io::Result<Option<Block>> {
     // Damage at the start is reported as one part, so the first block is at most the second part.
     for _ in 0..2 {

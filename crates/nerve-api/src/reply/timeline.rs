@@ -43,6 +43,8 @@ pub struct RecordingTimeline {
     pub damage: Vec<RecordingDamage>,
     /// Reasons why something is missing.
     pub notes: Vec<String>,
+    /// Changes with everything else in the reply: the `since` of a request that waits for a change.
+    pub version: String,
 }
 
 /// A turn in a `RecordingTimeline`.

@@ -42,7 +42,7 @@ pub struct PruneRecordings {
 
 /// GET_TIMELINE: returns an overview of a recording: its activity, turns, snapshots, dialogs, sizes and damage. Requires
 /// `node_id`, for the node's newest recording, or `recording`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GetTimeline {
     /// Id of the recorded node, which need not exist any more.
@@ -54,6 +54,13 @@ pub struct GetTimeline {
     /// Recording: an id, a unique prefix of one, or an absolute path. Instead of `node_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<String>,
+    /// The `version` of an earlier reply: waits until the overview is another one. Such requests are answered once a second
+    /// at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Time limit of that wait, in seconds; then the same overview is returned. Default: 30.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Seconds>,
 }
 
 /// READ_RECORDING: returns the terminal of a recording at a position, and the output that follows. Requires `recording`.

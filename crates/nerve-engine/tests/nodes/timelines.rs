@@ -72,14 +72,22 @@ impl Recorded {
     }
 
     async fn timeline(&self) -> RecordingTimeline {
-        let request = GetTimeline { recording: Some("one".into()), ..GetTimeline::default() };
-        self.engine.get_timeline(request, RequestContext::default()).await.unwrap()
+        timeline(&self.engine, None, None).await
+    }
+
+    async fn timeline_since(&self, version: &str, timeout: Option<Seconds>) -> RecordingTimeline {
+        timeline(&self.engine, Some(version.into()), timeout).await
     }
 
     async fn read(&self, request: ReadRecording) -> Result<RecordedOutput, EngineError> {
         let request = ReadRecording { recording: "one".into(), ..request };
         self.engine.read_recording(request, RequestContext::default()).await
     }
+}
+
+async fn timeline(engine: &Engine, since: Option<String>, timeout: Option<Seconds>) -> RecordingTimeline {
+    let request = GetTimeline { recording: Some("one".into()), since, timeout, ..GetTimeline::default() };
+    engine.get_timeline(request, RequestContext::default()).await.unwrap()
 }
 
 fn at(seconds: f64) -> ReadRecording {
@@ -185,6 +193,39 @@ async fn live_recording_grows() {
     assert_eq!(output(&recorded.read(next).await.unwrap()), "line 10\r\nline 11\r\n");
     recorded.end();
     assert!(!recorded.timeline().await.live);
+}
+
+#[tokio::test]
+async fn waiting_request_is_answered_when_the_recording_changes() {
+    let mut recorded = Recorded::new();
+    recorded.record(0..2);
+    let mut last = recorded.timeline().await;
+    let unchanged = recorded.timeline_since(&last.version, Seconds::new(0.0)).await;
+    assert_eq!(unchanged, last);
+    let changes: [fn(&mut Recorded); 3] = [
+        |recorded| recorded.record(2..4),
+        |recorded| {
+            let line = SnapshotLine {
+                id: 1,
+                ts_ns: START + SECOND,
+                label: None,
+                kind: "manual".into(),
+                anchor_byte: 10,
+                files: None,
+            };
+            append(&recorded.path(), &line).unwrap();
+        },
+        Recorded::end,
+    ];
+    for change in changes {
+        let (engine, since) = (recorded.engine.clone(), last.version.clone());
+        let waiting = tokio::spawn(async move { timeline(&engine, Some(since), None).await });
+        change(&mut recorded);
+        let next = tokio::time::timeout(nerve_testkit::DEADLINE, waiting).await.unwrap().unwrap();
+        assert_ne!(next.version, last.version);
+        last = next;
+    }
+    assert_eq!((last.duration_ms, last.snapshots.len(), last.live), (3_000, 1, false));
 }
 
 #[tokio::test]

@@ -149,7 +149,12 @@ const TURN_LIMIT: Query = Query::same(
 const TRANSCRIPT: &[Query] = &[SESSION, TURN, BEFORE, TURN_LIMIT];
 const RECORDING: Query =
     Query::same("recording", Kind::Text, "Recording: an id, a unique prefix of one, or an absolute path.");
-const IN_RECORDING: &[Query] = &[RECORDING];
+const VERSION: Query =
+    Query::same("since", Kind::Text, "Waits until `version` of the overview is another one than this.");
+const VERSION_TIMEOUT: Query =
+    Query::same("timeout", Kind::Seconds, "Time limit of that wait, in seconds. Default: 30.");
+const NODE_TIMELINE: &[Query] = &[SESSION, VERSION, VERSION_TIMEOUT];
+const TIMELINE: &[Query] = &[RECORDING, VERSION, VERSION_TIMEOUT];
 const RECORDED_OUTPUT: &[Query] = &[
     RECORDING,
     Query::same("at", Kind::Seconds, "Position: seconds from the start. Default: the start."),
@@ -351,8 +356,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     post::<PruneRecordings>("/recordings/prune", "Removes old recordings and unneeded folders of branches")
         .body(),
     get::<GetTimeline>("/nodes/{node_id}/timeline", "Returns an overview of the newest recording of a node")
-        .with_query(IN_SESSION),
-    get::<GetTimeline>("/timeline", "Returns an overview of a recording").with_query(IN_RECORDING),
+        .with_query(NODE_TIMELINE),
+    get::<GetTimeline>("/timeline", "Returns an overview of a recording").with_query(TIMELINE),
     get::<ReadRecording>(
         "/recorded-output",
         "Returns the terminal of a recording at a position, and the output that follows",
