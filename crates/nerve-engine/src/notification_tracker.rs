@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 const INTENDED_STOPS: [&str; 5] =
     ["stopped", "exit code 0", "its run ended", "its session was", "the server was shut down"];
 
-/// Part of the evidence of a node's state right after a server has taken it over.
+/// Part of the evidence of a node's state right after a server has taken it over, unless its dialog may have been answered before.
 const TAKEN_OVER: &str = "taken over";
 
 /// A notification about an event.

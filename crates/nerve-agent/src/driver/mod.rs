@@ -157,10 +157,15 @@ impl Driver {
         self
     }
 
-    /// Records that the program was ready under an earlier driver: it is busy or waiting, but not starting.
-    pub fn on_takeover(&mut self, now: TsNs) {
+    /// Records that the program was ready under an earlier driver: it is busy or waiting, but not starting. `was_typed`: keys
+    /// were typed after the earlier driver had observed it, so a dialog that it showed may be answered.
+    pub fn on_takeover(&mut self, now: TsNs, was_typed: bool) {
         if self.state == AgentState::Starting {
-            self.set_state(now, AgentState::Busy, Source::Input, "taken over; state not observed yet".into());
+            let text = match was_typed {
+                true => "keys were typed before the takeover; state not observed yet",
+                false => "taken over; state not observed yet",
+            };
+            self.set_state(now, AgentState::Busy, Source::Input, text.into());
         }
     }
 

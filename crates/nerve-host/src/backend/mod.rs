@@ -49,6 +49,10 @@ pub trait Backend: Send + 'static {
     fn hides_input(&self) -> bool;
     /// Stores state for the next driver of this terminal.
     fn remember(&mut self, memory: &Memory);
+    /// Returns true if keys were typed between the last [`Backend::remember`] of an earlier driver and the takeover.
+    fn was_typed(&self) -> bool {
+        false
+    }
     /// Maximum time between [`BackendEvent::Exited`] and [`BackendEvent::Closed`].
     fn drain_time(&self) -> Duration;
     /// Returns the program's process id, if known.

@@ -44,6 +44,9 @@ pub struct Hello {
     pub faults: Vec<String>,
     /// Data of the starter, see [`super::HostSpec::label`].
     pub label: Value,
+    /// True if a client has typed since the last [`HostRequest::Remember`].
+    #[serde(default)]
+    pub was_typed: bool,
 }
 
 /// A message from a client to a host.

@@ -81,6 +81,8 @@ pub(super) struct Session {
     metadata: HostMetadata,
     /// The highest snapshot id so far.
     last_snapshot: u64,
+    /// A client has typed since the driver stored its state.
+    was_typed: bool,
 }
 
 impl Session {
@@ -109,6 +111,7 @@ impl Session {
             repairs,
             faults,
             last_snapshot: 0,
+            was_typed: false,
         }
     }
 

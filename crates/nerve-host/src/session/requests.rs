@@ -64,6 +64,7 @@ impl Session {
             HostRequest::Stop => self.stop(),
             HostRequest::AckExit => self.exit_ack.on_acknowledge(),
             HostRequest::Remember(memory) => {
+                self.was_typed = false;
                 if let Err(error) = self.metadata.remember(memory) {
                     self.add_fault(format!("cannot write the host's entry: {error}"));
                 }
@@ -78,6 +79,7 @@ impl Session {
             let hidden = typed && self.pty.control.hides_input();
             self.pump.input(self.clock.now(), bytes, origin, hidden);
             if typed {
+                self.was_typed = true;
                 self.clients.broadcast_except(client, &HostEvent::Typed { origin });
             }
         }
@@ -157,6 +159,7 @@ impl Session {
             recording: self.spec.recording.clone(),
             faults: self.faults.clone(),
             label: self.spec.label.clone(),
+            was_typed: self.was_typed,
         };
         match self.pty.control.descriptor() {
             Ok(terminal) => self.clients.greet(client, &HostEvent::Hello(Box::new(hello)), terminal),

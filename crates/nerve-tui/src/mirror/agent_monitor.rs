@@ -42,7 +42,7 @@ impl AgentMonitor {
 
     /// Records that the agent was ready when last seen; earlier output was handled.
     pub(super) fn taken_over(&mut self, now: TsNs) {
-        self.driver.on_takeover(now);
+        self.driver.on_takeover(now, false);
     }
 
     /// Handles output; `offset` is the total number of bytes.

@@ -76,6 +76,32 @@ fn restart_does_not_repeat_open_dialogs() {
 }
 
 #[test]
+fn equal_dialog_after_an_answer_between_servers_is_notified() {
+    let home = home();
+    let output = home.hermetic.work().join("out");
+    let command = format!("echo \"$NERVE_NOTIFY_TEXT\" >> {}", output.display());
+    let args = ["notify", "--on", "blocked", "--command", &command];
+    let mut notify = Tty::with_stderr(home.command(&args), Size::new(100, 10));
+    notify.expect("notifying about server 'default'");
+    home.nerve(&["send", "me", "PERMIT"]);
+    notify.expect("me is blocked");
+    home.ok(&["server", "stop", "--keep-nodes"]);
+    let attach = Tty::new(&home, Size::new(100, 30), &["attach", "me"]);
+    attach.expect("Do you want to proceed?");
+    attach.send("\r");
+    attach.expect("END-OF-TOOL");
+    attach.send("PERMIT again");
+    attach.expect("PERMIT again");
+    attach.send("\r");
+    attach.expect("Do you want to proceed?");
+    home.ok(&["server", "start"]);
+    let written = || fs::read_to_string(&output).unwrap_or_default();
+    assert!(wait_until(DEADLINE, || written().matches("me is blocked").count() == 2), "{}", written());
+    home.ok(&["server", "stop"]);
+    assert_eq!(notify.wait_for_exit(), Some(0));
+}
+
+#[test]
 fn two_commands_notify_once_on_a_channel() {
     let home = home();
     let path = |name: &str| home.hermetic.work().join(name);

@@ -41,6 +41,7 @@ impl HostedBackend {
         self.terminal =
             terminal.and_then(|terminal| Control::from_descriptor(terminal, connection.hello.child).ok());
         let hello = &connection.hello;
+        self.was_typed |= hello.was_typed;
         self.events.extend(hello.faults.iter().skip(self.reported.faults).cloned().map(BackendEvent::Fault));
         self.reported.faults = hello.faults.len();
         self.reported.unreachable = false;

@@ -61,6 +61,8 @@ pub struct HostedBackend {
     latest_only: bool,
     /// Time and source of the latest input of another client.
     last_input: Option<(Instant, Origin)>,
+    /// A client had typed when we connected.
+    was_typed: bool,
 }
 
 /// What was reported already, so that it is not repeated after a reconnect.
@@ -172,6 +174,7 @@ impl HostedBackend {
             role,
             latest_only: false,
             last_input: None,
+            was_typed: false,
         }
     }
 
@@ -328,6 +331,10 @@ impl Backend for HostedBackend {
     fn remember(&mut self, memory: &Memory) {
         // Cannot fail: the fields are plain data.
         HostRequest::Remember(serde_json::to_value(memory).unwrap_or_default()).enqueue(&mut self.requests);
+    }
+
+    fn was_typed(&self) -> bool {
+        self.was_typed
     }
 
     fn release(&mut self) -> bool {

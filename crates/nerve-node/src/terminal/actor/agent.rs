@@ -49,6 +49,8 @@ impl<B: Backend> Actor<B> {
             }
             AgentState::Blocked { kind, choices } => {
                 self.fail_blocked_turn();
+                // Keys that are typed from here on may answer this dialog.
+                self.link.store_memory();
                 EventKind::NodeBlocked { kind, choices, evidence }
             }
             AgentState::Suspended { until } => {

@@ -72,7 +72,7 @@ impl<B: Backend> Actor<B> {
         if self.link.was_ready_at(self.terminal.offset()) {
             self.driver.on_idle_takeover(now);
         } else if self.link.was_ready() {
-            self.driver.on_takeover(now);
+            self.driver.on_takeover(now, self.link.backend.was_typed());
         }
         if let Some(prompt) = self.link.unsent_prompt() {
             self.driver.on_unsent_prompt(prompt.into());
