@@ -10,6 +10,7 @@ mod limits;
 mod memory;
 mod metrics;
 mod resources;
+mod shares;
 mod snapshots;
 mod socket;
 mod terminal;

@@ -49,12 +49,12 @@ impl<'a> Browser<'a> {
     }
 
     /// Sends a request of the server's own page.
-    async fn send(&self, method: &str, path: &str, body: Value) -> HttpResponse {
+    pub(super) async fn send(&self, method: &str, path: &str, body: Value) -> HttpResponse {
         let origin = format!("Origin: http://{}\r\nContent-Type: application/json\r\n", self.server.address);
         self.send_with(method, path, &origin, body).await
     }
 
-    async fn get(&self, path: &str) -> HttpResponse {
+    pub(super) async fn get(&self, path: &str) -> HttpResponse {
         self.send_with("GET", path, "", Value::Null).await
     }
 
