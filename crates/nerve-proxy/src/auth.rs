@@ -1,11 +1,11 @@
 //! Decides which requests may use the proxy. Pages in a browser may not: they could spend the proxy's key.
 
-use std::net::IpAddr;
+use std::net::Ipv4Addr;
 
-use http::header::{HOST, HeaderName, ORIGIN};
+use http::StatusCode;
+use http::header::{HeaderName, ORIGIN};
 use http::request::Parts;
-use http::uri::Authority;
-use http::{StatusCode, Version};
+use nerve_llm::request_host::{self, AllowedHosts};
 
 use crate::api_error::ApiError;
 use crate::headers;
@@ -22,7 +22,8 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(crate) fn check(head: &Parts, token: Option<&Secret>) -> Result<(), ApiError> {
     let forbidden = |message| Err(ApiError::new(StatusCode::FORBIDDEN, message));
     // DNS rebinding makes a foreign name resolve to this machine, but the header still contains the name.
-    if !is_loopback_host(&host(head)?) {
+    let host = request_host::of(head).map_err(ApiError::bad_request)?;
+    if !AllowedHosts::new(&[], Ipv4Addr::LOCALHOST.into()).allows(&host) {
         return forbidden("the proxy does not serve this host name: use http://127.0.0.1:PORT");
     }
     // Agents send no Origin. Even an origin on this machine may be a page of any author.
@@ -46,42 +47,9 @@ pub(crate) fn check(head: &Parts, token: Option<&Secret>) -> Result<(), ApiError
     }
 }
 
-/// Returns the host that a request is for. A host in the request line takes precedence over Host (RFC 9112 §3.2.2); if
-/// both are present, they must match. In HTTP/2 it is `:authority`, and Host is optional (RFC 9113 §8.3.1).
-fn host(head: &Parts) -> Result<Authority, ApiError> {
-    let mut all = head.headers.get_all(HOST).iter();
-    let host = match (all.next(), all.next(), head.uri.authority()) {
-        (Some(host), None, _) => host,
-        (None, None, Some(authority)) if head.version == Version::HTTP_2 => return Ok(authority.clone()),
-        _ => return Err(ApiError::bad_request("the request must have exactly one Host")),
-    };
-    let host = Authority::try_from(host.as_bytes()).map_err(|_| ApiError::bad_request("Host is invalid"))?;
-    match head.uri.authority() {
-        Some(authority) if *authority != host => {
-            Err(ApiError::bad_request("the URL and Host name different hosts"))
-        }
-        _ => Ok(host),
-    }
-}
-
-/// Returns true for a loopback address, or a name that always resolves to one.
-fn is_loopback_host(host: &Authority) -> bool {
-    if host.as_str().contains('@') {
-        return false;
-    }
-    let name = host.host();
-    let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    if let Ok(address) = inner.parse::<IpAddr>() {
-        return address.to_canonical().is_loopback();
-    }
-    let name = name.to_ascii_lowercase();
-    let name = name.strip_suffix('.').unwrap_or(&name);
-    name == "localhost" || name.ends_with(".localhost")
-}
-
 #[cfg(test)]
 mod tests {
-    use http::Request;
+    use http::{Request, Version};
 
     use super::*;
 
@@ -99,28 +67,10 @@ mod tests {
 
     #[test]
     fn only_loopback_hosts_are_served() {
-        for host in [
-            "127.0.0.1:80",
-            "localhost",
-            "LOCALHOST:1",
-            "[::1]:1",
-            "127.8.8.8",
-            "localhost.",
-            "a.localhost:1",
-        ] {
-            assert_eq!(status(&[("host", host)]), 200, "{host}");
-        }
-        for host in [
-            "evil.example",
-            "127.0.0.1.evil.example:80",
-            "localhost@evil.example",
-            "evil@127.0.0.1",
-            "evil:x@localhost:1",
-            "0.0.0.0",
-            "10.0.0.1",
-            "2130706433",
-        ] {
-            assert_eq!(status(&[("host", host)]), 403, "{host}");
+        for (host, wanted) in
+            [("127.0.0.1:80", 200), ("LOCALHOST:1", 200), ("evil.example", 403), ("10.0.0.1", 403)]
+        {
+            assert_eq!(status(&[("host", host)]), wanted, "{host}");
         }
         for host in ["", "a b", "localhost/x"] {
             assert_eq!(status(&[("host", host)]), 400, "{host}");

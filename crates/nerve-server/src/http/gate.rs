@@ -10,15 +10,14 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::stream::once;
 use http::request::Parts;
-use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use nerve_api::ErrorKind;
+use nerve_llm::request_host::{self, AllowedHosts};
 use nerve_types::connection_limit::ConnectionSlot;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::hosts;
 use super::operations;
 use super::problem::Problem;
 use super::request_id::{self, RequestId};
@@ -40,7 +39,7 @@ const TOKEN_PROTOCOL: &str = "nerve.token.";
 pub(crate) struct Gate {
     pub(super) clients: Clients,
     pub(super) authenticator: Arc<Authenticator>,
-    pub(super) hosts: Arc<hosts::AllowedHosts>,
+    pub(super) hosts: Arc<AllowedHosts>,
     pub(super) ids: Arc<request_id::IdGenerator>,
     /// The web console, whose sessions are accepted too.
     web: Option<Arc<Web>>,
@@ -54,7 +53,7 @@ impl Gate {
         names: &[String],
         address: IpAddr,
     ) -> Gate {
-        let hosts = Arc::new(hosts::AllowedHosts::new(names, address));
+        let hosts = Arc::new(AllowedHosts::new(names, address));
         Gate { clients, authenticator, hosts, ids: Arc::new(request_id::IdGenerator::new()), web: None }
     }
 
@@ -210,7 +209,7 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<Op
         let detail = format!("a request has at most {MAX_HEADERS} headers");
         return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, ErrorKind::TooLarge, detail));
     }
-    let host = host(request)?;
+    let host = request_host::of(request).map_err(Problem::invalid)?;
     if !gate.hosts.allows(&host) {
         return Err(Problem::forbidden(format!(
             "{:?} is not a name of this server",
@@ -219,7 +218,7 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<Op
         .hint("use localhost or an IP address, or start the server with --http-name"));
     }
     let mut origins = request.headers.get_all(header::ORIGIN).iter();
-    if !origins.all(|origin| hosts::is_same_origin(origin.as_bytes(), &host)) {
+    if !origins.all(|origin| request_host::is_same_origin(origin.as_bytes(), &host)) {
         return Err(Problem::forbidden("cross-origin requests are rejected"));
     }
     let is_open_page = gate.web.is_some() && web::is_open(request);
@@ -254,25 +253,6 @@ async fn authenticate(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Re
         None => gate.authenticator.authenticate(given.as_deref(), auth.peer).await,
     };
     credential.map_err(|error| Problem::unauthenticated(&error))
-}
-
-/// Returns the host that a request addresses. An absolute URL in HTTP/1.1 takes precedence (RFC 9112 §3.2.2),
-/// but must match the Host header. In HTTP/2, `:authority` is sufficient (RFC 9113 §8.3.1).
-fn host(request: &Parts) -> Result<Authority, Problem> {
-    let mut all = request.headers.get_all(header::HOST).iter();
-    if let (Version::HTTP_2, Some(named), false) =
-        (request.version, request.uri.authority(), request.headers.contains_key(header::HOST))
-    {
-        return Ok(named.clone());
-    }
-    let (Some(host), None) = (all.next(), all.next()) else {
-        return Err(Problem::invalid("there must be one Host"));
-    };
-    let host = Authority::try_from(host.as_bytes()).map_err(|_| Problem::invalid("Host: not a host"))?;
-    match request.uri.authority() {
-        Some(named) if named.as_str() != host.as_str() => Err(Problem::invalid("Host: differs from the URL")),
-        _ => Ok(host),
-    }
 }
 
 /// Extracts the token: from exactly one Authorization header, or from the subprotocol of a WebSocket upgrade.

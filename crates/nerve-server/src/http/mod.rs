@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `operation`, `operations` | the table of operations |
 //! | `gate` | the middleware: Host, Origin, token, common headers |
-//! | `hosts` | checks of Host and Origin |
 //! | `resource`, `reply` | commands as resources, and their replies |
 //! | `builtin` | operations that are not a single command |
 //! | `metrics` | the metrics page |
@@ -32,7 +31,6 @@ mod docs_page;
 mod event_stream;
 mod events_socket;
 mod gate;
-mod hosts;
 mod idle_timeout;
 mod metrics;
 pub(crate) mod mount;

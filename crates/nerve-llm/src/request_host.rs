@@ -1,15 +1,37 @@
-//! Checks the Host and Origin headers.
+//! The host that a request to an HTTP server names, and the check of Host and Origin.
 //!
 //! With DNS rebinding, a web page makes its own domain resolve to 127.0.0.1, and the browser then treats its requests to this server as
 //! same-origin. The browser still sends that domain as `Host`. Only names that no one else can assign are therefore allowed.
 
 use std::net::IpAddr;
 
+use http::Version;
+use http::header::HOST;
+use http::request::Parts;
 use http::uri::{Authority, Scheme, Uri};
+
+/// Returns the host that a request addresses. An absolute URL in HTTP/1.1 takes precedence (RFC 9112 §3.2.2), but must match the Host
+/// header. In HTTP/2, `:authority` is sufficient (RFC 9113 §8.3.1).
+///
+/// # Errors
+/// Returns the reason if there is no host, more than one, or an invalid one.
+pub fn of(request: &Parts) -> Result<Authority, &'static str> {
+    let mut all = request.headers.get_all(HOST).iter();
+    let host = match (all.next(), all.next(), request.uri.authority()) {
+        (Some(host), None, _) => host,
+        (None, None, Some(named)) if request.version == Version::HTTP_2 => return Ok(named.clone()),
+        _ => return Err("a request must have exactly one Host"),
+    };
+    let host = Authority::try_from(host.as_bytes()).map_err(|_| "Host is invalid")?;
+    match request.uri.authority() {
+        Some(named) if *named != host => Err("the URL and Host name different hosts"),
+        _ => Ok(host),
+    }
+}
 
 /// The host names that requests may use.
 #[derive(Debug, Clone)]
-pub(crate) struct AllowedHosts {
+pub struct AllowedHosts {
     /// Names in lower case.
     names: Vec<String>,
     /// The server listens on loopback only, so other addresses cannot be its own.
@@ -18,7 +40,7 @@ pub(crate) struct AllowedHosts {
 
 impl AllowedHosts {
     /// Creates the set. `names`: those in addition to loopback's.
-    pub(crate) fn new(names: &[String], address: IpAddr) -> AllowedHosts {
+    pub fn new(names: &[String], address: IpAddr) -> AllowedHosts {
         AllowedHosts {
             names: names.iter().map(|name| name.to_ascii_lowercase()).collect(),
             loopback: address.to_canonical().is_loopback(),
@@ -26,7 +48,7 @@ impl AllowedHosts {
     }
 
     /// Returns true if a request may use this host. The port is ignored, because it may have been forwarded.
-    pub(crate) fn allows(&self, host: &Authority) -> bool {
+    pub fn allows(&self, host: &Authority) -> bool {
         if host.as_str().contains('@') {
             return false;
         }
@@ -51,7 +73,7 @@ fn ip(host: &str) -> Option<IpAddr> {
 }
 
 /// Returns true if `origin` has the same host and port as `host`.
-pub(crate) fn is_same_origin(origin: &[u8], host: &Authority) -> bool {
+pub fn is_same_origin(origin: &[u8], host: &Authority) -> bool {
     let Ok(origin) = Uri::try_from(origin) else { return false };
     let (Some(scheme), Some(authority)) = (origin.scheme(), origin.authority()) else { return false };
     let usual = match scheme {
@@ -95,6 +117,8 @@ mod tests {
             "0.0.0.0",
             "[2001:db8::1]",
             "user@localhost",
+            "evil:x@localhost:1",
+            "localhost@evil.example",
             "2130706433",
         ] {
             assert!(!hosts.allows(&authority(bad)), "{bad}");
