@@ -1,14 +1,12 @@
 //! Accepts connections, enforces their limits, and shuts them down.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,9 +19,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::api_error::ApiError;
 use crate::auth;
-use crate::body::{self, BodyError, DynBody};
+use crate::body::{self, DynBody};
 use crate::config::Provider;
-use crate::connection::{self, Connection, RequestPermit};
+use crate::connection::{self, Connection};
 use crate::network_body::NetworkBody;
 use crate::request_log::{Outcome, RequestLog};
 use crate::state::ProxyState;
@@ -180,33 +178,12 @@ async fn answer(
     };
     let mut reply = result.unwrap_or_else(|(error, request_log)| error_response(&error, request_log));
     reply.headers_mut().extend(id.map(|id| (headers::REQUEST_ID, id)));
-    Ok(reply.map(|body| PermitBody { body, _permit: permit }.boxed_unsync()))
-}
-
-/// A response body that holds its request's permit until it has been sent.
-struct PermitBody {
-    body: DynBody,
-    _permit: Option<RequestPermit>,
-}
-
-impl Body for PermitBody {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
+    // The body owns the permit until it has been sent.
+    let with_permit = move |error| {
+        let _held = &permit;
+        error
+    };
+    Ok(reply.map(|body| body.map_err(with_permit).boxed_unsync()))
 }
 
 fn error_response(error: &ApiError, mut request_log: RequestLog) -> Response<DynBody> {
