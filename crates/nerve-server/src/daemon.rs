@@ -20,8 +20,12 @@ use nerve_host::repair::request_process_repair;
 use nerve_types::os::{ProcessHandle, is_own_process, start_time};
 
 use crate::error::ServerError;
-use crate::paths::{LOCK_POLL, LOCK_TIMEOUT, ServerPaths, private_directory};
+use crate::paths::{ServerPaths, private_directory};
 
+/// Time that a starting server waits for its lock, which a look-up of the name takes for a moment.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+/// Interval of the attempts to lock a file.
+const LOCK_POLL: Duration = Duration::from_millis(10);
 /// Time that a locked name must answer on its socket to count as running. A process that was just killed
 /// keeps listening for a moment.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(150);
@@ -303,7 +307,23 @@ pub fn addresses(paths: &ServerPaths, name: &str) -> Result<Addresses, ServerErr
     Ok(addresses)
 }
 
+/// Locks the file of a name. A name whose owner answers is taken.
 fn lock_name(path: &Path, socket: &Path, name: &str) -> Result<File, ServerError> {
+    let mut answered: Option<Instant> = None;
+    let is_alive = || {
+        let answers = UnixStream::connect(socket).is_ok();
+        answers && answered.get_or_insert_with(Instant::now).elapsed() >= SHUTDOWN_GRACE
+    };
+    lock_file(path, is_alive, |text| taken(name, socket, text, lacks_socket(text, socket)))
+}
+
+/// Creates and locks a file. Waits for another process, which may have been killed just now and releases its locks one by one, unless
+/// `is_alive` returns true. `taken`: returns the error for the text of a file that stays locked.
+pub(crate) fn lock_file(
+    path: &Path,
+    mut is_alive: impl FnMut() -> bool,
+    taken: impl FnOnce(&str) -> ServerError,
+) -> Result<File, ServerError> {
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -314,22 +334,16 @@ fn lock_name(path: &Path, socket: &Path, name: &str) -> Result<File, ServerError
         .open(path)
         .map_err(ServerError::io("open", path))?;
     let deadline = Instant::now() + LOCK_TIMEOUT;
-    let mut answered: Option<Instant> = None;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::Error(source)) => {
                 return Err(ServerError::Io { what: "lock", path: path.into(), source });
             }
-            Err(TryLockError::WouldBlock) => {
-                let answers = UnixStream::connect(socket).is_ok();
-                let alive = answers && answered.get_or_insert_with(Instant::now).elapsed() >= SHUTDOWN_GRACE;
-                if alive || Instant::now() >= deadline {
-                    let text = text_of(&mut file).unwrap_or_default();
-                    return Err(taken(name, socket, &text, lacks_socket(&text, socket)));
-                }
-                std::thread::sleep(LOCK_POLL);
+            Err(TryLockError::WouldBlock) if is_alive() || Instant::now() >= deadline => {
+                return Err(taken(&text_of(&mut file).unwrap_or_default()));
             }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_POLL),
         }
     }
 }
@@ -372,7 +386,7 @@ fn identity_in(text: &str) -> Option<Holder> {
 }
 
 /// Reads a lock file: the owner in the first line, then the socket and the addresses.
-pub(crate) fn text_of(file: &mut File) -> std::io::Result<String> {
+fn text_of(file: &mut File) -> std::io::Result<String> {
     let mut text = String::new();
     file.rewind()?;
     file.take(MAX_LOCK_BYTES).read_to_string(&mut text)?;

@@ -2,9 +2,8 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use nerve_engine::data_dirs::DataDirs;
 use nerve_host::manager::HostManager;
@@ -12,13 +11,8 @@ use nerve_mux::pane::Panes;
 use nerve_types::name;
 pub use nerve_types::os::MAX_SOCKET_PATH;
 
-use crate::daemon::{claimed_socket, taken, text_of, write_identity};
+use crate::daemon::{claimed_socket, lock_file, taken, write_identity};
 use crate::error::ServerError;
-
-/// Time that a starting server waits for its lock, which a look-up of the name takes for a moment.
-pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
-/// Interval of the attempts to lock a file.
-pub(crate) const LOCK_POLL: Duration = Duration::from_millis(10);
 
 /// The directories of one user, resolved from the environment. They need not exist.
 ///
@@ -291,32 +285,12 @@ impl ServerPaths {
     pub fn claim_hosts(&self, server: &str) -> Result<fs::File, ServerError> {
         let (path, socket) = (self.hosts_claim(server)?, self.socket(server)?);
         private_directory(&self.hosts())?;
-        let mut options = fs::OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let mut file = file.map_err(ServerError::io("open", &path))?;
-        let deadline = Instant::now() + LOCK_TIMEOUT;
-        loop {
-            match file.try_lock() {
-                Ok(()) => {
-                    let line = format!("path {}\n", socket.display());
-                    write_identity(&mut file, &line).map_err(ServerError::io("write", &path))?;
-                    return Ok(file);
-                }
-                // A process that was just killed releases its locks one by one.
-                Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
-                    std::thread::sleep(LOCK_POLL);
-                }
-                Err(fs::TryLockError::WouldBlock) => {
-                    let text = text_of(&mut file).unwrap_or_default();
-                    // The caller could take the name, so the owner's lock file is gone.
-                    let is_unreachable = claimed_socket(&text).is_some_and(|path| path == socket);
-                    return Err(taken(server, &socket, &text, is_unreachable));
-                }
-                Err(fs::TryLockError::Error(source)) => {
-                    return Err(ServerError::Io { what: "lock", path, source });
-                }
-            }
-        }
+        // The caller could take the name, so the owner's lock file is gone.
+        let taken = |text: &str| taken(server, &socket, text, claimed_socket(text) == Some(&*socket));
+        let mut file = lock_file(&path, || false, taken)?;
+        let line = format!("path {}\n", socket.display());
+        write_identity(&mut file, &line).map_err(ServerError::io("write", &path))?;
+        Ok(file)
     }
 
     /// Returns the file with which a server claims its hosts.
