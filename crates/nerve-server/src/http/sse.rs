@@ -2,11 +2,13 @@
 //! `seq`. A client that reconnects resumes after the last event, and cannot mistake another server's numbers
 //! for this one's.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use futures_util::{Stream, StreamExt, stream};
 use http::{HeaderName, HeaderValue, header};
 
 use super::Shared;
@@ -16,9 +18,9 @@ use super::problem::Problem;
 use crate::web::role;
 
 /// Interval of heartbeats on an otherwise silent stream, so that proxies do not close it.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 /// A heartbeat for programs.
-const COMMENT: &[u8] = b": heartbeat\n\n";
+pub(super) const COMMENT: &[u8] = b": heartbeat\n\n";
 /// A heartbeat for browsers, which hide comments from the page: without it, a page cannot see that a stream is dead.
 const NAMED_EVENT: &[u8] = b"event: heartbeat\ndata: {}\n\n";
 /// Time that a browser waits before it reconnects, in milliseconds.
@@ -33,16 +35,17 @@ pub(crate) async fn serve(
     let (start, events) = EventStream::open(operation, &shared.state, request.uri(), request.headers())?;
     let heartbeat = if role::current_role().is_some() { NAMED_EVENT } else { COMMENT };
     let reader = Reader { head: Some(head(start, &events.server).into()), heartbeat, events };
-    let stream = futures_util::stream::unfold(reader, |mut reader| async move {
-        let chunk = reader.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(chunk), reader))
-    });
-    let mut response = Body::from_stream(stream).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    // Prevents nginx from buffering the stream.
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    Ok(response)
+    Ok(respond(stream::unfold(reader, |mut reader| async move { Some((reader.next().await?, reader)) })))
+}
+
+/// Returns a response with the bytes of events.
+pub(super) fn respond(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        // Prevents nginx from buffering the stream.
+        (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+    ];
+    (headers, Body::from_stream(events.map(Ok::<_, Infallible>))).into_response()
 }
 
 /// Returns the beginning of a stream. Its id makes a client resume at the start even if it receives no event.

@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::{Body, Bytes};
-use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, header};
+use axum::body::Bytes;
+use axum::response::Response;
+use futures_util::stream::unfold;
 use nerve_api::EventType;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -16,9 +15,7 @@ use super::{Agent, AgentStatus, encode};
 use crate::events::{Filter, OutgoingEvent, Queue};
 use crate::http::budget::Share;
 use crate::http::problem::Problem;
-
-/// Interval of comments on an otherwise silent stream.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+use crate::http::sse;
 
 /// Streams until the client leaves, the node is gone or the server shuts down.
 pub(super) async fn stream(agent: Agent) -> Result<Response, Problem> {
@@ -37,13 +34,7 @@ pub(super) async fn stream(agent: Agent) -> Result<Response, Problem> {
         ended: false,
     };
     reader.poll(true).await?;
-    let stream = futures_util::stream::unfold(reader, |mut reader| async move {
-        let chunk = reader.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(chunk), reader))
-    });
-    let mut response = Body::from_stream(stream).into_response();
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    Ok(response)
+    Ok(sse::respond(unfold(reader, |mut reader| async move { Some((reader.next().await?, reader)) })))
 }
 
 struct Reader {
@@ -72,8 +63,8 @@ impl Reader {
             let mut ended_turn = tokio::select! {
                 events = self.queue.next_events() => events.iter().any(may_end_a_turn),
                 () = self.closing.cancelled() => return None,
-                () = tokio::time::sleep(HEARTBEAT) => {
-                    self.pending.push_back(Bytes::from_static(b": heartbeat\n\n"));
+                () = tokio::time::sleep(sse::HEARTBEAT) => {
+                    self.pending.push_back(Bytes::from_static(sse::COMMENT));
                     // A turn that failed is in the history too, but causes no event of its own.
                     true
                 }
