@@ -71,27 +71,30 @@ impl Drop for ConnectionGuard {
 
 impl Metrics {
     pub(crate) fn new() -> Metrics {
-        let counters = |name: &str, about: &str, labels: &[&str]| {
-            must(IntCounterVec::new(Opts::new(name, about), labels))
+        let registry = Registry::new();
+        let counters = |name: &str, about: &str, label: &[&str]| {
+            register(&registry, IntCounterVec::new(Opts::new(name, about), label))
         };
-        let counter = |name: &str, about: &str| must(IntCounter::new(name, about));
+        let counter = |name: &str, about: &str| register(&registry, IntCounter::new(name, about));
         let runs =
             HistogramOpts::new("nerve_graph_run_duration_seconds", "Duration of graph runs, by outcome.");
         let lost = Opts::new(
             "nerve_events_dropped_total",
             "Events that were dropped because a receiver was too slow.",
         );
+        let lost = |by: &str| register(&registry, IntCounter::with_opts(lost.clone().const_label("by", by)));
+        let connections =
+            Opts::new("nerve_connections", "Currently connected clients, including unauthenticated ones.");
         let metrics = Metrics {
-            registry: Registry::new(),
             started: SystemTime::now(),
             events: counters("nerve_events_published_total", "Events of the engine, by type.", &["type"]),
-            lost: must(IntCounter::with_opts(lost.clone().const_label("by", "server"))),
-            dropped: must(IntCounter::with_opts(lost.const_label("by", "subscriber"))),
+            lost: lost("server"),
+            dropped: lost("subscriber"),
             runs_started: counter(
                 "nerve_graph_runs_started_total",
                 "Graph runs that were started; resumed runs count again.",
             ),
-            runs: must(HistogramVec::new(runs.buckets(RUN_SECONDS.to_vec()), &["status"])),
+            runs: register(&registry, HistogramVec::new(runs.buckets(RUN_SECONDS.to_vec()), &["status"])),
             steps_started: counter(
                 "nerve_graph_steps_started_total",
                 "Attempts of graph steps that were started.",
@@ -101,13 +104,7 @@ impl Metrics {
                 "Attempts of graph steps that ended, by outcome.",
                 &["status"],
             ),
-            connections: must(IntGaugeVec::new(
-                Opts::new(
-                    "nerve_connections",
-                    "Currently connected clients, including unauthenticated ones.",
-                ),
-                &["transport"],
-            )),
+            connections: register(&registry, IntGaugeVec::new(connections, &["transport"])),
             connected: counters(
                 "nerve_connections_total",
                 "Clients that have connected so far.",
@@ -118,34 +115,16 @@ impl Metrics {
                 "Answered commands, by command and outcome: ok, or the kind of error.",
                 &["command", "outcome"],
             ),
+            registry,
         };
-        metrics.register();
-        metrics
-    }
-
-    fn register(&self) {
-        let all: [Box<dyn Collector>; 10] = [
-            Box::new(self.events.clone()),
-            Box::new(self.lost.clone()),
-            Box::new(self.dropped.clone()),
-            Box::new(self.runs_started.clone()),
-            Box::new(self.runs.clone()),
-            Box::new(self.steps_started.clone()),
-            Box::new(self.steps.clone()),
-            Box::new(self.connections.clone()),
-            Box::new(self.connected.clone()),
-            Box::new(self.requests.clone()),
-        ];
-        for one in all {
-            must(self.registry.register(one));
-        }
         // A series that has not counted anything yet is zero, not missing.
         for transport in Transport::VARIANTS {
             let _ = (
-                self.connections.with_label_values(&[transport.as_str()]),
-                self.connected.with_label_values(&[transport.as_str()]),
+                metrics.connections.with_label_values(&[transport.as_str()]),
+                metrics.connected.with_label_values(&[transport.as_str()]),
             );
         }
+        metrics
     }
 
     /// Counts a forwarded event by its name in the protocol.
@@ -219,8 +198,8 @@ impl Metrics {
     }
 }
 
-/// Unwraps a registration. Names and labels are constants, so it can fail only in development, in the first
-/// test.
-fn must<T>(result: prometheus::Result<T>) -> T {
-    result.unwrap_or_else(|error| panic!("a number that cannot be: {error}"))
+/// Registers a metric. Names and labels are constants, so it can fail only in development, in the first test.
+fn register<C: Collector + Clone + 'static>(registry: &Registry, metric: prometheus::Result<C>) -> C {
+    let registered = metric.and_then(|metric| registry.register(Box::new(metric.clone())).map(|()| metric));
+    registered.unwrap_or_else(|error| panic!("invalid metric: {error}"))
 }
