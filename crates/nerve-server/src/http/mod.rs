@@ -70,7 +70,7 @@ use self::operation::{Builtin, Handler, Operation};
 use self::operations::OPERATIONS;
 pub(crate) use self::problem::Problem;
 use self::resource::PathParams;
-pub(crate) use self::resource::raw_query;
+pub(crate) use self::resource::{json_body, raw_query};
 use crate::access::Authenticator;
 use crate::clients::Clients;
 use crate::metrics::Metrics;

@@ -19,7 +19,7 @@ use super::role::Role;
 use super::session::SessionShare;
 use super::{LOGIN, LOGOUT, PATH, PUSH, Web, assets, is_page_load};
 use crate::access::Authenticator;
-use crate::http::{ConnectionAuth, Problem, not_found, read_small};
+use crate::http::{ConnectionAuth, Problem, json_body, not_found, read_small};
 
 /// Hint for a login that failed.
 const NEW_LINK: &str = "'nerve web' on the server's machine prints a new link";
@@ -71,19 +71,24 @@ async fn asset(Path((version, name)): Path<(String, String)>, request: Request) 
 /// Returns the role of the web session; null without one.
 async fn session(State(state): State<WebState>, request: Request) -> Result<Response, Problem> {
     let Some(secret) = state.web.cookie(request.headers()) else {
-        return Ok(json_response(&json!({ "role": null })));
+        return Ok(json_body(json!({ "role": null }).to_string()));
     };
     let from = peer(&request)?;
     let found = state.authenticator.authenticate_session(state.web.sessions(), secret, from);
     match found.await {
-        Ok(credential) => Ok(json_response(&json!({
-            "role": credential.role(),
-            "share": credential.share(),
-            "server_name": state.web.server,
-            "version": env!("CARGO_PKG_VERSION"),
-            "push_key": state.web.push_key.as_ref().map(|key| key.public_key()),
-        }))),
-        Err(error) if error.kind == ErrorKind::Authentication => Ok(json_response(&json!({ "role": null }))),
+        Ok(credential) => {
+            let session = json!({
+                "role": credential.role(),
+                "share": credential.share(),
+                "server_name": state.web.server,
+                "version": env!("CARGO_PKG_VERSION"),
+                "push_key": state.web.push_key.as_ref().map(|key| key.public_key()),
+            });
+            Ok(json_body(session.to_string()))
+        }
+        Err(error) if error.kind == ErrorKind::Authentication => {
+            Ok(json_body(json!({ "role": null }).to_string()))
+        }
         // The session may still be valid: the browser tries again.
         Err(error) => Err(Problem::unauthenticated(&error)),
     }
@@ -119,7 +124,7 @@ async fn log_in(State(state): State<WebState>, request: Request) -> Result<Respo
         && let Ok(Some(own)) = state.web.sessions().find(secret, &token)
         && own.share.is_none()
     {
-        return Ok(json_response(&json!({ "role": own.role, "share": node })));
+        return Ok(json_body(json!({ "role": own.role, "share": node }).to_string()));
     }
     // A browser has one session: the new one replaces the old one.
     if let Some(old) = state.web.cookie(&parts.headers) {
@@ -132,7 +137,7 @@ async fn log_in(State(state): State<WebState>, request: Request) -> Result<Respo
         Problem::internal("the session cannot be stored").hint("see the server's log")
     })?;
     tracing::info!(%from, %role, "a browser has logged in");
-    let session = json_response(&json!({ "role": role, "share": node }));
+    let session = json_body(json!({ "role": role, "share": node }).to_string());
     Ok((state.web.cookie.set(&secret, &parts.headers, from), session).into_response())
 }
 
@@ -197,9 +202,4 @@ fn peer(request: &Request) -> Result<IpAddr, Problem> {
     let auth = request.extensions().get::<ConnectionAuth>();
     auth.map(|auth| auth.peer)
         .ok_or_else(|| Problem::internal("request without a connection: this is a bug in nerve"))
-}
-
-fn json_response(value: &serde_json::Value) -> Response {
-    let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-    (kind, value.to_string()).into_response()
 }

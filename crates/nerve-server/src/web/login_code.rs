@@ -8,14 +8,12 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use nerve_types::activity::TsMs;
-use nerve_types::files;
 use serde::{Deserialize, Serialize};
 
+use super::now;
+use super::record_store::{RecordStore, digest};
 use super::role::Role;
-use super::{MAX_RECORD_BYTES, now};
-use crate::access::secret;
 use crate::error::ServerError;
-use crate::paths::private_directory;
 
 /// Time for which a code is valid.
 pub const CODE_LIFETIME: Duration = Duration::from_secs(60);
@@ -25,9 +23,10 @@ const RETENTION: Duration = Duration::from_secs(10 * 60);
 const CODE_BYTES: usize = 16;
 
 /// The login codes of one server.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct LoginCodes {
-    folder: PathBuf,
+    records: RecordStore<CodeRecord>,
+    used: RecordStore<CodeRecord>,
 }
 
 /// A code with which a browser can log in once.
@@ -63,7 +62,10 @@ pub(crate) enum CodeError {
 
 impl LoginCodes {
     pub(crate) fn new(folder: PathBuf) -> LoginCodes {
-        LoginCodes { folder }
+        LoginCodes {
+            records: RecordStore::new(folder.clone(), "json"),
+            used: RecordStore::new(folder, "used"),
+        }
     }
 
     /// Creates a code.
@@ -71,23 +73,19 @@ impl LoginCodes {
     /// # Errors
     /// Returns an error if the system gives no random bytes or the file cannot be written.
     pub(crate) fn create(&self, role: Role) -> Result<LoginCode, ServerError> {
-        private_directory(&self.folder)?;
         self.forget_old();
-        let failed =
-            |source| ServerError::Io { what: "create a login code in", path: self.folder.clone(), source };
-        let code = secret::random_hex::<CODE_BYTES>().map_err(failed)?;
-        let lifetime = u64::try_from(CODE_LIFETIME.as_millis()).unwrap_or_default();
-        let expires_at = TsMs(now().0 + lifetime);
-        let record = serde_json::to_vec(&CodeRecord { role, expires_at }).unwrap_or_default();
-        files::replace_unsynced(&self.path(&code, "json"), &record).map_err(failed)?;
+        let expires_at = TsMs::from(SystemTime::now() + CODE_LIFETIME);
+        let record = CodeRecord { role, expires_at };
+        let code = self.records.create::<CODE_BYTES>("create a login code in", &record)?;
         Ok(LoginCode { code, role, expires_at })
     }
 
     /// Uses a code and returns the role of the session that it begins.
     pub(crate) fn redeem(&self, code: &str) -> Result<Role, CodeError> {
-        let (unused, used) = (self.path(code, "json"), self.path(code, "used"));
+        let digest = digest(code);
+        let (unused, used) = (self.records.path(&digest), self.used.path(&digest));
         let missing = || if used.exists() { CodeError::Used } else { CodeError::Wrong };
-        let record: CodeRecord = files::read_json(&unused, MAX_RECORD_BYTES).map_err(|_| missing())?;
+        let record = self.records.read(&digest).ok().flatten().ok_or_else(missing)?;
         if record.expires_at <= now() {
             return Err(CodeError::Expired);
         }
@@ -96,17 +94,14 @@ impl LoginCodes {
         Ok(record.role)
     }
 
-    fn path(&self, code: &str, extension: &str) -> PathBuf {
-        self.folder.join(format!("{}.{extension}", secret::sha256_hex(code.as_bytes())))
-    }
-
     /// Removes the files of codes that were created long ago.
     fn forget_old(&self) {
         let oldest = SystemTime::now() - CODE_LIFETIME - RETENTION;
-        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            let modified = entry.metadata().and_then(|meta| meta.modified());
-            if modified.is_ok_and(|modified| modified < oldest) {
-                let _ = fs::remove_file(entry.path());
+        for codes in [&self.records, &self.used] {
+            for digest in codes.digests() {
+                if codes.touched(&digest).is_ok_and(|created| created < oldest) {
+                    let _ = codes.remove(&digest);
+                }
             }
         }
     }
@@ -129,7 +124,7 @@ mod tests {
         let (_folder, codes) = codes();
         let created = codes.create(Role::Answer).unwrap();
         assert_eq!(created.code.len(), 32);
-        let file = fs::read_dir(&codes.folder).unwrap().next().unwrap().unwrap();
+        let file = fs::read_dir(codes.records.folder()).unwrap().next().unwrap().unwrap();
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let name = file.file_name().into_string().unwrap();
         assert!(
@@ -158,7 +153,7 @@ mod tests {
         let (_folder, codes) = codes();
         let code = codes.create(Role::Full).unwrap().code;
         let record = CodeRecord { role: Role::Full, expires_at: TsMs(now().0 - 1) };
-        let path = codes.path(&code, "json");
+        let path = codes.records.path(&digest(&code));
         fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
         assert_eq!(codes.redeem(&code), Err(CodeError::Expired));
         let long_ago = SystemTime::now() - 2 * RETENTION;

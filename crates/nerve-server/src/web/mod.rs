@@ -60,8 +60,6 @@ const LOGIN: &str = "/web/login";
 const LOGOUT: &str = "/web/logout";
 /// Path of the push subscription of the session.
 const PUSH: &str = "/web/push";
-/// Maximum size of the file of a code in bytes.
-const MAX_RECORD_BYTES: u64 = 4096;
 
 /// Marks a response that browsers may keep forever, because another version has another path.
 #[derive(Debug, Clone, Copy)]

@@ -253,11 +253,7 @@ impl SessionStore {
 
     /// Ends the session with this cookie, if there is one.
     pub(crate) fn end(&self, cookie: &str) {
-        let digest = digest(cookie);
-        let _ = self.remove(&digest);
-        if let Some(revoked) = self.revocations.lock().remove(&digest) {
-            revoked.cancel();
-        }
+        let _ = self.end_by_id(&digest(cookie));
     }
 
     /// Ends all sessions whose digest begins with `id`.
@@ -266,10 +262,10 @@ impl SessionStore {
     /// Returns an error if its file cannot be removed.
     pub(crate) fn end_by_id(&self, id: &str) -> Result<(), ServerError> {
         for digest in self.records.digests().into_iter().filter(|digest| digest.starts_with(id)) {
-            self.remove(&digest).map_err(ServerError::io("remove", &self.records.path(&digest)))?;
             if let Some(revoked) = self.revocations.lock().remove(&digest) {
                 revoked.cancel();
             }
+            self.remove(&digest).map_err(ServerError::io("remove", &self.records.path(&digest)))?;
         }
         Ok(())
     }
