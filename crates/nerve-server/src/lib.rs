@@ -38,10 +38,7 @@
 //!     server: "default".to_string(),
 //!     history_dir: Some(paths.history.clone()),
 //!     profile_dir: Some(paths.profiles()),
-//!     hook_relay: None,
-//!     hosting: None,
-//!     panes: Default::default(),
-//!     proxies: Default::default(),
+//!     ..FactoryConfig::default()
 //! }, ..EngineConfig::default() });
 //! nerve_server::serve(&ServerConfig::new("default", paths), engine).await
 //! # }

@@ -202,15 +202,8 @@ impl Shared {
         use nerve_engine::{Engine, EngineConfig};
         use nerve_node::factory::FactoryConfig;
 
-        let nodes = FactoryConfig {
-            server: "test".to_string(),
-            history_dir: Some(folder.join("history")),
-            profile_dir: None,
-            hook_relay: None,
-            hosting: None,
-            panes: Default::default(),
-            proxies: Default::default(),
-        };
+        let history_dir = Some(folder.join("history"));
+        let nodes = FactoryConfig { server: "test".to_string(), history_dir, ..FactoryConfig::default() };
         let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
         Shared { state: Arc::new(ServerState::new(engine)), budget: Budget::new() }
     }
