@@ -10,7 +10,7 @@ use crate::link::Link;
 
 /// Maximum number of connections whose clients have not authenticated yet.
 pub(crate) const MAX_UNAUTHENTICATED: usize = 256;
-/// Time that clients may take to read their pending replies at shutdown.
+/// Time that a client may take to read what is left when its connection is closed.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause after a failed accept. Without file descriptors it fails until a connection closes, and retrying at
 /// once would burn a core.
@@ -42,6 +42,14 @@ impl Clients {
             total: usize::MAX,
         });
         Clients { tracker: TaskTracker::new(), limiter, max }
+    }
+
+    /// Closes the tracker, and waits for clients to read their pending replies, for at most [`CLOSE_TIMEOUT`].
+    pub(crate) async fn close(clients: &TaskTracker) {
+        clients.close();
+        if tokio::time::timeout(CLOSE_TIMEOUT, clients.wait()).await.is_err() {
+            tracing::warn!(clients = clients.len(), "clients did not read their remaining messages");
+        }
     }
 
     /// Logs that a client is rejected and returns the error message for it.

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Authenticator, address};
-use crate::clients::{CLOSE_TIMEOUT, Clients};
+use crate::clients::Clients;
 use crate::config::ServerConfig;
 use crate::error::ServerError;
 use crate::http::{self, Gate, Mount, ShutdownSignal, Site};
@@ -85,13 +85,7 @@ impl GateService {
                 () = stop => Ok(()),
             };
             closing.cancel();
-            clients.tracker.close();
-            if tokio::time::timeout(CLOSE_TIMEOUT, clients.tracker.wait()).await.is_err() {
-                tracing::warn!(
-                    clients = clients.tracker.len(),
-                    "clients did not read their remaining messages"
-                );
-            }
+            Clients::close(&clients.tracker).await;
             outcome
         })
     }

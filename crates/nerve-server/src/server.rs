@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 
 use crate::access::address;
-use crate::clients::{CLOSE_TIMEOUT, Clients};
+use crate::clients::Clients;
 use crate::config::ServerConfig;
 use crate::daemon::{Addresses, NameLock};
 use crate::error::ServerError;
@@ -173,8 +173,5 @@ pub(crate) async fn shut_down_nodes(state: &ServerState, clients: &TaskTracker) 
     }
     state.hub.forward();
     state.closing.cancel();
-    clients.close();
-    if tokio::time::timeout(CLOSE_TIMEOUT, clients.wait()).await.is_err() {
-        tracing::warn!(clients = clients.len(), "clients did not read their remaining messages");
-    }
+    Clients::close(clients).await;
 }

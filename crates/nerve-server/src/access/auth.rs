@@ -89,6 +89,14 @@ struct Failures {
     count: u32,
     last: Instant,
 }
+/// Completes like [`Credential::wait_for_revocation`]; never for a client that needs no credential.
+pub(crate) async fn wait_for_revocation(credential: Option<Credential>) -> &'static str {
+    match credential {
+        Some(credential) => credential.wait_for_revocation().await,
+        None => std::future::pending().await,
+    }
+}
+
 
 impl Authenticator {
     pub(crate) fn new(token: TokenFile) -> Authenticator {

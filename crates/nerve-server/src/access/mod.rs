@@ -16,5 +16,5 @@ pub(crate) mod secret;
 pub mod tls;
 pub mod token;
 
-pub(crate) use auth::{Authenticator, Credential};
+pub(crate) use auth::{Authenticator, Credential, wait_for_revocation};
 pub(crate) use log_limit::LogLimiter;

@@ -21,14 +21,12 @@ use super::gate::{self, ConnectionAuth};
 use super::idle_timeout::{self, IdleTimer};
 use super::stream::{Stream, Version};
 use crate::client_origin;
-use crate::clients::PendingClient;
+use crate::clients::{CLOSE_TIMEOUT, PendingClient};
 use crate::link::{HungUp, Link};
 use crate::metrics::Transport;
 
 /// Maximum size of a request head in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Time that a response may take to finish when the server shuts down.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time that open responses may take when an unauthenticated connection is to be closed.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of concurrent HTTP/2 streams.

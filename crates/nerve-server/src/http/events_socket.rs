@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
+use axum::extract::ws::{Message, WebSocket, close_code};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use serde_json::json;
@@ -22,18 +22,16 @@ use super::Shared;
 use super::event_stream::{EventStream, Start};
 use super::operation::Operation;
 use super::problem::Problem;
-use super::websocket::Handshake;
-use crate::access::Credential;
+use super::websocket::{self, Handshake};
+use crate::access::{Credential, wait_for_revocation};
 use crate::events::OutgoingEvent;
 
 /// Maximum size of a client's message in bytes.
 const MAX_INPUT_BYTES: usize = 4096;
-/// Interval of pings.
-const PING_INTERVAL: Duration = Duration::from_secs(15);
-/// Time after which a client that sends nothing, not even pongs, is gone.
-const SILENCE_TIMEOUT: Duration = Duration::from_secs(45);
-/// Time that a client may take to read the close frame.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Interval of pings to pages.
+pub(super) const PING_INTERVAL: Duration = Duration::from_secs(15);
+/// Time after which a page that sends nothing, not even pongs, is gone.
+pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// Switches to a WebSocket that receives events.
 pub(crate) async fn serve(
@@ -51,19 +49,12 @@ pub(crate) async fn serve(
 
 /// Serves a client until it leaves, its credential is revoked or the server closes.
 async fn run(mut socket: WebSocket, start: Start, events: &EventStream, credential: Option<Credential>) {
-    let revoked = async {
-        match credential {
-            Some(credential) => credential.wait_for_revocation().await,
-            None => std::future::pending().await,
-        }
-    };
     let sent = tokio::select! {
         sent = send_all(&mut socket, start, events) => sent.map(|()| (close_code::AWAY, "the server is closing")),
-        reason = revoked => Some((close_code::POLICY, reason)),
+        reason = wait_for_revocation(credential) => Some((close_code::POLICY, reason)),
     };
-    if let Some((code, reason)) = sent {
-        let close = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, socket.send(Message::Close(Some(close)))).await;
+    if let Some(reason) = sent {
+        websocket::close(&mut socket, reason).await;
     }
 }
 

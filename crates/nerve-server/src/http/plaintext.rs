@@ -1,15 +1,12 @@
 //! Answers plaintext HTTP on a TLS port with an error in plaintext.
 
 use std::io;
-use std::time::Duration;
 
 use tokio::net::TcpStream;
 
 use super::problem::Problem;
+use crate::clients::CLOSE_TIMEOUT;
 use crate::refusal;
-
-/// Time that the client may take to send the rest of the request.
-const LINGER: Duration = Duration::from_secs(1);
 
 /// Returns true if the first byte is that of a plaintext request: a capital letter. No TLS record begins with one (RFC 8446 §5.1).
 pub(crate) async fn is_plaintext_http(stream: &TcpStream) -> io::Result<bool> {
@@ -22,6 +19,6 @@ pub(crate) async fn is_plaintext_http(stream: &TcpStream) -> io::Result<bool> {
 pub(crate) async fn refuse(stream: TcpStream) -> io::Error {
     let problem =
         Problem::invalid("this port requires TLS, but the request is not encrypted").hint("use https://");
-    refusal::refuse(stream, &problem.raw_response(), LINGER).await;
+    refusal::refuse(stream, &problem.raw_response(), CLOSE_TIMEOUT).await;
     io::Error::new(io::ErrorKind::InvalidData, "unencrypted HTTP on a TLS port")
 }

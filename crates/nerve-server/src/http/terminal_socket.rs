@@ -14,10 +14,9 @@
 //! before an offset. A client that acknowledges is never more than [`WINDOW_BYTES`] behind what was sent.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
+use axum::extract::ws::{Message, WebSocket, close_code};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use futures_util::stream::{SplitSink, SplitStream};
@@ -32,12 +31,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::Shared;
+use super::events_socket::{PING_INTERVAL, SILENCE_TIMEOUT};
 use super::operation::Operation;
 use super::problem::Problem;
 use super::query;
 use super::resource::{PathParams, raw_query};
-use super::websocket::{Handshake, error_close_code};
-use crate::access::Credential;
+use super::websocket::{self, Handshake, error_close_code};
+use crate::access::{Credential, wait_for_revocation};
 use crate::state::ServerState;
 use crate::web::role;
 
@@ -49,12 +49,6 @@ const MAX_OUTPUT_BYTES: usize = 64 << 10;
 const WINDOW_BYTES: u64 = 512 << 10;
 /// Errors that wait to be sent. Further ones are dropped.
 const MAX_ERRORS: usize = 16;
-/// Interval of pings.
-const PING_INTERVAL: Duration = Duration::from_secs(15);
-/// Time after which a client that sends nothing, not even pongs, is gone.
-const SILENCE_TIMEOUT: Duration = Duration::from_secs(45);
-/// Time that a client may take to read the close frame.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Switches to a WebSocket that shows a node's terminal.
 pub(crate) async fn serve(
@@ -197,15 +191,9 @@ impl Outgoing {
     ) {
         let closing = self.state.closing.clone();
         let end = async {
-            let revoked = async {
-                match credential {
-                    Some(credential) => credential.wait_for_revocation().await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 close = incoming => close,
-                reason = revoked => (close_code::POLICY, reason),
+                reason = wait_for_revocation(credential) => (close_code::POLICY, reason),
                 () = closing.cancelled() => CLOSING,
             }
         };
@@ -215,13 +203,9 @@ impl Outgoing {
             close = self.send_all(start) => close,
             close = &mut end => Ok(close),
         };
-        let Ok((code, reason)) = close else { return };
-        let closing = async {
-            let reason = Utf8Bytes::from_static(reason);
-            let _ = self.sink.send(Message::Close(Some(CloseFrame { code, reason }))).await;
-            let _ = self.sink.close().await;
-        };
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
+        if let Ok(close) = close {
+            websocket::close(&mut self.sink, close).await;
+        }
     }
 
     /// Sends the terminal until the program ends.

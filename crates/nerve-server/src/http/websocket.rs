@@ -7,7 +7,7 @@ use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgr
 use axum::extract::{FromRequestParts, Request, State};
 use axum::response::Response;
 use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{SinkExt, StreamExt};
+use futures_util::{Sink, SinkExt, StreamExt};
 use http::Version;
 use http::request::Parts;
 use nerve_api::framing::{Frame, LineReader, MAX_LINE_BYTES};
@@ -21,6 +21,7 @@ use super::gate::{self, ConnectionAuth};
 use super::problem::Problem;
 use crate::access::Credential;
 use crate::client_origin;
+use crate::clients::CLOSE_TIMEOUT;
 use crate::connection::{self, Revocation};
 use crate::link::Link;
 use crate::metrics::Transport;
@@ -33,8 +34,6 @@ const PIPE_BYTES: usize = 64 * 1024;
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Time after which a client that sends nothing, not even pongs, is gone.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(90);
-/// Time that a client may take to read the close frame.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Upgrades a connection to a WebSocket.
 pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
@@ -209,7 +208,7 @@ impl Outgoing {
     /// Sends lines as messages until either side ends.
     async fn run(mut self, incoming: impl Future<Output = End>) {
         tokio::pin!(incoming);
-        let mut close_frame = CloseFrame { code: close_code::NORMAL, reason: Utf8Bytes::from_static("") };
+        let mut last = (close_code::NORMAL, "");
         // A client that only listens sends nothing but pongs.
         let mut ping = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
         loop {
@@ -218,7 +217,7 @@ impl Outgoing {
                 _ = ping.tick() => None,
                 end = &mut incoming => {
                     if let End::Refused(code, reason) = end {
-                        close_frame = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
+                        last = (code, reason);
                     }
                     break;
                 }
@@ -231,7 +230,7 @@ impl Outgoing {
                 },
                 Some(Ok(Frame::TooLong { .. })) => continue,
                 Some(Ok(Frame::Eof { .. }) | Err(_)) => {
-                    close_frame.code = close_code::AWAY;
+                    last.0 = close_code::AWAY;
                     break;
                 }
             };
@@ -243,11 +242,17 @@ impl Outgoing {
             if sent.is_err() {
                 return;
             }
+
+/// Sends a close frame with a code and a reason, and closes the WebSocket.
+pub(super) async fn close(socket: &mut (impl Sink<Message> + Unpin), (code, reason): (u16, &'static str)) {
+    let closing = async {
+        let frame = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
+        let _ = socket.send(Message::Close(Some(frame))).await;
+        let _ = socket.close().await;
+    };
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
+}
         }
-        let closing = async {
-            let _ = self.sink.send(Message::Close(Some(close_frame))).await;
-            let _ = self.sink.close().await;
-        };
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
+        close(&mut self.sink, last).await;
     }
 }
