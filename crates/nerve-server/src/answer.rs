@@ -1,7 +1,7 @@
 //! Answers to requests: the outcome of a request as a result message.
 
 use nerve_api::framing::TooLarge;
-use nerve_api::reply::{Authenticated, ErrorDetails, RunEnded, Stopped, Subscribed};
+use nerve_api::reply::{ErrorDetails, RunEnded};
 use nerve_api::{AnyReply, Envelope, ErrorKind, Reply, RequestId, RequestName};
 use nerve_engine::dispatch::Outcome;
 use nerve_engine::{RequestContext, Warnings};
@@ -77,22 +77,8 @@ impl Answer {
         }
     }
 
-    /// Returns the line that answers SUBSCRIBE.
-    pub(crate) fn subscribed(self, seq: u64, server: &str) -> Vec<u8> {
-        self.ok(Subscribed { subscribed: true, seq, server: Some(server.to_string()) })
-    }
-
-    /// Returns the line that answers AUTHENTICATE of a client with the right token.
-    pub(crate) fn authenticated(self) -> Vec<u8> {
-        self.ok(Authenticated { authenticated: true })
-    }
-
-    /// Returns the line that answers SHUTDOWN.
-    pub(crate) fn shutting_down(self) -> Vec<u8> {
-        self.ok(Stopped { stopped: true })
-    }
-
-    fn ok(self, reply: impl Reply) -> Vec<u8> {
+    /// Returns the line that answers with a reply.
+    pub(crate) fn ok(self, reply: impl Reply) -> Vec<u8> {
         self.outcome(Ok(Box::new(reply)))
     }
 

@@ -7,26 +7,25 @@
 //! [`MAX_LARGE_IN_FLIGHT`] of them may have replies of megabytes. Events have their own bounded queue.
 
 use nerve_api::ErrorKind;
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use nerve_api::framing::{Frame, LineReader, MAX_LINE_BYTES};
+use nerve_api::reply::{Authenticated, Stopped, Subscribed};
 use nerve_engine::dispatch::{Call, Dispatcher, ReplySize};
 use tokio::io::AsyncReadExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::access::Credential;
+use crate::access::{Credential, wait_for_revocation};
 use crate::answer::Answer;
 use crate::clients::CLOSE_TIMEOUT;
 use crate::events::{Filter, Tag};
 use crate::line::error_line;
-use crate::link::{HungUp, Link, ReadHalf, WriteHalf};
-use crate::requests::{self, Incoming};
+use crate::link::{HungUp, Link, ReadHalf};
+use crate::requests::{self, Incoming, IncomingCommand};
 use crate::send_queue::{AfterSend, Permits, Reply, SendQueue};
 use crate::state::ServerState;
 
@@ -45,28 +44,12 @@ const SHUTDOWN_LINGER: Duration = Duration::from_millis(50);
 /// Time limit for writing the reply to SHUTDOWN.
 const SHUTDOWN_REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Completes with the reason when the client must be disconnected.
-pub(crate) type Revocation = Pin<Box<dyn Future<Output = String> + Send>>;
-
-/// Returns the revocation of a client's credential.
-pub(crate) fn revocation(credential: Credential) -> Revocation {
-    Box::pin(async move { credential.wait_for_revocation().await.to_string() })
-}
-
-/// Serves one client until it disconnects or the server closes.
-pub(crate) async fn serve(link: Link, state: Arc<ServerState>) {
-    let nothing = Box::pin(std::future::pending());
-    serve_lines(LineReader::new(link.read), link.write, link.hung_up, nothing, state).await;
-}
-
-/// Serves a client whose first line may have been read, and whose credential may be revoked.
-pub(crate) async fn serve_lines(
-    mut lines: LineReader<ReadHalf>,
-    write: WriteHalf,
-    mut hung_up: HungUp,
-    mut revoked: Revocation,
-    state: Arc<ServerState>,
-) {
+/// Serves one client until it disconnects, its credential is revoked, or the server closes.
+pub(crate) async fn serve(link: Link, credential: Option<Credential>, state: Arc<ServerState>) {
+    let Link { read, write, mut hung_up } = link;
+    let mut lines = LineReader::new(read);
+    let revoked = wait_for_revocation(credential);
+    tokio::pin!(revoked);
     let mut out = SendQueue::new(write, state.hub.subscribe(Filter::unsubscribed(), None));
     let (reply_sender, mut replies) = mpsc::channel(REPLY_QUEUE);
     let in_flight = Arc::new(Semaphore::new(MAX_IN_FLIGHT));
@@ -74,12 +57,8 @@ pub(crate) async fn serve_lines(
     // Cancelled however this function ends.
     let _guard = disconnected.clone().drop_guard();
     let large = Arc::new(Semaphore::new(MAX_LARGE_IN_FLIGHT));
-    let mut spawner = Some(Spawner {
-        replies: reply_sender,
-        disconnected: disconnected.clone(),
-        large,
-        state: state.clone(),
-    });
+    let mut spawner =
+        Some(Arc::new(Spawner { replies: reply_sender, disconnected, large, state: state.clone() }));
     let closing = state.closing.cancelled();
     tokio::pin!(closing);
     let (mut is_closing, mut is_revoked, mut all_answered) = (false, false, false);
@@ -197,7 +176,7 @@ fn read_request(frame: Frame, dispatcher: &Dispatcher) -> Option<Result<Incoming
     }
 }
 
-/// Starts requests. After it is dropped, only replies of running requests arrive.
+/// Starts requests. Each running request holds it: after the connection has dropped it, only their replies arrive.
 struct Spawner {
     replies: mpsc::Sender<Reply>,
     disconnected: CancellationToken,
@@ -206,20 +185,26 @@ struct Spawner {
 }
 
 impl Spawner {
-    fn handle(&self, request: Result<Incoming, Vec<u8>>, permits: Permits, out: &mut SendQueue) {
-        let (line, after_send) = match request {
-            Ok(Incoming::Call { call, answer }) => return self.start(call, answer, permits, out),
-            Ok(Incoming::Subscribe { filter, since, answer }) => {
-                let events = out.resubscribe(&self.state.hub, filter, since);
-                (answer.subscribed(self.state.hub.last_seq(), &self.state.id), AfterSend::Subscribe(events))
-            }
-            Ok(Incoming::Authenticated { answer }) => (answer.authenticated(), AfterSend::Nothing),
-            Ok(Incoming::Shutdown { keep_nodes, answer }) => {
-                (answer.shutting_down(), AfterSend::Notify(self.shut_down(keep_nodes)))
-            }
+    fn handle(self: &Arc<Self>, request: Result<Incoming, Vec<u8>>, permits: Permits, out: &mut SendQueue) {
+        let Incoming { command, answer } = match request {
+            Ok(request) => request,
             Err(line) => {
                 self.state.hub.metrics.refused();
-                (line, AfterSend::Nothing)
+                return out.push(Reply { line, permits, after_send: AfterSend::Nothing });
+            }
+        };
+        let (line, after_send) = match command {
+            IncomingCommand::Call(call) => return self.start(call, answer, permits, out),
+            IncomingCommand::Subscribe { filter, since } => {
+                let events = out.resubscribe(&self.state.hub, filter, since);
+                let (seq, server) = (self.state.hub.last_seq(), Some(self.state.id.clone()));
+                (answer.ok(Subscribed { subscribed: true, seq, server }), AfterSend::Subscribe(events))
+            }
+            IncomingCommand::Authenticate => {
+                (answer.ok(Authenticated { authenticated: true }), AfterSend::Nothing)
+            }
+            IncomingCommand::Shutdown { keep_nodes } => {
+                (answer.ok(Stopped { stopped: true }), AfterSend::Notify(self.shut_down(keep_nodes)))
             }
         };
         out.push(Reply { line, permits, after_send });
@@ -237,7 +222,7 @@ impl Spawner {
     }
 
     /// Executes a request: inline if it finishes at once, otherwise in its own task.
-    fn start(&self, call: Call, answer: Answer, permits: Permits, out: &mut SendQueue) {
+    fn start(self: &Arc<Self>, call: Call, answer: Answer, permits: Permits, out: &mut SendQueue) {
         let (mut after_send, mut tag) = (AfterSend::Nothing, None);
         if let (true, Some(id)) = (call.streams, &answer.request_id) {
             let new: Tag = self.state.tag();
@@ -245,75 +230,46 @@ impl Spawner {
             (after_send, tag) = (AfterSend::EndTurn(new), Some(new));
         }
         let is_brief = call.is_brief;
-        let job = Job {
-            disconnected: self.disconnected.clone(),
-            large: self.large.clone(),
-            state: self.state.clone(),
-            permits,
-            after_send,
-            tag,
-        };
-        if !is_brief {
-            tokio::spawn(self.deliver(job.run(call, answer)));
-            return;
-        }
-        let mut job = Box::pin(job.run(call, answer));
-        match (&mut job).now_or_never() {
+        let mut work = Box::pin(self.clone().run(call, answer, tag, permits, after_send));
+        let finished = if is_brief { (&mut work).now_or_never() } else { None };
+        match finished {
             Some(reply) => reply.into_iter().for_each(|reply| out.push(reply)),
-            None => drop(tokio::spawn(self.deliver(job))),
-        }
-    }
-
-    fn deliver<F: Future<Output = Option<Reply>>>(&self, job: F) -> impl Future<Output = ()> + use<F> {
-        let replies = self.replies.clone();
-        async move {
-            if let Some(reply) = job.await {
-                // The connection may be closed.
-                let _ = replies.send(reply).await;
+            None => {
+                let replies = self.replies.clone();
+                tokio::spawn(async move {
+                    if let Some(reply) = work.await {
+                        // The connection may be closed.
+                        let _ = replies.send(reply).await;
+                    }
+                });
             }
         }
     }
-}
 
-/// Resources of a request that is executed.
-struct Job {
-    disconnected: CancellationToken,
-    large: Arc<Semaphore>,
-    state: Arc<ServerState>,
-    permits: Permits,
-    after_send: AfterSend,
-    /// Tag of the turn's chunks.
-    tag: Option<Tag>,
-}
-
-impl Job {
-    /// Executes the request and encodes its answer. Returns `None` if the client left first.
-    async fn run(self, call: Call, answer: Answer) -> Option<Reply> {
-        let Job { disconnected, large, state, mut permits, after_send, tag } = self;
-        let last = answer.clone();
-        let permit = &mut permits.large;
-        let work = async {
-            let size = call.size;
-            if size == ReplySize::Large {
-                *permit = Some(acquire(&large, &disconnected).await?);
-            }
-            let outcome = requests::execute(call, &answer, tag, &disconnected).await?;
-            if size == ReplySize::LargeAtEnd {
-                *permit = Some(acquire(&large, &disconnected).await?);
-            }
-            requests::record_outcome(&answer, &outcome, &state);
-            Some(answer.outcome(outcome))
-        };
-        let line = requests::catch_panic(work, |error| last.failed(error)).await?;
-        Some(Reply { line, permits, after_send })
+    /// Executes a request and encodes its answer. `tag`: that of the turn's chunks. Returns `None` if the client left first.
+    async fn run(
+        self: Arc<Self>,
+        call: Call,
+        answer: Answer,
+        tag: Option<Tag>,
+        mut permits: Permits,
+        after_send: AfterSend,
+    ) -> Option<Reply> {
+        let size = call.size;
+        if size == ReplySize::Large {
+            permits.large = Some(self.acquire_large().await?);
+        }
+        let outcome = requests::execute(call, &answer, tag, &self.disconnected).await?;
+        if size == ReplySize::LargeAtEnd {
+            permits.large = Some(self.acquire_large().await?);
+        }
+        requests::record_outcome(&answer, &outcome, &self.state);
+        Some(Reply { line: answer.outcome(outcome), permits, after_send })
     }
-}
 
-/// Waits for a permit. Returns `None` if the client disconnects.
-async fn acquire(permits: &Arc<Semaphore>, disconnected: &CancellationToken) -> Option<OwnedSemaphorePermit> {
-    tokio::select! {
-        permit = permits.clone().acquire_owned() => permit.ok(),
-        () = disconnected.cancelled() => None,
+    /// Waits for the permit of a large reply. Returns `None` if the client disconnects.
+    async fn acquire_large(&self) -> Option<OwnedSemaphorePermit> {
+        self.disconnected.run_until_cancelled(self.large.clone().acquire_owned()).await?.ok()
     }
 }
 
@@ -326,15 +282,7 @@ mod tests {
     use super::*;
 
     fn engine() -> Engine {
-        let nodes = FactoryConfig {
-            server: "test".to_string(),
-            history_dir: None,
-            profile_dir: None,
-            hook_relay: None,
-            hosting: None,
-            panes: Default::default(),
-            proxies: Default::default(),
-        };
+        let nodes = FactoryConfig { server: "test".to_string(), ..FactoryConfig::default() };
         Engine::new(EngineConfig { nodes, ..EngineConfig::default() })
     }
 
@@ -345,7 +293,7 @@ mod tests {
         let (read, write) = (Box::new(read), Box::new(BufWriter::new(write)));
         let link = Link { read, write, hung_up: Box::pin(std::future::pending()) };
         let state = Arc::new(ServerState::new(engine()));
-        let served = tokio::spawn(serve(link, state.clone()));
+        let served = tokio::spawn(serve(link, None, state.clone()));
         let (read, mut write) = tokio::io::split(client);
         let mut lines = BufReader::new(read).lines();
         let mut ask = async |line: &str, wanted: &str| {
@@ -375,7 +323,7 @@ mod tests {
         let (write, client) = tokio::io::duplex(256 << 20);
         let hung_up = Box::pin(std::future::pending());
         let link = Link { read: Box::new(read), write: Box::new(write), hung_up };
-        tokio::spawn(serve(link, Arc::new(ServerState::new(engine()))));
+        tokio::spawn(serve(link, None, Arc::new(ServerState::new(engine()))));
         let (mut lines, mut before) = (BufReader::new(client).lines(), 0);
         while let Some(line) = lines.next_line().await.unwrap() {
             if line.contains("\"slow\"") {

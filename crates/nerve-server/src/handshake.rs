@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_api::framing::LineReader;
+use nerve_api::reply::Authenticated;
 use nerve_node::error::{EngineError, ErrorKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -43,7 +43,9 @@ pub(crate) async fn serve(
             Err(refusal) => return Some(Err(refusal)),
         };
         match authenticator.authenticate(token.as_deref(), peer.ip()).await {
-            Ok(credential) if slot.authenticate() => Some(Ok((answer.authenticated(), rest, credential))),
+            Ok(credential) if slot.authenticate() => {
+                Some(Ok((answer.ok(Authenticated { authenticated: true }), rest, credential)))
+            }
             Ok(_) => Some(Err(answer.failed(EngineError::busy(clients.reject())))),
             // Answering would cost as much as serving the client.
             Err(error) if error.kind == ErrorKind::RateLimit => None,
@@ -61,8 +63,7 @@ pub(crate) async fn serve(
             }
             let read: ReadHalf =
                 if rest.is_empty() { read } else { Box::new(io::Cursor::new(rest).chain(read)) };
-            let revoked = connection::revocation(credential);
-            let served = connection::serve_lines(LineReader::new(read), write, hung_up, revoked, state);
+            let served = connection::serve(Link { read, write, hung_up }, Some(credential), state);
             client_origin::scope(client_origin::network("tcp", peer), served).await;
         }
         Some(Err(refusal)) => refuse(read, write, &refusal).await,

@@ -1,6 +1,7 @@
 //! Serves an engine to one client in the same process, over an unnamed pair of sockets.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use nerve_engine::Engine;
@@ -9,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use crate::connection;
-use crate::link::{self, Link};
+use crate::link::Link;
 use crate::server::{forward_events, shut_down_nodes};
 use crate::state::ServerState;
 
@@ -29,7 +30,7 @@ pub struct InProcessServer {
 pub fn serve_in_process(engine: Engine) -> io::Result<(UnixStream, InProcessServer)> {
     let (client, server) = UnixStream::pair()?;
     let state = Arc::new(ServerState::new(engine));
-    let watch = link::watch_unix(&server)?;
+    let watch = server.as_fd().try_clone_to_owned()?;
     let task = tokio::spawn(serve(Link::unix(server, watch), state.clone()));
     Ok((client, InProcessServer { state, task }))
 }
@@ -53,7 +54,7 @@ impl InProcessServer {
 async fn serve(link: Link, state: Arc<ServerState>) {
     let clients = TaskTracker::new();
     let forwarding = tokio::spawn(forward_events(state.clone()));
-    let connection = clients.spawn(connection::serve(link, state.clone()));
+    let connection = clients.spawn(connection::serve(link, None, state.clone()));
     tokio::select! {
         _ = connection => {}
         () = state.stopping.cancelled() => {}

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 use nerve_api::reply::{Authenticated, Stopped};
 use nerve_api::request::{Authenticate, Shutdown, Subscribe, read};
-use nerve_api::{DecodeError, EventType, RawRequest, RequestName, decode_request};
+use nerve_api::{DecodeError, EventType, Params, RawRequest, RequestName, decode_request};
 use nerve_engine::dispatch::{Call, Dispatcher, Outcome, ReplySize};
 use nerve_node::error::{EngineError, ErrorKind};
 use tokio_util::sync::CancellationToken;
@@ -19,15 +19,22 @@ use crate::web::role;
 
 /// A request that was read.
 #[derive(Debug)]
-pub(crate) enum Incoming {
+pub(crate) struct Incoming {
+    pub(crate) command: IncomingCommand,
+    pub(crate) answer: Answer,
+}
+
+/// The command of a request, with its parameters.
+#[derive(Debug)]
+pub(crate) enum IncomingCommand {
     /// A call of the engine.
-    Call { call: Call, answer: Answer },
+    Call(Call),
     /// A change of the connection's events.
-    Subscribe { filter: Filter, since: Option<u64>, answer: Answer },
+    Subscribe { filter: Filter, since: Option<u64> },
     /// AUTHENTICATE on a connection that is authenticated already.
-    Authenticated { answer: Answer },
+    Authenticate,
     /// A shutdown of the server.
-    Shutdown { keep_nodes: bool, answer: Answer },
+    Shutdown { keep_nodes: bool },
 }
 
 /// A request that is refused before it reaches the engine.
@@ -50,27 +57,32 @@ pub(crate) fn incoming(request: RawRequest<'_>, dispatcher: &Dispatcher) -> Resu
     let old_names = !warnings.is_empty();
     let origin = client_origin::current();
     let answer = Answer { request_id, name: Some(name), old_names, warnings, origin, ..Answer::default() };
+    match command(name, &params, dispatcher) {
+        Ok(command) => Ok(Incoming { command, answer }),
+        Err(error) => Err(Box::new(Refusal { answer, error })),
+    }
+}
+
+fn command(
+    name: RequestName,
+    params: &Params<'_>,
+    dispatcher: &Dispatcher,
+) -> Result<IncomingCommand, EngineError> {
     let invalid = |message| EngineError::invalid_request(message);
-    let decode = || {
-        role::check_permission(name)?;
-        Ok(match name {
-            RequestName::Subscribe => {
-                let request: Subscribe = read(name, &params).map_err(invalid)?;
-                let since = request.since;
-                Incoming::Subscribe { filter: filter(request)?, since, answer: answer.clone() }
-            }
-            RequestName::Authenticate => Incoming::Authenticated { answer: answer.clone() },
-            RequestName::Shutdown => {
-                let Shutdown { keep_nodes } = read(name, &params).map_err(invalid)?;
-                Incoming::Shutdown { keep_nodes, answer: answer.clone() }
-            }
-            _ => {
-                let call = dispatcher.decode(name, &params).map_err(invalid)?;
-                Incoming::Call { call, answer: answer.clone() }
-            }
-        })
-    };
-    decode().map_err(|error| Box::new(Refusal { answer, error }))
+    role::check_permission(name)?;
+    Ok(match name {
+        RequestName::Subscribe => {
+            let request: Subscribe = read(name, params).map_err(invalid)?;
+            let since = request.since;
+            IncomingCommand::Subscribe { filter: filter(request)?, since }
+        }
+        RequestName::Authenticate => IncomingCommand::Authenticate,
+        RequestName::Shutdown => {
+            let Shutdown { keep_nodes } = read(name, params).map_err(invalid)?;
+            IncomingCommand::Shutdown { keep_nodes }
+        }
+        _ => IncomingCommand::Call(dispatcher.decode(name, params).map_err(invalid)?),
+    })
 }
 
 /// Returns the events that a SUBSCRIBE selects.
@@ -120,45 +132,37 @@ pub(crate) fn too_long(bytes: u64) -> Vec<u8> {
 ///
 /// `room` is awaited before a reply is encoded that took its time and may be large. Returns `None` if `gone` was cancelled first.
 pub(crate) async fn answer<T, R: Future<Output = ()>>(
-    request: Incoming,
+    Incoming { command, answer }: Incoming,
     state: &ServerState,
     gone: &CancellationToken,
     room: impl FnOnce() -> R,
     encode: impl Fn(Answer, Outcome) -> T,
 ) -> Option<T> {
-    let (answer, outcome) = match request {
-        Incoming::Call { call, answer } => {
-            let last = answer.clone();
-            let encode = &encode;
-            let work = async move {
-                let size = call.size;
-                let outcome = execute(call, &answer, None, gone).await?;
-                if size == ReplySize::LargeAtEnd {
-                    room().await;
-                }
-                record_outcome(&answer, &outcome, state);
-                Some(encode(answer, outcome))
-            };
-            return catch_panic(work, |error| encode(last, Err(error))).await;
+    let outcome: Outcome = match command {
+        IncomingCommand::Call(call) => {
+            let size = call.size;
+            let outcome = execute(call, &answer, None, gone).await?;
+            if size == ReplySize::LargeAtEnd {
+                room().await;
+            }
+            record_outcome(&answer, &outcome, state);
+            outcome
         }
-        Incoming::Subscribe { answer, .. } => {
-            let error = EngineError::invalid_request("SUBSCRIBE is for connections that stay open")
-                .hint("use a socket, the WebSocket at /api/events, or SSE at /events");
-            (answer, Err(error))
+        IncomingCommand::Subscribe { .. } => {
+            let error = EngineError::invalid_request("SUBSCRIBE is for connections that stay open");
+            Err(error.hint("use a socket, the WebSocket at /api/events, or SSE at /events"))
         }
-        Incoming::Authenticated { answer } => {
-            (answer, Ok(Box::new(Authenticated { authenticated: true }) as Box<_>))
-        }
-        Incoming::Shutdown { keep_nodes, answer } => {
+        IncomingCommand::Authenticate => Ok(Box::new(Authenticated { authenticated: true })),
+        IncomingCommand::Shutdown { keep_nodes } => {
             state.shut_down(keep_nodes);
-            (answer, Ok(Box::new(Stopped { stopped: true }) as Box<_>))
+            Ok(Box::new(Stopped { stopped: true }))
         }
     };
     Some(encode(answer, outcome))
 }
 
 /// Executes a request. A client that leaves ends only requests that change nothing: turns and runs continue. Returns `None` if the client
-/// left first.
+/// left first. A panic of the engine is an error.
 pub(crate) async fn execute(
     call: Call,
     answer: &Answer,
@@ -166,9 +170,14 @@ pub(crate) async fn execute(
     gone: &CancellationToken,
 ) -> Option<Outcome> {
     let ends_with_client = call.ends_with_client;
+    // A future that panicked is dropped and not polled again.
+    let work = AssertUnwindSafe(call.execute(answer.context(tag))).catch_unwind();
     tokio::select! {
         biased;
-        outcome = call.execute(answer.context(tag)) => Some(outcome),
+        outcome = work => Some(outcome.unwrap_or_else(|_| {
+            tracing::error!("a request failed in the engine");
+            Err(EngineError::internal("the request ended without an answer: this is a bug in nerve"))
+        })),
         () = gone.cancelled(), if ends_with_client => None,
     }
 }
@@ -180,16 +189,4 @@ pub(crate) fn record_outcome(answer: &Answer, outcome: &Outcome, state: &ServerS
         let error = outcome.as_ref().err().filter(|error| !is_run(error));
         state.hub.metrics.answered(name, error.map(|error| error.kind));
     }
-}
-
-/// Runs `work`. If it panics, returns the result of `failed`.
-pub(crate) async fn catch_panic<T>(
-    work: impl Future<Output = Option<T>>,
-    failed: impl FnOnce(EngineError) -> T,
-) -> Option<T> {
-    // A future that panicked is dropped and not polled again.
-    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
-        tracing::error!("a request failed in the engine");
-        Some(failed(EngineError::internal("the request ended without an answer: this is a bug in nerve")))
-    })
 }

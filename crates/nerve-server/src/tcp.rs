@@ -3,6 +3,7 @@
 use nerve_api::ErrorKind;
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener as StdListener};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::handshake;
 use crate::http;
 use crate::line::error_line;
 use crate::link::{self, Link};
-use crate::refusal::{NO_DESCRIPTOR, SpareDescriptor, is_scarce, refuse};
+use crate::refusal::{NO_DESCRIPTOR, SpareDescriptor, refuse};
 use crate::state::ServerState;
 use crate::web::Web;
 
@@ -178,9 +179,7 @@ impl TcpPort {
                     continue;
                 }
             };
-            let watch = link::watch_tcp(&stream).ok().filter(|watch| !is_scarce(watch));
-            let Some(watch) = watch else {
-                tracing::warn!("no file descriptor left: client refused");
+            let Some(watch) = link::watch(&stream) else {
                 refuse(stream, &refusal, ACCEPT_PAUSE).await;
                 continue;
             };
@@ -214,7 +213,7 @@ impl TcpPort {
     }
 }
 
-async fn establish(stream: TcpStream, watch: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Result<Link> {
+async fn establish(stream: TcpStream, watch: OwnedFd, tls: Option<TlsAcceptor>) -> std::io::Result<Link> {
     // Requests and replies are small writes.
     stream.set_nodelay(true)?;
     set_keepalive(&stream)?;
@@ -249,8 +248,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let watch = link::watch_tcp(&stream).unwrap();
-        let socket = link::watch_tcp(&stream).unwrap();
+        let (watch, socket) = (link::watch(&stream).unwrap(), link::watch(&stream).unwrap());
         let _link = establish(stream, watch, None).await.unwrap();
         assert_eq!(sockopt::tcp_user_timeout(&socket).unwrap(), 60_000);
         // TCP_USER_TIMEOUT overrides the keepalive schedule (tcp(7)): both amount to a minute.

@@ -13,7 +13,7 @@ use crate::error::ServerError;
 use crate::line::error_line;
 use crate::link::{self, Link};
 use crate::metrics::Transport;
-use crate::refusal::{NO_DESCRIPTOR, SpareDescriptor, is_scarce, refuse};
+use crate::refusal::{NO_DESCRIPTOR, SpareDescriptor, refuse};
 use crate::state::ServerState;
 use crate::{client_origin, connection};
 
@@ -43,14 +43,12 @@ impl Listener {
                 tokio::spawn(async move { refuse(stream, &error, CLOSE_TIMEOUT).await });
                 continue;
             };
-            let watch = link::watch_unix(&stream).ok().filter(|watch| !is_scarce(watch));
-            let Some(watch) = watch else {
-                tracing::warn!("no file descriptor left: client refused");
+            let Some(watch) = link::watch(&stream) else {
                 refuse(stream, &no_descriptor, ACCEPT_PAUSE).await;
                 continue;
             };
             let origin = client_origin::unix(&stream);
-            let served = connection::serve(Link::unix(stream, watch), state.clone());
+            let served = connection::serve(Link::unix(stream, watch), None, state.clone());
             let connected = state.hub.metrics.connected(Transport::Unix);
             clients.tracker.spawn(async move {
                 client_origin::scope(origin, served).await;

@@ -74,6 +74,11 @@ impl Credential {
         self.share.as_ref()
     }
 
+    /// Returns true if the credential is no longer valid.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revoked.is_cancelled()
+    }
+
     /// Completes with the reason for the client when the credential is no longer valid.
     pub(crate) async fn wait_for_revocation(self) -> &'static str {
         self.revoked.cancelled_owned().await;
@@ -84,11 +89,6 @@ impl Credential {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Failures {
-    count: u32,
-    last: Instant,
-}
 /// Completes like [`Credential::wait_for_revocation`]; never for a client that needs no credential.
 pub(crate) async fn wait_for_revocation(credential: Option<Credential>) -> &'static str {
     match credential {
@@ -97,6 +97,11 @@ pub(crate) async fn wait_for_revocation(credential: Option<Credential>) -> &'sta
     }
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Failures {
+    count: u32,
+    last: Instant,
+}
 
 impl Authenticator {
     pub(crate) fn new(token: TokenFile) -> Authenticator {

@@ -14,14 +14,15 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, head
 use nerve_api::ErrorKind;
 use nerve_llm::request_host::{self, AllowedHosts};
 use nerve_types::connection_limit::ConnectionSlot;
-use tokio::sync::watch;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::operations;
 use super::problem::Problem;
 use super::request_id::{self, RequestId};
-use crate::access::{Authenticator, Credential};
+use crate::access::{Authenticator, Credential, wait_for_revocation};
 use crate::clients::Clients;
 use crate::web::{self, CacheForever, Web, role};
 
@@ -71,8 +72,14 @@ pub(crate) struct ConnectionAuth {
     /// Tracks WebSockets, which outlive their HTTP connection, and the tasks of HTTP/2 requests.
     pub(crate) tasks: TaskTracker,
     close_requested: CancellationToken,
-    /// The credential of the last request that had one.
-    credential: watch::Sender<Option<Credential>>,
+    last: Arc<LastCredential>,
+}
+
+/// The credential of the last request that had one.
+#[derive(Debug, Default)]
+struct LastCredential {
+    credential: Mutex<Option<Credential>>,
+    changed: Notify,
 }
 
 impl ConnectionAuth {
@@ -82,7 +89,7 @@ impl ConnectionAuth {
             slot: Arc::new(slot),
             tasks: TaskTracker::new(),
             close_requested: CancellationToken::new(),
-            credential: watch::Sender::new(None),
+            last: Arc::default(),
         }
     }
 
@@ -102,20 +109,24 @@ impl ConnectionAuth {
     /// Completes when the credential is revoked. A proxy may send requests of several web sessions over one connection:
     /// the last one counts.
     async fn revoked(&self) {
-        let mut credential = self.credential.subscribe();
         loop {
-            let current = credential.borrow_and_update().clone();
-            let revoked = async {
-                match current {
-                    Some(current) => current.wait_for_revocation().await,
-                    None => std::future::pending().await,
-                }
-            };
+            // Created before the credential is read, so that no change is missed.
+            let changed = self.last.changed.notified();
+            let current = self.last.credential.lock().clone();
             tokio::select! {
-                _ = revoked => return,
-                // The sender lives as long as this.
-                _ = credential.changed() => {}
+                _ = wait_for_revocation(current) => return,
+                () = changed => {}
             }
+        }
+    }
+
+    fn set_credential(&self, credential: &Credential) {
+        let mut last = self.last.credential.lock();
+        // There is one token, so a client that repeats it need not wake its connection.
+        let has_token = |known: &Credential| known.role().is_none() && !known.is_revoked();
+        if !(has_token(credential) && last.as_ref().is_some_and(has_token)) {
+            *last = Some(credential.clone());
+            self.last.changed.notify_waiters();
         }
     }
 
@@ -227,7 +238,7 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<Op
     }
     let credential = authenticate(gate, auth, request).await?;
     auth.set_authenticated(&gate.clients)?;
-    auth.credential.send_replace(Some(credential.clone()));
+    auth.set_credential(&credential);
     Ok(Some(credential))
 }
 

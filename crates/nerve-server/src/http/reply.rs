@@ -18,35 +18,35 @@ pub(crate) struct ReplyBody {
     pub(crate) created_id: Option<String>,
 }
 
-/// Changes to a reply before it is encoded.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Edit {
-    /// Calls the node a channel.
-    pub(crate) is_channel: bool,
+/// Encodes the body of an answer.
+pub(crate) fn encode(answer: Answer, outcome: Outcome) -> Result<ReplyBody, Problem> {
+    let encoded = answer.encode(outcome, |envelope, result| match result {
+        Ok(reply) => {
+            let created_id = reply.created_id().map(str::to_string);
+            Ok(Ok(ReplyBody { bytes: reply.body(envelope)?, created_id }))
+        }
+        Err(failure) => {
+            let problem = Problem::of(failure, envelope);
+            let bytes = problem.data_bytes();
+            if bytes > MAX_LINE_BYTES { Err(TooLarge { bytes: bytes as u64 }) } else { Ok(Err(problem)) }
+        }
+    });
+    encoded.unwrap_or_else(|error| Err(Problem::internal(error.to_string())))
 }
 
-impl Edit {
-    /// Encodes the body of an answer.
-    pub(crate) fn encode(&self, mut answer: Answer, mut outcome: Outcome) -> Result<ReplyBody, Problem> {
-        if let Ok(reply) = &mut outcome
-            && self.is_channel
-        {
-            legacy_names::call_channel(&mut **reply);
-            answer.old_names = true;
-        }
-        let encoded = answer.encode(outcome, |envelope, result| match result {
-            Ok(reply) => {
-                let created_id = reply.created_id().map(str::to_string);
-                Ok(Ok(ReplyBody { bytes: reply.body(envelope)?, created_id }))
-            }
-            Err(failure) => {
-                let problem = Problem::of(failure, envelope);
-                let bytes = problem.data_bytes();
-                if bytes > MAX_LINE_BYTES { Err(TooLarge { bytes: bytes as u64 }) } else { Ok(Err(problem)) }
-            }
-        });
-        encoded.unwrap_or_else(|error| Err(Problem::internal(error.to_string())))
+/// Encodes like [`encode`], and calls the node a channel if `is_channel`.
+pub(crate) fn encode_with(
+    is_channel: bool,
+    mut answer: Answer,
+    mut outcome: Outcome,
+) -> Result<ReplyBody, Problem> {
+    if let Ok(reply) = &mut outcome
+        && is_channel
+    {
+        legacy_names::call_channel(&mut **reply);
+        answer.old_names = true;
     }
+    encode(answer, outcome)
 }
 
 /// Returns the reply to a request that was made in this process, whose warnings nothing reads.

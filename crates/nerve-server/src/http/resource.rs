@@ -14,12 +14,12 @@ use super::body_guard::{BodyObserver, GuardedBody};
 use super::budget::{Budget, Share};
 use super::operation::{BodyUse, RequestMapping};
 use super::problem::Problem;
-use super::reply::{self, Edit, ReplyBody};
+use super::reply::{self, ReplyBody};
 use super::{Shared, body, query};
 use crate::answer::Answer;
 use crate::client_origin;
 use crate::legacy_names;
-use crate::requests::{self, Incoming, Refusal};
+use crate::requests::{self, Incoming, IncomingCommand, Refusal};
 use crate::state::ServerState;
 use crate::web::role;
 
@@ -71,8 +71,8 @@ pub(crate) async fn serve(
     let later = ["async", "detach"].iter().any(is_set);
     let request = decode(mapped.request, params, &shared);
     drop(sent);
-    let edit = Edit { is_channel: legacy_names::is_channel_path(parts.uri.path()) };
-    let encode = move |answer, outcome| edit.encode(answer, outcome);
+    let is_channel = legacy_names::is_channel_path(parts.uri.path());
+    let encode = move |answer, outcome| reply::encode_with(is_channel, answer, outcome);
     let (reply, share) = dispatch(request, &shared, share, encode).await?;
     Ok(respond(reply?, mapped, later, &parts.uri, share))
 }
@@ -141,8 +141,7 @@ pub(crate) async fn execute(
     role::check_permission(name).map_err(Problem::permission_denied)?;
     let ReceivedBody { bytes, share } = body;
     let request = decode(name, object(&bytes)?, shared);
-    let encode = |answer, outcome| Edit::default().encode(answer, outcome);
-    let (reply, share) = dispatch(request, shared, share, encode).await?;
+    let (reply, share) = dispatch(request, shared, share, reply::encode).await?;
     Ok(json_body(held(reply?.bytes, share)))
 }
 
@@ -156,7 +155,7 @@ pub(crate) async fn call<R: nerve_api::Request>(
         return Err(Problem::internal(format!("the engine does not handle {}", R::NAME)));
     };
     let answer = Answer { name: Some(R::NAME), origin: client_origin::current(), ..Answer::default() };
-    let request = Incoming::Call { call, answer };
+    let request = Incoming { command: IncomingCommand::Call(call), answer };
     let (reply, share) = run(request, shared, Share::default(), reply::typed::<R::Reply>).await?;
     Ok((*reply?, share))
 }
@@ -221,7 +220,8 @@ async fn run<T: Send + 'static>(
     let task = tokio::spawn(async move {
         // The engine bounds what it keeps of the parameters.
         drop(share);
-        let is_large = matches!(&request, Incoming::Call { call, .. } if call.size == ReplySize::Large);
+        let is_large =
+            matches!(&request.command, IncomingCommand::Call(call) if call.size == ReplySize::Large);
         let mut share = if is_large { budget.answer().await? } else { Share::default() };
         let room = async || {
             if let Some(room) = budget.answer_for_completed(&gone).await {

@@ -22,7 +22,7 @@ use super::problem::Problem;
 use crate::access::Credential;
 use crate::client_origin;
 use crate::clients::CLOSE_TIMEOUT;
-use crate::connection::{self, Revocation};
+use crate::connection;
 use crate::link::Link;
 use crate::metrics::Transport;
 use crate::state::ServerState;
@@ -119,12 +119,7 @@ async fn run(
     };
     let outgoing = Outgoing { sink, lines: LineReader::new(lines) }.run(incoming);
     // The connection and the pipe end together.
-    let revoked: Revocation = match credential {
-        Some(credential) => connection::revocation(credential),
-        None => Box::pin(std::future::pending()),
-    };
-    let Link { read, write, hung_up } = link;
-    let served = connection::serve_lines(LineReader::new(read), write, hung_up, revoked, state);
+    let served = connection::serve(link, credential, state);
     tokio::join!(client_origin::scope(origin, served), outgoing);
 }
 
@@ -242,6 +237,10 @@ impl Outgoing {
             if sent.is_err() {
                 return;
             }
+        }
+        close(&mut self.sink, last).await;
+    }
+}
 
 /// Sends a close frame with a code and a reason, and closes the WebSocket.
 pub(super) async fn close(socket: &mut (impl Sink<Message> + Unpin), (code, reason): (u16, &'static str)) {
@@ -251,8 +250,4 @@ pub(super) async fn close(socket: &mut (impl Sink<Message> + Unpin), (code, reas
         let _ = socket.close().await;
     };
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
-}
-        }
-        close(&mut self.sink, last).await;
-    }
 }
