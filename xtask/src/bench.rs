@@ -9,13 +9,14 @@ use anyhow::{Context, bail};
 use crate::project::{self, Project, cargo_program, string_field};
 
 /// Benchmarks in `crates/nerve/benches`, in the order in which they run.
-const BENCHES: [&str; 19] = [
+const BENCHES: [&str; 20] = [
     "turns",
     "answers",
     "throughput",
     "scrollback",
     "server",
     "floods",
+    "load",
     "history",
     "recording",
     "replay",

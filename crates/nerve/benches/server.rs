@@ -1,6 +1,9 @@
 //! The command line and the server: start, list, stop, idle load, memory.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+#[path = "support/process.rs"]
+mod process;
 #[path = "support/server_process.rs"]
 mod server_process;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
@@ -118,15 +121,15 @@ async fn idle(report: &mut Report) -> Result<()> {
 
     // Waits until the nodes' start has settled.
     let quiet = wait_until(Duration::from_secs(30), || {
-        let before = ticks(&pid).ok();
+        let before = process::cpu(&pid).ok();
         std::thread::sleep(Duration::from_millis(200));
-        before == ticks(&pid).ok()
+        before == process::cpu(&pid).ok()
     });
     ensure!(quiet, "the server does not become idle");
     eprintln!("server: idle for {IDLE:?}");
-    let (before, woken) = (ticks(&pid)?, wakeups(&pid)?);
+    let (before, woken) = (process::cpu(&pid)?, wakeups(&pid)?);
     tokio::time::sleep(IDLE).await;
-    let percent = (ticks(&pid)? - before) as f64 / IDLE.as_secs_f64();
+    let percent = (process::cpu(&pid)? - before) * 100.0 / IDLE.as_secs_f64();
     let woken = (wakeups(&pid)? - woken) as f64 / IDLE.as_secs_f64();
     let what = format!("CPU of the server with 50 ready nodes, over {} s", IDLE.as_secs());
     report.goal(&what, &Figure::one(percent, "%"), Goal::AtMost(0.0));
@@ -147,14 +150,6 @@ async fn ready_nodes(client: &NerveClient, count: usize) -> Result<Vec<String>> 
     let pids: Vec<String> = nodes.iter().filter_map(pid).collect();
     ensure!(pids.len() == count, "{} of {count} nodes have a process", pids.len());
     Ok(pids)
-}
-
-/// CPU time of all its threads in ticks of 10 ms (proc_pid_stat(5), utime and stime).
-fn ticks(pid: &str) -> Result<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let (_, fields) = stat.rsplit_once(") ").context("no name in stat")?;
-    let fields: Vec<&str> = fields.split(' ').collect();
-    Ok(fields[11].parse::<u64>()? + fields[12].parse::<u64>()?)
 }
 
 /// Returns the number of voluntary context switches of a process.

@@ -40,6 +40,53 @@ async fn every_one_of_many_requests_is_answered() {
 }
 
 #[tokio::test]
+async fn many_clients_get_their_own_answers() {
+    let server = TestServer::start();
+    let mut clients = tokio::task::JoinSet::new();
+    for number in 0..50 {
+        let mut client = server.client().await;
+        clients.spawn(async move {
+            for command in 0..20 {
+                let id = format!("{number}-{command}");
+                client.send_raw(json!({ "command_type": "PING", "request_id": id }).to_string()).await;
+                let reply = client.reply().await;
+                assert_eq!((&reply["request_id"], &reply["data"]["pong"]), (&json!(id), &json!(true)));
+            }
+        });
+    }
+    clients.join_all().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn subscribers_that_read_nothing_delay_no_other_client() {
+    let server = TestServer::start();
+    let mut stalled = Vec::new();
+    for _ in 0..10 {
+        let mut client = server.client().await;
+        client.request_ok("SUBSCRIBE", json!({})).await;
+        stalled.push(client);
+    }
+    let mut reader = server.client().await;
+    reader.request_ok("SUBSCRIBE", json!({ "types": ["NODE_CREATED", "EVENTS_DROPPED"] })).await;
+    let mut client = server.client().await;
+    client.request_ok("SUBSCRIBE", json!({ "types": [] })).await;
+    for round in 0..400 {
+        let node = json!({ "node_id": format!("n{round}"), "backend": "bash", "history": false });
+        client.request_ok("CREATE_NODE", node.clone()).await;
+        client.request_ok("STOP_NODE", node.clone()).await;
+        client.request_ok("REMOVE_NODE", node).await;
+        let event = reader.line().await.unwrap();
+        assert_eq!(
+            (&event["event_type"], &event["node_id"]),
+            (&json!("NODE_CREATED"), &json!(format!("n{round}")))
+        );
+    }
+    drop(stalled);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn quick_request_overtakes_slow_one() {
     let server = TestServer::start();
     let client = &mut server.client().await;

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
 use crate::support::Samples;
 
@@ -87,6 +88,25 @@ pub(crate) fn echo(count: usize, pinned: bool) -> Result<Samples> {
     });
     let times = asking.join().expect("the client panicked");
     echoing.join().expect("the echo panicked")?;
+    times
+}
+
+/// Measures round trips to a task that echoes each line, on this tokio runtime: a server without any work of its own.
+pub(crate) async fn tokio_echo(count: usize) -> Result<Samples> {
+    let (ours, theirs) = UnixStream::pair()?;
+    theirs.set_nonblocking(true)?;
+    let (read, mut write) = tokio::net::UnixStream::from_std(theirs)?.into_split();
+    let echoing = tokio::spawn(async move {
+        let (mut read, mut line) = (tokio::io::BufReader::new(read), Vec::new());
+        while read.read_until(b'\n', &mut line).await? > 0 {
+            write.write_all(&line).await?;
+            line.clear();
+        }
+        anyhow::Ok(())
+    });
+    let asking = move || Plain::new(Box::new(ours), false).round_trips(ECHOED, count);
+    let times = tokio::task::spawn_blocking(asking).await?;
+    echoing.await??;
     times
 }
 
