@@ -24,6 +24,14 @@ export class ApiError extends Error {
   }
 }
 
+/** Returns the message about a request that has failed. */
+export function describeError(error) {
+  if (error instanceof ApiError) {
+    return error.text;
+  }
+  return error.name === "TimeoutError" ? "the server did not reply in time" : "the server could not be reached";
+}
+
 /** Returns the message about a change that has failed. A change without a reply may have taken effect: `uncertain` says so. */
 export function describeFailure(failure, error, uncertain) {
   return error instanceof ApiError ? `${failure}: ${error.text}` : `No reply from the server: ${uncertain}`;

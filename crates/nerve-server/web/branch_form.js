@@ -1,6 +1,6 @@
 // The form that continues a recording from a snapshot in a new node.
 
-import { createBranch, describeFailure } from "./api.js";
+import { createBranch, describeError, describeFailure } from "./api.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
 import { nodeHref } from "./route.js";
 import { formatPosition } from "./time.js";
@@ -94,7 +94,7 @@ export class BranchForm {
       }
     } catch (error) {
       if (this.#planned === key) {
-        showText(this.#problem, `A branch from here fails: ${error.text ?? error.message}`);
+        showText(this.#problem, `A branch from here fails: ${describeError(error)}`);
       }
     }
   }

@@ -1,6 +1,6 @@
 // The conversation of a node or of a recording, kept up to date by events.
 
-import { getTranscript } from "./api.js";
+import { describeError, getTranscript } from "./api.js";
 import { element, showText } from "./dom.js";
 import { FollowMode } from "./follow_mode.js";
 import { LiveActivity } from "./live_activity.js";
@@ -207,7 +207,7 @@ export class ChatTab {
     if (isEmpty && this.#cards.size === 0) {
       this.#showNotes([NO_TURNS]);
     }
-    showText(this.#problem, isEmpty ? "" : `The turns could not be read: ${error.text ?? error.message}`);
+    showText(this.#problem, isEmpty ? "" : `The turns could not be read: ${describeError(error)}`);
   }
 
   #showNotes(lines) {
@@ -281,7 +281,7 @@ export class ChatTab {
       this.#changeTurns(() => this.#prependTurns(turns));
       return true;
     } catch (error) {
-      showText(this.#problem, `The older turns could not be read: ${error.text ?? error.message}`);
+      showText(this.#problem, `The older turns could not be read: ${describeError(error)}`);
       return false;
     } finally {
       this.#older.disabled = false;

@@ -1,8 +1,8 @@
 // The dialog of a blocked node, with its choices as buttons.
 
-import { ApiError, answerDialog, describeFailure, explainNode } from "./api.js";
+import { ApiError, answerDialog, describeError, describeFailure, explainNode } from "./api.js";
 import { announce, element, showText } from "./dom.js";
-import { RetryTimer } from "./retry.js";
+import { LatestRequest } from "./latest_request.js";
 
 /** Rows of the screen that are shown. The dialog is at its end. */
 const SCREEN_ROWS = 40;
@@ -49,9 +49,10 @@ export class DialogCard {
   #shown = null;
   /** The explanation of the dialog that was answered last. */
   #answered = null;
-  /** The number of the last request for the dialog. Answers of earlier ones are discarded. */
-  #request = 0;
-  #retry = new RetryTimer(() => this.#load());
+  #request = new LatestRequest(() => explainNode(this.#node), {
+    receive: (explained, hadFailed) => this.#receive(explained, hadFailed),
+    fail: (error) => this.#fail(`The dialog could not be read: ${describeError(error)}`),
+  });
   #isSending = false;
   #isClosed = false;
   #steadyTimer = null;
@@ -72,7 +73,7 @@ export class DialogCard {
   /** Ends all requests. */
   close() {
     this.#isClosed = true;
-    this.#cancelLoad();
+    this.#request.cancel();
     clearTimeout(this.#steadyTimer);
   }
 
@@ -81,7 +82,7 @@ export class DialogCard {
     const before = this.#node;
     this.#node = node;
     if (node.state === "gone") {
-      this.#cancelLoad();
+      this.#request.cancel();
       this.element.hidden = true;
     } else if (node.state === "blocked") {
       if (before?.state !== "blocked") {
@@ -96,7 +97,7 @@ export class DialogCard {
       showText(this.#title, TITLES[node.metadata.blocked] ?? TITLES.other);
       this.element.hidden = false;
     } else if (before?.state === "blocked") {
-      this.#cancelLoad();
+      this.#request.cancel();
       this.#list.hidden = true;
       this.#screen.hidden = true;
       this.#endedTurn = node.progress.turn_started_at;
@@ -132,41 +133,21 @@ export class DialogCard {
     return `${Math.round(left + scrollX)} ${Math.round(top + scrollY)}`;
   }
 
-  #cancelLoad() {
-    this.#retry.cancel();
-    this.#request += 1;
-    return this.#request;
-  }
-
   /** Fetches the dialog. Disables the buttons until it is loaded. */
-  async #load() {
-    if (this.#isClosed) {
-      return;
-    }
-    const request = this.#cancelLoad();
-    const node = this.#node;
-    this.#setEnabled(false);
-    try {
-      const explained = await explainNode(node);
-      if (request === this.#request) {
-        this.#endFailures();
-        // Otherwise an event with the new state follows.
-        if (explained.state === "blocked") {
-          this.#show(explained);
-        }
-      }
-    } catch (error) {
-      if (request === this.#request) {
-        this.#fail(`The dialog could not be read: ${error.text ?? error.message}`);
-        this.#retry.fail(error);
-      }
+  #load() {
+    if (!this.#isClosed) {
+      this.#setEnabled(false);
+      this.#request.send();
     }
   }
 
-  #endFailures() {
-    if (this.#retry.hasFailed) {
-      this.#retry.reset();
+  #receive(explained, hadFailed) {
+    if (hadFailed) {
       showText(this.#note, "");
+    }
+    // Otherwise an event with the new state follows.
+    if (explained.state === "blocked") {
+      this.#show(explained);
     }
   }
 

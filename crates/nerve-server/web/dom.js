@@ -41,7 +41,20 @@ export function showText(target, text) {
   if (target.textContent !== wanted) {
     target.textContent = wanted;
   }
-  target.hidden = wanted === "";
+  // An attribute that is set again causes a frame, for which an echo in the terminal would wait.
+  if (target.hidden !== (wanted === "")) {
+    target.hidden = wanted === "";
+  }
+}
+
+/** Returns the beginning of a text of more than this number of characters, with an ellipsis. It never ends within a character. */
+export function shorten(text, length) {
+  return text.length <= length ? text : `${text.slice(0, length).replace(/[\ud800-\udbff]$/, "")}…`;
+}
+
+/** Returns true if a paste has an image or another file, and no text. */
+export function hasOnlyFiles({ clipboardData: { types } }) {
+  return types.includes("Files") && !types.includes("text/plain");
 }
 
 /** Reports a change to screen readers. */

@@ -1,16 +1,17 @@
 // Why a node is in its state: the evidence and the screen.
 
-import { explainNode } from "./api.js";
+import { describeError, explainNode } from "./api.js";
 import { lastRows } from "./dialog_card.js";
 import { element, showText } from "./dom.js";
-import { RetryTimer } from "./retry.js";
+import { LatestRequest } from "./latest_request.js";
 
 /** Explains the state of one node while it is unfolded. */
 export class EvidencePanel {
   #node = null;
-  /** The number of the last request. Answers of earlier ones are discarded. */
-  #request = 0;
-  #retry = new RetryTimer(() => this.#load());
+  #request = new LatestRequest(() => explainNode(this.#node), {
+    receive: ({ evidence, source, screen }) => this.#show(`${evidence} (${source})`, screen),
+    fail: (error) => this.#show(`The state could not be read: ${describeError(error)}`, ""),
+  });
   #evidence = element("p");
   #screen = element("pre", { class: "screen", tabIndex: 0, "aria-label": "Screen" });
 
@@ -31,32 +32,19 @@ export class EvidencePanel {
   /** Ends all requests. */
   close() {
     this.element.open = false;
-    this.#cancelLoad();
+    this.#request.cancel();
   }
 
-  #cancelLoad() {
-    this.#retry.cancel();
-    this.#request += 1;
-    return this.#request;
+  #load() {
+    if (this.element.open && !this.element.hidden) {
+      this.#request.send();
+    } else {
+      this.#request.cancel();
+    }
   }
 
-  async #load() {
-    const request = this.#cancelLoad();
-    if (!this.element.open || this.element.hidden) {
-      return;
-    }
-    try {
-      const explained = await explainNode(this.#node);
-      if (request === this.#request) {
-        this.#retry.reset();
-        showText(this.#evidence, `${explained.evidence} (${explained.source})`);
-        showText(this.#screen, lastRows(explained.screen));
-      }
-    } catch (error) {
-      if (request === this.#request) {
-        showText(this.#evidence, error.text ?? error.message);
-        this.#retry.fail(error);
-      }
-    }
+  #show(evidence, screen) {
+    showText(this.#evidence, evidence);
+    showText(this.#screen, lastRows(screen));
   }
 }

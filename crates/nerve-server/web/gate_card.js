@@ -1,6 +1,6 @@
 // A gate at which a run waits, with its choices as buttons.
 
-import { answerGate } from "./api.js";
+import { answerGate, describeFailure } from "./api.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
 import { formatTime } from "./time.js";
 
@@ -131,7 +131,7 @@ export class GateCard {
     // The gate may have closed meanwhile: then the note says who answered.
     if (this.#isOpen) {
       this.#setSending(false);
-      this.#report(`Not answered: ${error.text ?? error.message}`);
+      this.#report(describeFailure("Not answered", error, "the answer may have been sent. Check the run before you answer again."));
       this.#note.classList.add("failed");
     }
   }

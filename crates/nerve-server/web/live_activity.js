@@ -1,7 +1,7 @@
 // The actions of an agent in its running turn, from events, until the transcript contains them.
 
 import { EventConnection } from "./connection.js";
-import { element } from "./dom.js";
+import { element, shorten } from "./dom.js";
 import { partOf } from "./turn_card.js";
 
 /** Actions that are shown. Earlier ones are left to the transcript. */
@@ -13,20 +13,16 @@ const RENDER_INTERVAL = 250;
 /** States of tools, by the status of their activity. */
 const TOOL_STATES = { running: "running", failed: "error", cancelled: "rejected" };
 
-function shorten(text) {
-  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text;
-}
-
 /** Returns an activity as a section of a transcript; null for one that a transcript does not contain. */
 function sectionOf({ type, content, message, name, args, output, status }) {
-  const tool = (text, more) => ({ type: "tool_call", content: shorten(text), metadata: { tool: name, status: TOOL_STATES[status], ...more } });
+  const tool = (text, more) => ({ type: "tool_call", content: shorten(text, MAX_TEXT), metadata: { tool: name, status: TOOL_STATES[status], ...more } });
   switch (type) {
     case "thought":
-      return { type: "text", content: shorten(content) };
+      return { type: "text", content: shorten(content, MAX_TEXT) };
     case "error":
-      return { type: "error", content: shorten(message) };
+      return { type: "error", content: shorten(message, MAX_TEXT) };
     case "tool_start":
-      return tool("", { args: shorten(JSON.stringify(args ?? {})) });
+      return tool("", { args: shorten(JSON.stringify(args ?? {}), MAX_TEXT) });
     case "tool_output":
       return tool(output ?? "", {});
     default:

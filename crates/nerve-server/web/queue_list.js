@@ -1,11 +1,13 @@
 // The prompts that wait for their turn on a node.
 
-import { cancelResult, describeFailure, listResults } from "./api.js";
-import { announce, element, showText } from "./dom.js";
-import { RetryTimer } from "./retry.js";
+import { cancelResult, describeError, describeFailure, listResults } from "./api.js";
+import { announce, element, shorten, showText } from "./dom.js";
+import { LatestRequest } from "./latest_request.js";
 
 /** Time for which rows must have stayed where they are before a click counts, in milliseconds. */
 const STEADY_TIME = 400;
+/** Characters of a prompt that are shown. */
+const PROMPT_LENGTH = 300;
 
 /** Shows the queue of one node while it has one, and cancels its prompts. */
 export class QueueList {
@@ -16,9 +18,10 @@ export class QueueList {
   #steadyTimer = null;
   #node = null;
   #canCancel;
-  /** The number of the last request. Answers of earlier ones are discarded. */
-  #request = 0;
-  #retry = new RetryTimer(() => this.#load());
+  #request = new LatestRequest(() => listResults(this.#node), {
+    receive: (results) => this.#show(results.filter(({ state }) => state === "queued").reverse()),
+    fail: (error) => showText(this.#problem, `The queue could not be read: ${describeError(error)}`),
+  });
   #summary = element("summary");
   #list = element("ol");
   #others = element("p", { class: "note", hidden: true });
@@ -44,33 +47,16 @@ export class QueueList {
 
   /** Ends all requests. */
   close() {
-    this.#cancelLoad();
+    this.#request.cancel();
     clearTimeout(this.#steadyTimer);
   }
 
-  #cancelLoad() {
-    this.#retry.cancel();
-    this.#request += 1;
-    return this.#request;
-  }
-
-  async #load() {
-    const request = this.#cancelLoad();
-    if (this.element.hidden || !this.element.open) {
-      // The prompts are not shown.
-      return;
-    }
-    try {
-      const results = await listResults(this.#node);
-      if (request === this.#request) {
-        this.#retry.reset();
-        this.#show(results.filter(({ state }) => state === "queued").reverse());
-      }
-    } catch (error) {
-      if (request === this.#request) {
-        showText(this.#problem, `The queue could not be read: ${error.text ?? error.message}`);
-        this.#retry.fail(error);
-      }
+  /** Fetches the prompts if they are shown. */
+  #load() {
+    if (this.element.open && !this.element.hidden) {
+      this.#request.send();
+    } else {
+      this.#request.cancel();
     }
   }
 
@@ -113,8 +99,9 @@ export class QueueList {
   }
 
   #createRow({ result_id: id, prompt }) {
-    const text = element("bdi", {}, prompt);
-    const cancel = element("button", { type: "button", "aria-label": `Cancel ${prompt}`, onclick: () => this.#click(id, cancel) }, "Cancel");
+    const shown = shorten(prompt, PROMPT_LENGTH);
+    const text = element("bdi", {}, shown);
+    const cancel = element("button", { type: "button", "aria-label": `Cancel ${shown}`, onclick: () => this.#click(id, cancel) }, "Cancel");
     const row = element("li", {}, text, ...(this.#canCancel ? [cancel] : []));
     this.#rows.set(id, row);
     return row;

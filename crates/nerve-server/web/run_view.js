@@ -1,6 +1,6 @@
 // One run of a graph: its plan, its gates and its steps.
 
-import { cancelRun, resumeRun } from "./api.js";
+import { cancelRun, describeFailure, resumeRun } from "./api.js";
 import { confirmAction } from "./confirmation.js";
 import { element, showText, uniqueId } from "./dom.js";
 import { GateCard } from "./gate_card.js";
@@ -165,7 +165,7 @@ export class RunView {
       // No event reports that an interrupted run was cancelled.
       this.#runs.refresh();
     } catch (error) {
-      showText(this.#problem, `${failure}: ${error.text ?? error.message}`);
+      showText(this.#problem, describeFailure(failure, error, "the request may have been executed. Check the state of the run."));
     }
   }
 }

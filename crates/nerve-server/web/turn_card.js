@@ -1,6 +1,6 @@
 // One turn of a transcript: its prompt, its answer with thoughts and tools, and its dialogs.
 
-import { element, showText, uniqueId } from "./dom.js";
+import { element, shorten, showText, uniqueId } from "./dom.js";
 import { longText } from "./long_text.js";
 import { plainText, renderMarkdown } from "./markdown.js";
 import { formatDuration, formatTime } from "./time.js";
@@ -132,8 +132,7 @@ export function partOf(section, isMarkdown) {
 
 function toolCall(content, { tool, label, args, status, duration }) {
   const values = argumentsOf(args ?? "");
-  const firstLine = (values[0]?.text ?? "").trim().split("\n", 1)[0];
-  const short = firstLine.length > SUMMARY_LENGTH ? `${firstLine.slice(0, SUMMARY_LENGTH)}…` : firstLine;
+  const short = shorten((values[0]?.text ?? "").trim().split("\n", 1)[0], SUMMARY_LENGTH);
   const state = TOOL_STATES.includes(status) ? element("span", { class: `tool-state ${status}` }, status) : "";
   const summary = [element("strong", {}, tool ?? label ?? "Tool"), " ", element("code", {}, short), " ", state, duration ? ` ${duration}` : ""];
   const result = () => (content === "" ? element("p", { class: "note" }, "No result.") : labelled("Result", content));

@@ -76,6 +76,7 @@ assets![
     "icon.svg",
     "index.html",
     "key_row.js",
+    "latest_request.js",
     "live_activity.js",
     "login_view.js",
     "long_text.js",
