@@ -66,8 +66,17 @@ function showConsole(session, problem) {
       one.addEventListener(name, () => connection.setCurrent(stores.every(({ isCurrent }) => isCurrent)));
     }
   }
+  connection.addEventListener("open", () => (globalThis.requestIdleCallback ?? setTimeout)(preloadTerminal), { once: true });
   shell.show(root, problem);
   connection.open();
+}
+
+/** Loads the files of a terminal before one is opened, so that it opens at once. Not for a person who saves data. */
+function preloadTerminal() {
+  if (!navigator.connection?.saveData) {
+    // Without it, they are loaded with the first terminal.
+    import("./terminal_tab.js").catch(() => {});
+  }
 }
 
 async function start() {

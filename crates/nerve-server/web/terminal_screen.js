@@ -1,17 +1,10 @@
-// The emulator: shows the output of a program with xterm.js. Loaded only when a terminal is opened.
+// The emulator: shows the output of a program with xterm.js.
 
-import { FitAddon } from "./vendor/addon-fit.mjs";
 import { UnicodeGraphemesAddon } from "./vendor/addon-unicode-graphemes.mjs";
 import { WebLinksAddon } from "./vendor/addon-web-links.mjs";
 import { Terminal } from "./vendor/xterm.mjs";
-import { element } from "./dom.js";
+import { hasOnlyFiles } from "./dom.js";
 import "./scripted_styles.js";
-
-// Without its style sheet, the emulator measures nothing.
-await new Promise((resolve, reject) => {
-  const href = new URL("./vendor/xterm.css", import.meta.url).href;
-  document.head.append(element("link", { rel: "stylesheet", href, onload: resolve, onerror: reject }));
-});
 
 /** Rows of scrollback. */
 const SCROLLBACK = 5000;
@@ -49,17 +42,18 @@ function isLeaveKey({ type, ctrlKey, altKey, metaKey, key }) {
 }
 
 /**
- * A terminal of a fixed size. Calls `type` with keys, `openLink` with the target of a link that was clicked, `leave` after Ctrl+]. With `type` null it takes
- * no keys: Tab leads on, and `leave` can be missing.
+ * A terminal of a fixed size. Calls `type` with keys, `openLink` with the target of a link that was clicked, `leave` after Ctrl+], and `refusePaste` after
+ * a paste without text. With `type` null it takes no keys: Tab leads on, and the last two can be missing.
  */
 export class TerminalScreen {
-  #fit = new FitAddon();
   #terminal;
   #parent;
   #zoom = 0;
+  /** The sizes for which the font was chosen. */
+  #fitted = "";
   #listeners = new AbortController();
 
-  constructor(parent, { type, openLink, leave }) {
+  constructor(parent, { type, openLink, leave, refusePaste }) {
     this.#parent = parent;
     this.#terminal = new Terminal({
       allowProposedApi: true,
@@ -72,7 +66,6 @@ export class TerminalScreen {
     this.#applyColors();
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     scheme.addEventListener("change", () => this.#applyColors(), { signal: this.#listeners.signal });
-    this.#terminal.loadAddon(this.#fit);
     this.#terminal.loadAddon(new UnicodeGraphemesAddon());
     this.#terminal.loadAddon(new WebLinksAddon((event, target) => openLink(target)));
     this.#refuseQueries();
@@ -91,6 +84,7 @@ export class TerminalScreen {
     if (type !== null) {
       this.#terminal.onData((keys) => FOCUS_REPORT.test(keys) || type(keys));
       this.#terminal.onBinary((keys) => type(Uint8Array.from(keys, (char) => char.charCodeAt(0))));
+      this.#refusePastes(refusePaste);
     }
     this.#terminal.open(parent);
     if (matchMedia("(pointer: coarse)").matches) {
@@ -118,6 +112,28 @@ export class TerminalScreen {
     this.#terminal.focus();
   }
 
+  /** True if the first row of the scrollback is in view. */
+  get isAtTop() {
+    return this.#terminal.buffer.active.viewportY === 0;
+  }
+
+  /** True if the scrollback can have more rows. The alternate screen has none. */
+  get hasRoom() {
+    const { type, baseY } = this.#terminal.buffer.active;
+    return type === "normal" && baseY < SCROLLBACK;
+  }
+
+  /** Lets `write` replace everything by output with more scrollback. Shows the rows above those that were in view before. */
+  extendScrollback(write) {
+    const { baseY, viewportY } = this.#terminal.buffer.active;
+    const below = baseY - viewportY;
+    write();
+    this.#terminal.write("", () => {
+      const { buffer, rows } = this.#terminal;
+      this.#terminal.scrollToLine(Math.max(0, buffer.active.baseY - below - rows + 1));
+    });
+  }
+
   /** True if the program has turned on application cursor keys (DECCKM). */
   get hasApplicationKeys() {
     return this.#terminal.modes.applicationCursorKeysMode;
@@ -133,16 +149,20 @@ export class TerminalScreen {
   /** Chooses the font so that all columns and rows fit, unless it would be unreadable: then the terminal scrolls. */
   fit() {
     const terminal = this.#terminal;
-    this.#parent.style.width = "";
-    const fitting = () => this.#fit.proposeDimensions()?.cols ?? terminal.cols;
-    terminal.options.fontSize = MAX_FONT;
-    const estimate = Math.floor((MAX_FONT * fitting()) / terminal.cols / FONT_STEP) * FONT_STEP;
-    terminal.options.fontSize = Math.min(MAX_FONT, Math.max(MIN_FONT, estimate));
-    while (terminal.options.fontSize > MIN_FONT && fitting() < terminal.cols) {
-      terminal.options.fontSize -= FONT_STEP;
+    const view = this.#parent.parentElement;
+    const situation = [view.clientWidth, view.clientHeight, terminal.cols, terminal.rows, this.#zoom].join();
+    // A hidden terminal has no size. Each change of the font draws all rows anew.
+    if (view.clientWidth === 0 || situation === this.#fitted) {
+      return;
     }
+    this.#fitted = situation;
+    this.#parent.style.width = "";
     const screen = terminal.element.querySelector(".xterm-screen");
+    const width = this.#parent.clientWidth - SCROLL_BAR;
     const height = this.#parent.parentElement.clientHeight - SCROLL_BAR;
+    // The width is proportional to the font.
+    const widest = (terminal.options.fontSize * width) / screen.getBoundingClientRect().width;
+    terminal.options.fontSize = Math.min(MAX_FONT, Math.max(MIN_FONT, Math.floor(widest / FONT_STEP) * FONT_STEP));
     while (terminal.options.fontSize > MIN_FONT_FOR_ROWS && screen.clientHeight > height) {
       terminal.options.fontSize -= FONT_STEP;
     }
@@ -160,6 +180,18 @@ export class TerminalScreen {
   #resize(cols, rows) {
     this.#terminal.resize(cols, rows);
     this.fit();
+  }
+
+  /** Refuses pastes without text. Agents take an empty paste for a request to read the clipboard of their own machine. */
+  #refusePastes(refuse) {
+    const check = (event) => {
+      if (hasOnlyFiles(event)) {
+        event.preventDefault();
+        event.stopImmediatePropagation();
+        refuse();
+      }
+    };
+    this.#parent.addEventListener("paste", check, { capture: true, signal: this.#listeners.signal });
   }
 
   #applyColors() {

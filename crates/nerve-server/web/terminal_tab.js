@@ -1,8 +1,10 @@
 // The terminal of a node: live output, keys, and how old the output is.
 
-import { element, showText, uniqueId } from "./dom.js";
+import { confirmLink } from "./confirmation.js";
+import { element, showText } from "./dom.js";
 import { KeyRow } from "./key_row.js";
 import { TerminalConnection } from "./terminal_connection.js";
+import { TerminalScreen } from "./terminal_screen.js";
 import { formatAge } from "./time.js";
 
 /** Interval in which ages are updated, in milliseconds. */
@@ -14,31 +16,17 @@ const ENDED = ["stopped", "gone"];
 /** Time after which Enter follows a text that the program does not echo, in milliseconds. */
 const ECHO_LIMIT = 300;
 
-/** Asks before a link of a program is opened: its text can differ from its target. */
-function confirmLink(target) {
-  if (!/^https?:\/\//i.test(target)) {
-    return;
-  }
-  const cancel = element("button", { type: "button", onclick: () => box.close() }, "Cancel");
-  const open = element("a", { class: "button", href: target, target: "_blank", rel: "noopener noreferrer", onclick: () => box.close() }, "Open");
-  const title = element("p", { id: uniqueId("link") }, "Open this link of the program?");
-  const box = element("dialog", { class: "confirm", "aria-labelledby": title.id, onclose: () => box.remove() });
-  box.append(title, element("p", {}, element("code", {}, target)), element("p", { class: "actions" }, cancel, open));
-  document.body.append(box);
-  box.showModal();
-  cancel.focus();
-}
-
 /** Shows the terminal of a node. The program keeps its size; the font follows the width of the page. */
 export class TerminalTab {
   #node;
   #canType;
   #connection;
   #screen = null;
-  #loading = null;
   #isShown = false;
   #endReason = null;
   #timer = null;
+  /** Types the Enter of the last line; null if it was typed. */
+  #endLine = null;
   #banner = element("p", { class: "banner", role: "status", hidden: true });
   #note = element("p", { class: "note failed", role: "status", hidden: true });
   #size = element("span", { class: "age" });
@@ -66,22 +54,16 @@ export class TerminalTab {
   }
 
   /** Connects, and shows what was written meanwhile. */
-  async show() {
+  show() {
     this.#isShown = true;
     this.element.hidden = false;
-    try {
-      await this.#load();
-    } catch {
-      showText(this.#banner, "The terminal could not be loaded. Show it again to try again.");
-      return;
-    }
-    if (this.#isShown) {
-      this.#resizes.observe(this.view);
-      this.#timer ??= setInterval(() => this.#showState(), AGE_INTERVAL);
-      this.#open();
-      this.#screen.fit();
-      this.#screen.focus();
-    }
+    // While the server answers, the emulator is prepared.
+    this.#open();
+    this.#screen ??= this.#createScreen();
+    this.#screen.focus();
+    // Chooses the font, too.
+    this.#resizes.observe(this.view);
+    this.#timer ??= setInterval(() => this.#showState(), AGE_INTERVAL);
   }
 
   /** Disconnects. What is shown stays. */
@@ -99,14 +81,14 @@ export class TerminalTab {
     this.hide();
     this.#screen?.dispose();
     this.#screen = null;
-    this.element.remove();
   }
 
-  /** Takes the current description of the node. A node that was started again is shown again. */
+  /** Takes the current description of the node. A node that was started again, or that did not exist before, is shown again. */
   update(node) {
     const before = this.#node;
     this.#node = node;
-    if (ENDED.includes(before.state) && !ENDED.includes(node.state) && this.#isShown && this.#screen !== null) {
+    const hasBegun = (before.state === undefined || ENDED.includes(before.state)) && !ENDED.includes(node.state);
+    if (hasBegun && this.#isShown) {
       this.#open();
     }
   }
@@ -117,19 +99,10 @@ export class TerminalTab {
     this.#showState();
   }
 
-  /** Loads the emulator once. */
-  #load() {
-    this.#loading ??= this.#createScreen().catch((error) => {
-      this.#loading = null;
-      throw error;
-    });
-    return this.#loading;
-  }
-
-  async #createScreen() {
-    const { TerminalScreen } = await import("./terminal_screen.js");
+  #createScreen() {
     const type = this.#canType ? (keys) => this.#type(typeof keys === "string" ? this.#keys.withControl(keys) : keys) : null;
-    this.#screen = new TerminalScreen(this.#host, { type, openLink: confirmLink, leave: () => this.#leave() });
+    const refusePaste = () => this.#refuse("only text can be pasted. Save the image where the program can read it, and name its path.");
+    return new TerminalScreen(this.#host, { type, openLink: confirmLink, leave: () => this.#leave(), refusePaste });
   }
 
   /** Moves the focus to the tab: the program gets the Tab key. */
@@ -152,19 +125,29 @@ export class TerminalTab {
       });
     }
     listen("output", ({ bytes, end }) => this.#screen?.write(bytes, () => this.#connection.acknowledge(end)));
-    listen("refused", (message) => showText(this.#note, `Not typed: ${message}`));
+    listen("refused", (message) => this.#refuse(message));
     listen("end", (reason) => {
       this.#endReason = reason;
       this.#showState();
     });
   }
 
+  #refuse(reason) {
+    showText(this.#note, `Not typed: ${reason}`);
+  }
+
   /** Types keys. Returns false if they were not sent. */
   #type(keys) {
+    // They belong to the next line.
+    this.#endLine?.();
+    return this.#send(keys);
+  }
+
+  #send(keys) {
     showText(this.#note, "");
     const isSent = this.#connection.sendKeys(keys);
     if (!isSent) {
-      showText(this.#note, "Not typed: there is no connection");
+      this.#refuse("there is no connection");
     }
     return isSent;
   }
@@ -174,12 +157,14 @@ export class TerminalTab {
     const isSent = this.#type(text);
     if (isSent) {
       const enter = () => {
+        this.#endLine = null;
         clearTimeout(timer);
         this.#connection.removeEventListener("output", enter);
-        this.#type("\r");
+        this.#send("\r");
       };
       const timer = setTimeout(enter, ECHO_LIMIT);
       this.#connection.addEventListener("output", enter);
+      this.#endLine = enter;
     }
     return isSent;
   }
@@ -197,7 +182,7 @@ export class TerminalTab {
     } else if (lastLive === null) {
       showText(this.#banner, "Connecting…");
     } else {
-      showText(this.#banner, `Connection lost. This is the terminal of ${formatAge(lastLive)} ago. Connecting…`);
+      showText(this.#banner, `Connection lost. This is the terminal of ${formatAge(lastLive, Date.now())} ago. Connecting…`);
     }
   }
 }

@@ -16,10 +16,14 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
     manifest-src 'self'; worker-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 /// Stands for the version of the assets in the page.
 const VERSION_PLACEHOLDER: &str = "{{version}}";
+/// Stands for links that load all modules of the page at once: a browser finds them one layer of imports after another.
+const MODULES_PLACEHOLDER: &str = "{{modules}}";
 /// Digits of the version.
 const VERSION_DIGITS: usize = 16;
 /// The page itself.
 const INDEX: &str = "index.html";
+/// The module that the page runs.
+const MAIN: &str = "main.js";
 /// The script that shows notifications while the page is closed. Its path decides which pages it serves, so it is not
 /// versioned.
 const SERVICE_WORKER: &str = "service_worker.js";
@@ -140,11 +144,42 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     secret::sha256_hex(&all).chars().take(VERSION_DIGITS).collect()
 });
 
+/// The page, as it is sent.
+static PAGE: LazyLock<Option<Bytes>> = LazyLock::new(make_page);
+
 /// Returns the page.
 pub(super) fn index() -> Response {
-    let Some((_, page)) = read(INDEX) else { return StatusCode::NOT_FOUND.into_response() };
-    let page = String::from_utf8_lossy(&page).replace(VERSION_PLACEHOLDER, &VERSION);
-    respond(INDEX, page.into())
+    let page = if development_folder().is_some() { make_page() } else { PAGE.clone() };
+    page.map_or_else(|| StatusCode::NOT_FOUND.into_response(), |page| respond(INDEX, page.into()))
+}
+
+fn make_page() -> Option<Bytes> {
+    let (_, page) = read(INDEX)?;
+    let link = |name| format!("<link rel=\"modulepreload\" href=\"/web/{VERSION_PLACEHOLDER}/{name}\">\n");
+    let links: String = modules_of(MAIN).into_iter().map(link).collect();
+    let page = String::from_utf8_lossy(&page).replace(MODULES_PLACEHOLDER, links.trim_end());
+    Some(page.replace(VERSION_PLACEHOLDER, &VERSION).into())
+}
+
+/// Returns a module with all modules that it imports, directly or not, except those that it imports while it runs.
+fn modules_of(main: &str) -> Vec<String> {
+    let mut found = vec![main.to_string()];
+    let mut position = 0;
+    while let Some(name) = found.get(position) {
+        let text = read(name).map(|(_, bytes)| String::from_utf8_lossy(&bytes).into_owned());
+        for import in text.as_deref().unwrap_or_default().lines().filter_map(imported_name) {
+            if !found.iter().any(|known| known == import) {
+                found.push(import.to_string());
+            }
+        }
+        position += 1;
+    }
+    found
+}
+
+/// Returns the name of the module that a line imports. The page's own modules have each import in one line.
+fn imported_name(line: &str) -> Option<&str> {
+    line.strip_prefix("import ")?.split_once("\"./")?.1.strip_suffix("\";")
 }
 
 /// Returns the service worker.
@@ -246,6 +281,23 @@ mod tests {
         found.sort_unstable();
         embedded.sort_unstable();
         assert_eq!(found, embedded);
+    }
+
+    #[test]
+    fn page_preloads_every_module_that_it_imports() {
+        let modules = modules_of(MAIN);
+        for name in ["main.js", "shell.js", "chat_tab.js", "vendor/marked.esm.js"] {
+            assert!(modules.iter().any(|module| module == name), "{name}: {modules:?}");
+        }
+        // These are loaded when the page is shown.
+        for name in ["terminal_tab.js", "vendor/xterm.mjs", "timeline_tab.js", "service_worker.js"] {
+            assert!(modules.iter().all(|module| module != name), "{name}");
+        }
+        assert!(modules.iter().all(|name| read(name).is_some()), "{modules:?}");
+        let page = make_page().unwrap();
+        let page = std::str::from_utf8(&page).unwrap();
+        assert_eq!(page.matches("rel=\"modulepreload\"").count(), modules.len());
+        assert!(!page.contains("{{"), "{page}");
     }
 
     #[test]
