@@ -7,6 +7,8 @@ const QUEUE_LIMIT = 200;
 /** Time limits of requests that the server answers at once, and of those that wait for a program, in milliseconds. */
 const TIMEOUT = 15000;
 const LONG_TIMEOUT = 90000;
+/** Time for which a request waits for a change, in seconds. */
+const CHANGE_WAIT = 25;
 
 /** An error that the server has reported, as described by its problem document (RFC 9457). */
 export class ApiError extends Error {
@@ -44,8 +46,10 @@ export function setSessionEndListener(listener) {
   onSessionEnd = listener;
 }
 
-async function send(method, path, body, timeout = TIMEOUT) {
-  const signal = AbortSignal.timeout(timeout);
+/** Sends a request. Without a reply after `timeout`, or if `abort` is aborted, it fails. */
+async function send(method, path, body, timeout = TIMEOUT, abort = null) {
+  const limit = AbortSignal.timeout(timeout);
+  const signal = abort === null ? limit : AbortSignal.any([limit, abort]);
   const options = { method, credentials: "same-origin", cache: "no-store", redirect: "error", signal };
   if (body !== undefined) {
     options.headers = { "Content-Type": "application/json" };
@@ -149,10 +153,14 @@ export function getTranscript(source, { before, limit }) {
   return send("GET", `${path}&limit=${limit}${before === undefined ? "" : `&before=${before}`}`, undefined, LONG_TIMEOUT);
 }
 
-/** Returns an overview of the newest recording of a node, or of `{ recording }`. That of a long one is complete only after several requests. */
-export function getTimeline(source) {
+/**
+ * Returns an overview of the newest recording of a node, or of `{ recording }`. That of a long one is complete only after several requests. With
+ * the version of an overview, waits for a while until there is another one.
+ */
+export function getTimeline(source, version, signal) {
   const path = source.recording === undefined ? nodePath(source, "/timeline") : `/timeline?recording=${encodeURIComponent(source.recording)}`;
-  return send("GET", path, undefined, LONG_TIMEOUT);
+  const since = version === undefined ? "" : `&since=${encodeURIComponent(version)}&timeout=${CHANGE_WAIT}`;
+  return send("GET", `${path}${since}`, undefined, LONG_TIMEOUT, signal);
 }
 
 /** Returns the terminal of a recording at a position, `{ at }` in seconds or `{ offset }`, and the output that follows. */

@@ -1,24 +1,16 @@
-// Plays a recording: fetches its output in pages and writes it to a terminal at the recorded times.
+// Plays a recording: writes its output to a terminal at the recorded times.
 
-import { readRecording } from "./api.js";
-import { OutputBuffer } from "./output_buffer.js";
-import { retryDelay } from "./retry.js";
+import { RecordingReader } from "./recording_reader.js";
 
 /** A pause without output up to which nothing is skipped, in milliseconds of the recording. */
 const IDLE_LIMIT = 2000;
-/** Output that waits to be shown, in bytes. Below it the next page is fetched; the emulator is never further behind. */
-const MIN_QUEUED = 128 * 1024;
+/** Output that the emulator may be behind, in bytes. */
 const MAX_UNSHOWN = 512 * 1024;
-/** Interval of requests for new output of a live recording, and for the progress of an index, in milliseconds. */
-const LIVE_INTERVAL = 1000;
-const INDEX_INTERVAL = 100;
+/** Output before the position that is fetched for earlier rows, in bytes, and its maximum. Each request doubles it. */
+const FIRST_EARLIER = 128 * 1024;
+const MAX_EARLIER = 4 * 1024 * 1024;
 /** Time between two frames that counts, in milliseconds: a page in the background has none. */
 const MAX_FRAME = 250;
-
-/** Returns true if a request that failed with this error fails again. A server that is busy (429) or slow (408) recovers. */
-function isFinal({ status }) {
-  return status >= 400 && status < 500 && ![408, 429].includes(status);
-}
 
 function decode(base64) {
   return Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
@@ -29,39 +21,37 @@ function decode(base64) {
  * "progress" with a text or null. Positions are milliseconds from the start.
  */
 export class RecordingPlayer extends EventTarget {
-  #recording;
+  #reader;
   #screen;
-  #buffer = new OutputBuffer();
   /** Bytes that the emulator has not processed yet. */
   #unshownBytes = 0;
-  /** Time of the last output that was shown. */
-  #lastOutput = 0;
-  /** The number of the last seek: replies to earlier requests are discarded. */
-  #generation = 0;
-  /** The generation whose next page is being fetched; null if none is. */
-  #fetching = null;
-  /** The target of a seek that waits for the one before; null if none does. */
-  #waiting = null;
-  #isSeeking = false;
-  /** The target of the last seek if it has failed for good; else null. */
-  #failedTarget = null;
-  #failures = 0;
+  /** The number of the last terminal: bytes of earlier ones do not count. */
+  #terminal = 0;
+  /** The output before this offset, and the last of it at this time, is shown. */
+  #shownOffset = 0;
+  #shownTime = 0;
+  /** Bytes before the position from which the rows above the screen come; 0 without such rows. */
+  #earlierBytes = 0;
+  #isAddingEarlier = false;
   #frame = null;
   #frameTime = 0;
-  #timer = null;
   #isClosed = false;
 
   position = 0;
   duration = 0;
   isPlaying = false;
-  isLive = false;
   skipsIdle = true;
   speed = 1;
 
   constructor(recording, screen) {
     super();
-    this.#recording = recording;
     this.#screen = screen;
+    this.#reader = new RecordingReader(recording);
+    this.#reader.addEventListener("terminal", ({ detail }) => this.#showTerminal(detail));
+    this.#reader.addEventListener("failed", () => this.pause());
+    for (const name of ["problem", "progress"]) {
+      this.#reader.addEventListener(name, ({ detail }) => this.#notify(name, detail));
+    }
   }
 
   /** True if everything that was recorded so far is shown. */
@@ -69,48 +59,71 @@ export class RecordingPlayer extends EventTarget {
     return this.#buffer.isEnd && this.#buffer.isEmpty;
   }
 
+  /** True if there is output from which rows above those of the terminal can come. */
+  get hasEarlier() {
+    return this.#shownOffset > this.#earlierBytes && this.#earlierBytes < MAX_EARLIER && !this.#reader.isSeeking;
+  }
+
+  get #buffer() {
+    return this.#reader.buffer;
+  }
+
   /**
    * Shows what was recorded since the last page, up to `endOffset`, without playing it: the terminal keeps its scrollback and what is selected. Seeks
    * to the end if that is shorter.
    */
   async follow(endOffset) {
-    if (this.isPlaying) {
+    if (this.isPlaying || this.#isAddingEarlier) {
       return;
     }
-    if (this.#isSeeking || this.#failedTarget !== null || endOffset - this.#buffer.nextOffset > MAX_UNSHOWN) {
+    const { isSeeking, failedTarget } = this.#reader;
+    if (isSeeking || failedTarget !== null || endOffset - this.#buffer.nextOffset > MAX_UNSHOWN) {
       this.seek(this.duration);
       return;
     }
-    const generation = this.#generation;
     this.position = this.duration;
-    if (this.#fetching === generation || (this.#buffer.nextOffset >= endOffset && this.#buffer.isEmpty)) {
-      return;
+    const isNew = this.#buffer.nextOffset < endOffset || !this.#buffer.isEmpty;
+    if (isNew && (await this.#reader.fetchUntil(endOffset)) && !this.isPlaying) {
+      this.position = Math.max(this.duration, this.#buffer.lastTime ?? 0);
+      this.#show(Infinity);
+      this.#notify("change");
     }
-    this.#fetching = generation;
-    await this.#fetchUntil(endOffset);
-    if (this.#fetching === generation) {
-      this.#fetching = null;
-    }
-    this.#requestFrame();
   }
 
   /** Shows the terminal at a time, and continues from there if the recording is played. */
   seek(position) {
     const target = Math.max(0, Math.min(position, this.duration));
-    this.position = target;
-    this.#seekTo({ at: target / 1000 });
+    this.#seekTo(target, { at: target / 1000 });
   }
 
   /** Shows the terminal at an output offset: a snapshot has one. `position` is its time. */
   seekToOffset(offset, position) {
-    this.position = Math.max(0, Math.min(position, this.duration));
-    this.#seekTo({ offset });
+    this.#seekTo(Math.max(0, Math.min(position, this.duration)), { offset });
+  }
+
+  /** Adds the rows that were shown before those of the terminal. */
+  async showEarlier() {
+    if (!this.hasEarlier || this.#isAddingEarlier) {
+      return;
+    }
+    this.pause();
+    this.#isAddingEarlier = true;
+    const size = Math.min(MAX_EARLIER, 2 * this.#earlierBytes || FIRST_EARLIER);
+    const terminal = this.#terminal;
+    const before = await this.#reader.fetchBefore(this.#shownOffset, this.#shownTime, size);
+    if (before !== null && terminal === this.#terminal && !this.#isClosed) {
+      this.#earlierBytes = size;
+      this.#screen.extendScrollback(() => this.#replay(before));
+      this.#notify("change");
+    }
+    this.#isAddingEarlier = false;
   }
 
   play() {
-    if (this.#failedTarget !== null) {
-      this.#seekTo(this.#failedTarget);
-    } else if (!this.isLive && this.position >= this.duration) {
+    const { failedTarget, isLive } = this.#reader;
+    if (failedTarget !== null) {
+      this.#reader.seek(failedTarget);
+    } else if (!isLive && this.position >= this.duration) {
       this.seek(0);
     }
     this.isPlaying = true;
@@ -128,17 +141,16 @@ export class RecordingPlayer extends EventTarget {
 
   /** Sets the duration, and whether it may grow. */
   setDuration(duration, isLive) {
-    if ((this.isLive && !isLive) || duration > this.duration) {
+    if ((this.#reader.isLive && !isLive) || duration > this.duration) {
       this.#buffer.noteGrowth();
     }
     this.duration = Math.max(duration, this.position);
-    this.isLive = isLive;
+    this.#reader.isLive = isLive;
   }
 
   close() {
     this.#isClosed = true;
-    this.#generation += 1;
-    clearTimeout(this.#timer);
+    this.#reader.close();
     cancelAnimationFrame(this.#frame);
   }
 
@@ -148,145 +160,40 @@ export class RecordingPlayer extends EventTarget {
     }
   }
 
-  async #seekTo(target) {
-    this.#generation += 1;
-    this.#waiting = target;
-    this.#failedTarget = null;
+  #seekTo(position, target) {
+    this.position = position;
+    this.#reader.seek(target);
     this.#notify("change");
-    if (this.#isSeeking) {
-      // While a person drags, only the latest position is requested.
-      return;
-    }
-    this.#isSeeking = true;
-    while (this.#waiting !== null && !this.#isClosed) {
-      const next = this.#waiting;
-      this.#waiting = null;
-      try {
-        await this.#request(next);
-        this.#failures = 0;
-      } catch (error) {
-        this.#notify("problem", `The recording could not be read: ${error.text ?? error.message}`);
-        if (this.#waiting !== null) {
-          continue;
-        }
-        if (isFinal(error)) {
-          this.#failSeek(next);
-        } else {
-          await new Promise((resolve) => setTimeout(resolve, retryDelay(this.#failures)));
-          this.#failures += 1;
-          this.#waiting ??= next;
-        }
-      }
-    }
-    this.#isSeeking = false;
   }
 
-  /** Stops: the output that is known belongs to another position. */
-  #failSeek(target) {
-    this.#failedTarget = target;
-    this.#notify("progress", null);
-    this.#clear();
-    this.pause();
-  }
-
-  #clear() {
-    this.#buffer.clear();
-    this.#unshownBytes = 0;
-  }
-
-  async #request(target) {
-    const generation = this.#generation;
-    const growth = this.#buffer.growth;
-    const reply = await readRecording(this.#recording, target);
-    if (this.#isClosed || (generation !== this.#generation && !reply.is_ready)) {
-      return;
-    }
-    if (!reply.is_ready) {
-      this.#notify("progress", `Preparing this long recording: ${Math.floor(100 * (reply.indexed ?? 0))} %`);
-      await new Promise((resolve) => setTimeout(resolve, INDEX_INTERVAL));
-      this.#waiting ??= target;
-      return;
-    }
-    // A picture on the way to the latest position is worth showing.
-    const { terminal } = reply;
-    this.#screen.reset(terminal.cols, terminal.rows);
-    this.#screen.write(decode(terminal.dump));
-    this.#clear();
-    this.#lastOutput = terminal.at_ms;
-    this.#notify("problem", null);
-    this.#notify("progress", null);
-    this.#notify("size", { cols: terminal.cols, rows: terminal.rows });
-    if (generation === this.#generation) {
-      this.#buffer.append(reply, growth);
-      this.#frameTime = performance.now();
-      this.#requestFrame();
-      this.#notify("change");
-    }
-  }
-
-  /** Fetches and shows the output up to an offset. Stops after a seek and after a failure, which the next call makes up for. */
-  async #fetchUntil(endOffset) {
-    const generation = this.#generation;
-    try {
-      for (let isEnd = false; !isEnd && this.#buffer.nextOffset < endOffset; ) {
-        const growth = this.#buffer.growth;
-        const reply = await readRecording(this.#recording, { offset: this.#buffer.nextOffset, output_only: true });
-        if (generation !== this.#generation || this.#isClosed) {
-          return;
-        }
-        this.#buffer.append(reply, growth);
-        isEnd = reply.is_end;
-      }
-      this.#notify("problem", null);
-    } catch (error) {
-      if (generation === this.#generation) {
-        this.#notify("problem", `The recording could not be read: ${error.text ?? error.message}`);
-      }
-      return;
-    }
-    if (!this.isPlaying) {
-      this.position = Math.max(this.duration, this.#buffer.lastTime ?? 0);
-      this.#show(Infinity);
-      this.#notify("change");
-    }
-  }
-
-  /** Fetches the next page if little output is left. */
-  async #fetch() {
-    if (this.#fetching === this.#generation || this.#isSeeking || this.#buffer.queuedBytes > MIN_QUEUED || (this.#buffer.isEnd && !this.isLive)) {
-      return;
-    }
-    const generation = this.#generation;
-    const growth = this.#buffer.growth;
-    this.#fetching = generation;
-    try {
-      const reply = await readRecording(this.#recording, { offset: this.#buffer.nextOffset, output_only: true });
-      if (generation !== this.#generation) {
-        return;
-      }
-      this.#failures = 0;
-      this.#buffer.append(reply, growth);
-      this.#notify("problem", null);
-      await this.#wait(reply.is_end ? LIVE_INTERVAL : 0);
-    } catch (error) {
-      if (generation !== this.#generation) {
-        // The page is not needed any more.
-        return;
-      }
-      this.#notify("problem", `The recording could not be read: ${error.text ?? error.message}`);
-      await this.#wait(retryDelay(this.#failures));
-      this.#failures += 1;
-    }
-    if (this.#fetching === generation) {
-      this.#fetching = null;
-    }
+  #showTerminal(terminal) {
+    this.#reset(terminal);
+    this.#earlierBytes = 0;
+    this.#shownOffset = terminal.offset;
+    this.#shownTime = terminal.at_ms;
+    this.#frameTime = performance.now();
     this.#requestFrame();
+    this.#notify("size", { cols: terminal.cols, rows: terminal.rows });
+    this.#notify("change");
   }
 
-  #wait(time) {
-    return new Promise((resolve) => {
-      this.#timer = setTimeout(resolve, time);
-    });
+  #reset({ cols, rows, dump }) {
+    this.#terminal += 1;
+    this.#unshownBytes = 0;
+    this.#screen.reset(cols, rows);
+    this.#screen.write(decode(dump));
+  }
+
+  /** Shows an earlier terminal and the output from there to the position. */
+  #replay({ terminal, chunks }) {
+    this.#reset(terminal);
+    for (const { offset, data, cols, rows } of chunks) {
+      if (data === undefined) {
+        this.#screen.resize(cols, rows);
+      } else {
+        this.#write(decode(data).subarray(0, this.#shownOffset - offset));
+      }
+    }
   }
 
   #requestFrame() {
@@ -299,8 +206,8 @@ export class RecordingPlayer extends EventTarget {
     this.#frame = null;
     const elapsed = Math.min(MAX_FRAME, Math.max(0, now - this.#frameTime));
     this.#frameTime = now;
-    if (!this.#isSeeking) {
-      this.#fetch();
+    if (!this.#reader.isSeeking) {
+      this.#reader.fetchNext();
       if (this.#unshownBytes < MAX_UNSHOWN) {
         this.#move(elapsed * this.speed);
       }
@@ -315,7 +222,7 @@ export class RecordingPlayer extends EventTarget {
       // The next page is on its way.
       return;
     }
-    const isIdle = this.skipsIdle && this.position - this.#lastOutput >= IDLE_LIMIT && next > this.position;
+    const isIdle = this.skipsIdle && this.position - this.#shownTime >= IDLE_LIMIT && next > this.position;
     this.position = isIdle ? next : this.position + time;
     if (this.#buffer.isEmpty) {
       this.position = Math.min(this.position, this.duration);
@@ -323,7 +230,7 @@ export class RecordingPlayer extends EventTarget {
       this.position = Math.min(this.position, this.#buffer.lastTime);
     }
     this.#show();
-    if (this.isAtEnd && !this.isLive && this.position >= this.duration) {
+    if (this.isAtEnd && !this.#reader.isLive && this.position >= this.duration) {
       this.position = this.duration;
       this.pause();
     }
@@ -336,12 +243,14 @@ export class RecordingPlayer extends EventTarget {
       if (this.#unshownBytes >= maxUnshown) {
         return false;
       }
-      this.#lastOutput = chunk.at_ms;
+      this.#shownTime = chunk.at_ms;
       if (chunk.data === undefined) {
         this.#screen.resize(chunk.cols, chunk.rows);
         this.#notify("size", { cols: chunk.cols, rows: chunk.rows });
       } else {
-        this.#write(chunk.data);
+        const bytes = decode(chunk.data);
+        this.#shownOffset = chunk.offset + bytes.length;
+        this.#write(bytes);
       }
       return true;
     });
@@ -351,12 +260,11 @@ export class RecordingPlayer extends EventTarget {
     }
   }
 
-  #write(data) {
-    const bytes = decode(data);
-    const generation = this.#generation;
+  #write(bytes) {
+    const terminal = this.#terminal;
     this.#unshownBytes += bytes.length;
     this.#screen.write(bytes, () => {
-      if (generation === this.#generation) {
+      if (terminal === this.#terminal) {
         this.#unshownBytes -= bytes.length;
       }
     });

@@ -1,50 +1,27 @@
 // The timeline of a recording: its bar, its screen at any position, and its moments.
 
-import { getTimeline } from "./api.js";
+import { describeError } from "./api.js";
 import { BranchForm } from "./branch_form.js";
-import { element, showText, uniqueId } from "./dom.js";
+import { element, showText } from "./dom.js";
+import { MomentList, listMoments } from "./moment_list.js";
+import { PlaybackControls } from "./playback_controls.js";
 import { RecordingPlayer } from "./recording_player.js";
 import { TerminalScreen } from "./terminal_screen.js";
-import { formatPosition, formatTime } from "./time.js";
 import { TimelineBar } from "./timeline_bar.js";
+import { TimelineLoader } from "./timeline_loader.js";
 
-/** Intervals of requests for a recording that grows, and for the rest of a long one, in milliseconds. */
-const LIVE_INTERVAL = 3000;
-const SCAN_INTERVAL = 50;
-const SPEEDS = [1, 2, 4, 8, 16];
-/** Characters of a prompt in a list. */
-const PROMPT_LENGTH = 100;
-/** Pause after a request, at least, as a multiple of its time: each repeats the whole transcript. */
-const MIN_PAUSE = 4;
 /** Time after the last seek at which the address names the position, in milliseconds. */
 const ADDRESS_DELAY = 500;
 
-/** Returns the moments of a recording in the order of their times. */
-function listMoments({ turns, snapshots, dialogs, damage }) {
-  const line = (text) => text.trim().split("\n", 1)[0].slice(0, PROMPT_LENGTH);
-  const moments = [
-    ...turns.map((turn) => ({ kind: "turn", at: turn.at_ms, label: `Turn ${turn.turn}: ${line(turn.prompt)}`, data: turn })),
-    ...snapshots.map((one) => ({ kind: "snapshot", at: one.at_ms, label: `Snapshot ${one.snapshot_id}${one.label ? `: ${one.label}` : ""}`, data: one })),
-    ...dialogs.map((one) => ({ kind: "dialog", at: one.at_ms, label: `Dialog '${one.dialog}' ${one.choice === null ? "closed" : `answered: ${one.choice}`}`, data: one })),
-    ...damage.map((one) => ({ kind: "damage", at: one.at_ms ?? 0, label: `Damaged: ${one.missing ?? "unknown"} bytes of output missing`, data: one })),
-  ];
-  return moments.sort((one, other) => one.at - other.at);
-}
-
 /** Shows the newest recording of a node, or `{ recording }`. It never types into a program. */
 export class TimelineTab {
-  #source;
   #timeline = null;
   #player = null;
   #screen = null;
   #isShown = false;
-  #isClosed = false;
-  #isLoading = false;
-  /** True if the node has changed since the overview was requested. */
-  #isOutdated = false;
+  #loader;
   /** The last known state of the node; null without a node. */
   #state = null;
-  #timer = null;
   #addressTimer = null;
   /** The timeline, the state and the position that are shown. */
   #shownPosition = [];
@@ -61,30 +38,27 @@ export class TimelineTab {
   #readProgress = "";
   #indexProgress = "";
   #problem = element("p", { class: "note failed", role: "alert", hidden: true });
-  #play = element("button", { type: "button", class: "primary", disabled: true, onclick: () => this.#togglePlay() }, "Play");
-  #time = element("span", { class: "timeline-time" });
-  #size = element("span", { class: "age" });
-  #speed;
-  #skip = element("input", { type: "checkbox", id: uniqueId("skip"), checked: true, onchange: () => this.#applySettings() });
+  #controls = new PlaybackControls({ toggle: () => this.#togglePlay(), showEarlier: () => this.#player?.showEarlier(), change: () => this.#applySettings() });
   #screenParent = element("div", { class: "terminal-host" });
   #bar;
   /** The moments that are shown, as JSON with their recording. */
   #shownMoments = "";
-  #moments = element("ol", { class: "timeline-moments" });
-  #count = element("summary");
-  #list = element("details", { class: "timeline-list", hidden: true }, this.#count, this.#moments);
+  #list = new MomentList((moment) => this.#select(moment));
   #branch;
   #sizes = new ResizeObserver(() => this.#screen?.fit());
 
   constructor(source, role) {
-    this.#source = source;
+    this.#loader = new TimelineLoader(source, {
+      receive: (timeline) => this.#receive(timeline),
+      fail: (error) => {
+        this.#loadProblem = `The recording could not be read: ${describeError(error)}`;
+        this.#showProblem();
+      },
+    });
     this.#branch = role === "full" ? new BranchForm() : null;
     this.#bar = new TimelineBar({ seek: (position) => this.#seek(position), select: (moment) => this.#select(moment) });
-    const speeds = SPEEDS.map((speed) => element("option", { value: String(speed) }, `${speed}×`));
-    this.#speed = element("select", { "aria-label": "Speed", onchange: () => this.#applySettings() }, ...speeds);
-    const skip = element("label", { class: "timeline-skip", for: this.#skip.id }, this.#skip, "Skip pauses");
     this.view = element("div", { class: "terminal-view" }, this.#screenParent);
-    const controls = element("div", { class: "timeline-controls", role: "group", "aria-label": "Playback" }, this.#play, this.#speed, skip, this.#time, this.#size);
+    this.view.addEventListener("wheel", (event) => this.#onWheel(event), { capture: true, passive: true });
     this.element = element(
       "section",
       { class: "timeline-tab", "aria-label": "Timeline" },
@@ -93,8 +67,8 @@ export class TimelineTab {
       this.#problem,
       this.view,
       this.#bar.element,
-      controls,
-      element("div", { class: "timeline-more" }, this.#list, ...(this.#branch === null ? [] : [this.#branch.element])),
+      this.#controls.element,
+      element("div", { class: "timeline-more" }, this.#list.element, ...(this.#branch === null ? [] : [this.#branch.element])),
     );
   }
 
@@ -109,67 +83,36 @@ export class TimelineTab {
   show() {
     this.#isShown = true;
     this.#sizes.observe(this.view);
-    this.#screen?.fit();
-    this.#load();
+    this.#loader.open();
   }
 
   hide() {
     this.#isShown = false;
     this.#sizes.disconnect();
-    clearTimeout(this.#timer);
+    this.#loader.close();
     this.#player?.pause();
   }
 
   close() {
     this.hide();
-    this.#isClosed = true;
     clearTimeout(this.#addressTimer);
     this.#player?.close();
     this.#screen?.dispose();
     this.#screen = null;
   }
 
-  /** Fetches the overview anew if the state of the node has changed: a node that has started again has another recording. */
+  /** Takes the current description of the node. One that has started has a recording. */
   update({ state }) {
-    const hasChanged = this.#state !== null && state !== this.#state;
-    this.#state = state;
-    if (hasChanged && this.#isShown) {
-      this.#isOutdated = true;
-      this.#load();
+    if (state !== this.#state) {
+      this.#state = state;
+      this.#loader.wake();
     }
   }
 
-  /** Fetches the overview, and again while it grows. */
-  async #load() {
-    clearTimeout(this.#timer);
-    if (this.#isLoading || this.#isClosed) {
-      return;
-    }
-    this.#isLoading = true;
-    this.#isOutdated = false;
-    let next = LIVE_INTERVAL;
-    try {
-      const start = performance.now();
-      const timeline = await getTimeline(this.#source);
-      const took = performance.now() - start;
-      if (this.#isClosed) {
-        return;
-      }
-      this.#loadProblem = "";
-      this.#showTimeline(timeline);
-      next = timeline.is_complete ? (timeline.live ? Math.max(LIVE_INTERVAL, MIN_PAUSE * took) : null) : SCAN_INTERVAL;
-    } catch (error) {
-      this.#loadProblem = `The recording could not be read: ${error.text ?? error.message}`;
-    } finally {
-      this.#isLoading = false;
-    }
+  #receive(timeline) {
+    this.#loadProblem = "";
     this.#showProblem();
-    if (this.#isOutdated) {
-      next = 0;
-    }
-    if (next !== null && this.#isShown && !this.#isClosed) {
-      this.#timer = setTimeout(() => this.#load(), next);
-    }
+    this.#showTimeline(timeline);
   }
 
   #showProblem() {
@@ -187,7 +130,6 @@ export class TimelineTab {
     this.#player.setDuration(timeline.duration_ms, timeline.live || !timeline.is_complete);
     this.#showMoments(timeline);
     this.#showNotes(timeline);
-    this.#play.disabled = timeline.started_at === null;
     if (this.#requestedPosition !== null) {
       this.#showRequestedPosition();
     } else if (wasAtEnd && !this.#player.isPlaying) {
@@ -202,7 +144,7 @@ export class TimelineTab {
     this.#screen ??= new TerminalScreen(this.#screenParent, { type: null, openLink: () => {} });
     this.#player = new RecordingPlayer(recording, this.#screen);
     this.#player.addEventListener("change", () => this.#showPosition());
-    this.#player.addEventListener("size", ({ detail: { cols, rows } }) => showText(this.#size, `${cols} × ${rows}`));
+    this.#player.addEventListener("size", ({ detail: { cols, rows } }) => this.#controls.showSize(cols, rows));
     this.#player.addEventListener("problem", ({ detail }) => {
       this.#playerProblem = detail ?? "";
       this.#showProblem();
@@ -261,21 +203,15 @@ export class TimelineTab {
     this.#shownMoments = json;
     this.#bar.update(timeline, haveChanged ? moments : null);
     if (haveChanged) {
-      this.#showList(moments);
+      this.#list.update(moments);
     }
   }
 
-  #showList(moments) {
-    const focused = [...this.#moments.children].findIndex((item) => item.contains(document.activeElement));
-    const items = moments.map((moment) => {
-      const button = element("button", { type: "button", class: "timeline-moment", onclick: () => this.#select(moment) });
-      button.append(element("span", { class: "timeline-time" }, formatPosition(moment.at)), " ", element("span", {}, moment.label));
-      return element("li", {}, button);
-    });
-    this.#moments.replaceChildren(...items);
-    items[focused]?.firstChild.focus({ preventScroll: true });
-    this.#count.textContent = `Moments (${items.length})`;
-    this.#list.hidden = items.length === 0;
+  /** Adds earlier rows when the person scrolls beyond the first one. */
+  #onWheel({ deltaY }) {
+    if (deltaY < 0 && this.#screen?.isAtTop && this.#screen.hasRoom) {
+      this.#player.showEarlier();
+    }
   }
 
   #select({ kind, at, data }) {
@@ -303,24 +239,23 @@ export class TimelineTab {
 
   #applySettings() {
     if (this.#player !== null) {
-      this.#player.speed = Number(this.#speed.value);
-      this.#player.skipsIdle = this.#skip.checked;
+      this.#player.speed = this.#controls.speed;
+      this.#player.skipsIdle = this.#controls.skipsIdle;
     }
   }
 
   #showPosition() {
     const { position, isPlaying } = this.#player;
     this.#bar.setPosition(position);
-    const { duration_ms: duration, started_at: started, live } = this.#timeline;
+    this.#controls.showEarlier(this.#player.hasEarlier && this.#screen.hasRoom);
+    const { duration_ms: duration } = this.#timeline;
     // While it is played, each frame has another position.
     const shown = [this.#timeline, isPlaying, position >= duration, isPlaying ? Math.floor(position / 1000) : position];
     if (shown.every((value, index) => value === this.#shownPosition[index])) {
       return;
     }
     this.#shownPosition = shown;
-    const clock = started === null ? "" : ` · ${formatTime(new Date(Date.parse(started) + position).toISOString())}`;
-    showText(this.#time, `${formatPosition(position)} / ${formatPosition(Math.max(duration, position))}${live ? " (live)" : ""}${clock}`);
-    showText(this.#play, isPlaying ? "Pause" : "Play");
+    this.#controls.showPosition(this.#timeline, position, isPlaying);
     this.#branch?.update(this.#timeline, position);
   }
 

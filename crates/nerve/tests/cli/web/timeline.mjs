@@ -109,12 +109,11 @@ const steps = {
     await page.waitForSelector("aria/Play");
   },
 
-  async "the timeline fits a desktop and a phone"(page) {
+  async "an address opens a position, on a phone too"(page) {
     await open(page, "#/recording/yesterday?at=157");
     await page.reload();
     await waitForText(page, "Recording of parser");
     await waitForScreen(page, "Prompt number 40");
-    await takeScreenshots(page, "timeline");
     await checkWidth(page, 360);
     await page.setViewport({ width: 1280, height: 900 });
   },
@@ -145,6 +144,41 @@ const steps = {
     await page.click("aria/Begin the branch");
     await waitFor(page, "the new node is not shown", () => /^#\/node\/default\/live-/.test(location.hash));
     await waitForText(page, "You said: another way");
+  },
+
+  async "turns, dialogs and snapshots of a node fit a desktop and a phone"(page) {
+    nerve("send", "live", "Rename the module parser to lexer.");
+    nerve("send", "live", "PERMIT the new name in notes.txt", "--no-wait");
+    nerve("wait", "live", "--until", "blocked");
+    nerve("answer", "live", "1");
+    nerve("wait", "live");
+    nerve("snapshot", "--recording", "live", "--label", "renamed", "--no-files");
+    nerve("send", "live", "Summarise what has changed.");
+    await open(page, "#/node/default/live?tab=timeline");
+    await waitForScreen(page, "You said: Summarise what has changed.");
+    for (const kind of ["turn", "dialog", "snapshot"]) {
+      await page.waitForSelector(`.timeline-mark.${kind}`);
+    }
+    await takeScreenshots(page, "timeline");
+    await checkWidth(page, 360);
+    await page.setViewport({ width: 1280, height: 900 });
+  },
+
+  async "earlier rows are added above those of a position"(page) {
+    nerve("new", "rows", "-c", "bash --norc", "--env", "PS1=$ ");
+    nerve("send", "rows", "seq 1000 1999");
+    nerve("send", "rows", "echo the end");
+    await open(page, "#/node/default/rows?tab=timeline");
+    await waitForScreen(page, "the end", "1100");
+    await (await page.waitForSelector("aria/Earlier rows")).click();
+    // The page before the last one.
+    await waitForScreen(page, "1950", "the end");
+    await page.focus(SLIDER);
+    await page.keyboard.press("End");
+    await waitForScreen(page, "the end", "1950");
+    await page.mouse.move(300, 400);
+    await page.mouse.wheel({ deltaY: -100 });
+    await waitForScreen(page, "1950", "the end");
   },
 
   async "a live recording is followed without a seek, and played to its end"(page) {
