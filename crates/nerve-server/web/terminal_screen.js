@@ -13,7 +13,7 @@ const MIN_FONT = 8;
 const MAX_FONT = 15;
 const FONT_STEP = 0.5;
 /** The font does not become smaller than this only to show all rows. */
-const MIN_FONT_FOR_ROWS = 11;
+const MIN_FONT_FOR_ROWS = 10;
 /** Space for the scroll bar in pixels. */
 const SCROLL_BAR = 16;
 
@@ -41,6 +41,15 @@ function isLeaveKey({ type, ctrlKey, altKey, metaKey, key }) {
   return type === "keydown" && ctrlKey && !altKey && !metaKey && key === "]";
 }
 
+const canvas = new OffscreenCanvas(1, 1).getContext("2d");
+
+/** Returns the width and the height of a character in pixels, as the emulator measures them, without a layout. */
+function measureCell(family, size) {
+  canvas.font = `${size}px ${family}`;
+  const { width, fontBoundingBoxAscent: ascent, fontBoundingBoxDescent: descent } = canvas.measureText("W");
+  return { width, height: Math.ceil(ascent + descent) };
+}
+
 /**
  * A terminal of a fixed size. Calls `type` with keys, `openLink` with the target of a link that was clicked, `leave` after Ctrl+], and `refusePaste` after
  * a paste without text. With `type` null it takes no keys: Tab leads on, and the last two can be missing.
@@ -48,24 +57,29 @@ function isLeaveKey({ type, ctrlKey, altKey, metaKey, key }) {
 export class TerminalScreen {
   #terminal;
   #parent;
+  #family;
   #zoom = 0;
   /** The sizes for which the font was chosen. */
   #fitted = "";
   #listeners = new AbortController();
 
-  constructor(parent, { type, openLink, leave, refusePaste }) {
+  /** `cols` and `rows` are the expected size: a change of it draws everything anew. */
+  constructor(parent, { type, openLink, leave, refusePaste, cols = 80, rows = 24 }) {
     this.#parent = parent;
+    this.#family = getComputedStyle(parent).fontFamily;
     this.#terminal = new Terminal({
       allowProposedApi: true,
       disableStdin: type === null,
-      fontFamily: getComputedStyle(parent).fontFamily,
-      fontSize: MAX_FONT,
+      cols,
+      rows,
+      fontFamily: this.#family,
+      fontSize: this.#chooseFont(cols, rows),
       linkHandler: { activate: (event, target) => openLink(target) },
       scrollback: SCROLLBACK,
+      theme: this.#readColors(),
     });
-    this.#applyColors();
     const scheme = matchMedia("(prefers-color-scheme: dark)");
-    scheme.addEventListener("change", () => this.#applyColors(), { signal: this.#listeners.signal });
+    scheme.addEventListener("change", () => (this.#terminal.options.theme = this.#readColors()), { signal: this.#listeners.signal });
     this.#terminal.loadAddon(new UnicodeGraphemesAddon());
     this.#terminal.loadAddon(new WebLinksAddon((event, target) => openLink(target)));
     this.#refuseQueries();
@@ -146,30 +160,36 @@ export class TerminalScreen {
     this.fit();
   }
 
-  /** Chooses the font so that all columns and rows fit, unless it would be unreadable: then the terminal scrolls. */
+  /** Takes the largest font with which all columns and rows fit, unless it would be unreadable: then the terminal scrolls, and its end is shown. */
   fit() {
     const terminal = this.#terminal;
     const view = this.#parent.parentElement;
     const situation = [view.clientWidth, view.clientHeight, terminal.cols, terminal.rows, this.#zoom].join();
     // A hidden terminal has no size. Each change of the font draws all rows anew.
-    if (view.clientWidth === 0 || situation === this.#fitted) {
-      return;
+    if (view.clientWidth > 0 && situation !== this.#fitted) {
+      this.#fitted = situation;
+      const size = this.#chooseFont(terminal.cols, terminal.rows);
+      terminal.options.fontSize = size;
+      this.#parent.style.width = `${Math.ceil(measureCell(this.#family, size).width * terminal.cols) + SCROLL_BAR}px`;
+      view.scrollTop = view.scrollHeight;
     }
-    this.#fitted = situation;
-    this.#parent.style.width = "";
-    const screen = terminal.element.querySelector(".xterm-screen");
-    const width = this.#parent.clientWidth - SCROLL_BAR;
-    const height = this.#parent.parentElement.clientHeight - SCROLL_BAR;
-    // The width is proportional to the font.
-    const widest = (terminal.options.fontSize * width) / screen.getBoundingClientRect().width;
-    terminal.options.fontSize = Math.min(MAX_FONT, Math.max(MIN_FONT, Math.floor(widest / FONT_STEP) * FONT_STEP));
-    while (terminal.options.fontSize > MIN_FONT_FOR_ROWS && screen.clientHeight > height) {
-      terminal.options.fontSize -= FONT_STEP;
+  }
+
+  /** Returns the size of the font in pixels for a number of columns and rows. */
+  #chooseFont(cols, rows) {
+    const view = this.#parent.parentElement;
+    const padding = 2 * parseFloat(getComputedStyle(view).paddingLeft);
+    const width = view.clientWidth - padding - SCROLL_BAR;
+    const height = view.clientHeight - padding;
+    const fits = (size) => {
+      const cell = measureCell(this.#family, size);
+      return cell.width * cols <= width && (cell.height * rows <= height || size <= MIN_FONT_FOR_ROWS);
+    };
+    let size = MAX_FONT;
+    while (size > MIN_FONT && !fits(size)) {
+      size -= FONT_STEP;
     }
-    if (this.#zoom !== 0) {
-      terminal.options.fontSize = Math.max(MIN_FONT / 2, terminal.options.fontSize + this.#zoom);
-    }
-    this.#parent.style.width = `${Math.ceil(screen.getBoundingClientRect().width) + SCROLL_BAR}px`;
+    return Math.max(MIN_FONT / 2, size + this.#zoom);
   }
 
   dispose() {
@@ -194,9 +214,9 @@ export class TerminalScreen {
     this.#parent.addEventListener("paste", check, { capture: true, signal: this.#listeners.signal });
   }
 
-  #applyColors() {
+  #readColors() {
     const { backgroundColor: background, color: foreground } = getComputedStyle(this.#parent);
-    this.#terminal.options.theme = { background, foreground };
+    return { background, foreground };
   }
 
   #refuseQueries() {

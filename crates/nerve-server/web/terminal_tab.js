@@ -102,7 +102,8 @@ export class TerminalTab {
   #createScreen() {
     const type = this.#canType ? (keys) => this.#type(typeof keys === "string" ? this.#keys.withControl(keys) : keys) : null;
     const refusePaste = () => this.#refuse("only text can be pasted. Save the image where the program can read it, and name its path.");
-    return new TerminalScreen(this.#host, { type, openLink: confirmLink, leave: () => this.#leave(), refusePaste });
+    const { cols, rows } = this.#node.metadata ?? {};
+    return new TerminalScreen(this.#host, { type, openLink: confirmLink, leave: () => this.#leave(), refusePaste, cols, rows });
   }
 
   /** Moves the focus to the tab: the program gets the Tab key. */
