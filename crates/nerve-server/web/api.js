@@ -1,5 +1,7 @@
 // Requests to the server. The browser adds the session's cookie.
 
+import { setServerTime } from "./time.js";
+
 /** Items of a page of a list. */
 const PAGE_LIMIT = 1000;
 /** Newest results among which the queued ones are: a node runs its prompts in their order. */
@@ -56,6 +58,7 @@ async function send(method, path, body, timeout = TIMEOUT, abort = null) {
     options.body = JSON.stringify(body);
   }
   const response = await fetch(path, options);
+  setServerTime(response.headers.get("date"));
   if (response.ok) {
     return response.status === 204 ? null : response.json();
   }

@@ -13,12 +13,21 @@ function toControl(key) {
   return /^[a-z@[\\\]^_ ]$/i.test(key) ? String.fromCharCode(key.toUpperCase().charCodeAt(0) & 0x1f) : key;
 }
 
+/** Leaves the focus in the field when a key is pressed, so that a phone keeps its keyboard. */
+function keepFocus(event) {
+  event.preventDefault();
+}
+
 /** A row of keys and a field for text. Calls `send` with the characters to type, and `sendLine` with a text that Enter follows. */
 export class KeyRow {
   #send;
   #sendLine;
   #hasApplicationKeys;
-  #control = element("button", { type: "button", "aria-pressed": "false", onclick: () => this.#setControl(!this.#hasControl) }, "Ctrl");
+  #control = element(
+    "button",
+    { type: "button", "aria-pressed": "false", onpointerdown: keepFocus, onclick: () => this.#setControl(!this.#hasControl) },
+    "Ctrl",
+  );
   #field = element("input", {
     type: "text",
     "aria-label": "Text to type",
@@ -37,13 +46,15 @@ export class KeyRow {
     this.#hasApplicationKeys = hasApplicationKeys;
     const key = (label, name, text) => this.#key(label, name, () => text);
     const arrow = (label) => this.#key(label, ARROWS[label][0], () => this.#arrow(ARROWS[label][1]));
+    const enter = key("⏎", "Enter", "\r");
+    enter.classList.add("enter");
     const keys = [
       key("Esc", "Esc", "\x1b"),
       key("Tab", "Tab", "\t"),
       this.#control,
-      ...Object.keys(ARROWS).map(arrow),
-      key("⏎", "Enter", "\r"),
       key("^C", "^C: interrupt", "\x03"),
+      enter,
+      ...Object.keys(ARROWS).map(arrow),
     ];
     const form = element(
       "form",
@@ -77,8 +88,7 @@ export class KeyRow {
       this.#send(keys());
       this.#setControl(false);
     };
-    // The field keeps the focus, so that a phone keeps its keyboard.
-    return element("button", { type: "button", "aria-label": name, onpointerdown: (event) => event.preventDefault(), onclick: press }, label);
+    return element("button", { type: "button", "aria-label": name, onpointerdown: keepFocus, onclick: press }, label);
   }
 
   #arrow(final) {
@@ -90,10 +100,36 @@ export class KeyRow {
 
   /** Types a character with Ctrl instead of adding it to the text. */
   #takeControl(event) {
-    if (this.#hasControl && event.data?.length === 1) {
+    if (!this.#hasControl || !event.data) {
+      return;
+    }
+    if (!event.cancelable) {
+      this.#takeComposedControl();
+    } else if (event.data.length === 1) {
       event.preventDefault();
       this.#send(this.withControl(event.data));
     }
+  }
+
+  /** Removes the character that the next input adds. The keyboards of phones compose words, and their input cannot be refused. */
+  #takeComposedControl() {
+    const field = this.#field;
+    const before = field.value;
+    const take = () => {
+      const text = field.value;
+      if (this.#hasControl && text.length === before.length + 1) {
+        let at = 0;
+        while (text[at] === before[at]) {
+          at += 1;
+        }
+        this.#send(this.withControl(text[at]));
+        // The browser still inserts the text.
+        setTimeout(() => {
+          field.value = before;
+        });
+      }
+    };
+    field.addEventListener("input", take, { once: true });
   }
 
   #submit(event) {

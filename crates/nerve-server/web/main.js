@@ -39,6 +39,7 @@ function showConsole(session, problem) {
   };
   const end = () => {
     close();
+    shell.drafts.clear();
     showEnd(shared ? SHARE_ENDED : "The session of this browser has ended.");
   };
   setSessionEndListener(end);

@@ -48,7 +48,7 @@ export class NodeListView {
   /** The position to which the page was scrolled when the view was shown for the last time. */
   scrollPosition = 0;
 
-  /** `drafts` holds prompts that were typed and not sent, by the key of their node. */
+  /** `drafts` keeps prompts that were typed and not sent. */
   constructor(store, role, drafts) {
     this.#store = store;
     this.#role = role;

@@ -9,7 +9,7 @@ import { keyOf } from "./node_store.js";
 import { NodeSummary } from "./node_summary.js";
 import { PromptForm } from "./prompt_form.js";
 import { QueueList } from "./queue_list.js";
-import { href } from "./route.js";
+import { href, nodeHref } from "./route.js";
 import { TabList } from "./tab_list.js";
 
 /** Interval at which the age of the state is shown anew, in milliseconds. It causes no request. */
@@ -37,6 +37,7 @@ export class NodeView {
   #store;
   /** True if the node was shared: then it existed. */
   #isShared;
+  #name;
   #key;
   #timer;
   /** The position of the dialog's buttons on the page. */
@@ -59,6 +60,7 @@ export class NodeView {
 
   constructor({ store, session: { role, share }, drafts }, route) {
     const node = { session: route.session, id: route.id };
+    this.#name = node;
     this.#store = store;
     this.#isShared = Boolean(share);
     this.#key = keyOf(node.session, node.id);
@@ -77,6 +79,7 @@ export class NodeView {
         create: () => tab.create({ store, role, node: this.#find() ?? node, isShared: Boolean(share) }),
       })),
       `Views of ${node.id}`,
+      (name) => this.#replaceAddress(name),
     );
     const form = this.#form === null ? [] : [this.#form.element];
     const foot = element("footer", { class: "node-foot" }, this.#note, this.#dialog.element, ...form);
@@ -98,19 +101,29 @@ export class NodeView {
     this.open(route);
   }
 
-  /** Shows the turn or the position in the timeline that an address names. With a recording, it is the number in the recording's transcript. */
+  /** Shows the tab, the turn or the position in the timeline that an address names. With a recording, the turn is the number in the recording's transcript. */
   async open({ params: { turn, recording, tab, at } }) {
     this.#request += 1;
     const request = this.#request;
     if ((tab === "timeline" || at) && !this.#isShared) {
-      (await this.#tabs.select("timeline"))?.open({ turn, at });
+      const timeline = await this.#tabs.select("timeline");
+      if (request === this.#request) {
+        timeline?.open({ turn, at });
+      }
       return;
     }
-    const chat = turn ? await this.#tabs.select("chat") : null;
-    if (chat === null || request !== this.#request) {
+    if (tab === "terminal") {
+      this.#tabs.select(tab);
       return;
     }
-    const number = recording ? await chat.locate(recording, Number(turn)) : Number(turn);
+    const chat = await this.#tabs.select("chat");
+    if (turn && chat !== null && request === this.#request) {
+      await this.#showTurn(chat, Number(turn), recording, request);
+    }
+  }
+
+  async #showTurn(chat, turn, recording, request) {
+    const number = recording ? await chat.locate(recording, turn) : turn;
     if (request !== this.#request) {
       return;
     }
@@ -131,6 +144,11 @@ export class NodeView {
     this.#queue?.close();
     this.#dialog.close();
     this.#form?.close();
+  }
+
+  /** Names the tab that a person has selected, so that it is shown again after a reload. */
+  #replaceAddress(tab) {
+    history.replaceState(history.state, "", nodeHref(this.#name, tab === "chat" ? {} : { tab }));
   }
 
   /** Ignores clicks for a moment if the buttons of the dialog have moved. */

@@ -1,12 +1,20 @@
 // The field for a prompt, and how far the prompt that was sent got.
 
-import { describeFailure, explainNode, getResult, sendPrompt } from "./api.js";
-import { announce, element, showText, uniqueId } from "./dom.js";
+import { describeError, describeFailure, explainNode, getResult, sendPrompt } from "./api.js";
+import { announce, element, hasOnlyFiles, showText, uniqueId } from "./dom.js";
+import { longText } from "./long_text.js";
 import { RetryTimer } from "./retry.js";
 
 /** The states of a prompt in their order. */
 const STEPS = ["queued", "typed", "submitted", "started", "done"];
 const ENDED = ["done", "failed", "cancelled", "lost"];
+/** Code of a key that an input method handles, such as the Enter that ends a composition. Safari sets only this. */
+const INPUT_METHOD_KEY = 229;
+
+/** Returns true for a key that an input method takes. */
+function isComposing(event) {
+  return event.isComposing || event.keyCode === INPUT_METHOD_KEY;
+}
 
 /** Sends prompts to one node. */
 export class PromptForm {
@@ -25,20 +33,19 @@ export class PromptForm {
   #steps = STEPS.map((step) => element("li", {}, step));
   #delivery = element("ol", { class: "delivery", hidden: true, "aria-label": "Delivery of the prompt" }, ...this.#steps);
   #note = element("p", { class: "note failed", hidden: true });
-  #answer = element("pre", { class: "answer", hidden: true, tabIndex: 0, "aria-label": "Answer" });
-
+  #answer = element("div", { class: "answer", hidden: true, tabIndex: 0, role: "group", "aria-label": "Answer" });
   #showsAnswer;
 
   /**
-   * Creates the form. `titleId` is the id of the element that names the node. `drafts` holds prompts that were typed and not sent, by the
-   * key of their node. Without `showsAnswer`, the answer is shown elsewhere.
+   * Creates the form. `titleId` is the id of the element that names the node. `drafts` keeps prompts that were typed and not
+   * sent. Without `showsAnswer`, the answer is shown elsewhere.
    */
   constructor({ id: name, key }, titleId, drafts, showsAnswer = true) {
     this.#key = key;
     this.#drafts = drafts;
     this.#showsAnswer = showsAnswer;
     const id = uniqueId("prompt");
-    const listeners = { onkeydown: (event) => this.#onKey(event), oninput: () => this.#keepDraft() };
+    const listeners = { onkeydown: (event) => this.#onKey(event), oninput: () => this.#keepDraft(), onpaste: (event) => this.#onPaste(event) };
     this.#text = element("textarea", { id, rows: 1, placeholder: "Prompt", ...listeners });
     this.showDraft();
     this.#send.setAttribute("aria-describedby", titleId);
@@ -56,7 +63,7 @@ export class PromptForm {
 
   /** Shows what was typed for the node, also in another view. */
   showDraft() {
-    this.#text.value = this.#drafts.get(this.#key) ?? "";
+    this.#text.value = this.#drafts.get(this.#key);
   }
 
   /** Ends all requests about the prompt that was sent. */
@@ -83,9 +90,16 @@ export class PromptForm {
 
   #onKey(event) {
     const isSendKey = event.ctrlKey || event.metaKey || (!event.shiftKey && !matchMedia("(pointer: coarse)").matches);
-    if (event.key === "Enter" && isSendKey && !event.isComposing) {
+    if (event.key === "Enter" && isSendKey && !isComposing(event)) {
       event.preventDefault();
       this.element.requestSubmit();
+    }
+  }
+
+  #onPaste(event) {
+    showText(this.#note, "");
+    if (hasOnlyFiles(event)) {
+      this.#fail("Only text can be pasted. Save the image where the node can read it, and name its path.");
     }
   }
 
@@ -101,7 +115,7 @@ export class PromptForm {
     // The end of the previous prompt must not count as the end of this one.
     this.#result = null;
     showText(this.#note, "");
-    showText(this.#answer, "");
+    this.#showAnswer("");
     this.#delivery.hidden = false;
     this.#mark(-1);
     try {
@@ -150,7 +164,7 @@ export class PromptForm {
       this.#fail("The server no longer knows the result of the prompt.");
       return;
     }
-    showText(this.#note, error.text ?? error.message);
+    showText(this.#note, `The result could not be read: ${describeError(error)}`);
     this.#retry.fail(error);
   }
 
@@ -189,11 +203,16 @@ export class PromptForm {
     this.#result = null;
     if (result.state === "done") {
       this.#mark(STEPS.indexOf("done"));
-      showText(this.#answer, this.#showsAnswer ? (result.response?.text ?? "") : "");
+      this.#showAnswer(this.#showsAnswer ? (result.response?.text ?? "") : "");
       announce(`${this.#node.id}: the prompt is done`);
     } else {
       this.#fail(`The prompt ${result.state === "lost" ? "is lost" : `was ${result.state}`}${result.error ? `: ${result.error}` : ""}`);
     }
+  }
+
+  #showAnswer(text) {
+    this.#answer.replaceChildren(...(text === "" ? [] : [longText(text)]));
+    this.#answer.hidden = text === "";
   }
 
   #mark(reached) {

@@ -2,7 +2,7 @@
 
 import { ChatTab } from "./chat_tab.js";
 import { element } from "./dom.js";
-import { nodeHref } from "./route.js";
+import { href, nodeHref } from "./route.js";
 import { TabList } from "./tab_list.js";
 
 /** Digits of a recording's id in the title. */
@@ -26,6 +26,7 @@ export class RecordingView {
         { name: "timeline", label: "Timeline", create: timeline },
       ],
       "Views of the recording",
+      (tab) => history.replaceState(history.state, "", href(["recording", route.id], tab === "chat" ? {} : { tab })),
     );
     const heading = element("h1", { tabIndex: -1 }, "Recording of ", this.#name);
     this.#name.textContent = "…";
@@ -40,8 +41,10 @@ export class RecordingView {
   async open({ params: { turn, at, tab } }) {
     if (tab === "timeline" || at) {
       (await this.#tabs.select("timeline"))?.open({ turn, at });
-    } else if (turn) {
-      await this.#tabs.select("chat");
+      return;
+    }
+    await this.#tabs.select("chat");
+    if (turn) {
       this.#chat.showTurn(Number(turn));
     }
   }

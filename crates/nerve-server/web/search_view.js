@@ -1,10 +1,10 @@
 // Finds what was said or shown in all nodes, running or gone.
 
-import { search } from "./api.js";
+import { describeError, search } from "./api.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
 import { href, nodeHref } from "./route.js";
 import { keyOf } from "./node_store.js";
-import { formatTime } from "./time.js";
+import { formatTime, serverNow } from "./time.js";
 
 const DAY = 24 * 3600 * 1000;
 /** Ages of the oldest text that is searched. */
@@ -114,7 +114,7 @@ export class SearchView {
       if (request === this.#request) {
         this.#showHits([]);
         showText(this.#summary, "");
-        showText(this.#problem, error.text ?? error.message);
+        showText(this.#problem, `The search has failed: ${describeError(error)}`);
       }
     }
   }
@@ -123,7 +123,7 @@ export class SearchView {
     const name = this.#node.value.trim();
     const [session, node] = name.includes("/") ? name.split(/\/(.*)/s) : [undefined, name];
     const days = parseInt(this.#since.value, 10);
-    const since = Number.isNaN(days) ? undefined : new Date(Date.now() - days * DAY).toISOString();
+    const since = Number.isNaN(days) ? undefined : new Date(serverNow() - days * DAY).toISOString();
     return { node, session, since, kinds: this.#kind.value };
   }
 

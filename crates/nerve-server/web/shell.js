@@ -1,7 +1,8 @@
 // The frame of all views: the head of the page, the state of the connection, and the view that the address selects.
 
-import { logOut } from "./api.js";
-import { element, showText } from "./dom.js";
+import { describeError, logOut } from "./api.js";
+import { element, showText, uniqueId } from "./dom.js";
+import { Drafts } from "./drafts.js";
 import { NewNodeForm } from "./new_node_form.js";
 import { NodeListView } from "./node_list_view.js";
 import { NodeView } from "./node_view.js";
@@ -40,8 +41,7 @@ function selectLinks({ role, share }) {
 
 /** Shows one view at a time. All share the stores and the connection. */
 export class Shell {
-  /** Prompts that were typed and not sent, by the key of their node. */
-  drafts = new Map();
+  drafts = new Drafts();
   #connection;
   #list;
   #view = null;
@@ -155,7 +155,7 @@ export class Shell {
     const { isCurrent, lastLive } = this.#connection;
     const before = this.#banner.textContent;
     const isLost = !isCurrent && lastLive !== null;
-    showText(this.#bannerAge, isLost ? ` This is the state of ${formatAge(lastLive)} ago. Reconnecting…` : "");
+    showText(this.#bannerAge, isLost ? ` This is the state of ${formatAge(lastLive, Date.now())} ago. Reconnecting…` : "");
     showText(this.#bannerText, isCurrent ? "" : isLost ? "Connection lost." : "Connecting…");
     this.#banner.hidden = isCurrent;
     if (before.length !== this.#banner.textContent.length) {
@@ -182,9 +182,10 @@ export class Shell {
   async #logOut() {
     try {
       await logOut();
+      this.drafts.clear();
       location.reload();
     } catch (error) {
-      showText(this.#problem, `Not logged out: ${error.text ?? error.message}`);
+      showText(this.#problem, `Not logged out: ${describeError(error)}`);
     }
   }
 }

@@ -1,11 +1,11 @@
 // The steps of a run as a list. A click on a step opens its details.
 
-import { getStepResult } from "./api.js";
+import { describeError, getStepResult } from "./api.js";
 import { element, showText, uniqueId } from "./dom.js";
 import { longText } from "./long_text.js";
 import { nodeHref } from "./route.js";
 import { stateText } from "./run_state.js";
-import { formatDuration, formatTime } from "./time.js";
+import { formatDuration, formatTime, serverNow } from "./time.js";
 
 /** Items, rounds and inner steps that are listed for one step: the latest ones. */
 const MAX_INNER = 100;
@@ -22,7 +22,7 @@ function resultText(result) {
 
 /** Returns how long a step took, or has been running. */
 function durationText({ started_at: started, ended_at: ended }) {
-  return started ? formatDuration((ended ? Date.parse(ended) : Date.now()) - Date.parse(started)) : "";
+  return started ? formatDuration((ended ? Date.parse(ended) : serverNow()) - Date.parse(started)) : "";
 }
 
 /** Returns the id of the step of the graph itself that contains the step of a path: an item, a round or an inner step. */
@@ -121,10 +121,10 @@ class StepRow {
       if (wanted === this.#resultOf) {
         this.#showOutput(result);
       }
-    } catch (problem) {
+    } catch (error) {
       if (wanted === this.#resultOf) {
         this.#resultOf = null;
-        this.#showNote(`Not loaded: ${problem.text ?? problem.message}. Open the step again to retry.`);
+        this.#showNote(`Not loaded: ${describeError(error)}. Open the step again to retry.`);
       }
     }
   }

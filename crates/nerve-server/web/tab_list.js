@@ -14,20 +14,21 @@ export class TabList {
   #selected = null;
   #isClosed = false;
   #node = null;
+  #onSelect;
 
-  /** Creates the tabs and selects the first one. A single tab has no list. */
-  constructor(tabs, label) {
+  /** Creates the tabs, of which none is selected. A single tab has no list. `onSelect` is called with the name of a tab that a person selects. */
+  constructor(tabs, label, onSelect = () => {}) {
+    this.#onSelect = onSelect;
     this.#tabs = tabs.map((tab) => this.#createTab(tab));
     const buttons = this.#tabs.map(({ button }) => button);
     const list = element("div", { class: "tabs", role: "tablist", "aria-label": label, onkeydown: (event) => this.#onKey(event) }, ...buttons);
     list.hidden = tabs.length < 2;
     this.element = element("div", { class: "tabbed" }, list, ...this.#tabs.map(({ panel }) => panel));
-    this.#select(this.#tabs[0]);
   }
 
   /** The content of the selected tab; null while it is loaded. */
   get content() {
-    return this.#selected.content;
+    return this.#selected?.content ?? null;
   }
 
   /** Selects a tab by its name. Returns its content when that is loaded; null if it could not be. */
@@ -53,7 +54,7 @@ export class TabList {
     const tab = { name, create, content: null, loading: null };
     const id = uniqueId(`tab-${name}`);
     tab.panel = element("div", { id: `${id}-panel`, class: "panel", role: "tabpanel", "aria-labelledby": id, hidden: true });
-    const properties = { id, type: "button", role: "tab", "aria-controls": tab.panel.id, onclick: () => this.#select(tab) };
+    const properties = { id, type: "button", role: "tab", "aria-controls": tab.panel.id, onclick: () => this.#choose(tab) };
     tab.button = element("button", properties, label);
     return tab;
   }
@@ -65,13 +66,22 @@ export class TabList {
     const next = event.key in STEPS ? (at + STEPS[event.key] + count) % count : ends[event.key];
     if (next !== undefined) {
       event.preventDefault();
-      this.#select(this.#tabs[next]);
+      this.#choose(this.#tabs[next]);
       this.#tabs[next].button.focus();
     }
   }
 
+  #choose(tab) {
+    this.#select(tab);
+    this.#onSelect(tab.name);
+  }
+
   #select(tab) {
     if (tab === this.#selected) {
+      // It may not have been loaded.
+      if (tab.content === null) {
+        tab.loading ??= this.#load(tab);
+      }
       return;
     }
     this.#selected?.content?.hide();

@@ -6,6 +6,8 @@ import { RetryTimer } from "./retry.js";
 /** Time without a message after which the connection is dead, in milliseconds. Heartbeats come after 15 s. */
 const SILENCE_LIMIT = 40000;
 const SILENCE_INTERVAL = 5000;
+/** Time without a message after which a page that was in the background connects again, in milliseconds. */
+const BACKGROUND_LIMIT = 20000;
 /** Bytes of an offset before the output in a binary message. */
 const OFFSET_BYTES = 8;
 /** Output after which the page reports its position, so that the server sends no more than it can show. */
@@ -52,7 +54,7 @@ export class TerminalConnection extends EventTarget {
     const listen = (target, name, listener) => target.addEventListener(name, listener, { signal: this.#listeners.signal });
     listen(window, "online", () => this.#connect());
     listen(window, "pageshow", (event) => event.persisted && this.#connect());
-    listen(document, "visibilitychange", () => document.visibilityState === "visible" && !this.isLive && this.#connect());
+    listen(document, "visibilitychange", () => document.visibilityState === "visible" && this.#checkReturn());
     this.#silenceTimer = setInterval(() => this.#checkSilence(), SILENCE_INTERVAL);
     this.#connect();
   }
@@ -176,6 +178,13 @@ export class TerminalConnection extends EventTarget {
 
   #checkSilence() {
     if (this.#socket !== null && Date.now() - this.#lastReceived > SILENCE_LIMIT) {
+      this.#connect();
+    }
+  }
+
+  /** Checks the connection of a page that becomes visible: after the sleep of a phone, keys would be sent into a dead one. */
+  #checkReturn() {
+    if (!this.isLive || Date.now() - this.#lastReceived > BACKGROUND_LIMIT) {
       this.#connect();
     }
   }

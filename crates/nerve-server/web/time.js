@@ -1,7 +1,26 @@
 // Ages, times and durations for display.
 
-/** Returns the time since `since` in its largest unit, such as "3 min". */
-export function formatAge(since, now = Date.now()) {
+/** A difference of the clocks up to which they count as equal, in milliseconds: servers report full seconds, a moment ago. */
+const CLOCK_TOLERANCE = 5000;
+
+/** Time of the server's clock minus that of this browser, in milliseconds. */
+let clockDifference = 0;
+
+/** Takes the server's time from a reply (the header `Date`): the clock of a phone or of a server may be wrong. */
+export function setServerTime(date) {
+  const difference = Date.parse(date) - Date.now();
+  if (!Number.isNaN(difference)) {
+    clockDifference = Math.abs(difference) > CLOCK_TOLERANCE ? difference : 0;
+  }
+}
+
+/** Returns the current time of the server in milliseconds. */
+export function serverNow() {
+  return Date.now() + clockDifference;
+}
+
+/** Returns the time since `since`, a time of the server, in its largest unit, such as "3 min". */
+export function formatAge(since, now = serverNow()) {
   return formatDuration(now - since);
 }
 

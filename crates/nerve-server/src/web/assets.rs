@@ -73,6 +73,7 @@ assets![
     "connection.js",
     "dialog_card.js",
     "dom.js",
+    "drafts.js",
     "evidence_panel.js",
     "follow_mode.js",
     "gate_card.js",

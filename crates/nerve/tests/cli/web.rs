@@ -193,6 +193,20 @@ fn many_nodes_and_two_answers_in_a_browser() {
 }
 
 #[test]
+fn input_of_phones_is_handled_in_a_browser() {
+    let home = with_http();
+    home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
+    run_in_browser(&home, "input_of_phones_is_handled_in_a_browser", "input.mjs");
+}
+
+#[test]
+fn late_replies_and_long_texts_in_a_browser() {
+    let home = with_http();
+    home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
+    run_in_browser(&home, "late_replies_and_long_texts_in_a_browser", "requests.mjs");
+}
+
+#[test]
 fn views_are_accessible_in_a_browser() {
     let home = with_http();
     home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
