@@ -129,8 +129,6 @@ assets![
     "timeline_tab.js",
     "transcript_loader.js",
     "turn_card.js",
-    "vendor/addon-fit.LICENSE.txt",
-    "vendor/addon-fit.mjs",
     "vendor/addon-unicode-graphemes.LICENSE.txt",
     "vendor/addon-unicode-graphemes.mjs",
     "vendor/addon-web-links.LICENSE.txt",
