@@ -61,6 +61,7 @@ export class TerminalScreen {
   #zoom = 0;
   /** The sizes for which the font was chosen. */
   #fitted = "";
+  #revealsCursor = false;
   #listeners = new AbortController();
 
   /** `cols` and `rows` are the expected size: a change of it draws everything anew. */
@@ -109,6 +110,7 @@ export class TerminalScreen {
 
   /** Forgets everything and takes another size, after the output so far. */
   reset(cols, rows) {
+    this.#revealsCursor = true;
     this.#terminal.write("\x1bc", () => this.#resize(cols, rows));
   }
 
@@ -118,8 +120,19 @@ export class TerminalScreen {
   }
 
   /** Shows output. Calls `done` when it is shown. */
-  write(bytes, done) {
-    this.#terminal.write(bytes, done);
+  write(bytes, done = () => {}) {
+    this.#terminal.write(bytes, () => {
+      if (this.#revealsCursor) {
+        this.#revealsCursor = false;
+        this.#showCursor();
+      }
+      done();
+    });
+  }
+
+  /** Scrolls to the cursor after the next output: that is the echo of what was typed. */
+  revealCursor() {
+    this.#revealsCursor = true;
   }
 
   focus() {
@@ -160,7 +173,7 @@ export class TerminalScreen {
     this.fit();
   }
 
-  /** Takes the largest font with which all columns and rows fit, unless it would be unreadable: then the terminal scrolls, and its end is shown. */
+  /** Takes the largest font with which all columns and rows fit, unless it would be unreadable: then the terminal scrolls. */
   fit() {
     const terminal = this.#terminal;
     const view = this.#parent.parentElement;
@@ -171,8 +184,18 @@ export class TerminalScreen {
       const size = this.#chooseFont(terminal.cols, terminal.rows);
       terminal.options.fontSize = size;
       this.#parent.style.width = `${Math.ceil(measureCell(this.#family, size).width * terminal.cols) + SCROLL_BAR}px`;
-      view.scrollTop = view.scrollHeight;
+      this.#showCursor();
     }
+  }
+
+  /** Scrolls the view so that it contains the cursor: the terminal may be larger than the view. */
+  #showCursor() {
+    const view = this.#parent.parentElement;
+    const { cursorX, cursorY } = this.#terminal.buffer.active;
+    const cell = measureCell(this.#family, this.#terminal.options.fontSize);
+    const reveal = (start, length, size) => Math.max(Math.min(start, length), length + 2 * cell.height - size);
+    view.scrollTop = reveal(view.scrollTop, cursorY * cell.height, view.clientHeight);
+    view.scrollLeft = reveal(view.scrollLeft, cursorX * cell.width, view.clientWidth);
   }
 
   /** Returns the size of the font in pixels for a number of columns and rows. */

@@ -147,7 +147,9 @@ export class TerminalTab {
   #send(keys) {
     showText(this.#note, "");
     const isSent = this.#connection.sendKeys(keys);
-    if (!isSent) {
+    if (isSent) {
+      this.#screen?.revealCursor();
+    } else {
       this.#refuse("there is no connection");
     }
     return isSent;
