@@ -3,9 +3,14 @@
 /** Marks that change the direction of text: with them, a command can look like another one. */
 const DIRECTIONAL = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** Returns a text with visible escapes instead of directional marks, such as "⟨U+202E⟩". */
+/** Control characters except tabs and the ends of lines: fonts show nothing for them. */
+const CONTROLS = /[\x00-\x08\x0b\x0c\x0e-\x1f]/g;
+
+/** Returns a text with visible signs instead of directional marks and control characters, such as "⟨U+202E⟩" and "^[". */
 function escapeMarks(text) {
-  return text.replace(DIRECTIONAL, (mark) => `⟨U+${mark.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+  return text
+    .replace(DIRECTIONAL, (mark) => `⟨U+${mark.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`)
+    .replace(CONTROLS, (control) => `^${String.fromCharCode(control.charCodeAt(0) + 0x40)}`);
 }
 
 /**
