@@ -19,13 +19,15 @@ const TITLES = {
   other: "Waits for an answer",
 };
 
-/** Returns the end of a screen without empty rows. */
-export function lastRows(screen) {
-  const rows = screen.split("\n").map((row) => row.trimEnd());
-  while (rows.length > 0 && rows[rows.length - 1] === "") {
-    rows.pop();
-  }
-  return rows.slice(-SCREEN_ROWS).join("\n");
+/** Matches a row that is a line from side to side. A phone would wrap it. */
+const RULE = /^\s*([─━═_▁▔-])\1{19,}$/;
+
+/** Shows the end of a screen without empty rows around it; nothing if it is empty. */
+export function showScreen(target, screen) {
+  const rows = screen.replace(/^(\s*\n)+/, "").trimEnd().split("\n").slice(-SCREEN_ROWS);
+  const shown = rows.map((row) => row.trimEnd()).map((row) => (RULE.test(row) ? element("span", { class: "rule" }, row) : element("span", {}, `${row}\n`)));
+  target.replaceChildren(...shown);
+  target.hidden = screen.trim() === "";
 }
 
 /** Returns true if two explanations show the same dialog. Older servers send no ids: then the choices decide. */
@@ -95,6 +97,7 @@ export class DialogCard {
         this.#load();
       }
       showText(this.#title, TITLES[node.metadata.blocked] ?? TITLES.other);
+      this.element.classList.remove("closed");
       this.element.hidden = false;
     } else if (before?.state === "blocked") {
       this.#request.cancel();
@@ -157,7 +160,7 @@ export class DialogCard {
       this.#sent = null;
     }
     this.#shown = explained;
-    showText(this.#screen, lastRows(explained.screen));
+    showScreen(this.#screen, explained.screen);
     if (isNew) {
       this.#list.replaceChildren(...explained.choices.map((label, index) => this.#choice(label, index)));
       this.ignoreClicks();
@@ -226,6 +229,7 @@ export class DialogCard {
     const end = this.#sent === null ? "Another client answered, or the dialog closed by itself" : `"${this.#sent}": sent, the dialog is gone`;
     const text = `${end}. ${id} is ${state} now.`;
     showText(this.#title, "Dialog closed");
+    this.element.classList.add("closed");
     this.#note.classList.remove("failed");
     showText(this.#note, text);
     return text;

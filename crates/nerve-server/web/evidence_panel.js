@@ -1,7 +1,7 @@
 // Why a node is in its state: the evidence and the screen.
 
 import { describeError, explainNode } from "./api.js";
-import { lastRows } from "./dialog_card.js";
+import { showScreen } from "./dialog_card.js";
 import { element, showText } from "./dom.js";
 import { LatestRequest } from "./latest_request.js";
 
@@ -45,6 +45,6 @@ export class EvidencePanel {
 
   #show(evidence, screen) {
     showText(this.#evidence, evidence);
-    showText(this.#screen, lastRows(screen));
+    showScreen(this.#screen, screen);
   }
 }

@@ -43,6 +43,7 @@ export class NodeListView {
   #sizes = new ResizeObserver(() => this.checkMoves());
   #filter;
   #summary = element("p", { class: "summary" });
+  #empty;
   #list = element("ul", { class: "nodes" });
 
   /** The position to which the page was scrolled when the view was shown for the last time. */
@@ -56,11 +57,14 @@ export class NodeListView {
     const id = uniqueId("filter");
     this.#filter = element("input", { id, type: "search", placeholder: "Filter", autocomplete: "off", oninput: () => this.#render() });
     const label = element("label", { class: "visually-hidden", for: id }, "Filter nodes by name, state, folder or prompt");
+    const create = role === "full" ? [element("a", { href: "#/new" }, "Create one"), ", or use "] : ["Create one with "];
+    this.#empty = element("p", { class: "empty", hidden: true }, "No nodes yet. ", ...create, element("code", {}, "nerve new"), ".");
     this.element = element(
       "div",
       { class: "list-view" },
       element("header", { class: "view-head" }, element("h1", { tabIndex: -1 }, "Nodes"), element("div", { class: "filter" }, label, this.#filter)),
       this.#summary,
+      this.#empty,
       this.#list,
     );
     this.#watchPointer();
@@ -208,7 +212,8 @@ export class NodeListView {
   #summarise(nodes, shown) {
     const counts = ORDER.map((state) => [state, nodes.filter((node) => node.state === state).length]);
     const parts = counts.filter(([, count]) => count > 0).map(([state, count]) => `${count} ${state}`);
-    const total = nodes.length === 0 ? "No nodes. Create one with 'nerve new'." : parts.join(", ");
+    const total = parts.join(", ");
     showText(this.#summary, shown.length < nodes.length ? `${shown.length} of ${nodes.length} shown: ${total}` : total);
+    this.#empty.hidden = nodes.length > 0 || !this.#store.isLoaded;
   }
 }

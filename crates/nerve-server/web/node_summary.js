@@ -27,7 +27,8 @@ export class NodeSummary {
     this.updateAge();
     const { kind, metadata, progress } = node;
     const queued = metadata.queued ? `${metadata.queued} in the queue` : "";
-    const texts = [metadata.profile ?? kind, queued, metadata.cwd, metadata.branch, usageText(progress), metadata.reason];
+    const reason = metadata.reason === node.state ? "" : metadata.reason;
+    const texts = [metadata.profile ?? kind, queued, metadata.cwd, metadata.branch, usageText(progress), reason];
     const shown = texts.filter((text) => text).map((text) => element("bdi", {}, String(text)));
     this.facts.replaceChildren(...shown);
   }

@@ -44,7 +44,7 @@ export class SearchView {
   #shown = [];
   #listeners = new AbortController();
   #text = element("input", { id: uniqueId("search"), type: "search", autocomplete: "off", placeholder: "Text or /regular expression/" });
-  #node = element("input", { id: uniqueId("search"), autocomplete: "off", autocapitalize: "off", spellcheck: false, placeholder: "all, NODE or SESSION/NODE" });
+  #node = element("input", { id: uniqueId("search"), autocomplete: "off", autocapitalize: "off", spellcheck: false, placeholder: "all", title: "NODE or SESSION/NODE" });
   #since = select(AGES);
   #kind = select(KINDS);
   #summary = element("p", { class: "note", hidden: true });

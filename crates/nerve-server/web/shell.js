@@ -78,10 +78,7 @@ export class Shell {
         { class: "top" },
         element("p", { class: "brand" }, "nerve ", element("span", { class: "server" }, session.server_name)),
         element("nav", { "aria-label": "Views" }, ...this.#links.map(({ link }) => link)),
-        element("span", { class: "spacer" }),
-        element("span", { class: "role" }, session.share ? "shared: only to look at" : `role: ${session.role}`),
-        notifications.element,
-        element("button", { type: "button", onclick: () => this.#logOut() }, "Log out"),
+        ...this.#createMenu(notifications),
       ),
       this.#problem,
       this.#main,
@@ -96,6 +93,21 @@ export class Shell {
     this.#showConnection();
     this.#watchViewport(signal);
     this.#followAddress();
+  }
+
+  /** Returns what concerns the session, and the button that shows it on a narrow page: a wide one always shows it. */
+  #createMenu(notifications) {
+    const { session } = this;
+    const role = element("span", { class: "role" }, session.share ? "shared: only to look at" : `role: ${session.role}`);
+    const logOut = element("button", { type: "button", onclick: () => this.#logOut() }, "Log out");
+    const menu = element("div", { id: uniqueId("menu"), class: "menu" }, role, notifications.element, logOut);
+    const toggle = () => button.setAttribute("aria-expanded", String(menu.classList.toggle("open")));
+    const button = element(
+      "button",
+      { type: "button", class: "menu-button", "aria-label": "Session", "aria-expanded": "false", "aria-controls": menu.id, onclick: toggle },
+      "⋯",
+    );
+    return [button, menu];
   }
 
   close() {

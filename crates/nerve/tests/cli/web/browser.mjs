@@ -91,6 +91,7 @@ export async function takeScreenshots(page, name) {
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
     for (const width of [1280, 390]) {
       await checkWidth(page, width);
+      await page.waitForFunction(() => document.querySelector(".unsteady") === null);
       await page.screenshot({ path: join(folder, `${name}-${width}-${scheme}.png`) });
     }
   }

@@ -16,6 +16,7 @@ run({
     await (await page.waitForSelector("aria/Prompt for ada")).type("WRITETOOL FILE=notes.txt");
     await page.tap("aria/Send");
     await waitForText(page, "ada\\s+blocked");
+    await page.waitForSelector(".choices:not(.unsteady) button:enabled");
     await page.screenshot({ path: join(folder, "dialog.png") });
   },
 
