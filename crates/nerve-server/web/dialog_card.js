@@ -20,7 +20,7 @@ const TITLES = {
 };
 
 /** Matches a row that is a line from side to side. A phone would wrap it. */
-const RULE = /^\s*([─━═_▁▔-])\1{19,}$/;
+const RULE = /^\s*([─━═╌╍┄┅_▁▔-])\1{19,}$/;
 
 /** Shows the end of a screen without empty rows around it; nothing if it is empty. */
 export function showScreen(target, screen) {
