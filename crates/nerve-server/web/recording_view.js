@@ -51,6 +51,8 @@ export class RecordingView {
 
   close() {
     this.#tabs.close();
+    // Its tab may never have been selected.
+    this.#chat.close();
   }
 
   async #describe() {

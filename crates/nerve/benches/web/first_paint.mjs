@@ -117,7 +117,7 @@ export async function measureFirstPaint(browser) {
   const { click, navigation, listBytes, bytes } = await timeTerminal(browser, "paint", LAST);
   report("first load of the page: received, compressed", "kB", listBytes / 1000, 300);
   report("the same, with a terminal", "kB", bytes / 1000, 300);
-  report("terminal: from the click to the first frame, nothing in the cache", "ms", click, 150);
+  report("terminal: from the click to the first frame, in a page that was just opened for the first time", "ms", click, 150);
   report("terminal: from the navigation to the first frame, nothing in the cache", "ms", navigation);
   const ttyd = await openTtyd(["sh", "-c", greeting]);
   if (ttyd !== null) {
