@@ -158,9 +158,9 @@ pub(super) fn index() -> Response {
 
 fn make_page() -> Option<Bytes> {
     let (_, page) = read(INDEX)?;
-    let link = |name| format!("<link rel=\"modulepreload\" href=\"/web/{VERSION_PLACEHOLDER}/{name}\">\n");
-    let links: String = modules_of(MAIN).into_iter().map(link).collect();
-    let page = String::from_utf8_lossy(&page).replace(MODULES_PLACEHOLDER, links.trim_end());
+    let link = |name| format!("<link rel=\"modulepreload\" href=\"/web/{VERSION_PLACEHOLDER}/{name}\">");
+    let links: Vec<String> = modules_of(MAIN).into_iter().map(link).collect();
+    let page = String::from_utf8_lossy(&page).replace(MODULES_PLACEHOLDER, &links.join("\n"));
     Some(page.replace(VERSION_PLACEHOLDER, &VERSION).into())
 }
 
