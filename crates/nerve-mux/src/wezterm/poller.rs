@@ -162,6 +162,10 @@ impl Poller {
         loop {
             let refresh = self.shared.refresh.swap(false, Ordering::Relaxed);
             let polled = self.poll(refresh).await;
+            if refresh && polled.is_ok() && !self.is_watchful() {
+                // The refresh before a prompt; during a turn, a person's keys request one too.
+                self.repainter.mark_prompt();
+            }
             if refresh && !(polled.is_ok() && self.send(PaneEvent::Refreshed).await) {
                 self.shared.refresh.store(true, Ordering::Relaxed);
             }
@@ -338,7 +342,7 @@ impl Poller {
         if bytes.is_empty() {
             // No gap, even if the update is not certain: equal rows in a scrollback that keeps its length fit in several
             // places at every poll, whether or not something was written. After rows were lost, the next visible change is
-            // uncertain unless it leaves just as many known rows as must match. An answer without any change is incomplete.
+            // uncertain. An answer without any change is incomplete.
             return Ok(());
         }
         if !self.send(PaneEvent::Output(bytes)).await || has_gap && !self.send(PaneEvent::Gap).await {

@@ -154,6 +154,19 @@ async fn equal_rows_beyond_full_scrollback_are_incomplete() {
 }
 
 #[tokio::test]
+async fn answer_whose_prompt_left_the_scrollback_is_incomplete() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    // Each poll sees the rows of the one before.
+    let response =
+        harness.nodes.ask("sh", "for i in 1 2 3 4 5; do seq ${i}0000 ${i}0800; sleep 0.5; done").await;
+    let failure = response.failure().expect("the scrollback does not show the prompt");
+    assert_eq!(failure.kind, ErrorKind::Incomplete, "{}", failure.message);
+    assert!(harness.nodes.ask("sh", "echo text").await.is_success());
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
 async fn silence_above_equal_rows_is_complete() {
     let harness = WeztermHarness::new();
     harness.bash("sh").await;

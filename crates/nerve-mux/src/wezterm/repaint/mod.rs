@@ -4,6 +4,8 @@
 //! repaints. Rows that scrolled away are pushed into the scrollback by scrolling, so that line numbers mean the same as for real
 //! output. For programs without a full-screen interface, scrolled rows are counted. Such a program does not change the rows above
 //! its cursor, so they fit at exactly one place in the next capture. If they fit nowhere or in several places, output may be missing.
+//! A program that writes the whole scrollback once more leaves it as it was. So the prompt of a turn has to stay in the scrollback:
+//! only then is the beginning of its answer certain.
 //! A full row counts as wrapped, because nothing else distinguishes a long line from several. For full-screen programs, the most
 //! likely place is taken.
 
@@ -20,6 +22,8 @@ const MATCHED_ROWS: usize = 64;
 const MIN_MATCHING_ROWS: usize = 8;
 /// Rows that have to be left of a scrollback whose first rows were dropped.
 const MIN_KEPT_ROWS: usize = 64;
+/// Rows that make a second place possible in such a scrollback. Fewer rows, such as blank ones, are equal by chance.
+const MIN_REPEATED_ROWS: usize = 8;
 
 /// A pane at one moment.
 #[derive(Debug, Clone)]
@@ -41,6 +45,17 @@ pub(super) struct Capture {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NeedsMore;
 
+/// The place of the current turn's prompt.
+#[derive(Debug, Default, Clone, Copy)]
+enum PromptPlace {
+    #[default]
+    Unknown,
+    /// This many rows of the scrollback and the screen are above the prompt.
+    Below(usize),
+    /// The prompt has left the scrollback.
+    Dropped,
+}
+
 /// The state of a terminal that has received all bytes so far.
 #[derive(Debug, Default)]
 pub(super) struct Repainter {
@@ -52,6 +67,7 @@ pub(super) struct Repainter {
     is_whole: bool,
     /// The last update shows all output since the one before.
     is_certain: bool,
+    prompt: PromptPlace,
     cursor: (u16, u16),
     shows_cursor: bool,
     title: String,
@@ -68,9 +84,14 @@ impl Repainter {
         Repainter { tracks_alt_screen: full_screen, ..Repainter::default() }
     }
 
-    /// Returns false if output may be missing or repeated in the last update.
+    /// Returns false if output may be missing or repeated in the last update, or if the prompt has left the scrollback.
     pub(super) fn is_certain(&self) -> bool {
-        self.is_certain
+        self.is_certain && !matches!(self.prompt, PromptPlace::Dropped)
+    }
+
+    /// Notes that the next prompt is typed in the row of the cursor.
+    pub(super) fn mark_prompt(&mut self) {
+        self.prompt = PromptPlace::Below(self.scrollback.len() + usize::from(self.cursor.1));
     }
 
     /// Returns true if the program leaves the rows above its cursor as they are.
@@ -103,6 +124,9 @@ impl Repainter {
                     None if capture.truncated && !force => return Err(NeedsMore),
                     None => capture.scrollback.len(),
                 };
+                if needs_all {
+                    self.move_prompt(pushed, capture.scrollback.len());
+                }
             }
             if leaves {
                 paint.raw("\x1b[?1049l");
@@ -116,6 +140,7 @@ impl Repainter {
             paint.raw("\x1b[?1049l\x1b[0m\x1b[r\x1b[?6l\x1b[?7l\x1b[?2004h\x1b[H\x1b[2J");
             self.rows = blank(capture.size);
             self.saved_main = None;
+            self.prompt = PromptPlace::Unknown;
             if self.size.is_none() {
                 pushed = capture.scrollback.len();
             }
@@ -168,14 +193,25 @@ impl Repainter {
         let old: Vec<u64> = self.scrollback.iter().copied().chain(stable.iter().map(hash)).collect();
         let new: Vec<u64> = capture.scrollback.iter().chain(&capture.rows).map(hash).collect();
         let (before, after) = (self.scrollback.len(), capture.scrollback.len());
-        let mut places = (before.saturating_sub(after)..=before).filter(|dropped| {
-            let kept = &old[*dropped..];
-            (*dropped == 0 || kept.len() >= MIN_KEPT_ROWS) && new.starts_with(kept)
-        });
-        let dropped = places.next()?;
+        let fits = |dropped: usize, least: usize| {
+            let kept = &old[dropped..];
+            kept.len() >= least && new.starts_with(kept)
+        };
+        let mut places = before.saturating_sub(after)..=before;
+        let dropped = places.find(|dropped| fits(*dropped, if *dropped == 0 { 0 } else { MIN_KEPT_ROWS }))?;
         // Equal rows may fit in several places. A scrollback that grew has dropped none of its rows.
-        let is_only = dropped == 0 && after > before || places.next().is_none();
+        let least = if dropped == 0 { MIN_KEPT_ROWS } else { MIN_REPEATED_ROWS };
+        let is_only = dropped == 0 && after > before || !places.any(|other| fits(other, least));
         is_only.then(|| dropped + after - before)
+    }
+
+    /// Moves the prompt's place by the rows that the scrollback has dropped. `pushed`: the rows that were added to it; `after`: the
+    /// rows that it has now.
+    fn move_prompt(&mut self, pushed: usize, after: usize) {
+        if let PromptPlace::Below(above) = self.prompt {
+            let dropped = (self.scrollback.len() + pushed).saturating_sub(after);
+            self.prompt = above.checked_sub(dropped).map_or(PromptPlace::Dropped, PromptPlace::Below);
+        }
     }
 
     /// Returns the number of rows at the top of the screen that a line-based program has completed. The cursor may be newer than the

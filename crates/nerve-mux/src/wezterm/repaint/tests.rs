@@ -8,6 +8,9 @@ use proptest::prelude::*;
 use super::super::rows::rows_of;
 use super::*;
 
+/// Rows of a full scrollback in tests.
+const FULL_SCROLLBACK: usize = 200;
+
 /// A pane and the model built from its captures.
 struct Fixture {
     pane: TerminalState,
@@ -66,6 +69,17 @@ impl Fixture {
         self.model.process_data(TsNs(1), &bytes);
         self.check();
         bytes.len()
+    }
+
+    /// Captures a scrollback of [`FULL_SCROLLBACK`] rows and repaints. Returns true if no output can be missing.
+    fn look_at_full_scrollback(&mut self) -> bool {
+        let mut capture = self.capture(10_000);
+        let dropped = capture.scrollback.len().saturating_sub(FULL_SCROLLBACK);
+        capture.scrollback.drain(..dropped);
+        let bytes = self.repainter.update(capture, false).unwrap();
+        self.model.process_data(TsNs(1), &bytes);
+        self.check();
+        self.repainter.is_certain()
     }
 
     fn check(&self) {
@@ -190,15 +204,7 @@ fn output_of_line_based_program_is_counted() {
 #[test]
 fn output_beyond_full_scrollback_is_counted_or_uncertain() {
     let mut fixture = Fixture::of_shell(Size::new(20, 8), 5);
-    let look = |fixture: &mut Fixture| {
-        let mut capture = fixture.capture(10_000);
-        let dropped = capture.scrollback.len().saturating_sub(200);
-        capture.scrollback.drain(..dropped);
-        let bytes = fixture.repainter.update(capture, false).unwrap();
-        fixture.model.process_data(TsNs(1), &bytes);
-        fixture.check();
-        fixture.repainter.is_certain()
-    };
+    let look = Fixture::look_at_full_scrollback;
     run_seq(&mut fixture, 150);
     look(&mut fixture);
     for last in [100, 101, 102] {
@@ -220,6 +226,42 @@ fn output_beyond_full_scrollback_is_counted_or_uncertain() {
         fixture.write(change.as_bytes());
         assert!(!look(&mut fixture), "{change:?} shows that rows may be lost");
     }
+}
+
+#[test]
+fn lost_rows_before_exactly_as_many_known_ones_are_uncertain() {
+    for others in 100..=FULL_SCROLLBACK {
+        let mut fixture = Fixture::of_shell(Size::new(20, 8), 5);
+        fixture.write("same\r\n".repeat(2 * FULL_SCROLLBACK).as_bytes());
+        fixture.look_at_full_scrollback();
+        let others: String = (0..others).map(|other| format!("other {other}\r\n")).collect();
+        fixture.write(format!("{}{others}", "same\r\n".repeat(50)).as_bytes());
+        assert!(!fixture.look_at_full_scrollback(), "{others:?}");
+    }
+}
+
+#[test]
+fn whole_scrollback_written_twice_is_uncertain() {
+    let mut fixture = Fixture::of_shell(Size::new(20, 8), 5);
+    run_seq(&mut fixture, 300);
+    fixture.look_at_full_scrollback();
+    fixture.repainter.mark_prompt();
+    fixture.write(b"seq\r\n");
+    assert!(fixture.look_at_full_scrollback());
+    let rows = |numbers: std::ops::Range<usize>| numbers.map(|at| format!("{at}\r\n")).collect::<String>();
+    let shown = FULL_SCROLLBACK + 7;
+    fixture.write(rows(0..shown / 2).as_bytes());
+    assert!(fixture.look_at_full_scrollback(), "the prompt is in the scrollback");
+    fixture.write(rows(shown / 2..shown).as_bytes());
+    fixture.look_at_full_scrollback();
+    // The scrollback and the screen stay as they are.
+    fixture.write(rows(0..shown).as_bytes());
+    fixture.look_at_full_scrollback();
+    fixture.write(b"$ ");
+    assert!(!fixture.look_at_full_scrollback(), "the prompt has left the scrollback");
+    fixture.repainter.mark_prompt();
+    fixture.write(b"seq\r\nend\r\n$ ");
+    assert!(fixture.look_at_full_scrollback(), "the next prompt");
 }
 
 #[test]
