@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use ratatui::crossterm::event::{Event, poll, read};
 use ratatui::crossterm::terminal::supports_keyboard_enhancement;
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::stdio::stdin;
 use tokio::sync::mpsc;
@@ -88,8 +88,10 @@ fn start() -> Reader {
         let mut is_connected = sender.blocking_send(KeyboardEvent::Kitty(kitty)).is_ok();
         let _ = answer.send(());
         let mut escapes = EscapeCounter::default();
+        // Input that arrived before the reply was read with it: the first pass does not wait for more.
+        let mut timeout = Some(Timespec::default());
         // crossterm busy-loops on a closed terminal, so it reads only when input is available.
-        while is_connected && wait_for_input() {
+        while is_connected && wait_for_input(timeout.take()) {
             wait_until_unparked();
             loop {
                 let waiting = unread_bytes();
@@ -121,12 +123,12 @@ fn unread_bytes() -> usize {
     ioctl_fionread(stdin()).ok().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0)
 }
 
-/// Waits for input; false if the terminal is closed.
-fn wait_for_input() -> bool {
+/// Waits for input, no longer than `timeout`. Returns false if the terminal is closed.
+fn wait_for_input(timeout: Option<Timespec>) -> bool {
     let stdin = stdin();
     let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
     loop {
-        match rustix::event::poll(&mut fds, None) {
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {
                 let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
                 return !fds[0].revents().intersects(gone);

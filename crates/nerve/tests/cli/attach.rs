@@ -50,6 +50,18 @@ fn attach_shows_node_takes_input_and_reattaches() {
 }
 
 #[test]
+fn keys_before_the_reply_of_a_slow_terminal_are_typed() {
+    let home = Home::with_shell();
+    let mut tty = Tty::without_replies(&home, SIZE, &["attach", "sh"]);
+    tty.expect("ready");
+    // The keys and the primary device attributes arrive in one read.
+    tty.send("early\x1b[?62c");
+    tty.expect("$ early");
+    tty.send("\x15exit\r");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+}
+
+#[test]
 fn working_shell_without_prompt_marks_is_busy() {
     let home = Home::with_shell();
     home.ok(&["server", "node", "create", "plain", "-c", "sh"]);

@@ -44,15 +44,19 @@ impl Tty {
 
     /// Spawns a command in a terminal that does not answer kitty keyboard protocol queries.
     pub(crate) fn without_kitty(home: &Home, size: Size, args: &[&str]) -> Tty {
-        Tty::spawn_filtered(
-            in_own_session(&home.command(args)),
-            size,
-            strip_kitty_replies,
-            |command, slave| {
-                let end = || slave.try_clone().unwrap();
-                command.stdin(end()).stdout(end()).stderr(Stdio::null());
-            },
-        )
+        Tty::with_replies(home, size, args, strip_kitty_replies)
+    }
+
+    /// Spawns a command in a terminal that answers no queries.
+    pub(crate) fn without_replies(home: &Home, size: Size, args: &[&str]) -> Tty {
+        Tty::with_replies(home, size, args, |_| Vec::new())
+    }
+
+    fn with_replies(home: &Home, size: Size, args: &[&str], answer: fn(Vec<u8>) -> Vec<u8>) -> Tty {
+        Tty::spawn_filtered(in_own_session(&home.command(args)), size, answer, |command, slave| {
+            let end = || slave.try_clone().unwrap();
+            command.stdin(end()).stdout(end()).stderr(Stdio::null());
+        })
     }
 
     /// Spawns a command with stderr on the terminal too.
