@@ -137,6 +137,19 @@ impl TranscriptSource {
         }
     }
 
+    /// Returns true if the transcript marks the end of an answer, and the agent's screen needs time to show it.
+    pub(super) fn marks_ends(&self) -> bool {
+        self.kind == TranscriptKind::Opencode
+    }
+
+    /// Returns the prompt's turn if the transcript has its end, and that is a text. Reads files: call it on a blocking thread.
+    /// `screen` is the answer on the screen.
+    pub(super) fn written_turn(&self, prompt: &SentPrompt, screen: &str) -> Option<TranscriptTurn> {
+        let turn = self.read(prompt, screen, None)?.found?.turn;
+        let ends_with_text = turn.sections.last().is_some_and(|last| last.kind == SectionKind::Text);
+        (turn.is_complete && ends_with_text).then_some(turn)
+    }
+
     /// Reports new activities in the transcript of a turn. If the transcript is not known yet, looks for it whenever files change.
     pub(super) fn report(self, tail: &TranscriptTail, prompt: Option<SentPrompt>) {
         match self.locate(prompt.as_ref()) {
@@ -356,7 +369,7 @@ fn has_passed(deadline: Instant) -> bool {
 }
 
 /// Returns true if the end of the turn's text is on the screen, which wraps rows and leaves marks out.
-fn is_shown(turn: &TranscriptTurn, screen: &str) -> bool {
+pub(super) fn is_shown(turn: &TranscriptTurn, screen: &str) -> bool {
     let texts = turn.sections.iter().filter(|section| section.kind == SectionKind::Text);
     let text = texts.map(|section| section.content.as_str()).collect::<String>();
     let text: Vec<char> = letters_and_digits(&text).collect();

@@ -269,6 +269,7 @@ impl Driver {
         self.observation = observation;
         if matches!(self.observation.signal, Some(Signal::Busy(..))) {
             self.hooks.on_busy_screen(now);
+            self.forget_written_answer();
             self.usage_limits.forget();
         }
         self.activity.on_foreground(now, view.foreground);

@@ -102,6 +102,8 @@ pub(super) struct Turn {
     pub(super) interrupted: bool,
     /// The screen shows the end of the answer.
     has_answer: bool,
+    /// The agent's session file has the whole answer that the screen shows.
+    is_written: bool,
     /// The composer was seen without the prompt after Enter was pressed.
     has_left: bool,
     pub(super) prompt: Arc<str>,
@@ -175,6 +177,7 @@ impl Driver {
             delivery: Delivery::Typed,
             interrupted: false,
             has_answer: false,
+            is_written: false,
             has_left: false,
             prompt,
             queue: QueuePlace::default(),
@@ -201,6 +204,36 @@ impl Driver {
         self.clear_composer(now);
         self.end_turn(now, Outcome::Interrupted, Some("interrupted before Enter was pressed"));
         true
+    }
+
+    /// Returns true if the screen shows the end of an answer, and only its session file can tell at once that nothing follows.
+    pub fn is_answer_unconfirmed(&self) -> bool {
+        let is_shown = |turn: &Turn| turn.phase == Phase::Running && turn.has_answer && !turn.interrupted;
+        matches!(self.observation.signal, Some(Signal::Ready(_)))
+            && self.state == AgentState::Busy
+            && self.turns.current.as_ref().is_some_and(is_shown)
+    }
+
+    /// Records that the agent's session file has the whole answer that the screen shows. Call [`Driver::observe`] after it.
+    pub fn on_answer_written(&mut self) {
+        if let Some(turn) = &mut self.turns.current {
+            turn.is_written = true;
+        }
+    }
+
+    /// Forgets that the session file has the answer: the agent works again.
+    pub(super) fn forget_written_answer(&mut self) {
+        if let Some(turn) = &mut self.turns.current {
+            turn.is_written = false;
+        }
+    }
+
+    /// Returns true if session file and screen agree on the end of the answer.
+    pub(super) fn is_answer_written(&self) -> bool {
+        self.turns
+            .current
+            .as_ref()
+            .is_some_and(|turn| turn.is_written && turn.has_answer && !turn.interrupted)
     }
 
     /// Returns the prompt that may stand in the composer: typed but not seen to leave it.

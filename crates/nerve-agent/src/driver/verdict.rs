@@ -64,6 +64,10 @@ impl Driver {
                     return Verdict::Ready { source: Source::Hook, text, hold: Duration::ZERO };
                 }
                 let source = if view.screen.title.is_empty() { Source::Screen } else { Source::Title };
+                if self.is_answer_written() {
+                    let text = format!("the session file has the answer; {text}");
+                    return Verdict::Ready { source, text, hold: Duration::ZERO };
+                }
                 return Verdict::Ready { source, text: text.clone(), hold: self.hold() };
             }
             None => {}

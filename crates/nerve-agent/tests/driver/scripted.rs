@@ -910,6 +910,49 @@ fn requested_second_interrupt_is_sent_alone() {
     }
 }
 
+/// An opencode that has worked on a prompt and shows the end of its answer.
+fn opencode_with_answer() -> Harness {
+    let mut harness = Harness::new("opencode");
+    draw_opencode(&mut harness, "", "Ask anything", "");
+    harness.advance(4000);
+    assert_eq!(harness.submit("go"), Ok(1));
+    draw_opencode(&mut harness, "", "go", "");
+    draw_opencode(&mut harness, "┃  go", "", "esc interrupt");
+    draw_opencode(&mut harness, OPENCODE_ANSWER, "", "");
+    assert!(harness.driver.is_answer_unconfirmed());
+    harness
+}
+
+const OPENCODE_ANSWER: &str = "┃  go\r\n\r\n   fine\r\n\r\n   ▣  Build · model · 1.2s";
+
+fn draw_opencode(harness: &mut Harness, above: &str, draft: &str, footer: &str) {
+    harness.feed(&format!("\x1b[H\x1b[2J{above}\r\n\r\n┃  {draft}\x1b7\r\n╹▀▀▀\r\n {footer}\x1b8"));
+}
+
+#[test]
+fn answer_in_session_file_ends_the_turn_without_silence() {
+    let mut harness = opencode_with_answer();
+    harness.driver.on_answer_written();
+    harness.observe();
+    assert_eq!(harness.ended.iter().map(|end| end.outcome).collect::<Vec<_>>(), [Outcome::Done]);
+    let mut without_file = opencode_with_answer();
+    without_file.advance(400);
+    assert_eq!(without_file.ended, []);
+    without_file.advance(200);
+    assert_eq!(without_file.ended.len(), 1);
+}
+
+#[test]
+fn work_after_the_answer_in_session_file_continues_the_turn() {
+    let mut harness = opencode_with_answer();
+    harness.driver.on_answer_written();
+    draw_opencode(&mut harness, OPENCODE_ANSWER, "", "esc interrupt");
+    draw_opencode(&mut harness, OPENCODE_ANSWER, "", "");
+    assert_eq!(harness.ended, []);
+    harness.advance(600);
+    assert_eq!(harness.ended.len(), 1);
+}
+
 #[test]
 fn resuming_agent_is_not_ready_before_it_has_loaded() {
     let first_page = "\x1b[H\x1b[2J   ┃  Ask anything\r\n   ╹▀▀▀\r\n  tab agents  ctrl+p commands\x1b[1;7H";

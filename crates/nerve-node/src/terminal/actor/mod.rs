@@ -258,6 +258,7 @@ impl<B: Backend> Actor<B> {
         {
             active.stream_due.get_or_insert(now + stream.poll_interval());
         }
+        self.check_written_answer();
     }
 
     /// Handles the consequences of an input: effects of the driver, the next prompt, the end of a stop, the new status.

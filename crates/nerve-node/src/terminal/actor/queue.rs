@@ -35,6 +35,8 @@ pub(super) struct ActiveTurn {
     pub(super) stream_due: Option<TsNs>,
     /// A caller cleared rows of the answer from the scrollback.
     pub(super) is_cleared: bool,
+    /// The transcript is being read for the end of the answer.
+    pub(super) is_checked: bool,
     /// The response as parsed from the screen, while the transcript of the ended turn is being read.
     pub(super) finishing: Option<Box<Response>>,
     pub(super) metered: TurnTimer,

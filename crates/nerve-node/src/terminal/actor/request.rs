@@ -1,5 +1,6 @@
 //! The messages that a node's actor receives from its handles and from its own tasks.
 
+use nerve_agent::parse::transcript::TranscriptTurn;
 use nerve_api::reply::NodeExplanation;
 use nerve_host::output_feed::WatchReply;
 use nerve_types::{Size, TsNs};
@@ -69,6 +70,11 @@ pub(crate) enum Request {
     /// The agent's conversation id, sent by the task that looked it up.
     Conversation {
         id: String,
+    },
+    /// Whether the transcript has the answer of a turn whose end the screen shows, sent by the task that read it.
+    AnswerWritten {
+        turn: u64,
+        written: Option<TranscriptTurn>,
     },
     /// A turn's final response, sent by the task that read the transcript.
     Finished {

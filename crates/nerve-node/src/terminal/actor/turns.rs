@@ -1,8 +1,10 @@
 //! The course of a turn: started, streamed, ended, logged, answered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nerve_agent::driver::{AgentState, Outcome, Source, Span, SubmitError, TurnEnd};
+use nerve_agent::parse::transcript::TranscriptTurn;
 use nerve_agent::parse::{ParserKind, TurnText};
 use nerve_api::value::ResponseSource;
 use nerve_host::backend::Backend;
@@ -21,7 +23,10 @@ use crate::response::{
     truncate_text, truncate_to_limits, turn_lines,
 };
 use crate::stream::Stream;
-use crate::transcript::{SentPrompt, TranscriptSource};
+use crate::transcript::{SentPrompt, TranscriptSource, is_shown};
+
+/// Pause between two checks whether the transcript has the answer that the screen shows.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 impl<B: Backend> Actor<B> {
     /// Starts the next prompt if the node can take one. Prompts wait behind the dialog of another one's turn, whose caller is
@@ -99,9 +104,47 @@ impl<B: Backend> Actor<B> {
             stream,
             stream_due: None,
             is_cleared: false,
+            is_checked: false,
             finishing: None,
             metered: self.spec.events.begin_turn(self.spec.kind.as_str()),
         });
+    }
+
+    /// Reads the transcript if the screen shows the end of an answer. Does not wait for a silence then: an agent may draw its last
+    /// text long after the end.
+    pub(super) fn check_written_answer(&mut self) {
+        let is_checked = self.turns.active().is_none_or(|active| active.is_checked);
+        if is_checked || !self.driver.is_answer_unconfirmed() {
+            return;
+        }
+        let Some(source) = self.transcript().filter(TranscriptSource::marks_ends) else { return };
+        let (requests, screen) = (self.requests.clone(), self.partial_text());
+        let Some(active) = self.turns.active_mut() else { return };
+        active.is_checked = true;
+        let (turn, prompt) = (active.number, active.sent_prompt());
+        tokio::spawn(async move {
+            let read = tokio::task::spawn_blocking(move || source.written_turn(&prompt, &screen));
+            let written = read.await.ok().flatten();
+            if let Some(requests) = requests.upgrade() {
+                // A send error means that the node is gone.
+                let _ = requests.send(Request::AnswerWritten { turn, written }).await;
+            }
+        });
+    }
+
+    /// Ends the turn if the screen shows the answer in the transcript. Otherwise checks both again soon.
+    pub(super) fn on_answer_written(&mut self, now: TsNs, turn: u64, written: Option<TranscriptTurn>) {
+        let Some(active) = self.turns.active_mut().filter(|active| active.number == turn) else { return };
+        active.is_checked = false;
+        if !self.driver.is_answer_unconfirmed() {
+            return;
+        }
+        if written.is_some_and(|written| is_shown(&written, &self.partial_text())) {
+            self.driver.on_answer_written();
+            self.observe(now);
+        } else {
+            self.observation.schedule(now + CHECK_INTERVAL);
+        }
     }
 
     pub(super) fn on_turn_ended(&mut self, end: TurnEnd) {
