@@ -104,6 +104,16 @@ impl Connection {
         }
     }
 
+    /// Sends and removes what the socket takes of `requests` at once.
+    pub(crate) fn try_send(&mut self, requests: &mut VecDeque<u8>) {
+        // [`Connection::exchange`] notices a closed connection.
+        if !self.write_closed
+            && let Ok(sent) = self.stream.try_write(requests.as_slices().0)
+        {
+            requests.drain(..sent);
+        }
+    }
+
     /// Waits until some of `requests` were sent and removed; forever if none can be. Reads nothing. Cancel-safe.
     pub(crate) async fn send_waiting(&mut self, requests: &mut VecDeque<u8>) {
         if requests.is_empty() || self.write_closed {

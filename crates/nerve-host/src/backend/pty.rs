@@ -198,13 +198,17 @@ pub struct Input {
 }
 
 impl Input {
-    /// Queues bytes. Returns false and takes nothing if more than [`WRITE_LIMIT`] would be queued.
+    /// Writes what the terminal takes at once, and queues the rest. Returns false and takes nothing if more than [`WRITE_LIMIT`]
+    /// would be queued.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> bool {
         if self.queue.len() + bytes.len() > WRITE_LIMIT {
             return false;
         }
-        self.queue.extend(bytes);
+        let is_next = self.queue.is_empty();
+        // [`Input::flush`] reports errors.
+        let written = if is_next { rustix::io::write(&*self.master, bytes).unwrap_or(0) } else { 0 };
+        self.queue.extend(&bytes[written..]);
         true
     }
 

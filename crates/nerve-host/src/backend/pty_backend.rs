@@ -109,11 +109,13 @@ impl Backend for PtyBackend {
     }
 
     fn write(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool {
-        let is_queued = self.open && self.pty.input.push(bytes);
-        if is_queued {
-            self.pump.input(now, bytes, origin, self.pty.control.hides_input());
+        // The program may turn the echo on again once it has read the input.
+        let is_hidden = self.pty.control.hides_input();
+        let is_taken = self.open && self.pty.input.push(bytes);
+        if is_taken {
+            self.pump.input(now, bytes, origin, is_hidden);
         }
-        is_queued
+        is_taken
     }
 
     fn queued_input(&self) -> usize {

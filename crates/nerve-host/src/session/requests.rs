@@ -73,10 +73,11 @@ impl Session {
     }
 
     fn write_input(&mut self, client: u64, origin: Origin, bytes: &[u8]) {
+        // Replies of a terminal are neither hidden nor typed by a person.
+        let typed = origin != Origin::Terminal;
+        // The program may turn the echo on again once it has read the input.
+        let hidden = typed && self.pty.control.hides_input();
         if self.lifecycle.is_output_open() && self.pty.input.push(bytes) {
-            // Replies of a terminal are neither hidden nor typed by a person.
-            let typed = origin != Origin::Terminal;
-            let hidden = typed && self.pty.control.hides_input();
             self.pump.input(self.clock.now(), bytes, origin, hidden);
             if typed {
                 self.was_typed = true;

@@ -280,6 +280,9 @@ impl Backend for HostedBackend {
         for chunk in bytes.chunks(CHUNK) {
             HostRequest::Input { origin, bytes: chunk.to_vec() }.enqueue(&mut self.requests);
         }
+        if let LinkState::Live(connection) = &mut self.link {
+            connection.try_send(&mut self.requests);
+        }
         true
     }
 
