@@ -20,16 +20,19 @@ pub(super) struct BackendLink<B> {
     unread: usize,
     /// Initially the memory of the previous owner.
     memory: Memory,
+    /// The memory as the backend has it.
+    stored: Memory,
     /// The progress in `memory`.
     progress: ProgressRecord,
 }
 
 impl<B: Backend> BackendLink<B> {
-    pub(super) fn new(backend: B, memory: Memory) -> BackendLink<B> {
+    /// Creates the link. `stored`: the memory of the previous owner.
+    pub(super) fn new(backend: B, memory: Memory, stored: Memory) -> BackendLink<B> {
         let progress = memory.progress.clone();
         let progress =
             progress.and_then(|progress| serde_json::from_value(progress).ok()).unwrap_or_default();
-        BackendLink { backend, is_lost: false, taken: 0, unread: 0, memory, progress }
+        BackendLink { backend, is_lost: false, taken: 0, unread: 0, memory, stored, progress }
     }
 
     /// Returns the progress of the node under its previous owners.
@@ -82,11 +85,6 @@ impl<B: Backend> BackendLink<B> {
         self.memory.unsent_prompt.as_deref()
     }
 
-    /// Stores the whole memory.
-    pub(super) fn store_memory(&mut self) {
-        self.backend.remember(&self.memory);
-    }
-
     /// Returns true if the program was ready under a previous owner when it had written this many bytes.
     pub(super) fn was_ready_at(&self, offset: u64) -> bool {
         self.memory.ready_at == Some(offset)
@@ -94,10 +92,7 @@ impl<B: Backend> BackendLink<B> {
 
     /// Remembers that the program is ready after this many bytes of output.
     pub(super) fn remember_ready(&mut self, offset: u64) {
-        if !self.memory.was_ready || self.memory.ready_at != Some(offset) {
-            (self.memory.was_ready, self.memory.ready_at) = (true, Some(offset));
-            self.store_memory();
-        }
+        (self.memory.was_ready, self.memory.ready_at) = (true, Some(offset));
     }
 
     /// Remembers the prompt that may stand in the agent's composer.
@@ -108,21 +103,18 @@ impl<B: Backend> BackendLink<B> {
         });
         if self.memory.unsent_prompt.as_deref() != prompt {
             self.memory.unsent_prompt = prompt.map(str::to_string);
-            self.store_memory();
         }
     }
 
     /// Remembers the transcript of the agent's conversation.
     pub(super) fn remember_transcript(&mut self, transcript: PathBuf) {
         self.memory.transcript = Some(transcript);
-        self.store_memory();
     }
 
     /// Remembers the limits and the usage of the node.
     pub(super) fn remember_budget(&mut self, budget: &LedgerRecord) {
         // Cannot fail: the fields are plain data.
         self.memory.budget = serde_json::to_value(budget).ok();
-        self.store_memory();
     }
 
     /// Remembers the progress of the node.
@@ -131,15 +123,19 @@ impl<B: Backend> BackendLink<B> {
             // Cannot fail: the fields are plain data.
             self.memory.progress = serde_json::to_value(&progress).ok();
             self.progress = progress;
-            self.store_memory();
         }
     }
 
     /// Remembers the id of the agent's conversation.
     pub(super) fn remember_agent_session(&mut self, id: String) {
-        if self.memory.agent_session.as_ref() != Some(&id) {
-            self.memory.agent_session = Some(id);
-            self.store_memory();
+        self.memory.agent_session = Some(id);
+    }
+
+    /// Stores the memory if it has changed.
+    pub(super) fn store_memory(&mut self) {
+        if self.memory != self.stored {
+            self.backend.remember(&self.memory);
+            self.stored = self.memory.clone();
         }
     }
 }
@@ -202,7 +198,7 @@ mod tests {
     #[tokio::test]
     async fn output_is_reported_until_it_is_taken() {
         let backend = OneOutput { bytes: b"0123456789", is_reported: false };
-        let mut link = BackendLink::new(backend, Memory::default());
+        let mut link = BackendLink::new(backend, Memory::default(), Memory::default());
         let mut slices = Vec::new();
         while link.next().await == BackendEvent::Output {
             slices.push(link.take_output(4).to_vec());
@@ -216,8 +212,9 @@ mod tests {
         let backend = || OneOutput { bytes: b"", is_reported: false };
         let models = vec![ModelTokens { model: Some("m".into()), output: 7, ..ModelTokens::default() }];
         let progress = ProgressRecord { last_prompt: Some("one".into()), last_line: None, models };
-        let mut first = BackendLink::new(backend(), Memory::default());
+        let mut first = BackendLink::new(backend(), Memory::default(), Memory::default());
         first.remember_progress(progress.clone());
-        assert_eq!(*BackendLink::new(backend(), first.memory).progress(), progress);
+        first.store_memory();
+        assert_eq!(*BackendLink::new(backend(), first.stored, Memory::default()).progress(), progress);
     }
 }

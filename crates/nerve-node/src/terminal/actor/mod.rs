@@ -132,13 +132,14 @@ impl<B: Backend> Actor<B> {
     ) -> Actor<B> {
         let now = clock.now();
         let is_adopted = spec.adopted.is_some();
-        let memory = spec
-            .adopted
-            .clone()
-            .unwrap_or_else(|| Memory { agent_session: spec.agent_session.clone(), ..Memory::default() });
+        let stored = spec.adopted.clone().unwrap_or_default();
+        let memory = match is_adopted {
+            true => stored.clone(),
+            false => Memory { agent_session: spec.agent_session.clone(), ..Memory::default() },
+        };
         let budget = BudgetGuard::new(spec.ledger.clone(), memory.budget.is_some());
         let driver = new_driver(&spec, backend.is_foreign(), now);
-        let link = BackendLink::new(backend, memory);
+        let link = BackendLink::new(backend, memory, stored);
         let reporter = ActivityReporter::new(&spec, execution_log, clock, now);
         reporter.continue_counting(link.progress().models.clone());
         Actor {
@@ -170,10 +171,8 @@ impl<B: Backend> Actor<B> {
 
     /// Persists and logs what is known when the node starts.
     fn record_start(&mut self) {
-        if self.link.agent_session().is_some() && self.spec.adopted.is_none() {
-            self.link.store_memory();
-        }
         self.check_budget();
+        self.link.store_memory();
         self.log_start();
         // A newly started proxy reports its faults before the node exists; a restored proxy may have failed.
         if let Some(failure) = self.spec.proxy.as_ref().and_then(|proxy| proxy.failure()) {
@@ -277,6 +276,7 @@ impl<B: Backend> Actor<B> {
         let watchful = matches!(self.driver.state(), AgentState::Starting | AgentState::Busy);
         self.link.backend.set_watchful(watchful && !self.lifecycle.is_ended());
         self.publish_status();
+        self.link.store_memory();
         // Answered after the status is published: the caller finds the node as the interrupt left it.
         let turn = self.turns.active().map(|active| active.number);
         self.waiters.finish_interrupts(turn, *self.driver.state() == AgentState::Busy);

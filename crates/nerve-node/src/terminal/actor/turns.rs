@@ -50,6 +50,17 @@ impl<B: Backend> Actor<B> {
             }
             let Some(prompt) = self.turns.queue.pop() else { return };
             self.begin_turn(prompt);
+            // The program works on the prompt while the log is written.
+            self.run_effects();
+            self.log_preceding_screen();
+        }
+    }
+
+    /// Logs the screen that preceded the prompt of a turn that just began.
+    fn log_preceding_screen(&mut self) {
+        let terminal = &self.terminal;
+        if let Some(active) = self.turns.active_mut().filter(|active| active.preceding.is_none()) {
+            active.preceding = self.spec.journal.capture_before_prompt(active.since, || tail_of(terminal));
         }
     }
 
@@ -93,14 +104,12 @@ impl<B: Backend> Actor<B> {
         let parser = request.prompt.parser.unwrap_or(self.spec.parser);
         let by_rows = parser == ParserKind::None && self.spec.profile.composer.is_none();
         let stream = request.prompt.stream.then(|| if by_rows { Stream::rows() } else { Stream::parsed() });
-        let terminal = &self.terminal;
-        let preceding = self.spec.journal.capture_before_prompt(now, || tail_of(terminal));
         self.turns.begin(ActiveTurn {
             request,
             number,
             since: now,
             parser,
-            preceding,
+            preceding: None,
             stream,
             stream_due: None,
             is_cleared: false,
