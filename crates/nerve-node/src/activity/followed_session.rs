@@ -1,7 +1,6 @@
 //! The conversation that a tail follows, with those of its subagents: reads what is new in their files or rows.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use nerve_agent::activity::ActivityReader;
@@ -10,7 +9,7 @@ use nerve_host::line_reader::{LineEvent, LineReader};
 use nerve_record::activity::{Activity, TsMs};
 
 use crate::fork::opencode_database as database;
-use crate::fork::session_files::first_id;
+use crate::fork::session_files::{entries, first_id};
 
 /// Maximum number of subagents' transcripts that are followed in one session.
 const MAX_SUBAGENTS: usize = 256;
@@ -167,8 +166,7 @@ impl SessionReaders {
 
 /// Adds the transcripts of Claude Code's subagents in a folder.
 fn find_subagents(folder: &Path, cutoff: TsMs, known: &mut BTreeMap<PathBuf, TranscriptFile>) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for path in entries.flatten().map(|entry| entry.path()) {
+    for path in entries(folder) {
         let is_transcript = path.extension().is_some_and(|extension| extension == "jsonl");
         if is_transcript && known.len() < MAX_SUBAGENTS {
             let new = || TranscriptFile::new(TranscriptKind::Claude, path.clone(), cutoff);

@@ -46,11 +46,13 @@ impl SessionFiles {
             env.get(name).map(PathBuf::from).or_else(|| std::env::var_os(name).map(PathBuf::from))
         };
         let home = env.get("HOME").map(PathBuf::from).or_else(std::env::home_dir)?;
-        let claude = var("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
-        let codex = var("CODEX_HOME").unwrap_or_else(|| home.join(".codex"));
-        let data = var("XDG_DATA_HOME").filter(|path| path.is_absolute());
-        let data = data.unwrap_or_else(|| home.join(".local/share"));
-        Some(SessionFiles { home, claude, codex, data })
+        let SessionFiles { home, claude, codex, data } = SessionFiles::in_home(home);
+        Some(SessionFiles {
+            home,
+            claude: var("CLAUDE_CONFIG_DIR").unwrap_or(claude),
+            codex: var("CODEX_HOME").unwrap_or(codex),
+            data: var("XDG_DATA_HOME").filter(|path| path.is_absolute()).unwrap_or(data),
+        })
     }
 
     /// Locates the files below a home folder.
@@ -100,28 +102,18 @@ impl SessionFiles {
     /// unique.
     pub fn transcript(&self, id: &str) -> Option<PathBuf> {
         let name = format!("{id}.jsonl");
-        let projects = fs::read_dir(self.claude.join("projects")).ok()?;
-        projects.flatten().map(|project| project.path().join(&name)).find(|path| path.is_file())
+        entries(&self.claude.join("projects")).map(|project| project.join(&name)).find(|path| path.is_file())
     }
 
     /// Returns true if the agent with such transcripts has a file of a conversation. `None`: it keeps no such files, or elsewhere.
     pub fn has_conversation(&self, kind: Option<TranscriptKind>, id: &str) -> Option<bool> {
         let (folder, is_there): (_, &dyn Fn() -> bool) = match kind? {
             TranscriptKind::Claude => (self.claude.join("projects"), &|| self.transcript(id).is_some()),
-            TranscriptKind::Codex => (self.codex.clone(), &|| self.has_rollout(id)),
+            TranscriptKind::Codex => (self.codex.clone(), &|| self.rollout(id).is_some()),
             TranscriptKind::Gemini => (self.home.join(".gemini/tmp"), &|| self.chat(id).is_some()),
             TranscriptKind::Opencode => return None,
         };
         folder.is_dir().then(is_there)
-    }
-
-    /// Returns true if Codex has a rollout file of a conversation: `sessions/YEAR/MONTH/DAY/rollout-TIME-ID.jsonl`.
-    fn has_rollout(&self, id: &str) -> bool {
-        let mut folders = vec![self.codex.join("sessions")];
-        for _ in 0..3 {
-            folders = folders.iter().flat_map(|folder| entries(folder)).collect();
-        }
-        folders.iter().flat_map(|folder| entries(folder)).any(|path| rollout_id(&path).as_deref() == Some(id))
     }
 
     /// Returns Claude Code's settings folder and the default one.
@@ -131,23 +123,20 @@ impl SessionFiles {
 
     /// Returns Claude Code's transcripts in the folder for `cwd` that begin between two times (nanoseconds since the Unix epoch).
     pub fn started_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<PathBuf> {
-        let files =
-            fs::read_dir(self.claude.join("projects").join(project(cwd))).into_iter().flatten().flatten();
         let is_in_range = |path: &PathBuf| {
             path.extension().is_some_and(|end| end == "jsonl")
                 // Checked before the file is opened, because there are many old files.
                 && modified(path).is_some_and(|at| at >= u128::from(from.0))
                 && first_time(path).is_some_and(|at| (from..=to).contains(&at))
         };
-        files.map(|file| file.path()).filter(is_in_range).collect()
+        entries(&self.claude.join("projects").join(project(cwd))).filter(is_in_range).collect()
     }
 
-    /// Returns Codex's file of a conversation, in a folder for the day on which it began.
+    /// Returns Codex's file of a conversation: `sessions/YEAR/MONTH/DAY/rollout-TIME-ID.jsonl`.
     pub fn rollout(&self, id: &str) -> Option<PathBuf> {
-        let entries =
-            |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let years = entries(self.codex.join("sessions"));
-        let files = years.flat_map(entries).flat_map(entries).flat_map(entries);
+        let in_folder = |folder: PathBuf| entries(&folder);
+        let years = entries(&self.codex.join("sessions"));
+        let files = years.flat_map(in_folder).flat_map(in_folder).flat_map(in_folder);
         files.filter(|file| rollout_id(file).as_deref() == Some(id)).max()
     }
 
@@ -198,8 +187,7 @@ impl SessionFiles {
 
     /// Returns the folders of Gemini CLI's projects.
     fn projects(&self) -> impl Iterator<Item = PathBuf> {
-        let projects = fs::read_dir(self.home.join(".gemini/tmp")).into_iter().flatten().flatten();
-        projects.map(|project| project.path())
+        entries(&self.home.join(".gemini/tmp"))
     }
 }
 
@@ -220,8 +208,9 @@ fn modified(path: &Path) -> Option<u128> {
 }
 
 fn chat_files(project: &Path) -> Vec<PathBuf> {
-    let chats = fs::read_dir(project.join("chats")).into_iter().flatten().flatten();
-    chats.map(|chat| chat.path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl")).collect()
+    entries(&project.join("chats"))
+        .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
+        .collect()
 }
 
 /// Reads a transcript.
@@ -286,10 +275,7 @@ pub(crate) fn open_rollout_path(pid: i32) -> Option<PathBuf> {
 
 /// Returns the folders in which Codex creates rollout files: `sessions`, and the last year, month and day in it.
 pub(crate) fn rollout_folders(home: &Path) -> Vec<PathBuf> {
-    let last = |folder: &PathBuf| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        entries.filter(|path| path.is_dir()).max()
-    };
+    let last = |folder: &PathBuf| entries(folder).filter(|path| path.is_dir()).max();
     std::iter::successors(Some(home.join(".codex/sessions")), last).take(4).collect()
 }
 

@@ -2,14 +2,16 @@
 //! proxy.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nerve_proxy::{Totals, Usage};
+use nerve_types::files::replace_unsynced;
 use serde::{Deserialize, Serialize};
 
 use super::ProxySettings;
+use crate::fork::session_files::entries;
 
 /// Maximum size of a file in bytes.
 const LIMIT: u64 = 1 << 20;
@@ -94,18 +96,12 @@ impl StoredProxy {
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
         private_folder(folder)?;
-        // Temporary files are created with mode 0600.
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        serde_json::to_writer(&mut file, self)?;
-        file.flush()?;
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
+        replace_unsynced(path, &serde_json::to_vec(self)?)
     }
 
     /// Removes the files of a server's proxies whose ids are not listed.
     pub(crate) fn prune(folder: &Path, server: &str, ids: &[String]) {
-        let Ok(files) = fs::read_dir(folder.join("run").join(server)) else { return };
-        for path in files.flatten().map(|file| file.path()) {
+        for path in entries(&folder.join("run").join(server)) {
             let id = path.file_stem().and_then(|stem| stem.to_str());
             if !id.is_some_and(|id| ids.iter().any(|known| known == id)) {
                 // A file that cannot be removed does no harm.
