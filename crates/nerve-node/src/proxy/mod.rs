@@ -15,6 +15,8 @@ pub use node::NodeProxy;
 pub(crate) use persist::StoredProxy;
 pub use spec::check;
 pub(crate) use usage::SpendSink;
+#[cfg(test)]
+pub(crate) use usage::answered_call;
 
 use std::path::PathBuf;
 

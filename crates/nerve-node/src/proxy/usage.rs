@@ -115,42 +115,41 @@ impl std::fmt::Debug for UsageTracker {
     }
 }
 
+/// Returns the report of an answered request, for tests.
+#[cfg(test)]
+pub(crate) fn answered_call(turn: u64) -> CallReport {
+    CallReport {
+        id: "q".into(),
+        node: None,
+        turn: Some(turn),
+        provider: "anthropic",
+        upstream: "host".into(),
+        session: None,
+        method: "POST".into(),
+        path: "/v1/messages".into(),
+        spends: true,
+        stream: true,
+        requested_model: None,
+        model: None,
+        status: Some(200),
+        outcome: CallOutcome::Whole,
+        error: None,
+        usage: Some(nerve_proxy::Usage { input: 1, output: 2, ..Default::default() }),
+        cost_usd: None,
+        started: std::time::UNIX_EPOCH,
+        took: std::time::Duration::ZERO,
+        first: None,
+        bytes: 0,
+        traceparent: None,
+        span: tracing::Span::none(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
-    use std::time::{Duration, SystemTime};
-
-    use nerve_proxy::Usage;
 
     use super::*;
-
-    fn call(turn: u64) -> CallReport {
-        CallReport {
-            id: "q".into(),
-            node: None,
-            turn: Some(turn),
-            provider: "anthropic",
-            upstream: "host".into(),
-            session: None,
-            method: "POST".into(),
-            path: "/v1/messages".into(),
-            spends: true,
-            stream: true,
-            requested_model: None,
-            model: None,
-            status: Some(200),
-            outcome: CallOutcome::Whole,
-            error: None,
-            usage: Some(Usage { input: 1, output: 2, ..Usage::default() }),
-            cost_usd: None,
-            started: SystemTime::UNIX_EPOCH,
-            took: Duration::ZERO,
-            first: None,
-            bytes: 0,
-            traceparent: None,
-            span: tracing::Span::none(),
-        }
-    }
 
     #[test]
     fn request_that_ends_after_its_turn_counts_toward_it() {
@@ -162,13 +161,13 @@ mod tests {
             }))
         };
         tracker.begin(1, sink(), None);
-        tracker.record(&call(1));
+        tracker.record(&answered_call(1));
         tracker.end();
         assert_eq!(tracker.turn_usage(1).unwrap().total(), 3);
-        tracker.record(&call(1));
+        tracker.record(&answered_call(1));
         assert_eq!(paid.load(Ordering::Relaxed), 6);
         tracker.begin(2, sink(), None);
-        tracker.record(&call(1));
+        tracker.record(&answered_call(1));
         assert_eq!(
             (paid.load(Ordering::Relaxed), tracker.turn_usage(1), tracker.turn_usage(2).unwrap().total()),
             (6, None, 0)

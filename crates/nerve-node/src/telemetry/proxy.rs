@@ -80,7 +80,7 @@ fn set_server(span: &ActiveSpan, upstream: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::time::Duration;
 
     use nerve_proxy::Usage;
 
@@ -91,32 +91,18 @@ mod tests {
     use super::super::span::new_span;
     use super::super::span_receiver::{SpanReceiver, attribute};
     use super::*;
+    use crate::proxy::answered_call;
 
     fn report() -> CallReport {
         CallReport {
-            id: "q-1".into(),
-            node: Some("c".into()),
-            turn: Some(3),
-            provider: "anthropic",
-            upstream: "api.anthropic.com".into(),
-            session: None,
-            method: "POST".into(),
             path: "/v1/messages?beta=true".into(),
-            spends: true,
-            stream: true,
             requested_model: Some("m".into()),
             model: Some("m-1".into()),
-            status: Some(200),
-            outcome: CallOutcome::Whole,
-            error: None,
             usage: Some(Usage { input: 1, output: 2, cache_read: 10, cache_write: 100 }),
             cost_usd: Some(0.5),
-            started: UNIX_EPOCH + Duration::from_secs(7),
-            took: Duration::from_secs(2),
             first: Some(Duration::from_millis(30)),
-            bytes: 9,
-            traceparent: None,
             span: new_span!("proxy.call", otel.kind = "client"),
+            ..answered_call(3)
         }
     }
 
