@@ -76,7 +76,7 @@ pub struct DialogAnswer {
 }
 
 /// A finished turn.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Response {
     /// Id of the node.
     pub node: String,

@@ -216,7 +216,6 @@ pub(super) fn response_from_screen(
         text: parsed.text(),
         sections: parsed.sections,
         tokens: parsed.tokens,
-        usage: None,
         is_complete: parsed.is_complete && end.outcome == Outcome::Done,
         is_ready,
         is_agent,
@@ -227,7 +226,7 @@ pub(super) fn response_from_screen(
         bytes: end.span.bytes,
         time: end.time,
         attributes,
-        warnings: Vec::new(),
+        ..Response::default()
     };
     truncate_to_limits(&mut response);
     response

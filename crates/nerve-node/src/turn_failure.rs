@@ -101,8 +101,6 @@ impl Response {
 mod tests {
     use nerve_agent::parse::Section;
     use nerve_api::reply::Turn;
-    use nerve_api::value::ResponseSource;
-    use nerve_types::TsNs;
     use serde_json::Map;
 
     use super::*;
@@ -112,24 +110,12 @@ mod tests {
             sections.iter().map(|(kind, content)| Section::new(*kind, *content)).collect();
         let text = sections.iter().find(|section| section.kind == SectionKind::Text);
         Response {
-            node: "me".into(),
-            turn: 1,
-            raw: String::new(),
             text: text.map_or(String::new(), |section| section.content.clone()),
             sections,
-            tokens: None,
-            usage: None,
             is_complete: true,
-            is_ready: true,
             is_agent: true,
-            incomplete: None,
-            source: ResponseSource::Screen,
             delivery: Delivery::Started,
-            ended_by: String::new(),
-            bytes: (0, 0),
-            time: (TsNs(0), TsNs(0)),
-            attributes: Map::new(),
-            warnings: Vec::new(),
+            ..Response::default()
         }
     }
 

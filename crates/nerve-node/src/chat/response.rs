@@ -46,10 +46,8 @@ pub(super) fn response(
         text,
         sections,
         tokens: Some(tokens(usage)),
-        usage: None,
         is_complete: done.finish != LENGTH,
         is_ready: true,
-        is_agent: false,
         incomplete: (done.finish == LENGTH).then(|| "the model reached its limit of tokens".to_string()),
         source: ResponseSource::Api,
         delivery: Delivery::Started,
@@ -57,7 +55,7 @@ pub(super) fn response(
         bytes: (0, done.bytes),
         time,
         attributes,
-        warnings: Vec::new(),
+        ..Response::default()
     };
     truncate_to_limits(&mut response);
     if let Some(Value::String(content)) = response.attributes.get_mut("content")
