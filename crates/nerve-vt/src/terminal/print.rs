@@ -67,8 +67,13 @@ impl Model {
     fn print_non_ascii(&mut self, bytes: &[u8]) -> usize {
         let len = bytes.iter().position(u8::is_ascii).unwrap_or(bytes.len());
         for chunk in bytes[..len].utf8_chunks() {
-            for c in chunk.valid().chars().filter(|c| !c.is_control()) {
-                self.print_char(c);
+            let mut text = chunk.valid();
+            while let Some(c) = text.chars().next() {
+                let narrow = self.print_narrow(text);
+                if narrow == 0 && !c.is_control() {
+                    self.print_char(c);
+                }
+                text = &text[narrow.max(c.len_utf8())..];
             }
             match chunk.invalid() {
                 // 8-bit C1 controls are not used with UTF-8.
@@ -76,6 +81,30 @@ impl Model {
                 _ => self.print_char(char::REPLACEMENT_CHARACTER),
             }
         }
+        len
+    }
+
+    /// Prints the narrow characters at the beginning of `text` that can be written directly into the rest of the row. Returns
+    /// their length in bytes.
+    fn print_narrow(&mut self, text: &str) -> usize {
+        // After a joiner, the first character may belong to the grapheme before it.
+        if self.printing.after_joiner || !self.can_write_directly(0) {
+            return 0;
+        }
+        let room = self.cols() - self.cursor().1;
+        let (mut last, mut count, mut len) = (None, 0, 0);
+        for c in text.chars().take(room) {
+            // Lines of boxes repeat one character, so its width need not be looked up again.
+            if last != Some(c) && c.width() != Some(1) {
+                break;
+            }
+            (last, count, len) = (Some(c), count + 1, len + c.len_utf8());
+        }
+        if count == 0 || self.has_wide_ahead(count) {
+            return 0;
+        }
+        self.write(count, text[..len].chars());
+        self.printing.last_char = last;
         len
     }
 
@@ -174,9 +203,6 @@ impl Model {
         let is_joined = self.printing.after_joiner && !c.is_ascii() || TONES.contains(&c);
         if self.printing.can_join && is_joined && self.join(c) {
             return;
-        }
-        if width == 1 && !c.is_ascii() && self.can_write_directly(1) {
-            return self.write(1, std::iter::once(c));
         }
         if self.modes.autowrap && self.grid().cursor.input_needs_wrap {
             self.wrap();
