@@ -127,6 +127,13 @@ impl Model {
         }
     }
 
+    /// Records that the columns from `end` on are blank.
+    fn shrink_used(&mut self, row: i32, end: usize) {
+        if self.inactive_main.is_none() && end < self.extents.get(row) {
+            self.extents.set(row, end);
+        }
+    }
+
     /// Records that any cell may have been written.
     pub(super) fn touch_all(&mut self) {
         if self.inactive_main.is_none() {
@@ -148,11 +155,16 @@ impl Model {
         self.split_wide(row, cols.start);
         self.split_wide(row, cols.end);
         let bg = self.grid().cursor.template.bg;
+        let mut end = cols.end;
         if !self.has_plain_background() {
-            self.touch(row, cols.end);
+            self.touch(row, end);
+        } else if end >= self.used_cols(row) {
+            // The columns from there on are blank already.
+            end = self.used_cols(row).max(cols.start);
+            self.shrink_used(row, cols.start);
         }
         let row = &mut self.term.grid_mut()[GridLine(row)];
-        row[Column(cols.start)..Column(cols.end)].iter_mut().for_each(|cell| *cell = bg.into());
+        row[Column(cols.start)..Column(end)].iter_mut().for_each(|cell| *cell = bg.into());
     }
 
     /// Blanks whole rows in the current background colour.
