@@ -1,9 +1,14 @@
 //! Synchronized output (`?2026`): while an update is open, readers see the last complete frame.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use alacritty_terminal::grid::Row;
+use alacritty_terminal::term::cell::Cell;
 use nerve_types::TsNs;
 
+use super::cells;
+use super::line::Line;
 use crate::screen::Screen;
 
 /// Time after which an open update is shown anyway.
@@ -24,7 +29,34 @@ pub(super) struct Frames {
 struct OpenFrame {
     since: TsNs,
     /// The frame before the update.
-    before: Option<Screen>,
+    before: Option<FrameView>,
+}
+
+/// A screen as cells. Its rows are converted when it is read, which is rare: most updates are closed before.
+#[derive(Debug)]
+pub(super) struct FrameView {
+    cells: Vec<Row<Cell>>,
+    /// The screen without its rows.
+    blank: Screen,
+    screen: OnceLock<Screen>,
+}
+
+impl FrameView {
+    /// Creates a view of these cells; `blank` is the rest of the screen.
+    pub(super) fn new(cells: Vec<Row<Cell>>, blank: Screen) -> FrameView {
+        FrameView { cells, blank, screen: OnceLock::new() }
+    }
+
+    fn screen(&self) -> &Screen {
+        self.screen.get_or_init(|| {
+            let rows = self.cells.iter().map(|row| {
+                let mut line = Line::default();
+                cells::read(row, row.len(), &mut line);
+                line.into_row()
+            });
+            Screen { rows: rows.collect(), ..self.blank.clone() }
+        })
+    }
 }
 
 impl Frames {
@@ -47,10 +79,10 @@ impl Frames {
     pub(super) fn wants_view(&self, rest: &[u8]) -> bool {
         let missing = self.open.as_ref().is_some_and(|open| open.before.is_none());
         let near = &rest[..rest.len().min(AHEAD)];
-        missing && !near.windows(CLOSE.len()).any(|window| window == CLOSE)
+        missing && memchr::memmem::find(near, CLOSE).is_none()
     }
 
-    pub(super) fn keep(&mut self, view: Screen) {
+    pub(super) fn keep(&mut self, view: FrameView) {
         if let Some(open) = &mut self.open {
             open.before = Some(view);
         }
@@ -62,7 +94,7 @@ impl Frames {
     }
 
     pub(super) fn view(&self) -> Option<&Screen> {
-        self.open.as_ref()?.before.as_ref()
+        self.open.as_ref()?.before.as_ref().map(FrameView::screen)
     }
 
     pub(super) fn deadline(&self) -> Option<TsNs> {

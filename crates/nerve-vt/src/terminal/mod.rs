@@ -196,7 +196,7 @@ impl TerminalState {
             mark.offset = offset + u64::from(last == 0x1b);
         }
         if model.frames.wants_view(rest) {
-            let view = model.live_screen(offset);
+            let view = model.frame_view(offset);
             model.frames.keep(view);
             model.charge_screen();
         }

@@ -15,7 +15,7 @@ use alacritty_terminal::vte::ansi::{CharsetIndex, Handler, NamedMode, NamedPriva
 use nerve_types::{Size, TsNs};
 
 use super::cells;
-use super::frame::Frames;
+use super::frame::{FrameView, Frames};
 use super::keyboard::Keyboard;
 use super::last_alt_screen::LastAltScreen;
 use super::line::Line;
@@ -219,11 +219,21 @@ impl Model {
             self.read_row(true, row, &mut line);
             line.into_row()
         });
-        let rows = rows.collect();
+        Screen { rows: rows.collect(), ..self.blank_screen(offset) }
+    }
+
+    /// Returns the current screen for later readers.
+    pub(super) fn frame_view(&self, offset: u64) -> FrameView {
+        let cells = (0..self.rows()).map(|row| self.grid()[GridLine(row)].clone());
+        FrameView::new(cells.collect(), self.blank_screen(offset))
+    }
+
+    /// Returns the current screen without its rows.
+    fn blank_screen(&self, offset: u64) -> Screen {
         let (row, col) = self.cursor();
         Screen {
             size: self.size,
-            rows,
+            rows: Default::default(),
             cursor: Cursor { row: row as u16, col: col as u16, visible: self.modes.cursor_visible },
             title: self.titles.current.clone(),
             modes: self.public_modes(),
