@@ -1,9 +1,9 @@
 //! Control sequences (ECMA-48, DEC and xterm's).
 
 use alacritty_terminal::index::{Column, Line as GridLine};
-use alacritty_terminal::vte::Params;
 use alacritty_terminal::vte::ansi::Handler;
 
+use super::control_sequence::{ControlSequence, Params};
 use super::model::{Model, default_tabs};
 use super::modes::{ModeSet, decrpm};
 use super::notice::Notice;
@@ -12,37 +12,41 @@ use super::sgr;
 /// Maximum depth of the title stack (`CSI 22 t`).
 const TITLES: usize = 16;
 
-/// Returns parameter `nth`, or `default` if it is missing or 0.
-fn arg(params: &Params, nth: usize, default: u16) -> u16 {
-    let value = params.iter().nth(nth).and_then(|param| param.first().copied());
-    value.filter(|value| *value != 0).unwrap_or(default)
-}
-
 /// Returns the first number of every parameter.
 fn numbers(params: &Params) -> impl Iterator<Item = u16> {
-    params.iter().filter_map(|param| param.first().copied())
+    params.iter().map(|param| param[0])
 }
 
 impl Model {
+    /// Executes the complete control sequence at the beginning of `bytes` and returns its length; 0 if there is none.
+    pub(super) fn complete_csi(&mut self, bytes: &[u8]) -> usize {
+        let Some(ControlSequence { marker, params, action, len }) = ControlSequence::parse(bytes) else {
+            return 0;
+        };
+        self.printing.can_join &= action == 'm';
+        self.csi(&params, marker.as_slice(), action);
+        len
+    }
+
     pub(super) fn csi(&mut self, params: &Params, intermediates: &[u8], action: char) {
         match intermediates {
             [] => self.csi_plain(params, action),
             [b'?'] => self.csi_private(params, action),
             [b'>'] => self.csi_greater(params, action),
             [b'='] if action == 'u' => {
-                self.keyboard().set(arg(params, 0, 0), arg(params, 1, 1));
+                self.keyboard().set(params.get(0, 0), params.get(1, 1));
             }
-            [b'<'] if action == 'u' => self.keyboard().pop(arg(params, 0, 1)),
+            [b'<'] if action == 'u' => self.keyboard().pop(params.get(0, 1)),
             [b'!'] if action == 'p' => self.soft_reset(),
-            [b' '] if action == 'q' => self.cursor_style = arg(params, 0, 0).min(6),
-            [b'$'] if action == 'p' => self.report_mode(arg(params, 0, 0)),
-            [b'?', b'$'] if action == 'p' => self.report_private_mode(arg(params, 0, 0)),
+            [b' '] if action == 'q' => self.cursor_style = params.get(0, 0).min(6),
+            [b'$'] if action == 'p' => self.report_mode(params.get(0, 0)),
+            [b'?', b'$'] if action == 'p' => self.report_private_mode(params.get(0, 0)),
             _ => {}
         }
     }
 
     fn csi_plain(&mut self, params: &Params, action: char) {
-        let first = arg(params, 0, 1);
+        let first = params.get(0, 1);
         let (row, col) = self.cursor();
         match action {
             'm' => sgr::apply(&mut self.term.grid_mut().cursor.template, params),
@@ -59,12 +63,12 @@ impl Model {
                 self.carriage_return();
             }
             'G' | '`' => self.place(row, usize::from(first) - 1),
-            'H' | 'f' => self.position(first, Some(arg(params, 1, 1))),
+            'H' | 'f' => self.position(first, Some(params.get(1, 1))),
             'd' => self.position(first, None),
             'I' => self.tab(first),
             'Z' => self.back_tab(first),
-            'J' => self.erase_display(arg(params, 0, 0)),
-            'K' => self.erase_line(arg(params, 0, 0)),
+            'J' => self.erase_display(params.get(0, 0)),
+            'K' => self.erase_line(params.get(0, 0)),
             'X' => self.erase(row, col..col + usize::from(first)),
             '@' => self.insert_blanks(first.into()),
             'P' => self.delete_chars(first.into()),
@@ -73,24 +77,24 @@ impl Model {
             // With more parameters this is xterm's mouse highlighting.
             'T' if params.len() <= 1 => self.scroll_down(self.region.start, first.into()),
             'b' => self.repeat(first),
-            'c' if arg(params, 0, 0) == 0 => self.stream.replies.primary_attributes(),
-            'g' => match arg(params, 0, 0) {
+            'c' if params.get(0, 0) == 0 => self.stream.replies.primary_attributes(),
+            'g' => match params.get(0, 0) {
                 0 => self.set_tab(false),
                 3 => self.tabs.fill(false),
                 _ => {}
             },
             'h' | 'l' => numbers(params).for_each(|mode| self.set_mode(mode, action == 'h')),
-            'n' => self.report_status(arg(params, 0, 0)),
-            'r' => self.set_region(first, arg(params, 1, 0)),
+            'n' => self.report_status(params.get(0, 0)),
+            'r' => self.set_region(first, params.get(1, 0)),
             's' => self.save_cursor(),
             'u' => self.restore_cursor(),
-            't' => self.window(arg(params, 0, 0)),
+            't' => self.window(params.get(0, 0)),
             _ => {}
         }
     }
 
     fn csi_private(&mut self, params: &Params, action: char) {
-        let first = arg(params, 0, 0);
+        let first = params.get(0, 0);
         match action {
             'h' | 'l' => numbers(params).for_each(|mode| self.set_private_mode(mode, action == 'h')),
             // DECSED and DECSEL: no cell is protected.
@@ -109,7 +113,7 @@ impl Model {
     }
 
     fn csi_greater(&mut self, params: &Params, action: char) {
-        let first = arg(params, 0, 0);
+        let first = params.get(0, 0);
         match action {
             'c' if first == 0 => self.stream.replies.secondary_attributes(),
             'q' if first == 0 => self.stream.replies.version(),

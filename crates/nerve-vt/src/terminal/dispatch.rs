@@ -90,7 +90,7 @@ impl Perform for Model {
         self.printing.can_join &= action == 'm';
         // An SGR sequence with too many parameters applies those that fit; other sequences never have that many.
         if !ignore || (action == 'm' && intermediates.is_empty()) {
-            self.csi(params, intermediates, action);
+            self.csi(&params.into(), intermediates, action);
         }
     }
 

@@ -67,6 +67,11 @@ impl OscGuard {
         Segment { len: bytes.len(), feed: true }
     }
 
+    /// Notes that the parser is not within a sequence.
+    pub(super) fn reset(&mut self) {
+        self.state = State::Ground;
+    }
+
     fn inside_osc(&mut self, seen: usize, bytes: &[u8]) -> Segment {
         let end = bytes.iter().position(|byte| matches!(*byte, BEL | CAN | SUB | ESC));
         let body = end.unwrap_or(bytes.len());

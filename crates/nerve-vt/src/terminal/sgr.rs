@@ -1,8 +1,9 @@
 //! SGR (ECMA-48 §8.3.117), applied to the cell template.
 
 use alacritty_terminal::term::cell::{Cell, Flags};
-use alacritty_terminal::vte::Params;
 use alacritty_terminal::vte::ansi::{Color, NamedColor, Rgb};
+
+use super::control_sequence::Params;
 
 /// The blink flag: a bit that the engine, which does not support blinking, leaves unused.
 pub(super) const BLINK: Flags = Flags::from_bits_retain(1 << 15);
@@ -43,7 +44,7 @@ fn simple(cell: &mut Cell, code: u16) {
             cell.fg = NO_FG;
             cell.bg = NO_BG;
             cell.flags = Flags::empty();
-            cell.set_underline_color(None);
+            reset_underline_color(cell);
         }
         1 => cell.flags.insert(Flags::BOLD),
         2 => cell.flags.insert(Flags::DIM),
@@ -65,10 +66,16 @@ fn simple(cell: &mut Cell, code: u16) {
         39 => cell.fg = NO_FG,
         40..=47 => cell.bg = Color::Indexed((code - 40) as u8),
         49 => cell.bg = NO_BG,
-        59 => cell.set_underline_color(None),
+        59 => reset_underline_color(cell),
         90..=97 => cell.fg = Color::Indexed((code - 82) as u8),
         100..=107 => cell.bg = Color::Indexed((code - 92) as u8),
         _ => {}
+    }
+}
+
+fn reset_underline_color(cell: &mut Cell) {
+    if cell.extra.is_some() {
+        cell.set_underline_color(None);
     }
 }
 
