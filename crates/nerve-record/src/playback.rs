@@ -22,6 +22,12 @@ pub struct Playback {
     reader: Reader<BufReader<File>>,
     /// Size until the first resize record.
     size: Size,
+    state: State,
+}
+
+/// The position, and the terminal there.
+#[derive(Debug)]
+struct State {
     replay: TerminalReplay,
     /// The unfinished end of the output that the terminal has.
     open: OpenSequence,
@@ -42,12 +48,7 @@ impl Playback {
             path: path.into(),
             reader: Reader::open(path)?,
             size,
-            replay: TerminalReplay::new(size),
-            open: OpenSequence::default(),
-            block: None,
-            applied: 0,
-            within: 0,
-            lost: Vec::new(),
+            state: State::new(TerminalReplay::new(size)),
         })
     }
 
@@ -66,30 +67,30 @@ impl Playback {
 
     /// Returns the terminal at the current position.
     pub fn replay(&self) -> &TerminalReplay {
-        &self.replay
+        &self.state.replay
     }
 
     /// Returns the terminal mutably, to let time pass.
     pub fn replay_mut(&mut self) -> &mut TerminalReplay {
-        &mut self.replay
+        &mut self.state.replay
     }
 
     /// Returns bytes that recreate the terminal at the current position: its [dump](nerve_vt::terminal::TerminalState::dump), and
     /// the escape sequence or character that the output ends within.
     pub fn dump(&self) -> Vec<u8> {
-        let mut dump = self.replay.terminal.dump();
-        dump.extend_from_slice(self.open.bytes());
+        let mut dump = self.state.replay.terminal.dump();
+        dump.extend_from_slice(self.state.open.bytes());
         dump
     }
 
     /// Returns the terminal and drops the rest.
     pub fn into_replay(self) -> TerminalReplay {
-        self.replay
+        self.state.replay
     }
 
     /// Returns the lost stretches so far, each once, at most 1000.
     pub fn lost(&self) -> &[DamagedRange] {
-        &self.lost
+        &self.state.lost
     }
 
     /// Returns the contradictions so far, at most 1000.
@@ -107,10 +108,11 @@ impl Playback {
             if !self.load()? {
                 return Ok(None);
             }
-            let next = self.block.as_ref().and_then(|block| block.records().nth(self.applied as usize));
+            let next =
+                self.state.block.as_ref().and_then(|block| block.records().nth(self.state.applied as usize));
             match next {
-                Some(record) => return Ok(Some(record.at.max(self.replay.clock()))),
-                None => self.block = None,
+                Some(record) => return Ok(Some(record.at.max(self.state.replay.clock()))),
+                None => self.state.block = None,
             }
         }
     }
@@ -125,22 +127,19 @@ impl Playback {
         mut should_apply: impl FnMut(&Record<'_>) -> bool,
         mut on_applied: impl FnMut(&Record<'_>),
     ) -> Result<bool, AhrError> {
-        while self.load()? {
-            let Playback { replay, open, block: Some(block), applied, within, .. } = self else { break };
-            for record in block.records().skip(*applied as usize) {
-                let record = skip_applied(record, *within);
-                if !should_apply(&record) {
-                    return Ok(true);
-                }
-                apply(replay, open, &record);
-                replay.check_work()?;
-                on_applied(&record);
-                (*applied, *within) = (*applied + 1, 0);
-            }
-            self.block = None;
+        let state = &mut self.state;
+        let mut is_done = state.play_block(&mut should_apply, &mut on_applied)?;
+        if is_done {
+            self.reader.read_ahead(|part| {
+                state.accept(part);
+                is_done = state.play_block(&mut should_apply, &mut on_applied)?;
+                Ok(is_done)
+            })?;
         }
-        self.replay.finish();
-        Ok(false)
+        if is_done {
+            state.replay.finish();
+        }
+        Ok(!is_done)
     }
 
     /// Moves to a position, using the index if that is shorter. A position after the end means the end.
@@ -160,12 +159,12 @@ impl Playback {
     /// The file cannot be read.
     pub fn seek_with(&mut self, index: Option<&Index>, to: Position) -> Result<(), AhrError> {
         let ahead = match to {
-            Position::Offset(offset) => self.replay.terminal.offset() <= offset,
-            Position::Time(at) => self.replay.clock() < at,
+            Position::Offset(offset) => self.state.replay.terminal.offset() <= offset,
+            Position::Time(at) => self.state.replay.clock() < at,
         };
         let keyframe = index.and_then(|index| index.keyframe_before(to));
         match keyframe {
-            Some((keyframe, _)) if ahead && keyframe.offset <= self.replay.terminal.offset() => {}
+            Some((keyframe, _)) if ahead && keyframe.offset <= self.state.replay.terminal.offset() => {}
             Some((keyframe, place)) => self.jump(TerminalReplay::from_keyframe(&keyframe), place)?,
             None if ahead => {}
             None => self.jump(TerminalReplay::new(self.size), Place { block: 0, records: 0 })?,
@@ -178,7 +177,7 @@ impl Playback {
     /// # Errors
     /// The file cannot be read.
     pub fn into_page(self, limit: usize) -> Result<OutputPage, AhrError> {
-        let page = OutputPage::new(self.replay.terminal.offset(), self.replay.clock());
+        let page = OutputPage::new(self.state.replay.terminal.offset(), self.state.replay.clock());
         self.fill(page, limit)
     }
 
@@ -208,35 +207,33 @@ impl Playback {
     fn fill(mut self, mut page: OutputPage, limit: usize) -> Result<OutputPage, AhrError> {
         let start = page.next_offset;
         page.is_end = self.fill_records(&mut page, limit)?;
-        self.lost.retain(|lost| lost.after.is_none_or(|after| after >= start));
-        page.lost = self.lost;
+        self.state.lost.retain(|lost| lost.after.is_none_or(|after| after >= start));
+        page.lost = self.state.lost;
         Ok(page)
     }
 
     /// Returns true at the end of the recording.
     fn fill_records(&mut self, page: &mut OutputPage, limit: usize) -> Result<bool, AhrError> {
         while self.load()? {
-            let Playback { block: Some(block), applied, within, .. } = self else { break };
+            let State { block: Some(block), applied, within, .. } = &mut self.state else { break };
             for record in block.records().skip(std::mem::take(applied) as usize) {
                 let record = skip_applied(record, std::mem::take(within));
                 if !page.push(&record, limit) {
                     return Ok(false);
                 }
             }
-            self.block = None;
+            self.state.block = None;
         }
         Ok(true)
     }
 
     fn jump(&mut self, replay: TerminalReplay, place: Place) -> Result<(), AhrError> {
         self.reader.seek_to(place.block)?;
-        self.replay = replay;
-        self.open = OpenSequence::default();
-        self.block = None;
+        let lost = std::mem::take(&mut self.state.lost);
         // The next loaded block is the target's.
-        (self.applied, self.within) = (0, 0);
+        self.state = State { lost, ..State::new(replay) };
         if place.records > 0 && self.load()? {
-            self.applied = place.records;
+            self.state.applied = place.records;
         }
         Ok(())
     }
@@ -254,10 +251,59 @@ impl Playback {
             |_| {},
         )?;
         match to {
-            Position::Offset(offset) if left => self.enter(offset),
+            Position::Offset(offset) if left => self.state.enter(offset),
             _ => {}
         }
-        self.replay.check_work()
+        self.state.replay.check_work()
+    }
+
+    /// Loads a block if there is none; false at the end.
+    fn load(&mut self) -> Result<bool, AhrError> {
+        while self.state.block.is_none() {
+            let Some(part) = self.reader.next()? else { return Ok(false) };
+            self.state.accept(part);
+        }
+        Ok(true)
+    }
+}
+
+impl State {
+    fn new(replay: TerminalReplay) -> State {
+        let open = OpenSequence::default();
+        State { replay, open, block: None, applied: 0, within: 0, lost: Vec::new() }
+    }
+
+    /// Continues with the next part of the recording.
+    fn accept(&mut self, part: Part) {
+        match part {
+            Part::Lost(lost) => self.remember(lost),
+            Part::Block(block) => {
+                block.damage().cloned().into_iter().for_each(|lost| self.remember(lost));
+                self.replay.begin_block(&block);
+                (self.block, self.applied, self.within) = (Some(block), 0, 0);
+            }
+        }
+    }
+
+    /// Applies the records left in the block while `should_apply` returns true. Returns true if none is left.
+    fn play_block(
+        &mut self,
+        should_apply: &mut impl FnMut(&Record<'_>) -> bool,
+        on_applied: &mut impl FnMut(&Record<'_>),
+    ) -> Result<bool, AhrError> {
+        let State { replay, open, block: Some(block), applied, within, .. } = self else { return Ok(true) };
+        for record in block.records().skip(*applied as usize) {
+            let record = skip_applied(record, *within);
+            if !should_apply(&record) {
+                return Ok(false);
+            }
+            apply(replay, open, &record);
+            replay.check_work()?;
+            on_applied(&record);
+            (*applied, *within) = (*applied + 1, 0);
+        }
+        self.block = None;
+        Ok(true)
     }
 
     /// Applies the part of the next record before output offset `offset`.
@@ -270,22 +316,6 @@ impl Playback {
             apply(&mut self.replay, &mut self.open, &Record { at, body: part });
             self.within = len;
         }
-    }
-
-    /// Loads a block if there is none; false at the end.
-    fn load(&mut self) -> Result<bool, AhrError> {
-        while self.block.is_none() {
-            match self.reader.next()? {
-                None => return Ok(false),
-                Some(Part::Lost(lost)) => self.remember(lost),
-                Some(Part::Block(block)) => {
-                    block.damage().cloned().into_iter().for_each(|lost| self.remember(lost));
-                    self.replay.begin_block(&block);
-                    (self.block, self.applied, self.within) = (Some(block), 0, 0);
-                }
-            }
-        }
-        Ok(true)
     }
 
     fn remember(&mut self, lost: DamagedRange) {

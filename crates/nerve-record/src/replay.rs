@@ -71,7 +71,7 @@ impl TerminalReplay {
     ///
     /// # Errors
     /// The file cannot be read, or demands too much work.
-    pub fn read_all<R: Read + Seek>(
+    pub fn read_all<R: Read + Seek + Send>(
         reader: &mut Reader<R>,
         on_lost: impl FnMut(&DamagedRange),
     ) -> Result<TerminalReplay, AhrError> {
@@ -84,12 +84,12 @@ impl TerminalReplay {
     ///
     /// # Errors
     /// The file cannot be read, or demands too much work.
-    pub fn read_rest<R: Read + Seek>(
+    pub fn read_rest<R: Read + Seek + Send>(
         &mut self,
         reader: &mut Reader<R>,
         mut on_lost: impl FnMut(&DamagedRange),
     ) -> Result<(), AhrError> {
-        while let Some(part) = reader.next()? {
+        reader.read_ahead(|part| {
             match part {
                 Part::Block(block) => {
                     self.begin_block(&block);
@@ -101,7 +101,8 @@ impl TerminalReplay {
                 }
                 Part::Lost(lost) => on_lost(&lost),
             }
-        }
+            Ok(true)
+        })?;
         self.finish();
         Ok(())
     }

@@ -27,6 +27,7 @@ mod encoder_memory;
 mod error;
 mod header;
 mod payload;
+mod read_ahead;
 mod reader;
 mod record;
 mod repair;

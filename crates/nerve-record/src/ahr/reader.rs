@@ -1,5 +1,6 @@
 //! Reads a recording block by block, using the memory of one block.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
@@ -42,6 +43,8 @@ pub struct Reader<R> {
     reported_end: Option<u64>,
     /// The block after a stretch that was just reported.
     pending: Option<Block>,
+    /// Parts that [`Reader::read_ahead`] read but did not pass on.
+    pub(super) ahead: VecDeque<Part>,
     resync: Resync,
     continuity: Continuity,
     contradictions: Vec<(u64, Contradiction)>,
@@ -81,6 +84,7 @@ impl<R: Read + Seek> Reader<R> {
             output_end: Some(0),
             reported_end: None,
             pending: None,
+            ahead: VecDeque::new(),
             resync: Resync::default(),
             continuity: Continuity::new(),
             contradictions: Vec::new(),
@@ -101,6 +105,9 @@ impl<R: Read + Seek> Reader<R> {
         reason = "an iterator would end for good, this one may continue"
     )]
     pub fn next(&mut self) -> Result<Option<Part>, AhrError> {
+        if let Some(part) = self.ahead.pop_front() {
+            return Ok(Some(part));
+        }
         if let Some(block) = self.pending.take() {
             return self.give(block).map(Some);
         }
@@ -160,6 +167,7 @@ impl<R: Read + Seek> Reader<R> {
         self.output_end = (file_off == 0).then_some(0);
         self.reported_end = None;
         self.pending = None;
+        self.ahead.clear();
         self.continuity.restart(self.output_end);
         Ok(())
     }

@@ -30,14 +30,13 @@ pub(super) fn build(recording: &Path, old: Option<&Index>, limit: Option<u64>) -
     };
     let before = builder.head.covered;
     let end = limit.map_or(u64::MAX, |limit| builder.head.end_off.saturating_add(limit));
-    while builder.replay.terminal.offset() < end
-        && let Some(part) = reader.next()?
-    {
+    reader.read_ahead(|part| {
         if let Part::Block(block) = part {
             builder.block(&block);
             builder.replay.check_work()?;
         }
-    }
+        Ok(builder.replay.terminal.offset() < end)
+    })?;
     if builder.head.covered > before
         && let Err(error) = builder.write(recording)
     {
