@@ -1,6 +1,6 @@
 //! Terminals with a program on them: backends, the pump, the recorder, and hosts.
 //!
-//! A host is a small process that owns one terminal and its recording, and outlives the process that started it. It has no
+//! A host is a small process that owns one terminal and its recording, and outlives the process that started it. It keeps no
 //! terminal model and no parser. It reads the terminal, stamps and records the bytes ([`pump`], [`recorder`]) and sends them
 //! to its clients ([`protocol`]). Its entry in the [`registry`] lets others find it. [`launch`] starts a host;
 //! [`backend::HostedBackend`] is the client.
@@ -30,6 +30,7 @@ mod blocking_task;
 mod clients;
 mod exit_ack;
 mod lifecycle;
+mod live_index;
 mod metadata;
 mod reader;
 mod session;

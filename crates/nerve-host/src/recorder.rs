@@ -18,6 +18,7 @@ use nerve_types::{Event, EventKind, Size, TsNs};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Notify, oneshot};
 
+use crate::live_index::LiveIndex;
 use crate::tap::Tap;
 
 /// Part of [`ROTATE_AFTER`] that is reserved for compressing and writing.
@@ -170,6 +171,7 @@ impl Recorder {
             shared: shared.clone(),
             writer,
             sealer: Sealer::default(),
+            index: LiveIndex::default(),
             quality,
             retry_at: None,
             is_deleted: false,
@@ -411,6 +413,7 @@ struct Worker {
     shared: Arc<Shared>,
     writer: Writer,
     sealer: Sealer,
+    index: LiveIndex,
     quality: u8,
     /// Time of the next attempt, while the disk refuses blocks.
     retry_at: Option<Instant>,
@@ -536,6 +539,9 @@ impl Worker {
                 if !segment.is_full() {
                     // Little output: the next block is far away.
                     self.sealer.release();
+                    if !batch.closing {
+                        self.index.extend(self.writer.path(), segment.end());
+                    }
                 }
                 batch.written = Some(segment.end());
             }
@@ -566,6 +572,7 @@ fn take_batch(state: &mut State, requested: bool) -> Batch {
 #[cfg(test)]
 mod tests {
     use nerve_record::ahr::{Part, Reader};
+    use nerve_record::index::Index;
     use nerve_testkit::harness::SmallDisk;
     use nerve_testkit::{DEADLINE, wait_until};
     use nerve_types::TsNs;
@@ -618,6 +625,28 @@ mod tests {
         assert_eq!(output_of(&path).0, piece.repeat(300));
         drop(recorder);
         assert!(flusher.flush(true).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn long_recording_is_indexed_while_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.ahr");
+        let mut recorder = Recorder::create(&path, 4).unwrap();
+        let piece = noise(1 << 20);
+        for at in 0..9 {
+            data(&mut recorder, at * piece.len() as u64, &piece);
+        }
+        assert_eq!(recorder.flusher().flush(false).await, Ok(Written { off: 9 << 20 }));
+        assert!(Index::open(&path).is_none(), "the output is a flood");
+        data(&mut recorder, 9 << 20, b"$ ");
+        let indexed = || Index::open(&path).is_some_and(|index| index.end().0 > 8 << 20);
+        assert!(wait_until(DEADLINE, indexed), "no index");
+    }
+
+    /// Returns lines of digits that are all different.
+    fn noise(len: usize) -> Vec<u8> {
+        let numbers = (1_u32..).map(|n| format!("{}\r\n", n.wrapping_mul(2_654_435_761)));
+        numbers.flat_map(String::into_bytes).take(len).collect()
     }
 
     #[tokio::test]

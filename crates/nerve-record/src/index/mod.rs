@@ -1,7 +1,7 @@
 //! The index of a recording: positions of its blocks, and keyframes to resume from. It makes seeking in a long
 //! recording as fast as in a short one.
 //!
-//! The index is the sidecar `<stem>.ahr.index`. It is created on demand and only speeds things up: a sidecar that is
+//! The index is the sidecar `<stem>.ahr.index`. Recorders and readers create it. It only speeds things up: a sidecar that is
 //! missing, damaged, outdated or of another recording is rebuilt, and without any the recording is replayed from its
 //! start. If the recording has grown, only the new part is replayed.
 //!
