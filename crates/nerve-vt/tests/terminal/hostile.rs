@@ -139,6 +139,11 @@ fn smallest_terminals_accept_all_output() {
 }
 
 #[test]
+fn cancel_after_ignored_sequence_keeps_next_one() {
+    assert_eq!(screen_text(&terminal_with(10, 2, "\x1b[ 0 A0\x18\x1b[Cx")), "0 x");
+}
+
+#[test]
 fn invalid_utf8_is_shown_and_loses_nothing() {
     for bytes in [
         &b"a\xffb"[..],
