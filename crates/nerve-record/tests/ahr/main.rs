@@ -9,6 +9,7 @@ mod full_disk;
 mod live;
 mod lookup;
 mod properties;
+mod read_ahead;
 mod repair;
 mod sha256;
 mod sidecars;
