@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn reused_memory_does_not_change_blocks() {
         let mut sealer = Sealer::default();
-        for (nth, quality) in [4, 2, 4, 9, 4, 11, 0, 4].into_iter().enumerate() {
+        for (nth, quality) in [4, 2, 4, 9, 3, 11, 0, 1, 4].into_iter().enumerate() {
             let bytes: Vec<u8> =
                 (0..60_000 * (nth % 3) + 7).map(|at| u8::try_from(at * at % (251 - nth)).unwrap()).collect();
             let mut segment = Segment::new(0);
