@@ -1,11 +1,14 @@
 //! The directory of file snapshots: `<root>/<session>/<id>/` for copies, and a scratch directory per session.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use nerve_types::files::replace_unsynced;
 
 use super::{FilesError, SnapshotKey};
 
@@ -69,9 +72,15 @@ impl FileStore {
         Ok(())
     }
 
-    /// Removes partial copies left by killed or cancelled processes in sessions that are not in use. Failures are left
-    /// to the next sweep.
+    /// Removes partial copies left by killed or cancelled processes in sessions that are not in use, and forgets the latest copies that
+    /// are gone, or whose directory is. Failures are left to the next sweep.
     pub fn sweep(&self) {
+        for path in fs::read_dir(self.root.join(LATEST)).into_iter().flatten().flatten().map(|it| it.path()) {
+            let is_used = |(copy, source): (PathBuf, PathBuf)| copy.is_dir() && source.is_dir();
+            if !self.read_latest(&path).is_some_and(is_used) {
+                let _ = fs::remove_file(&path);
+            }
+        }
         for session in fs::read_dir(&self.root).into_iter().flatten().flatten() {
             let dir = session.path();
             let scratch = dir.join("scratch");
@@ -95,20 +104,23 @@ impl FileStore {
 
     /// Returns the latest copy of a directory, if it still exists.
     pub(super) fn latest_copy(&self, source: &Path) -> Option<PathBuf> {
-        let text = fs::read(self.latest_path(source)).ok()?;
-        let (key, path) = text.split_at_checked(text.iter().position(|byte| *byte == b'\n')?)?;
-        if path.get(1..) != Some(source.as_os_str().as_bytes()) {
-            return None;
-        }
+        let (copy, of) = self.read_latest(&self.latest_path(source))?;
+        (of == source && copy.is_dir()).then_some(copy)
+    }
+
+    /// Reads which copy is the latest one of which directory.
+    fn read_latest(&self, path: &Path) -> Option<(PathBuf, PathBuf)> {
+        let text = fs::read(path).ok()?;
+        let (key, source) = text.split_at_checked(text.iter().position(|byte| *byte == b'\n')?)?;
         let copy = self.copy_path(&std::str::from_utf8(key).ok()?.parse().ok()?);
-        copy.is_dir().then_some(copy)
+        Some((copy, OsStr::from_bytes(source.get(1..)?).into()))
     }
 
     /// Remembers the latest copy of a directory. A failure costs only space: the next copy shares nothing.
     pub(super) fn set_latest_copy(&self, source: &Path, key: &SnapshotKey) {
         let (path, text) = (self.latest_path(source), format!("{key}\n").into_bytes());
         let text = [&text, source.as_os_str().as_bytes()].concat();
-        let _ = create_private_dir(&self.root.join(LATEST)).map(|()| fs::write(path, text));
+        let _ = create_private_dir(&self.root.join(LATEST)).map(|()| replace_unsynced(&path, &text));
     }
 
     fn latest_path(&self, source: &Path) -> PathBuf {

@@ -94,6 +94,25 @@ fn unchanged_files_are_shared_with_the_latest_copy() {
 }
 
 #[test]
+fn sweep_forgets_latest_copies_that_are_gone() {
+    let fixture = Fixture::new();
+    fixture.put("a", "a");
+    let index = fixture.store().root().join(".latest");
+    let entries = || fs::read_dir(&index).unwrap().count();
+    provider(&fixture).take(&key(1), &REQUEST).unwrap();
+    fixture.store().sweep();
+    assert_eq!(entries(), 1, "the directory and its copy exist");
+    fs::write(index.join("damaged"), "nothing").unwrap();
+    fs::remove_dir_all(fixture.store().root().join("session-1/1")).unwrap();
+    fixture.store().sweep();
+    assert_eq!(entries(), 0, "the copy is gone");
+    provider(&fixture).take(&key(2), &REQUEST).unwrap();
+    fs::remove_dir_all(fixture.work()).unwrap();
+    fixture.store().sweep();
+    assert_eq!(entries(), 0, "the directory is gone");
+}
+
+#[test]
 fn special_files_are_skipped_and_reported() {
     let fixture = Fixture::new();
     fixture.put("a", "a");
