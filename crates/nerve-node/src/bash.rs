@@ -320,7 +320,8 @@ impl BashNode {
         cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
         let inner = &self.inner;
-        inner.state.await_budget(prompt.at_dialog, cancellation, deadline).await?;
+        let has_limit = prompt.timeout.is_some();
+        let deadline = inner.state.await_budget(prompt.at_dialog, cancellation, deadline, has_limit).await?;
         // Registered before the node becomes busy, so that a busy node can always be interrupted.
         let interrupted = inner.state.interrupted();
         let turn = inner.state.begin_turn()?;

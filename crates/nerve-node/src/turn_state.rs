@@ -128,7 +128,8 @@ impl TurnState {
         });
     }
 
-    /// Waits for the answer to the question at a limit, if a prompt with this policy waits at dialogs and the node runs.
+    /// Waits for the answer to the question at a limit, if a prompt with this policy waits at dialogs and the node runs. Returns the
+    /// `deadline` of the turn: the wait postpones that of a prompt without a time limit of its own, and has no limit then.
     ///
     /// # Errors
     /// Blocked, Budget, Cancelled.
@@ -137,7 +138,9 @@ impl TurnState {
         policy: DialogPolicy,
         cancellation: &CancellationToken,
         deadline: Instant,
-    ) -> Result<(), EngineError> {
+        has_own_limit: bool,
+    ) -> Result<Instant, EngineError> {
+        let began = Instant::now();
         let mut states = self.state.subscribe();
         let is_ending = |state: &StateName| matches!(state, StateName::Stopping | StateName::Stopped);
         while let Some(reached) = self.ledger.reached().filter(|_| !is_ending(&self.current())) {
@@ -149,10 +152,10 @@ impl TurnState {
                 () = self.ledger.question_answered() => {}
                 _ = states.wait_for(is_ending) => {}
                 () = cancellation.cancelled() => return Err(cancelled()),
-                () = sleep_until(deadline) => return Err(error),
+                () = sleep_until(deadline), if has_own_limit => return Err(error),
             }
         }
-        Ok(())
+        Ok(if has_own_limit { deadline } else { deadline + began.elapsed() })
     }
 
     /// Answers the question at a limit.

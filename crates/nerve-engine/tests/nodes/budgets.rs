@@ -1,14 +1,25 @@
 //! Budgets of nodes and sessions. Shells use up their working time; agents' tokens are in the tests with real agents.
 
-use nerve_api::reply::{BudgetStatus, RunReply};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_api::reply::{BudgetStatus, ModelTokens, RunReply};
 use nerve_api::request::{
     CreateSession, ExecuteGraph, GetSession, RunOptions, SetBudget, StartNode, UsageLimits,
 };
 use nerve_api::value::{BlockKind, LimitAction};
 use nerve_engine::EngineConfig;
+use nerve_host::clock::Clock;
+use nerve_host::environment::Environment;
+use nerve_node::Node;
+use nerve_node::bash::BashNode;
 use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, StateName};
+use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_testkit::harness::EngineHarness;
+use nerve_node::events::Publisher;
+use nerve_node::terminal::{DialogPolicy, Journal};
+use nerve_node::usage_ledger::{LedgerRecord, UsageLedger};
+use nerve_testkit::harness::{EngineHarness, node_ref};
 use serde_json::json;
 
 use crate::harness::{Harness, LIMIT};
@@ -231,4 +242,23 @@ fn run_step(
     let request = ExecuteGraph { definition: graph.as_object().unwrap().clone(), options, detach: false };
     let engine = harness.engine.clone();
     tokio::spawn(async move { engine.execute_graph(request, Default::default()).await })
+}
+
+#[tokio::test(start_paused = true)]
+async fn question_uses_up_no_time_of_a_command() {
+    let limits = UsageLimits { max_tokens: Some(1), ..UsageLimits::default() };
+    let ledger = UsageLedger::new("session 's'", Arc::new(|_| None))
+        .node("tests", LedgerRecord { limits: Some(limits), ..LedgerRecord::default() });
+    ledger.add_response(&ModelTokens { input: 1, ..ModelTokens::default() }, None);
+    let (at, events) = (node_ref("tests"), Publisher::new(Clock::start()));
+    let node = BashNode::new(at, None, Environment::default(), Journal::disabled(), events, ledger.clone());
+    let mut context = TurnContext::new().with_input("echo done");
+    context.at_dialog = DialogPolicy::Wait;
+    let turn = tokio::spawn(async move { node.execute(&context).await });
+    // Much longer than the timeout of commands, by the paused clock.
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(!turn.is_finished());
+    tokio::time::resume();
+    ledger.grant();
+    assert_eq!(turn.await.unwrap().unwrap()["text"], "done");
 }

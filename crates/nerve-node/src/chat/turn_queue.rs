@@ -77,12 +77,16 @@ impl ChatNode {
                 turn?
             }
         };
-        if let Err(error) = inner.state.await_budget(prompt.at_dialog, context.cancellation(), deadline).await
-        {
-            let (now, refused) = (inner.clock.now(), Err(error));
-            self.log(prompt, (now, now), &refused, (None, Usage::default()));
-            return refused;
-        }
+        let (policy, has_limit) = (prompt.at_dialog, prompt.timeout.is_some());
+        let budget = inner.state.await_budget(policy, context.cancellation(), deadline, has_limit).await;
+        let deadline = match budget {
+            Ok(deadline) => deadline,
+            Err(error) => {
+                let (now, refused) = (inner.clock.now(), Err(error));
+                self.log(prompt, (now, now), &refused, (None, Usage::default()));
+                return refused;
+            }
+        };
         // Registered before the node becomes busy, so that a busy node can always be interrupted.
         let mut interrupted = pin!(inner.state.interrupted());
         interrupted.as_mut().enable();
