@@ -76,9 +76,11 @@ impl Engine {
         self.inner.events.publish(Some(&at), EventKind::NodeRemoved {});
     }
 
-    /// Sets the end of a node that was stopped by a request. Publishes the removal of one that has no entry and is gone with it.
+    /// Sets the end of a node that was stopped by a request. Publishes the removal of one that has no entry and is gone with it, and of
+    /// those that were dropped over the limit.
     pub(super) fn retire(&self, session: &Session, name: &str, node: &Executable, reason: &str) {
-        session.retire(name, node, ProcessEnd::requested(self.inner.clock.now(), reason));
+        let dropped = session.retire(name, node, ProcessEnd::requested(self.inner.clock.now(), reason));
+        dropped.iter().for_each(|name| self.publish_removal(session, name));
         if session.get(name).is_none() && session.definition(name).is_none() {
             self.publish_removal(session, name);
         }

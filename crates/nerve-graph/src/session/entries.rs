@@ -161,14 +161,14 @@ impl Session {
     }
 
     /// Removes a stopped node and sets the end in its entry; a node in an existing pane keeps none. Does nothing if the name belongs
-    /// to another node by now. Drops the oldest entries over the limit.
-    pub fn retire(&self, name: &str, node: &Executable, end: ProcessEnd) {
+    /// to another node by now. Drops the oldest entries over the limit, and returns their names.
+    pub fn retire(&self, name: &str, node: &Executable, end: ProcessEnd) -> Vec<String> {
         let info = node.info();
         let mut state = self.inner.state.lock();
         let is_registered = state.is_registered(name, node);
         // Another request may have freed the name meanwhile.
         if !is_registered && state.slots.contains_key(name) {
-            return;
+            return Vec::new();
         }
         state.slots.remove(name);
         match state.entries.get_mut(name) {
@@ -181,7 +181,7 @@ impl Session {
             }
             None => {}
         }
-        state.drop_surplus_entries();
+        state.drop_surplus_entries()
     }
 
     /// Updates the entries of registered nodes from their descriptions.

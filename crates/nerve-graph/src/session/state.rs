@@ -62,16 +62,18 @@ impl State {
         }
     }
 
-    /// Drops the oldest entries of nodes that do not run, over the limit.
-    pub(super) fn drop_surplus_entries(&mut self) {
+    /// Drops the oldest entries of nodes that do not run, over the limit. Returns their names.
+    pub(super) fn drop_surplus_entries(&mut self) -> Vec<String> {
         let end_time = |entry: &NodeEntry| entry.last.end.as_ref().map(|end| end.at);
         let mut ended: Vec<(Option<TsNs>, String)> =
             self.stopped().map(|(name, entry)| (end_time(entry), name.clone())).collect();
         ended.sort();
         let surplus = ended.len().saturating_sub(MAX_STOPPED);
-        for (_, name) in ended.into_iter().take(surplus) {
-            self.entries.remove(&name);
+        let dropped: Vec<String> = ended.into_iter().take(surplus).map(|(_, name)| name).collect();
+        for name in &dropped {
+            self.entries.remove(name);
         }
+        dropped
     }
 }
 

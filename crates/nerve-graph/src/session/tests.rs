@@ -147,8 +147,8 @@ fn request_changes_only_the_end_of_lost_nodes() {
     }
 }
 
-#[test]
-fn oldest_entries_over_the_limit_are_dropped() {
+#[tokio::test]
+async fn oldest_entries_over_the_limit_are_dropped() {
     let session = Session::new("s");
     for at in 0..=entry::MAX_STOPPED as u64 {
         let mut entry = entry();
@@ -158,4 +158,7 @@ fn oldest_entries_over_the_limit_are_dropped() {
     session.limit_entries();
     assert_eq!(session.stopped().len(), entry::MAX_STOPPED);
     assert!(session.entry("n0").is_none());
+    let (node, reservation) = (node(), session.reserve("n").unwrap());
+    assert!(session.fill_with_entry("n", reservation, node.clone(), Some(entry())));
+    assert_eq!(session.retire("n", &node, request()), ["n1"]);
 }
