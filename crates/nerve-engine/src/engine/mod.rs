@@ -8,6 +8,7 @@ mod budgets;
 mod context;
 mod conversations;
 mod fork;
+mod fork_source;
 mod graphs;
 mod history;
 mod recordings;
