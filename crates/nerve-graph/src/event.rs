@@ -95,6 +95,14 @@ impl StepEventKind {
             StepEventKind::Answered { .. } => "gate_answered",
         }
     }
+
+    /// Returns the delay before the next attempt in milliseconds; `None` if there is none.
+    pub fn retry_delay_ms(self) -> Option<u64> {
+        match self {
+            StepEventKind::Retry { delay_ms, .. } => Some(delay_ms),
+            _ => None,
+        }
+    }
 }
 
 impl Completion {

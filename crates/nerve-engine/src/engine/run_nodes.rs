@@ -16,7 +16,7 @@ use nerve_node::telemetry::TraceContext;
 use nerve_node::usage_ledger::LedgerUsage;
 
 use super::Engine;
-use super::runs::Run;
+use super::run::Run;
 
 impl Engine {
     /// Returns the session of a run, which contains `nodes`; other nodes are found in `outer`. Without nodes, returns `outer`.

@@ -1,51 +1,32 @@
 //! Runs of graphs: EXECUTE_GRAPH, RUN_GRAPH, RESUME_RUN, CANCEL_GRAPH, LIST_RUNS, GET_RUN and ANSWER_GATE.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use nerve_api::reply::{RunEnded, RunInfo, RunList, RunReply, RunsCancelled};
+use nerve_api::reply::{RunInfo, RunList, RunReply, RunsCancelled};
 use nerve_api::request::{
     AnswerGate, CancelGraph, ExecuteGraph, GetRun, ListRuns, ResumeRun, RunGraph, RunOptions,
 };
-use nerve_graph::context::RunContext;
-use nerve_graph::file::{CompiledGraph, GraphFile, NodeDefinition, OnRestart, without_secrets};
+use nerve_graph::file::{CompiledGraph, GraphFile, OnRestart, without_secrets};
 use nerve_graph::journal::{
     Header, Journal, JournalError, JournalRecord, ReplayState, new_run_id, read_plan, read_result, read_steps,
 };
 use nerve_graph::session::Session;
-use nerve_graph::trace::{TraceStatus, Tracer};
-use nerve_graph::{Graph, GraphRun};
-use nerve_node::command::{EventKind, RunStatus};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::command::EventKind;
+use nerve_node::error::EngineError;
 use nerve_node::names::check_name;
-use nerve_node::telemetry::{ActiveSpan, RunAttributes, TraceContext, begin_run, end_run};
+use nerve_node::telemetry::{RunAttributes, TraceContext, begin_run};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::context::RequestContext;
 use super::graphs::{find_graph, no_graph};
-use super::runs::{Run, RunEnd, not_found};
+use super::run_driver::PendingRun;
+use super::runs::not_found;
 use super::specs::check_shell_env;
 use super::{Engine, subgraphs};
 use crate::page::paginate;
-
-/// An admitted run that has not started.
-struct PendingRun {
-    graph: Graph,
-    nodes: Vec<(String, NodeDefinition)>,
-    run: Arc<Run>,
-    outer: Session,
-    input: Value,
-    /// State of the resumed run.
-    replay: Option<ReplayState>,
-    /// Options that are stored in the journal; the session, the input and the id are stored apart from them.
-    options: RunOptions,
-    /// Environment of the shell that starts or resumes the run. It is not stored.
-    shell_env: Option<BTreeMap<String, String>>,
-    span: ActiveSpan,
-}
 
 impl Engine {
     /// Creates an id for a graph without one: a valid name that is not used twice.
@@ -236,91 +217,6 @@ impl Engine {
         });
     }
 
-    /// Drives a run in a task of its own and waits for its end, unless `detach` is set.
-    async fn start_run(&self, pending: PendingRun, detach: bool) -> Result<RunReply, EngineError> {
-        let run = Arc::clone(&pending.run);
-        let engine = self.clone();
-        let task = tokio::spawn(async move { engine.drive(pending).await });
-        let watched = Arc::clone(&run);
-        // The results can be large: they are returned to the caller and not kept.
-        let end = tokio::spawn(async move {
-            task.await.unwrap_or_else(|error| {
-                let error = EngineError::internal(format!("the run's task ended: {error}"));
-                watched.end(RunEnd {
-                    status: RunStatus::Failed,
-                    tokens: 0,
-                    results: Map::new(),
-                    error: Some(error),
-                    trace: None,
-                })
-            })
-        });
-        if detach {
-            return Ok(RunReply::Started(Box::new(run.info())));
-        }
-        let (ended, error) = end.await?;
-        let ended = Box::new(ended);
-        match error {
-            None => Ok(RunReply::Ended(ended)),
-            Some(mut error) => {
-                error.details.get_or_insert_default().ended = Some(ended);
-                Err(error)
-            }
-        }
-    }
-
-    /// Creates the graph's nodes, runs the graph, stops its nodes and ends the run.
-    async fn drive(&self, pending: PendingRun) -> (RunEnded, Option<EngineError>) {
-        let PendingRun { graph, nodes, run, outer, input, replay, options, shell_env, span } = pending;
-        let tracer = options.trace.then(|| Tracer::new(graph.id()));
-        let session = self.run_session(&run.id, &outer, &nodes);
-        let created = match &session {
-            Ok(session) => self.create_nodes(&run, session, &nodes, shell_env.as_ref(), span.context()).await,
-            Err(error) => Err(error.clone()),
-        };
-        let session = session.unwrap_or_else(|_| outer.clone());
-        let outcome = match created {
-            Ok(()) => {
-                let context = run_context(&run, &session, input, replay, tracer.clone())
-                    .with_telemetry(self.inner.telemetry, span.context().cloned())
-                    .with_own_span();
-                graph.run(&context).await
-            }
-            Err(error) => {
-                let status = match error.kind {
-                    ErrorKind::Cancelled => TraceStatus::Cancelled,
-                    _ => TraceStatus::Failed,
-                };
-                GraphRun { results: Map::new(), status, error: Some(error), usage: Default::default() }
-            }
-        };
-        // The nodes of an interrupted run are kept or stopped together with those of the server.
-        if !run.was_interrupted() && session.name() == run.id {
-            self.stop_nodes(&session, &nodes, options.keep_nodes).await;
-        }
-        let GraphRun { results, status, error, usage } = outcome;
-        let error = error.map(with_step);
-        end_run(span, status.as_str(), error.as_ref(), usage.tokens_used());
-        let status = match status {
-            TraceStatus::Completed => RunStatus::Completed,
-            _ if run.was_interrupted() => RunStatus::Interrupted,
-            TraceStatus::Cancelled => RunStatus::Cancelled,
-            TraceStatus::Failed | TraceStatus::Running => RunStatus::Failed,
-        };
-        if let Some(journal) = run.journal() {
-            if status.is_end() {
-                let at = self.inner.clock.now();
-                journal.record(&JournalRecord::ended(at, status.as_str(), error.as_ref()));
-            }
-            if let Err(fault) = journal.flush().await {
-                let message = format!("run '{}': {fault}", run.id);
-                self.inner.events.publish(None, EventKind::machine_failure(message));
-            }
-        }
-        let trace = tracer.map(|tracer| Box::new(tracer.snapshot()));
-        run.end(RunEnd { status, tokens: usage.tokens_used(), results, error, trace })
-    }
-
     /// Cancels a run, or all runs of a graph.
     ///
     /// # Errors
@@ -460,28 +356,6 @@ fn parent_span(options: &RunOptions) -> Option<Arc<TraceContext>> {
     TraceContext::parse(parent, options.tracestate.as_deref()).ok().map(Arc::new)
 }
 
-fn run_context(
-    run: &Arc<Run>,
-    session: &Session,
-    input: Value,
-    replay: Option<ReplayState>,
-    tracer: Option<Tracer>,
-) -> RunContext {
-    let observed = Arc::clone(run);
-    let mut context = RunContext::new(session)
-        .with_input(input)
-        .with_cancellation(run.cancellation.clone())
-        .with_gates(run.gates.clone())
-        .with_observer(Arc::new(move |event| observed.observe(&event)));
-    if let Some(journal) = run.journal() {
-        context = context.with_journal(journal, replay);
-    }
-    match tracer {
-        Some(tracer) => context.with_trace(tracer),
-        None => context,
-    }
-}
-
 /// Reads a definition for a run, together with the registered graphs that it names.
 fn compile_with_subgraphs(
     definition: Value,
@@ -491,12 +365,4 @@ fn compile_with_subgraphs(
     subgraphs::embed(&mut file, session)?;
     let compiled = file.compile()?;
     Ok((file, compiled))
-}
-
-/// Adds the step to the message of an error.
-fn with_step(mut error: EngineError) -> EngineError {
-    if let Some(step) = error.step().filter(|step| !error.message.contains(&format!("'{step}'"))) {
-        error.message = format!("step '{step}': {}", error.message);
-    }
-    error
 }

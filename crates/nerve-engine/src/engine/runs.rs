@@ -1,32 +1,22 @@
 //! Runs of graphs: active runs, and earlier runs that are read from their journals.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nerve_api::RunIds;
-use nerve_api::reply::{RunEnded, RunInfo, RunStep};
-use nerve_api::value::StepState;
-use nerve_types::TsNs;
+use nerve_api::reply::RunInfo;
+use nerve_graph::journal::{self, Journal, Question, Summary, journal_path, journals};
+use nerve_graph::session::DEFAULT;
+use nerve_host::clock::Clock;
+use nerve_node::command::{GateInfo, RunStatus};
+use nerve_node::error::EngineError;
+use nerve_node::events::Publisher;
 use nerve_types::activity::TsMs;
 use parking_lot::Mutex;
-use serde_json::{Map, Value};
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
-use nerve_graph::event::{Completion, StepEvent, StepEventKind};
-use nerve_graph::gate_handler::GateHandler;
-use nerve_graph::journal::{self, Journal, JournalRecord, Question, Summary, journal_path, journals};
-use nerve_graph::session::DEFAULT;
-use nerve_graph::trace::ExecutionTrace;
-use nerve_host::clock::Clock;
-use nerve_node::command::{EventKind, GateInfo, RunStatus};
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::events::Publisher;
+use super::run::Run;
 
-/// Limit of steps in memory per run. Beyond it, the oldest completed steps are dropped. Journal and trace contain all steps.
-const MAX_STEPS: usize = 2048;
 /// Limit of ended runs in memory.
 const MAX_ENDED: usize = 64;
 /// Limit of listed runs.
@@ -41,37 +31,6 @@ pub(super) struct Runs {
     known: Mutex<BTreeMap<String, Arc<Run>>>,
     /// Set when no more runs are admitted. Changed while `known` is locked.
     closed: AtomicBool,
-}
-
-/// A run of this server.
-#[derive(Debug)]
-pub(crate) struct Run {
-    pub(super) id: String,
-    pub(super) graph: String,
-    pub(super) cancellation: CancellationToken,
-    pub(super) gates: GateHandler,
-    session: String,
-    /// Present while the run is active.
-    journal: Mutex<Option<Journal>>,
-    events: Publisher,
-    clock: Clock,
-    state: Mutex<RunState>,
-    ended: watch::Sender<bool>,
-    /// Set if the server shut down before the run had ended. Such a run can be resumed.
-    interrupted: AtomicBool,
-}
-
-/// The changing state of a run.
-#[derive(Debug)]
-struct RunState {
-    /// Description without the gates and with an outdated `status`.
-    info: RunInfo,
-    status: RunStatus,
-    started: TsNs,
-    /// Indices into `info.steps` by path.
-    step_indexes: HashMap<String, usize>,
-    /// Number of steps in memory at which old ones are dropped.
-    compact_at: usize,
 }
 
 impl Runs {
@@ -96,34 +55,16 @@ impl Runs {
         session: Option<&str>,
         total: usize,
     ) -> Result<RunAdmission<'_>, EngineError> {
-        let started = self.clock.now();
         let info = RunInfo {
             run_id: id.to_string(),
             graph_id: graph.to_string(),
             session_id: session.unwrap_or(DEFAULT).to_string(),
-            started_at: started.into(),
+            status: RunStatus::Running,
+            started_at: self.clock.now().into(),
             total_steps: total,
             ..RunInfo::default()
         };
-        let run = Arc::new(Run {
-            id: id.to_string(),
-            graph: graph.to_string(),
-            cancellation: CancellationToken::new(),
-            gates: GateHandler::new(),
-            session: session.unwrap_or(DEFAULT).to_string(),
-            journal: Mutex::default(),
-            events: self.events.clone(),
-            clock: self.clock,
-            state: Mutex::new(RunState {
-                info,
-                status: RunStatus::Running,
-                started,
-                step_indexes: HashMap::new(),
-                compact_at: 2 * MAX_STEPS,
-            }),
-            ended: watch::Sender::new(false),
-            interrupted: false.into(),
-        });
+        let run = Arc::new(Run::new(info, self.clock, self.events.clone()));
         let mut known = self.known.lock();
         if self.closed.load(Ordering::Relaxed) {
             return Err(EngineError::process("the server is shutting down"));
@@ -211,15 +152,7 @@ impl Runs {
             known.values().filter(|run| run.is_active()).cloned().collect()
         };
         for run in &runs {
-            run.interrupted.store(true, Ordering::Release);
-            // A step whose node stops with the server has not failed.
-            if let Some(journal) = run.journal() {
-                journal.record(&JournalRecord::Paused { at: self.clock.now() });
-                journal.seal();
-            }
-            if !keep_nodes {
-                run.cancellation.cancel();
-            }
+            run.interrupt(!keep_nodes);
         }
         for run in runs.iter().filter(|_| !keep_nodes) {
             run.wait().await;
@@ -241,18 +174,8 @@ impl RunAdmission<'_> {
     /// Begins the run, which has `total` steps.
     pub(super) fn begin(mut self, total: usize, journal: Option<Journal>) -> Arc<Run> {
         self.has_begun = true;
-        let run = Arc::clone(&self.run);
-        {
-            let mut state = run.state.lock();
-            state.info.total_steps = total;
-            state.info.journal = journal.as_ref().map(|journal| journal.path().display().to_string());
-        }
-        *run.journal.lock() = journal;
-        // The server may have begun to shut down before there was a journal.
-        if run.was_interrupted() {
-            run.journal().iter().for_each(Journal::seal);
-        }
-        run
+        self.run.begin(total, journal);
+        Arc::clone(&self.run)
     }
 }
 
@@ -270,271 +193,12 @@ impl Drop for RunAdmission<'_> {
             };
         }
         drop(known);
-        run.ended.send_replace(true);
+        run.abandon();
     }
 }
 
 pub(super) fn not_found(id: &str) -> EngineError {
     EngineError::not_found(format!("no run '{id}'")).hint("`nerve graph list --runs` lists them")
-}
-
-impl Run {
-    /// Returns the state of the run.
-    pub(super) fn info(&self) -> RunInfo {
-        let (mut info, mut status) = {
-            let state = self.state.lock();
-            (state.info.clone(), state.status)
-        };
-        info.gates = self.gates.waiting();
-        let is_running = |step: &RunStep| {
-            matches!(step.state, StepState::Running | StepState::Queued)
-                && !info.gates.iter().any(|gate| is_in(&gate.step_id, &step.step_id))
-        };
-        if status == RunStatus::Running && !info.gates.is_empty() && !info.steps.iter().any(is_running) {
-            status = RunStatus::Waiting;
-        }
-        info.status = status;
-        info.faults.extend(
-            self.journal().as_ref().and_then(Journal::fault).map(|fault| format!("journal: {fault}")),
-        );
-        info
-    }
-
-    /// Returns the journal while the run is active.
-    pub(super) fn journal(&self) -> Option<Journal> {
-        self.journal.lock().clone()
-    }
-
-    /// Returns true until the run has ended.
-    pub(super) fn is_active(&self) -> bool {
-        !*self.ended.borrow()
-    }
-
-    pub(super) fn was_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Acquire)
-    }
-
-    /// Waits for the end of the run.
-    pub(super) async fn wait(&self) {
-        // The sender is a field of the run, so it cannot be dropped first.
-        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
-    }
-
-    /// Records an event of a step and publishes it.
-    pub(super) fn observe(&self, event: &StepEvent) {
-        let (step_id, node_id) = (event.step.to_string(), event.node.to_string());
-        let run = self.ids();
-        let kind = {
-            let mut state = self.state.lock();
-            state.observe(event);
-            match event.kind {
-                StepEventKind::Chunk => return,
-                StepEventKind::Asked => {
-                    let Some(gate) = self.gates.waiting().into_iter().find(|gate| gate.step_id == step_id)
-                    else {
-                        return;
-                    };
-                    EventKind::GateAsked { run, gate }
-                }
-                StepEventKind::Answered { by } => {
-                    EventKind::GateAnswered { run, step_id, choice: text(&event.data), by }
-                }
-                StepEventKind::Start { queued } => {
-                    EventKind::StepStarted { run, step_id, node_id, attempt: 1, queued }
-                }
-                StepEventKind::Complete { how, ms, tokens } => EventKind::StepCompleted {
-                    run,
-                    step_id,
-                    node_id,
-                    state: how.into(),
-                    duration_ms: ms,
-                    tokens_used: tokens,
-                },
-                StepEventKind::Error { error_type } => EventKind::StepFailed {
-                    run,
-                    step_id,
-                    node_id,
-                    error: text(&event.data),
-                    error_type,
-                    hint: event.hint.clone(),
-                    retry_in_ms: None,
-                },
-                StepEventKind::Retry { delay_ms, error_type, .. } => EventKind::StepFailed {
-                    run,
-                    step_id,
-                    node_id,
-                    error: text(&event.data),
-                    error_type,
-                    hint: event.hint.clone(),
-                    retry_in_ms: Some(delay_ms),
-                },
-            }
-        };
-        self.events.publish_in(&self.session, kind);
-    }
-
-    /// Publishes an event of this run.
-    pub(super) fn publish(&self, kind: impl FnOnce(RunIds) -> EventKind) {
-        self.events.publish_in(&self.session, kind(self.ids()));
-    }
-
-    fn ids(&self) -> RunIds {
-        RunIds { run_id: self.id.clone(), graph_id: self.graph.clone() }
-    }
-
-    /// Ends the run, notifies its waiters and returns the run with its results.
-    pub(super) fn end(&self, end: RunEnd) -> (RunEnded, Option<EngineError>) {
-        let RunEnd { status, tokens, results, error, trace } = end;
-        let now = self.clock.now();
-        let message = error.as_ref().map(|error| error.message.clone());
-        let hint = error.as_ref().and_then(|error| error.hint.clone());
-        let error_type = error.as_ref().map(|error| error.kind);
-        let ms = {
-            let mut state = self.state.lock();
-            state.status = status;
-            let started = state.started;
-            let info = &mut state.info;
-            info.ended_at = Some(now.into());
-            info.tokens_used = tokens;
-            (info.error, info.error_type, info.hint) = (message.clone(), error_type, hint.clone());
-            for step in &mut info.steps {
-                if matches!(step.state, StepState::Running | StepState::Queued | StepState::Waiting) {
-                    step.state = StepState::Cancelled;
-                    step.ended_at = Some(now.into());
-                }
-            }
-            now.0.saturating_sub(started.0) / 1_000_000
-        };
-        let info = self.info();
-        // Others can resume the run from here on.
-        self.journal.lock().take();
-        // The journal is gone, but its faults are still reported.
-        self.state.lock().info.faults.clone_from(&info.faults);
-        // Published before the end, so that waiters have received the event.
-        self.publish(|run| EventKind::GraphCompleted {
-            run,
-            status,
-            duration_ms: ms,
-            tokens_used: tokens,
-            error: message,
-            error_type,
-            hint,
-        });
-        self.ended.send_replace(true);
-        let ended = RunEnded {
-            graph_id: info.graph_id,
-            run_id: info.run_id,
-            status: info.status,
-            results,
-            started_at: info.started_at,
-            ended_at: info.ended_at,
-            tokens_used: info.tokens_used,
-            journal: info.journal,
-            faults: info.faults,
-            trace: trace.map(|trace| trace.to_dict()),
-        };
-        (ended, error)
-    }
-}
-
-/// The outcome of a run.
-#[derive(Debug)]
-pub(super) struct RunEnd {
-    pub(super) status: RunStatus,
-    pub(super) tokens: u64,
-    /// Results of completed steps.
-    pub(super) results: Map<String, Value>,
-    /// Reason of a failed or cancelled run.
-    pub(super) error: Option<EngineError>,
-    pub(super) trace: Option<Box<ExecutionTrace>>,
-}
-
-impl RunState {
-    fn observe(&mut self, event: &StepEvent) {
-        let place = match self.step_indexes.get(&*event.step) {
-            Some(place) => *place,
-            None => self.add(event),
-        };
-        let info = &mut self.info;
-        let step = &mut info.steps[place];
-        match event.kind {
-            StepEventKind::Chunk => {}
-            StepEventKind::Asked => step.state = StepState::Waiting,
-            StepEventKind::Answered { .. } => step.state = StepState::Running,
-            StepEventKind::Start { queued } => {
-                step.state = if queued { StepState::Queued } else { StepState::Running };
-                step.started_at = event.at.into();
-            }
-            StepEventKind::Complete { how, tokens, .. } => {
-                step.state = how.into();
-                step.ended_at = Some(event.at.into());
-                step.tokens_used = tokens;
-                // Items and rounds of a step are not steps of the graph.
-                if !step.step_id.contains(['/', '[', '#']) {
-                    info.done_steps += 1;
-                    info.tokens_used += if how == Completion::Reused { 0 } else { tokens };
-                }
-            }
-            StepEventKind::Error { error_type } => {
-                let cancelled = error_type == ErrorKind::Cancelled;
-                step.state = if cancelled { StepState::Cancelled } else { StepState::Failed };
-                step.ended_at = Some(event.at.into());
-                step.error = Some(text(&event.data));
-                (step.error_type, step.hint) = (Some(error_type), event.hint.clone());
-            }
-            StepEventKind::Retry { attempt, error_type, .. } => {
-                step.attempt = attempt;
-                step.error = Some(text(&event.data));
-                (step.error_type, step.hint) = (Some(error_type), event.hint.clone());
-            }
-        }
-    }
-
-    /// Drops steps: completed ones first, then failed and cancelled ones.
-    fn drop_old_steps(&mut self) {
-        let steps = &mut self.info.steps;
-        let mut spare = steps.len() - MAX_STEPS;
-        for states in [
-            &[StepState::Completed, StepState::Reused, StepState::Skipped][..],
-            &[StepState::Failed, StepState::Cancelled],
-        ] {
-            steps.retain(|step| {
-                let is_dropped = spare > 0 && states.contains(&step.state);
-                spare -= usize::from(is_dropped);
-                !is_dropped
-            });
-        }
-        self.step_indexes = steps.iter().enumerate().map(|(at, step)| (step.step_id.clone(), at)).collect();
-        // With thousands of concurrent steps, this must not run for each of them.
-        self.compact_at = 2 * steps.len().max(MAX_STEPS);
-    }
-
-    fn add(&mut self, event: &StepEvent) -> usize {
-        if self.info.steps.len() >= self.compact_at {
-            self.drop_old_steps();
-        }
-        let place = self.info.steps.len();
-        self.info.steps.push(RunStep {
-            step_id: event.step.to_string(),
-            node_id: event.node.to_string(),
-            state: StepState::Running,
-            started_at: event.at.into(),
-            attempt: 1,
-            ..RunStep::default()
-        });
-        self.step_indexes.insert(event.step.to_string(), place);
-        place
-    }
-}
-
-/// Returns true if `path` is the step or one of its items, rounds or inner steps.
-fn is_in(path: &str, step: &str) -> bool {
-    path.strip_prefix(step).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[', '#']))
-}
-
-/// Returns the text of an event's data.
-fn text(data: &Value) -> String {
-    data.as_str().unwrap_or_default().to_string()
 }
 
 /// Returns the state of a run of a server that is gone.
@@ -584,7 +248,8 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
 mod tests {
     use std::sync::Arc;
 
-    use super::{MAX_STEPS, Run, Runs};
+    use super::{Run, Runs};
+    use crate::engine::run_state::MAX_STEPS;
     use nerve_api::value::StepState;
     use nerve_graph::event::{Completion, StepEvent, StepEventKind};
     use nerve_host::clock::Clock;
@@ -618,7 +283,7 @@ mod tests {
         assert!(!run.is_active() && runs.list().is_empty() && runs.active("r-1").is_empty());
         // An ended run is known again if another one with its id never begins.
         let first = runs.admit("r-1", "g", None, 1).unwrap().begin(1, None);
-        first.ended.send_replace(true);
+        first.abandon();
         drop(runs.admit("r-1", "h", None, 1).unwrap());
         assert_eq!(runs.get("r-1").unwrap().graph, "g");
     }
