@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::Graph;
 use super::context::RunContext;
+use super::function::StepFunction;
 use super::gate::Gate;
-use super::run_function::RunFunction;
 
 /// A unit of work that a step can execute and a session can register under a name. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub enum Executable {
     /// A gate, which asks a person a question and waits for the answer.
     Gate(Arc<Gate>),
     /// A Rust function that can run graphs and write to the trace.
-    Function(Arc<RunFunction>),
+    Function(Arc<StepFunction>),
 }
 
 /// The target of a step.
@@ -186,8 +186,8 @@ impl From<Arc<Gate>> for Executable {
     }
 }
 
-impl From<Arc<RunFunction>> for Executable {
-    fn from(function: Arc<RunFunction>) -> Executable {
+impl From<Arc<StepFunction>> for Executable {
+    fn from(function: Arc<StepFunction>) -> Executable {
         Executable::Function(function)
     }
 }

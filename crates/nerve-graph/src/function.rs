@@ -1,4 +1,4 @@
-//! A function as a node. It keeps no state, so it can run many times at once.
+//! Functions as the work of steps. They keep no state, so they can run many times at once.
 
 use std::fmt;
 use std::future::Future;
@@ -9,8 +9,11 @@ use nerve_node::error::EngineError;
 use nerve_node::{Node, NodeFuture};
 use serde_json::Value;
 
+use crate::context::RunContext;
+
 type SyncFn = dyn Fn(&TurnContext) -> Result<Value, EngineError> + Send + Sync;
 type AsyncFn = dyn Fn(TurnContext) -> NodeFuture<'static> + Send + Sync;
+type StepFn = dyn Fn(RunContext) -> NodeFuture<'static> + Send + Sync;
 
 /// A node that calls a function.
 pub struct FunctionNode {
@@ -91,5 +94,40 @@ impl Node for FunctionNode {
 impl fmt::Debug for FunctionNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FunctionNode").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A function over the context of its step, so that the graphs it runs belong to the same run.
+pub struct StepFunction {
+    id: String,
+    function: Box<StepFn>,
+}
+
+impl StepFunction {
+    /// Creates it from an asynchronous function. The future is dropped when its step is cancelled or times out.
+    pub fn new<F>(
+        id: impl Into<String>,
+        function: impl Fn(RunContext) -> F + Send + Sync + 'static,
+    ) -> StepFunction
+    where
+        F: Future<Output = Result<Value, EngineError>> + Send + 'static,
+    {
+        let function = move |context| -> NodeFuture<'static> { Box::pin(function(context)) };
+        StepFunction { id: id.into(), function: Box::new(function) }
+    }
+
+    /// Returns its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn call(&self, context: RunContext) -> NodeFuture<'static> {
+        (self.function)(context)
+    }
+}
+
+impl fmt::Debug for StepFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StepFunction").field("id", &self.id).finish_non_exhaustive()
     }
 }

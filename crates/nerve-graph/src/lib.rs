@@ -17,7 +17,6 @@ pub mod gate_handler;
 pub mod journal;
 pub mod patterns;
 pub mod policy;
-pub mod run_function;
 pub mod session;
 pub mod step;
 pub mod template;

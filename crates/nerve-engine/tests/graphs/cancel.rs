@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_graph::executable::Executable;
-use nerve_graph::function::FunctionNode;
+use nerve_graph::function::{FunctionNode, StepFunction};
 use nerve_graph::policy::{ErrorPolicy, OnError};
-use nerve_graph::run_function::RunFunction;
 use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, OnFailure, step::Step};
 use nerve_node::context::TurnContext;
@@ -143,7 +142,7 @@ async fn node_that_ignores_interrupt_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn inner_cancellation_is_a_failure_of_the_outer_run() {
     // A node may cancel its own inner run; the outer run was not cancelled.
-    let node = Arc::new(RunFunction::new("own", |context| async move {
+    let node = Arc::new(StepFunction::new("own", |context| async move {
         let inner = chain("inner", [("x", endless("e"))]);
         inner.run(&context.with_cancellation(cancel_after_a_second())).await.into_result().map(Value::Object)
     }));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_graph::run_function::RunFunction;
+use nerve_graph::function::StepFunction;
 use nerve_graph::trace::{ExecutionTrace, TraceStatus, Tracer};
 use nerve_graph::{Graph, step::Step};
 use nerve_node::error::EngineError;
@@ -114,7 +114,7 @@ async fn trace_dict_has_all_fields() {
 
 #[tokio::test]
 async fn hint_of_an_error_is_not_part_of_its_text() {
-    let node = RunFunction::new("n", |_| async { Err(EngineError::process("no").hint("try again")) });
+    let node = StepFunction::new("n", |_| async { Err(EngineError::process("no").hint("try again")) });
     let dict = traced(&chain("g", [("a", std::sync::Arc::new(node))])).await.to_dict();
     for part in [&dict, &dict["steps"][0]] {
         assert_eq!((&part["error"], &part["hint"]), (&json!("no"), &json!("try again")), "{dict}");
@@ -133,7 +133,7 @@ async fn invalid_graph_has_a_trace() {
 #[tokio::test]
 async fn nodes_can_add_to_the_trace() {
     use nerve_graph::trace::StepTrace;
-    let node = RunFunction::new("proxy", |context| async move {
+    let node = StepFunction::new("proxy", |context| async move {
         let now = nerve_types::TsNs(5);
         context.record_step(StepTrace {
             step_id: "call".into(),

@@ -300,10 +300,10 @@ async fn cancelled_dag_fails_as_cancelled() {
 
 #[tokio::test]
 async fn dag_inside_traced_step_returns_results() {
-    use nerve_graph::run_function::RunFunction;
+    use nerve_graph::function::StepFunction;
     use nerve_graph::trace::Tracer;
     use nerve_graph::{Graph, step::Step};
-    let node = RunFunction::new("dag", |context| async move {
+    let node = StepFunction::new("dag", |context| async move {
         let mut dag = Dag::new();
         dag.add_task(Task::new("one", |_| async { Ok(json!(1)) }))?;
         let results = dag.run(&context, DagOptions::default()).await?;
