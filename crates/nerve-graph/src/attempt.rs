@@ -23,31 +23,8 @@ pub(crate) async fn attempt(
 ) -> Result<Value, EngineError> {
     let value = match limit {
         None => execute(target, context).await?,
-        Some(limit) => {
-            let stop = context.turn.cancellation().child_token();
-            let context = context.clone().with_cancellation(stop.clone()).with_timeout(limit);
-            if target.is_graph() {
-                // Enforces the limit itself. Its clock stops while a budget asks.
-                return execute(target, &context).await;
-            }
-            // A node that enforces the limit itself reports a better error, with a screen.
-            let enforces_limit = !target.cancel_grace().is_zero();
-            let limit_here = if enforces_limit { limit.saturating_add(GRACE_PERIOD) } else { limit };
-            let at = Instant::now() + limit_here.min(MAX_TIMEOUT);
-            let execution = execute(target, &context);
-            tokio::pin!(execution);
-            tokio::select! {
-                biased;
-                value = &mut execution => value?,
-                () = unconstrained(tokio::time::sleep_until(at)) => {
-                    stop.cancel();
-                    // The result comes too late to count.
-                    let _ = execution.await;
-                    let message = format!("node '{}' did not end within {limit:?}", target.id());
-                    return Err(EngineError::timeout(message).hint("give the step a longer timeout_ms"));
-                }
-            }
-        }
+        // Boxed because it is rare and large: otherwise every step would reserve space for it.
+        Some(limit) => Box::pin(execute_within(target, context, limit)).await?,
     };
     // The results of a graph are keyed by step ids, which may collide with the field names below.
     if target.is_graph() {
@@ -59,6 +36,37 @@ pub(crate) async fn attempt(
     match reported_failure(&value) {
         Some(error) => Err(error),
         None => Ok(value),
+    }
+}
+
+/// Executes within a time limit.
+async fn execute_within(
+    target: &Executable,
+    context: &RunContext,
+    limit: Duration,
+) -> Result<Value, EngineError> {
+    let stop = context.turn.cancellation().child_token();
+    let context = context.clone().with_cancellation(stop.clone()).with_timeout(limit);
+    if target.is_graph() {
+        // Enforces the limit itself. Its clock stops while a budget asks.
+        return execute(target, &context).await;
+    }
+    // A node that enforces the limit itself reports a better error, with a screen.
+    let enforces_limit = !target.cancel_grace().is_zero();
+    let limit_here = if enforces_limit { limit.saturating_add(GRACE_PERIOD) } else { limit };
+    let at = Instant::now() + limit_here.min(MAX_TIMEOUT);
+    let execution = execute(target, &context);
+    tokio::pin!(execution);
+    tokio::select! {
+        biased;
+        value = &mut execution => value,
+        () = unconstrained(tokio::time::sleep_until(at)) => {
+            stop.cancel();
+            // The result comes too late to count.
+            let _ = execution.await;
+            let message = format!("node '{}' did not end within {limit:?}", target.id());
+            Err(EngineError::timeout(message).hint("give the step a longer timeout_ms"))
+        }
     }
 }
 

@@ -176,6 +176,15 @@ impl RunContext {
         }
     }
 
+    /// Returns the context with a pool of its own, whose usage also counts toward the current one.
+    #[must_use]
+    pub(crate) fn with_subtotal(self) -> RunContext {
+        self.map_turn(|turn| {
+            let pool = turn.pool().subtotal();
+            turn.with_pool(pool)
+        })
+    }
+
     /// Returns the context with its turn replaced by `change`.
     #[must_use]
     pub(crate) fn map_turn(mut self, change: impl FnOnce(TurnContext) -> TurnContext) -> RunContext {
@@ -191,6 +200,13 @@ impl RunContext {
     /// Returns the shared part for modification, copied if necessary.
     pub(crate) fn shared_mut(&mut self) -> &mut SharedContext {
         Arc::make_mut(&mut self.shared)
+    }
+}
+
+impl SharedContext {
+    /// Returns true if something records the times and results of steps.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.observer.is_some() || self.tracer.is_some() || self.journal.is_some()
     }
 }
 

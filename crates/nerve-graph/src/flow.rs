@@ -1,10 +1,13 @@
 //! Control flow of a step: its condition, the items of a list, the rounds of a loop, and its own budget.
 
+use std::sync::Arc;
+
 use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nerve_node::budget::Checkpoint;
 use nerve_node::cancellation::cancelled;
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::telemetry::{ActiveSpan, begin_step, end_with};
 use serde_json::{Map, Value};
 use tokio::task::coop::consume_budget;
 
@@ -16,90 +19,93 @@ use super::step_report::metadata_entry;
 use super::step_run::StepRun;
 
 impl StepRun<'_> {
-    /// Runs a step with its own budget. An exhausted budget prevents the start, or stops the step.
-    pub(super) async fn run_within_budget(&self, flow: Option<&Flow>) -> Result<Value, EngineError> {
-        let pool = self.context.turn.pool();
-        pool.check_own(Checkpoint::BeforeStep).map_err(|error| self.report_error(&self.context, error))?;
-        let work = async {
-            match flow {
-                None => self.run_once(self.scope(), &self.context).await,
-                Some(flow) => self.run_flow(flow).await,
+    /// Runs a step that has control flow or its own budget.
+    pub(super) async fn run_controlled(&self, context: &mut RunContext) -> Result<Value, EngineError> {
+        let flow = self.step.flow.as_deref();
+        // Items and rounds get spans inside this one. A step that runs once has only its own span.
+        let span = match flow.is_some_and(|flow| flow.foreach.is_some() || flow.until.is_some()) {
+            true => {
+                let parent = self.graph.turn.trace_context();
+                begin_step(parent, &self.step.id, context.step.as_ref(), &self.step.node)
             }
+            false => ActiveSpan::default(),
         };
+        if let Some(span_context) = span.context() {
+            context.turn.span = Some(Arc::clone(span_context));
+        }
+        let outcome = match &self.step.sub_budget {
+            Some(_) => self.run_within_budget(flow, context).await,
+            None => self.run_flow(flow, context).await,
+        };
+        end_with(span, &outcome);
+        outcome
+    }
+
+    /// Runs a step with its own budget. An exhausted budget prevents the start, or stops the step.
+    async fn run_within_budget(
+        &self,
+        flow: Option<&Flow>,
+        context: &RunContext,
+    ) -> Result<Value, EngineError> {
+        let pool = context.turn.pool();
+        let report = |error| self.report_error(context.step.as_ref(), error);
+        pool.check_own(Checkpoint::BeforeStep).map_err(report)?;
+        // The first run counts as a step, too. A nested graph counts its own steps.
+        if self.resolve(&self.step.target).is_ok_and(|node| !node.is_graph()) {
+            pool.add_own_step();
+        }
+        let work = self.run_flow(flow, context);
         tokio::pin!(work);
         let value = tokio::select! {
             biased;
             value = &mut work => value?,
-            error = self.wait_for_own_limit() => {
-                self.context.turn.cancellation().cancel();
+            error = wait_for_own_limit(context) => {
+                context.turn.cancellation().cancel();
                 // The step may still wind down, but its result comes too late.
                 let late = work.await.err().unwrap_or_else(cancelled);
-                return Err(error.map_or(late, |error| self.report_error(&self.context, error)));
+                return Err(error.map_or(late, report));
             }
         };
         // A step that ended above its limit fails. A budget that asks does not ask about it any more.
         if !pool.can_ask() {
-            pool.check_own(Checkpoint::WithinStep)
-                .map_err(|error| self.report_error(&self.context, error))?;
+            pool.check_own(Checkpoint::WithinStep).map_err(report)?;
         }
         Ok(value)
     }
 
-    /// Waits until the step's own budget stops it: at its time limit, or if a grant is refused. Returns the error.
-    async fn wait_for_own_limit(&self) -> Option<EngineError> {
-        let pool = self.context.turn.pool();
-        while pool.can_ask() {
-            pool.wait_for_limit().await;
-            match await_grants(&self.context, Checkpoint::WithinStep).await {
-                Ok(()) => {}
-                // The step ends by itself.
-                Err(error) if error.kind == ErrorKind::Cancelled => std::future::pending().await,
-                Err(error) => return Some(error),
-            }
-        }
-        pool.wait_for_own_time_limit().await;
-        pool.check_own(Checkpoint::WithinStep).err()
-    }
-
     /// Reports why a step, an item or a round was not executed, or why its result does not count.
-    pub(super) fn report_error(&self, context: &RunContext, error: EngineError) -> EngineError {
+    pub(super) fn report_error(&self, path: Option<&Arc<str>>, error: EngineError) -> EngineError {
         let kind = StepEventKind::Error { error_type: error.kind };
-        self.notify_error(context.step.as_ref(), kind, &error);
-        self.trace_unexecuted(context, Some(&error), Map::new());
+        self.notify_error(path, kind, &error);
+        self.trace_unexecuted(path, Some(&error), Map::new());
         error
     }
 
-    /// Runs a step that has a condition, items or rounds.
-    pub(super) async fn run_flow(&self, flow: &Flow) -> Result<Value, EngineError> {
-        let scope = self.scope();
+    /// Runs a step once, or as its condition, items and rounds demand.
+    async fn run_flow(&self, flow: Option<&Flow>, context: &RunContext) -> Result<Value, EngineError> {
+        let (scope, step) = (self.scope(), context.step.as_ref());
+        let Some(flow) = flow else { return self.run_once(scope, &mut context.clone()).await };
         if let Some(when) = &flow.when
-            && !self
-                .evaluate("when", || when(&scope))
-                .map_err(|error| self.report_error(&self.context, error))?
+            && !self.evaluate("when", || when(&scope)).map_err(|error| self.report_error(step, error))?
         {
-            let path = self.context.step.clone();
-            self.notify(
-                path.as_ref(),
-                StepEventKind::Complete { how: Completion::Skipped, ms: 0, tokens: 0 },
-                Value::Null,
-            );
-            self.trace_unexecuted(&self.context, None, metadata_entry("skipped", Value::Bool(true)));
+            let skipped = StepEventKind::Complete { how: Completion::Skipped, ms: 0, tokens: 0 };
+            self.notify(step, skipped, Value::Null);
+            self.trace_unexecuted(step, None, metadata_entry("skipped", Value::Bool(true)));
             return Ok(Value::Null);
         }
         if flow.foreach.is_none() && flow.until.is_none() {
-            return self.run_once(scope, &self.context).await;
+            return self.run_once(scope, &mut context.clone()).await;
         }
         // Items and rounds report their own events; these are of the step as a whole.
-        let step = self.context.step.as_ref();
         self.notify(step, StepEventKind::Start { queued: false }, Value::Null);
         let started_at = self.graph.shared().clock.now();
         let outcome = match (&flow.foreach, &flow.until) {
-            (Some(foreach), until) => self.run_items(foreach, until.as_ref(), scope).await,
-            (None, Some(until)) => self.run_rounds(until, scope, &self.context).await,
-            (None, None) => self.run_once(scope, &self.context).await,
+            (Some(foreach), until) => self.run_items(foreach, until.as_ref(), scope, context).await,
+            (None, Some(until)) => self.run_rounds(until, scope, context).await,
+            (None, None) => self.run_once(scope, &mut context.clone()).await,
         };
         let ms = self.graph.shared().clock.now().0.saturating_sub(started_at.0) / 1_000_000;
-        let tokens = self.context.turn.pool().usage().tokens_used();
+        let tokens = context.turn.pool().usage().tokens_used();
         match &outcome {
             Ok(value) => {
                 let how = Completion::Completed;
@@ -116,11 +122,12 @@ impl StepRun<'_> {
         foreach: &ForEach,
         until: Option<&Until>,
         scope: Scope<'_>,
+        context: &RunContext,
     ) -> Result<Value, EngineError> {
         let items = self.evaluate("foreach", || (foreach.items)(&scope))?;
         // A failed item cancels the others.
-        let stop = self.context.turn.cancellation().child_token();
-        let all = self.context.clone().with_cancellation(stop.clone());
+        let stop = context.turn.cancellation().child_token();
+        let all = context.clone().with_cancellation(stop.clone());
         let mut results: Vec<Value> = vec![Value::Null; items.len()];
         let mut failure: Option<EngineError> = None;
         let mut running = FuturesUnordered::new();
@@ -156,7 +163,7 @@ impl StepRun<'_> {
                 running.push(async move {
                     let outcome = match until {
                         Some(until) => self.run_rounds(until, scope, &context).await,
-                        None => self.run_once(scope, &context).await,
+                        None => self.run_once(scope, &mut with_own_usage(context)).await,
                     };
                     (index, outcome)
                 });
@@ -211,7 +218,8 @@ impl StepRun<'_> {
                 await_grants(&context, Checkpoint::BeforeStep).await?;
                 context.turn.pool().add_step();
             }
-            let outcome = self.run_once(Scope { round, result: result.as_ref(), ..scope }, &context).await?;
+            let scope = Scope { round, result: result.as_ref(), ..scope };
+            let outcome = self.run_once(scope, &mut with_own_usage(context)).await?;
             let now = Scope { round, result: Some(&outcome), ..scope };
             if self.evaluate("until", || (until.condition)(&now))? {
                 return Ok(outcome);
@@ -222,4 +230,25 @@ impl StepRun<'_> {
             format!("step '{}': condition still false after {} rounds", self.step.id, until.max_rounds);
         Err(EngineError::process(message).hint("increase max_rounds of `until`, or change the condition"))
     }
+}
+
+/// Waits until the step's own budget stops it: at its time limit, or if a grant is refused. Returns the error.
+async fn wait_for_own_limit(context: &RunContext) -> Option<EngineError> {
+    let pool = context.turn.pool();
+    while pool.can_ask() {
+        pool.wait_for_limit().await;
+        match await_grants(context, Checkpoint::WithinStep).await {
+            Ok(()) => {}
+            // The step ends by itself.
+            Err(error) if error.kind == ErrorKind::Cancelled => std::future::pending().await,
+            Err(error) => return Some(error),
+        }
+    }
+    pool.wait_for_own_time_limit().await;
+    pool.check_own(Checkpoint::WithinStep).err()
+}
+
+/// Counts the usage of an item or a round separately, for observers.
+fn with_own_usage(context: RunContext) -> RunContext {
+    if context.step.is_some() { context.with_subtotal() } else { context }
 }

@@ -28,13 +28,15 @@ mod call_stack;
 mod flow;
 mod gate_question;
 mod plan;
+mod recovery;
 mod run;
 mod step_report;
 mod step_run;
+mod step_start;
 mod validation;
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use nerve_node::NodeHandle;
 use nerve_node::budget::{Budget, ResourceUsage};
@@ -47,6 +49,7 @@ use tokio::sync::mpsc;
 use self::context::RunContext;
 use self::event::StepEventStream;
 use self::executable::{Executable, Target};
+use self::plan::Plan;
 pub use self::policy::OnFailure;
 use self::step::{Scope, Step, Until};
 use crate::session::Session;
@@ -80,6 +83,8 @@ pub struct Graph {
     budget: Option<Budget>,
     input: Option<InputFn>,
     until: Option<Until>,
+    /// The order of the steps, once the graph was checked and until it changes: most graphs run more than once.
+    plan: OnceLock<Arc<Plan>>,
     /// The graph file, as JSON.
     definition: Option<Arc<Value>>,
 }
@@ -128,6 +133,7 @@ impl Graph {
             budget: None,
             input: None,
             until: None,
+            plan: OnceLock::new(),
             definition: None,
         }
     }
@@ -164,6 +170,7 @@ impl Graph {
         }
         let place = self.steps.len() as u32;
         Arc::make_mut(&mut self.names).insert(Arc::clone(&step.id), place);
+        self.plan.take();
         Arc::make_mut(&mut self.steps).push(step);
         Ok(self)
     }
@@ -173,6 +180,7 @@ impl Graph {
     /// # Errors
     /// NotFound: the graph has no step of that id.
     pub fn chain<'a>(&mut self, ids: impl IntoIterator<Item = &'a str>) -> Result<&mut Graph, EngineError> {
+        self.plan.take();
         let mut before: Option<Arc<str>> = None;
         for id in ids {
             let Some(place) = self.names.get(id) else {
@@ -203,6 +211,7 @@ impl Graph {
 
     /// Limits the resources of a run. Usage counts toward the context's budget, too.
     pub fn set_budget(&mut self, budget: Budget) -> &mut Graph {
+        self.plan.take();
         self.budget = Some(budget);
         self
     }
@@ -223,6 +232,7 @@ impl Graph {
         condition: impl Fn(&Scope<'_>) -> Result<bool, EngineError> + Send + Sync + 'static,
         max_rounds: u32,
     ) -> &mut Graph {
+        self.plan.take();
         self.until = Some(Until { condition: Arc::new(condition), max_rounds });
         self
     }

@@ -34,7 +34,6 @@ use super::{Graph, GraphRun, OnFailure};
 const GRAPHS_PER_TASK: usize = 8;
 
 type PendingQuestion<'a> = Pin<Box<dyn Future<Output = Result<(), EngineError>> + Send + 'a>>;
-type RunningStep<'a> = Pin<Box<dyn Future<Output = (u32, StepOutcome)> + Send + 'a>>;
 
 /// Runs a graph to its end.
 pub(super) async fn run(graph: &Graph, context: &RunContext) -> GraphRun {
@@ -158,7 +157,7 @@ struct Dispatcher<'a> {
     context: &'a RunContext,
     /// Round of a graph that repeats its steps.
     round: Option<Round<'a>>,
-    plan: Plan,
+    plan: Arc<Plan>,
     /// Number of unfinished dependencies of each step.
     pending: Vec<u32>,
     ready: VecDeque<u32>,
@@ -215,7 +214,13 @@ impl<'a> Dispatcher<'a> {
     async fn run(mut self) -> GraphRun {
         let (graph, context, round) = (self.graph, self.context, self.round);
         let upstream = Upstream::new(&self.results);
-        let mut running: FuturesUnordered<RunningStep<'a>> = FuturesUnordered::new();
+        let begin = |index: u32, at: Option<TsNs>| {
+            let (step, upstream) = (&graph.steps[index as usize], &upstream);
+            async move { (index, run_step(context, step, upstream, round, at).await) }
+        };
+        let mut running = FuturesUnordered::new();
+        // The memory of a step that ended without waiting serves the next one.
+        let mut spare = None;
         let mut question: Option<PendingQuestion<'a>> = None;
         loop {
             while running.len() < graph.max_parallel
@@ -224,14 +229,20 @@ impl<'a> Dispatcher<'a> {
             {
                 // A million steps that never wait must not starve the other tasks of this thread.
                 consume_budget().await;
-                let (upstream, started_at) = (upstream.clone(), self.last_end);
-                let mut step: RunningStep<'a> = Box::pin(async move {
-                    let step = &graph.steps[index as usize];
-                    (index, run_step(context, step, upstream, round, started_at).await)
-                });
+                let work = begin(index, self.last_end);
+                let mut step: Pin<Box<_>> = match spare.take() {
+                    None => Box::pin(work),
+                    Some(mut step) => {
+                        Pin::set(&mut step, work);
+                        step
+                    }
+                };
                 match poll!(step.as_mut()) {
-                    Poll::Ready((index, end)) => self.on_step_end(index, end),
                     Poll::Pending => running.push(step),
+                    Poll::Ready((index, end)) => {
+                        self.on_step_end(index, end);
+                        spare = Some(step);
+                    }
                 }
             }
             if std::mem::take(&mut self.needs_grant) {
@@ -261,7 +272,7 @@ impl<'a> Dispatcher<'a> {
                 limit = wait_for_time_limit(context, self.began), if !context.turn.cancellation().is_cancelled() => self.stop_at_limit(limit),
             }
         }
-        drop(running);
+        drop((running, spare));
         drop(upstream);
         self.finish()
     }

@@ -27,7 +27,7 @@ impl StepRun<'_> {
     ) -> Result<Value, EngineError> {
         let run = self.graph.shared();
         let tokens = if context.step.is_some() { context.turn.pool().usage().tokens_used() } else { 0 };
-        let at = if self.is_timed || run.journal.is_some() { run.clock.now() } else { TsNs(0) };
+        let at = if self.is_timed { run.clock.now() } else { TsNs(0) };
         self.ended_at.store(at.0, Ordering::Relaxed);
         let ms = started_at.map_or(0, |started_at| at.0.saturating_sub(started_at.0) / 1_000_000);
         self.record_result(node, context, (at, ms, tokens), &result).await;
@@ -79,7 +79,8 @@ impl StepRun<'_> {
             }
         }
         if node.is_persistent()
-            && let Err(error) = journal.flush().await
+            // Boxed because it is rare and large: otherwise every step would reserve space for it.
+            && let Err(error) = Box::pin(journal.flush()).await
         {
             tracing::warn!(%error, "the run continues without its journal");
         }
@@ -118,14 +119,14 @@ impl StepRun<'_> {
     /// Adds a trace entry for a step that was not executed.
     pub(super) fn trace_unexecuted(
         &self,
-        context: &RunContext,
+        path: Option<&Arc<str>>,
         error: Option<&EngineError>,
         metadata: Map<String, Value>,
     ) {
         let Some(tracer) = self.graph.trace() else { return };
         let now = self.graph.shared().clock.now();
         tracer.record(StepTrace {
-            step_id: context.step.clone().unwrap_or_default(),
+            step_id: path.cloned().unwrap_or_default(),
             node_id: Arc::clone(&self.step.node),
             // The name may be unknown; that may be the error.
             node_type: self.resolve(&self.step.target).map_or("", |node| node.kind()),

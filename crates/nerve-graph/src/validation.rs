@@ -21,7 +21,20 @@ type Lookup<'a> = dyn Fn(&str) -> Option<Executable> + 'a;
 
 impl Graph {
     /// Returns the plan of a valid graph, otherwise its problems. `lookup` finds the nodes that steps name.
-    pub(super) fn check(&self, lookup: &Lookup<'_>) -> Result<Plan, Vec<String>> {
+    pub(super) fn check(&self, lookup: &Lookup<'_>) -> Result<Arc<Plan>, Vec<String>> {
+        let plan = match self.plan.get() {
+            Some(plan) => plan,
+            None => {
+                let plan = Arc::new(self.check_itself()?);
+                self.plan.get_or_init(|| plan)
+            }
+        };
+        let problems = self.find_shared_nodes(plan, lookup);
+        if problems.is_empty() { Ok(Arc::clone(plan)) } else { Err(problems) }
+    }
+
+    /// Checks what does not depend on the nodes that steps name.
+    fn check_itself(&self) -> Result<Plan, Vec<String>> {
         let mut problems = Vec::new();
         let mut deps = Dependencies::with_capacity(self.steps.len());
         for step in self.steps.iter() {
@@ -65,21 +78,21 @@ impl Graph {
             problems.push("until needs max_rounds of at least 1".to_string());
         }
         problems.extend(self.budget.iter().flat_map(|budget| budget.problems()));
+        if !problems.is_empty() {
+            return Err(problems);
+        }
         let plan = Plan::from_dependencies(&deps);
-        if problems.is_empty() {
-            match plan.order() {
-                Ok(order) => problems.extend(self.find_shared_nodes(&plan, &order, lookup)),
-                Err(cycle) => {
-                    let ids: Vec<&str> = cycle.iter().map(|step| &*self.steps[*step as usize].id).collect();
-                    problems.push(format!("Cycle detected: {}", ids.join(" → ")));
-                }
+        match plan.order() {
+            Ok(_) => Ok(plan),
+            Err(cycle) => {
+                let ids: Vec<&str> = cycle.iter().map(|step| &*self.steps[*step as usize].id).collect();
+                Err(vec![format!("Cycle detected: {}", ids.join(" → "))])
             }
         }
-        if problems.is_empty() { Ok(plan) } else { Err(problems) }
     }
 
     /// Finds steps that could use a stateful node at the same time. Such a node runs one turn at a time.
-    fn find_shared_nodes(&self, plan: &Plan, order: &[u32], lookup: &Lookup<'_>) -> Vec<String> {
+    fn find_shared_nodes(&self, plan: &Plan, lookup: &Lookup<'_>) -> Vec<String> {
         let mut problems = Vec::new();
         let mut users: HashMap<*const (), (String, HashSet<u32>)> = HashMap::new();
         for (place, step) in self.steps.iter().enumerate() {
@@ -106,12 +119,13 @@ impl Graph {
         let mut shared: Vec<(String, HashSet<u32>)> =
             users.into_values().filter(|(_, steps)| steps.len() > 1).collect();
         shared.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let order = if shared.is_empty() { Vec::new() } else { plan.order().unwrap_or_default() };
         for (node, steps) in shared {
             let mut uses = vec![false; self.steps.len()];
             for step in steps {
                 uses[step as usize] = true;
             }
-            if let Some((one, other)) = plan.find_unordered(order, &uses) {
+            if let Some((one, other)) = plan.find_unordered(&order, &uses) {
                 let id = |step: u32| &self.steps[step as usize].id;
                 problems.push(format!(
                     "Steps '{}' and '{}' could run at the same time on node '{node}': make one depend on the other",

@@ -26,6 +26,8 @@ struct PoolInner {
     parent: Option<Pool>,
     /// A pool without a budget, which only counts separately.
     is_subtotal: bool,
+    /// True if this pool or an ancestor has a budget.
+    is_limited: bool,
 }
 
 impl Pool {
@@ -45,13 +47,17 @@ impl Pool {
         let asking = budget.as_ref().filter(|budget| budget.asks_at_limit);
         let grants = asking.map(|budget| Box::new(Grants::new(budget.clone(), prefix())));
         let usage = ResourceUsage::new();
-        Pool { inner: Arc::new(PoolInner { budget, grants, usage, parent, is_subtotal: false }) }
+        let is_limited = budget.is_some() || parent.as_ref().is_some_and(|parent| parent.inner.is_limited);
+        let inner = PoolInner { budget, grants, usage, parent, is_subtotal: false, is_limited };
+        Pool { inner: Arc::new(inner) }
     }
 
     /// Creates a child pool whose usage also counts toward this one. It inherits the start time, which saves a clock read.
     pub fn subtotal(&self) -> Pool {
-        let (usage, parent) = (self.inner.usage.subtotal(), Some(self.clone()));
-        Pool { inner: Arc::new(PoolInner { budget: None, grants: None, usage, parent, is_subtotal: true }) }
+        let (usage, parent, is_limited) =
+            (self.inner.usage.subtotal(), Some(self.clone()), self.inner.is_limited);
+        let inner = PoolInner { budget: None, grants: None, usage, parent, is_subtotal: true, is_limited };
+        Pool { inner: Arc::new(inner) }
     }
 
     /// Returns the nearest pool that is not just a subtotal: this one or an ancestor. It may have no budget.
@@ -107,6 +113,9 @@ impl Pool {
     /// # Errors
     /// Budget: a limit is reached.
     pub fn check(&self, checkpoint: Checkpoint) -> Result<(), EngineError> {
+        if !self.inner.is_limited {
+            return Ok(());
+        }
         self.ancestry().try_for_each(|pool| pool.check_own(checkpoint))
     }
 
@@ -115,6 +124,9 @@ impl Pool {
     /// # Errors
     /// Budget: a limit is reached.
     pub fn check_stops(&self, checkpoint: Checkpoint) -> Result<(), EngineError> {
+        if !self.inner.is_limited {
+            return Ok(());
+        }
         self.pools_that_stop().try_for_each(|pool| pool.check_own(checkpoint))
     }
 

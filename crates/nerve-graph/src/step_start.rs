@@ -1,0 +1,141 @@
+//! The start of a step: reuses a journaled result, or records and reports that the step starts.
+
+use std::sync::Arc;
+
+use nerve_node::cancellation::cancelled;
+use nerve_node::command::{GateInfo, StateName};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_types::TsNs;
+use serde_json::Value;
+
+use super::context::RunContext;
+use super::event::StepEventKind;
+use super::executable::Executable;
+use super::gate_question;
+use super::journal::{self, Journal, JournalRecord, ReplayState};
+use super::step::OnResume;
+use super::step_run::StepRun;
+
+/// The decision whether a step has to run.
+pub(super) enum Preparation {
+    /// A journaled result exists.
+    Reused(Value),
+    /// The step starts, at this time if times are measured.
+    Started(Option<TsNs>),
+}
+
+impl StepRun<'_> {
+    /// Prepares the first attempt: looks for a journaled result, records the start and notifies the observer.
+    pub(super) async fn prepare(
+        &self,
+        node: &Executable,
+        context: &mut RunContext,
+    ) -> Result<Preparation, EngineError> {
+        let run = self.graph.shared();
+        let started_at = self.is_timed.then(|| self.started_at.unwrap_or_else(|| run.clock.now()));
+        if run.journal.is_some() && !node.is_graph() {
+            let parser = context.turn.parser.map(|parser| parser.to_string());
+            context.journal_key = journal::key(self.step.definition, parser.as_deref(), &context.turn.input);
+            let known = self.record_start(node, context, context.journal_key, started_at).await?;
+            if let Some(value) = known {
+                return Ok(Preparation::Reused(value));
+            }
+        }
+        if run.observer.is_some() {
+            let queued = node.is_persistent() && node.state() == StateName::Busy;
+            self.notify(context.step.as_ref(), StepEventKind::Start { queued }, Value::Null);
+            if let Some(sink) = self.chunk_sink(context) {
+                *context = context.clone().with_chunks(sink);
+            }
+        }
+        Ok(Preparation::Started(started_at))
+    }
+
+    /// Records that `node` starts with this key, or returns the journaled result for it. `at`: now, if it was measured.
+    pub(super) async fn record_start(
+        &self,
+        node: &Executable,
+        context: &RunContext,
+        key: u64,
+        at: Option<TsNs>,
+    ) -> Result<Option<Value>, EngineError> {
+        let run = self.graph.shared();
+        let Some((journal, replay)) = &run.journal else { return Ok(None) };
+        let step = context.step.as_ref().unwrap_or(&self.step.id);
+        if let Some(value) = replay.as_ref().and_then(|replay| replay.result(step, key)) {
+            return Ok(Some(value.clone()));
+        }
+        if node.is_persistent() {
+            // Boxed because it is rare and large: otherwise every step would reserve space for it.
+            let start =
+                self.record_persistent_start(node, context, (journal, replay.as_deref()), (step, key));
+            return Box::pin(start).await;
+        }
+        let (at, node) = (at.unwrap_or_else(|| run.clock.now()), node.id());
+        journal.record(&JournalRecord::Started { at, step, key, node, persistent: false });
+        Ok(None)
+    }
+
+    /// Records that a stateful node starts, and waits until the record is on disk. If it was running when the run was interrupted,
+    /// asks first whether to run it again; otherwise returns the step's result.
+    async fn record_persistent_start(
+        &self,
+        node: &Executable,
+        context: &RunContext,
+        (journal, replay): (&Journal, Option<&ReplayState>),
+        (step, key): (&Arc<str>, u64),
+    ) -> Result<Option<Value>, EngineError> {
+        let clock = self.graph.shared().clock;
+        if self.step.on_resume == OnResume::Ask
+            && replay.is_some_and(|replay| replay.was_running(step, key))
+            && let Some(value) = self.ask_rerun(node, context, (step, key)).await?
+        {
+            // The person's decision is durable: it is not requested again.
+            let reason = "it was running when the run was interrupted, and is not run again";
+            let (at, value_ref) = (clock.now(), Some(&value));
+            journal.record(&JournalRecord::Skipped { at, step, key, value: value_ref, reason });
+            return Ok(Some(value));
+        }
+        let (at, node) = (clock.now(), node.id());
+        journal.record(&JournalRecord::Started { at, step, key, node, persistent: true });
+        if let Err(error) = journal.flush().await {
+            tracing::warn!(%error, "the run continues without its journal");
+        }
+        context.turn.check_cancelled()?;
+        if journal.is_sealed() {
+            // The start could not be recorded.
+            return Err(cancelled());
+        }
+        Ok(None)
+    }
+
+    /// Asks a person whether to rerun a step that was running on a stateful node when the run was interrupted.
+    async fn ask_rerun(
+        &self,
+        node: &Executable,
+        context: &RunContext,
+        (path, key): (&Arc<str>, u64),
+    ) -> Result<Option<Value>, EngineError> {
+        let info = GateInfo {
+            step_id: path.to_string(),
+            question: format!(
+                "Step '{path}' was running on node '{}' when the run was interrupted. Run it again?",
+                node.id()
+            ),
+            choices: ["rerun", "skip", "fail"].map(str::to_string).to_vec(),
+            default: None,
+            deadline_at: None,
+        };
+        // Not the step's own key: the answer of a gate is recorded as its result.
+        let key = key.rotate_left(1);
+        let (choice, _) = gate_question::ask(context, &self.step.node, info, None, key, false).await?;
+        match choice.as_str() {
+            "rerun" => Ok(None),
+            "skip" => Ok(Some(Value::Null)),
+            _ => Err(EngineError::new(
+                ErrorKind::Interrupted,
+                format!("step '{path}' was running when the run was interrupted, and is not run again"),
+            )),
+        }
+    }
+}
