@@ -14,6 +14,7 @@ use tokio::task::coop::consume_budget;
 use super::budget_question::await_grants;
 use super::context::RunContext;
 use super::event::{Completion, StepEventKind};
+use super::journal::JournalRecord;
 use super::step::{Flow, ForEach, Scope, Until};
 use super::step_report::metadata_entry;
 use super::step_run::StepRun;
@@ -125,6 +126,11 @@ impl StepRun<'_> {
         context: &RunContext,
     ) -> Result<Value, EngineError> {
         let items = self.evaluate("foreach", || (foreach.items)(&scope))?;
+        if let Some((journal, _)) = &self.graph.shared().journal {
+            let step = context.step.as_ref().unwrap_or(&self.step.id);
+            let (at, count) = (self.graph.shared().clock.now(), items.len());
+            journal.record(&JournalRecord::Items { at, step, count });
+        }
         // A failed item cancels the others.
         let stop = context.turn.cancellation().child_token();
         let all = context.clone().with_cancellation(stop.clone());

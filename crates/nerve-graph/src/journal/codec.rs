@@ -13,6 +13,7 @@ use super::scanner::LineError;
 /// A line after the first.
 pub(super) enum JournalLine<'a, V> {
     Step(StepRecordKind, StepLine<'a, V>),
+    Items(ItemsLine<'a>),
     Resumed(ResumedLine<V>),
     Paused(PausedLine),
     Ended(EndedLine),
@@ -83,6 +84,14 @@ pub(super) struct StepLine<'a, V> {
     pub(super) choice: Option<String>,
     #[serde(default)]
     pub(super) by: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ItemsLine<'a> {
+    pub(super) at: TsNs,
+    #[serde(borrow)]
+    pub(super) step: Cow<'a, str>,
+    pub(super) count: usize,
 }
 
 #[derive(Deserialize)]
@@ -183,6 +192,7 @@ pub(super) fn next<'a, V: Deserialize<'a>>(line: &'a [u8]) -> Result<JournalLine
         None => parse::<Kind<'_>>(line)?.fact,
     };
     match fact.as_ref() {
+        "items" => parse(line).map(JournalLine::Items),
         "resumed" => parse(line).map(JournalLine::Resumed),
         "paused" => parse(line).map(JournalLine::Paused),
         "ended" => parse(line).map(JournalLine::Ended),

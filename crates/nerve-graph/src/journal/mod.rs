@@ -16,6 +16,7 @@ mod error;
 mod key;
 mod record;
 mod replay;
+mod results;
 mod scanner;
 mod steps;
 mod summary;
@@ -35,7 +36,8 @@ pub use error::JournalError;
 pub use key::key;
 pub use record::{Header, JournalRecord};
 pub use replay::{ReplayState, RunOutcome};
-pub use steps::{read_plan, read_result, read_steps};
+pub use results::read_result;
+pub use steps::{read_plan, read_steps};
 pub use summary::{StepCounts, Summary};
 
 use scanner::Extent;

@@ -111,6 +111,8 @@ pub enum JournalRecord<'a> {
         choice: &'a str,
         by: &'a str,
     },
+    /// A step with `foreach` begins with this number of items. Each item has records of its own.
+    Items { at: TsNs, step: &'a str, count: usize },
     /// The run continues after its server ended, with a new definition if the graph was edited.
     Resumed {
         at: TsNs,

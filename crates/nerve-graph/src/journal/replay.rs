@@ -198,7 +198,7 @@ impl ReplayState {
             JournalLine::Ended(EndedLine { at, status, error, error_type, hint }) => {
                 self.ending = Some(RunOutcome { at, status, error, error_type, hint });
             }
-            JournalLine::Unknown => {}
+            JournalLine::Items(_) | JournalLine::Unknown => {}
         }
     }
 

@@ -1,4 +1,4 @@
-//! Reads the steps of a run from its journal: their plan, their states and their results.
+//! Reads the steps of a run from its journal: their plan and their states.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,15 +7,11 @@ use nerve_api::reply::{PlannedStep, RunStep};
 use nerve_api::value::StepState;
 use nerve_types::activity::TsMs;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::codec::{self, IgnoredValue, JournalLine, StepLine, StepRecordKind};
 use super::directory;
 use super::error::JournalError;
 use super::scanner::{LineError, scan};
-
-/// Maximum number of items whose results are listed.
-const MAX_LISTED_ITEMS: usize = 1_000_000;
 
 /// Returns the graph's own steps in the order of their first record, each in the state of its last one. A step that has no end in a
 /// run that has ended was cancelled.
@@ -67,87 +63,8 @@ pub fn read_plan(path: &Path) -> Result<Vec<PlannedStep>, JournalError> {
     Ok(definition.steps.into_iter().map(PlannedStep::from).collect())
 }
 
-/// Returns the latest result of a step, unless the step was started again afterwards. That of a step with `foreach` is the list of its
-/// items, null for those without a result so far; that of a step with `until` is the result of its last completed round.
-///
-/// # Errors
-/// As [`Summary::read`](super::Summary::read).
-pub fn read_result(path: &Path, step: &str) -> Result<Option<Value>, JournalError> {
-    let mut results = StepResults::default();
-    read_records::<IgnoredValue>(path, drop, |line, record| {
-        if let JournalLine::Step(kind, record) = record
-            && let Some(part) = record.step.strip_prefix(step).and_then(StepPart::parse)
-        {
-            match kind {
-                StepRecordKind::Started => results.start(part),
-                // Only the values of this step are decoded.
-                _ if record.value.is_some() => {
-                    if let JournalLine::Step(_, record) = codec::next(line)? {
-                        results.set(part, record.value);
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    })?;
-    Ok(results.into_value())
-}
-
-/// The part of a step that a record is about.
-#[derive(Clone, Copy)]
-struct StepPart {
-    /// Index of the item.
-    item: Option<usize>,
-    /// Number of the round, from 1.
-    round: Option<u32>,
-}
-
-impl StepPart {
-    /// Parses the path of a record after that of its step: nothing, `[ITEM]`, `#ROUND`, or both.
-    fn parse(rest: &str) -> Option<StepPart> {
-        let (item, round) = rest.split_once('#').map_or((rest, None), |(item, round)| (item, Some(round)));
-        let item = match item.strip_prefix('[') {
-            Some(item) => {
-                Some(item.strip_suffix(']')?.parse::<usize>().ok().filter(|item| *item < MAX_LISTED_ITEMS)?)
-            }
-            None if item.is_empty() => None,
-            None => return None,
-        };
-        Some(StepPart { item, round: round.map(str::parse).transpose().ok()? })
-    }
-}
-
-/// The results of a step's parts.
-#[derive(Default)]
-struct StepResults {
-    whole: Option<Value>,
-    items: Vec<Value>,
-}
-
-impl StepResults {
-    /// Forgets the result of a part that starts again. A further round keeps that of the previous one.
-    fn start(&mut self, part: StepPart) {
-        if part.round.is_none_or(|round| round == 1) {
-            self.set(part, None);
-        }
-    }
-
-    fn set(&mut self, part: StepPart, value: Option<Value>) {
-        let Some(item) = part.item else { return self.whole = value };
-        if self.items.len() <= item {
-            self.items.resize(item + 1, Value::Null);
-        }
-        self.items[item] = value.unwrap_or_default();
-    }
-
-    fn into_value(self) -> Option<Value> {
-        if self.items.is_empty() { self.whole } else { Some(Value::Array(self.items)) }
-    }
-}
-
 /// Passes the definition to `begin`, and every record after it to `take`, with its line and without its values.
-fn read_records<D: for<'a> Deserialize<'a>>(
+pub(super) fn read_records<D: for<'a> Deserialize<'a>>(
     path: &Path,
     begin: impl FnOnce(D),
     mut take: impl FnMut(&[u8], JournalLine<'_, IgnoredValue>) -> Result<(), LineError>,

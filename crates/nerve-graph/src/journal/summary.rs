@@ -130,6 +130,7 @@ impl SummaryBuilder {
                 summary.resumed += 1;
                 line.at
             }
+            JournalLine::Items(line) => line.at,
             JournalLine::Paused(line) => line.at,
             JournalLine::Ended(line) => {
                 summary.ending = Some(RunOutcome {

@@ -328,6 +328,47 @@ fn result_of_items_is_their_list_and_of_rounds_the_last() {
 }
 
 #[test]
+fn result_of_a_nested_graph_has_those_of_its_steps() {
+    let (_folder, path) = temp_journal();
+    let (one, two) = (json!(1), json!({"text": "two"}));
+    let items = |step| JournalRecord::Items { at: TsNs(110), step, count: 3 };
+    let records = [
+        finished("outer/a", 1, &one),
+        finished("outer/b/c", 1, &two),
+        started("outer/d", 1),
+        items("each"),
+        finished("each[0]/a", 1, &one),
+        finished("each[0]/b", 1, &two),
+        finished("each[2]/a#1", 1, &one),
+        finished("each[2]/a#2", 1, &two),
+        finished("loop#1[0]/a", 1, &one),
+        finished("loop#1[1]/a", 1, &one),
+        finished("loop#2[0]/a", 1, &two),
+    ];
+    write(&path, &records);
+    assert_eq!(read_result(&path, "outer").unwrap(), Some(json!({"a": 1, "b": {"c": two}})));
+    assert_eq!(read_result(&path, "each").unwrap(), Some(json!([{"a": 1, "b": two}, null, {"a": two}])));
+    assert_eq!(read_result(&path, "each[0]").unwrap(), Some(json!({"a": 1, "b": two})));
+    assert_eq!(read_result(&path, "loop").unwrap(), Some(json!([{"a": two}])));
+}
+
+#[test]
+fn items_of_an_earlier_pass_are_dropped() {
+    let (_folder, path) = temp_journal();
+    let (one, two) = (json!(1), json!(2));
+    let items = |count| JournalRecord::Items { at: TsNs(110), step: "each", count };
+    let mut records = vec![items(3)];
+    records.extend(["each[0]", "each[1]", "each[2]"].map(|step| finished(step, 1, &one)));
+    records.extend([items(2), started("each[0]", 2), finished("each[0]", 2, &two)]);
+    write(&path, &records);
+    assert_eq!(read_result(&path, "each").unwrap(), Some(json!([2, 1])), "the second item was reused");
+    records.push(items(0));
+    let (_folder, path) = temp_journal();
+    write(&path, &records);
+    assert_eq!(read_result(&path, "each").unwrap(), Some(json!([])));
+}
+
+#[test]
 fn ended_run_has_no_open_gates() {
     let ended = JournalRecord::Ended {
         at: TsNs(200),
