@@ -451,18 +451,33 @@ fn graph_is_watched_cancelled_and_answered_on_terminal() {
 fn keys_work_under_tmux() {
     let home = Home::new();
     let Some(tmux) = TmuxServer::new("keys_work_under_tmux", &home.hermetic, "tmux.sock") else { return };
+    // Keys that arrive while no line is edited are not those of the editor.
+    let wait_for_prompt = || {
+        assert!(wait_until(LIMIT, || tmux.screen().trim_end().ends_with('>')), "{}", tmux.screen());
+    };
     tmux.ok(&["new-session", "-d", "-x", "100", "-y", "30", "bash --norc --noprofile"]);
     tmux.press(&[&format!("{NERVE} repl"), "Enter"]);
     tmux.expect("nerve>");
-    tmux.press(&["node cr", "Tab", &format!("me -c '{NERVE} mock-agent' --profile claude"), "Enter"]);
+    let agent = format!("{NERVE} mock-agent --session-id keys");
+    tmux.press(&["node cr", "Tab", &format!("me -c '{agent}' --profile claude"), "Enter"]);
     tmux.expect("me is ready");
+    wait_for_prompt();
     tmux.press(&["@m", "Tab", "hello", "Enter"]);
     tmux.expect("You said: hello");
+    wait_for_prompt();
     tmux.press(&["@me STALL 600", "Enter"]);
-    tmux.expect("@me STALL 600");
+    // The turn runs: the agent has its prompt.
+    let projects = home.hermetic.home().join(".claude/projects");
+    let has_prompt = || {
+        let folders = fs::read_dir(&projects).into_iter().flatten().flatten();
+        let mut transcripts = folders.map(|folder| fs::read_to_string(folder.path().join("keys.jsonl")));
+        transcripts.any(|text| text.is_ok_and(|text| text.contains("STALL 600")))
+    };
+    assert!(wait_until(LIMIT, has_prompt), "{}", tmux.screen());
     tmux.press(&["C-c"]);
     tmux.expect("interrupting me");
     tmux.expect("was interrupted");
+    wait_for_prompt();
     tmux.press(&["C-d"]);
     tmux.expect("stopped node me");
     tmux.press(&["echo back in the she''ll", "Enter"]);
