@@ -23,6 +23,7 @@ mod rust_tests;
 mod sha256;
 mod shell_scripts;
 mod soak;
+mod step_process;
 mod system_calls;
 mod test;
 mod vendored;

@@ -54,13 +54,22 @@ impl Suite {
 
 /// Tests the calls of `nerve_types::os` and the hosts with the body for systems other than Linux.
 pub(crate) fn with_posix_body(project: &Project) -> anyhow::Result<Outcome> {
+    run_with_posix_body(project, &[])
+}
+
+/// Builds the tests of [`with_posix_body`].
+pub(crate) fn build_with_posix_body(project: &Project) -> anyhow::Result<Outcome> {
+    run_with_posix_body(project, &["--no-run"])
+}
+
+fn run_with_posix_body(project: &Project, options: &[&str]) -> anyhow::Result<Outcome> {
     let mut command = project.command(cargo_program());
     match programs::find("cargo-nextest") {
         Some(_) => command.args(["nextest", "run", "--profile", "ci"]),
         None => command.args(["test", "--no-fail-fast"]),
     };
     command.args(["--locked", "-p", "nerve-types", "-p", "nerve-host", "--features", "nerve-types/posix-os"]);
-    command.env("NERVE_TEST_SKIPS", project.target.join("skips-posix.txt"));
+    command.args(options).env("NERVE_TEST_SKIPS", project.target.join("skips-posix.txt"));
     match command.status().context("cannot start cargo")?.success() {
         true => Ok(Outcome::passed()),
         false => bail!("tests failed"),
@@ -80,6 +89,7 @@ fn runner(project: &Project, quick: bool) -> (Command, Summary) {
         return (command, cargo_summary);
     }
     command.args(["nextest", "run", "--workspace", "--locked", "--profile", "ci"]).args(FEATURES);
+    command.args(["--test-threads", &test_threads().to_string()]);
     // nextest rejects rules and filters that match no binary.
     if has_real_agent_tests(project) {
         let rules = project.root.join(".config/nextest-agents.toml");
@@ -89,6 +99,11 @@ fn runner(project: &Project, quick: bool) -> (Command, Summary) {
         }
     }
     (command, nextest_summary)
+}
+
+/// Returns the number of tests that run at once. Most tests wait for programs, so one more than the processors leaves none idle.
+fn test_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from) + 1
 }
 
 /// Returns true if a crate has tests named `tests/real_agent*`.

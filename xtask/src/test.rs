@@ -5,6 +5,7 @@ use anyhow::bail;
 use crate::project::{FEATURES, Project, cargo_program};
 use crate::report::{Outcome, Report};
 use crate::rust_tests::{self, Suite};
+use crate::step_process::StepProcess;
 use crate::{
     agents, browser, debian_packages, docs_blocks, fuzz, generated_pages, lockfile, machine_paths,
     package_checks, programs, project, pypi_packages, python_tests, shell_scripts, system_calls, vendored,
@@ -18,7 +19,7 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
-const STEPS: [&str; 19] = [
+const STEPS: [&str; 21] = [
     "setup",
     "fmt",
     "lock",
@@ -29,16 +30,25 @@ const STEPS: [&str; 19] = [
     "clippy",
     "build",
     "test",
+    "release",
+    "docs",
+    "posix-build",
+    "fuzz",
     "posix",
     "doc-tests",
-    "docs",
     "cli-reference",
     "blocks",
     "examples",
     "python",
     "packages",
-    "fuzz",
 ];
+
+/// Steps that only compile or compute. They use the time in which tests wait, with the lowest priority. `release` comes first: while
+/// it builds in a folder of its own, the tests take cargo's lock of the other one.
+const WHILE_TESTING: [&str; 4] = ["release", "docs", "posix-build", "fuzz"];
+/// Steps after the tests that mostly wait for programs, each list in a process of its own.
+const AFTER_TESTING: [&[&str]; 3] =
+    [&["posix", "doc-tests", "cli-reference"], &["blocks", "examples"], &["python", "packages"]];
 
 impl Options {
     /// Parses `--quick` and `--only STEP,STEP`.
@@ -64,35 +74,75 @@ impl Options {
 
 /// Runs the steps and returns `true` if none failed. After a failed step the others still run, except those that need the build.
 pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
-    let project = &Project::find()?;
+    let mut run = Run { project: Project::find()?, quick: options.quick, suite: Suite::default() };
     let mut report = Report::new(&options.only);
-    let mut suite = Suite::default();
-
-    report.step("setup", || if options.quick { quick() } else { install(project) });
-    report.step("fmt", || cargo(project, &["fmt", "--all", "--check"]));
-    report.step("lock", || lockfile::check(project));
-    report.step("no-foreign", || machine_paths::check(project));
-    report.step("words", || words::check(project));
-    report.step("system-calls", || system_calls::check(project));
-    report.step("vendor", || vendored::check(project, options.quick));
-    report.step("clippy", || clippy(project));
-    if report
-        .step("build", || cargo(project, &with_all(&["build", "--workspace", "--all-targets", "--locked"])))
-    {
-        report.step("test", || suite.run(project, options.quick));
-        report.step("posix", || rust_tests::with_posix_body(project));
-        let doc_tests = with_all(&["test", "--doc", "--workspace", "--locked"]);
-        report.step("doc-tests", || cargo(project, &doc_tests));
-        report.step("docs", || docs(project));
-        report.step("cli-reference", || generated_pages::check(project));
-        report.step("blocks", || docs_blocks::check(project));
-        report.step("examples", || shell_scripts::examples(project));
-        report.step("python", || python_tests::test(project));
-        report.step("packages", || package_checks::check(project));
+    // Selected steps run in order, with their output as it comes.
+    let (before, after) = STEPS.split_at(STEPS.iter().position(|step| *step == "test").unwrap_or_default());
+    let has_built = run.steps(&mut report, before);
+    match (has_built, options.only.is_empty()) {
+        (false, _) => {}
+        (true, false) => _ = run.steps(&mut report, after),
+        (true, true) => run.concurrently(&mut report)?,
     }
-    report.step("fuzz", || if options.quick { quick() } else { fuzz::check(project) });
-    conclude(&report, &suite);
+    conclude(&report, &run.suite);
     Ok(report.all_passed())
+}
+
+/// A run of `cargo xtask test`.
+struct Run {
+    project: Project,
+    quick: bool,
+    suite: Suite,
+}
+
+impl Run {
+    /// Runs steps one after another. Returns true if the last of them passed.
+    fn steps(&mut self, report: &mut Report, steps: &[&'static str]) -> bool {
+        steps.iter().copied().fold(true, |_, step| report.step(step, || self.step(step)))
+    }
+
+    /// Runs the tests and all later steps.
+    fn concurrently(&mut self, report: &mut Report) -> anyhow::Result<()> {
+        let while_testing = StepProcess::start(&self.project, self.quick, &WHILE_TESTING, true)?;
+        self.steps(report, &["test"]);
+        while_testing.finish(report)?;
+        let processes =
+            AFTER_TESTING.map(|steps| StepProcess::start(&self.project, self.quick, steps, false));
+        for process in processes {
+            process?.finish(report)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, name: &str) -> anyhow::Result<Outcome> {
+        let (project, quick) = (&self.project, self.quick);
+        match name {
+            "setup" if quick => left_out_if_quick(),
+            "setup" => install(project),
+            "fmt" => cargo(project, &["fmt", "--all", "--check"]),
+            "lock" => lockfile::check(project),
+            "no-foreign" => machine_paths::check(project),
+            "words" => words::check(project),
+            "system-calls" => system_calls::check(project),
+            "vendor" => vendored::check(project, quick),
+            "clippy" => clippy(project),
+            "build" => cargo(project, &with_all(&["build", "--workspace", "--all-targets", "--locked"])),
+            "test" => self.suite.run(project, quick),
+            "release" => cargo(project, &["build", "--release", "--locked", "--package", "nerve"]),
+            "docs" => docs(project),
+            "posix-build" => rust_tests::build_with_posix_body(project),
+            "fuzz" if quick => left_out_if_quick(),
+            "fuzz" => fuzz::check(project),
+            "posix" => rust_tests::with_posix_body(project),
+            "doc-tests" => cargo(project, &with_all(&["test", "--doc", "--workspace", "--locked"])),
+            "cli-reference" => generated_pages::check(project),
+            "blocks" => docs_blocks::check(project),
+            "examples" => shell_scripts::examples(project),
+            "python" => python_tests::test(project),
+            "packages" => package_checks::check(project),
+            other => bail!("unknown step '{other}'"),
+        }
+    }
 }
 
 /// Runs `cargo xtask setup`: only the first step.
@@ -114,7 +164,7 @@ fn conclude(report: &Report, suite: &Suite) {
     }
 }
 
-fn quick() -> anyhow::Result<Outcome> {
+fn left_out_if_quick() -> anyhow::Result<Outcome> {
     Ok(Outcome::LeftOut("--quick".to_string()))
 }
 
@@ -209,6 +259,12 @@ mod tests {
         assert_eq!(parse(&[]).unwrap(), Options::default());
         let options = parse(&["--quick", "--only", "fmt,clippy"]).unwrap();
         assert_eq!(options, Options { quick: true, only: vec!["fmt".into(), "clippy".into()] });
+    }
+
+    #[test]
+    fn each_later_step_has_one_process() {
+        let steps = WHILE_TESTING.iter().chain(AFTER_TESTING.into_iter().flatten());
+        assert!(STEPS.iter().skip_while(|step| **step != "test").skip(1).eq(steps));
     }
 
     #[test]
