@@ -22,7 +22,6 @@ pub mod name;
 #[cfg(feature = "os")]
 pub mod os;
 mod signal;
-mod signal_name;
 mod size;
 pub mod suggestion;
 pub mod text_limit;
@@ -35,6 +34,5 @@ pub use exit_status::ExitStatus;
 pub use foreground::Foreground;
 pub use history_op::HistoryOp;
 pub use signal::{BlockKind, Delivery, SignalSource};
-pub use signal_name::{signal_name, signal_number};
 pub use size::Size;
 pub use time::TsNs;

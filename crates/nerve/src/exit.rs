@@ -26,11 +26,6 @@ pub(crate) fn shell_code(exit: ExitStatus) -> u8 {
     exit.shell_code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
 }
 
-/// Returns the name of a signal, such as `SIGHUP`, or `signal N` for one without a standard name.
-pub(crate) fn signal_name(number: i32) -> String {
-    nerve_types::signal_name(number).map_or_else(|| format!("signal {number}"), str::to_string)
-}
-
 /// Ends this process by SIGINT. After a key press, first signals the process group, as a cooked terminal would have.
 pub(crate) fn terminate(interrupted: Interrupted) -> u8 {
     if interrupted == Interrupted::Typed {
@@ -67,11 +62,5 @@ mod tests {
         assert_eq!(program_exit_code(ExitStatus::Signal(2), None), Ok(130));
         assert_eq!(program_exit_code(ExitStatus::Signal(15), typed), Ok(143));
         assert_eq!(program_exit_code(ExitStatus::Code(130), typed), Ok(130));
-    }
-
-    #[test]
-    fn signals_have_names() {
-        assert_eq!((signal_name(1), signal_name(15)), ("SIGHUP".into(), "SIGTERM".into()));
-        assert_eq!(signal_name(40), "signal 40");
     }
 }

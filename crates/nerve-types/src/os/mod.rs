@@ -15,6 +15,7 @@ mod linux;
 #[cfg(not(all(target_os = "linux", not(feature = "posix-os"))))]
 mod posix;
 pub mod rlimit;
+mod signal_name;
 mod spawn;
 
 #[cfg(all(target_os = "linux", not(feature = "posix-os")))]
@@ -28,6 +29,7 @@ pub use body::{
     open_terminal, own_program, peer_process, process_name, processes, resident_bytes, session_leader,
     written_bytes,
 };
+pub use signal_name::signal_name;
 pub use spawn::{
     close_descriptors, detach, kill_with_parent, release_free_memory, set_controlling_terminal, watch,
 };

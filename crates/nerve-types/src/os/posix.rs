@@ -1,6 +1,7 @@
-//! The body for other systems: ps(1), stat on a timer, and what POSIX has. On Linux it is selected by the feature `posix-os`.
+//! The body for other systems: ps(1), lsof(8), stat on a timer, and what POSIX has. On Linux it is selected by the feature
+//! `posix-os`.
 //!
-//! What these interfaces do not report, such as the working directory of another process, is `None`.
+//! What these interfaces do not report, such as the signals that another process handles, is `None`.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -50,10 +51,20 @@ pub fn check() -> io::Result<()> {
 
 /// Runs ps(1). All systems have these options. Returns its lines without the header.
 fn ps(args: &[&str]) -> Option<String> {
-    let mut command = Command::new("ps");
-    command.args(args).env("LC_ALL", "C").env("TZ", "UTC").stdin(Stdio::null()).stderr(Stdio::null());
-    let output = command.output().ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    output_of(Command::new("ps").args(args).env("LC_ALL", "C").env("TZ", "UTC"))
+}
+
+/// Runs lsof(8), which belongs to macOS and may be missing elsewhere. Returns the absolute paths in its output for other programs.
+fn lsof(pid: impl std::fmt::Display, args: &[&str]) -> Vec<PathBuf> {
+    let text = output_of(Command::new("lsof").args(["-w", "-a", "-Fn", "-p", &pid.to_string()]).args(args));
+    let names = text.as_deref().unwrap_or_default().lines().filter_map(|line| line.strip_prefix('n'));
+    names.filter(|name| name.starts_with('/')).map(PathBuf::from).collect()
+}
+
+/// Returns the standard output of a command that succeeds.
+fn output_of(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Returns a field of a process.
@@ -130,13 +141,14 @@ pub fn command_line(pid: u32) -> Option<Vec<OsString>> {
 }
 
 /// Returns the working directory of a process, if known.
-pub fn current_dir(_pid: u32) -> Option<PathBuf> {
-    None
+pub fn current_dir(pid: u32) -> Option<PathBuf> {
+    // A folder that cannot be read has its reason behind the path.
+    lsof(pid, &["-d", "cwd"]).into_iter().find(|path| path.is_dir())
 }
 
 /// Returns the paths of the files that a process has open, as far as they are known.
-pub fn open_files(_pid: i32) -> Vec<PathBuf> {
-    Vec::new()
+pub fn open_files(pid: i32) -> Vec<PathBuf> {
+    lsof(pid, &["-d", "0-999999"])
 }
 
 /// Returns the bytes that a process has written so far to any file, if known.
@@ -164,8 +176,7 @@ pub fn resident_bytes() -> Option<u64> {
 
 /// Returns the release of the kernel.
 pub fn kernel_release() -> Option<String> {
-    let output = Command::new("uname").arg("-r").output().ok()?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_string())
+    Some(output_of(Command::new("uname").arg("-r"))?.trim().to_string())
 }
 
 /// Returns a path to this program. `path` is what the system reports.

@@ -76,8 +76,33 @@ fn children_name_and_command_line_are_found() {
     assert!(wait_until(DEADLINE, || process_name(pid).as_deref() == Some("sleep")));
     assert_eq!(command_line(child.id()).unwrap(), ["sleep", "61"]);
     assert!(children(own).contains(&pid) && processes().contains(&pid));
-    assert!(current_dir(child.id()).is_none_or(|dir| dir == std::env::current_dir().unwrap()));
     end(child);
+}
+
+#[test]
+fn folder_and_open_files_of_another_process_are_found() {
+    let root = tempfile::tempdir().unwrap();
+    // On macOS the temporary folder is a link.
+    let folder = root.path().canonicalize().unwrap().join("a b");
+    fs::create_dir(&folder).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "cd 'a b' && exec sleep 62 3>file"]).current_dir(root.path()).stdin(Stdio::null());
+    let child = command.spawn().unwrap();
+    let pid = child.id();
+    assert!(wait_until(DEADLINE, || process_name(pid.cast_signed()).as_deref() == Some("sleep")));
+    let (dir, files) = (current_dir(pid), open_files(pid.cast_signed()));
+    end(child);
+    // Other systems may lack lsof.
+    if dir.is_some() || BODY == "linux" {
+        assert_eq!(dir, Some(folder.clone()));
+        assert!(files.contains(&folder.join("file")), "{files:?}");
+    }
+}
+
+#[test]
+fn names_of_signals_are_those_of_this_system() {
+    assert_eq!((signal_name(libc::SIGHUP), signal_name(libc::SIGBUS)), ("SIGHUP".into(), "SIGBUS".into()));
+    assert_eq!(signal_name(40), "signal 40");
 }
 
 #[test]

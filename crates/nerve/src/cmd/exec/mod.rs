@@ -247,11 +247,13 @@ pub(crate) fn check_execution_id(id: &str) -> Result<(), Failure> {
 
 /// Returns the kind of standard input; [`NULL_INPUT`] also if the command is known not to read it.
 fn input_kind(input: &OwnedFd, reads_nothing: bool) -> &'static str {
-    // `/dev/null` by device number (null(4)), whatever its name.
-    let null = rustix::fs::makedev(1, 3);
-    let is_null = |stat: rustix::fs::Stat| {
-        rustix::fs::FileType::from_raw_mode(stat.st_mode).is_char_device() && stat.st_rdev == null
+    // `/dev/null` by device number, whatever its name.
+    let device = |stat: rustix::fs::Stat| {
+        let is_device = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_char_device();
+        is_device.then_some(stat.st_rdev)
     };
+    let null = rustix::fs::stat("/dev/null").ok().and_then(device);
+    let is_null = |stat| null.is_some() && device(stat) == null;
     match reads_nothing || rustix::fs::fstat(input).is_ok_and(is_null) {
         true => NULL_INPUT,
         false => OTHER_INPUT,

@@ -16,14 +16,14 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_host::registry::Entry;
 use nerve_types::Size;
-use nerve_types::os::detach;
+use nerve_types::os::{detach, signal_name};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
-use crate::exit::{FAILED, Failure, signal_name};
+use crate::exit::{FAILED, Failure};
 use nerve_cli::record::DaemonArgs;
 
 /// Time limit for the recorder to start.

@@ -20,6 +20,7 @@ use nerve_tui::live_viewer::{ExitReason, ViewerOptions};
 use nerve_tui::mirror::TerminalMirror;
 use nerve_tui::session::UserTerminal;
 use nerve_types::ExitStatus;
+use nerve_types::os::signal_name;
 
 pub(crate) use self::attach_target::AttachTarget;
 pub(crate) use self::background::{Background, ViewerExit};
@@ -30,7 +31,7 @@ pub(crate) use self::next_runs::{NextRuns, Run, next_run};
 pub(crate) use self::run_viewer::show_runs;
 pub(crate) use self::switch_target::SwitchTarget;
 pub(crate) use self::tools::{DEFAULT_SIZE, lines_of, open_tool_mirror};
-use crate::exit::{DONE, FAILED, signal_name};
+use crate::exit::{DONE, FAILED};
 
 /// Maximum characters of a tool's command that is shown as the name.
 pub(crate) const MAX_TOOL_NAME: usize = 200;
