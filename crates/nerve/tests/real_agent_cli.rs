@@ -252,7 +252,7 @@ async fn codex_resumes_after_the_end_of_everything() {
     fixture.ok(&["send", "c", "wordalpha"]).await;
     assert_conversation_survives(&fixture).await;
     std::fs::remove_dir_all(fixture.agent.home.home().join(".codex/sessions")).unwrap();
-    fixture.nerve(&["start", "c"]).await.assert_stderr(3, &["'c' was not started", "nerve start c --fresh"]);
+    fixture.nerve(&["start", "c"]).await.assert_stderr(3, &["'c'", "nerve start c --fresh"]);
     fixture.ok(&["server", "stop"]).await;
 }
 

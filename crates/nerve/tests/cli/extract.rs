@@ -118,12 +118,11 @@ fn recording_is_extracted_by_file_and_by_id() {
     let by_id = home.nerve(&["extract", "0195e3a1", "--last"]);
     by_id.assert_stderr(0, &["parser: claude (from the recorded program)"]);
     assert_eq!(by_id.stdout, "hi\n");
-    home.nerve(&["extract", "0195eeee"])
-        .assert_stderr(3, &["no file and no recording '0195eeee'", "nerve recording list"]);
+    home.nerve(&["extract", "0195eeee"]).assert_stderr(3, &["recording '0195eeee'", "nerve recording list"]);
     let bytes = fs::read(&path).unwrap();
     let mut command = assert_cmd::Command::from_std(home.command(&["extract"]));
     let piped = nerve_testkit::harness::CommandOutput::new(&command.write_stdin(bytes).output().unwrap());
-    piped.assert_stderr(2, &["a recording", "file name"]);
+    piped.assert_code(2);
 }
 
 #[test]
@@ -138,21 +137,21 @@ fn old_name_warns_once() {
 #[test]
 fn unreadable_input_is_reported() {
     let home = Home::new();
-    home.nerve(&["extract", "/no/such.log"]).assert_stderr(3, &["no file and no recording '/no/such.log'"]);
-    home.nerve(&["extract", "/"]).assert_stderr(2, &["/ is a directory"]);
-    home.nerve_with(&["extract"], "").assert_stderr(1, &["standard input is empty"]);
-    home.nerve_with(&["extract", "-"], " \n\n").assert_stderr(1, &["standard input is empty"]);
+    home.nerve(&["extract", "/no/such.log"]).assert_stderr(3, &["recording '/no/such.log'"]);
+    home.nerve(&["extract", "/"]).assert_code(2);
+    home.nerve_with(&["extract"], "").assert_stderr(1, &["standard input"]);
+    home.nerve_with(&["extract", "-"], " \n\n").assert_stderr(1, &["standard input"]);
     let binary = written(&home, "binary", [0x7f, b'E', b'L', b'F', 0, 1, 2, 3]);
-    home.nerve(&["extract", &binary]).assert_stderr(1, &["is not a text", "byte at 4 is 0"]);
+    home.nerve(&["extract", &binary]).assert_stderr(1, &["byte"]);
     let damaged = written(&home, "damaged.ahr", b"AHRCnothing of a recording");
     assert_eq!(home.nerve(&["extract", &damaged]).stdout, "");
     let start = home.nerve(&["extract", "-p", "claude", &screen("claude-classic", "02-startup-ready")]);
-    start.assert_stderr(3, &["no turn found in", "--raw"]);
+    start.assert_stderr(3, &["--raw"]);
     home.nerve(&["extract", "--parser", "gpt", "x"]).assert_stderr(2, &["gpt", "claude"]);
-    home.nerve(&["extract", "--pane", "%1", "x"]).assert_stderr(2, &["cannot be used with"]);
+    home.nerve(&["extract", "--pane", "%1", "x"]).assert_code(2);
     let large = PathBuf::from(written(&home, "large", "x"));
     fs::File::options().write(true).open(&large).unwrap().set_len((64 << 20) + 1).unwrap();
-    home.nerve(&["extract", large.to_str().unwrap()]).assert_stderr(1, &["exceeds 64 MiB"]);
+    home.nerve(&["extract", large.to_str().unwrap()]).assert_stderr(1, &["64 MiB"]);
     let json = home.nerve(&["extract", "--json", "/no/such.log"]);
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json.stderr).unwrap()["code"], 3);
 }
@@ -176,8 +175,7 @@ fn tmux_pane_is_extracted() {
     assert_eq!(turns(&["--full"]), 20);
     let shown = turns(&[]);
     assert!((1..=2).contains(&shown), "{shown}");
-    home.nerve(&["extract", "--socket", socket, "--pane", "%99"])
-        .assert_stderr(3, &["no such pane", "nerve tmux list"]);
+    home.nerve(&["extract", "--socket", socket, "--pane", "%99"]).assert_stderr(3, &["nerve tmux list"]);
     let listed = home.nerve(&["extract", "--socket", socket, "--list-panes", "--json"]).json();
     assert_eq!(listed["panes"][0]["pane_id"], pane);
     assert_eq!(listed["panes"][0]["multiplexer"], "tmux");

@@ -26,7 +26,7 @@ fn attach_names_server_that_runs_the_node() {
     home.nerve(&["attach", "wk"]).assert_stderr(3, &hint);
     home.ok(&["server", "start"]);
     home.nerve(&["attach", "wk"]).assert_stderr(3, &hint);
-    home.nerve(&["attach", "wj", "-s", "work"]).assert_stderr(3, &["did you mean 'wk'?"]);
+    home.nerve(&["attach", "wj", "-s", "work"]).assert_stderr(3, &["'wk'"]);
 }
 
 #[test]
@@ -36,10 +36,9 @@ fn attach_to_earlier_recording_names_viewer() {
     home.ok(&["start", "night/web"]);
     for target in [&["night/web@2"][..], &["web@2", "--session", "night"]] {
         let done = home.nerve(&[&["attach"], target].concat());
-        done.assert_stderr(3, &["has ended", "nerve view night/web@2"]);
+        done.assert_stderr(3, &["nerve view night/web@2"]);
     }
-    home.nerve(&["attach", "night/web@9"])
-        .assert_stderr(3, &["the newest one is 'web'; list the recordings:"]);
+    home.nerve(&["attach", "night/web@9"]).assert_stderr(3, &["'web'"]);
 }
 
 #[test]
@@ -50,9 +49,9 @@ fn transcript_of_ambiguous_name_lists_candidates() {
         home.ok(&["session", "create", session]);
         home.ok(&["new", "amb", "--session", session, "-c", SHELL]);
     }
-    home.nerve(&["transcript", "amb"]).assert_stderr(2, &["'amb' is ambiguous:", "'s1/amb'", "'s2/amb'"]);
+    home.nerve(&["transcript", "amb"]).assert_stderr(2, &["'amb'", "'s1/amb'", "'s2/amb'"]);
     home.ok(&["transcript", "s1/amb"]);
-    home.nerve(&["transcript", "s1/am"]).assert_stderr(3, &["did you mean 's1/amb'?"]);
+    home.nerve(&["transcript", "s1/am"]).assert_stderr(3, &["'s1/amb'"]);
 }
 
 #[test]
@@ -63,7 +62,7 @@ fn session_before_node_selects_it_in_all_commands() {
     assert!(home.ok(&["logs", "night/web"]).contains("wordsigma"));
     home.nerve(&["answer", "night/web", "1"]).assert_stderr(2, &["node 'web'"]);
     home.nerve(&["send", "night/web", "x", "--session", "day"])
-        .assert_stderr(2, &["node 'night/web' is not in session 'day'"]);
+        .assert_stderr(2, &["node 'night/web'", "session 'day'"]);
     home.nerve(&["send", "night/", "x"]).assert_stderr(2, &["SESSION/NODE"]);
     assert_eq!(home.ok(&["stop", "night/web", "--session", "night"]), "node 'web' stopped\n");
     assert_eq!(home.ok(&["start", "night/web"]), "node 'web' started\n");
@@ -81,9 +80,9 @@ fn search_rejects_unknown_nodes_and_sessions() {
     let by_path = found(&[&answers[..], &["--node", "night/web"]].concat());
     assert_eq!(by_path, found(&[&answers[..], &["--node", "web", "--session", "night"]].concat()));
     let search = |args: &[&str]| home.nerve(&[&["search", "wordsigma"], args].concat());
-    search(&["--node", "wev"]).assert_stderr(3, &["'wev'", "did you mean 'web'?"]);
-    search(&["--session", "nigth"]).assert_stderr(3, &["'nigth'", "did you mean 'night'?"]);
-    search(&["--node", "default/web"]).assert_stderr(3, &["did you mean 'night/web'?"]);
+    search(&["--node", "wev"]).assert_stderr(3, &["'wev'", "'web'"]);
+    search(&["--session", "nigth"]).assert_stderr(3, &["'nigth'", "'night'"]);
+    search(&["--node", "default/web"]).assert_stderr(3, &["'night/web'"]);
     assert_eq!(home.nerve(&["search", "absent", "--node", "night/web"]).code, 1);
 }
 
@@ -104,7 +103,7 @@ fn detached_prompt_to_stopped_node_fails() {
     home.ok(&["new", "seven", "-c", "sh -c 'exit 7'"]);
     home.nerve(&["wait", "seven", "--until", "stopped"]).assert_stderr(0, &[]);
     for args in [&["send", "seven", "hi"][..], &["send", "seven", "hi", "--no-wait"]] {
-        home.nerve(args).assert_stderr(1, &["node 'seven' is stopped: its program ended with exit code 7"]);
+        home.nerve(args).assert_stderr(1, &["node 'seven'", "exit code 7"]);
     }
 }
 

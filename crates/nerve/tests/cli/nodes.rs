@@ -71,9 +71,9 @@ fn invalid_nodes_are_refused_and_server_survives() {
     let create = |args: &[&str]| home.nerve(&[&["server", "node", "create"], args].concat());
     create(&["x", "-c", "claud-misspelt"]).assert_stderr(1, &["claud-misspelt"]);
     create(&["x", "-c", "bash", "--cwd", "/no/such"]).assert_stderr(1, &["/no/such"]);
-    create(&["../x"]).assert_stderr(2, &["not allowed"]);
-    create(&["Capital"]).assert_stderr(2, &["not allowed"]);
-    create(&["sh"]).assert_stderr(1, &["exists already"]);
+    create(&["../x"]).assert_code(2);
+    create(&["Capital"]).assert_code(2);
+    create(&["sh"]).assert_stderr(1, &["exists"]);
     create(&["x", "-c", "bash 'unclosed"]).assert_stderr(2, &["error"]);
     create(&["x", "--profile", "no-such-profile"]).assert_stderr(3, &["no-such-profile"]);
     assert_eq!(home.nerve(&["server", "node", "list", "--json"]).json()["nodes"], json!(["sh"]));
@@ -151,16 +151,15 @@ fn wait_timeout_exits_with_4() {
     let home = Home::with_shell();
     home.ok(&["server", "node", "wait", "sh"]);
     home.nerve(&["server", "node", "wait", "sh", "--until", "busy", "--timeout", "0.2"])
-        .assert_stderr(4, &["node 'sh' was not busy within 200ms"]);
+        .assert_stderr(4, &["node 'sh'", "200ms"]);
 }
 
 #[test]
 fn prompt_without_text_is_refused_at_once() {
     let home = Home::with_shell();
     for prompt in ["  ", "\n", "\u{3}"] {
-        home.nerve(&["server", "node", "execute", "sh", prompt])
-            .assert_stderr(2, &["the prompt contains only", "--key"]);
-        home.nerve(&["server", "node", "execute", "sh", prompt, "--async"]).assert_stderr(2, &["the prompt"]);
+        home.nerve(&["server", "node", "execute", "sh", prompt]).assert_stderr(2, &["--key"]);
+        home.nerve(&["server", "node", "execute", "sh", prompt, "--async"]).assert_code(2);
     }
 }
 
@@ -309,12 +308,11 @@ fn budget_takes_units_and_keeps_limits() {
     let limits = budget();
     assert_eq!((&limits["max_tokens"], &limits["at_limit"]), (&2_000_000.into(), &"stop".into()));
 
-    home.nerve(&["budget", "--at-limit", "ask"])
-        .assert_stderr(2, &["the session has no budget", "--budget-cost"]);
-    home.nerve(&["budget", "sh", "--budget-cost", "-1"]).assert_stderr(2, &["more than 0"]);
-    home.nerve(&["budget", "sh", "--budget-tokens", "2X"]).assert_stderr(2, &["500k or 2M"]);
+    home.nerve(&["budget", "--at-limit", "ask"]).assert_stderr(2, &["--budget-cost"]);
+    home.nerve(&["budget", "sh", "--budget-cost", "-1"]).assert_code(2);
+    home.nerve(&["budget", "sh", "--budget-tokens", "2X"]).assert_stderr(2, &["500k", "2M"]);
     home.nerve(&["new", "x", "-c", "true", "--at-limit", "ask"])
-        .assert_stderr(2, &["--at-limit needs a limit", "--budget-cost"]);
+        .assert_stderr(2, &["--at-limit", "--budget-cost"]);
 }
 
 #[test]

@@ -151,9 +151,8 @@ fn failing_channels_are_reported_and_delay_nothing() {
 #[test]
 fn settings_and_options_select_channels() {
     let home = Home::new();
-    home.nerve(&["notify"]).assert_stderr(2, &["no way to notify", "--webhook"]);
-    home.nerve(&["notify", "--on", "nosuch"])
-        .assert_stderr(2, &["expected blocked, done, failed or suspended"]);
+    home.nerve(&["notify"]).assert_stderr(2, &["--webhook"]);
+    home.nerve(&["notify", "--on", "nosuch"]).assert_code(2);
     home.nerve(&["notify", "--test", "--command", "exit 7"]).assert_stderr(1, &["exit status: 7"]);
     home.nerve(&["notify", "--test", "--ntfy", "http://127.0.0.1:9/topic"]).assert_stderr(1, &["ntfy"]);
     let path = home.ok(&["config", "path"]);
@@ -162,7 +161,7 @@ fn settings_and_options_select_channels() {
     assert_eq!(home.ok(&["notify", "--test"]), "sent\n");
     assert_eq!(home.nerve(&["notify", "--test", "--json"]).json(), serde_json::json!({ "sent": true }));
     assert!(fs::read_to_string(home.hermetic.work().join("sent")).unwrap().contains("TEST"));
-    home.nerve(&["notify"]).assert_stderr(3, &["server 'default' is not running"]);
+    home.nerve(&["notify"]).assert_stderr(3, &["server 'default'"]);
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn pane_is_created_used_and_closed() {
     tmux.ok(&["kill", pane]);
     // It was the last one: its server is gone with it.
     tmux.nerve(&["read", pane]).assert_stderr(3, &["error", "hint"]);
-    tmux.nerve(&["list"]).assert_stderr(3, &["no tmux server is running", "nerve tmux spawn"]);
+    tmux.nerve(&["list"]).assert_stderr(3, &["nerve tmux spawn"]);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn scrollback_is_read_on_request() {
     assert!(!tmux.ok(&["read", pane]).contains("\n150\n"));
     assert!(tmux.ok(&["read", pane, "--full"]).starts_with("1\n2\n"));
     assert_eq!(tmux.ok(&["read", pane, "-n", "3"]), "199\n200\nEND\n");
-    tmux.nerve(&["read", pane, "-f", "-n", "3"]).assert_stderr(2, &["cannot be used with"]);
+    tmux.nerve(&["read", pane, "-f", "-n", "3"]).assert_code(2);
 }
 
 #[test]
@@ -116,22 +116,22 @@ fn interrupt_sends_a_key() {
 #[test]
 fn failures_are_reported() {
     let Some(tmux) = Tmux::new("failures_are_reported") else { return };
-    tmux.nerve(&["list"]).assert_stderr(3, &["no tmux server is running"]);
-    tmux.nerve(&["spawn", "-c", "'open"]).assert_stderr(2, &["cannot split"]);
+    tmux.nerve(&["list"]).assert_code(3);
+    tmux.nerve(&["spawn", "-c", "'open"]).assert_code(2);
     tmux.nerve(&["spawn", "-c", " "]).assert_stderr(2, &["empty"]);
-    tmux.nerve(&["spawn", "--cwd", "/no/such"]).assert_stderr(1, &["/no/such is not a directory"]);
+    tmux.nerve(&["spawn", "--cwd", "/no/such"]).assert_stderr(1, &["/no/such"]);
     tmux.ok(&["spawn", "-c", "sleep 1000"]);
     for command in
         [&["read", "%99"][..], &["send", "%99", "x"], &["kill", "%99"], &["send", "%99", "--key", "enter"]]
     {
-        tmux.nerve(command).assert_stderr(3, &["no such pane", "%99", "nerve tmux list"]);
+        tmux.nerve(command).assert_stderr(3, &["%99", "nerve tmux list"]);
     }
     tmux.nerve(&["send", "%0"]).assert_stderr(2, &["required"]);
     tmux.nerve(&["send", "%0", "--key", "hyperspace"]).assert_stderr(2, &["hyperspace"]);
     // No such program at all.
     let mut command = tmux.home.command(&["tmux", "list"]);
     command.env("PATH", tmux.home.hermetic.work());
-    tmux.home.run(command).assert_stderr(1, &["no program 'tmux' in PATH", "nerve doctor"]);
+    tmux.home.run(command).assert_stderr(1, &["program 'tmux'", "nerve doctor"]);
     let mut command = tmux.home.command(&["wezterm", "list", "--json"]);
     command.env("PATH", tmux.home.hermetic.work());
     tmux.home.run(command).assert_stderr(1, &["wezterm", "\"code\":1"]);
@@ -142,16 +142,12 @@ fn pane_node_needs_matching_options() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let create = |args: &[&str]| home.nerve(&[&["server", "node", "create", "n"], args].concat());
-    create(&["--pane-id", "%1"])
-        .assert_stderr(2, &["--pane-id is for panes: a pty node has none", "-b tmux"]);
-    create(&["-b", "bash", "--socket", "x"]).assert_stderr(2, &["--socket is for panes"]);
-    create(&["-b", "wezterm", "--tmux-session", "x"])
-        .assert_stderr(2, &["--tmux-session is for panes of tmux"]);
-    create(&["-b", "tmux", "--pane-id", "%1", "-c", "bash"]).assert_stderr(
-        2,
-        &["--command requires a new pane: pane %1 exists and already runs a program", "--profile"],
-    );
-    create(&["-b", "tmux", "--pane-id", "%1", "--cwd", "/"]).assert_stderr(2, &["--cwd requires a new pane"]);
+    create(&["--pane-id", "%1"]).assert_stderr(2, &["--pane-id"]);
+    create(&["-b", "bash", "--socket", "x"]).assert_stderr(2, &["--socket"]);
+    create(&["-b", "wezterm", "--tmux-session", "x"]).assert_stderr(2, &["--tmux-session"]);
+    create(&["-b", "tmux", "--pane-id", "%1", "-c", "bash"])
+        .assert_stderr(2, &["--command", "pane %1", "--profile"]);
+    create(&["-b", "tmux", "--pane-id", "%1", "--cwd", "/"]).assert_stderr(2, &["--cwd"]);
     create(&["-b", "claude", "-c", "vim"]).assert_stderr(2, &["Command must contain 'claude'"]);
 }
 
@@ -227,14 +223,10 @@ fn wezterm_stand_in_behaves_like_tmux() {
     let extracted = wezterm.nerve(&["extract", "--pane", &pane, "--full", "--raw"]);
     assert!(extracted.stdout.starts_with("up\n"), "{extracted:?}");
     for command in [&["read", "999"][..], &["send", "999", "x"], &["kill", "999"], &["read", "%3"]] {
-        wezterm
-            .nerve(&[&["wezterm"], command].concat())
-            .assert_stderr(3, &["no such pane", "nerve wezterm list"]);
+        wezterm.nerve(&[&["wezterm"], command].concat()).assert_stderr(3, &["nerve wezterm list"]);
     }
     assert_eq!(wezterm.nerve(&["wezterm", "kill", &pane]).code, 0);
-    wezterm.nerve(&["wezterm", "read", &pane]).assert_stderr(3, &["no such pane"]);
+    wezterm.nerve(&["wezterm", "read", &pane]).assert_code(3);
     // No server behind that socket.
-    wezterm
-        .nerve(&["wezterm", "list", "--socket", "/no/such"])
-        .assert_stderr(3, &["no wezterm server", "wezterm-mux-server"]);
+    wezterm.nerve(&["wezterm", "list", "--socket", "/no/such"]).assert_stderr(3, &["wezterm-mux-server"]);
 }

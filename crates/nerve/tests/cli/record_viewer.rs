@@ -273,7 +273,7 @@ fn prompt_waits_for_typing_user_and_window_sets_size() {
     assert!(typed.elapsed() > Duration::from_secs(1), "{:?}", typed.elapsed());
     tty.expect("11 59");
     let resize = || home.nerve(&["server", "node", "resize", "sh", "--cols", "33", "--rows", "7"]);
-    resize().assert_stderr(1, &["stays at 59 columns and 11 rows", "--size mine"]);
+    resize().assert_stderr(1, &["59 columns", "11 rows", "--size mine"]);
     assert_eq!(
         home.ok(&["server", "node", "execute", "sh", "stty size"]).trim(),
         "11 59",

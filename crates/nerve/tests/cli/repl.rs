@@ -83,16 +83,15 @@ fn first_error_ends_script_unless_keep_going() {
     let text = "node create sh -b bash\n\n@sh \\\necho one\nnod list\n@sh echo two\n@absent hello\n";
     let commands = file(&home, "commands", text);
     let done = home.nerve(&["repl", &commands]);
-    done.assert_stderr(1, &["commands:5: unrecognized subcommand 'nod'", "'node'", "stopped node sh"]);
+    done.assert_stderr(1, &["commands:5", "'nod'", "'node'", "stopped node sh"]);
     assert!(done.stdout.contains("one") && !done.stdout.contains("two"), "{done:?}");
     let done = home.nerve(&["repl", &commands, "--keep-going"]);
     done.assert_stderr(1, &["commands:5: ", "commands:7: ", "absent"]);
     assert!(done.stdout.contains("two"), "{done:?}");
 
-    piped(&home, &["repl"], &["send sh \"\"\"", "never closed"])
-        .assert_stderr(1, &["standard input:1: unclosed block"]);
+    piped(&home, &["repl"], &["send sh \"\"\"", "never closed"]).assert_stderr(1, &["standard input:1"]);
     home.nerve(&["repl", "no-such-file"]).assert_stderr(3, &["no-such-file"]);
-    home.nerve(&["server", "repl"]).assert_stderr(3, &["server 'default' is not running"]);
+    home.nerve(&["server", "repl"]).assert_stderr(3, &["server 'default'"]);
 }
 
 #[test]
@@ -144,13 +143,13 @@ fn graph_is_built_checked_run_and_saved() {
 fn invalid_or_failing_graph_is_reported() {
     let home = Home::new();
     let run = |commands: &[&str]| piped(&home, &["repl"], commands);
-    run(&["validate"]).assert_stderr(1, &["no current graph", "'graph new ID'"]);
+    run(&["validate"]).assert_stderr(1, &["'graph new ID'"]);
     run(&["graph new g", "run"]).assert_stderr(1, &["step add"]);
-    run(&["graph new g", "step add a sh x --after z"]).assert_stderr(1, &["no step 'z'"]);
+    run(&["graph new g", "step add a sh x --after z"]).assert_stderr(1, &["step 'z'"]);
     run(&["graph new g", "step add a sh '{{ steps.b }}'", "run"])
-        .assert_stderr(1, &["steps[0].input", "unknown step \"b\""]);
+        .assert_stderr(1, &["steps[0].input", "step \"b\""]);
     run(&["graph new g", "step add a sh x", "graph save no/such/folder.yaml"])
-        .assert_stderr(1, &["cannot write no/such/folder.yaml"]);
+        .assert_stderr(1, &["no/such/folder.yaml"]);
     let failing = ["node create sh -b bash", "graph new g", "step add a sh 'exit 3'", "run", "sessions"];
     let done = run(&failing);
     done.assert_stderr(1, &["standard input:4: "]);
@@ -174,10 +173,10 @@ fn answered_gate_resumes_the_run() {
     assert!(done.stderr.contains("gated/first started on sh"), "{done:?}");
 
     let left = piped(&home, &["repl", &gated], &["node create sh -b bash", "run"]);
-    left.assert_stderr(1, &["answer with 'gate CHOICE'", "cancelled run r-", "stopped node sh"]);
+    left.assert_stderr(1, &["'gate CHOICE'", "cancelled run r-", "stopped node sh"]);
     let bad = piped(&home, &["repl", &gated], &["node create sh -b bash", "run", "gate maybe"]);
     bad.assert_stderr(1, &["maybe"]);
-    piped(&home, &["repl"], &["gate yes"]).assert_stderr(1, &["no matching gate"]);
+    piped(&home, &["repl"], &["gate yes"]).assert_stderr(1, &["gate"]);
 }
 
 #[test]
@@ -186,7 +185,7 @@ fn server_repl_takes_a_server_name() {
     home.ok(&["server", "start", "work"]);
     let done = piped(&home, &["server", "repl", "work"], &["node create sh -b bash", "@sh echo hello"]);
     assert_eq!((done.code, done.stdout.contains("hello\n")), (0, true), "{done:?}");
-    home.nerve(&["server", "repl", "other"]).assert_stderr(3, &["server 'other' is not running"]);
+    home.nerve(&["server", "repl", "other"]).assert_stderr(3, &["server 'other'"]);
     // A file of that name is a script.
     let commands = file(&home, "work", "node list\nbrew coffee\n");
     let script = home.nerve(&["server", "repl", &commands, "--server", "work"]);
@@ -221,7 +220,7 @@ fn repl_on_server_stops_only_its_own_nodes() {
         .assert_stderr(0, &["keep running"]);
     assert_eq!(nodes(), serde_json::json!(["mine", "sh"]));
     piped(&home, &["repl"], &["node create x -b bash", "exit --keep"])
-        .assert_stderr(1, &["--keep needs a server", "stopped node x"]);
+        .assert_stderr(1, &["--keep", "stopped node x"]);
 
     // A node stopped by a command no longer belongs to the REPL.
     let done = piped(&home, &["server", "repl"], &["node create a -b bash", "node stop a"]);
@@ -357,7 +356,7 @@ fn interrupted_script_stops_its_nodes() {
     signal(repl.id(), Signal::INT);
     let pid = repl.id();
     let done = CommandOutput::new(&repl.wait_with_output().unwrap());
-    done.assert_stderr(130, &["interrupting sh", "commands:2:", "was interrupted", "stopped node sh"]);
+    done.assert_stderr(130, &["interrupting sh", "commands:2:", "stopped node sh"]);
     assert!(!done.stdout.contains("SESSION") && !has_descendant(pid, "sleep"), "{done:?}");
 }
 

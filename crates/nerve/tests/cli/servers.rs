@@ -26,14 +26,14 @@ fn server_starts_answers_and_stops() {
     let again = home.ok(&["server", "start"]);
     assert!(again.starts_with(&format!("server 'default' is already running, pid {pid}: ")), "{again}");
     home.nerve(&["server", "start", "--http", "127.0.0.1:0"])
-        .assert_stderr(1, &["'default' is already running, without --http", "nerve server stop default"]);
+        .assert_stderr(1, &["'default'", "--http", "nerve server stop default"]);
     assert_eq!(home.pid("default"), pid);
     assert_eq!(home.ok(&["server", "stop"]), "server 'default' stopped\n");
     let again = home.nerve(&["server", "stop"]);
     assert_eq!(again.stdout, "");
     again.assert_stderr(0, &["server 'default' is not running"]);
-    home.nerve(&["server", "stop", "unknown"]).assert_stderr(3, &["server 'unknown' is not running"]);
-    home.nerve(&["server", "status"]).assert_stderr(3, &["not running"]);
+    home.nerve(&["server", "stop", "unknown"]).assert_stderr(3, &["server 'unknown'"]);
+    home.nerve(&["server", "status"]).assert_code(3);
     assert_eq!(home.ok(&["server", "stop", "--all"]), "server 'work' stopped\n");
     assert_eq!(home.nerve(&["server", "list", "--json"]).json()["servers"].as_array().unwrap().len(), 0);
 }
@@ -86,14 +86,14 @@ fn foreground_server_is_not_restarted() {
     let home = Home::new();
     let mut server = home.start(&["server", "start", "--foreground"]);
     assert!(wait_until(DEADLINE, || home.nerve(&["server", "status"]).code == 0));
-    home.nerve(&["server", "restart"]).assert_stderr(1, &["was not started in the background"]);
+    home.nerve(&["server", "restart"]).assert_stderr(1, &["background"]);
     assert!(server.0.try_wait().unwrap().is_none());
 }
 
 #[test]
 fn server_log_is_printed_and_followed() {
     let home = Home::new();
-    home.nerve(&["server", "logs"]).assert_stderr(3, &["server 'default' has no log"]);
+    home.nerve(&["server", "logs"]).assert_stderr(3, &["server 'default'"]);
     home.ok(&["server", "start"]);
     let log = home.ok(&["server", "logs"]);
     assert!(log.contains("listening"), "{log}");
@@ -167,9 +167,8 @@ fn unresponsive_server_is_ended_only_by_force() {
     home.ok(&["server", "start"]);
     let pid = home.pid("default");
     freeze(pid);
-    home.nerve(&["server", "stop", "--timeout", "0.3"])
-        .assert_stderr(4, &["did not stop within 0.3 s", "--force"]);
-    home.nerve(&["server", "status"]).assert_stderr(1, &["does not respond"]);
+    home.nerve(&["server", "stop", "--timeout", "0.3"]).assert_stderr(4, &["0.3 s", "--force"]);
+    home.nerve(&["server", "status"]).assert_stderr(1, &["respond"]);
     home.ok(&["server", "stop", "--timeout", "0.3", "--force"]);
     home.ok(&["server", "start"]);
     assert_ne!(home.pid("default"), pid);
@@ -192,11 +191,9 @@ fn server_without_socket_is_reported_and_repaired() {
     for delete in [&delete_socket as &dyn Fn(), &delete_all] {
         delete();
         assert_eq!(listed_state(&home), "unreachable");
-        home.nerve(&["server", "status"])
-            .assert_stderr(1, &["is running, but", "default.sock was deleted", "nerve doctor --fix"]);
+        home.nerve(&["server", "status"]).assert_stderr(1, &["default.sock", "nerve doctor --fix"]);
         home.nerve(&["server", "node", "list"]).assert_stderr(1, &["nerve doctor --fix"]);
-        home.nerve(&["server", "start"])
-            .assert_stderr(1, &["already running, pid", &pid.to_string(), "nerve doctor --fix"]);
+        home.nerve(&["server", "start"]).assert_stderr(1, &[&pid.to_string(), "nerve doctor --fix"]);
         home.nerve(&["doctor"]).assert_stderr(1, &["server files"]);
         let repaired = home.nerve(&["doctor", "--fix"]);
         assert_eq!(repaired.code, 0, "{repaired:?}");
@@ -248,7 +245,7 @@ fn file_at_socket_path_is_left_alone() {
     home.ok(&["server", "stop"]);
     let path = home.hermetic.nerve_home().join("run/default.sock");
     fs::write(&path, "precious").unwrap();
-    home.nerve(&["server", "start"]).assert_stderr(1, &["is not a socket", "choose another server name"]);
+    home.nerve(&["server", "start"]).assert_stderr(1, &["socket"]);
     assert_eq!(fs::read_to_string(path).unwrap(), "precious");
 }
 

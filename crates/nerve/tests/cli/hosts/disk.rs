@@ -207,7 +207,7 @@ fn session_that_cannot_be_stored_is_not_created() {
     home.ok(&["server", "start"]);
     assert!(fs::write(folder.join("filler"), vec![1; 4 << 20]).is_err());
     home.nerve(&["server", "session", "create", "work"])
-        .assert_stderr(1, &["session 'work' not created", "No space left"]);
+        .assert_stderr(1, &["session 'work'", "No space left"]);
     assert!(!home.ok(&["server", "session", "list"]).contains("work"));
     fs::remove_file(folder.join("filler")).unwrap();
     home.ok(&["server", "session", "create", "work"]);

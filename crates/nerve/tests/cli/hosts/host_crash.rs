@@ -61,7 +61,7 @@ fn only_its_node_stops_with_the_reason() {
         "{:#}",
         home.info("sh")
     );
-    home.nerve(&["server", "node", "execute", "sh", "x"]).assert_stderr(1, &["its host"]);
+    home.nerve(&["server", "node", "execute", "sh", "x"]).assert_stderr(1, &["host"]);
     assert!(wait_until(DEADLINE, || !is_alive(child)), "the shell was not hung up");
     let nodes: Vec<Value> = home.hosts().into_iter().map(|host| host["node_id"].clone()).collect();
     assert_eq!(nodes, ["me"]);
