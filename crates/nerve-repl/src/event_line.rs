@@ -2,7 +2,7 @@
 
 use nerve_api::reply::GateInfo;
 use nerve_api::value::{BlockKind, StepState};
-use nerve_api::{EventKind, EventMessage};
+use nerve_api::{ErrorKind, EventKind, EventMessage, EventType};
 
 use crate::out;
 
@@ -10,15 +10,30 @@ use crate::out;
 const MAX_LENGTH: usize = 160;
 
 /// Describes lost events. `None`: the client has connected again, usually to a server that was restarted.
-pub(crate) fn format_loss(dropped: Option<u64>) -> String {
+fn format_loss(dropped: Option<u64>) -> String {
     match dropped {
         Some(dropped) => format!("{} dropped", pluralize(dropped, "event")),
         None => "connected again: events may have been lost".to_string(),
     }
 }
 
+/// Maximum length of a question or a choice, in characters.
+const MAX_PART: usize = 200;
+/// Maximum length of a line about a run, whose questions contain commands, in characters.
+const MAX_RUN_LENGTH: usize = 800;
+
 /// Formats an event. Returns `None` for events that are not shown, such as output chunks and activity.
 pub fn format_event(event: &EventMessage) -> Option<String> {
+    describe(event, "gate CHOICE").map(|text| out::preview(&text, MAX_LENGTH))
+}
+
+/// Formats an event of a run, or the loss of events; `None` for others. `answer` is the command that answers a gate.
+pub(super) fn format_run_event(event: &EventMessage, answer: &str) -> Option<String> {
+    let is_shown = run_id(event).is_some() || event.kind() == Some(EventType::EventsDropped);
+    describe(event, answer).filter(|_| is_shown).map(|text| out::preview(&text, MAX_RUN_LENGTH))
+}
+
+fn describe(event: &EventMessage, answer: &str) -> Option<String> {
     let node = event.node_id.as_deref().unwrap_or("?");
     let details = event.details()?;
     // `graph/step`, the prefix of paths into nested graphs.
@@ -26,7 +41,7 @@ pub fn format_event(event: &EventMessage) -> Option<String> {
         (Some(run), Some(step)) => format!("{}/{step}", run.graph_id),
         _ => String::new(),
     };
-    let text = match details {
+    Some(match details {
         EventKind::NodeCreated { kind, .. } => format!("{node} created ({kind})"),
         EventKind::NodeReady { .. } => format!("{node} is ready"),
         EventKind::NodeBusy { .. } => format!("{node} is busy"),
@@ -40,8 +55,7 @@ pub fn format_event(event: &EventMessage) -> Option<String> {
         EventKind::NodeRemoved {} => format!("{node} was removed"),
         EventKind::GraphStarted { run, steps, resumed } => {
             let verb = if resumed { "resumed" } else { "started" };
-            let steps = pluralize(u64::try_from(steps).unwrap_or(u64::MAX), "step");
-            format!("{} {verb}: {steps}, run {}", run.graph_id, run.run_id)
+            format!("{} {verb}: {}, run {}", run.graph_id, step_count(steps), run.run_id)
         }
         EventKind::StepStarted { node_id, attempt, queued, .. } => {
             let by = match node_id.as_str() {
@@ -58,11 +72,12 @@ pub fn format_event(event: &EventMessage) -> Option<String> {
             format!("{step} completed{}", effort(duration_ms, tokens_used))
         }
         EventKind::StepCompleted { state, .. } => format!("{step} {state}"),
+        EventKind::StepFailed { error_type: ErrorKind::Cancelled, .. } => format!("{step} cancelled"),
         EventKind::StepFailed { error, retry_in_ms, .. } => {
             let retry = retry_in_ms.map(|delay| format!("; retry in {}", duration(delay as f64 / 1000.0)));
             format!("{step} failed: {error}{}", retry.unwrap_or_default())
         }
-        EventKind::GateAsked { gate, .. } => gate_asked(&step, &gate),
+        EventKind::GateAsked { gate, .. } => gate_asked(&step, &gate, answer),
         EventKind::GateAnswered { choice, by, .. } => format!("{step}: {choice} ({by})"),
         EventKind::GraphCompleted { run, status, duration_ms, tokens_used, error, .. } => {
             let why = error.map(|error| format!(": {error}")).unwrap_or_default();
@@ -77,8 +92,7 @@ pub fn format_event(event: &EventMessage) -> Option<String> {
         EventKind::OutputChunk { .. } | EventKind::OutputParsed { .. } | EventKind::NodeActivity(_) => {
             return None;
         }
-    };
-    Some(out::preview(&text, MAX_LENGTH))
+    })
 }
 
 /// Formats the end of a turn that took some seconds.
@@ -100,11 +114,21 @@ fn blocked(node: &str, kind: BlockKind, choices: &[String]) -> String {
     }
 }
 
-fn gate_asked(step: &str, gate: &GateInfo) -> String {
-    let choices = &gate.choices;
-    let offered = if choices.is_empty() { String::new() } else { format!(" [{}]", choices.join(" | ")) };
+fn gate_asked(step: &str, gate: &GateInfo, answer: &str) -> String {
     let default = gate.default.as_ref().map(|default| format!(" [default: {default}]")).unwrap_or_default();
-    format!("{step} asks: {}{offered}; answer with 'gate CHOICE'{default}", gate.question)
+    format!("{step} asks: {}; answer with '{answer}'{default}", format_question(gate))
+}
+
+/// Formats the question of a gate with its choices.
+pub fn format_question(gate: &GateInfo) -> String {
+    let choices: Vec<String> = gate.choices.iter().map(|choice| out::preview(choice, MAX_PART)).collect();
+    let choices = if choices.is_empty() { String::new() } else { format!(" [{}]", choices.join(" | ")) };
+    format!("{}{choices}", out::preview(&gate.question, MAX_PART))
+}
+
+/// Formats a number of steps: `1 step`, `2 steps`.
+pub fn step_count(steps: usize) -> String {
+    pluralize(steps as u64, "step")
 }
 
 /// Formats time and tokens.
@@ -132,7 +156,6 @@ pub(super) fn pluralize(number: u64, thing: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nerve_api::EventType;
     use serde_json::{Value, json};
 
     use super::*;
@@ -210,6 +233,11 @@ mod tests {
                 "review/ask asks: Ship? [yes | no]; answer with 'gate CHOICE' [default: no]",
             ),
             (EventType::GateAnswered, json!({"choice": "yes", "by": "person"}), "review/ask: yes (person)"),
+            (
+                EventType::StepFailed,
+                json!({"error": "cancelled", "error_type": "cancelled"}),
+                "review/ask cancelled",
+            ),
             (
                 EventType::GraphCompleted,
                 json!({"state": "failed", "duration_ms": 61000, "error": "ask failed"}),

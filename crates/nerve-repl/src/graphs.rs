@@ -16,11 +16,12 @@ use super::name_lookup::with_state;
 use super::runs::RunEnd;
 use super::shell::Shell;
 use crate::clock;
+use crate::event_line::{format_question, step_count};
 use crate::failure::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::graph_file::missing_nodes;
 use crate::node_command::shell_env;
 use crate::out;
-use crate::run_display::{resolve_choice, step_count};
+use crate::run_display::resolve_choice;
 
 impl Shell {
     /// Executes a `graph` command.
@@ -203,12 +204,7 @@ impl Shell {
         let client = self.client.clone();
         let info = self.wait_briefly(async { Ok(client.run_status(run, Some(0)).await?) }).await?;
         for gate in info.gates {
-            let choices = if gate.choices.is_empty() {
-                String::new()
-            } else {
-                format!(" [{}]", gate.choices.join(" | "))
-            };
-            out::text(&format!("{} asks: {}{choices}", gate.step_id, gate.question))?;
+            out::line(format_args!("{} asks: {}", gate.step_id, format_question(&gate)))?;
         }
         self.screen.note("the run waits; answer with 'gate CHOICE'");
         Ok(())

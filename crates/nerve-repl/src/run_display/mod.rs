@@ -4,14 +4,12 @@ mod follower;
 mod keyboard;
 mod progress;
 mod rows;
-mod run_log;
 mod screen;
 
 pub use self::follower::RunFollower;
 pub use self::keyboard::resolve_choice;
 pub use self::progress::Progress;
 pub use self::rows::{format_duration, group_digits};
-pub use self::run_log::{format_question, step_count};
 pub use self::screen::format_clock;
 
 /// Returns a `nerve graph` command line for a server.

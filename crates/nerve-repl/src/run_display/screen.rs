@@ -12,8 +12,8 @@ use rustix::termios::tcgetwinsize;
 
 use super::progress::Progress;
 use super::rows::rows;
-use super::run_log;
 use crate::clock::now_seconds;
+use crate::event_line::format_run_event;
 use crate::out;
 
 /// Columns and rows of a terminal that does not report its size.
@@ -55,7 +55,7 @@ impl Screen {
     /// Prints the line of an event, unless rows are drawn.
     pub(super) fn print_event(&mut self, event: &EventMessage, answer: &str) {
         if let Screen::Lines { zone } = self
-            && let Some(line) = run_log::format_line(event, answer)
+            && let Some(line) = format_run_event(event, answer)
         {
             out::note(format_args!("{} {line}", format_clock(event.emitted_at.seconds(), zone)));
         }

@@ -7,8 +7,8 @@ use nerve_graph::file::{GraphFile, StepDefinition};
 use nerve_graph::template::TemplateNode;
 use nerve_node::Node;
 use nerve_node::context::TurnContext;
+use nerve_repl::event_line::step_count;
 use nerve_repl::graph_file::input;
-use nerve_repl::run_display::step_count;
 use serde_json::{Value, json};
 
 use crate::out;

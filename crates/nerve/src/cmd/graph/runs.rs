@@ -6,8 +6,9 @@ use nerve_api::reply::{GateInfo, RunInfo, RunList, RunStep, RunsCancelled};
 use nerve_api::value::{RunStatus, StepState};
 use nerve_client::ClientError;
 use nerve_repl::clock::{local_time, now_seconds};
+use nerve_repl::event_line::format_question;
 use nerve_repl::run_display::{
-    Progress, RunFollower, format_clock, format_duration, format_question, group_digits, resolve_choice,
+    Progress, RunFollower, format_clock, format_duration, group_digits, resolve_choice,
 };
 use nerve_types::activity::TsMs;
 
@@ -40,14 +41,25 @@ fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
 }
 
 fn row(run: &RunInfo) -> Vec<String> {
-    let took = run
-        .ended_at
-        .map(TsMs::seconds)
-        .or_else(|| run.status.is_active().then(now_seconds))
-        .map(|end| format_duration(end - run.started_at.seconds()));
-    let tokens = if run.tokens_used == 0 { String::new() } else { group_digits(run.tokens_used) };
-    let (started, took) = (local_time(run.started_at.seconds()), took.unwrap_or_default());
-    vec![run.run_id.clone(), run.graph_id.clone(), run.status.to_string(), steps(run), started, took, tokens]
+    vec![
+        run.run_id.clone(),
+        run.graph_id.clone(),
+        run.status.to_string(),
+        steps(run),
+        local_time(run.started_at.seconds()),
+        took(run, run.started_at, run.ended_at),
+        tokens(run.tokens_used),
+    ]
+}
+
+/// Formats the time from the start of a run or a step to its end, until now if the run is active.
+fn took(run: &RunInfo, started: TsMs, ended: Option<TsMs>) -> String {
+    let end = ended.map(TsMs::seconds).or_else(|| run.status.is_active().then(now_seconds));
+    end.map(|end| format_duration(end - started.seconds())).unwrap_or_default()
+}
+
+fn tokens(count: u64) -> String {
+    if count == 0 { String::new() } else { group_digits(count) }
 }
 
 /// Formats the number of completed steps, with the total if known.
@@ -104,11 +116,6 @@ fn exit_status(info: &RunInfo) -> Result<()> {
 }
 
 fn print(target: &Target, info: &RunInfo) -> Result<()> {
-    let took = info
-        .ended_at
-        .map(TsMs::seconds)
-        .or_else(|| info.status.is_active().then(now_seconds))
-        .map(|end| format_duration(end - info.started_at.seconds()));
     out::fields(&[
         ("run", info.run_id.clone()),
         ("graph", info.graph_id.clone()),
@@ -116,8 +123,8 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
         ("state", info.status.to_string()),
         ("steps", format!("{} done", steps(info))),
         ("began", local_time(info.started_at.seconds())),
-        ("took", took.unwrap_or_default()),
-        ("tokens", if info.tokens_used == 0 { String::new() } else { group_digits(info.tokens_used) }),
+        ("took", took(info, info.started_at, info.ended_at)),
+        ("tokens", tokens(info.tokens_used)),
         ("error", info.error.clone().unwrap_or_default()),
         ("hint", info.hint.clone().unwrap_or_default()),
         ("journal", info.journal.clone().unwrap_or_default()),
@@ -127,12 +134,6 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
         out::line("")?;
     }
     let row = |step: &RunStep| {
-        let took = step
-            .ended_at
-            .map(TsMs::seconds)
-            .or_else(|| info.status.is_active().then(now_seconds))
-            .map(|end| format_duration(end - step.started_at.seconds()));
-        let tokens = if step.tokens_used == 0 { String::new() } else { group_digits(step.tokens_used) };
         let error = step.error.as_deref().map(|error| out::preview(error, 80)).unwrap_or_default();
         let asks = info.gates.iter().any(|gate| gate.step_id == step.step_id);
         let state = if asks { StepState::Waiting } else { step.state };
@@ -140,8 +141,8 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
             step.step_id.clone(),
             state.to_string(),
             step.node_id.clone(),
-            took.unwrap_or_default(),
-            tokens,
+            took(info, step.started_at, step.ended_at),
+            tokens(step.tokens_used),
             error,
         ]
     };

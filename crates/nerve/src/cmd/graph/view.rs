@@ -3,7 +3,7 @@
 use anyhow::Result;
 use nerve_graph::diagram;
 use nerve_graph::file::{GraphFile, GraphFileError, Problem};
-use nerve_repl::run_display::step_count;
+use nerve_repl::event_line::step_count;
 use serde_json::{Value, json};
 
 use super::run::{fetch_registered, graph_from_journal};

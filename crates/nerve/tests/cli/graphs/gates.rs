@@ -33,7 +33,7 @@ fn gate_is_answered_by_another_command() {
         let waits = begin(&home, &["run", "ship.yaml", "--run-id", run]);
         wait_for_status(&home, run, "waiting");
         let shown = graph(&home, &["status", run]);
-        assert!(shown.stdout.contains("approve asks: Ship it? [yes / no / later]"), "{shown:?}");
+        assert!(shown.stdout.contains("approve asks: Ship it? [yes | no | later]"), "{shown:?}");
         shown.assert_stderr(0, &[&format!("nerve graph answer {run} --step approve CHOICE")]);
         graph(&home, &["answer", run, "never"]).assert_stderr(2, &["never"]);
         graph(&home, &["answer", run, "--step", "other", "yes"]).assert_stderr(3, &["other"]);
@@ -46,9 +46,9 @@ fn gate_is_answered_by_another_command() {
             "{done:?}"
         );
         let asks = format!(
-            "gate approve asks: Ship it? [yes / no / later] (answer with 'nerve graph answer {run} --step approve CHOICE')"
+            "ship/approve asks: Ship it? [yes | no | later]; answer with 'nerve graph answer {run} --step approve CHOICE'"
         );
-        done.assert_stderr(0, &[&asks, "gate approve answered by person: later"]);
+        done.assert_stderr(0, &[&asks, "ship/approve: later (person)"]);
     }
     // A late second answer gets an error that says the gate was already answered.
     graph(&home, &["answer", "r1", "yes"]).assert_stderr(3, &["run 'r1'"]);

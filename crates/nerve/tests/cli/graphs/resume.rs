@@ -53,7 +53,7 @@ fn run_of_killed_server_resumes_unfinished_steps() {
     );
     done.assert_stderr(
         0,
-        &["run r1 of graph three resumed: 3 steps", "step a reused", "step b started", "run r1 completed"],
+        &["three resumed: 3 steps, run r1", "three/a reused", "three/b started", "three completed"],
     );
     assert_eq!((count(&home, "a"), count(&home, "b"), count(&home, "c")), (1, 2, 1));
     assert!(read(&home, "trace.json").contains("\"completed\""));

@@ -32,12 +32,12 @@ fn results_go_to_stdout_and_events_to_stderr() {
     );
     let lines: Vec<&str> = done.stderr.lines().collect();
     let wanted = [
-        "run r1 of graph two started: 2 steps",
-        "step greet started (node sh)",
-        "step greet done in ",
-        "step shout started (node sh)",
-        "step shout done in ",
-        "run r1 completed after ",
+        "two started: 2 steps, run r1",
+        "two/greet started on sh",
+        "two/greet completed after ",
+        "two/shout started on sh",
+        "two/shout completed after ",
+        "two completed after ",
     ];
     assert_eq!(lines.len(), wanted.len(), "{lines:#?}");
     for (line, words) in lines.iter().zip(wanted) {
