@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_api::reply::GateInfo;
-use nerve_api::{EventKind, EventMessage};
-use nerve_client::{ClientError, EventStream};
+use nerve_api::{EventKind, EventMessage, EventType};
+use nerve_client::{ClientError, EventStream, NerveClient};
 use nerve_types::activity::Activity;
 use rmcp::model::{JsonObject, ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use crate::link::Link;
+use crate::link::{Link, Subscription};
 use crate::tool_result::Failure;
 
 /// Minimum interval between progress notifications.
@@ -46,8 +46,8 @@ struct ProgressSink {
 
 /// Events, and a function that describes the relevant ones.
 pub(crate) struct Progress<'a> {
-    pub(crate) events: EventStream,
-    pub(crate) describe: &'a (dyn Fn(&EventMessage) -> Option<String> + Send + Sync),
+    events: EventStream,
+    describe: &'a (dyn Fn(&EventMessage) -> Option<String> + Send + Sync),
 }
 
 /// Outcome of a wait.
@@ -84,6 +84,22 @@ impl Call {
     /// Returns true if the client requested progress notifications.
     pub(crate) fn wants_progress(&self) -> bool {
         self.sink.is_some()
+    }
+
+    /// Connects for a call. If the client requested progress, also subscribes to events of these types: of one node, of one run,
+    /// or all.
+    pub(crate) async fn start<'a>(
+        &self,
+        types: &[EventType],
+        node: Option<&str>,
+        run: Option<&str>,
+        describe: &'a (dyn Fn(&EventMessage) -> Option<String> + Send + Sync),
+    ) -> Result<(NerveClient, Option<Progress<'a>>), Failure> {
+        if !self.wants_progress() {
+            return Ok((self.link.client().await?, None));
+        }
+        let Subscription { client, events } = self.link.subscribe(types, node, run).await?;
+        Ok((client, Some(Progress { events, describe })))
     }
 
     /// Waits for `work` and notifies the client of progress meanwhile, if requested.

@@ -142,6 +142,12 @@ impl Failure {
 pub(crate) const ANSWER_HINT: &str =
     "choose with the tool nerve_answer: {\"node_id\": …, \"choice\": <number or part of a label>}";
 
+/// Formats a list with a line for each item, or `none` if it is empty.
+pub(crate) fn lines<T>(items: &[T], line: impl Fn(&T) -> String, none: &str) -> String {
+    let lines: Vec<String> = items.iter().map(line).collect();
+    if lines.is_empty() { none.to_string() } else { lines.join("\n") }
+}
+
 /// Formats the choices of a dialog as a numbered list.
 pub(crate) fn format_choices(choices: &[String]) -> String {
     let lines = choices.iter().enumerate().map(|(at, choice)| format!("\n  {}. {choice}", at + 1));

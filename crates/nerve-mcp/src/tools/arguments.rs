@@ -16,7 +16,7 @@ pub(super) struct ListNodes {
     pub(super) session: Option<String>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateNode {
     /// Name of the new node: 1-32 of a-z, 0-9 and '-'.
@@ -57,7 +57,7 @@ pub(super) struct CreateNode {
     pub(super) ready_timeout: Option<f64>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Execute {
     /// Node id, as listed by nerve_list_nodes.

@@ -39,16 +39,9 @@ async fn create_channel(call: Call, given: args::CreateChannel) -> Result<Succes
     let given = args::CreateNode {
         node_id: given.name,
         command: given.command,
-        session: None,
-        backend: None,
         cwd: given.cwd,
-        env: Default::default(),
-        profile: None,
-        proxy: None,
-        cols: None,
-        rows: None,
         wait: true,
-        ready_timeout: None,
+        ..Default::default()
     };
     Ok(with_deprecation(nodes::create(call, given).await?, "nerve_create_channel", "nerve_create_node"))
 }
@@ -57,11 +50,8 @@ async fn send(call: Call, given: args::Send) -> Result<Success, Failure> {
     let execute = args::Execute {
         node_id: given.channel_name,
         text: given.text,
-        session: None,
         timeout: given.timeout,
-        detach_on_timeout: false,
-        fail_if_busy: false,
-        interrupt_on_cancel: false,
+        ..Default::default()
     };
     Ok(with_deprecation(turns::run_turn(call, execute, given.parser).await?, "nerve_send", "nerve_execute"))
 }

@@ -9,8 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::args;
-use crate::call::{Call, Progress, WaitOutcome, describe_run_event};
-use crate::link::Subscription;
+use crate::call::{Call, WaitOutcome, describe_run_event};
 use crate::tool_result::{Failure, Success, truncate};
 
 /// Events that are reported as progress of a run.
@@ -37,13 +36,7 @@ pub(super) async fn run(call: Call, given: args::RunGraph) -> Result<Success, Fa
         let ours = event.data.get("run_id").and_then(Value::as_str) == Some(run_id.as_str());
         if ours { describe_run_event(event) } else { None }
     };
-    let (client, progress) = if call.wants_progress() {
-        let Subscription { client, events } =
-            call.link.subscribe(&PROGRESS_EVENTS, None, Some(&run_id)).await?;
-        (client, Some(Progress { events, describe: &describe }))
-    } else {
-        (call.link.client().await?, None)
-    };
+    let (client, progress) = call.start(&PROGRESS_EVENTS, None, Some(&run_id), &describe).await?;
     let (graph, graph_id) = match (given.graph, given.graph_id) {
         (Some(graph), None) => (Some(graph), String::new()),
         (None, Some(graph_id)) => (None, graph_id),

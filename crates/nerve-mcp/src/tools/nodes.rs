@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::args;
 use crate::call::Call;
-use crate::tool_result::{ANSWER_HINT, Failure, MAX_TEXT, Success, format_choices, truncate};
+use crate::tool_result::{ANSWER_HINT, Failure, MAX_TEXT, Success, format_choices, lines, truncate};
 
 /// Default number of lines.
 const DEFAULT_LINES: usize = 100;
@@ -33,10 +33,7 @@ pub(super) async fn list(call: Call, given: args::ListNodes) -> Result<Success, 
         let command = node.metadata.text("command");
         format!("{}  {}  {}  {}", node.node_id, node.state, node.kind, command).trim_end().to_string()
     };
-    let text = match nodes.len() {
-        0 => "There are no nodes. Start one with nerve_create_node.".to_string(),
-        _ => nodes.iter().map(line).collect::<Vec<_>>().join("\n"),
-    };
+    let text = lines(&nodes, line, "There are no nodes. Start one with nerve_create_node.");
     // A choice of a node's details: all of them would fill a model's context.
     let rows = nodes.iter().map(|node| {
         json!({

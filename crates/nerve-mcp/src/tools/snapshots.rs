@@ -10,9 +10,8 @@ use nerve_client::branch_step;
 
 use super::args;
 use super::nodes::seconds;
-use crate::call::{Call, Progress, WaitOutcome};
-use crate::link::Subscription;
-use crate::tool_result::{Failure, MAX_TEXT, Success, truncate};
+use crate::call::{Call, WaitOutcome};
+use crate::tool_result::{Failure, MAX_TEXT, Success, lines, truncate};
 
 /// Maximum number of listed snapshots.
 const MAX_SNAPSHOTS: usize = 200;
@@ -29,10 +28,7 @@ pub(super) async fn list(call: Call, given: args::ListSnapshots) -> Result<Succe
         ..ListSnapshots::default()
     };
     let snapshots = client.snapshots(&filter).await?;
-    let text = match snapshots.len() {
-        0 => "There are no snapshots. Take one with nerve_take_snapshot.".to_string(),
-        _ => snapshots.iter().map(line).collect::<Vec<_>>().join("\n"),
-    };
+    let text = lines(&snapshots, line, "There are no snapshots. Take one with nerve_take_snapshot.");
     Ok(Success::new(&text, &SnapshotList { snapshots }))
 }
 
@@ -82,13 +78,7 @@ pub(super) async fn restore(call: Call, given: args::RestoreSnapshot) -> Result<
 
 pub(super) async fn branch(call: Call, given: args::CreateBranch) -> Result<Success, Failure> {
     let describe = |event: &EventMessage| branch_step(event).map(str::to_string);
-    let (client, progress) = if call.wants_progress() {
-        let Subscription { client, events } =
-            call.link.subscribe(&[EventType::BranchProgress], None, None).await?;
-        (client, Some(Progress { events, describe: &describe }))
-    } else {
-        (call.link.client().await?, None)
-    };
+    let (client, progress) = call.start(&[EventType::BranchProgress], None, None, &describe).await?;
     let request = CreateBranch {
         source_id: given.source_id,
         recording: given.recording,
@@ -123,10 +113,7 @@ pub(super) async fn list_branches(call: Call, _: args::ListBranches) -> Result<S
         let changes = branch.changes.as_deref().unwrap_or("no changes");
         format!("{}  {user}  {changes}", branch.path)
     };
-    let text = match branches.len() {
-        0 => "There are no branches. Create one with nerve_create_branch.".to_string(),
-        _ => branches.iter().map(line).collect::<Vec<_>>().join("\n"),
-    };
+    let text = lines(&branches, line, "There are no branches. Create one with nerve_create_branch.");
     Ok(Success::new(&text, &BranchList { branches }).warn(client.take_warnings()))
 }
 
@@ -138,9 +125,6 @@ pub(super) async fn list_recordings(call: Call, given: args::ListRecordings) -> 
         let live = if *live { ", being recorded" } else { "" };
         format!("{id}  {}  {snapshots} snapshots{live}", command.join(" "))
     };
-    let text = match recordings.len() {
-        0 => "There are no recordings.".to_string(),
-        _ => recordings.iter().map(line).collect::<Vec<_>>().join("\n"),
-    };
+    let text = lines(&recordings, line, "There are no recordings.");
     Ok(Success::new(&text, &RecordingList { recordings, next: None }))
 }

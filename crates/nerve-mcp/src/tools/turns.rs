@@ -6,13 +6,11 @@ use nerve_api::reply::{AnswerReply, ErrorDetails, ResultInfo, Turn, TurnAccepted
 use nerve_api::request::{AnswerNode, ExecuteInput};
 use nerve_api::value::ParserKind;
 use nerve_api::{DEFAULT_SESSION, ErrorKind, EventMessage, EventType};
-use nerve_client::NerveClient;
 use serde_json::json;
 
 use super::args;
 use super::nodes::seconds;
-use crate::call::{Call, Progress, WaitOutcome, describe_node_event};
-use crate::link::Subscription;
+use crate::call::{Call, WaitOutcome, describe_node_event};
 use crate::tool_result::{Failure, MAX_TEXT, Success, object, truncate};
 
 /// Events that are reported as progress of a turn.
@@ -45,7 +43,7 @@ pub(super) async fn run_turn(
         ..ExecuteInput::new(given.node_id.as_str(), given.text)
     };
     let describe = describe_events_of(&given.node_id, given.session.as_deref());
-    let (client, progress) = start(&call, &given.node_id, &describe).await?;
+    let (client, progress) = call.start(&PROGRESS_EVENTS, Some(&given.node_id), None, &describe).await?;
     let done = if given.interrupt_on_cancel {
         let params = ExecuteInput { is_async: true, ..params };
         let accepted: TurnAccepted = client.request_as(&params).await?;
@@ -90,7 +88,7 @@ pub(super) async fn answer(call: Call, given: args::Answer) -> Result<Success, F
         ..AnswerNode::default()
     };
     let describe = describe_events_of(&given.node_id, given.session.as_deref());
-    let (client, progress) = start(&call, &given.node_id, &describe).await?;
+    let (client, progress) = call.start(&PROGRESS_EVENTS, Some(&given.node_id), None, &describe).await?;
     match call.follow(client.request(&params), progress).await? {
         WaitOutcome::Done(AnswerReply::Turn(turn)) => Ok(turn_success(*turn).warn(client.take_warnings())),
         WaitOutcome::Done(AnswerReply::Done(_)) => {
@@ -101,19 +99,6 @@ pub(super) async fn answer(call: Call, given: args::Answer) -> Result<Success, F
             Err(cancelled("the dialog may be answered, and the turn continues"))
         }
     }
-}
-
-/// Connects, and subscribes to the node's events if the client requested progress.
-async fn start<'a>(
-    call: &Call,
-    node: &str,
-    describe: &'a (impl Fn(&EventMessage) -> Option<String> + Send + Sync),
-) -> Result<(NerveClient, Option<Progress<'a>>), Failure> {
-    if !call.wants_progress() {
-        return Ok((call.link.client().await?, None));
-    }
-    let Subscription { client, events } = call.link.subscribe(&PROGRESS_EVENTS, Some(node), None).await?;
-    Ok((client, Some(Progress { events, describe })))
 }
 
 /// Returns a function that describes the events of one node.
