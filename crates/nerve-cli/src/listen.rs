@@ -14,6 +14,19 @@ pub struct ListenArgs {
     /// Also listen for HTTP and WebSocket: PORT or IP:PORT; port 0 picks a free one
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub http: Option<SocketAddr>,
+    #[command(flatten)]
+    pub access: AccessArgs,
+    /// IP address of --port (older form of --tcp)
+    #[arg(long, hide = true, value_name = "IP", requires = "port")]
+    pub host: Option<String>,
+    /// TCP port (older form of --tcp)
+    #[arg(long, hide = true, value_name = "PORT", conflicts_with = "tcp")]
+    pub port: Option<u16>,
+}
+
+/// Access to network listeners. The command has an option `http`, and a group `network` with its options for addresses.
+#[derive(Debug, Clone, Default, Args)]
+pub struct AccessArgs {
     /// Host name accepted over HTTP, in addition to localhost and addresses; repeatable
     #[arg(long, value_name = "NAME", requires = "http")]
     pub http_name: Vec<String>,
@@ -29,12 +42,6 @@ pub struct ListenArgs {
     /// Allow a non-loopback address without TLS: others on the network can read the token
     #[arg(long, requires = "network")]
     pub insecure: bool,
-    /// IP address of --port (older form of --tcp)
-    #[arg(long, hide = true, value_name = "IP", requires = "port")]
-    pub host: Option<String>,
-    /// TCP port (older form of --tcp)
-    #[arg(long, hide = true, value_name = "PORT", conflicts_with = "tcp")]
-    pub port: Option<u16>,
 }
 
 /// Parses `PORT`, `:PORT`, `localhost:PORT`, `IP:PORT` or `[IPv6]:PORT`. The default IP is loopback.

@@ -1,13 +1,13 @@
 //! `nerve mcp`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
-use super::listen::address;
+use super::listen::{AccessArgs, address};
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("network").args(["http"]))]
 #[command(after_long_help = "\
 MCP clients (Claude Code, Claude Desktop, IDEs) start this command and communicate over standard input and output; it logs to standard
 error. It exits with its client. Nodes of a server keep running, those of --in-process are stopped.
@@ -38,27 +38,7 @@ pub struct McpArgs {
     #[arg(long)]
     pub legacy_tools: bool,
     #[command(flatten)]
-    pub listen: McpListenArgs,
-}
-
-/// HTTP listener of `nerve mcp`.
-#[derive(Debug, Args)]
-pub struct McpListenArgs {
-    /// Accepted host name, in addition to localhost and addresses; repeatable
-    #[arg(long, value_name = "NAME", requires = "http")]
-    pub http_name: Vec<String>,
-    /// TLS certificate chain (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_key", requires = "http")]
-    pub tls_cert: Option<PathBuf>,
-    /// Private key of the certificate (PEM, not encrypted)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub tls_key: Option<PathBuf>,
-    /// File with the access token; created if missing
-    #[arg(long, value_name = "FILE", requires = "http")]
-    pub token_file: Option<PathBuf>,
-    /// Allow a non-loopback address without TLS: others on the network can read the token
-    #[arg(long, requires = "http")]
-    pub insecure: bool,
+    pub access: AccessArgs,
     /// Print the listen address as JSON
     #[arg(short, long, requires = "http")]
     pub json: bool,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Arg, Command};
 
 /// Meanings of options whose help differs between commands.
-const MEANINGS: [(&str, &str); 46] = [
+const MEANINGS: [(&str, &str); 45] = [
     ("all", "Everything: servers and hosts of this user, nodes whatever their end"),
     ("api-key-env", "Environment variable with the key of a model API"),
     ("at", "Moment to continue from or to show: a turn, a snapshot, a time"),
@@ -22,7 +22,6 @@ const MEANINGS: [(&str, &str); 46] = [
     ("format", "Output format"),
     ("full", "Include the scrollback"),
     ("http", "Listen for HTTP: PORT or IP:PORT; port 0 picks a free one"),
-    ("http-name", "Host name accepted over HTTP; repeatable"),
     ("id", "Number or id of the new or the selected item: a snapshot, an execution"),
     ("in", "Where to search or to show: parts of the search, a multiplexer"),
     ("json", "Print as JSON"),

@@ -13,8 +13,6 @@ use nerve_mcp::http::PATH;
 use nerve_mcp::link::{ConnectError, Link};
 use nerve_record::store::Store;
 use nerve_server::InProcessServer;
-use nerve_server::access::tls::TlsFiles;
-use nerve_server::access::token::TokenFile;
 use nerve_server::config::ServerConfig;
 use nerve_server::gate_service::GateService;
 use nerve_server::paths::ServerPaths;
@@ -26,7 +24,7 @@ use crate::cmd::server::{connect, is_remote, listen};
 use crate::exit::{self, Failure};
 use crate::out;
 use nerve_cli::listen::ListenArgs;
-use nerve_cli::mcp::{McpArgs, McpListenArgs};
+use nerve_cli::mcp::McpArgs;
 
 /// Server name in histories and journals of this process.
 const SERVER: &str = "mcp";
@@ -77,21 +75,15 @@ async fn serve_http(
     source: Source,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
-    let McpListenArgs { http_name, tls_cert, tls_key, token_file, insecure, json } = &args.listen;
     let mut config = ServerConfig::new(SERVER, paths);
     config.http = Some(address);
-    config.http_names.clone_from(http_name);
-    config.tls = tls_cert.clone().zip(tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
-    config.insecure = *insecure;
-    if let Some(file) = token_file {
-        config.token = TokenFile::new(file);
-    }
+    listen::set_access(&mut config, &args.access);
     config.mounts.push(create_mcp(move || source.config()));
     config.fit(rlimit::raise());
     let front = GateService::bind(&config, address)?;
     listen::warn(&config, &ListenArgs::default());
     let url = format!("{}{PATH}", front.url());
-    if *json {
+    if args.json {
         out::json_line(&json!({
             "url": url,
             "address": front.address().to_string(),

@@ -13,7 +13,7 @@ use nerve_server::paths::ServerPaths;
 
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
-use nerve_cli::listen::{self, ListenArgs};
+use nerve_cli::listen::{self, AccessArgs, ListenArgs};
 
 /// Returns the server configuration.
 ///
@@ -23,16 +23,21 @@ pub(crate) fn config(name: String, paths: ServerPaths, args: &ListenArgs) -> Res
     let mut config = ServerConfig::new(name, paths);
     config.tcp = tcp(args)?;
     config.http = args.http;
+    set_access(&mut config, &args.access);
+    for address in config.tcp.iter().chain(&config.http) {
+        address::check(*address, config.tls.is_some(), config.insecure)?;
+    }
+    Ok(config)
+}
+
+/// Sets the access to the listeners.
+pub(crate) fn set_access(config: &mut ServerConfig, args: &AccessArgs) {
     config.http_names.clone_from(&args.http_name);
     config.tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
     config.insecure = args.insecure;
     if let Some(file) = &args.token_file {
         config.token = TokenFile::new(file);
     }
-    for address in config.tcp.iter().chain(&config.http) {
-        address::check(*address, config.tls.is_some(), config.insecure)?;
-    }
-    Ok(config)
 }
 
 /// Warns about deprecated and insecure options.

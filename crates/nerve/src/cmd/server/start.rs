@@ -36,7 +36,7 @@ use crate::cmd::session::{describe_failure, failed_nodes};
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
 use crate::telemetry::{BoxedLayer, TraceExport};
-use nerve_cli::listen::ListenArgs;
+use nerve_cli::listen::{AccessArgs, ListenArgs};
 use nerve_cli::server::StartArgs;
 
 /// Log size in bytes above which a starting server rotates the log. One old log is kept.
@@ -86,7 +86,8 @@ pub(crate) async fn ensure_running_with_http(name: &str, http_names: &[String]) 
     }
     let launch_at = async |port: u16| {
         let (http, http_name) = (Some((Ipv4Addr::LOCALHOST, port).into()), http_names.to_vec());
-        let listen = ListenArgs { http, http_name, ..ListenArgs::default() };
+        let access = AccessArgs { http_name, ..AccessArgs::default() };
+        let listen = ListenArgs { http, access, ..ListenArgs::default() };
         let config = listen::config(name.to_string(), paths.clone(), &listen)?;
         Ok(launch(name, &paths, &listen::daemon_args(&config), None).await?.addresses)
     };
