@@ -64,7 +64,7 @@ pub(super) struct Attempt {
 }
 
 /// How an attempt ended.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     /// `completed`, `failed` or `cancelled`.
     pub(super) state: String,
@@ -104,17 +104,13 @@ pub(super) struct TestOutcome {
 impl Outcome {
     /// Returns the outcome of an attempt that failed without a turn.
     pub(super) fn failed(failure: Failure) -> Outcome {
-        let (turns, tokens, duration_ms, test) = (None, None, None, None);
         Outcome {
             state: "failed".to_string(),
             exit_code: failure.code.max(FAILED),
             error: Some(failure.message),
             error_type: Some(failure.error_type),
             hint: failure.hint,
-            turns,
-            tokens,
-            duration_ms,
-            test,
+            ..Outcome::default()
         }
     }
 
