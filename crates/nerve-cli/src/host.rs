@@ -27,7 +27,7 @@ pub enum HostCommand {
 #[command(after_long_help = "\
 A host owns one terminal and its recording. It survives its server; 'nerve server start' reconnects to it. Programs of 'nerve record' run
 in hosts too, listed as 'record' with their session id. Use 'nerve attach ID' to attach to a host's program and
-'nerve snapshot --session ID' to take a snapshot of it.
+'nerve snapshot --recording ID' to take a snapshot of it.
 
 EXAMPLES
   nerve host list
