@@ -98,8 +98,11 @@ impl Tty {
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(len @ 1..) = screen.read(&mut bytes) {
-                received.lock().unwrap().extend_from_slice(&bytes[..len]);
+                // Both at once for those who look.
+                let mut received = received.lock().unwrap();
+                received.extend_from_slice(&bytes[..len]);
                 let answers = model.lock().unwrap().process_data(TsNs(0), &bytes[..len]).replies;
+                drop(received);
                 // Replies to queries as a real terminal does.
                 if screen.write_all(&answer(answers)).is_err() {
                     break;
@@ -139,14 +142,26 @@ impl Tty {
             (after.local_modes, after.input_modes, after.output_modes),
             (self.initial_modes.local_modes, self.initial_modes.input_modes, self.initial_modes.output_modes)
         );
+        self.drain();
         let fresh = TerminalState::new(Size::default());
-        // The last output may still be in transit.
-        let as_fresh = || self.terminal.lock().unwrap().modes() == fresh.modes();
-        assert!(wait_until(LIMIT, as_fresh), "{}", self.text());
         let terminal = self.terminal.lock().unwrap();
         assert_eq!((terminal.modes(), terminal.title()), (fresh.modes(), ""));
         assert!(terminal.screen().cursor.visible && terminal.frame_deadline().is_none());
         status.code()
+    }
+
+    /// Waits until the terminal has got what was written so far: the last output may be in transit when a program has ended.
+    #[track_caller]
+    fn drain(&self) {
+        // A command that no terminal knows.
+        const MARKER: &[u8] = b"\x1b]7777;drained\x1b\\";
+        rustix::io::write(&self.slave, MARKER).unwrap();
+        let arrives = || {
+            let mut output = self.output.lock().unwrap();
+            let at = output.windows(MARKER.len()).position(|bytes| bytes == MARKER);
+            at.is_some_and(|at| output.drain(at..at + MARKER.len()).len() > 0)
+        };
+        assert!(wait_until(LIMIT, arrives), "{}", self.text());
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
