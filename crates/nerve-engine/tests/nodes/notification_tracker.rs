@@ -1,0 +1,127 @@
+//! Which events are notified.
+
+use nerve_api::value::Occasion;
+use nerve_engine::notification_tracker::NotificationTracker;
+use nerve_types::activity::TsMs;
+use serde_json::{Value, json};
+
+fn observe(tracker: &mut NotificationTracker, at: f64, event_type: &str, data: Value) -> Option<Occasion> {
+    let event = json!({
+        "type": "event", "event_type": event_type, "node_id": "me", "session_id": "default",
+        "data": data, "emitted_at": TsMs((at * 1000.0) as u64), "seq": 1,
+    });
+    tracker.observe(&serde_json::from_value(event).unwrap()).map(|notification| notification.occasion)
+}
+
+#[test]
+fn only_long_turns_are_done() {
+    let mut tracker = NotificationTracker::new(30);
+    assert_eq!(observe(&mut tracker, 0.0, "NODE_READY", json!({})), None);
+    assert_eq!(observe(&mut tracker, 10.0, "NODE_BUSY", json!({})), None);
+    assert_eq!(observe(&mut tracker, 39.0, "NODE_READY", json!({})), None);
+    assert_eq!(observe(&mut tracker, 40.0, "NODE_BUSY", json!({})), None);
+    assert_eq!(observe(&mut tracker, 50.0, "NODE_BUSY", json!({})), None);
+    assert_eq!(observe(&mut tracker, 70.0, "NODE_READY", json!({})), Some(Occasion::Done));
+    assert_eq!(observe(&mut tracker, 99.0, "NODE_READY", json!({})), None);
+}
+
+#[test]
+fn stored_dialog_is_not_reported_by_the_next_server() {
+    let dialog = |choice: &str| json!({ "kind": "permission", "choices": [choice] });
+    let mut tracker = NotificationTracker::new(30);
+    observe(&mut tracker, 1.0, "NODE_BLOCKED", dialog("Yes"));
+    let stored = serde_json::to_string(&tracker.open_dialogs()).unwrap();
+    let restored = || {
+        let mut tracker = NotificationTracker::new(30);
+        tracker.restore(serde_json::from_str(&stored).unwrap());
+        tracker
+    };
+    let mut next = restored();
+    assert_eq!(next.open_dialogs(), tracker.open_dialogs());
+    assert_eq!(observe(&mut next, 2.0, "NODE_BLOCKED", dialog("Yes")), None);
+    assert_eq!(observe(&mut restored(), 2.0, "NODE_BLOCKED", dialog("No")), Some(Occasion::Blocked));
+    observe(&mut next, 3.0, "NODE_READY", json!({}));
+    assert_eq!(next.open_dialogs(), []);
+}
+
+#[test]
+fn stored_dialog_of_a_removed_node_is_forgotten() {
+    let mut tracker = NotificationTracker::new(30);
+    observe(&mut tracker, 1.0, "NODE_BLOCKED", json!({ "kind": "permission", "choices": ["Yes"] }));
+    let mut next = NotificationTracker::new(30);
+    next.restore(tracker.open_dialogs());
+    observe(&mut next, 2.0, "NODE_REMOVED", json!({}));
+    assert_eq!(next.open_dialogs(), []);
+}
+
+#[test]
+fn dialog_that_the_next_server_reports_again_is_no_new_one() {
+    let mut tracker = NotificationTracker::new(30);
+    let dialog = |choices: Value| json!({ "kind": "permission", "choices": choices });
+    let blocked = Some(Occasion::Blocked);
+    assert_eq!(observe(&mut tracker, 1.0, "NODE_BLOCKED", dialog(json!(["Yes"]))), blocked);
+    assert_eq!(observe(&mut tracker, 2.0, "EVENTS_DROPPED", json!({ "dropped": null })), None);
+    observe(
+        &mut tracker,
+        2.5,
+        "NODE_BUSY",
+        json!({ "evidence": "input: taken over; state not observed yet" }),
+    );
+    assert_eq!(observe(&mut tracker, 3.0, "NODE_BLOCKED", dialog(json!(["Yes"]))), None);
+    assert_eq!(observe(&mut tracker, 4.0, "NODE_BLOCKED", dialog(json!(["Yes", "No"]))), blocked);
+    observe(&mut tracker, 5.0, "NODE_BUSY", json!({}));
+    assert_eq!(observe(&mut tracker, 6.0, "NODE_BLOCKED", dialog(json!(["Yes", "No"]))), blocked);
+    let gate = json!({ "run_id": "r-1", "step_id": "ok", "question": "Ship?", "choices": ["yes"] });
+    assert_eq!(observe(&mut tracker, 7.0, "GATE_ASKED", gate.clone()), blocked);
+    observe(&mut tracker, 7.5, "EVENTS_DROPPED", json!({ "dropped": null }));
+    assert_eq!(observe(&mut tracker, 8.0, "GATE_ASKED", gate.clone()), None);
+    let end = json!({ "run_id": "r-1", "state": "cancelled", "duration_ms": 1 });
+    assert_eq!(observe(&mut tracker, 9.0, "GRAPH_COMPLETED", end), None);
+    observe(&mut tracker, 9.5, "EVENTS_DROPPED", json!({ "dropped": null }));
+    assert_eq!(observe(&mut tracker, 10.0, "GATE_ASKED", gate), blocked, "another run of this name");
+}
+
+#[test]
+fn dialog_after_work_in_the_gap_is_notified() {
+    let mut tracker = NotificationTracker::new(30);
+    let dialog = json!({ "kind": "permission", "choices": ["Yes"] });
+    observe(&mut tracker, 1.0, "NODE_BLOCKED", dialog.clone());
+    observe(&mut tracker, 2.0, "EVENTS_DROPPED", json!({ "dropped": null }));
+    observe(&mut tracker, 3.0, "NODE_BUSY", json!({ "evidence": "screen: esc to interrupt" }));
+    assert_eq!(observe(&mut tracker, 4.0, "NODE_BLOCKED", dialog), Some(Occasion::Blocked));
+}
+
+#[test]
+fn refusal_at_a_limit_is_not_notified() {
+    let mut tracker = NotificationTracker::new(30);
+    let limit = |choices: Value| json!({ "kind": "budget", "choices": choices });
+    assert!(observe(&mut tracker, 1.0, "NODE_BLOCKED", limit(json!(["Continue", "Stop"]))).is_some());
+    assert_eq!(observe(&mut tracker, 2.0, "NODE_BLOCKED", limit(json!([]))), None);
+    let mut tracker = NotificationTracker::new(30);
+    assert!(observe(&mut tracker, 1.0, "NODE_BLOCKED", limit(json!([]))).is_some(), "prompts fail");
+}
+
+#[test]
+fn lost_events_forget_running_turns() {
+    let mut tracker = NotificationTracker::new(30);
+    observe(&mut tracker, 10.0, "NODE_BUSY", json!({}));
+    observe(&mut tracker, 50.0, "EVENTS_DROPPED", json!({ "dropped": 5 }));
+    assert_eq!(observe(&mut tracker, 9000.0, "NODE_READY", json!({})), None);
+}
+
+#[test]
+fn failures_are_notified_but_no_intended_stop() {
+    let mut tracker = NotificationTracker::new(30);
+    for reason in ["", "stopped", "exit code 0", "its run ended", "the server was shut down"] {
+        assert_eq!(observe(&mut tracker, 1.0, "NODE_STOPPED", json!({ "reason": reason })), None);
+    }
+    for status in ["lost", "cancelled"] {
+        let result = json!({ "result_id": "1", "success": false, "state": status });
+        assert_eq!(observe(&mut tracker, 1.0, "RESULT_READY", result), None);
+    }
+    let reason = json!({ "reason": "exit code 1" });
+    assert_eq!(observe(&mut tracker, 1.0, "NODE_STOPPED", reason), Some(Occasion::Failed));
+    let result = json!({ "result_id": "1", "success": false, "state": "failed" });
+    assert_eq!(observe(&mut tracker, 1.0, "RESULT_READY", result), Some(Occasion::Failed));
+    assert_eq!(observe(&mut tracker, 1.0, "NODE_SUSPENDED", json!({})), Some(Occasion::Suspended));
+}
