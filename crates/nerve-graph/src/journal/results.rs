@@ -16,7 +16,7 @@ const MAX_PARTS: usize = 100;
 
 /// Returns the latest result of a step, unless the step was started again afterwards. That of a step with `foreach` is the list of its
 /// items, null for those without a result so far; that of a step with `until` is the result of its last completed round. That of a
-/// nested graph has the results of its steps by id.
+/// nested graph has the results of its steps by id, also if it failed and its error policy has replaced its result.
 ///
 /// # Errors
 /// As [`Summary::read`](super::Summary::read).
@@ -99,8 +99,9 @@ impl StepResult {
     /// Forgets the result of a part that starts again. A further round keeps that of the previous one.
     fn restart(&mut self, path: &[Part]) {
         let Some((part, rest)) = path.split_first() else { return *self = StepResult::default() };
+        self.whole = None;
         if let Part::Round(round) = part {
-            drop(self.parts().rounds.split_off(round));
+            drop(self.parts().rounds.split_off(&round.saturating_add(1)));
         }
         self.part(part).restart(rest);
     }
@@ -119,6 +120,7 @@ impl StepResult {
         match path.split_first() {
             Some((part, rest)) => self.part(part).set_count(rest, count),
             None => {
+                self.whole = None;
                 let items = self.parts().items.get_or_insert_default();
                 items.resize_with(count.min(MAX_LISTED_ITEMS), StepResult::default);
             }

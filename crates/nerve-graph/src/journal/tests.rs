@@ -353,6 +353,27 @@ fn result_of_a_nested_graph_has_those_of_its_steps() {
 }
 
 #[test]
+fn parts_of_a_round_start_one_after_another() {
+    let (_folder, path) = temp_journal();
+    let (one, two) = (json!(1), json!(2));
+    let both = |step, value| [started(step, 1), finished(step, 1, value)];
+    let records = [
+        both("loop#1/a", &one),
+        both("loop#1/b", &two),
+        both("each#1[0]", &one),
+        both("each#1[1]", &two),
+        both("each#2[0]", &two),
+        both("each#1[0]", &two),
+        both("edited", &one),
+        both("edited/a", &two),
+    ];
+    write(&path, records.as_flattened());
+    assert_eq!(read_result(&path, "loop").unwrap(), Some(json!({"a": 1, "b": 2})));
+    assert_eq!(read_result(&path, "each").unwrap(), Some(json!([2])), "the first round of a later pass");
+    assert_eq!(read_result(&path, "edited").unwrap(), Some(json!({"a": 2})), "a nested graph now");
+}
+
+#[test]
 fn items_of_an_earlier_pass_are_dropped() {
     let (_folder, path) = temp_journal();
     let (one, two) = (json!(1), json!(2));
