@@ -50,11 +50,12 @@ impl<B: Backend> Actor<B> {
             AgentState::Blocked { kind, choices } => {
                 self.fail_blocked_turn();
                 // Keys that are typed from here on may answer this dialog.
-                self.link.store_memory();
+                self.link.confirm_memory();
                 EventKind::NodeBlocked { kind, choices, evidence }
             }
             AgentState::Suspended { until } => {
                 self.fail_blocked_turn();
+                self.link.confirm_memory();
                 EventKind::NodeSuspended { until_at: until.map(TsMs::from), evidence }
             }
         };

@@ -134,9 +134,14 @@ impl<B: Backend> BackendLink<B> {
     /// Stores the memory if it has changed.
     pub(super) fn store_memory(&mut self) {
         if self.memory != self.stored {
-            self.backend.remember(&self.memory);
-            self.stored = self.memory.clone();
+            self.confirm_memory();
         }
+    }
+
+    /// Stores the memory. The backend forgets that keys were typed before.
+    pub(super) fn confirm_memory(&mut self) {
+        self.backend.remember(&self.memory);
+        self.stored = self.memory.clone();
     }
 }
 
