@@ -56,8 +56,10 @@ impl Engine {
         loop {
             sleep_until(next_read.min(deadline)).await;
             let begun = Instant::now();
+            // The overview has what earlier events have announced.
+            events = events.resubscribe();
             let FoundTimeline { timeline, files } = self.find_timeline(request.clone()).await?;
-            if timeline.version != since {
+            if timeline.version != since || begun >= deadline {
                 return Ok(timeline);
             }
             next_read = Instant::now() + begun.elapsed() * READ_PAUSE;
