@@ -80,7 +80,7 @@ impl Engine {
     /// those that were dropped over the limit.
     pub(super) fn retire(&self, session: &Session, name: &str, node: &Executable, reason: &str) {
         let dropped = session.retire(name, node, ProcessEnd::requested(self.inner.clock.now(), reason));
-        dropped.iter().for_each(|name| self.publish_removal(session, name));
+        dropped.iter().filter(|other| *other != name).for_each(|other| self.publish_removal(session, other));
         if session.get(name).is_none() && session.definition(name).is_none() {
             self.publish_removal(session, name);
         }
