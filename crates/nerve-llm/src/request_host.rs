@@ -15,7 +15,7 @@ use http::uri::{Authority, Scheme, Uri};
 ///
 /// # Errors
 /// Returns the reason if there is no host, more than one, or an invalid one.
-pub fn of(request: &Parts) -> Result<Authority, &'static str> {
+pub fn requested_host(request: &Parts) -> Result<Authority, &'static str> {
     let mut all = request.headers.get_all(HOST).iter();
     let host = match (all.next(), all.next(), request.uri.authority()) {
         (Some(host), None, _) => host,

@@ -22,7 +22,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(crate) fn check(head: &Parts, token: Option<&Secret>) -> Result<(), ApiError> {
     let forbidden = |message| Err(ApiError::new(StatusCode::FORBIDDEN, message));
     // DNS rebinding makes a foreign name resolve to this machine, but the header still contains the name.
-    let host = request_host::of(head).map_err(ApiError::bad_request)?;
+    let host = request_host::requested_host(head).map_err(ApiError::bad_request)?;
     if !AllowedHosts::new(&[], Ipv4Addr::LOCALHOST.into()).allows(&host) {
         return forbidden("the proxy does not serve this host name: use http://127.0.0.1:PORT");
     }

@@ -220,7 +220,7 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<Op
         let detail = format!("a request has at most {MAX_HEADERS} headers");
         return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, ErrorKind::TooLarge, detail));
     }
-    let host = request_host::of(request).map_err(Problem::invalid)?;
+    let host = request_host::requested_host(request).map_err(Problem::invalid)?;
     if !gate.hosts.allows(&host) {
         return Err(Problem::forbidden(format!(
             "{:?} is not a name of this server",
