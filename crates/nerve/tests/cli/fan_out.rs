@@ -336,7 +336,7 @@ fn failed_attempts_and_tests_decide_the_exit_code() {
     let run = |name: &str, test: &str, task: &str| {
         fixture.fan_out(&["-c", SHELL, "--name", name, "--test", test, task, "--json"])
     };
-    let done = run("tests", "exit 3", "true");
+    let done = run("red", "exit 3", "true");
     done.assert_stderr(1, &["test"]);
     assert_eq!(done.json()["attempts"][0]["test"]["exit_code"], 3);
     // Templates and quotes in a test or a task are plain text.
@@ -398,13 +398,13 @@ fn submodules_are_removed_if_no_work_in_them_is_lost() {
 
     let task = "git submodule --quiet update --init; cd deps/lib; echo $(basename $OLDPWD) > new.txt";
     let own = fixture.two_shells("own", task);
-    fixture.fan_out(&["clean", "own"]).assert_stderr(1, &["1-bash"]);
+    fixture.fan_out(&["clean", "own"]).assert_stderr(1, &["1-bash", "uncommitted"]);
     for tree in &own {
         let submodule = tree.join("deps/lib");
         fixture.home.hermetic.git(&submodule, &["add", "--all"]);
         fixture.home.hermetic.git(&submodule, &["commit", "--quiet", "--message", "New"]);
     }
-    fixture.fan_out(&["clean", "own"]).assert_stderr(1, &["2-bash"]);
+    fixture.fan_out(&["clean", "own"]).assert_stderr(1, &["2-bash", "commits"]);
     assert!(own.iter().all(|tree| tree.join("deps/lib/new.txt").is_file()));
     // One commit is pushed, the other one is fetched into the user's checkout.
     fixture
@@ -477,7 +477,7 @@ fn foreign_directory_at_the_worktree_is_left_alone() {
     fixture.git(&["worktree", "remove", trees[0].to_str().unwrap()]);
     fs::create_dir(&trees[0]).unwrap();
     fs::write(trees[0].join("precious"), "x").unwrap();
-    fixture.fan_out(&["clean", "--discard"]).assert_stderr(1, &["1-bash"]);
+    fixture.fan_out(&["clean", "--discard"]).assert_stderr(1, &["1-bash", "worktree"]);
     assert!(trees[0].join("precious").is_file() && !trees[1].exists());
 }
 

@@ -204,7 +204,7 @@ fn damaged_and_newer_index() {
     let mut bytes = std::fs::read(&index).unwrap();
     bytes[60..64].copy_from_slice(&99u32.to_be_bytes());
     std::fs::write(&index, &bytes).unwrap();
-    home.nerve(&["search", "wordepsilon"]).assert_stderr(1, &["hint:", "index.db"]);
+    home.nerve(&["search", "wordepsilon"]).assert_stderr(1, &["newer", "hint:", "index.db"]);
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn failed_run_has_partial_results_and_exits_with_1() {
         - {id: b, node: sh, input: 'echo oh no >&2; exit 3', depends_on: [a]}\n  - {id: c, node: sh, input: 'echo three', depends_on: [b]}\n",
     );
     let done = graph(&home, &["run", "fails.yaml", "--run-id", "r1", "--trace", "trace.json"]);
-    done.assert_stderr(1, &["run 'r1'", "step 'b'", "exit code 3", "nerve graph resume r1"]);
+    done.assert_stderr(1, &["run 'r1'", "step 'b'", "exit code 3", "oh no", "nerve graph resume r1"]);
     assert_eq!(done.stdout, "one\n");
     assert!(crate::graphs::read(&home, "trace.json").contains("\"failed\""));
     let done = graph(&home, &["run", "fails.yaml", "--json"]);
@@ -37,7 +37,7 @@ fn failed_run_has_partial_results_and_exits_with_1() {
     assert!(status.stdout.contains("failed") && status.stdout.contains("exit code 3"), "{status:?}");
     // An unknown node is detected when its step begins.
     write(&home, "late.yaml", "graph: late\nsteps: [{id: a, node: absent, input: x}]\n");
-    graph(&home, &["run", "late.yaml"]).assert_stderr(1, &["node 'absent'"]);
+    graph(&home, &["run", "late.yaml"]).assert_stderr(1, &["warning: no node 'absent'"]);
     graph(&home, &["run", "late.yaml", "--dry-run"]).assert_stderr(0, &["warning: no node 'absent'"]);
     // The id of a run is used once.
     graph(&home, &["run", "fails.yaml", "--run-id", "r1"]).assert_stderr(1, &["run 'r1'"]);
