@@ -78,6 +78,12 @@ impl Report {
         }
     }
 
+    /// Adds steps that could not start.
+    pub(crate) fn fail(&mut self, steps: &[&'static str], error: &anyhow::Error) {
+        let result = format!("{FAILED}: {}", first_line(&format!("{error:#}")));
+        self.lines.extend(steps.iter().map(|name| Line { name, seconds: 0.0, result: result.clone() }));
+    }
+
     /// Returns true if no step failed.
     pub(crate) fn all_passed(&self) -> bool {
         !self.lines.iter().any(Line::has_failed)

@@ -72,7 +72,8 @@ impl Options {
     }
 }
 
-/// Runs the steps and returns `true` if none failed. After a failed step the others still run, except those that need the build.
+/// Runs the steps and returns `true` if none failed. After a failed step the others still run. After a failed build, no later
+/// step does.
 pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
     let mut run = Run { project: Project::find()?, quick: options.quick, suite: Suite::default() };
     let mut report = Report::new(&options.only);
@@ -106,10 +107,13 @@ impl Run {
         let while_testing = StepProcess::start(&self.project, self.quick, &WHILE_TESTING, true)?;
         self.steps(report, &["test"]);
         while_testing.finish(report)?;
-        let processes =
-            AFTER_TESTING.map(|steps| StepProcess::start(&self.project, self.quick, steps, false));
-        for process in processes {
-            process?.finish(report)?;
+        let start = |steps| (steps, StepProcess::start(&self.project, self.quick, steps, false));
+        for (steps, process) in AFTER_TESTING.map(start) {
+            match process {
+                Ok(process) => process.finish(report)?,
+                // The others have started and end by themselves.
+                Err(error) => report.fail(steps, &error),
+            }
         }
         Ok(())
     }
