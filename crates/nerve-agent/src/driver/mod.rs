@@ -158,7 +158,7 @@ impl Driver {
     }
 
     /// Records that the program was ready under an earlier driver: it is busy or waiting, but not starting. `was_typed`: keys
-    /// were typed after the earlier driver had observed it, so a dialog that it showed may be answered.
+    /// were typed after the earlier driver had stored its state, so its dialog may be answered.
     pub fn on_takeover(&mut self, now: TsNs, was_typed: bool) {
         if self.state == AgentState::Starting {
             let text = match was_typed {

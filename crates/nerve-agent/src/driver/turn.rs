@@ -206,7 +206,8 @@ impl Driver {
         true
     }
 
-    /// Returns true if the screen shows the end of an answer, and only its session file can tell at once that nothing follows.
+    /// Returns true if the screen shows the end of the answer but the turn still waits for silence. The agent's session file can
+    /// confirm the end at once.
     pub fn is_answer_unconfirmed(&self) -> bool {
         let is_shown = |turn: &Turn| turn.phase == Phase::Running && turn.has_answer && !turn.interrupted;
         matches!(self.observation.signal, Some(Signal::Ready(_)))

@@ -54,8 +54,8 @@ pub struct GetTimeline {
     /// Recording: an id, a unique prefix of one, or an absolute path. Instead of `node_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<String>,
-    /// The `version` of an earlier reply: waits until the overview is another one. Such requests are answered once a second
-    /// at most.
+    /// The `version` of an earlier reply: waits for a change of the overview. A change is reported after one second at the
+    /// earliest, unless `timeout` is shorter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// Time limit of that wait, in seconds; then the same overview is returned. Default: 30.

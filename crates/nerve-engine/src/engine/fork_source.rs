@@ -1,4 +1,4 @@
-//! The node that is forked: its conversation, and the command and the transcript of its fork. Blocks: reads other programs' files.
+//! The node that is forked: its conversation, and the command and the transcript of its fork.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

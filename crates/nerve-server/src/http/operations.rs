@@ -150,7 +150,7 @@ const TRANSCRIPT: &[Query] = &[SESSION, TURN, BEFORE, TURN_LIMIT];
 const RECORDING: Query =
     Query::same("recording", Kind::Text, "Recording: an id, a unique prefix of one, or an absolute path.");
 const VERSION: Query =
-    Query::same("since", Kind::Text, "Waits until `version` of the overview is another one than this.");
+    Query::same("since", Kind::Text, "Waits until the `version` of the overview differs from this one.");
 const VERSION_TIMEOUT: Query =
     Query::same("timeout", Kind::Seconds, "Time limit of that wait, in seconds. Default: 30.");
 const NODE_TIMELINE: &[Query] = &[SESSION, VERSION, VERSION_TIMEOUT];
