@@ -5,15 +5,17 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nerve_types::os::set_controlling_terminal;
 use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 use rustix::process::{Pid, Signal};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use tokio::process::Command;
 
 /// Parameters of a new pane.
 pub(super) struct PaneSpec {
@@ -175,17 +177,18 @@ fn start(
     env: &BTreeMap<String, String>,
     slave: OwnedFd,
 ) -> std::io::Result<Child> {
-    Command::new("setsid")
-        .arg("--ctty")
-        .arg(program)
+    let mut command = Command::new(program);
+    command
         .args(&argv[1..])
         .current_dir(cwd)
         .env_clear()
         .envs(env)
         .stdin(Stdio::from(slave.try_clone()?))
         .stdout(Stdio::from(slave.try_clone()?))
-        .stderr(Stdio::from(slave))
-        .spawn()
+        .stderr(Stdio::from(slave));
+    // As with the original, the program leads the terminal's session when its pane is listed.
+    set_controlling_terminal(&mut command);
+    command.as_std_mut().spawn()
 }
 
 fn find(name: &str, env: &BTreeMap<String, String>, cwd: &str) -> Option<PathBuf> {
