@@ -61,7 +61,7 @@ export class RecordingPlayer extends EventTarget {
 
   /** True if there is output from which rows above those of the terminal can come. */
   get hasEarlier() {
-    return this.#shownOffset > this.#earlierBytes && this.#earlierBytes < MAX_EARLIER && !this.#reader.isSeeking;
+    return this.#shownOffset > this.#earlierBytes && this.#earlierBytes < MAX_EARLIER;
   }
 
   get #buffer() {

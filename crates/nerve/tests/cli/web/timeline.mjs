@@ -118,6 +118,12 @@ const steps = {
     await page.setViewport({ width: 1280, height: 900 });
   },
 
+  async "earlier rows are offered in a recording that has ended"(page) {
+    await (await page.waitForSelector("aria/Earlier rows")).click();
+    // The page before the last one.
+    await waitForScreen(page, "Prompt number 30", "Prompt number 40");
+  },
+
   async "a branch that cannot begin is explained"(page) {
     await page.click("summary::-p-text(Branch from here)");
     await waitForText(page, "continues from snapshot 1 “before the parser” at 1:38");
