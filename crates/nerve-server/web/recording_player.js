@@ -33,6 +33,8 @@ export class RecordingPlayer extends EventTarget {
   /** Bytes before the position from which the rows above the screen come; 0 without such rows. */
   #earlierBytes = 0;
   #isAddingEarlier = false;
+  /** The end of the output that is to be shown as it is recorded; null if the person has moved elsewhere. */
+  #followedEnd = null;
   #frame = null;
   #frameTime = 0;
   #isClosed = false;
@@ -64,16 +66,25 @@ export class RecordingPlayer extends EventTarget {
     return this.#shownOffset > this.#earlierBytes && this.#earlierBytes < MAX_EARLIER;
   }
 
+  /** True if the end is shown, or will be when its output has arrived. */
+  get isFollowing() {
+    return this.#followedEnd !== null || this.position >= this.duration;
+  }
+
   get #buffer() {
     return this.#reader.buffer;
   }
 
   /**
    * Shows what was recorded since the last page, up to `endOffset`, without playing it: the terminal keeps its scrollback and what is selected. Seeks
-   * to the end if that is shorter.
+   * to the end if that is shorter. Waits until earlier rows are added: they belong to the output that was shown.
    */
   async follow(endOffset) {
-    if (this.isPlaying || this.#isAddingEarlier) {
+    if (this.isPlaying || this.#isClosed) {
+      return;
+    }
+    this.#followedEnd = endOffset;
+    if (this.#isAddingEarlier) {
       return;
     }
     const { isSeeking, failedTarget } = this.#reader;
@@ -81,9 +92,11 @@ export class RecordingPlayer extends EventTarget {
       this.seek(this.duration);
       return;
     }
-    this.position = this.duration;
     const isNew = this.#buffer.nextOffset < endOffset || !this.#buffer.isEmpty;
-    if (isNew && (await this.#reader.fetchUntil(endOffset)) && !this.isPlaying) {
+    if (!isNew) {
+      this.position = this.duration;
+      this.#notify("change");
+    } else if ((await this.#reader.fetchUntil(endOffset)) && this.#followedEnd !== null && !this.#isAddingEarlier) {
       this.position = Math.max(this.duration, this.#buffer.lastTime ?? 0);
       this.#show(Infinity);
       this.#notify("change");
@@ -110,13 +123,20 @@ export class RecordingPlayer extends EventTarget {
     this.#isAddingEarlier = true;
     const size = Math.min(MAX_EARLIER, 2 * this.#earlierBytes || FIRST_EARLIER);
     const terminal = this.#terminal;
-    const before = await this.#reader.fetchBefore(this.#shownOffset, this.#shownTime, size);
-    if (before !== null && terminal === this.#terminal && !this.#isClosed) {
+    const offset = this.#shownOffset;
+    const time = this.#shownTime;
+    const before = await this.#reader.fetchBefore(offset, time, size);
+    // Output that was played meanwhile is not part of the reply.
+    const isCurrent = terminal === this.#terminal && offset === this.#shownOffset && time === this.#shownTime;
+    if (before !== null && isCurrent && !this.#isClosed) {
       this.#earlierBytes = size;
       this.#screen.extendScrollback(() => this.#replay(before));
       this.#notify("change");
     }
     this.#isAddingEarlier = false;
+    if (this.#followedEnd !== null) {
+      this.follow(this.#followedEnd);
+    }
   }
 
   play() {
@@ -126,6 +146,7 @@ export class RecordingPlayer extends EventTarget {
     } else if (!isLive && this.position >= this.duration) {
       this.seek(0);
     }
+    this.#followedEnd = null;
     this.isPlaying = true;
     this.#frameTime = performance.now();
     this.#requestFrame();
@@ -161,6 +182,7 @@ export class RecordingPlayer extends EventTarget {
   }
 
   #seekTo(position, target) {
+    this.#followedEnd = null;
     this.position = position;
     this.#reader.seek(target);
     this.#notify("change");

@@ -23,8 +23,8 @@ export class RecordingReader extends EventTarget {
   #recording;
   /** The number of the last seek: replies to earlier requests are discarded. */
   #generation = 0;
-  /** The generation whose next page is being fetched; null if none is. */
-  #fetching = null;
+  /** The last fetch of pages that runs, delays included: its generation, and a promise that resolves when it `ends`; null if none runs. */
+  #fetch = null;
   /** The target of a seek that waits for the one before; null if none does. */
   #waiting = null;
   #failures = 0;
@@ -69,47 +69,29 @@ export class RecordingReader extends EventTarget {
   /** Fetches the next page if little output is left. */
   async fetchNext() {
     const { buffer } = this;
-    if (this.#fetching === this.#generation || this.isSeeking || buffer.queuedBytes > MIN_QUEUED || (buffer.isEnd && !this.isLive)) {
+    if (this.#fetch?.generation === this.#generation || this.isSeeking || buffer.queuedBytes > MIN_QUEUED || (buffer.isEnd && !this.isLive)) {
       return;
     }
-    const generation = this.#generation;
-    this.#fetching = generation;
-    try {
-      const reply = await this.#requestPage(generation);
-      await wait(reply?.is_end ? LIVE_INTERVAL : 0);
-    } catch (error) {
-      if (generation === this.#generation) {
-        this.#reportFailure(error);
-        await wait(this.#nextDelay());
+    await this.#runFetch(async (generation) => {
+      try {
+        const reply = await this.#requestPage(generation);
+        await wait(reply?.is_end ? LIVE_INTERVAL : 0);
+      } catch (error) {
+        if (generation === this.#generation) {
+          this.#reportFailure(error);
+          await wait(this.#nextDelay());
+        }
       }
-    }
-    this.#endFetch(generation);
+    });
   }
 
-  /** Fetches the output up to an offset. Returns true if it is there: neither a seek nor a failure, which the next call makes up for, came first. */
+  /** Fetches the output up to an offset. Returns true if the output is complete, and false after a seek or a final failure. */
   async fetchUntil(endOffset) {
     const generation = this.#generation;
-    if (this.#fetching === generation) {
-      return false;
+    while (this.#fetch?.generation === generation) {
+      await this.#fetch.ends;
     }
-    this.#fetching = generation;
-    try {
-      for (let isEnd = false; !isEnd && this.buffer.nextOffset < endOffset; ) {
-        const reply = await this.#requestPage(generation);
-        if (reply === null) {
-          return false;
-        }
-        isEnd = reply.is_end;
-      }
-      return true;
-    } catch (error) {
-      if (generation === this.#generation) {
-        this.#reportFailure(error);
-      }
-      return false;
-    } finally {
-      this.#endFetch(generation);
-    }
+    return generation === this.#generation && this.#runFetch(() => this.#requestPages(generation, endOffset));
   }
 
   /**
@@ -149,10 +131,37 @@ export class RecordingReader extends EventTarget {
     return reply;
   }
 
-  #endFetch(generation) {
-    if (this.#fetching === generation) {
-      this.#fetching = null;
+  /** Appends the pages up to an offset to the buffer, and repeats requests that fail. Returns false after a seek or a final failure. */
+  async #requestPages(generation, endOffset) {
+    for (let isEnd = false; !isEnd && this.buffer.nextOffset < endOffset; ) {
+      try {
+        isEnd = (await this.#requestPage(generation))?.is_end;
+      } catch (error) {
+        if (generation === this.#generation) {
+          this.#reportFailure(error);
+          if (isFinal(error)) {
+            return false;
+          }
+          await wait(this.#nextDelay());
+        }
+      }
+      if (generation !== this.#generation) {
+        return false;
+      }
     }
+    return true;
+  }
+
+  /** Runs a fetch of pages, which must not reject, with the current generation. Returns its result. */
+  async #runFetch(run) {
+    const generation = this.#generation;
+    const current = { generation, ends: run(generation) };
+    this.#fetch = current;
+    const result = await current.ends;
+    if (this.#fetch === current) {
+      this.#fetch = null;
+    }
+    return result;
   }
 
   async #requestTerminal(target) {

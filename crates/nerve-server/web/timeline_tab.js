@@ -122,7 +122,7 @@ export class TimelineTab {
 
   #showTimeline(timeline) {
     const isOther = timeline.recording_id !== this.#timeline?.recording_id;
-    const wasAtEnd = this.#player !== null && this.#player.position >= this.#player.duration;
+    const wasFollowing = this.#player?.isFollowing ?? false;
     this.#timeline = timeline;
     if (isOther) {
       this.#createPlayer(timeline);
@@ -132,7 +132,7 @@ export class TimelineTab {
     this.#showNotes(timeline);
     if (this.#requestedPosition !== null) {
       this.#showRequestedPosition();
-    } else if (wasAtEnd && !this.#player.isPlaying) {
+    } else if (wasFollowing && !this.#player.isPlaying) {
       // A person who looks at the end of a live recording stays there.
       this.#player.follow(timeline.end_offset);
     }
@@ -245,18 +245,20 @@ export class TimelineTab {
   }
 
   #showPosition() {
-    const { position, isPlaying } = this.#player;
+    const { position, isPlaying, isFollowing } = this.#player;
     this.#bar.setPosition(position);
     this.#controls.showEarlier(this.#player.hasEarlier && this.#screen.hasRoom);
     const { duration_ms: duration } = this.#timeline;
+    const isAtEnd = isFollowing || position >= duration;
     // While it is played, each frame has another position.
-    const shown = [this.#timeline, isPlaying, position >= duration, isPlaying ? Math.floor(position / 1000) : position];
+    const shown = [this.#timeline, isPlaying, isAtEnd, isPlaying ? Math.floor(position / 1000) : position];
     if (shown.every((value, index) => value === this.#shownPosition[index])) {
       return;
     }
     this.#shownPosition = shown;
     this.#controls.showPosition(this.#timeline, position, isPlaying);
-    this.#branch?.update(this.#timeline, position);
+    // The end stays selected while its output is on its way.
+    this.#branch?.update(this.#timeline, isAtEnd ? Math.max(duration, position) : position);
   }
 
   /** Names the position in the address, so that it can be bookmarked. Back leads to the view before. */
