@@ -11,6 +11,8 @@ export class TimelineLoader {
   #isOpen = false;
   /** Ends the request that runs; null if none does. */
   #abort = null;
+  /** True if the overview may have come into being since the request that runs was sent. */
+  #isOutdated = false;
   /** The version of the overview that is shown; undefined until that is complete. */
   #version = undefined;
   #retry = new RetryTimer(() => this.#start());
@@ -37,7 +39,9 @@ export class TimelineLoader {
 
   /** Requests the overview if no request waits for it: there was none, and now there may be one. */
   wake() {
-    if (!this.#retry.isPending) {
+    if (this.#abort !== null) {
+      this.#isOutdated = true;
+    } else if (!this.#retry.isPending) {
       this.#start();
     }
   }
@@ -64,12 +68,16 @@ export class TimelineLoader {
     }
     if (this.#abort === abort) {
       this.#abort = null;
+      if (this.#isOutdated) {
+        this.wake();
+      }
     }
   }
 
   /** Fetches the overview until it cannot change any more. */
   async #follow(signal) {
     for (let canChange = true; canChange; ) {
+      this.#isOutdated = false;
       const timeline = await getTimeline(this.#source, this.#version, signal);
       if (signal.aborted) {
         return;
