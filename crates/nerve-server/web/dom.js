@@ -1,16 +1,16 @@
 // Creates elements. Text of agents and users is only ever inserted as text.
 
-/** Marks that change the direction of text: with them, a command can look like another one. */
-const DIRECTIONAL = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+/** Marks that change the direction of text, with which a command can look like another one, and C1 control characters. */
+const INVISIBLE = /[\x80-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** Control characters except tabs and the ends of lines: fonts show nothing for them. */
-const CONTROLS = /[\x00-\x08\x0b\x0c\x0e-\x1f]/g;
+/** ASCII control characters except tabs and the ends of lines: fonts show nothing for them. */
+const CONTROLS = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/g;
 
-/** Returns a text with visible signs instead of directional marks and control characters, such as "⟨U+202E⟩" and "^[". */
+/** Returns a text with visible signs instead of directional marks and control characters, such as "⟨U+202E⟩", "⟨U+009B⟩", "^[" and "^?". */
 function escapeMarks(text) {
   return text
-    .replace(DIRECTIONAL, (mark) => `⟨U+${mark.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`)
-    .replace(CONTROLS, (control) => `^${String.fromCharCode(control.charCodeAt(0) + 0x40)}`);
+    .replace(INVISIBLE, (mark) => `⟨U+${mark.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`)
+    .replace(CONTROLS, (control) => `^${String.fromCharCode(control.charCodeAt(0) ^ 0x40)}`);
 }
 
 /**

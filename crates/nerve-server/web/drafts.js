@@ -4,16 +4,19 @@ const PREFIX = "draft:";
 
 /** Keeps the prompt of each node, by the node's key, as long as the browser's tab. */
 export class Drafts {
+  /** Prompts for which the browser's storage has no room. A reload loses them. */
+  #unstored = new Map();
+
   /** Returns the prompt of a node; empty if there is none. */
   get(key) {
-    return sessionStorage.getItem(PREFIX + key) ?? "";
+    return this.#unstored.get(key) ?? sessionStorage.getItem(PREFIX + key) ?? "";
   }
 
   has(key) {
     return this.get(key) !== "";
   }
 
-  /** Keeps a prompt. One that is too large for the browser is not kept. */
+  /** Keeps a prompt. */
   set(key, text) {
     this.delete(key);
     if (text === "") {
@@ -22,16 +25,18 @@ export class Drafts {
     try {
       sessionStorage.setItem(PREFIX + key, text);
     } catch {
-      // It stays in its field.
+      this.#unstored.set(key, text);
     }
   }
 
   delete(key) {
+    this.#unstored.delete(key);
     sessionStorage.removeItem(PREFIX + key);
   }
 
   /** Forgets all prompts: the next person may be another one. */
   clear() {
+    this.#unstored.clear();
     Object.keys(sessionStorage).filter((name) => name.startsWith(PREFIX)).forEach((name) => sessionStorage.removeItem(name));
   }
 }

@@ -7,8 +7,8 @@ import { NodeCard } from "./node_card.js";
 const ORDER = ["blocked", "suspended", "busy", "starting", "ready", "created", "stopping", "stopped"];
 /** States in which a node waits for a person or a limit, which screen readers report. */
 const ANNOUNCED = ["blocked", "suspended"];
-/** Cards from which on those that are not in view are not laid out. */
-const MANY = 40;
+/** Number of cards above which the browser skips the layout of cards out of view. */
+const LAYOUT_LIMIT = 40;
 /** Interval at which ages are shown anew, in milliseconds. It causes no request. */
 const AGE_INTERVAL = 5000;
 
@@ -177,7 +177,7 @@ export class NodeListView {
       this.#cardOf(node).update(node);
     }
     const wanted = shown.map((node) => this.#cards.get(node.key).element);
-    this.#list.classList.toggle("many", nodes.length > MANY);
+    this.#list.classList.toggle("many", nodes.length > LAYOUT_LIMIT);
     if (isHeld) {
       this.#list.append(...wanted.filter((child) => !child.isConnected));
     } else {

@@ -87,6 +87,7 @@ const steps = {
     await waitForText(page, "https://good.example \\(https://other.example/x\\)");
     await waitForText(page, "rm ⟨U\\+202E⟩txt.exe and ⟨U\\+202E⟩");
     await waitForText(page, "\\[31mred[^]*javascript:alert\\(1\\)[^]*linked");
+    await waitForText(page, "\\^\\?⟨U\\+009B⟩");
     expect(await page.$$eval("[href^='javascript:' i], [href^='data:' i], [href^='vbscript:' i], [style*='red']", (all) => all.length), 0, "elements that act");
   },
 

@@ -41,7 +41,7 @@ fn main() { println!("a rather long line of code, which scrolls sideways on a ph
 
 rm \u202etxt.exe and &#x202e;
 
-\u001b[31mred\u001b[0m \u001b]8;;javascript:alert(1)\u0007linked\u001b]8;;\u0007`;
+\u001b[31mred\u001b[0m \u001b]8;;javascript:alert(1)\u0007linked\u001b]8;;\u0007 \u007f\u009b`;
 
 /** Returns the path of the file for a home folder and the working directory of the agent. */
 function pathOf(home, cwd) {
