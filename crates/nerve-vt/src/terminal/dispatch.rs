@@ -8,18 +8,9 @@ use super::notice::Notice;
 
 /// Maximum length of a DCS query in bytes.
 const QUERY: usize = 1024;
-/// Cancels a sequence.
-const CAN: u8 = 0x18;
-/// Cancels a sequence.
-const SUB: u8 = 0x1a;
 
+/// The parser sees no text, so [`Perform::print`] is not needed.
 impl Perform for Model {
-    /// Prints text after a sequence that the parser ignored: see [`Model::print_text`] for other text.
-    fn print(&mut self, c: char) {
-        let mut bytes = [0; 4];
-        self.print_text(c.encode_utf8(&mut bytes).as_bytes());
-    }
-
     fn execute(&mut self, byte: u8) {
         if byte >= 0x80 {
             // 8-bit C1 controls are not used with UTF-8.
@@ -42,7 +33,6 @@ impl Perform for Model {
             b'\r' => self.carriage_return(),
             0x0e => self.use_charset(CharsetIndex::G1),
             0x0f => self.use_charset(CharsetIndex::G0),
-            CAN | SUB => self.sequence.is_open = false,
             _ => {}
         }
     }
@@ -78,15 +68,12 @@ impl Perform for Model {
     }
 
     fn osc_dispatch(&mut self, params: &[&[u8]], bell_terminated: bool) {
-        // Otherwise an ESC or CAN ends the string and is dispatched next.
-        self.sequence.is_open = !bell_terminated;
         if !self.stream.string_broken {
             self.osc(params, bell_terminated);
         }
     }
 
     fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
-        self.sequence.is_open = false;
         self.printing.can_join &= action == 'm';
         // An SGR sequence with too many parameters applies those that fit; other sequences never have that many.
         if !ignore || (action == 'm' && intermediates.is_empty()) {
@@ -95,7 +82,6 @@ impl Perform for Model {
     }
 
     fn esc_dispatch(&mut self, intermediates: &[u8], ignore: bool, byte: u8) {
-        self.sequence.is_open = false;
         // A string terminator does not end a grapheme.
         if byte == b'\\' && intermediates.is_empty() {
             return;
@@ -104,10 +90,6 @@ impl Perform for Model {
         if !ignore {
             self.esc(intermediates, byte);
         }
-    }
-
-    fn terminated(&self) -> bool {
-        self.sequence.stop || !self.sequence.is_open
     }
 }
 

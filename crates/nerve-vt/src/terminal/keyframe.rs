@@ -147,8 +147,10 @@ impl SequenceState {
         }
     }
 
-    fn next(self, byte: u8) -> SequenceState {
+    /// Returns the state after `byte`.
+    pub(super) fn next(self, byte: u8) -> SequenceState {
         match (self, byte) {
+            (_, ESC) => SequenceState::Escape,
             (_, CAN | SUB) | (SequenceState::Osc, BEL) => SequenceState::Ground,
             (SequenceState::Escape, b'[') => SequenceState::Csi,
             (SequenceState::Escape, b']') => SequenceState::Osc,

@@ -81,9 +81,6 @@ use snapshot_index::SnapshotIndex;
 const SLICE_WORK: usize = 64 << 20;
 /// Bytes of a slice of output, at most.
 const MAX_SLICE_LEN: usize = 64 << 10;
-const ESC: u8 = 0x1b;
-/// Bytes that are looked at for one step of the parser, at most.
-const MAX_PARSER_PIECE: usize = 256;
 /// Cells that one byte of output touches, at most, as a multiple of the screen.
 const SCREENS_PER_BYTE: usize = 2;
 
@@ -169,10 +166,14 @@ impl TerminalState {
     fn advance(&mut self, base: u64, bytes: &[u8]) {
         let mut at = 0;
         while at < bytes.len() {
-            at += match self.model.sequence.is_open {
-                true => self.advance_parser(&bytes[at..]),
-                false => self.advance_text(&bytes[at..]),
-            };
+            if !self.strings.is_inside() {
+                at += self.advance_text(&bytes[at..]);
+            }
+            // The rest continues a sequence or begins with an ESC, unless a sequence in the text asked for a
+            // stop.
+            if !self.model.sequence.stop {
+                at += self.advance_parser(&bytes[at..]);
+            }
             if self.model.sequence.stop {
                 self.on_parser_stop(base + at as u64, bytes[at - 1], &bytes[at..]);
             }
@@ -186,8 +187,6 @@ impl TerminalState {
             at += self.model.print_text(&bytes[at..]);
             let len = self.model.complete_csi(&bytes[at..]);
             if len == 0 {
-                // What follows is an ESC.
-                self.model.sequence.is_open = at < bytes.len();
                 break;
             }
             at += len;
@@ -197,25 +196,16 @@ impl TerminalState {
 
     /// Feeds bytes of a sequence to the parser. Returns the number of bytes processed.
     fn advance_parser(&mut self, bytes: &[u8]) -> usize {
-        // Bounded, because a sequence may be short and the rest long. Up to the next ESC: after an ignored sequence, the parser
-        // takes text and the ESC behind it in one step, even if a control in the text ends the sequence for the model.
-        let piece = &bytes[..bytes.len().min(MAX_PARSER_PIECE)];
-        let end = memchr::memchr(ESC, &piece[1..]).map_or(piece.len(), |at| at + 1);
-        let segment = self.strings.next(&piece[..end]);
+        let segment = self.strings.next(bytes);
         self.model.stream.string_broken = self.strings.cut || self.strings.cancelled;
-        if !segment.feed {
-            return segment.len;
+        if segment.feed {
+            self.parser.advance(&mut self.model, &bytes[..segment.len]);
         }
-        let len = self.parser.advance_until_terminated(&mut self.model, &bytes[..segment.len]);
-        if !self.model.sequence.is_open {
-            // The sequence has ended, perhaps before the segment.
-            self.strings.reset();
-        }
-        len
+        segment.len
     }
 
-    /// Handles a stop of the parser at an exact stream position. `last` is the last byte processed, `rest` the
-    /// following ones.
+    /// Handles the end of a sequence that asked for a stop, at its exact stream position. `last` is its last
+    /// byte, `rest` the bytes after it.
     fn on_parser_stop(&mut self, offset: u64, last: u8, rest: &[u8]) {
         let model = &mut self.model;
         model.sequence.stop = false;

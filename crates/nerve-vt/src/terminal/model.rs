@@ -74,10 +74,7 @@ pub(super) struct StreamState {
 /// The parser's state that outlasts one dispatch.
 #[derive(Default)]
 pub(super) struct ParserState {
-    /// The parser has to see the next byte: it is within a sequence, or ignored one and has not noticed its end.
-    /// Otherwise the next byte is text or starts a sequence.
-    pub(super) is_open: bool,
-    /// Requests that the parser stop at the current byte.
+    /// Requests a stop after the current sequence.
     pub(super) stop: bool,
     /// The DCS query received so far.
     pub(super) query: Option<(char, Vec<u8>)>,

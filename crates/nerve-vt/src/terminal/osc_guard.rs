@@ -1,6 +1,11 @@
-//! Truncates OSC strings at a limit, because the parser collects them without one.
+//! Splits output into sequences and text, so that the parser sees no text, and truncates long
+//! OSC strings.
 //!
-//! DCS, APC, PM and SOS strings need no limit: the parser passes on or drops their bytes one by one.
+//! The parser does not report the end of a sequence that it ignores, and loses text after an incomplete
+//! character. It also collects OSC strings without a limit; it passes on or drops the bytes of other strings
+//! one by one.
+
+use super::keyframe::SequenceState;
 
 /// Bytes of an OSC string that reach the parser.
 pub(super) const LIMIT: usize = 1 << 20;
@@ -10,22 +15,16 @@ const CAN: u8 = 0x18;
 const SUB: u8 = 0x1a;
 const ESC: u8 = 0x1b;
 
-/// Tracks the parser's state as far as needed to find OSC strings.
+/// Tracks the parser's state.
 #[derive(Debug, Default)]
 pub(super) struct OscGuard {
-    state: State,
+    state: SequenceState,
+    /// Bytes of the OSC string so far, at most [`LIMIT`].
+    seen: usize,
     /// The last OSC string was truncated.
     pub(super) cut: bool,
     /// The last OSC string was cancelled by CAN or SUB.
     pub(super) cancelled: bool,
-}
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
-    #[default]
-    Ground,
-    Escape,
-    Osc(usize),
 }
 
 /// A prefix of the bytes, and whether the parser should see it.
@@ -36,59 +35,66 @@ pub(super) struct Segment {
 }
 
 impl OscGuard {
-    /// Returns the longest prefix of `bytes` to be handled as one (empty only if `bytes` is). A segment ends where an
-    /// OSC string does, so that `cut` and `cancelled` describe that string while the parser processes it.
+    /// Returns true unless the next byte is text or an ESC.
+    pub(super) fn is_inside(&self) -> bool {
+        self.state != SequenceState::Ground
+    }
+
+    /// Returns the longest prefix of `bytes` to be handled as one; `bytes` continue a sequence or begin with
+    /// an ESC. A segment ends where a sequence does. It also ends where an OSC string does, so that `cut` and
+    /// `cancelled` describe that string while the parser processes it.
     pub(super) fn next(&mut self, bytes: &[u8]) -> Segment {
-        if let State::Osc(seen) = self.state {
-            return self.inside_osc(seen, bytes);
+        match self.state {
+            SequenceState::Osc => return self.inside_osc(bytes),
+            SequenceState::String => return self.inside_string(bytes),
+            _ => {}
         }
-        let mut at = 0;
-        while at < bytes.len() {
-            if self.state == State::Ground {
-                match memchr::memchr(ESC, &bytes[at..]) {
-                    Some(esc) => at += esc + 1,
-                    None => break,
-                }
-                self.state = State::Escape;
-                continue;
+        for (at, byte) in bytes.iter().enumerate() {
+            self.state = self.state.next(*byte);
+            match self.state {
+                SequenceState::Osc => (self.seen, self.cut, self.cancelled) = (0, false, false),
+                SequenceState::String | SequenceState::Ground => {}
+                _ => continue,
             }
-            at += 1;
-            self.state = match bytes[at - 1] {
-                b']' => State::Osc(0),
-                CAN | SUB => State::Ground,
-                0..=0x1f | 0x7f.. => State::Escape,
-                _ => State::Ground,
-            };
-            if self.state == State::Osc(0) {
-                (self.cut, self.cancelled) = (false, false);
-                return Segment { len: at, feed: true };
-            }
+            return Segment { len: at + 1, feed: true };
         }
         Segment { len: bytes.len(), feed: true }
     }
 
-    /// Notes that the parser is not within a sequence.
-    pub(super) fn reset(&mut self) {
-        self.state = State::Ground;
-    }
-
-    fn inside_osc(&mut self, seen: usize, bytes: &[u8]) -> Segment {
+    fn inside_osc(&mut self, bytes: &[u8]) -> Segment {
         let end = bytes.iter().position(|byte| matches!(*byte, BEL | CAN | SUB | ESC));
         let body = end.unwrap_or(bytes.len());
-        let room = LIMIT.saturating_sub(seen);
+        let room = LIMIT.saturating_sub(self.seen);
         if body > room {
             self.cut = true;
-            self.state = State::Osc(LIMIT);
+            self.seen = LIMIT;
             return match room {
                 0 => Segment { len: body, feed: false },
                 _ => Segment { len: room, feed: true },
             };
         }
-        self.state = State::Osc(seen + body);
+        self.seen += body;
         let Some(end) = end else { return Segment { len: body, feed: true } };
         self.cancelled = matches!(bytes[end], CAN | SUB);
-        self.state = if bytes[end] == ESC { State::Escape } else { State::Ground };
+        self.state = self.state.next(bytes[end]);
         Segment { len: end + 1, feed: true }
+    }
+
+    /// Hides bytes that are not ASCII: the parser ignores them, except 0x9c, which would end the string even
+    /// within a character.
+    fn inside_string(&mut self, bytes: &[u8]) -> Segment {
+        let hidden = bytes.iter().take_while(|byte| !byte.is_ascii()).count();
+        if hidden > 0 {
+            return Segment { len: hidden, feed: false };
+        }
+        let end = bytes.iter().position(|byte| !byte.is_ascii() || matches!(*byte, CAN | SUB | ESC));
+        match end {
+            Some(end) if bytes[end].is_ascii() => {
+                self.state = self.state.next(bytes[end]);
+                Segment { len: end + 1, feed: true }
+            }
+            _ => Segment { len: end.unwrap_or(bytes.len()), feed: true },
+        }
     }
 }
 
@@ -96,12 +102,17 @@ impl OscGuard {
 mod tests {
     use super::*;
 
+    /// Returns the bytes that the parser sees, and whether an OSC string was truncated. Text is not fed.
     fn fed(bytes: &[u8], step: usize) -> (Vec<u8>, bool) {
         let mut guard = OscGuard::default();
         let mut out = Vec::new();
         for chunk in bytes.chunks(step) {
             let mut at = 0;
             while at < chunk.len() {
+                if !guard.is_inside() && chunk[at] != ESC {
+                    at += 1;
+                    continue;
+                }
                 let segment = guard.next(&chunk[at..]);
                 if segment.feed {
                     out.extend_from_slice(&chunk[at..at + segment.len]);
@@ -113,10 +124,27 @@ mod tests {
     }
 
     #[test]
-    fn short_strings_pass_unchanged() {
-        let bytes = b"a\x1b]0;title\x07b\x1b[31m\x1b]8;;x\x1b\\c\x1b\x1b\x01]2;t\x18d";
+    fn sequences_pass_unchanged_and_text_does_not_pass() {
+        let bytes = "a\x1b]0;tïtle\x07b\x1b[31mm\x1b]8;;x\x1b\\c\x1b\x1b\x01]2;t\x18d\x1b[1?\x1b[1?mé\
+                     \x1bPé\x18é\x1b(B";
+        let passed =
+            "\x1b]0;tïtle\x07\x1b[31m\x1b]8;;x\x1b\\\x1b\x1b\x01]2;t\x18\x1b[1?\x1b[1?m\x1bP\x18\x1b(B";
         for step in 1..bytes.len() {
-            assert_eq!(fed(bytes, step), (bytes.to_vec(), false));
+            assert_eq!(fed(bytes.as_bytes(), step), (passed.into(), false));
+        }
+    }
+
+    /// The scan of a segment is not longer than the segment, so the work is linear.
+    #[test]
+    fn segments_end_with_their_sequence() {
+        let long = "x".repeat(1000);
+        for sequence in ["\x1b[1?m", "\x1b[1?\x18", "\x1b7", "\x1b(B", "\x1b]", "\x1bP"] {
+            let mut guard = OscGuard::default();
+            assert_eq!(
+                guard.next(format!("{sequence}{long}").as_bytes()).len,
+                sequence.len(),
+                "{sequence:?}"
+            );
         }
     }
 
@@ -127,8 +155,8 @@ mod tests {
         bytes.extend_from_slice(b"\x07after");
         for step in [1 << 12, LIMIT, 4 * LIMIT] {
             let (out, cut) = fed(&bytes, step);
-            assert_eq!(out.len(), 2 + LIMIT + 6);
-            assert!(out.ends_with(b"x\x07after") && cut);
+            assert_eq!(out.len(), 2 + LIMIT + 1);
+            assert!(out.ends_with(b"x\x07") && cut);
         }
     }
 }

@@ -22,8 +22,21 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         1 => prop::collection::vec(any::<u8>(), 0..12),
         1 => Just(b"\x1b[?2026h".to_vec()),
         1 => Just(b"\x1b[?2026l".to_vec()),
-        1 => "\x1b(\\[|\\]|P|_)[ -~]{0,8}".prop_map(String::into_bytes),
+        1 => "\x1b(\\[|\\]|P|_)[ -~“]{0,8}".prop_map(String::into_bytes),
+        1 => ignored_sequence(),
     ]
+}
+
+/// Generates a sequence that the engine's parser ignores and text that is longer than any of its buffers.
+fn ignored_sequence() -> impl Strategy<Value = Vec<u8>> {
+    let text = prop_oneof![
+        4 => "[ -~]{60}|[ а-я]{40}|[一-龥]{20}|[😀-😎 ]{15}".prop_map(String::into_bytes),
+        1 => prop::sample::select(vec![&b"\xd0"[..], b"\xe2\x82", b"\x9c", b"\x18", b"\x7f", b"\r\n"])
+            .prop_map(<[u8]>::to_vec),
+    ];
+    let end = prop::sample::select(vec!["m", "m\x18", "m\x1a", "\x18", "m\x1b[31m"]);
+    (end, prop::collection::vec(text, 6..12))
+        .prop_map(|(end, text)| [b"\x1b[1?", end.as_bytes(), &text.concat()].concat())
 }
 
 fn text() -> impl Strategy<Value = String> {

@@ -143,6 +143,31 @@ fn cancel_after_ignored_sequence_keeps_next_one() {
     assert_eq!(screen_text(&terminal_with(10, 2, "\x1b[ 0 A0\x18\x1b[Cx")), "0 x");
 }
 
+/// The engine's parser does not report the end of a sequence that it ignores, here `CSI 1 ? m`.
+#[test]
+fn text_after_ignored_sequence_is_complete() {
+    let (x249, x250) = ("x".repeat(249), "x".repeat(250));
+    for (text, shown) in [
+        (format!("{x250}п р").as_bytes(), format!("{x250}п р")),
+        (format!("\x18{x249}п").as_bytes(), format!("{x249}п")),
+        (format!("\x1a{x250}п р").as_bytes(), format!("{x250}п р")),
+        (b"\x18a\xd0\x1b[31mb", "a\u{fffd}b".to_string()),
+        (b"a\xd0\x1b[31mb", "a\u{fffd}b".to_string()),
+    ] {
+        assert_eq!(screen_text(&terminal_with(300, 2, [b"\x1b[1?m", text].concat())), shown);
+        assert_eq!(screen_text(&terminal_with(300, 2, [b"\x1b[1?\x18", text].concat())), shown);
+    }
+}
+
+/// 0x9c, a control in 8-bit encodings, is the last byte of this quotation mark.
+#[test]
+fn characters_do_not_end_strings() {
+    for kind in ['P', 'X', '^', '_', ']'] {
+        let output = format!("a\x1b{kind}q\u{201c}b\x1b[31m\x1b{kind}q\u{201c}c\x1b\\d");
+        assert_eq!(screen_text(&terminal_with(20, 2, output)), "ad", "{kind}");
+    }
+}
+
 #[test]
 fn invalid_utf8_is_shown_and_loses_nothing() {
     for bytes in [
