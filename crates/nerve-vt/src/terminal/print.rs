@@ -51,8 +51,13 @@ impl Model {
         let mapped = self.grid().cursor.charsets[self.charset] != StandardCharset::Ascii;
         self.printing.last_char = rest.last().map(|byte| char::from(*byte));
         while let Some((first, more)) = rest.split_first() {
-            let room = rest.len().min(self.cols() - self.cursor().1);
-            if mapped || !self.can_write_directly(room) {
+            let cells = self.cells_ahead();
+            let cells = &cells[..cells.len().min(rest.len())];
+            let room = match self.printing.wide_seen {
+                true => cells.iter().position(is_wide).unwrap_or(cells.len()),
+                false => cells.len(),
+            };
+            if mapped || room == 0 {
                 self.input(char::from(*first));
                 rest = more;
             } else {
@@ -84,27 +89,27 @@ impl Model {
         len
     }
 
-    /// Prints the narrow characters at the beginning of `text` that can be written directly into the rest of the row. Returns
-    /// their length in bytes.
+    /// Prints the narrow characters at the beginning of `text` that can be written directly into the rest of
+    /// the row, up to a wide character in it. Returns their length in bytes.
     fn print_narrow(&mut self, text: &str) -> usize {
         // After a joiner, the first character may belong to the grapheme before it.
-        if self.printing.after_joiner || !self.can_write_directly(0) {
+        if self.printing.after_joiner {
             return 0;
         }
-        let room = self.cols() - self.cursor().1;
         let (mut last, mut count, mut len) = (None, 0, 0);
-        for c in text.chars().take(room) {
+        // Nothing beyond the run is looked at, so the work is in proportion to the text.
+        for (c, cell) in text.chars().zip(self.cells_ahead()) {
             // Lines of boxes repeat one character, so its width need not be looked up again.
-            if last != Some(c) && c.width() != Some(1) {
+            let is_narrow = last == Some(c) || c.width() == Some(1);
+            if !is_narrow || self.printing.wide_seen && is_wide(cell) {
                 break;
             }
             (last, count, len) = (Some(c), count + 1, len + c.len_utf8());
         }
-        if count == 0 || self.has_wide_ahead(count) {
-            return 0;
+        if count > 0 {
+            self.write(count, text[..len].chars());
+            self.printing.last_char = last;
         }
-        self.write(count, text[..len].chars());
-        self.printing.last_char = last;
         len
     }
 
@@ -146,20 +151,14 @@ impl Model {
         room
     }
 
-    /// Returns true if `count` narrow characters can be written directly into the cells at the cursor.
-    fn can_write_directly(&self, count: usize) -> bool {
-        !self.modes.insert && !self.grid().cursor.input_needs_wrap && !self.has_wide_ahead(count)
-    }
-
-    /// Returns true if a wide character overlaps the next `count` columns.
-    fn has_wide_ahead(&self, count: usize) -> bool {
-        if !self.printing.wide_seen {
-            return false;
+    /// Returns the cells from the cursor to the end of the row; none if characters cannot be written
+    /// directly.
+    fn cells_ahead(&self) -> &[Cell] {
+        if self.modes.insert || self.grid().cursor.input_needs_wrap {
+            return &[];
         }
         let (row, col) = self.cursor();
-        let end = (col + count + 1).min(self.cols());
-        let cells = &self.grid()[GridLine(row)][Column(col)..Column(end)];
-        cells.iter().any(|cell| cell.flags.intersects(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER))
+        &self.grid()[GridLine(row)][Column(col)..Column(self.cols())]
     }
 
     /// Writes narrow characters into the cells at the cursor; the caller ensures that they fit.
@@ -323,6 +322,32 @@ fn printable_len(bytes: &[u8]) -> usize {
     len + bytes[len..].iter().take_while(|byte| is_printable(byte)).count()
 }
 
+/// Returns true for each half of a wide character.
+fn is_wide(cell: &Cell) -> bool {
+    cell.flags.intersects(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER)
+}
+
 fn cluster(cell: &Cell) -> String {
     std::iter::once(cell.c).chain(cell.zerowidth().unwrap_or_default().iter().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_types::Size;
+
+    use super::*;
+    use crate::terminal::store::Store;
+
+    /// Otherwise every character of the run looks at the whole run again.
+    #[test]
+    fn narrow_run_ends_at_wide_character() {
+        let mut model = Model::new(Size::new(40, 2), Store::default());
+        model.place(0, 30);
+        model.print_text("日".as_bytes());
+        for (col, written) in [(0, 30), (29, 1), (30, 0), (31, 0), (32, 8)] {
+            model.place(0, col);
+            let text = "é".repeat(60);
+            assert_eq!(model.print_narrow(&text), 2 * written, "column {col}");
+        }
+    }
 }
