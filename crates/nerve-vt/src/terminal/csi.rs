@@ -19,7 +19,7 @@ fn numbers(params: &Params) -> impl Iterator<Item = u16> {
 
 impl Model {
     /// Executes the complete control sequence at the beginning of `bytes` and returns its length; 0 if there is none.
-    pub(super) fn complete_csi(&mut self, bytes: &[u8]) -> usize {
+    pub(super) fn execute_csi(&mut self, bytes: &[u8]) -> usize {
         let Some(ControlSequence { marker, params, action, len }) = ControlSequence::parse(bytes) else {
             return 0;
         };

@@ -36,15 +36,14 @@ struct OpenFrame {
 #[derive(Debug)]
 pub(super) struct FrameView {
     cells: Vec<Row<Cell>>,
-    /// The screen without its rows.
-    blank: Screen,
+    screen_without_rows: Screen,
     screen: OnceLock<Screen>,
 }
 
 impl FrameView {
-    /// Creates a view of these cells; `blank` is the rest of the screen.
-    pub(super) fn new(cells: Vec<Row<Cell>>, blank: Screen) -> FrameView {
-        FrameView { cells, blank, screen: OnceLock::new() }
+    /// Creates a view of these cells; `screen_without_rows` is the rest of the screen.
+    pub(super) fn new(cells: Vec<Row<Cell>>, screen_without_rows: Screen) -> FrameView {
+        FrameView { cells, screen_without_rows, screen: OnceLock::new() }
     }
 
     fn screen(&self) -> &Screen {
@@ -54,7 +53,7 @@ impl FrameView {
                 cells::read(row, row.len(), &mut line);
                 line.into_row()
             });
-            Screen { rows: rows.collect(), ..self.blank.clone() }
+            Screen { rows: rows.collect(), ..self.screen_without_rows.clone() }
         })
     }
 }

@@ -185,7 +185,7 @@ impl TerminalState {
         let mut at = 0;
         while !self.model.sequence.stop {
             at += self.model.print_text(&bytes[at..]);
-            let len = self.model.complete_csi(&bytes[at..]);
+            let len = self.model.execute_csi(&bytes[at..]);
             if len == 0 {
                 break;
             }

@@ -216,17 +216,17 @@ impl Model {
             self.read_row(true, row, &mut line);
             line.into_row()
         });
-        Screen { rows: rows.collect(), ..self.blank_screen(offset) }
+        Screen { rows: rows.collect(), ..self.screen_without_rows(offset) }
     }
 
     /// Returns the current screen for later readers.
     pub(super) fn frame_view(&self, offset: u64) -> FrameView {
         let cells = (0..self.rows()).map(|row| self.grid()[GridLine(row)].clone());
-        FrameView::new(cells.collect(), self.blank_screen(offset))
+        FrameView::new(cells.collect(), self.screen_without_rows(offset))
     }
 
     /// Returns the current screen without its rows.
-    fn blank_screen(&self, offset: u64) -> Screen {
+    fn screen_without_rows(&self, offset: u64) -> Screen {
         let (row, col) = self.cursor();
         Screen {
             size: self.size,
