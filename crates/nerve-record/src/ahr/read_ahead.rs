@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
+use super::block::Block;
 use super::error::AhrError;
-use super::reader::{Part, Reader};
+use super::reader::{Part, Reader, add_contradictions};
 
-/// Maximum number of parts that wait for the caller.
+/// Maximum number of blocks that wait for the caller.
 const MAX_WAITING: usize = 2;
 
 impl<R: Read + Seek + Send> Reader<R> {
     /// Passes the following parts to `process` until it returns false. A second thread reads ahead, because decompression takes
-    /// about as long as a terminal model. Further calls return the parts that were read but not processed.
+    /// about as long as a terminal model. Further calls return the blocks that were read but not processed.
     ///
     /// # Errors
     /// As [`Reader::next`], and those of `process`.
@@ -22,49 +23,55 @@ impl<R: Read + Seek + Send> Reader<R> {
         &mut self,
         mut process: impl FnMut(Part) -> Result<bool, AhrError>,
     ) -> Result<(), AhrError> {
-        // Callers that need few parts start no thread.
-        loop {
-            let Some(part) = self.next()? else { return Ok(()) };
-            if !process(part)? {
-                return Ok(());
-            }
-            if self.ahead.is_empty() {
+        while let Some(part) = self.next()? {
+            // Callers that need few parts start no thread.
+            if !process(part)? || self.ahead.is_empty() && !self.read_blocks_ahead(&mut process)? {
                 break;
             }
         }
+        Ok(())
+    }
+
+    /// Passes intact blocks to `process` up to damage, an error or the end, all of which the caller finds
+    /// again. Returns false if `process` did.
+    fn read_blocks_ahead(
+        &mut self,
+        process: &mut impl FnMut(Part) -> Result<bool, AhrError>,
+    ) -> Result<bool, AhrError> {
         let is_stopped = AtomicBool::new(false);
-        let (sender, receiver) = sync_channel(MAX_WAITING);
+        let mut contradictions = std::mem::take(&mut self.contradictions);
         let (result, unprocessed) = thread::scope(|scope| {
-            scope.spawn(|| send_parts(self, sender, &is_stopped));
+            // Belongs to this closure, so that a panic in `process` drops it and thus ends the thread.
+            let (sender, receiver) = sync_channel::<Block>(MAX_WAITING);
+            let send = || send_blocks(self, sender, &is_stopped);
+            if let Err(error) = thread::Builder::new().name("read-ahead".into()).spawn_scoped(scope, send) {
+                // The sender is gone, so no block arrives and the caller reads them.
+                tracing::debug!(%error, "no thread reads ahead");
+            }
+            let mut process = |block: Block| {
+                add_contradictions(&mut contradictions, &block);
+                process(Part::Block(block))
+            };
             let result = loop {
-                let Ok(part) = receiver.recv() else { break Ok(()) };
-                match part.and_then(&mut process) {
+                let Ok(block) = receiver.recv() else { break Ok(true) };
+                match process(block) {
                     Ok(true) => {}
-                    Ok(false) => break Ok(()),
-                    Err(error) => break Err(error),
+                    stopped => break stopped,
                 }
             };
             is_stopped.store(true, Ordering::Relaxed);
-            // A later call finds an error again.
-            (result, receiver.iter().flatten().collect::<VecDeque<Part>>())
+            (result, receiver.iter().collect::<VecDeque<Block>>())
         });
+        self.contradictions = contradictions;
         self.ahead = unprocessed;
         result
     }
 }
 
-/// Sends parts until the end, an error, or a request to stop.
-fn send_parts<R: Read + Seek>(
-    reader: &mut Reader<R>,
-    sender: SyncSender<Result<Part, AhrError>>,
-    is_stopped: &AtomicBool,
-) {
+/// Sends blocks until there is no intact one, or a request to stop.
+fn send_blocks<R: Read + Seek>(reader: &mut Reader<R>, sender: SyncSender<Block>, is_stopped: &AtomicBool) {
     while !is_stopped.load(Ordering::Relaxed)
-        && let Some(part) = reader.next().transpose()
-    {
-        let is_error = part.is_err();
-        if sender.send(part).is_err() || is_error {
-            break;
-        }
-    }
+        && let Ok(Some(block)) = reader.next_intact()
+        && sender.send(block).is_ok()
+    {}
 }

@@ -41,13 +41,14 @@ pub struct Reader<R> {
     output_end: Option<u64>,
     /// File length when an unfinished block at `at` was last reported.
     reported_end: Option<u64>,
-    /// The block after a stretch that was just reported.
+    /// The block at `at` if it was read already, usually after a stretch that was just reported.
     pending: Option<Block>,
-    /// Parts that [`Reader::read_ahead`] read but did not pass on.
-    pub(super) ahead: VecDeque<Part>,
+    /// Blocks that [`Reader::read_ahead`] read but did not pass on.
+    pub(super) ahead: VecDeque<Block>,
     resync: Resync,
     continuity: Continuity,
-    contradictions: Vec<(u64, Contradiction)>,
+    /// Contradictions of the blocks returned so far, each with its block's offset.
+    pub(super) contradictions: Vec<(u64, Contradiction)>,
     /// Bytes that may still be decompressed.
     allowance: u64,
 }
@@ -105,9 +106,28 @@ impl<R: Read + Seek> Reader<R> {
         reason = "an iterator would end for good, this one may continue"
     )]
     pub fn next(&mut self) -> Result<Option<Part>, AhrError> {
-        if let Some(part) = self.ahead.pop_front() {
-            return Ok(Some(part));
+        let part = match self.ahead.pop_front() {
+            Some(block) => Some(Part::Block(block)),
+            None => self.read_part()?,
+        };
+        if let Some(Part::Block(block)) = &part {
+            add_contradictions(&mut self.contradictions, block);
         }
+        Ok(part)
+    }
+
+    /// Reads the next block if it is intact. Otherwise, [`Reader::next`] finds the same fault or error.
+    pub(super) fn next_intact(&mut self) -> Result<Option<Block>, AhrError> {
+        if let Some(block) = self.pending.take() {
+            return self.accept(block).map(Some);
+        }
+        match self.source.attempt(self.at)? {
+            Attempt::Block(block) => self.accept(block).map(Some),
+            Attempt::Fault(_) | Attempt::End => Ok(None),
+        }
+    }
+
+    fn read_part(&mut self) -> Result<Option<Part>, AhrError> {
         if let Some(block) = self.pending.take() {
             return self.give(block).map(Some);
         }
@@ -172,9 +192,9 @@ impl<R: Read + Seek> Reader<R> {
         Ok(())
     }
 
-    /// Returns the file offset of the next block to read.
+    /// Returns the file offset at which the next part begins.
     pub fn position(&self) -> u64 {
-        self.at
+        self.ahead.front().or(self.pending.as_ref()).map_or(self.at, |block| block.file_off)
     }
 
     /// Returns the current length of the file.
@@ -185,35 +205,55 @@ impl<R: Read + Seek> Reader<R> {
         self.source.len()
     }
 
-    /// Returns the contradictions between the blocks read so far, at most 1000.
+    /// Returns the contradictions between the blocks returned so far, at most 1000.
     pub fn contradictions(&self) -> impl Iterator<Item = &Contradiction> {
         self.contradictions.iter().map(|(_, contradiction)| contradiction)
     }
 
-    fn give(&mut self, mut block: Block) -> Result<Part, AhrError> {
+    fn give(&mut self, block: Block) -> Result<Part, AhrError> {
+        self.accept(block).map(Part::Block)
+    }
+
+    /// Continues behind `block`. After an error it is still the next one.
+    fn accept(&mut self, mut block: Block) -> Result<Block, AhrError> {
         let file = block.file();
-        self.allowance = (file.end - file.start)
-            .saturating_mul(UNPACKED_PER_BYTE)
-            .saturating_add(self.allowance)
-            .checked_sub(u64::from(block.header.uncompressed))
-            .ok_or(AhrError::Work { at: file.start })?;
-        let next = self.source.peek_time(file.end)?;
-        let found = self.continuity.check(&mut block, next);
-        let is_known = |contradictions: &[(u64, Contradiction)]| {
-            contradictions.len() >= MAX_CONTRADICTIONS
-                || contradictions.iter().any(|(at, _)| *at == file.start)
+        let allowance = self.remaining_allowance(&block);
+        let checked = allowance.and_then(|allowance| Ok((allowance, self.source.peek_time(file.end)?)));
+        let (allowance, next) = match checked {
+            Ok(checked) => checked,
+            Err(error) => {
+                self.pending = Some(block);
+                return Err(error);
+            }
         };
-        if !found.is_empty() && !is_known(&self.contradictions) {
-            self.contradictions.extend(found.iter().map(|found| (file.start, found.clone())));
-        }
+        self.allowance = allowance;
+        let found = self.continuity.check(&mut block, next);
         block.set_contradictions(found);
-        self.at = block.file().end;
+        self.at = file.end;
         self.reported_end = None;
         // The expected offset of the following output. Blocks without output and inconsistent offsets are not trusted.
         let output = block.output();
         if self.output_end.is_none() || (!output.is_empty() && output.start == block.header.start_off) {
             self.output_end = Some(output.end);
         }
-        Ok(Part::Block(block))
+        Ok(block)
+    }
+
+    /// Returns how many bytes may be decompressed after `block`.
+    fn remaining_allowance(&self, block: &Block) -> Result<u64, AhrError> {
+        let file = block.file();
+        (file.end - file.start)
+            .saturating_mul(UNPACKED_PER_BYTE)
+            .saturating_add(self.allowance)
+            .checked_sub(u64::from(block.header.uncompressed))
+            .ok_or(AhrError::Work { at: file.start })
+    }
+}
+
+/// Adds the contradictions of a block unless they are known.
+pub(super) fn add_contradictions(known: &mut Vec<(u64, Contradiction)>, block: &Block) {
+    let is_known = || known.iter().any(|(at, _)| *at == block.file_off);
+    if !block.contradictions().is_empty() && known.len() < MAX_CONTRADICTIONS && !is_known() {
+        known.extend(block.contradictions().iter().map(|found| (block.file_off, found.clone())));
     }
 }
