@@ -22,12 +22,12 @@ pub struct Playback {
     reader: Reader<BufReader<File>>,
     /// Size until the first resize record.
     size: Size,
-    state: State,
+    state: PlaybackState,
 }
 
 /// The position, and the terminal there.
 #[derive(Debug)]
-struct State {
+struct PlaybackState {
     replay: TerminalReplay,
     /// The unfinished end of the output that the terminal has.
     open: OpenSequence,
@@ -48,7 +48,7 @@ impl Playback {
             path: path.into(),
             reader: Reader::open(path)?,
             size,
-            state: State::new(TerminalReplay::new(size)),
+            state: PlaybackState::new(TerminalReplay::new(size)),
         })
     }
 
@@ -215,7 +215,7 @@ impl Playback {
     /// Returns true at the end of the recording.
     fn fill_records(&mut self, page: &mut OutputPage, limit: usize) -> Result<bool, AhrError> {
         while self.load()? {
-            let State { block: Some(block), applied, within, .. } = &mut self.state else { break };
+            let PlaybackState { block: Some(block), applied, within, .. } = &mut self.state else { break };
             for record in block.records().skip(std::mem::take(applied) as usize) {
                 let record = skip_applied(record, std::mem::take(within));
                 if !page.push(&record, limit) {
@@ -231,7 +231,7 @@ impl Playback {
         self.reader.seek_to(place.block)?;
         let lost = std::mem::take(&mut self.state.lost);
         // The next loaded block is the target's.
-        self.state = State { lost, ..State::new(replay) };
+        self.state = PlaybackState { lost, ..PlaybackState::new(replay) };
         if place.records > 0 && self.load()? {
             self.state.applied = place.records;
         }
@@ -267,10 +267,10 @@ impl Playback {
     }
 }
 
-impl State {
-    fn new(replay: TerminalReplay) -> State {
+impl PlaybackState {
+    fn new(replay: TerminalReplay) -> PlaybackState {
         let open = OpenSequence::default();
-        State { replay, open, block: None, applied: 0, within: 0, lost: Vec::new() }
+        PlaybackState { replay, open, block: None, applied: 0, within: 0, lost: Vec::new() }
     }
 
     /// Continues with the next part of the recording.
@@ -291,7 +291,9 @@ impl State {
         should_apply: &mut impl FnMut(&Record<'_>) -> bool,
         on_applied: &mut impl FnMut(&Record<'_>),
     ) -> Result<bool, AhrError> {
-        let State { replay, open, block: Some(block), applied, within, .. } = self else { return Ok(true) };
+        let PlaybackState { replay, open, block: Some(block), applied, within, .. } = self else {
+            return Ok(true);
+        };
         for record in block.records().skip(*applied as usize) {
             let record = skip_applied(record, *within);
             if !should_apply(&record) {

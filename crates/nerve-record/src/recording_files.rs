@@ -36,7 +36,7 @@ impl RecordingFiles {
     }
 
     /// Returns true if the files are no longer in this state.
-    pub fn have_changed(&self) -> bool {
+    pub fn has_changed(&self) -> bool {
         RecordingFiles::of(&self.recording) != *self
     }
 

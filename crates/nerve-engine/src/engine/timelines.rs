@@ -123,7 +123,7 @@ async fn wait_for_change(
     events: &mut broadcast::Receiver<Event>,
     node: Option<&str>,
 ) -> io::Result<()> {
-    while !files.have_changed() {
+    while !files.has_changed() {
         tokio::select! {
             changed = folder.changed() => changed?,
             event = events.recv() => match event {

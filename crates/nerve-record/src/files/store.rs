@@ -72,8 +72,9 @@ impl FileStore {
         Ok(())
     }
 
-    /// Removes partial copies left by killed or cancelled processes in sessions that are not in use, and forgets the latest copies that
-    /// are gone, or whose directory is. Failures are left to the next sweep.
+    /// Removes partial copies left by killed or cancelled processes in sessions that are not in use. Also
+    /// removes entries of the latest-copy index whose copy or source directory no longer exists. Failures are
+    /// left to the next sweep.
     pub fn sweep(&self) {
         for path in fs::read_dir(self.root.join(LATEST)).into_iter().flatten().flatten().map(|it| it.path()) {
             let is_used = |(copy, source): (PathBuf, PathBuf)| copy.is_dir() && source.is_dir();
