@@ -68,7 +68,11 @@ pub fn prune_recordings(
     if older_than.is_none() && max_size.is_none() && !branches {
         return Err(EngineError::invalid_request("older_than, max_size or branches is required"));
     }
-    let all = library::list(&Store::new(&dirs.recordings), usize::MAX);
+    let store = Store::new(&dirs.recordings);
+    if !dry_run {
+        store.sweep();
+    }
+    let all = library::list(&store, usize::MAX);
     let not_before = older_than.map(|age| before_now(age.duration()));
     let (mut removed, mut paths) = (Vec::new(), BTreeSet::new());
     for (info, reason) in select_expired(&all, Retention { not_before, bytes: max_size }) {

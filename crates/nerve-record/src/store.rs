@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder, DirEntry};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -15,6 +15,11 @@ pub const EXTENSION: &str = "ahr";
 
 /// Maximum characters of a recording's id.
 pub const MAX_ID_CHARS: usize = 64;
+
+/// Prefix of the files that [`replace_with`](nerve_types::files::replace_with) fills.
+const TEMPORARY_PREFIX: &str = ".new-";
+/// Time since the last write after which such a file is abandoned: its process has ended.
+const ABANDONED_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// Maximum number of suggested prefixes.
 const MAX_SUGGESTED: usize = 3;
@@ -90,6 +95,20 @@ impl Store {
         let mut found: Vec<StoredRecording> = self.months().filter_map(file).collect();
         found.sort_by(|one, other| other.cmp(one));
         found
+    }
+
+    /// Removes sidecars that processes left unfinished over an hour ago. Failures are left to the next sweep.
+    pub fn sweep(&self) {
+        let is_abandoned = |file: &StoredRecording| {
+            let name = file.path.file_name().unwrap_or_default().as_encoded_bytes();
+            name.starts_with(TEMPORARY_PREFIX.as_bytes())
+                && file.written.elapsed().is_ok_and(|age| age > ABANDONED_AFTER)
+        };
+        for entry in self.months().flat_map(|month| entries(&month).collect::<Vec<_>>()) {
+            if let Some(file) = StoredRecording::read(entry.path()).filter(is_abandoned) {
+                let _ = fs::remove_file(file.path);
+            }
+        }
     }
 
     fn months(&self) -> impl Iterator<Item = PathBuf> {

@@ -162,6 +162,25 @@ fn retention_removes_by_age_then_by_size() {
 }
 
 #[test]
+fn sweep_removes_abandoned_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::new(dir.path());
+    let recording = store_recording(&store, "one", 1);
+    let folder = recording.parent().unwrap();
+    let written = |name: &str, age: Duration| {
+        let path = folder.join(name);
+        fs::write(&path, "x").unwrap();
+        fs::File::open(&path).unwrap().set_modified(SystemTime::now() - age).unwrap();
+        path
+    };
+    let abandoned = written(".new-AbCdEf", Duration::from_secs(3700));
+    let kept =
+        [written(".new-GhIjKl", Duration::from_secs(60)), written("two.ahr", Duration::from_secs(9999))];
+    store.sweep();
+    assert!(!abandoned.exists() && recording.exists() && kept.iter().all(|path| path.exists()));
+}
+
+#[test]
 fn removal_includes_sidecars_and_spares_live_recordings() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::new(dir.path());
