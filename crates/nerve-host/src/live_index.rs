@@ -33,7 +33,9 @@ impl LiveIndex {
                 tracing::debug!(%error, "the index is not extended");
             }
         };
-        self.extension = thread::Builder::new().name("index".into()).spawn(extend).ok();
-        self.indexed = output;
+        match thread::Builder::new().name("index".into()).spawn(extend) {
+            Ok(thread) => (self.extension, self.indexed) = (Some(thread), output),
+            Err(error) => tracing::debug!(%error, "no thread extends the index"),
+        }
     }
 }
