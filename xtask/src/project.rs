@@ -1,6 +1,6 @@
 //! The checkout, its target folder, and commands that run in it.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -32,6 +32,15 @@ impl Project {
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.root);
+        // Cargo describes xtask in them. Build scripts that read them would run again whenever cargo runs with and without xtask,
+        // and with them almost all crates would be built again.
+        let describes_xtask = |name: &OsString| {
+            name.to_str()
+                .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        };
+        for name in std::env::vars_os().map(|(name, _)| name).filter(describes_xtask) {
+            command.env_remove(name);
+        }
         command
     }
 
@@ -57,7 +66,7 @@ impl Project {
 }
 
 /// Returns the cargo that runs xtask, which keeps a `+toolchain` chosen by the caller.
-pub(crate) fn cargo_program() -> std::ffi::OsString {
+pub(crate) fn cargo_program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
