@@ -179,11 +179,16 @@ fn nextest_summary(line: &str) -> Option<Counts> {
     let line = without_escapes(line);
     let (_, rest) = line.trim().strip_prefix("Summary [")?.split_once(']')?;
     let (_, results) = rest.split_once(" run:")?;
+    // Those that passed are divided further in parentheses.
+    let results = match (results.split_once(" ("), results.split_once(')')) {
+        (Some((before, _)), Some((_, after))) => format!("{before}{after}"),
+        _ => results.to_string(),
+    };
     let mut counts = Counts::default();
     for part in results.split(',') {
         let (number, what) = part.trim().split_once(' ')?;
         let number: u64 = number.parse().ok()?;
-        match what.split(" (").next()? {
+        match what {
             "passed" => counts.passed += number,
             "skipped" => counts.skipped += number,
             // failed, timed out, exec failed
@@ -251,6 +256,7 @@ mod tests {
                 counts(6, 3, 4),
             ),
             ("Summary [1s] 5/9 tests run: 4 passed, 1 failed, 0 skipped", counts(4, 1, 0)),
+            ("Summary [1s] 9 tests run: 9 passed (1 slow, 4 flaky), 0 skipped", counts(9, 0, 0)),
             (
                 "\u{1b}[32;1m     Summary\u{1b}[0m [ 1s] \u{1b}[1m2\u{1b}[0m tests run: \u{1b}[1m2\u{1b}[0m \u{1b}[32;1mpassed\u{1b}[0m, 0 skipped",
                 counts(2, 0, 0),
