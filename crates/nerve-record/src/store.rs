@@ -4,22 +4,18 @@ use std::fs::{self, DirBuilder, DirEntry};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nerve_types::TsNs;
+use nerve_types::files::is_abandoned;
 
 /// File extension of recordings.
 pub const EXTENSION: &str = "ahr";
 
 /// Maximum characters of a recording's id.
 pub const MAX_ID_CHARS: usize = 64;
-
-/// Prefix of the files that [`replace_with`](nerve_types::files::replace_with) fills.
-const TEMPORARY_PREFIX: &str = ".new-";
-/// Time since the last write after which such a file is abandoned: its process has ended.
-const ABANDONED_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// Maximum number of suggested prefixes.
 const MAX_SUGGESTED: usize = 3;
@@ -99,15 +95,9 @@ impl Store {
 
     /// Removes sidecars that processes left unfinished over an hour ago. Failures are left to the next sweep.
     pub fn sweep(&self) {
-        let is_abandoned = |file: &StoredRecording| {
-            let name = file.path.file_name().unwrap_or_default().as_encoded_bytes();
-            name.starts_with(TEMPORARY_PREFIX.as_bytes())
-                && file.written.elapsed().is_ok_and(|age| age > ABANDONED_AFTER)
-        };
-        for entry in self.months().flat_map(|month| entries(&month).collect::<Vec<_>>()) {
-            if let Some(file) = StoredRecording::read(entry.path()).filter(is_abandoned) {
-                let _ = fs::remove_file(file.path);
-            }
+        let files = self.months().flat_map(|month| entries(&month).collect::<Vec<_>>());
+        for path in files.map(|file| file.path()).filter(|path| is_abandoned(path)) {
+            let _ = fs::remove_file(path);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Private files that are replaced atomically, and a lock between processes.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
@@ -8,6 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
+/// Prefix of the files that [`replace_with`] fills.
+const TEMPORARY_PREFIX: &str = ".new-";
+/// Time since the last write after which such a file is abandoned.
+const ABANDONED_AFTER: Duration = Duration::from_secs(60 * 60);
 /// Interval of attempts to take a lock.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -29,10 +33,21 @@ pub fn replace_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_with(path, |file| file.write_all(bytes))
 }
 
+/// Returns true for the name of a file that [`replace_with`] fills.
+pub fn is_temporary(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(TEMPORARY_PREFIX.as_bytes()))
+}
+
+/// Returns true if the process that filled such a file has ended: nothing was written for an hour.
+pub fn is_abandoned(path: &Path) -> bool {
+    let age = || fs::metadata(path).ok()?.modified().ok()?.elapsed().ok();
+    is_temporary(path) && age().is_some_and(|age| age > ABANDONED_AFTER)
+}
+
 /// Replaces a file atomically by one that `write` fills. Its mode is 0600.
 pub fn replace_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+    let mut file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(folder)?;
     write(file.as_file_mut())?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())

@@ -9,12 +9,13 @@
 //! `nerve`, rules that allow certain commands would not match, and "don't ask again" would allow everything.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::store::check_id;
+use nerve_types::files::replace_unsynced;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -59,10 +60,7 @@ impl Announcement {
             // Another process may have removed it in the meantime.
             let _ = fs::remove_file(stale);
         }
-        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&announcements)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        file.persist(announcements.join(&self.id)).map_err(|error| error.error)?;
-        Ok(())
+        replace_unsynced(&announcements.join(&self.id), &serde_json::to_vec(self)?)
     }
 
     /// Removes and returns the announcement of the command in this shell line. `None` for a line that does not come from a tool.

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nerve_types::files::replace_unsynced;
+use nerve_types::files::{is_abandoned, is_temporary, replace_unsynced};
 
 use super::{FilesError, SnapshotKey};
 
@@ -78,7 +78,12 @@ impl FileStore {
     pub fn sweep(&self) {
         for path in fs::read_dir(self.root.join(LATEST)).into_iter().flatten().flatten().map(|it| it.path()) {
             let is_used = |(copy, source): (PathBuf, PathBuf)| copy.is_dir() && source.is_dir();
-            if !self.read_latest(&path).is_some_and(is_used) {
+            // Another process may be writing an entry.
+            let is_stale = match is_temporary(&path) {
+                true => is_abandoned(&path),
+                false => !self.read_latest(&path).is_some_and(is_used),
+            };
+            if is_stale {
                 let _ = fs::remove_file(&path);
             }
         }

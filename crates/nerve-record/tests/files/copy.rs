@@ -104,8 +104,11 @@ fn sweep_forgets_latest_copies_that_are_gone() {
     assert_eq!(entries(), 1, "the directory and its copy exist");
     fs::write(index.join("damaged"), "nothing").unwrap();
     fs::remove_dir_all(fixture.store().root().join("session-1/1")).unwrap();
+    let unfinished = index.join(".new-AbCdEf");
+    fs::write(&unfinished, "").unwrap();
     fixture.store().sweep();
-    assert_eq!(entries(), 0, "the copy is gone");
+    assert_eq!(entries(), 1, "the copy is gone; another process writes an entry");
+    fs::remove_file(unfinished).unwrap();
     provider(&fixture).take(&key(2), &REQUEST).unwrap();
     fs::remove_dir_all(fixture.work()).unwrap();
     fixture.store().sweep();
