@@ -11,19 +11,23 @@ use super::steps::read_records;
 
 /// Maximum number of items whose results are listed.
 const MAX_LISTED_ITEMS: usize = 1_000_000;
-/// Maximum length of the path of a part: a result is nested as deeply.
+/// Maximum number of parts in the path of a record, which limits how deeply a result is nested. Records with more are ignored.
 const MAX_PARTS: usize = 100;
 
-/// Returns the latest result of a step, unless the step was started again afterwards. That of a step with `foreach` is the list of its
-/// items, null for those without a result so far; that of a step with `until` is the result of its last completed round. That of a
-/// nested graph has the results of its steps by id, also if it failed and its error policy has replaced its result.
+/// Returns the result of a step since it was last started, or `None` if there is none so far. A step with parts has these results:
+///
+/// * `foreach`: the list of the results of its items, null for those without one so far.
+/// * `until`: the result of the last round that has one, if only of a part of it.
+/// * a nested graph: the results of its steps by id, also if it failed and its error policy has replaced its result.
 ///
 /// # Errors
 /// As [`Summary::read`](super::Summary::read).
 pub fn read_result(path: &Path, step: &str) -> Result<Option<Value>, JournalError> {
     let mut result = StepResult::default();
-    let parts_of = |path: &str| path.strip_prefix(step).and_then(parse_parts);
-    read_records::<IgnoredValue>(path, drop, |line, record| {
+    // `None` for other steps, also those whose id only begins like this one: what follows is then no part.
+    let parts_of = |record_step: &str| record_step.strip_prefix(step).and_then(parse_parts);
+    let ignore_definition = drop;
+    read_records::<IgnoredValue>(path, ignore_definition, |line, record| {
         match record {
             JournalLine::Items(record) => {
                 if let Some(parts) = parts_of(&record.step) {
@@ -34,11 +38,11 @@ pub fn read_result(path: &Path, step: &str) -> Result<Option<Value>, JournalErro
                 let Some(parts) = parts_of(&record.step) else { return Ok(()) };
                 if kind == StepRecordKind::Started {
                     result.restart(&parts);
-                // Only the values of this step are decoded.
-                } else if record.value.is_some()
-                    && let JournalLine::Step(_, record) = codec::next(line)?
-                {
-                    result.set(&parts, record.value);
+                } else if record.value.is_some() {
+                    // Values were skipped. Those of this step are decoded now.
+                    if let JournalLine::Step(_, with_value) = codec::next(line)? {
+                        result.set(&parts, with_value.value);
+                    }
                 }
             }
             _ => {}
@@ -59,7 +63,8 @@ enum Part {
     Step(String),
 }
 
-/// Parses the path of a record after that of its step.
+/// Parses what follows a step's path in the path of a record, such as `#2/inner[3]`. Empty for the step itself; `None` if that is no
+/// list of parts or exceeds a limit.
 fn parse_parts(mut rest: &str) -> Option<Vec<Part>> {
     let mut parts = Vec::new();
     while !rest.is_empty() {
@@ -90,27 +95,34 @@ struct StepResult {
 #[derive(Default)]
 struct PartResults {
     items: Option<Vec<StepResult>>,
-    /// The last round with a result, and later ones.
+    /// By number, from the last round with a result, if only of a part of it.
     rounds: BTreeMap<u32, StepResult>,
     steps: Vec<(String, StepResult)>,
 }
 
 impl StepResult {
-    /// Forgets the result of a part that starts again. A further round keeps that of the previous one.
+    /// Forgets the result of a part that starts again. When a round starts, earlier rounds are kept until it has a result; later ones
+    /// are from an earlier pass.
     fn restart(&mut self, path: &[Part]) {
-        let Some((part, rest)) = path.split_first() else { return *self = StepResult::default() };
+        let Some((part, rest)) = path.split_first() else {
+            *self = StepResult::default();
+            return;
+        };
         self.whole = None;
         if let Part::Round(round) = part {
-            drop(self.parts().rounds.split_off(&round.saturating_add(1)));
+            self.parts().rounds.retain(|number, _| number <= round);
         }
         self.part(part).restart(rest);
     }
 
+    /// Sets the result of a part. That of a round replaces those of earlier rounds.
     fn set(&mut self, path: &[Part], value: Option<Value>) {
-        let Some((part, rest)) = path.split_first() else { return self.whole = value };
+        let Some((part, rest)) = path.split_first() else {
+            self.whole = value;
+            return;
+        };
         if let Part::Round(round) = part {
-            let rounds = &mut self.parts().rounds;
-            *rounds = rounds.split_off(round);
+            self.parts().rounds.retain(|number, _| number >= round);
         }
         self.part(part).set(rest, value);
     }
@@ -154,8 +166,10 @@ impl StepResult {
     }
 
     fn into_value(self) -> Option<Value> {
-        let parts = self.parts.filter(|_| self.whole.is_none());
-        let Some(PartResults { items, rounds, steps }) = parts.map(|parts| *parts) else { return self.whole };
+        if self.whole.is_some() {
+            return self.whole;
+        }
+        let PartResults { items, rounds, steps } = *self.parts?;
         if let Some(items) = items {
             return Some(items.into_iter().map(|item| item.into_value().unwrap_or_default()).collect());
         }

@@ -14,8 +14,9 @@ use super::reader::{Part, Reader, add_contradictions};
 const MAX_WAITING: usize = 2;
 
 impl<R: Read + Seek + Send> Reader<R> {
-    /// Passes the following parts to `process` until it returns false. A second thread reads ahead, because decompression takes
-    /// about as long as a terminal model. Further calls return the blocks that were read but not processed.
+    /// Passes the following parts to `process` until it returns false. A second thread reads ahead, because decompressing a block
+    /// takes about as long as processing it with a terminal model. Blocks that were read but not processed come first in later
+    /// calls, also of [`Reader::next`].
     ///
     /// # Errors
     /// As [`Reader::next`], and those of `process`.
@@ -24,8 +25,12 @@ impl<R: Read + Seek + Send> Reader<R> {
         mut process: impl FnMut(Part) -> Result<bool, AhrError>,
     ) -> Result<(), AhrError> {
         while let Some(part) = self.next()? {
-            // Callers that need few parts start no thread.
-            if !process(part)? || self.ahead.is_empty() && !self.read_blocks_ahead(&mut process)? {
+            // Before the thread starts: a caller that stops at this part needs none.
+            if !process(part)? {
+                break;
+            }
+            // Blocks that an earlier call left come first, from `next`.
+            if self.ahead.is_empty() && !self.read_blocks_ahead(&mut process)? {
                 break;
             }
         }
@@ -39,27 +44,27 @@ impl<R: Read + Seek + Send> Reader<R> {
         process: &mut impl FnMut(Part) -> Result<bool, AhrError>,
     ) -> Result<bool, AhrError> {
         let is_stopped = AtomicBool::new(false);
+        // The thread borrows the reader. A block's contradictions count when it is processed, not when it is read.
         let mut contradictions = std::mem::take(&mut self.contradictions);
         let (result, unprocessed) = thread::scope(|scope| {
-            // Belongs to this closure, so that a panic in `process` drops it and thus ends the thread.
+            // If `process` panics, the receiver is dropped with this closure: `send` fails, and the thread ends.
             let (sender, receiver) = sync_channel::<Block>(MAX_WAITING);
             let send = || send_blocks(self, sender, &is_stopped);
             if let Err(error) = thread::Builder::new().name("read-ahead".into()).spawn_scoped(scope, send) {
                 // The sender is gone, so no block arrives and the caller reads them.
                 tracing::debug!(%error, "no thread reads ahead");
             }
-            let mut process = |block: Block| {
-                add_contradictions(&mut contradictions, &block);
-                process(Part::Block(block))
-            };
             let result = loop {
+                // Without a sender, the thread has ended: the caller continues from there.
                 let Ok(block) = receiver.recv() else { break Ok(true) };
-                match process(block) {
+                add_contradictions(&mut contradictions, &block);
+                match process(Part::Block(block)) {
                     Ok(true) => {}
-                    stopped => break stopped,
+                    stop_or_error => break stop_or_error,
                 }
             };
             is_stopped.store(true, Ordering::Relaxed);
+            // Ends when the thread drops its sender. The reader is past these blocks.
             (result, receiver.iter().collect::<VecDeque<Block>>())
         });
         self.contradictions = contradictions;
@@ -68,10 +73,12 @@ impl<R: Read + Seek + Send> Reader<R> {
     }
 }
 
-/// Sends blocks until there is no intact one, or a request to stop.
+/// Sends blocks until there is no intact one, a stop is requested or the receiver is gone. Then drops the sender.
 fn send_blocks<R: Read + Seek>(reader: &mut Reader<R>, sender: SyncSender<Block>, is_stopped: &AtomicBool) {
-    while !is_stopped.load(Ordering::Relaxed)
-        && let Ok(Some(block)) = reader.next_intact()
-        && sender.send(block).is_ok()
-    {}
+    while !is_stopped.load(Ordering::Relaxed) {
+        let Ok(Some(block)) = reader.next_intact() else { return };
+        if sender.send(block).is_err() {
+            return;
+        }
+    }
 }
