@@ -162,8 +162,8 @@ impl Poller {
         loop {
             let refresh = self.shared.refresh.swap(false, Ordering::Relaxed);
             let polled = self.poll(refresh).await;
-            if refresh && polled.is_ok() && !self.is_watchful() {
-                // The refresh before a prompt; during a turn, a person's keys request one too.
+            if refresh && polled.is_ok() {
+                // Only a prompt requests one.
                 self.repainter.mark_prompt();
             }
             if refresh && !(polled.is_ok() && self.send(PaneEvent::Refreshed).await) {
