@@ -43,9 +43,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// [`POLL_INTERVAL`] for a database, whose rows are read at each poll.
 const DATABASE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Time to wait for the agent to write the end of a turn that it has already drawn (observed: 50 ms on an idle machine).
-const END_TIMEOUT: Duration = Duration::from_millis(250);
-/// [`END_TIMEOUT`] for agents on the alternate screen, which has no scrollback and so is a poor substitute.
-const FULL_SCREEN_END_TIMEOUT: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Number of letters and digits at the end of an answer that are looked for on the screen.
 const COMPARED_CHARS: usize = 40;
@@ -60,8 +58,6 @@ pub(super) struct TranscriptSource {
     /// The id of the conversation, if it is known.
     pub(super) session: Option<String>,
     pub(super) pid: i32,
-    /// The agent uses the alternate screen.
-    pub(super) full_screen: bool,
     /// The conversation of an earlier turn.
     pub(super) last: Option<Location>,
 }
@@ -100,7 +96,7 @@ impl TranscriptSource {
         if self.kind != TranscriptKind::Claude && prompt.text.starts_with(['/', '!']) {
             return None;
         }
-        let deadline = Instant::now() + if self.full_screen { FULL_SCREEN_END_TIMEOUT } else { END_TIMEOUT };
+        let deadline = Instant::now() + END_TIMEOUT;
         let is_database = self.kind == TranscriptKind::Opencode;
         let mut interval =
             tokio::time::interval(if is_database { DATABASE_POLL_INTERVAL } else { POLL_INTERVAL });
@@ -404,7 +400,6 @@ mod tests {
             home: home.path().to_path_buf(),
             session: None,
             pid: 0,
-            full_screen: false,
             last: None,
         };
         let prompt = SentPrompt { text: "go".into(), since: TsNs(0) };
@@ -434,7 +429,6 @@ mod tests {
             home: home.path().to_path_buf(),
             session: None,
             pid: std::process::id().cast_signed(),
-            full_screen: false,
             last: None,
         };
         let id = || source.only_conversation(TsNs(0))?.conversation_id();

@@ -116,7 +116,6 @@ impl<B: Backend> Actor<B> {
             home,
             session: self.link.agent_session().cloned(),
             pid: self.link.backend.pid()?,
-            full_screen: self.terminal.modes().alternate,
             last: self.reporter.transcript_tail().and_then(|tail| tail.location()),
         })
     }
