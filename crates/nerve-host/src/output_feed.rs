@@ -4,6 +4,7 @@
 //! memory: when the feed has dropped the bytes at its position, it begins again with a dump of the terminal.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use nerve_types::Size;
 use nerve_vt::terminal::SequenceState;
@@ -270,13 +271,23 @@ impl OutputSubscription {
         if self.next < end {
             let from = usize::try_from(self.next - state.start).ok()?;
             let count = usize::try_from(end - self.next).map_or(limit, |count| count.min(limit));
-            let bytes = state.bytes.range(from..from + count).copied().collect();
+            let bytes = copy_range(&state.bytes, from..from + count);
             let offset = self.next;
             self.next += count as u64;
             return Some(OutputUpdate::Bytes(offset, bytes));
         }
         state.end.clone().map(OutputUpdate::Ended)
     }
+}
+
+/// Copies a range by slices, which is faster than by bytes.
+fn copy_range(bytes: &VecDeque<u8>, range: Range<usize>) -> Vec<u8> {
+    let (first, second) = bytes.as_slices();
+    let part = |slice: &[u8], skipped: usize| {
+        let at = |index: usize| index.saturating_sub(skipped).min(slice.len());
+        at(range.start)..at(range.end)
+    };
+    [&first[part(first, 0)], &second[part(second, first.len())]].concat()
 }
 
 #[cfg(test)]
@@ -288,6 +299,21 @@ mod tests {
 
     fn dump() -> Vec<u8> {
         b"dump".to_vec()
+    }
+
+    #[test]
+    fn range_over_both_slices_is_copied() {
+        let mut bytes = VecDeque::with_capacity(4);
+        let capacity = bytes.capacity();
+        bytes.extend(std::iter::repeat_n(b'-', capacity));
+        bytes.drain(..2);
+        bytes.extend(*b"ab");
+        assert!(!bytes.as_slices().1.is_empty());
+        for (from, to) in [(0, capacity), (0, 1), (capacity - 3, capacity), (capacity - 1, capacity), (1, 1)]
+        {
+            let expected: Vec<u8> = bytes.range(from..to).copied().collect();
+            assert_eq!(copy_range(&bytes, from..to), expected);
+        }
     }
 
     #[tokio::test]

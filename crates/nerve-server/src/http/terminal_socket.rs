@@ -14,6 +14,7 @@
 //! before an offset. A client that acknowledges is never more than [`WINDOW_BYTES`] behind what was sent.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::ws::{Message, WebSocket, close_code};
@@ -44,7 +45,9 @@ use crate::web::role;
 /// Maximum size of a client's message in bytes.
 const MAX_INPUT_BYTES: usize = 1 << 20;
 /// Maximum output in a message in bytes.
-const MAX_OUTPUT_BYTES: usize = 64 << 10;
+const MAX_OUTPUT_BYTES: usize = 128 << 10;
+/// Shortest time between two messages with output: no display shows more. Output after a pause is sent at once.
+const OUTPUT_INTERVAL: Duration = Duration::from_millis(8);
 /// Output that is sent beyond what the client has acknowledged, in bytes.
 const WINDOW_BYTES: u64 = 512 << 10;
 /// Errors that wait to be sent. Further ones are dropped.
@@ -99,7 +102,16 @@ async fn run(
     let (errors, pending_errors) = mpsc::channel(MAX_ERRORS);
     let (acknowledge, acknowledged) = watch::channel(None);
     let incoming = Incoming { stream, errors, acknowledge, node: node.clone(), state: state.clone() }.run();
-    let outgoing = Outgoing { sink, updates, sent: 0, errors: pending_errors, acknowledged, node, state };
+    let outgoing = Outgoing {
+        sink,
+        updates,
+        sent: 0,
+        next_output: Instant::now(),
+        errors: pending_errors,
+        acknowledged,
+        node,
+        state,
+    };
     outgoing.run(start, credential, incoming).await;
 }
 
@@ -175,6 +187,8 @@ struct Outgoing {
     updates: OutputSubscription,
     /// Offset after the last output that was sent.
     sent: u64,
+    /// Time before which no further output is sent.
+    next_output: Instant,
     errors: mpsc::Receiver<Message>,
     acknowledged: watch::Receiver<Option<u64>>,
     node: NodeRef,
@@ -214,8 +228,12 @@ impl Outgoing {
         let mut ping = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
         loop {
             let has_window = self.has_window();
+            let update = async {
+                tokio::time::sleep_until(self.next_output).await;
+                self.updates.next(MAX_OUTPUT_BYTES).await
+            };
             tokio::select! {
-                update = self.updates.next(MAX_OUTPUT_BYTES), if has_window => {
+                update = update, if has_window => {
                     if let Some(close) = self.send_update(update).await? {
                         return Ok(close);
                     }
@@ -254,6 +272,7 @@ impl Outgoing {
             OutputUpdate::Bytes(offset, bytes) => {
                 self.sink.send(output_message(offset, &bytes)).await?;
                 self.sent = offset + bytes.len() as u64;
+                self.next_output = Instant::now() + OUTPUT_INTERVAL;
             }
             OutputUpdate::Resized(offset, size) => {
                 let (cols, rows) = (size.cols, size.rows);
