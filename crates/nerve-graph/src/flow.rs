@@ -10,6 +10,7 @@ use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::telemetry::{ActiveSpan, begin_step, end_with};
 use serde_json::{Map, Value};
 use tokio::task::coop::consume_budget;
+use tokio_util::sync::CancellationToken;
 
 use super::budget_question::await_grants;
 use super::context::RunContext;
@@ -126,11 +127,7 @@ impl StepRun<'_> {
         context: &RunContext,
     ) -> Result<Value, EngineError> {
         let items = self.evaluate("foreach", || (foreach.items)(&scope))?;
-        if let Some((journal, _)) = &self.graph.shared().journal {
-            let step = context.step.as_ref().unwrap_or(&self.step.id);
-            let (at, count) = (self.graph.shared().clock.now(), items.len());
-            journal.record(&JournalRecord::Items { at, step, count });
-        }
+        self.record_items(items.len(), context);
         // A failed item cancels the others.
         let stop = context.turn.cancellation().child_token();
         let all = context.clone().with_cancellation(stop.clone());
@@ -143,24 +140,17 @@ impl StepRun<'_> {
             while failure.is_none() && !needs_grant && next < items.len() && running.len() < foreach.parallel
             {
                 let index = next;
-                if index > 0 {
-                    let pool = all.turn.pool();
-                    let stopped =
-                        all.turn.check_cancelled().and_then(|()| pool.check_stops(Checkpoint::BeforeStep));
-                    if let Err(error) = stopped {
-                        // Running items may finish if only the step limit is used up.
-                        if pool.check_stops(Checkpoint::WithinStep).is_err() {
-                            stop.cancel();
-                        }
+                match if index > 0 { admit_item(&all, &stop) } else { Admission::Granted } {
+                    Admission::Granted => {}
+                    Admission::NeedsGrant => {
+                        question = Some(Box::pin(await_grants(&all, Checkpoint::BeforeStep))).into();
+                        needs_grant = true;
+                        break;
+                    }
+                    Admission::Refused(error) => {
                         failure = Some(error);
                         break;
                     }
-                    needs_grant = pool.check(Checkpoint::BeforeStep).is_err();
-                    if needs_grant {
-                        question = Some(Box::pin(await_grants(&all, Checkpoint::BeforeStep))).into();
-                        break;
-                    }
-                    pool.add_step();
                 }
                 next += 1;
                 let scope = Scope { item: Some(&items[index]), index, ..scope };
@@ -182,9 +172,7 @@ impl StepRun<'_> {
                 Some(granted) = &mut question, if needs_grant => {
                     needs_grant = false;
                     if let Err(error) = granted {
-                        if all.turn.pool().check_stops(Checkpoint::WithinStep).is_err() {
-                            stop.cancel();
-                        }
+                        cancel_items_over_limits(&all, &stop);
                         failure.get_or_insert(error);
                     }
                     continue;
@@ -203,6 +191,14 @@ impl StepRun<'_> {
         match failure {
             Some(error) => Err(error),
             None => Ok(Value::Array(results)),
+        }
+    }
+
+    fn record_items(&self, count: usize, context: &RunContext) {
+        if let Some((journal, _)) = &self.graph.shared().journal {
+            let step = context.step.as_ref().unwrap_or(&self.step.id);
+            let at = self.graph.shared().clock.now();
+            journal.record(&JournalRecord::Items { at, step, count });
         }
     }
 
@@ -235,6 +231,36 @@ impl StepRun<'_> {
         let message =
             format!("step '{}': condition still false after {} rounds", self.step.id, until.max_rounds);
         Err(EngineError::process(message).hint("increase max_rounds of `until`, or change the condition"))
+    }
+}
+
+/// The decision whether another item may begin.
+enum Admission {
+    Granted,
+    /// A budget's question has to be answered first.
+    NeedsGrant,
+    Refused(EngineError),
+}
+
+/// Checks the limits before an item after the first one, which is counted if it may begin.
+fn admit_item(all: &RunContext, stop: &CancellationToken) -> Admission {
+    let pool = all.turn.pool();
+    let checked = all.turn.check_cancelled().and_then(|()| pool.check_stops(Checkpoint::BeforeStep));
+    if let Err(error) = checked {
+        cancel_items_over_limits(all, stop);
+        return Admission::Refused(error);
+    }
+    if pool.check(Checkpoint::BeforeStep).is_err() {
+        return Admission::NeedsGrant;
+    }
+    pool.add_step();
+    Admission::Granted
+}
+
+/// Cancels the running items, unless only the step limit is used up: then they may finish.
+fn cancel_items_over_limits(all: &RunContext, stop: &CancellationToken) {
+    if all.turn.pool().check_stops(Checkpoint::WithinStep).is_err() {
+        stop.cancel();
     }
 }
 
