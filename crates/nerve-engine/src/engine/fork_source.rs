@@ -37,18 +37,7 @@ impl ForkSource {
         at: NodeRef,
         turn: Option<u64>,
     ) -> Result<(NodeSpec, Option<PathBuf>), EngineError> {
-        let Some(forms) = &profile.session else {
-            return Err(unsupported_fork_error(&self.at, &format!("a node of '{}'", profile.name)));
-        };
-        if forms.fork.is_empty() {
-            let reason = forms.cannot.as_deref().unwrap_or("it does not support forking");
-            let message = format!("cannot fork node '{}': {reason}", self.at.node);
-            return Err(EngineError::invalid_request(message).hint("create a new node instead"));
-        }
-        let keeps_transcript = matches!(profile.transcript, Some(TranscriptKind::Claude));
-        if turn.is_some() && !keeps_transcript {
-            return Err(earlier_turn_error(&self.at));
-        }
+        let forms = self.session_args(profile, turn)?;
         // After the checks that no wait would change.
         check_state(&self.at, state)?;
         let session_files = SessionFiles::for_env(&self.definition.env);
@@ -56,7 +45,7 @@ impl ForkSource {
             .ok_or_else(|| EngineError::process("no home folder: the agent's files cannot be located"))?;
         let id = self.conversation(forms, &session_files, argv, state)?;
         let new = new_id();
-        let file = if keeps_transcript {
+        let file = if keeps_transcript(profile) {
             Some(self.transcript(&session_files, &id)?)
         } else if forms.fork.iter().any(|word| word.contains("{file}")) {
             let chat = session_files.chat(&id).filter(|path| has_answer(path));
@@ -64,19 +53,7 @@ impl ForkSource {
         } else {
             None
         };
-        let (argv, copy) = match (turn, &file) {
-            (Some(turn), Some(file)) => {
-                let argv = forms.resume_command(argv, &new).ok_or_else(|| self.indirect_start_error(argv))?;
-                (argv, Some(self.cut(file, turn, &new)?))
-            }
-            _ => {
-                let path = file.map(|file| file.display().to_string()).unwrap_or_default();
-                let argv = forms
-                    .fork_command(argv, &id, &new, &path)
-                    .ok_or_else(|| self.indirect_start_error(argv))?;
-                (argv, None)
-            }
-        };
+        let (argv, copy) = self.command(forms, argv, (&id, &new), (file, turn))?;
         let size = self.size();
         let is_named = forms.can_name_forks() || copy.is_some();
         let spec = NodeSpec {
@@ -94,6 +71,44 @@ impl ForkSource {
             ..self.definition.clone()
         };
         Ok((spec, copy))
+    }
+
+    /// Returns how the agent forks conversations, unless it cannot.
+    fn session_args<'a>(
+        &self,
+        profile: &'a Profile,
+        turn: Option<u64>,
+    ) -> Result<&'a SessionArgs, EngineError> {
+        let Some(forms) = &profile.session else {
+            return Err(unsupported_fork_error(&self.at, &format!("a node of '{}'", profile.name)));
+        };
+        if forms.fork.is_empty() {
+            let reason = forms.cannot.as_deref().unwrap_or("it does not support forking");
+            let message = format!("cannot fork node '{}': {reason}", self.at.node);
+            return Err(EngineError::invalid_request(message).hint("create a new node instead"));
+        }
+        if turn.is_some() && !keeps_transcript(profile) {
+            return Err(earlier_turn_error(&self.at));
+        }
+        Ok(forms)
+    }
+
+    /// Returns the command that forks the conversation `id` as `new`: from its file, or after a turn of a copy of the file, which is
+    /// returned too.
+    fn command(
+        &self,
+        forms: &SessionArgs,
+        argv: &[String],
+        (id, new): (&str, &str),
+        (file, turn): (Option<PathBuf>, Option<u64>),
+    ) -> Result<(Vec<String>, Option<PathBuf>), EngineError> {
+        if let (Some(turn), Some(file)) = (turn, &file) {
+            let argv = forms.resume_command(argv, new).ok_or_else(|| self.indirect_start_error(argv))?;
+            return Ok((argv, Some(self.cut(file, turn, new)?)));
+        }
+        let path = file.map(|file| file.display().to_string()).unwrap_or_default();
+        let command = forms.fork_command(argv, id, new, &path);
+        Ok((command.ok_or_else(|| self.indirect_start_error(argv))?, None))
     }
 
     fn size(&self) -> Size {
@@ -238,6 +253,11 @@ impl ForkSource {
             "start the agent directly, not through a script: nerve has to add its --resume/--fork arguments",
         )
     }
+}
+
+/// Returns true if the agent writes a transcript that can be cut after a turn.
+fn keeps_transcript(profile: &Profile) -> bool {
+    matches!(profile.transcript, Some(TranscriptKind::Claude))
 }
 
 /// Checks that the node can be forked: during a turn its conversation is incomplete.
