@@ -5,6 +5,7 @@
 mod adopt;
 mod branches;
 mod budgets;
+mod caller;
 mod context;
 mod conversations;
 mod fork;

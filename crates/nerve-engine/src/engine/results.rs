@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::Engine;
+use super::caller::Caller;
 use super::context::RequestContext;
 use super::specs;
-use super::turns::Caller;
 use crate::page::paginate;
 use crate::results::{ActiveResult, record, without_default};
 use crate::webhook::{Delivery, FIRST_PAUSE, Webhook};

@@ -16,13 +16,12 @@ use nerve_node::NodeHandle;
 use nerve_node::command::{CommandLine, EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::with_session;
-use serde_json::Value;
 
 use super::Engine;
 use super::budgets;
 use super::context::RequestContext;
 use super::restart::is_startable;
-use super::specs::{self, node_ref};
+use super::specs::{self, definition_metadata, node_ref};
 use super::stopped_nodes::stopped_node_info;
 use crate::page::paginate;
 
@@ -349,22 +348,4 @@ impl Engine {
         let nodes = running.into_iter().map(|(name, _)| name).collect();
         Ok(NodesChanged { nodes, failed: failed.collect() })
     }
-}
-
-/// Returns the command as it was given, without the arguments that nerve adds for its program.
-pub(super) fn requested_command(spec: &NodeSpec) -> Option<String> {
-    match spec.command.as_ref()? {
-        CommandLine::Text(text) => Some(text.clone()),
-        CommandLine::Argv(argv) => Some(shell_words::join(argv)).filter(|command| !command.is_empty()),
-    }
-}
-
-/// Returns metadata that only the definition has: the command as it was given, the names of variables, never their values, and the kind
-/// of proxy.
-pub(super) fn definition_metadata(spec: &NodeSpec) -> impl Iterator<Item = (String, Value)> {
-    let command = requested_command(spec).map(|command| ("requested_command".to_string(), command.into()));
-    let names: Vec<&str> = spec.env.keys().map(String::as_str).collect();
-    let env = (!names.is_empty()).then(|| ("env".to_string(), names.join(" ").into()));
-    let proxy = spec.proxy.as_ref().map(|proxy| ("proxy".to_string(), proxy.kind.as_str().into()));
-    command.into_iter().chain(env).chain(proxy)
 }

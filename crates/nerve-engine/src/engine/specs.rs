@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use nerve_api::request::{ConversationMessage, ConversationOptions, NodeChoice, WebhookTarget};
-use nerve_node::command::{BackendKind, Choice, NodeRef, NodeSpec};
+use nerve_node::command::{BackendKind, Choice, CommandLine, NodeRef, NodeSpec};
 use nerve_node::error::EngineError;
 use nerve_types::Size;
+use serde_json::Value;
 
 use super::budgets;
 use crate::conversation::{Conversation, ConversationId, Message};
@@ -106,6 +107,24 @@ pub(super) fn webhook(is_async: bool, target: Option<WebhookTarget>) -> Result<O
 
 fn invalid(message: impl Into<String>) -> EngineError {
     EngineError::invalid_request(message)
+}
+
+/// Returns the command as it was given, without the arguments that nerve adds for its program.
+pub(super) fn requested_command(spec: &NodeSpec) -> Option<String> {
+    match spec.command.as_ref()? {
+        CommandLine::Text(text) => Some(text.clone()),
+        CommandLine::Argv(argv) => Some(shell_words::join(argv)).filter(|command| !command.is_empty()),
+    }
+}
+
+/// Returns metadata that only the definition has: the command as it was given, the names of variables, never their values, and the kind
+/// of proxy.
+pub(super) fn definition_metadata(spec: &NodeSpec) -> impl Iterator<Item = (String, Value)> {
+    let command = requested_command(spec).map(|command| ("requested_command".to_string(), command.into()));
+    let names: Vec<&str> = spec.env.keys().map(String::as_str).collect();
+    let env = (!names.is_empty()).then(|| ("env".to_string(), names.join(" ").into()));
+    let proxy = spec.proxy.as_ref().map(|proxy| ("proxy".to_string(), proxy.kind.as_str().into()));
+    command.into_iter().chain(env).chain(proxy)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! EXECUTE_INPUT: turns on nodes.
 
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nerve_api::reply::{ExecuteReply, Turn, TurnAccepted};
@@ -8,34 +7,18 @@ use nerve_api::request::{ExecuteInput, Seconds};
 use nerve_api::value::Delivery;
 use nerve_graph::executable::Executable;
 use nerve_host::clock::MAX_TIMEOUT;
-use nerve_node::command::{ClientOrigin, EventKind, NodeRef, Response, StateName};
+use nerve_node::command::{EventKind, NodeRef, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::takes_no_prompts;
-use nerve_node::telemetry::TraceContext;
 use nerve_node::terminal::{DialogPolicy, Prompt, check_prompt};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
-use tokio_util::sync::CancellationToken;
 
+use super::caller::Caller;
 use super::context::{RequestContext, Warnings};
 use super::results::{busy_error, queue_timeout_error};
 use super::{Engine, specs};
 use crate::results::without_default;
-
-/// The caller of a turn.
-#[derive(Debug)]
-pub(super) struct Caller {
-    /// Tag of its connection.
-    pub(super) tag: Option<u64>,
-    /// Its span.
-    pub(super) trace: Option<Arc<TraceContext>>,
-    /// Withdraws the prompt, or interrupts its turn.
-    pub(super) cancellation: Option<CancellationToken>,
-    /// The client.
-    pub(super) origin: ClientOrigin,
-    /// The client that cancelled the turn.
-    pub(super) canceller: Arc<OnceLock<ClientOrigin>>,
-}
 
 impl Engine {
     /// Runs one turn on a node, or accepts it if the request is asynchronous.
@@ -174,20 +157,6 @@ impl Engine {
             self.end_conversation_turn(turn, &node, &mut response).await;
         }
         Ok(response)
-    }
-}
-
-impl Caller {
-    /// Returns the caller of a request.
-    fn new(request: &ExecuteInput, context: &RequestContext) -> Caller {
-        let trace = context.trace(request.traceparent.as_deref(), request.tracestate.as_deref());
-        Caller {
-            tag: context.tag,
-            trace: trace.map(Arc::new),
-            cancellation: None,
-            origin: context.origin.clone(),
-            canceller: Arc::default(),
-        }
     }
 }
 

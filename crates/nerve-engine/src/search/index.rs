@@ -13,7 +13,6 @@ use rusqlite::{Connection, ErrorCode, params};
 use tokio_util::sync::CancellationToken;
 
 use super::documents::{Document, Source};
-use super::update::RecordedTimes;
 use crate::node_files::NodeKey;
 
 /// Name of the database.
@@ -87,6 +86,9 @@ impl Document {
         &self.text[..end]
     }
 }
+
+/// Start and end of each recording, by node, in milliseconds since the Unix epoch; the end is `None` while it runs.
+pub(super) type RecordedTimes = HashMap<NodeKey, Vec<(u64, Option<u64>)>>;
 
 impl SearchIndex {
     /// Opens the index `folder/index.db`, or creates it. Replaces a damaged one, or one of an older version, by an empty one,

@@ -1,6 +1,5 @@
 //! Brings the index up to date with the files.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -75,9 +74,6 @@ impl UpdateSummary {
         Ok(())
     }
 }
-
-/// Start and end of each recording, by node, in milliseconds since the Unix epoch; the end is `None` while it runs.
-pub(super) type RecordedTimes = HashMap<NodeKey, Vec<(u64, Option<u64>)>>;
 
 impl SearchIndex {
     /// Indexes what is new in the recordings and histories, and forgets what was removed. Skips recordings that had ended and
