@@ -17,11 +17,11 @@ use crate::error::EngineError;
 
 /// Limit for `PROGRAM --version`.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Folders above a program in which its package.json is looked for.
+/// Maximum number of folders above a program that are searched for its package.json.
 const PACKAGE_DEPTH: usize = 4;
-/// Bytes that are read of a package.json.
+/// Maximum number of bytes read from a package.json.
 const MAX_PACKAGE_JSON: u64 = 64 << 10;
-/// Programs whose printed version is remembered.
+/// Maximum number of cached versions.
 const MAX_CACHED: usize = 64;
 
 /// Printed versions by the path of the program and its target without links.
@@ -48,7 +48,7 @@ impl FileId {
 /// versions.
 ///
 /// # Errors
-/// InvalidRequest: it is older than the tested ones, without `force`.
+/// InvalidRequest: the version is older than the tested ones, and `force` is not set.
 pub(crate) async fn check(
     profile: &Profile,
     program: &Program,

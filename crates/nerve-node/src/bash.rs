@@ -159,7 +159,7 @@ impl Node for BashNode {
     }
 }
 
-/// The way a turn shares the node with others.
+/// The lock that a turn takes on the node.
 #[derive(Clone, Copy)]
 enum TurnLock {
     /// Steps of graphs run at the same time: they keep no state.
@@ -327,12 +327,12 @@ impl BashNode {
         let turn = inner.state.begin_turn()?;
         let number = turn.number;
         let started = inner.clock.now();
-        let ran = {
+        let result = {
             let _work = inner.state.ledger.begin_work();
             self.run(number, &prompt, deadline, pin!(interrupted), cancellation).await
         };
         // Logged before the node is ready again, so that waiters find the entry in the history.
-        let answer = self.respond(number, &prompt, ran?, (started, inner.clock.now()));
+        let answer = self.respond(number, &prompt, result?, (started, inner.clock.now()));
         // Before the end of the turn: a node at a limit is blocked then, not ready.
         inner.state.refresh_limit();
         drop(turn);
@@ -421,26 +421,26 @@ impl BashNode {
         &self,
         turn: u64,
         prompt: &Prompt,
-        ran: CommandResult,
+        result: CommandResult,
         time: (TsNs, TsNs),
     ) -> Result<Response, EngineError> {
-        let (stdout, stderr) = (ran.stdout.text(), ran.stderr.text());
+        let (stdout, stderr) = (result.stdout.text(), result.stderr.text());
         let mut attributes = Map::new();
-        attributes.insert("exit_code".into(), ran.code.into());
-        attributes.insert("interrupted".into(), (ran.ended == EndReason::Interrupted).into());
+        attributes.insert("exit_code".into(), result.code.into());
+        attributes.insert("interrupted".into(), (result.ended == EndReason::Interrupted).into());
         attributes.insert("stdout".into(), (*stdout).into());
         attributes.insert("stderr".into(), (*stderr).into());
-        if let Some(truncated) = ran.truncated() {
+        if let Some(truncated) = result.truncated() {
             attributes.insert("truncated".into(), truncated.into());
         }
         let sections = vec![Section::new(SectionKind::Text, stdout.trim_end())];
-        self.inner.state.events.metrics().add_output(ran.stdout.total() + ran.stderr.total());
-        let is_complete = ran.ended == EndReason::Exited;
+        self.inner.state.events.metrics().add_output(result.stdout.total() + result.stderr.total());
+        let is_complete = result.ended == EndReason::Exited;
         let streamed = (prompt.stream && is_complete).then_some(&*stdout);
         let data = ResponseData { sections: sections.clone(), tokens: None, is_complete, is_ready: true };
         self.inner.journal.lock().log_answer(&prompt.text, time, data, None, streamed);
         let state = &self.inner.state;
-        let failure = match &ran.ended {
+        let failure = match &result.ended {
             EndReason::TimedOut => {
                 Some(state.error(ErrorKind::Timeout, "the command timed out and was killed"))
             }
@@ -453,7 +453,7 @@ impl BashNode {
         if let Some(error) = failure {
             return Err(error.with_text(stdout.trim_end()));
         }
-        let missing = ran.stdout.omitted();
+        let missing = result.stdout.omitted();
         Ok(Response {
             node: self.id().to_string(),
             turn,
@@ -469,7 +469,7 @@ impl BashNode {
             source: ResponseSource::Process,
             delivery: Delivery::Started,
             ended_by: EVIDENCE.ready.into(),
-            bytes: (0, ran.stdout.total() + ran.stderr.total()),
+            bytes: (0, result.stdout.total() + result.stderr.total()),
             time,
             attributes,
             warnings: Vec::new(),

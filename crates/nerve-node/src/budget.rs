@@ -27,7 +27,7 @@ pub struct Budget {
     pub asks_at_limit: bool,
 }
 
-/// One of the limits of a [`Budget`]. Journals store the numbers of asked ones: they never change.
+/// One of the limits of a [`Budget`]. Journals contain its number in the keys of questions, so the numbers never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", prefix = "max_")]
 pub enum BudgetLimit {
@@ -94,7 +94,7 @@ impl Budget {
         problems.into_iter().flatten().collect()
     }
 
-    /// Returns true if the budget asks although it has a limit that no grant can raise.
+    /// Returns true if the budget asks at its limits although one of them is zero, which no grant can raise.
     fn has_zero_limit(&self) -> bool {
         let counts = [self.max_tokens, self.max_steps, self.max_time_ms, self.max_api_calls];
         self.asks_at_limit && (counts.contains(&Some(0)) || self.max_cost_usd == Some(0.0))
@@ -129,7 +129,7 @@ impl Budget {
             .or_else(cost)
     }
 
-    /// Returns a limit for people; empty if it is not set.
+    /// Formats a limit for display; empty if it is not set.
     pub fn text_of(&self, limit: BudgetLimit) -> String {
         let count = |limit: Option<u64>| limit.map(|limit| limit.to_string());
         let text = match limit {
@@ -142,7 +142,7 @@ impl Budget {
         text.unwrap_or_default()
     }
 
-    /// Raises one limit above the usage, in steps of the limit of `grant`.
+    /// Raises one limit to the first multiple of the same limit in `grant` that exceeds the usage.
     pub(crate) fn raise(
         &mut self,
         limit: BudgetLimit,
@@ -174,7 +174,7 @@ impl ResourceUsage {
         ResourceUsage { counters: Arc::new(Counters::since(Clock::start().now(), Instant::now())) }
     }
 
-    /// Creates counters that start at zero, with the start time of these, which saves a clock read.
+    /// Creates counters that start at zero and share this start time, which saves a clock read.
     pub(crate) fn subtotal(&self) -> ResourceUsage {
         let Counters { start_time, started, .. } = *self.counters;
         ResourceUsage { counters: Arc::new(Counters::since(start_time, started)) }
@@ -228,7 +228,7 @@ impl ResourceUsage {
         self.counters.start_time
     }
 
-    /// Returns the time since then, by a monotonic clock.
+    /// Returns the time since counting started, by a monotonic clock.
     pub fn elapsed(&self) -> Duration {
         self.counters.started.elapsed()
     }

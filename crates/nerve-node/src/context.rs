@@ -40,7 +40,7 @@ pub struct TurnContext {
     pub timeout: Option<Duration>,
     /// Span of this execution.
     pub span: Option<Arc<TraceContext>>,
-    /// Usage counts here.
+    /// Counts the usage.
     pool: Pool,
     cancellation: CancellationToken,
     /// The client that cancelled this execution.
@@ -111,7 +111,7 @@ impl TurnContext {
         self
     }
 
-    /// Sets where the client that cancels this execution is found.
+    /// Sets the cell that receives the client that cancels this execution.
     #[must_use]
     pub fn with_canceller(mut self, canceller: Arc<OnceLock<ClientOrigin>>) -> TurnContext {
         self.canceller = canceller;
@@ -137,7 +137,7 @@ impl TurnContext {
         self
     }
 
-    /// Sets how spans are described, and the span around this execution.
+    /// Sets the telemetry settings and the span around this execution.
     #[must_use]
     pub fn with_telemetry(mut self, telemetry: Telemetry, parent: Option<Arc<TraceContext>>) -> TurnContext {
         self.telemetry = telemetry;
@@ -145,7 +145,7 @@ impl TurnContext {
         self
     }
 
-    /// Sets how the nodes that are a model's tools are found.
+    /// Sets the lookup of the nodes that a model uses as tools.
     #[must_use]
     pub fn with_lookup(mut self, lookup: NodeLookup) -> TurnContext {
         self.lookup = Some(lookup);

@@ -60,9 +60,9 @@ pub(crate) fn resolve_choice(choice: &Choice, choices: &[String]) -> Result<Opti
         Choice::Label(label) => {
             let label = label.to_lowercase();
             let exact = choices.iter().position(|choice| choice.to_lowercase() == label);
-            let fits: Vec<usize> =
+            let matching: Vec<usize> =
                 (0..choices.len()).filter(|at| choices[*at].to_lowercase().contains(&label)).collect();
-            match (exact, fits.as_slice()) {
+            match (exact, matching.as_slice()) {
                 (Some(at), _) => Ok(Some(at)),
                 (None, [at]) => Ok(Some(*at)),
                 (None, []) => invalid(format!("no choice contains '{label}': {}", offered())),

@@ -181,7 +181,7 @@ impl NodeFactory {
         }
         let (size, pane) = (spec.size(), spec.pane_id.clone());
         let server_env = environment::read_variables();
-        // HOME is in the label with its value.
+        // The label stores HOME with its value.
         let env_names: Vec<String> = spec.env.keys().filter(|name| *name != "HOME").cloned().collect();
         let mut env = Environment::new(spec.shell_env.as_ref(), spec.env, &server_env);
         let shell = env.get("SHELL", &server_env).cloned();
@@ -287,7 +287,7 @@ impl NodeFactory {
         }
     }
 
-    /// Returns what the proxy of a node needs to start.
+    /// Returns the launch settings of a node's proxy.
     pub fn proxy_launch<'a>(&'a self, node: &'a NodeRef) -> ProxyLaunch<'a> {
         ProxyLaunch { proxies: &self.shared.proxies, server: &self.shared.server, node }
     }
@@ -370,7 +370,7 @@ impl NodeFactory {
         ChatNode::new(node.clone(), setup, journal).map_err(with_node_name)
     }
 
-    /// Opens the audit log of a node. A failure costs the log, not the node.
+    /// Opens the audit log of a node. If the log cannot be opened, the node runs without one.
     pub fn journal(&self, at: &NodeRef, history: bool) -> Result<Journal, EngineError> {
         if history { self.shared.journals.open(at) } else { Ok(Journal::disabled()) }
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::budget::{Budget, BudgetLimit};
 
-/// The questions of a budget at its limits, and their answers.
+/// The grants of one budget: its questions, its limits as raised by the answers, and its pauses.
 #[derive(Debug)]
 pub struct Grants {
     /// Beginning of the paths of the questions: `part/` for the graph in a step, `part` for the step itself.

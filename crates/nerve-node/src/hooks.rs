@@ -79,21 +79,21 @@ impl HookSocket {
         traces: bool,
     ) -> io::Result<Option<HookSocket>> {
         let HookKind::Claude = hooks.kind;
-        let own =
+        let is_own =
             |word: &String| OWN_SETTINGS.iter().any(|own| word == own || word.starts_with("--settings="));
         let program = argv.iter().position(|word| {
             let name = word.rsplit('/').next().unwrap_or(word);
             hooks.programs.iter().any(|program| program == name)
         });
-        let Some(program) = program.filter(|_| !argv.iter().any(own)) else { return Ok(None) };
-        let own = match folder {
+        let Some(program) = program.filter(|_| !argv.iter().any(is_own)) else { return Ok(None) };
+        let temp = match folder {
             None => Some(tempfile::Builder::new().prefix("nerve-hooks-").tempdir()?),
             Some(folder) => {
                 fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
                 None
             }
         };
-        let folder = folder.or(own.as_ref().map(TempDir::path)).unwrap_or(Path::new("."));
+        let folder = folder.or(temp.as_ref().map(TempDir::path)).unwrap_or(Path::new("."));
         let path = folder.join(SOCKET);
         let socket = UnixDatagram::bind(&path)?;
         let settings = folder.join("settings.json");
@@ -101,7 +101,7 @@ impl HookSocket {
         let prefix = traces.then(|| trace::prepare(folder, relay)).transpose()?;
         file.write_all(claude_settings(relay, &path, prefix.as_deref()).to_string().as_bytes())?;
         argv.splice(program + 1..program + 1, ["--settings".to_string(), settings.display().to_string()]);
-        Ok(Some(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], traces_tools: traces, _folder: own }))
+        Ok(Some(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], traces_tools: traces, _folder: temp }))
     }
 
     /// Returns the next valid message. Invalid ones are skipped.

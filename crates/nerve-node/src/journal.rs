@@ -1,5 +1,5 @@
 //! The audit log of a node, and when to capture the screen for it: before a prompt, after input has settled, and before the end.
-//! It does not sleep: a capture is due after a moment without output, or before the next entry.
+//! The journal does not sleep: a capture is due after a moment without output, or before the next entry.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(crate) struct Journals {
 }
 
 impl Journals {
-    /// Opens the audit log of a node. A failure costs the log, not the node.
+    /// Opens the audit log of a node. If the log cannot be opened, the node runs without one.
     ///
     /// # Errors
     /// InvalidRequest: the server's name is invalid.

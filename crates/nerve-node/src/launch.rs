@@ -39,7 +39,7 @@ impl Launch<'_> {
         let context = HostContext {
             program: &spec.program,
             size: spec.size,
-            // Without conversations to continue, the files of the end are of no use.
+            // Without a conversation to continue, a snapshot of the final files has no use.
             end: EndSnapshot { files: spec.profile.session.as_ref().map(|_| manager.snapshots.clone()) },
             label: self.label,
             record: self.record,

@@ -144,7 +144,7 @@ impl Pool {
         })
     }
 
-    /// Checks this budget alone, as [`Pool::check`] does all.
+    /// Checks only this budget. [`Pool::check`] also checks those of the parents.
     ///
     /// # Errors
     /// Budget: a limit is reached.
@@ -168,7 +168,7 @@ impl Pool {
     }
 
     /// Waits until the nearest pool that is not just a subtotal has reached a limit at which it asks. Its ancestors are watched by
-    /// their own graphs. Call it again after a question: the time of the deadline is that at the call.
+    /// their own graphs. Call it again after each question.
     pub async fn wait_for_limit(&self) {
         let pool = self.nearest_full_pool();
         let Some(grants) = pool.inner.grants.as_ref().filter(|_| pool.can_ask()) else {
@@ -194,12 +194,12 @@ impl Pool {
         self.wait_until(|| self.own_deadline()).await;
     }
 
-    /// Waits until the time limit of a graph with this pool, from `began` on, is reached.
+    /// Waits until a graph with this pool that started at `began` reaches its time limit.
     pub async fn wait_for_timeout(&self, began: Instant, limit: Duration) {
         self.wait_until(|| Some(self.timeout_at(began, limit))).await;
     }
 
-    /// Returns the time at which a time limit, from `began` on, is reached unless a question is open or opens.
+    /// Returns the time at which a time limit that started at `began` is reached, unless a question is open or opens before.
     pub fn timeout_at(&self, began: Instant, limit: Duration) -> Instant {
         began + limit + self.paused_since(began)
     }
@@ -244,7 +244,7 @@ impl Pool {
         self.reached_limit(Checkpoint::WithinStep).is_some()
     }
 
-    /// Returns those of this pool and its ancestors that cannot ask, also those without a budget.
+    /// Returns this pool and its ancestors except those that can ask. Pools without a budget are included.
     fn pools_that_stop(&self) -> impl Iterator<Item = &Pool> {
         self.ancestry().filter(|pool| !pool.can_ask())
     }
@@ -254,7 +254,7 @@ impl Pool {
         self.usage().elapsed().saturating_sub(self.paused())
     }
 
-    /// Returns how long questions of this budget and those around it have been open since it was set.
+    /// Returns the total time since the start of this pool during which it or an ancestor had an open question.
     fn paused(&self) -> Duration {
         self.paused_since(self.usage().started())
     }

@@ -10,10 +10,10 @@ use serde_json::Map;
 
 use crate::command::Response;
 
-/// Maximum text of a response in bytes, and maximum text of its sections. Of longer text, the end is kept. The wire repeats it five
-/// times (raw, text and output, sections twice), one byte takes up to six as JSON, and a line holds 16 MiB.
+/// Maximum text of a response in bytes, and maximum text of its sections. Longer text is cut at its beginning. A response has five
+/// copies of it on the wire (raw, text, output, sections twice), JSON can turn one byte into six, and a line holds 16 MiB.
 const TEXT_LIMIT: usize = 512 << 10;
-/// Maximum size of a metadata value of a section, in bytes. Of a longer value, such as a tool's arguments, the beginning is kept.
+/// Maximum size of a metadata value of a section, in bytes. A longer value, such as a tool's arguments, is cut at its end.
 const METADATA_LIMIT: usize = 64 << 10;
 /// Overhead of a section in addition to its texts, in bytes.
 const SECTION_COST: usize = 64;

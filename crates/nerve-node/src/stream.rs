@@ -53,7 +53,7 @@ impl Stream {
         self.poll_interval
     }
 
-    /// Returns what the answer has grown by, in whole rows because the last row may still be rewritten. The answer begins at line
+    /// Returns the text added to the answer, in whole rows because the last row may still be rewritten. The answer begins at line
     /// `start`. `parse` returns its text and the number of rows parsed.
     pub(super) fn grow(
         &mut self,

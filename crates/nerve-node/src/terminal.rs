@@ -89,7 +89,8 @@ impl TerminalLocation {
         }
     }
 
-    /// Returns an id of the output whose offsets the backend counts. Only a host counts on for the next server.
+    /// Returns the id of the output stream that the backend's offsets refer to. Only a host continues its count for the next
+    /// server.
     fn output_stream(&self) -> String {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let host = self.place.iter().find(|(name, _)| *name == "host_id");
@@ -190,10 +191,10 @@ impl Node for TerminalNode {
         Box::pin(async move {
             let mut status = self.inner.status.clone();
             let reached = async {
-                let found = status
+                let result = status
                     .wait_for(|status| states.contains(&status.name()) || status.name() == StateName::Stopped)
                     .await;
-                found.map_or(StateName::Stopped, |status| status.name())
+                result.map_or(StateName::Stopped, |status| status.name())
             };
             let state = match limit {
                 Some(limit) => tokio::time::timeout(limit, reached)
@@ -616,7 +617,7 @@ impl TerminalNode {
         }
     }
 
-    /// Id of the agent's own conversation, as far as it is known.
+    /// Returns the id of the agent's own conversation, if it is known.
     fn agent_session(&self) -> Option<String> {
         self.inner.status.borrow().agent_session.clone()
     }

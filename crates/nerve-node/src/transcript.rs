@@ -83,9 +83,9 @@ struct TranscriptRead {
 }
 
 impl TranscriptSource {
-    /// Returns the turn that answered the prompt, and its transcript, if that contains the turn's end. Waits shortly for the end to
-    /// be written. `screen` is the answer on the screen. If that has more, the turn has no sections. `is_end_certain`: the agent
-    /// reported the end, so nothing follows a last text.
+    /// Returns the turn that answered the prompt and its conversation, if that contains the turn's end. Waits briefly for the end
+    /// to be written. `screen` is the answer on the screen; if it has more text, the turn has no sections. `is_end_certain`: the
+    /// agent reported the end, so nothing follows a last text.
     pub(super) async fn turn(
         self,
         prompt: SentPrompt,
@@ -100,27 +100,27 @@ impl TranscriptSource {
         let is_database = self.kind == TranscriptKind::Opencode;
         let mut interval =
             tokio::time::interval(if is_database { DATABASE_POLL_INTERVAL } else { POLL_INTERVAL });
-        let mut seen: Option<TranscriptRead> = None;
-        let is_there = self.clone();
-        if !tokio::task::spawn_blocking(move || is_there.exists()).await.ok()? {
+        let mut last: Option<TranscriptRead> = None;
+        let source = self.clone();
+        if !tokio::task::spawn_blocking(move || source.exists()).await.ok()? {
             return None;
         }
         loop {
             // A few polls once a turn are cheaper than a file watch.
             interval.tick().await;
             let (source, prompt, screen) = (self.clone(), prompt.clone(), Arc::clone(&screen));
-            let bytes = seen.as_ref().map(|reading| reading.bytes);
+            let bytes = last.as_ref().map(|reading| reading.bytes);
             let reading =
                 tokio::task::spawn_blocking(move || source.read(&prompt, &screen, bytes)).await.ok()?;
             let is_settled = reading.is_none();
-            seen = reading.or(seen);
-            let turn = seen.as_ref().and_then(|reading| reading.found.as_ref()).map(|found| &found.turn);
+            last = reading.or(last);
+            let turn = last.as_ref().and_then(|reading| reading.found.as_ref()).map(|found| &found.turn);
             // More may follow the last text until a poll finds the file unchanged.
             let is_over = turn.filter(|turn| !turn.sections.is_empty()).is_some_and(|turn| {
                 turn.is_complete || (turn.said_end && (is_end_certain || is_settled || has_passed(deadline)))
             });
             if is_over || has_passed(deadline) {
-                let FoundTurn { turn, location } = seen.filter(|_| is_over)?.found?;
+                let FoundTurn { turn, location } = last.filter(|_| is_over)?.found?;
                 let is_better = !self.lacks_text(&turn);
                 let parsed = ParsedTurn {
                     sections: if is_better { turn.sections } else { Vec::new() },
@@ -165,7 +165,7 @@ impl TranscriptSource {
         tail.catch_up();
     }
 
-    /// Returns true if only the prompt tells which conversation is this agent's.
+    /// Returns true if only the prompt identifies this agent's conversation.
     fn needs_prompt(&self) -> bool {
         matches!(self.kind, TranscriptKind::Gemini | TranscriptKind::Opencode)
     }
@@ -183,10 +183,10 @@ impl TranscriptSource {
         }
     }
 
-    /// Returns the only conversation in the agent's folder that has changed since a time, if no other agent of its kind runs there:
-    /// the one of prompts that a user typed. `None` for agents whose conversation is known otherwise.
+    /// Returns the only conversation in the agent's folder that has changed since a time, if no other agent of its kind runs there.
+    /// It contains the prompts that a user typed. `None` for agents whose conversation is known otherwise.
     pub(super) fn only_conversation(&self, since: TsNs) -> Option<Location> {
-        let mut found: Vec<Location> = match self.kind {
+        let mut candidates: Vec<Location> = match self.kind {
             TranscriptKind::Claude | TranscriptKind::Codex => return None,
             TranscriptKind::Gemini => self.chats(since).into_iter().map(Location::File).collect(),
             TranscriptKind::Opencode => {
@@ -197,7 +197,7 @@ impl TranscriptSource {
                     .collect()
             }
         };
-        found.pop().filter(|_| found.is_empty() && self.is_alone())
+        candidates.pop().filter(|_| candidates.is_empty() && self.is_alone())
     }
 
     /// Returns the folders whose files to watch for the transcript.
@@ -265,7 +265,7 @@ impl TranscriptSource {
     }
 
     /// Returns true if the screen has more than the transcript: Codex and Gemini CLI do not write the text of an interrupted answer,
-    /// and Gemini CLI not that before an error.
+    /// and Gemini CLI does not write the text before an error.
     fn lacks_text(&self, turn: &TranscriptTurn) -> bool {
         let ends_with = |kind| turn.sections.last().is_some_and(|last: &Section| last.kind == kind);
         match self.kind {
@@ -275,8 +275,8 @@ impl TranscriptSource {
         }
     }
 
-    /// Reads the transcript. Returns `None` if its size is still `seen` bytes, or if it cannot be read.
-    fn read(&self, prompt: &SentPrompt, screen: &str, seen: Option<u64>) -> Option<TranscriptRead> {
+    /// Reads the transcript. Returns `None` if its size is still `last_size` bytes, or if it cannot be read.
+    fn read(&self, prompt: &SentPrompt, screen: &str, last_size: Option<u64>) -> Option<TranscriptRead> {
         let paths = match self.kind {
             TranscriptKind::Opencode => return self.read_database(prompt, screen),
             TranscriptKind::Gemini => self.chats(prompt.since),
@@ -284,7 +284,7 @@ impl TranscriptSource {
         };
         let sizes = paths.iter().map(|path| Some(path.metadata().ok()?.len()));
         let bytes = sizes.sum::<Option<u64>>()?;
-        if seen == Some(bytes) {
+        if last_size == Some(bytes) {
             return None;
         }
         let turns = paths.into_iter().filter_map(|path| {

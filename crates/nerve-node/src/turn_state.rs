@@ -128,8 +128,8 @@ impl TurnState {
         });
     }
 
-    /// Waits for the answer to the question at a limit, if a prompt with this policy waits at dialogs and the node runs. Returns the
-    /// `deadline` of the turn: the wait postpones that of a prompt without a time limit of its own, and has no limit then.
+    /// Waits for the answer to the question at a limit, if a prompt with this policy waits at dialogs and the node runs. Returns
+    /// the deadline of the turn. For a prompt without its own time limit, the wait is unlimited and postpones `deadline`.
     ///
     /// # Errors
     /// Blocked, Budget, Cancelled.
@@ -218,8 +218,8 @@ impl TurnState {
     }
 
     /// Enters the state without a turn, and publishes it. `update` runs under the lock of the state, so that threads do not
-    /// overwrite each other's changes, and returns true if the state must be computed again. Only the states `old` are left.
-    /// `ready_evidence` is that of a node that becomes ready.
+    /// overwrite each other's changes, and returns true if the state must be computed again. Changes only the states in `old`.
+    /// `ready_evidence`: the evidence that is published if the node becomes ready.
     fn enter_idle_state(&self, old: &[StateName], ready_evidence: &str, update: impl FnOnce() -> bool) {
         let mut event = None;
         self.state.send_if_modified(|state| {
@@ -287,8 +287,8 @@ impl TurnState {
     ) -> Result<StateName, EngineError> {
         let mut state = self.state.subscribe();
         let reached = async {
-            let found = state.wait_for(|state| states.contains(state) || *state == StateName::Stopped).await;
-            found.map_or(StateName::Stopped, |state| *state)
+            let result = state.wait_for(|state| states.contains(state) || *state == StateName::Stopped).await;
+            result.map_or(StateName::Stopped, |state| *state)
         };
         let state = match limit {
             Some(limit) => timeout(limit.min(MAX_TIMEOUT), reached)

@@ -247,13 +247,13 @@ impl UsageLedger {
         cost_usd
     }
 
-    /// Adds the usage of a node that the session's record missed: what the node `remembered` minus what was `stored` with the session.
+    /// Adds the usage of a node that the session's record missed: `remembered` by the node minus `stored` with the session.
     pub fn add_missed(&self, stored: &LedgerUsage, remembered: &LedgerUsage) {
         self.update(|state| {
             let usage = &mut state.usage;
             usage.tokens += remembered.tokens.saturating_sub(stored.tokens);
             usage.cost_usd += (remembered.cost_usd - stored.cost_usd).max(0.0);
-            // Tokens that got their price meanwhile are in the cost.
+            // Tokens priced in the meantime are included in the cost.
             stored.unpriced.iter().for_each(|tokens| usage.remove_unpriced(tokens));
             remembered.unpriced.iter().for_each(|tokens| usage.add_unpriced(tokens));
             let missed = remembered.time_ms.saturating_sub(stored.time_ms);
@@ -320,7 +320,7 @@ impl UsageLedger {
         }
     }
 
-    /// Refuses to raise that limit: prompts fail until the budget is changed.
+    /// Refuses to raise the limit that [`UsageLedger::reached`] returns: prompts fail until the budget is changed.
     pub fn refuse(&self) {
         if let Some((ledger, _)) = self.ledger_at_limit() {
             ledger.update(|state| state.usage.is_refused = true);

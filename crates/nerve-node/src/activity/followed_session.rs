@@ -1,4 +1,4 @@
-//! The conversation that a tail follows, with those of its subagents: reads what is new in their files or rows.
+//! Reads the new entries of the conversation that a tail follows, and of its subagents' conversations.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Location {
 /// Receives the activities.
 pub(super) type Report = Box<dyn FnMut(Activity) + Send>;
 
-/// A conversation and those of its subagents.
+/// A conversation and its subagents' conversations.
 pub(super) struct FollowedSession {
     location: Location,
     /// Earlier activities are not reported.
@@ -49,7 +49,7 @@ pub(super) struct FollowedSession {
     readers: SessionReaders,
 }
 
-/// Readers of a conversation and of those of its subagents, as the agent stores them.
+/// The readers of a conversation and its subagents' conversations, by how the agent stores them.
 enum SessionReaders {
     Files {
         main: Box<TranscriptFile>,
@@ -110,7 +110,7 @@ impl FollowedSession {
         path.parent().map(Path::to_path_buf).into_iter().chain(subagents).collect()
     }
 
-    /// Returns true if the conversation is at this place.
+    /// Returns true if the conversation is stored at `location`.
     pub(super) fn is_at(&self, location: &Location) -> bool {
         self.location == *location
     }
@@ -136,16 +136,16 @@ impl FollowedSession {
                 let sessions = sessions.inspect_err(|error| {
                     tracing::debug!(path = %path.display(), %error, "cannot read transcript");
                 });
-                for found in sessions.into_iter().flatten() {
+                for stored in sessions.into_iter().flatten() {
                     let filter = filters
-                        .entry(found.id)
+                        .entry(stored.id)
                         .or_insert_with(|| ActivityFilter::new(TranscriptKind::Opencode, self.cutoff));
-                    for message in &found.messages {
+                    for message in &stored.messages {
                         let activities = filter.reader.read_message(message, now);
                         filter.report(activities, report);
                     }
                     // Read again from here: more may be written in the same millisecond.
-                    *cursor = (*cursor).max(found.changed);
+                    *cursor = (*cursor).max(stored.changed);
                 }
             }
         }
@@ -182,7 +182,7 @@ impl TranscriptFile {
 
     fn read(&mut self, now: TsMs, report: &mut Report) {
         let TranscriptFile { lines, filter } = self;
-        let read = lines.read(|found| match found {
+        let read = lines.read(|event| match event {
             LineEvent::Reset => *filter = ActivityFilter::new(filter.kind, filter.next_cutoff()),
             LineEvent::Line(line) => {
                 let activities = filter.reader.read_line(line, now);

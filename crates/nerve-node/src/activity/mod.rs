@@ -6,7 +6,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `transcript_tail` | follows an agent's transcripts and reports new activities |
-//! | `followed_session` | reads what is new in a conversation's files or rows |
+//! | `followed_session` | reads new entries from a conversation's files or database rows |
 
 mod followed_session;
 mod transcript_tail;

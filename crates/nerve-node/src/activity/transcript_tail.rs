@@ -44,7 +44,7 @@ struct Target {
     search: Option<Arc<SessionSearch>>,
 }
 
-/// The turn whose conversation is not known yet.
+/// A search for the conversation of a turn.
 #[derive(Debug)]
 struct SessionSearch {
     source: TranscriptSource,
@@ -92,7 +92,8 @@ impl TranscriptTail {
         self.shared.target_changed.notify_one();
     }
 
-    /// Looks for the conversation of a turn whenever files change. Meanwhile the last one is followed. Returns at once.
+    /// Starts a search for the conversation of a turn, repeated whenever files change. Until it succeeds, the previous conversation
+    /// is followed. Returns at once.
     pub(crate) fn start_search(&self, source: TranscriptSource, prompt: Option<SentPrompt>) {
         self.shared.target.lock().search = Some(Arc::new(SessionSearch { source, prompt }));
         self.shared.target_changed.notify_one();
@@ -202,7 +203,7 @@ impl Shared {
         // The turn may have ended, or another one begun.
         if target.search.as_ref().is_some_and(|current| Arc::ptr_eq(current, &search)) {
             *target = Target { location: Some(location), search: None };
-            // Its folder has to be watched.
+            // The task has to watch its folder.
             self.target_changed.notify_one();
         }
     }

@@ -4,7 +4,7 @@ use nerve_llm::error::ApiError;
 
 use crate::error::{EngineError, ErrorKind};
 
-/// Converts an error of the API at `host` after this many attempts.
+/// Converts an error of the API at `host` after `tries` attempts.
 pub(super) fn engine_error(error: &ApiError, host: &str, tries: u32) -> EngineError {
     let tries = if tries > 1 { format!(", after {tries} tries") } else { String::new() };
     let engine_error = EngineError::new(error_kind(error), format!("{host} {error}{tries}"));

@@ -1,4 +1,4 @@
-//! A conversation with a model as a node.
+//! A node that holds a conversation with a model.
 
 use std::future::ready;
 use std::path::Path;
@@ -313,8 +313,8 @@ impl ChatNode {
         }
         // The turn continues up to the node's own timeout after the caller has stopped waiting.
         let (node, limit) = (self.clone(), prompt.timeout);
-        let far = Instant::now() + self.inner.setup.timeout.max(limit.unwrap_or_default()).min(MAX_TIMEOUT);
-        let turn = tokio::spawn(async move { node.run_turn(&prompt, &context, far).await });
+        let until = Instant::now() + self.inner.setup.timeout.max(limit.unwrap_or_default()).min(MAX_TIMEOUT);
+        let turn = tokio::spawn(async move { node.run_turn(&prompt, &context, until).await });
         let result = match limit {
             None => turn.await,
             Some(limit) => match timeout(limit.min(MAX_TIMEOUT), turn).await {

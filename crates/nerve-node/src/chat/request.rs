@@ -339,7 +339,7 @@ async fn read_error(response: Response<Incoming>, clock: &Clock) -> ApiError {
         let to = to.and_then(|to| Some(format!("redirect to {}", to.host()?)));
         return ApiError::Status { status: head.status.as_u16(), message: to.unwrap_or_default(), wait };
     }
-    // If the body cannot be read, the status has to do.
+    // If the body cannot be read, only the status is reported.
     let body = read_up_to(body, MAX_ERROR_BODY).await.map(|(body, _)| body).unwrap_or_default();
     ApiError::of_status(head.status.as_u16(), &body, wait)
 }

@@ -15,7 +15,7 @@ use crate::error::EngineError;
 use crate::execution::{reported_tokens, run_until_cancelled};
 use crate::{NodeHandle, ToolKind};
 
-/// Maximum length of a result in characters; of a longer one, the beginning is kept.
+/// Maximum length of a result in characters. A longer result is cut at its end.
 pub(super) const MAX_RESULT: usize = 50_000;
 /// Hint of the error for something that cannot be a tool.
 pub const TOOL_HINT: &str = "tools are bash nodes, terminal nodes and functions";
@@ -113,10 +113,10 @@ pub(super) fn select(spec: &ChatSettings, tools: &[Tool], is_first: bool) -> Too
         ToolChoice::None => ToolSelection::None,
         ToolChoice::Required if is_first => ToolSelection::Required,
         ToolChoice::Node(id) if is_first => {
-            let is_it = |tool: &&Tool| tool.name.split('.').next() == Some(id);
+            let has_id = |tool: &&Tool| tool.name.split('.').next() == Some(id);
             tools
                 .iter()
-                .find(is_it)
+                .find(has_id)
                 .map_or(ToolSelection::Auto, |tool| ToolSelection::Tool(tool.definition.name.clone()))
         }
         _ => ToolSelection::Auto,

@@ -104,7 +104,7 @@ impl Turn<'_> {
             if is_over || selection == ToolSelection::None {
                 return Err(self.forbidden_call_error(&calls));
             }
-            let ran = if rounds < self.spec.max_tool_rounds {
+            let finished = if rounds < self.spec.max_tool_rounds {
                 rounds += 1;
                 tools::run(self.tools, calls, self.context, self.spec.parallel_tool_calls).await
             } else {
@@ -112,14 +112,14 @@ impl Turn<'_> {
                 tools::refuse(self.tools, calls, self.spec.max_tool_rounds)
             };
             self.context.check_cancelled()?;
-            for ran in &ran {
-                let mut section = Section::new(SectionKind::ToolCall, ran.result.content.clone());
-                section.metadata = tools::call_metadata(ran);
+            for call in &finished {
+                let mut section = Section::new(SectionKind::ToolCall, call.result.content.clone());
+                section.metadata = tools::call_metadata(call);
                 result.sections.push(section);
             }
-            let results = ran.iter().map(|ran| ran.result.clone()).collect();
+            let results = finished.iter().map(|call| call.result.clone()).collect();
             self.messages.push(Message::Tools { results });
-            result.calls.extend(ran);
+            result.calls.extend(finished);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Conversations of agents: which one a node has, and how another node continues it.
+//! Identifies the conversation of a node's agent, which another node can continue.
 //!
 //! The meaning of a command's arguments is data of the profile ([`nerve_agent::profile::session`]). `session_files` knows where
 //! agents store their conversations. The engine implements the command FORK_NODE.
@@ -13,18 +13,18 @@ use uuid::Uuid;
 use crate::command::CommandLine;
 use crate::error::EngineError;
 
-/// Determines the id of the conversation that a command begins or continues: the given one, else the one in the command, else a new
-/// one for agents that accept ids. Adds the id to the command if it is not there.
+/// Determines the id of the conversation that a command begins or continues: `requested`, else the id in the command, else a new
+/// one for agents that accept ids. Adds the id to the command if it is missing.
 ///
 /// # Errors
-/// InvalidRequest: the given id is invalid, or cannot be used with this command.
+/// InvalidRequest: `requested` is invalid, or cannot be used with this command.
 pub(crate) fn identify(
     profile: &Profile,
     argv: &mut Vec<String>,
-    given: Option<String>,
+    requested: Option<String>,
 ) -> Result<Option<String>, EngineError> {
     let Some(forms) = &profile.session else {
-        return match given {
+        return match requested {
             None => Ok(None),
             Some(_) => {
                 Err(EngineError::invalid_request(format!("a '{}' node has no conversation id", profile.name))
@@ -33,7 +33,7 @@ pub(crate) fn identify(
         };
     };
     let reference = forms.conversation(argv);
-    let Some(id) = given else {
+    let Some(id) = requested else {
         return Ok(match reference {
             ConversationRef::Id(id) => Some(id).filter(|id| forms.is_id(id)),
             ConversationRef::New | ConversationRef::Fork if forms.inject => insert_id(forms, argv, new_id()),

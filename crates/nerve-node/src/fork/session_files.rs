@@ -105,15 +105,16 @@ impl SessionFiles {
         entries(&self.claude.join("projects")).map(|project| project.join(&name)).find(|path| path.is_file())
     }
 
-    /// Returns true if the agent with such transcripts has a file of a conversation. `None`: it keeps no such files, or elsewhere.
+    /// Returns true if an agent with transcripts of this kind has a file for a conversation. `None`: its folder is missing, or it
+    /// stores no such files.
     pub fn has_conversation(&self, kind: Option<TranscriptKind>, id: &str) -> Option<bool> {
-        let (folder, is_there): (_, &dyn Fn() -> bool) = match kind? {
+        let (folder, has_file): (_, &dyn Fn() -> bool) = match kind? {
             TranscriptKind::Claude => (self.claude.join("projects"), &|| self.transcript(id).is_some()),
             TranscriptKind::Codex => (self.codex.clone(), &|| self.rollout(id).is_some()),
             TranscriptKind::Gemini => (self.home.join(".gemini/tmp"), &|| self.chat(id).is_some()),
             TranscriptKind::Opencode => return None,
         };
-        folder.is_dir().then(is_there)
+        folder.is_dir().then(has_file)
     }
 
     /// Returns Claude Code's settings folder and the default one.
@@ -266,7 +267,7 @@ fn open_rollout(pid: i32) -> Option<String> {
     rollout_id(&open_rollout_path(pid)?)
 }
 
-/// Returns the path of that file.
+/// Returns the path of the only rollout file that a process or its descendants have open.
 pub(crate) fn open_rollout_path(pid: i32) -> Option<PathBuf> {
     let mut rollouts = open_files(pid).filter(|link| rollout_id(link).is_some());
     let first = rollouts.next()?;

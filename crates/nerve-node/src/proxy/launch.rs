@@ -35,7 +35,8 @@ pub struct ProxyLaunch<'a> {
     pub(crate) node: &'a NodeRef,
 }
 
-/// Returns how to pass the proxy to the program. `env` is set for the node; `env_remove` is not inherited.
+/// Returns the variables that pass the proxy to the program. Fails if the node sets them itself in `env`, or if the proxy would
+/// send the agent's key to another address than the environment names.
 pub(super) fn proxy_vars<'p>(
     profile: &'p Profile,
     spec: &ProxySettings,

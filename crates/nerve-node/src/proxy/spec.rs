@@ -67,8 +67,8 @@ pub fn check(spec: &ProxySettings) -> Result<(), EngineError> {
 /// InvalidRequest: the variable or the certificate file does not exist.
 pub(super) fn config(spec: &ProxySettings) -> Result<ProxyConfig, EngineError> {
     let key = spec.api_key_env.as_deref().map(|name| {
-        let found = std::env::var(name).ok().map(|text| Secret::new(&text));
-        found.filter(|secret| !secret.is_empty()).ok_or_else(|| {
+        let value = std::env::var(name).ok().map(|text| Secret::new(&text));
+        value.filter(|secret| !secret.is_empty()).ok_or_else(|| {
             invalid(format!("proxy.api_key_env: the variable '{name}' holds no key in the server's environment"))
                 .hint("the server inherits the environment of the shell that starts it: export the key there and restart the server")
         })

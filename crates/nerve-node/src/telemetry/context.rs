@@ -40,8 +40,8 @@ impl TraceContext {
         TraceContext(span)
     }
 
-    /// Parses the two headers. Of a later version the known fields are used. An invalid or overlong `tracestate` is dropped, as the
-    /// recommendation demands. OpenTelemetry's own propagator accepts more than the recommendation and names no defect.
+    /// Parses the two headers. For a later version, only the known fields are used. An invalid or overlong `tracestate` is dropped,
+    /// as the recommendation demands. OpenTelemetry's own propagator accepts more than the recommendation and names no defect.
     ///
     /// # Errors
     /// A defect of `traceparent`: the trace cannot be continued.

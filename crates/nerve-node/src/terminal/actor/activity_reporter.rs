@@ -196,7 +196,7 @@ impl ActivityReporter {
         }
     }
 
-    /// Reports what the screen showed of a finished turn, unless a transcript reports it.
+    /// Reports the activities that the screen showed during a finished turn, unless a transcript reports them.
     pub(super) fn report_screen(&self, now: TsNs, turn: u64, sections: &[Section]) {
         if self.tail.as_ref().is_some_and(|tail| tail.location().is_some()) {
             return;

@@ -95,11 +95,11 @@ impl<B: Backend> Actor<B> {
         }
         let started = self.started;
         tokio::spawn(async move {
-            let found = tokio::task::spawn_blocking(move || match source {
+            let lookup = tokio::task::spawn_blocking(move || match source {
                 Some(source) => source.only_conversation(started)?.conversation_id(),
                 None => session_files.current_id(&forms, pid).ok()?,
             });
-            if let (Ok(Some(id)), Some(requests)) = (found.await, requests.upgrade()) {
+            if let (Ok(Some(id)), Some(requests)) = (lookup.await, requests.upgrade()) {
                 // A send error means that the node is gone and the id is no longer needed.
                 let _ = requests.send(Request::Conversation { id }).await;
             }

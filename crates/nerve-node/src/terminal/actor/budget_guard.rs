@@ -61,7 +61,7 @@ impl BudgetGuard {
         self.due.into_iter().chain(self.next_interrupt).min()
     }
 
-    /// Returns the record if it has to be stored. Once stored, it is kept current without limits, too.
+    /// Returns the record if it has to be stored. Once a record is stored, it is kept up to date even without limits.
     fn take_record(&mut self) -> Option<&LedgerRecord> {
         let record = self.ledger.record();
         if !self.ledger.is_limited() && self.stored == LedgerRecord::default() {

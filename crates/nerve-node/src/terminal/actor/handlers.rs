@@ -131,9 +131,9 @@ impl<B: Backend> Actor<B> {
         Ok(data.len())
     }
 
-    /// Types the keys of a person, who then holds the input lease. The recording has them, the history does not. A lease of a
-    /// multiplexer that is not known yet refuses no keys. An approximate backend does not know its holder: its lease reads the
-    /// pane for the next prompt.
+    /// Types the keys of a person, who then holds the input lease. The recording contains the keys, the history does not. A
+    /// multiplexer's lease that is not known yet refuses no keys. An approximate backend is not asked for its lease: it does not
+    /// know the holder, and reads the pane for the next prompt.
     fn type_keys(&mut self, now: TsNs, keys: &[u8]) -> Result<(), EngineError> {
         if !self.link.backend.is_approximate()
             && let Lease::Held { by, .. } = self.link.backend.lease(now)
@@ -275,7 +275,7 @@ impl<B: Backend> Actor<B> {
 
     /// Replies to the caller that answered the dialog. `is_closed`: whether the dialog closed; otherwise no key had an effect on it.
     pub(super) fn on_dialog_answered(&mut self, is_closed: bool) {
-        // The caller finds the node as the answer left it.
+        // Published first, because the caller may read the status at once.
         self.publish_status();
         let error = self.with_screen(EngineError::new(
             ErrorKind::Blocked,

@@ -117,7 +117,7 @@ struct Actor<B> {
     /// Sends the results of this node's tasks to its own inbox.
     requests: mpsc::WeakSender<Request>,
     status: watch::Sender<Status>,
-    /// True if the status has changed since those who wait on it were last woken.
+    /// True if the status has changed since its waiters were last woken.
     has_unannounced_status: bool,
 }
 
@@ -277,7 +277,7 @@ impl<B: Backend> Actor<B> {
         self.link.backend.set_watchful(watchful && !self.lifecycle.is_ended());
         self.publish_status();
         self.link.store_memory();
-        // Answered after the status is published: the caller finds the node as the interrupt left it.
+        // Answered after the status is published, because the caller may read it at once.
         let turn = self.turns.active().map(|active| active.number);
         self.waiters.finish_interrupts(turn, *self.driver.state() == AgentState::Busy);
     }
@@ -300,7 +300,7 @@ impl<B: Backend> Actor<B> {
     }
 
     /// Replaces the status that handles read, and publishes an event if the node became ready. Call it before answering a caller or
-    /// publishing an event: the receiver may read the status at once. Does not wake those who wait for a state;
+    /// publishing an event: the receiver may read the status at once. Does not wake the waiters for a state;
     /// [`Self::publish_status`] does, after the events.
     fn update_status(&mut self) {
         let mut status = Status {
@@ -361,7 +361,7 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    /// Updates the status and wakes those who wait for a state if it has changed.
+    /// Updates the status, and wakes the waiters for a state if it has changed.
     fn publish_status(&mut self) {
         self.update_status();
         self.status.send_if_modified(|_| std::mem::take(&mut self.has_unannounced_status));

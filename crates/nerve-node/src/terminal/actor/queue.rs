@@ -74,7 +74,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Creates the turns of a node whose earlier ones had this progress.
+    /// Creates the turns of a node, which continue from `progress`.
     pub(super) fn with_progress(progress: &ProgressRecord) -> Turns {
         let text = |text: &Option<String>| text.as_deref().map(Arc::from);
         let (last_prompt, last_line) = (text(&progress.last_prompt), text(&progress.last_line));
@@ -207,7 +207,7 @@ impl PromptQueue {
         std::mem::take(&mut self.unsent)
     }
 
-    /// Returns the waiting prompt with a ticket.
+    /// Returns the text of the queued prompt with a ticket.
     pub(super) fn text_of(&self, ticket: u64) -> Option<&str> {
         self.waiting.iter().find(|waiting| waiting.has_ticket(ticket)).map(|waiting| &*waiting.prompt.text)
     }

@@ -41,8 +41,8 @@ impl<B: Backend> Actor<B> {
     pub(super) fn expire_turn(&mut self, now: TsNs) {
         let Some(active) = self.turns.active().filter(|active| active.request.is_late(now)) else { return };
         let detach = active.request.prompt.detach_on_timeout;
-        let after = if detach { "it continues and will be in the history" } else { "it was interrupted" };
-        let message = format!("node '{}': the turn timed out; {after}", self.spec.node.node);
+        let outcome = if detach { "it continues and will be in the history" } else { "it was interrupted" };
+        let message = format!("node '{}': the turn timed out; {outcome}", self.spec.node.node);
         let mut error = self.with_screen(EngineError::timeout(message));
         error.delivery = self.driver.turn().map(|(_, delivery)| delivery);
         let error = error.with_text(&self.partial_text());
@@ -61,7 +61,8 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    /// Detaches from the program and leaves it running. Returns false if that is impossible. `reason`: for those who wait for turns.
+    /// Detaches from the program and leaves it running. Returns false if that is impossible. `reason` is reported to the callers
+    /// that wait for turns.
     pub(super) fn release(&mut self, reason: &str) -> bool {
         self.store_usage();
         let is_released = self.link.backend.release();
@@ -113,7 +114,7 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    /// Concludes the node once the child is gone and all its output was read. Notifies everyone who waits for it.
+    /// Concludes the node once the child is gone and all its output was read. Notifies all waiters.
     pub(super) fn conclude(&mut self) {
         let Some(exit) = self.lifecycle.end() else { return };
         let now = self.clock.now();

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::proxy::SpendSink;
 
-/// Counts toward the last turn that began. Cheap to clone: clones share it.
+/// Counts responses toward the last turn that began. Cheap to clone: clones share it.
 #[derive(Clone, Default)]
 pub(super) struct TurnMeter(Arc<Mutex<Option<MeteredTurn>>>);
 
@@ -21,7 +21,7 @@ struct MeteredTurn {
     counted: Counted,
 }
 
-/// What of a turn has been counted.
+/// The part of a turn that has been counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counted {
     Nothing,

@@ -292,7 +292,7 @@ impl<B: Backend> Actor<B> {
         self.reporter.report_screen(self.clock.now(), response.turn, &response.sections);
         let (turn, sections, is_complete) = (response.turn, response.sections.len(), response.is_complete);
         self.publish(EventKind::OutputParsed { turn, sections, is_complete });
-        // The caller finds the node as the turn left it.
+        // Published first, because the caller may read the status at once.
         self.publish_status();
         active.answer(Ok(response));
     }
@@ -339,7 +339,7 @@ impl<B: Backend> Actor<B> {
         truncate_text(text)
     }
 
-    /// Publishes what the answer has grown by since the last call.
+    /// Publishes the text added to the answer since the last call.
     pub(super) fn stream(&mut self) {
         let Some(active) = self.turns.active_mut() else { return };
         active.stream_due = None;
@@ -374,8 +374,8 @@ impl<B: Backend> Actor<B> {
     }
 }
 
-/// Returns the advice for a refused prompt. In a program of someone else an unknown prompt may look like a draft; the
-/// next one is drawn by the program after Enter.
+/// Returns the advice for a refused prompt. In a foreign program, an unknown prompt may look like a draft; after Enter the program
+/// draws the next one.
 fn draft_hint(refused: &SubmitError, is_foreign: bool) -> &'static str {
     match refused {
         SubmitError::Line(_) if is_foreign => {
