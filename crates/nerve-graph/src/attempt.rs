@@ -48,7 +48,7 @@ async fn execute_within(
     let stop = context.turn.cancellation().child_token();
     let context = context.clone().with_cancellation(stop.clone()).with_timeout(limit);
     if target.is_graph() {
-        // Enforces the limit itself. Its clock stops while a budget asks.
+        // A graph enforces the limit itself, because its clock stops while a budget asks.
         return execute(target, &context).await;
     }
     // A node that enforces the limit itself reports a better error, with a screen.

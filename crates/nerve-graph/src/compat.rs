@@ -45,7 +45,7 @@ impl Session {
     /// Deprecated: [`Executable::execute`].
     ///
     /// # Errors
-    /// NotFound, and what the node says.
+    /// NotFound, and the errors of the node.
     #[deprecated(note = "use Session::find and Executable::execute")]
     pub async fn send(
         &self,

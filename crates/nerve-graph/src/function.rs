@@ -104,7 +104,7 @@ pub struct StepFunction {
 }
 
 impl StepFunction {
-    /// Creates it from an asynchronous function. The future is dropped when its step is cancelled or times out.
+    /// Creates a step function from an asynchronous function. The future is dropped when its step is cancelled or times out.
     pub fn new<F>(
         id: impl Into<String>,
         function: impl Fn(RunContext) -> F + Send + Sync + 'static,
@@ -116,7 +116,7 @@ impl StepFunction {
         StepFunction { id: id.into(), function: Box::new(function) }
     }
 
-    /// Returns its id.
+    /// Returns the function's id.
     pub fn id(&self) -> &str {
         &self.id
     }

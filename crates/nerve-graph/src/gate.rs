@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// A step that asks a person a question: the input, or its own if the input is null.
 ///
-/// Its result is `{"choice": "yes", "by": "person"}`, or by `default`.
+/// Its result is `{"choice": "yes", "by": "person"}`. `by` is `default` if the default choice was used.
 #[derive(Debug)]
 pub struct Gate {
     id: String,

@@ -1,4 +1,4 @@
-//! The open gates of a run, for those who answer them.
+//! Holds the open gates of a run until they are answered.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ struct OpenGate {
     reply: oneshot::Sender<String>,
 }
 
-/// The answer of an open gate, which is closed when the guard is dropped.
+/// The pending answer of an open gate. Dropping its guard closes the gate.
 pub(super) struct PendingAnswer {
     pub(super) choice: oneshot::Receiver<String>,
     pub(super) guard: CloseOnDrop,
@@ -45,7 +45,7 @@ impl Drop for CloseOnDrop {
 }
 
 impl GateHandler {
-    /// Creates a set without open gates.
+    /// Creates a handler without open gates.
     pub fn new() -> GateHandler {
         GateHandler { shared: Arc::new(Shared { open: Mutex::default(), changed: watch::Sender::new(0) }) }
     }
@@ -87,14 +87,14 @@ impl GateHandler {
             return Err(EngineError::not_found(what).hint(hint));
         };
         let choices = &open[at].info.choices;
-        let meant = choices.iter().find(|known| known.eq_ignore_ascii_case(choice));
-        if meant.is_none() && !choices.is_empty() {
+        let matching = choices.iter().find(|known| known.eq_ignore_ascii_case(choice));
+        if matching.is_none() && !choices.is_empty() {
             let message = format!("'{choice}' is not one of the choices of step '{}'", open[at].info.step_id);
             let mut error = EngineError::invalid_request(message);
             error.choices = choices.clone().into();
             return Err(error);
         }
-        let choice = meant.cloned().unwrap_or_else(|| choice.to_string());
+        let choice = matching.cloned().unwrap_or_else(|| choice.to_string());
         let OpenGate { info, reply } = open.remove(at);
         drop(open);
         // A send error means that the run was cancelled just now.

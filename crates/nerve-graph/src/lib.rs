@@ -67,10 +67,13 @@ use crate::trace::TraceStatus;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let double = Arc::new(FunctionNode::new("double", |context| {
 ///     Ok(json!(context.input.as_i64().unwrap_or_default() * 2))
-/// })); let mut graph = Graph::new("pipeline"); graph.add_step(double.clone(), Step::new("a").input(1)).unwrap(); let b =
-/// Step::new("b").depends_on(["a"]).input_fn(|upstream| upstream.get("a").cloned().unwrap_or_default()); graph.add_step(double,
-/// b).unwrap(); let run = graph.run(&RunContext::new(&Session::new("demo"))).await; assert_eq!(json!(run.results),
-/// json!({"a": 2, "b": 4}));
+/// }));
+/// let mut graph = Graph::new("pipeline");
+/// graph.add_step(double.clone(), Step::new("a").input(1)).unwrap();
+/// let b = Step::new("b").depends_on(["a"]).input_fn(|upstream| upstream.get("a").cloned().unwrap_or_default());
+/// graph.add_step(double, b).unwrap();
+/// let run = graph.run(&RunContext::new(&Session::new("demo"))).await;
+/// assert_eq!(json!(run.results), json!({"a": 2, "b": 4}));
 /// # });
 /// ```
 #[derive(Debug, Clone)]
@@ -95,8 +98,8 @@ struct InputFn(Arc<dyn Fn(Value) -> Result<Value, EngineError> + Send + Sync>);
 
 impl InputFn {
     /// Applies the function. A panic fails the run, not its caller.
-    fn complete(&self, given: Value) -> Result<Value, EngineError> {
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.0)(given))).unwrap_or_else(|panic| {
+    fn complete(&self, input: Value) -> Result<Value, EngineError> {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.0)(input))).unwrap_or_else(|panic| {
             Err(EngineError::internal(format!("completing the input panicked: {}", panic_message(&*panic))))
         })
     }
@@ -168,8 +171,8 @@ impl Graph {
             let message = format!("graph '{}' already has a step '{}'", self.id, step.id);
             return Err(EngineError::already_exists(message).hint("use another step id"));
         }
-        let place = self.steps.len() as u32;
-        Arc::make_mut(&mut self.names).insert(Arc::clone(&step.id), place);
+        let index = self.steps.len() as u32;
+        Arc::make_mut(&mut self.names).insert(Arc::clone(&step.id), index);
         self.plan.take();
         Arc::make_mut(&mut self.steps).push(step);
         Ok(self)
@@ -183,11 +186,11 @@ impl Graph {
         self.plan.take();
         let mut before: Option<Arc<str>> = None;
         for id in ids {
-            let Some(place) = self.names.get(id) else {
+            let Some(index) = self.names.get(id) else {
                 let message = format!("graph '{}' has no step '{id}'", self.id);
                 return Err(EngineError::not_found(message).hint("add the step first"));
             };
-            let step = &mut Arc::make_mut(&mut self.steps)[*place as usize];
+            let step = &mut Arc::make_mut(&mut self.steps)[*index as usize];
             if let Some(before) = before.replace(Arc::clone(&step.id))
                 && !step.depends_on.contains(&before)
             {
@@ -203,7 +206,7 @@ impl Graph {
         self
     }
 
-    /// Sets what happens to independent steps when one step fails.
+    /// Sets the policy for independent steps when one step fails.
     pub fn set_on_failure(&mut self, on_failure: OnFailure) -> &mut Graph {
         self.on_failure = on_failure;
         self
@@ -298,7 +301,7 @@ impl Graph {
 
     /// Returns the stateful nodes that the steps of this graph and of nested graphs hold directly, without duplicates.
     pub fn collect_persistent_nodes(&self) -> Vec<NodeHandle> {
-        let mut found = Vec::new();
+        let mut nodes = Vec::new();
         // Iterative: graphs can be nested to any depth.
         let mut graphs = vec![self.clone()];
         // The same graph can be used by several steps.
@@ -314,16 +317,16 @@ impl Graph {
                         Target::Executable(Executable::Graph(inner)) => graphs.push(Graph::clone(inner)),
                         Target::Executable(Executable::Node(node))
                             if node.is_persistent()
-                                && !found.iter().any(|known| Arc::ptr_eq(known, node)) =>
+                                && !nodes.iter().any(|known| Arc::ptr_eq(known, node)) =>
                         {
-                            found.push(Arc::clone(node));
+                            nodes.push(Arc::clone(node));
                         }
                         _ => {}
                     }
                 }
             }
         }
-        found
+        nodes
     }
 
     /// Runs the graph. See [`GraphRun`] for the outcome.
@@ -336,10 +339,10 @@ impl Graph {
     /// Must be called from within a Tokio runtime.
     pub fn execute_stream(&self, context: RunContext) -> StepEventStream {
         let (sender, events) = mpsc::unbounded_channel();
-        let before = context.shared().observer.clone();
+        let outer = context.shared().observer.clone();
         let mut context = context.with_observer(Arc::new(move |event| {
-            if let Some(before) = &before {
-                before(event.clone());
+            if let Some(outer) = &outer {
+                outer(event.clone());
             }
             // The receiver was dropped: the run is being cancelled.
             let _ = sender.send(event);

@@ -108,8 +108,8 @@ impl StepRun<'_> {
         await_grants(context, Checkpoint::WithinStep).await
     }
 
-    /// If the budget of the node or its session asks, waits for the answer and returns true: the attempt is made again, which sends
-    /// the prompt again. Without a handler of gates no one can answer, so the question is the error.
+    /// If the budget of the node or its session asks, waits for the answer and returns true, so that the attempt sends its prompt
+    /// again. Without a gate handler no one can answer, so the question remains the error.
     async fn await_budget_answer(
         &self,
         node: &Executable,

@@ -219,7 +219,7 @@ impl<'a> Dispatcher<'a> {
             async move { (index, run_step(context, step, upstream, round, at).await) }
         };
         let mut running = FuturesUnordered::new();
-        // The memory of a step that ended without waiting serves the next one.
+        // The allocation of a step that ended without waiting, for the next step.
         let mut spare = None;
         let mut question: Option<PendingQuestion<'a>> = None;
         loop {
@@ -399,7 +399,7 @@ impl<'a> Dispatcher<'a> {
     }
 }
 
-/// Waits until the time of a run that began at a time is over: that of its timeout or of a budget. Open questions stop both clocks.
+/// Waits until a run that started at `began` reaches its timeout or the time limit of a budget. Open questions stop both clocks.
 async fn wait_for_time_limit(context: &RunContext, began: Instant) -> Limit {
     let pool = context.turn.pool();
     let timeout = async {

@@ -28,7 +28,7 @@ pub struct Scope<'a> {
     pub index: usize,
     /// Number of the round of the step's loop, otherwise of the graph's loop, from 1; 0 without a loop.
     pub round: u32,
-    /// Result of the previous round; in a loop's condition, of the current one. Of a graph's loop: its results by step id.
+    /// Result of the previous round; in a loop's condition, of the current one. For a graph's loop: the results by step id.
     pub result: Option<&'a Value>,
 }
 
@@ -142,7 +142,7 @@ impl Step {
         self
     }
 
-    /// Sets how failures are handled.
+    /// Sets the policy for failures.
     #[must_use]
     pub fn error_policy(mut self, policy: ErrorPolicy) -> Step {
         self.error_policy = Some(Arc::new(policy));
@@ -195,21 +195,21 @@ impl Step {
         self
     }
 
-    /// Sets what happens at a dialog of the step's agent.
+    /// Sets the policy for dialogs of the step's agent.
     #[must_use]
     pub fn on_dialog(mut self, on_dialog: OnDialog) -> Step {
         self.on_dialog = on_dialog;
         self
     }
 
-    /// Sets what happens on resume if the step was running when its server died.
+    /// Sets the policy for resuming the run if the step was running when its server died.
     #[must_use]
     pub fn on_resume(mut self, on_resume: OnResume) -> Step {
         self.on_resume = on_resume;
         self
     }
 
-    /// Sets a digest of how the step is done. Journaled results of another digest are not reused.
+    /// Sets a digest of the step's definition. Journaled results with another digest are not reused.
     #[must_use]
     pub fn definition(mut self, digest: u64) -> Step {
         self.definition = digest;

@@ -33,7 +33,7 @@ impl Graph {
         if problems.is_empty() { Ok(Arc::clone(plan)) } else { Err(problems) }
     }
 
-    /// Checks what does not depend on the nodes that steps name.
+    /// Runs the checks that do not depend on the nodes that steps name.
     fn check_itself(&self) -> Result<Plan, Vec<String>> {
         let mut problems = Vec::new();
         let mut deps = Dependencies::with_capacity(self.steps.len());
@@ -152,11 +152,11 @@ fn is_stateless(step: &Step) -> bool {
 
 /// Returns the stateful nodes of a step: its own, its fallback, and those of nested graphs; also by name.
 fn stateful_nodes(step: &Step, lookup: &Lookup<'_>) -> Vec<NodeHandle> {
-    let mut found = Vec::new();
+    let mut nodes = Vec::new();
     let mut graphs: Vec<Graph> = Vec::new();
     // Graphs that refer to each other by name can form a cycle.
     let mut seen: HashSet<*const Vec<Step>> = HashSet::new();
-    let mut look = |step: &Step, graphs: &mut Vec<Graph>| {
+    let mut visit = |step: &Step, graphs: &mut Vec<Graph>| {
         let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
         for target in std::iter::once(&step.target).chain(fallback) {
             let resolved;
@@ -172,16 +172,16 @@ fn stateful_nodes(step: &Step, lookup: &Lookup<'_>) -> Vec<NodeHandle> {
             };
             match executable {
                 Executable::Graph(graph) => graphs.push(Graph::clone(graph)),
-                Executable::Node(node) if node.is_persistent() => found.push(Arc::clone(node)),
+                Executable::Node(node) if node.is_persistent() => nodes.push(Arc::clone(node)),
                 _ => {}
             }
         }
     };
-    look(step, &mut graphs);
+    visit(step, &mut graphs);
     while let Some(graph) = graphs.pop() {
         if seen.insert(Arc::as_ptr(&graph.steps)) {
-            graph.steps.iter().for_each(|step| look(step, &mut graphs));
+            graph.steps.iter().for_each(|step| visit(step, &mut graphs));
         }
     }
-    found
+    nodes
 }

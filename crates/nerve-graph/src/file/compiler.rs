@@ -106,15 +106,15 @@ impl Compiler {
         prefix: &str,
     ) -> Result<Graph, String> {
         let digests = digests(file, outer_digests);
-        let mut names = self.own_nodes(file, outer, prefix)?;
-        // Nested graphs see its nodes but not its graphs, so they cannot run themselves.
-        let seen = names.clone();
+        let mut names = self.visible_nodes(file, outer, prefix)?;
+        // Nested graphs see the nodes of this graph but not its graphs, so they cannot run themselves.
+        let visible = names.clone();
         for (name, definition) in &file.nodes {
             let NodeDefinition::Graph(node) = definition else { continue };
             let Some(inner) = node.graph.as_deref() else {
                 return Err(format!("node '{name}' has no graph"));
             };
-            let inner = self.graph(inner, &seen, &digests, name)?;
+            let inner = self.graph(inner, &visible, &digests, name)?;
             names.insert(name.clone(), ResolvedNode::Graph(Arc::new(inner)));
         }
         let mut graph = Graph::new(&file.graph);
@@ -139,7 +139,7 @@ impl Compiler {
     }
 
     /// Returns the nodes visible in a file, except its nested graphs.
-    fn own_nodes(&mut self, file: &GraphFile, outer: &Names, prefix: &str) -> Result<Names, String> {
+    fn visible_nodes(&mut self, file: &GraphFile, outer: &Names, prefix: &str) -> Result<Names, String> {
         let first = self.nodes.len();
         let mut names: Names = outer
             .iter()
@@ -297,7 +297,7 @@ fn error_policy(policy: &PolicyDefinition, names: &Names) -> ErrorPolicy {
     }
 }
 
-/// Returns a digest of how a step is done: its node, parser, gate, list and condition. Its input and dependencies do not count.
+/// Returns a digest of a step's definition: its node, parser, gate, list and condition, without its input and dependencies.
 fn digest(step: &StepDefinition, nodes: &Digests) -> u64 {
     let node = step.node.as_deref().map(|name| match nodes.get(name) {
         Some(digest) => Value::from(*digest),

@@ -49,11 +49,11 @@ impl<'t: 'p, 'p> Fields<'t, 'p> {
         report: &mut Report<'_>,
     ) -> Option<(&'t Tree, Path<'p>)> {
         self.known.extend_from_slice(names);
-        let mut found = None;
+        let mut entry = None;
         for (key, value) in self.entries.iter().filter(|(key, _)| names.contains(&key.name.as_str())) {
             self.used += 1;
-            match found {
-                None => found = Some((key, value)),
+            match entry {
+                None => entry = Some((key, value)),
                 Some((first, _)) => {
                     let (first, second): (&Key, &Key) = (first, key);
                     let message = format!("{} and {} are the same field: keep one", first.name, second.name);
@@ -61,7 +61,7 @@ impl<'t: 'p, 'p> Fields<'t, 'p> {
                 }
             }
         }
-        found.map(|(key, value)| (value, Path::Key(self.path, &key.name)))
+        entry.map(|(key, value)| (value, Path::Key(self.path, &key.name)))
     }
 
     /// Decodes an optional field; null counts as missing.

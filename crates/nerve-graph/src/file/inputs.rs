@@ -10,8 +10,7 @@ use super::types::{GraphFile, InputDefinition};
 use nerve_types::suggestion::nearest;
 
 impl GraphFile {
-    /// Returns the input of a run: the `given` values and the defaults of the others. A graph that declares no inputs accepts
-    /// anything.
+    /// Returns the input of a run: `values`, and the defaults of missing inputs. A graph that declares no inputs accepts anything.
     ///
     /// # Errors
     /// InvalidRequest: a required input is missing, or an input is unknown.

@@ -209,7 +209,7 @@ fn read(path: &FilePath) -> Result<String, String> {
         .map_err(|error| format!("not a text file: byte {} is not UTF-8", error.utf8_error().valid_up_to()))
 }
 
-/// The chain of files from the first one to the current one.
+/// Loads the files of nested graphs, and tracks the chain of files from the first one to the current one.
 #[derive(Default)]
 struct Loader {
     chain: Vec<(PathBuf, String)>,

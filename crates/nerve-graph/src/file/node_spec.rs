@@ -1,4 +1,5 @@
-//! Specifications of the nodes of a graph file, which has types of its own: it omits defaults, and each error has its position.
+//! Converts the nodes of a graph file to specifications. A file has types of its own, because it omits defaults and reports the
+//! position of each error.
 
 use std::time::Duration;
 

@@ -128,8 +128,8 @@ impl Problems {
         self.found.iter().any(|problem| problem.path.contains("steps["))
     }
 
-    /// Adds the problems found in the meaning of a graph with these problems of structure. Leaves out those that may
-    /// follow from one of these: at the same place, in it or around it.
+    /// Adds problems of a graph's meaning to these problems of its structure. Leaves out those that may follow from one of these:
+    /// problems of the same path, or of a path inside or around it.
     pub(super) fn append_independent(&mut self, mut others: Problems) {
         others.found.retain(|other| !self.found.iter().any(|found| is_related(found, other)));
         self.append(others);
@@ -163,7 +163,7 @@ impl From<Problem> for Problems {
     }
 }
 
-/// Returns true if one of the problems is at the place of the other or within. Problems of whole graphs have no place.
+/// Returns true if the path of one problem is that of the other, or inside it. Problems of whole graphs are related to none.
 fn is_related(one: &Problem, other: &Problem) -> bool {
     let (outer, inner) = match one.path.len() <= other.path.len() {
         true => (&one.path, &other.path),

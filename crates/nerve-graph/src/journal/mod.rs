@@ -111,7 +111,7 @@ impl Journal {
         self.writer.flush().await
     }
 
-    /// Stops recording: from now on events of the run are caused by the server's shutdown.
+    /// Stops recording. Later events of the run are caused by the server's shutdown and must not be replayed.
     pub fn seal(&self) {
         self.writer.seal();
     }

@@ -156,7 +156,7 @@ impl EncodeError {
 
 /// A record without its result, which could not be read back.
 #[derive(Serialize)]
-struct LeftOut<'a> {
+struct RecordWithoutResult<'a> {
     fact: &'static str,
     at: TsNs,
     step: &'a str,
@@ -197,10 +197,10 @@ impl<'a> JournalRecord<'a> {
         let left_out = reason.message();
         let line = match *self {
             JournalRecord::Finished { at, step, key, ms, tokens, .. } => {
-                LeftOut { fact: "finished", at, step, key, ms: Some(ms), tokens, left_out }
+                RecordWithoutResult { fact: "finished", at, step, key, ms: Some(ms), tokens, left_out }
             }
             JournalRecord::Skipped { at, step, key, value: Some(_), .. } => {
-                LeftOut { fact: "skipped", at, step, key, ms: None, tokens: None, left_out }
+                RecordWithoutResult { fact: "skipped", at, step, key, ms: None, tokens: None, left_out }
             }
             _ => return Err(reason),
         };

@@ -1,4 +1,4 @@
-//! Replays a journal: which steps of an interrupted run need not run again.
+//! Replays a journal to determine which steps of an interrupted run need not run again.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -17,14 +17,14 @@ const MAX_PARTS: usize = 100;
 /// Returns the result of a step since it was last started, or `None` if there is none so far. A step with parts has these results:
 ///
 /// * `foreach`: the list of the results of its items, null for those without one so far.
-/// * `until`: the result of the last round that has one, if only of a part of it.
+/// * `until`: the result of the last round that has at least a partial one.
 /// * a nested graph: the results of its steps by id, also if it failed and its error policy has replaced its result.
 ///
 /// # Errors
 /// As [`Summary::read`](super::Summary::read).
 pub fn read_result(path: &Path, step: &str) -> Result<Option<Value>, JournalError> {
     let mut result = StepResult::default();
-    // `None` for other steps, also those whose id only begins like this one: what follows is then no part.
+    // `None` for other steps, including those whose ids merely begin with this one.
     let parts_of = |record_step: &str| record_step.strip_prefix(step).and_then(parse_parts);
     let ignore_definition = drop;
     read_records::<IgnoredValue>(path, ignore_definition, |line, record| {
@@ -63,8 +63,8 @@ enum Part {
     Step(String),
 }
 
-/// Parses what follows a step's path in the path of a record, such as `#2/inner[3]`. Empty for the step itself; `None` if that is no
-/// list of parts or exceeds a limit.
+/// Parses the rest of a record's path after a step's path, such as `#2/inner[3]`. Returns no parts for the step itself, and `None`
+/// if the rest is no list of parts or exceeds a limit.
 fn parse_parts(mut rest: &str) -> Option<Vec<Part>> {
     let mut parts = Vec::new();
     while !rest.is_empty() {
@@ -95,7 +95,7 @@ struct StepResult {
 #[derive(Default)]
 struct PartResults {
     items: Option<Vec<StepResult>>,
-    /// By number, from the last round with a result, if only of a part of it.
+    /// By number, from the last round that has at least a partial result.
     rounds: BTreeMap<u32, StepResult>,
     steps: Vec<(String, StepResult)>,
 }
@@ -115,7 +115,7 @@ impl StepResult {
         self.part(part).restart(rest);
     }
 
-    /// Sets the result of a part. That of a round replaces those of earlier rounds.
+    /// Sets the result of a part. The result of a round replaces those of earlier rounds.
     fn set(&mut self, path: &[Part], value: Option<Value>) {
         let Some((part, rest)) = path.split_first() else {
             self.whole = value;
@@ -127,7 +127,7 @@ impl StepResult {
         self.part(part).set(rest, value);
     }
 
-    /// Sets the number of items. Those of an earlier pass with more items are dropped.
+    /// Sets the number of items. Surplus items of an earlier pass are dropped.
     fn set_count(&mut self, path: &[Part], count: usize) {
         match path.split_first() {
             Some((part, rest)) => self.part(part).set_count(rest, count),

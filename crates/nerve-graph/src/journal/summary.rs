@@ -30,7 +30,7 @@ pub struct Summary {
     pub ending: Option<RunOutcome>,
     /// Number of steps of the graph itself.
     pub total: usize,
-    /// Number of these with results and without a running or failed item or round.
+    /// Number of these steps that have a result and no running or failed item or round.
     pub done: usize,
     /// Counts of all steps, items and rounds by their last record.
     pub steps: StepCounts,

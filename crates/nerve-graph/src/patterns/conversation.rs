@@ -96,7 +96,7 @@ fn graph<R: Rules>(
     Ok(graph)
 }
 
-/// Returns the context with the messages reported before the next turn begins.
+/// Returns the context with an observer that reports each message before the next turn begins.
 fn observed<R: Rules>(
     context: &RunContext,
     ids: [&'static str; 2],
@@ -104,7 +104,7 @@ fn observed<R: Rules>(
     messages: &Arc<Mutex<Vec<Message>>>,
 ) -> RunContext {
     let (rules, messages) = (rules.clone(), Arc::clone(messages));
-    let (outer, before) = (context.step.clone(), context.observer().cloned());
+    let (outer, observer) = (context.step.clone(), context.observer().cloned());
     context.clone().with_observer(Arc::new(move |event: StepEvent| {
         if let StepEventKind::Complete { .. } = event.kind
             && let Some((speaker, round)) = parse_turn(&event.step, outer.as_deref(), ids)
@@ -113,8 +113,8 @@ fn observed<R: Rules>(
             rules.notify(&message);
             messages.lock().push(message);
         }
-        if let Some(before) = &before {
-            before(event);
+        if let Some(observer) = &observer {
+            observer(event);
         }
     }))
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Emphasis and quotation marks that may surround a phrase on its line.
 const MARKS: [char; 13] = ['*', '_', '`', '~', '"', '\'', '“', '”', '„', '‘', '’', '«', '»'];
-/// Punctuation that may follow it.
+/// Punctuation that may follow a phrase.
 const PUNCTUATION: [char; 3] = ['.', '!', '…'];
 
 /// Replaces `{name}` by the value of that name. Values are not expanded again, and other braces are kept.

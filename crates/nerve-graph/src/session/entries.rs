@@ -1,4 +1,4 @@
-//! The entries of a session's nodes: what is kept of a node that does not run.
+//! The entries of a session's nodes, which outlive their processes.
 
 use nerve_api::reply::BudgetStatus;
 use nerve_api::request::UsageLimits;
@@ -34,12 +34,12 @@ impl Session {
         self.inner.state.lock().set_entry(name, entry);
     }
 
-    /// Drops the oldest entries of nodes that do not run, over the limit.
+    /// Drops the oldest entries of nodes that do not run, beyond the limit.
     pub fn limit_entries(&self) {
         self.inner.state.lock().drop_surplus_entries();
     }
 
-    /// Puts the earlier entry of a node back whose start has failed, and frees its name. Returns false, and changes nothing, if the
+    /// Restores the earlier entry of a node whose start has failed, and frees its name. Returns false, and changes nothing, if the
     /// name belongs to another node by now, or a client has requested to stop the node.
     pub fn restore_entry(&self, name: &str, node: &Executable, entry: NodeEntry) -> bool {
         let mut state = self.inner.state.lock();

@@ -1,4 +1,4 @@
-//! Entries of nodes: how a node is started again, and what is known of its last process.
+//! Entries of nodes: the definition from which a node is started again, and the state of its last process.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub const MAX_STOPPED: usize = 1000;
 /// Reason for an end that a client requested.
 const STOPPED: &str = "stopped";
 
-/// The definition of a node with what is known of its last process. It outlives the process and the server.
+/// The definition of a node, with the known state of its last process. It outlives the process and the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeEntry {
     /// The specification from which the node is started again.

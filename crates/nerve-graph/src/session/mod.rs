@@ -85,7 +85,7 @@ impl Session {
         &self.inner.ledger
     }
 
-    /// Sets the session in which names are looked up that are not found here.
+    /// Sets the session in which unknown names are looked up.
     pub fn set_outer(&self, outer: Session) {
         self.inner.state.lock().outer = Some(outer);
     }
@@ -370,7 +370,7 @@ impl Session {
 
     /// Removes a node or a graph. Does nothing if the name belongs to another one by now.
     pub fn forget(&self, name: &str, entry: &Executable) -> bool {
-        self.remove_if(name, |slot| slot.executable().is_some_and(|there| there.is_same(entry)))
+        self.remove_if(name, |slot| slot.executable().is_some_and(|other| other.is_same(entry)))
     }
 
     /// Accepts nothing from now on, and returns all nodes, including those in graphs, still running.
@@ -386,13 +386,13 @@ impl Session {
         all
     }
 
-    fn remove_if(&self, name: &str, is_it: impl FnOnce(&Slot) -> bool) -> bool {
+    fn remove_if(&self, name: &str, is_match: impl FnOnce(&Slot) -> bool) -> bool {
         let mut state = self.inner.state.lock();
-        let found = state.slots.get(name).is_some_and(is_it);
-        if found {
+        let is_removed = state.slots.get(name).is_some_and(is_match);
+        if is_removed {
             state.slots.remove(name);
         }
-        found
+        is_removed
     }
 }
 

@@ -1,4 +1,4 @@
-//! The names of a session and what they stand for.
+//! The names of a session, and the nodes and graphs that they refer to.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::executable::Executable;
 pub(super) struct State {
     pub(super) description: String,
     pub(super) tags: Vec<String>,
-    /// The session in which names are looked up that are not found here.
+    /// The session in which unknown names are looked up.
     pub(super) outer: Option<Session>,
     /// The session is restored after a restart of its server.
     pub(super) kept: bool,
@@ -34,7 +34,7 @@ pub(super) enum Slot {
     Registered(Executable),
 }
 
-/// Identifies who reserved a name, because a name can be released and reserved again by another caller.
+/// Identifies the caller that reserved a name, because a name can be released and reserved again by another caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reservation(pub(super) u64);
 
@@ -46,7 +46,7 @@ impl State {
 
     /// Returns true if the name belongs to this node or graph.
     pub(super) fn is_registered(&self, name: &str, node: &Executable) -> bool {
-        self.slots.get(name).and_then(Slot::executable).is_some_and(|there| there.is_same(node))
+        self.slots.get(name).and_then(Slot::executable).is_some_and(|other| other.is_same(node))
     }
 
     pub(super) fn fill(&mut self, name: &str, reservation: Reservation, entry: Executable) -> bool {
@@ -62,7 +62,7 @@ impl State {
         }
     }
 
-    /// Drops the oldest entries of nodes that do not run, over the limit. Returns their names.
+    /// Drops the oldest entries of nodes that do not run, beyond the limit. Returns their names.
     pub(super) fn drop_surplus_entries(&mut self) -> Vec<String> {
         let end_time = |entry: &NodeEntry| entry.last.end.as_ref().map(|end| end.at);
         let mut ended: Vec<(Option<TsNs>, String)> =

@@ -29,7 +29,7 @@ const ITEM: usize = 32;
 /// Maximum number of bytes that a filter with a test for each item compares.
 const MAX_COMPARED: usize = 256 << 20;
 
-/// The rest of the limits of an evaluation.
+/// The time and memory that are left to an evaluation.
 pub(super) struct Budget {
     deadline: Instant,
     bytes: usize,

@@ -69,7 +69,7 @@ impl Templates {
         })
     }
 
-    /// Compiles all templates. Rendering fails before.
+    /// Compiles all templates. Until then, rendering fails.
     pub(super) fn finish(self) -> Result<(), TemplateError> {
         if self.sources.is_empty() {
             return Ok(());
@@ -236,7 +236,7 @@ pub(super) fn unknown_calls(
     references: &References,
 ) -> impl Iterator<Item = (&references::Call, String, Option<String>)> {
     references.calls.iter().filter_map(|call| {
-        let (what, meant) = match call.kind {
+        let (what, near) = match call.kind {
             references::CallKind::Filter if !engine::has_filter(&call.name) => {
                 ("filter", nearest(&call.name, engine::FILTERS))
             }
@@ -248,7 +248,7 @@ pub(super) fn unknown_calls(
             }
             _ => return None,
         };
-        let hint = match (meant, call.kind) {
+        let hint = match (near, call.kind) {
             (Some(near), _) => Some(format!("did you mean `{near}`?")),
             (None, references::CallKind::Function) => {
                 let all: Vec<&str> = engine::functions().collect();

@@ -41,7 +41,7 @@ pub struct NodeRecord {
     /// The specification. Its session is that of the metadata.
     #[serde(flatten)]
     pub spec: NodeSpec,
-    /// Names of variables that were set too, but whose values are not stored.
+    /// Names of further variables that were set, whose values are not stored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env_omitted: Vec<String>,
     /// The last process; `None` in files of older servers.
