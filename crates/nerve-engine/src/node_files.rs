@@ -15,18 +15,18 @@ pub(crate) struct NodeKey {
 
 /// Lists the files in a folder with their nodes. Those of the default session may be in the folder of the server.
 pub(crate) fn list(base: &Path) -> Vec<(PathBuf, NodeKey)> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for server in folders(base) {
         let sessions = folders(&server).into_iter().map(|folder| (file_stem(&folder), folder));
         for (session, folder) in sessions.chain([(Some(DEFAULT.to_string()), server.clone())]) {
             for path in log_files(&folder) {
                 let (server, session) = (file_stem(&server), session.clone());
                 let node = NodeKey { server, session, node: file_stem(&path) };
-                found.push((path, node));
+                files.push((path, node));
             }
         }
     }
-    found
+    files
 }
 
 fn file_stem(path: &Path) -> Option<String> {

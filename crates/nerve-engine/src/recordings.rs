@@ -57,7 +57,7 @@ pub fn find_session(dirs: &DataDirs, name: &str) -> Result<Candidate, EngineErro
         Err(LookupError::NotFound { .. } | LookupError::Invalid { .. }) if file.is_file() => {
             find_file(dirs, file)
         }
-        found => found.map_err(lookup_error),
+        result => result.map_err(lookup_error),
     }
 }
 
@@ -116,8 +116,8 @@ pub fn find_host<'a>(
     let mut newest_first: Vec<(Candidate, &Entry)> = hosts.iter().map(|entry| describe(entry)).collect();
     newest_first.sort_by_key(|(candidate, _)| Reverse(candidate.written));
     let (candidates, entries): (Vec<Candidate>, Vec<&Entry>) = newest_first.into_iter().unzip();
-    let found = select(name, &candidates)?;
-    let position = candidates.iter().position(|candidate| candidate == found);
+    let selected = select(name, &candidates)?;
+    let position = candidates.iter().position(|candidate| candidate == selected);
     Ok(entries[position.unwrap_or_default()])
 }
 

@@ -227,7 +227,7 @@ pub(crate) fn read_output(
     let path = recordings::find(dirs, &request.recording)?;
     let start = start_of(&path).map_err(unreadable)?.unwrap_or_default();
     let to = match request.at {
-        // Replies round times down to milliseconds: what they give this time is included.
+        // Replies round times down to milliseconds, so the whole millisecond is included.
         Some(at) => Position::Time(start + at.duration() + MILLISECOND_END),
         None => Position::Offset(request.offset.unwrap_or_default()),
     };

@@ -24,7 +24,7 @@ const MAX_RETRIES: u32 = 5;
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Timeout of one attempt, including the response.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of a response that are read; its content is ignored.
+/// Maximum number of bytes read from a response, whose content is ignored.
 const MAX_RESPONSE: usize = 64 << 10;
 /// Maximum bytes of a URL.
 const MAX_URL: usize = 2048;
@@ -101,12 +101,12 @@ impl Webhook {
         self.secret.is_some()
     }
 
-    /// Sends until it succeeds or the retries are used up, and passes each attempt to `tried`. Returns true on success.
+    /// Sends until it succeeds or the retries are used up, and passes each attempt to `on_attempt`. Returns true on success.
     pub(crate) async fn deliver(
         &self,
         delivery: &Delivery,
         first_pause: Duration,
-        mut tried: impl FnMut(WebhookAttempt),
+        mut on_attempt: impl FnMut(WebhookAttempt),
     ) -> bool {
         let clock = Clock::start();
         let mut pause = first_pause;
@@ -127,7 +127,7 @@ impl Webhook {
             let attempted_at = at.into();
             let should_retry = match outcome {
                 Ok(status) => {
-                    tried(WebhookAttempt {
+                    on_attempt(WebhookAttempt {
                         attempted_at,
                         status: Some(status.as_u16()),
                         ..Default::default()
@@ -138,7 +138,7 @@ impl Webhook {
                     is_retryable(status)
                 }
                 Err((kind, error)) => {
-                    tried(WebhookAttempt {
+                    on_attempt(WebhookAttempt {
                         attempted_at,
                         status: None,
                         error: Some(error),

@@ -70,11 +70,11 @@ impl RecordedNode {
         }
     }
 
-    /// Returns what the server called `name` can pass on from the recorded node, if it created that node.
+    /// Returns the settings that the server called `name` can pass on from the recorded node, if it created that node.
     ///
     /// # Errors
-    /// The recorded node had a proxy whose settings are unknown, and `overrides` does not decide about it: without a
-    /// proxy the new node would bypass its budget and key.
+    /// The recorded node had a proxy whose settings are unknown, and `overrides` neither replaces nor disables it. Without a proxy
+    /// the new node would bypass its budget and key.
     pub(super) async fn inherit(
         &self,
         name: &str,

@@ -42,7 +42,7 @@ pub enum Folder {
     Empty,
 }
 
-/// The files of a branch and where its agent works.
+/// The files of a branch and the working directory of its agent.
 pub(super) struct FilePlan {
     pub(super) files: Files,
     /// Working directory of the agent.
@@ -130,8 +130,8 @@ pub(super) fn resolve_links(path: &Path) -> PathBuf {
     let mut missing: Vec<OsString> = Vec::new();
     let mut existing = path.as_path();
     loop {
-        if let Ok(found) = existing.canonicalize() {
-            return missing.iter().rev().fold(found, |path, name| path.join(name));
+        if let Ok(resolved) = existing.canonicalize() {
+            return missing.iter().rev().fold(resolved, |path, name| path.join(name));
         }
         let (Some(name), Some(parent)) = (existing.file_name(), existing.parent()) else { return path };
         missing.push(name.to_os_string());

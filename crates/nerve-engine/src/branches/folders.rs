@@ -36,7 +36,7 @@ pub struct PruneOptions {
     pub dry_run: bool,
 }
 
-/// The branch folders and everything that may need them.
+/// The branch folders, and the hosts, nodes and recordings that may need them.
 #[derive(Debug)]
 pub struct BranchFolders {
     dirs: DataDirs,

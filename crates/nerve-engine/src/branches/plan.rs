@@ -36,7 +36,7 @@ pub struct Plan {
     pub recording: PathBuf,
     /// False for an unrecorded session.
     pub is_recorded: bool,
-    /// `None` at the end of a recording without an end snapshot.
+    /// The snapshot; `None` at the end of a recording without an end snapshot.
     pub snapshot: Option<SnapshotLine>,
     /// The files.
     pub files: Files,
@@ -181,9 +181,9 @@ pub fn plan_branch(
         ended_at: meta.ended_at,
         copies: &dirs.branches.join(CONVERSATIONS),
     };
-    let moment = snapshot.as_ref().map(|line| TsNs(line.ts_ns)).or(meta.ended_at);
+    let branch_time = snapshot.as_ref().map(|line| TsNs(line.ts_ns)).or(meta.ended_at);
     let moved = moved.as_ref().map(|(from, to)| (from.as_path(), to.as_path()));
-    let branch = Branch::plan(&recorded, moment, &cwd, moved);
+    let branch = Branch::plan(&recorded, branch_time, &cwd, moved);
     let base = meta.node.clone().unwrap_or_else(|| profile.name.clone());
     let inputs = PlanInputs { origin: origin.clone(), at, options: options.clone() };
     Ok(Plan {

@@ -31,7 +31,7 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of dialogs before the first prompt.
 const MAX_DIALOGS: usize = 3;
 
-/// End of the wait for a branch.
+/// The event that ends the wait for a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// The answer, with this time limit or the node's.
@@ -307,14 +307,14 @@ impl<S: NodeServer> CreatedNode<'_, S> {
     }
 }
 
-/// Adds to an error that the node and its files exist.
+/// Adds to the hint of an error that the node exists, and where its files are.
 fn with_location(error: EngineError, node: &str, cwd: &Path) -> EngineError {
     let hint = error.hint.clone().map(|hint| format!("{hint}; ")).unwrap_or_default();
     let location = format!("node '{node}' exists, with its files in {}", cwd.display());
     error.hint(format!("{hint}{location}"))
 }
 
-/// Adds to an error that the node may have been started and its files were kept.
+/// Adds to an error that the node may have been started, and where its files are.
 fn maybe_started(error: EngineError, node: &str, cwd: &Path) -> EngineError {
     let message = format!("{}: node '{node}' may have been started", error.message);
     let hint = format!("check with `LIST_NODES`; its files are in {}", cwd.display());

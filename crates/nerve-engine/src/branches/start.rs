@@ -16,7 +16,7 @@ const MAX_NAME_LEN: usize = 32;
 /// Maximum number of names to try.
 const MAX_NAMES: usize = 100;
 
-/// The node was not started, or it is unknown whether it was.
+/// A failed start. The node may have been created all the same.
 pub(super) struct StartFailure {
     pub(super) error: EngineError,
     /// Name of a node that may have been created.

@@ -60,7 +60,7 @@ pub trait Channel: std::fmt::Debug + Send + Sync + 'static {
         self.state() != ChannelState::Closed
     }
 
-    /// Sends an input, waits for the answer and parses it. `timeout` limits the whole.
+    /// Sends an input, waits for the answer and parses it. `timeout` limits the whole operation.
     ///
     /// # Errors
     /// Depends on the channel.

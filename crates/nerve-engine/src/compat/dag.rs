@@ -210,10 +210,10 @@ impl Dag {
         graph.set_max_parallel(if options.parallel { options.max_workers } else { 1 });
         let collector =
             Arc::new(ResultCollector { options, outer: context.step.clone(), collected: Mutex::default() });
-        let (event_collector, before) = (Arc::clone(&collector), context.observer().cloned());
+        let (event_collector, observer) = (Arc::clone(&collector), context.observer().cloned());
         let context = context.clone().with_observer(Arc::new(move |event| {
-            if let Some(before) = &before {
-                before(event.clone());
+            if let Some(observer) = &observer {
+                observer(event.clone());
             }
             event_collector.on_event(&event);
         }));
@@ -323,7 +323,7 @@ impl Default for DagOptions {
 }
 
 impl TaskStatus {
-    /// `completed`, `failed` or `skipped`.
+    /// Returns `completed`, `failed` or `skipped`.
     pub fn as_str(self) -> &'static str {
         self.into()
     }

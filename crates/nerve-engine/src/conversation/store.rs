@@ -20,7 +20,7 @@ use super::seen_messages::ProgramSession;
 pub(crate) const MAX_HISTORY: usize = 100;
 /// Maximum size of a file in bytes; a larger one is set aside.
 pub(crate) const MAX_FILE: u64 = 16 << 20;
-/// Maximum size of a message in bytes; of a longer one, beginning and end are kept.
+/// Maximum size of a message in bytes; a longer one is cut in its middle.
 const MAX_MESSAGE: usize = 256 << 10;
 /// Maximum wait for the lock. Writers hold it for milliseconds, so one that takes longer is stuck.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -77,8 +77,8 @@ impl ConversationStore {
         }
     }
 
-    /// Appends messages, and marks them and those of `given` as seen by `reader`. Returns what was wrong with the file before, if
-    /// anything.
+    /// Appends the `new` messages. Marks them and the `sent` messages as seen by `reader`. Returns the problem of the previous
+    /// file, if any.
     ///
     /// # Errors
     /// Returns why nothing was stored, as a sentence.
@@ -87,10 +87,10 @@ impl ConversationStore {
         id: &ConversationId,
         new: &[Message],
         reader: &ProgramSession,
-        given: &[Message],
+        sent: &[Message],
     ) -> Result<Option<String>, String> {
         let path = self.path(id);
-        self.append_at(&path, new, reader, given)
+        self.append_at(&path, new, reader, sent)
             .map_err(|error| format!("the turn was not added to {}: {error}", path.display()))
     }
 
@@ -99,14 +99,14 @@ impl ConversationStore {
         path: &Path,
         new: &[Message],
         reader: &ProgramSession,
-        given: &[Message],
+        sent: &[Message],
     ) -> io::Result<Option<String>> {
         private_folder(&self.base)?;
         private_folder(path.parent().unwrap_or(&self.base))?;
         let lock = self.lock(path)?;
         let StoredConversation { mut messages, problem } = read_or_set_aside(path, &lock)?;
         for message in &mut messages {
-            if reader.has_seen(message) || given.iter().any(|known| known.is_same(message)) {
+            if reader.has_seen(message) || sent.iter().any(|known| known.is_same(message)) {
                 reader.mark_seen(message);
             }
         }

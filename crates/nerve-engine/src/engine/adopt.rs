@@ -99,9 +99,9 @@ impl Engine {
         let env = label.env_home.iter().map(|home| ("HOME".to_string(), home.clone())).collect();
         let program = Program { argv: label.argv.clone(), cwd, env, env_remove: Vec::new() };
         let node = with_session(&label_node(label));
-        // Before the node: its agent may be in a turn.
-        let starting = self.inner.factory.proxy_launch(&node);
-        let proxy = label.proxy.as_deref().map(|id| NodeProxy::resume(starting, id));
+        // Started before the node, because its agent may be in a turn.
+        let launch = self.inner.factory.proxy_launch(&node);
+        let proxy = label.proxy.as_deref().map(|id| NodeProxy::resume(launch, id));
         Ok(TerminalSpec {
             node,
             program,
@@ -116,7 +116,7 @@ impl Engine {
             proxy,
             ledger: adopted_ledger(session, &label.node, &memory),
             adopted: Some(memory),
-            // The node of a host sets it.
+            // Set by `adopt_host` for the node of a host.
             answers: false,
             events: self.inner.events.clone(),
             kind: BackendKind::parse(&label.kind).unwrap_or_default(),

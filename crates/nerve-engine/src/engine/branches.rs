@@ -28,12 +28,12 @@ const NOW: &str = "now";
 const END: &str = "end";
 
 impl Engine {
-    /// Creates a node that continues a recorded session, and publishes each step. It is completed even if the future is
+    /// Creates a node that continues a recorded session, and publishes each step. The branch is completed even if the future is
     /// dropped.
     ///
     /// # Errors
-    /// NotFound (no node, no recording, no snapshot), InvalidRequest, AlreadyExists, Busy, Process; after the node was created those of
-    /// EXECUTE_INPUT.
+    /// NotFound (no node, no recording, no snapshot), InvalidRequest, AlreadyExists, Busy, Process; and those of EXECUTE_INPUT
+    /// after the node was created.
     pub async fn create_branch(
         &self,
         request: CreateBranch,

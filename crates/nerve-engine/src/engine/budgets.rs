@@ -10,8 +10,8 @@ use super::Engine;
 use super::context::RequestContext;
 
 impl Engine {
-    /// Replaces the budget of a node or a session. A node that the old one blocked accepts prompts again if the new
-    /// one permits it.
+    /// Replaces the budget of a node or a session. A node that the old budget blocked accepts prompts again if the new budget
+    /// permits it.
     ///
     /// # Errors
     /// NotFound, InvalidRequest (invalid limits, or limits that this kind of node cannot have), Busy (the node is starting).

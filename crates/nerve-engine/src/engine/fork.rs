@@ -116,7 +116,7 @@ impl Engine {
         tokio::task::spawn_blocking(move || from.fork(&profile, &argv, state, at, turn)).await?
     }
 
-    /// Adds the variables and the proxy of the node whose settings are inherited.
+    /// Adds the variables and the proxy of the node `from` to a definition that inherits them.
     pub(super) fn inherit(&self, mut spec: NodeSpec, from: InheritedNode) -> Result<NodeSpec, EngineError> {
         let wants_proxy = from.proxy && spec.proxy.is_none();
         let from = node_ref(from.node_id, from.session_id);
@@ -142,7 +142,7 @@ impl Engine {
     }
 
     /// Resumes the conversation that the definition names, unless a running node uses it. The definition keeps the user's command;
-    /// the second value is that of the program, if it is another one.
+    /// the second value is the program's command, if it differs.
     pub(super) fn resume_if_free(&self, spec: NodeSpec) -> (NodeSpec, Option<CommandLine>) {
         let Some(id) = &spec.conversation_id else { return (spec, None) };
         let uses_it = |info: NodeInfo| {
@@ -161,20 +161,20 @@ impl Engine {
             return (spec, None);
         }
         let argv = node_argv(&spec);
-        let found = self.inner.factory.find_profile(spec.backend, spec.profile.as_deref(), &argv);
-        let Some(forms) = found.ok().and_then(|profile| profile.session.clone()) else {
+        let profile = self.inner.factory.find_profile(spec.backend, spec.profile.as_deref(), &argv);
+        let Some(forms) = profile.ok().and_then(|profile| profile.session.clone()) else {
             return (spec, None);
         };
         let id = spec.conversation_id.clone().or_else(|| match forms.conversation(&argv) {
             ConversationRef::Id(id) => Some(id),
             _ => None,
         });
-        let is_there = |id: &String| {
+        let exists = |id: &String| {
             forms.id_source == Some(IdSource::Claude)
                 && SessionFiles::for_env(&spec.env)
                     .is_some_and(|session_files| session_files.transcript(id).is_some())
         };
-        match id.filter(is_there).and_then(|id| Some((forms.resume_command(&argv, &id)?, id))) {
+        match id.filter(exists).and_then(|id| Some((forms.resume_command(&argv, &id)?, id))) {
             Some((argv, id)) => {
                 (NodeSpec { conversation_id: Some(id), ..spec }, Some(CommandLine::Argv(argv)))
             }

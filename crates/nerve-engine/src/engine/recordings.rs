@@ -23,7 +23,7 @@ impl Engine {
         paginate(&request.page, RecordingList { recordings, next: None })
     }
 
-    /// Removes old recordings and unneeded folders of branches. It is completed even if the future is dropped.
+    /// Removes old recordings and unneeded folders of branches. The removal is completed even if the future is dropped.
     ///
     /// # Errors
     /// InvalidRequest (no rule, or no recordings here), Process.

@@ -48,7 +48,8 @@ impl Engine {
         self.start(&at, fresh, shell_env, &context.warnings).await
     }
 
-    /// Starts the stopped nodes of a session concurrently. Those whose programs exited by themselves only if the request is for all.
+    /// Starts the stopped nodes of a session concurrently. Nodes whose programs exited by themselves are started only if the
+    /// request is for all.
     ///
     /// # Errors
     /// NotFound (session).
@@ -245,7 +246,7 @@ impl Engine {
     }
 }
 
-/// How a node is started again.
+/// The plan for starting a node again.
 struct Restart {
     spec: NodeSpec,
     /// The command of the program, if it is not the defined one.
@@ -288,9 +289,9 @@ impl KnownConversation {
             }
             return Ok(self.start_as_defined());
         };
-        let is_there =
+        let exists =
             self.session_files().and_then(|files| files.has_conversation(self.profile.transcript, &id));
-        match is_there {
+        match exists {
             Some(false) if last.has_turns => {
                 return Err(self.error(&format!("{} does not know conversation {id}", self.profile.name)));
             }
@@ -413,8 +414,8 @@ fn node_in(session: &Session, node: String) -> NodeRef {
     NodeRef { session: Some(session.name().to_string()), node }
 }
 
-/// Returns the error of a node whose conversation cannot be resumed. The kind does not depend on how that was found: some agents
-/// keep files that show it, others fail to start.
+/// Returns the error of a node whose conversation cannot be resumed. The kind is the same whether the agent's files show that or
+/// the agent fails to start.
 fn no_conversation_error(at: &NodeRef, why: &str) -> EngineError {
     let (node, option) = (&at.node, session_option(at.session.as_deref().unwrap_or(DEFAULT)));
     EngineError::not_found(format!("node '{node}' was not started: {why}"))

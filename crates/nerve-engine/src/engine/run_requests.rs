@@ -291,7 +291,7 @@ impl Engine {
         let engine = self.clone();
         let active = self.inner.runs.get(&run_id).and_then(|run| run.journal());
         if let Some(journal) = active.filter(|_| plan || result_of.is_some()) {
-            // What was reported may still be in memory. The reply contains the error as a fault.
+            // Records of reported events may still be in memory. The reply contains the error as a fault.
             let _ = journal.flush().await;
         }
         let read = move || {

@@ -36,7 +36,7 @@ impl RunState {
         &self.info
     }
 
-    /// Sets what is known when the run begins.
+    /// Sets the properties that are known when the run begins.
     pub(super) fn begin(&mut self, total: usize, journal: Option<String>) {
         self.info.total_steps = total;
         self.info.journal = journal;
@@ -73,12 +73,12 @@ impl RunState {
 
     /// Applies an event of a step.
     pub(super) fn observe(&mut self, event: &StepEvent) {
-        let place = match self.step_indexes.get(&*event.step) {
-            Some(place) => *place,
+        let index = match self.step_indexes.get(&*event.step) {
+            Some(index) => *index,
             None => self.add(event),
         };
         let info = &mut self.info;
-        let step = &mut info.steps[place];
+        let step = &mut info.steps[index];
         match event.kind {
             StepEventKind::Chunk => {}
             StepEventKind::Asked => step.state = StepState::Waiting,
@@ -135,7 +135,7 @@ impl RunState {
         if self.info.steps.len() >= self.compact_at {
             self.drop_old_steps();
         }
-        let place = self.info.steps.len();
+        let index = self.info.steps.len();
         self.info.steps.push(RunStep {
             step_id: event.step.to_string(),
             node_id: event.node.to_string(),
@@ -144,8 +144,8 @@ impl RunState {
             attempt: 1,
             ..RunStep::default()
         });
-        self.step_indexes.insert(event.step.to_string(), place);
-        place
+        self.step_indexes.insert(event.step.to_string(), index);
+        index
     }
 }
 

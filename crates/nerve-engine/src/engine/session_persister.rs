@@ -22,7 +22,7 @@ use nerve_types::TsNs;
 const LOST: &str = "its server or its host went down";
 
 /// Writes the sessions of a server to a file. A thread writes only the latest state, so that many changes at once are one write. It
-/// also follows the events of nodes, which change what is known of their processes.
+/// also follows the events of nodes, which change the known state of their processes.
 #[derive(Debug)]
 pub(super) struct SessionPersister {
     writer: Option<Writer>,
@@ -34,13 +34,13 @@ pub(super) struct SessionPersister {
 struct Writer {
     /// The number of the last requested revision. Taken by `close`.
     revisions: Mutex<Option<watch::Sender<u64>>>,
-    written: watch::Receiver<Written>,
+    written: watch::Receiver<WriteOutcome>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 /// The last revision that was written, or could not be written.
 #[derive(Debug, Default)]
-struct Written {
+struct WriteOutcome {
     number: u64,
     error: Option<String>,
 }
@@ -86,7 +86,7 @@ impl SessionPersister {
         let warnings = warnings.into_inner();
         let Some(store) = store else { return SessionPersister { writer: None, warnings } };
         let (revisions, changes) = watch::channel(0);
-        let (outcomes, written) = watch::channel(Written::default());
+        let (outcomes, written) = watch::channel(WriteOutcome::default());
         let file_writer = FileWriter {
             store,
             server: server.to_string(),
@@ -160,7 +160,7 @@ impl FileWriter {
         mut self,
         mut changes: watch::Receiver<u64>,
         mut events: broadcast::Receiver<Event>,
-        outcomes: &watch::Sender<Written>,
+        outcomes: &watch::Sender<WriteOutcome>,
     ) {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
         loop {
@@ -181,7 +181,7 @@ impl FileWriter {
             // The sessions are listed after the number is read, so they include the requested change.
             let number = *changes.borrow_and_update();
             let error = self.write();
-            outcomes.send_replace(Written { number, error });
+            outcomes.send_replace(WriteOutcome { number, error });
         }
     }
 
@@ -222,7 +222,7 @@ impl FileWriter {
     }
 }
 
-/// Waits for an event after which a node's process is known better: its start, the beginning and the end of a turn, its end.
+/// Waits for an event that changes the known state of a node's process: its start, the beginning and the end of a turn, its end.
 async fn next_change(events: &mut broadcast::Receiver<Event>) {
     loop {
         match events.recv().await {
@@ -239,7 +239,7 @@ async fn next_change(events: &mut broadcast::Receiver<Event>) {
                     return;
                 }
             }
-            // Some of the lost events may be such.
+            // The lost events may include such an event.
             Err(broadcast::error::RecvError::Lagged(_)) => return,
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
         }

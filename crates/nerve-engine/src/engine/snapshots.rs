@@ -78,7 +78,7 @@ impl Engine {
         Ok(SnapshotList { snapshots })
     }
 
-    /// Takes a snapshot of a running recorded session. It is completed even if the future is dropped.
+    /// Takes a snapshot of a running recorded session. The snapshot is completed even if the future is dropped.
     ///
     /// # Errors
     /// NotFound (no node, no running session), InvalidRequest, AlreadyExists, Timeout, Process.
@@ -178,7 +178,7 @@ impl Engine {
         work.await?
     }
 
-    /// Returns the directories of recordings and what belongs to them.
+    /// Returns the directories of recordings and the data that belongs to them.
     ///
     /// # Errors
     /// InvalidRequest: this engine has none.

@@ -34,8 +34,8 @@ impl Engine {
         Ok(Done {})
     }
 
-    /// Removes the stopped nodes of a session. Those that were lost stay unless the request is for all, because they can be restored.
-    /// With an age, those that stopped later, or at an unknown time, stay, too.
+    /// Removes the stopped nodes of a session. Lost nodes stay unless the request is for all, because they can be restored. With an
+    /// age, nodes that stopped later or at an unknown time stay, too.
     ///
     /// # Errors
     /// NotFound (session).
@@ -76,8 +76,8 @@ impl Engine {
         self.inner.events.publish(Some(&at), EventKind::NodeRemoved {});
     }
 
-    /// Sets the end of a node that was stopped by a request. Publishes the removal of one that has no entry and is gone with it, and of
-    /// those that were dropped over the limit.
+    /// Sets the end of a node that was stopped by a request. Publishes the removal of a node without an entry, and of the nodes
+    /// that were dropped over the limit.
     pub(super) fn retire(&self, session: &Session, name: &str, node: &Executable, reason: &str) {
         let dropped = session.retire(name, node, ProcessEnd::requested(self.inner.clock.now(), reason));
         dropped.iter().filter(|other| *other != name).for_each(|other| self.publish_removal(session, other));

@@ -30,12 +30,12 @@ impl Linker<'_> {
     /// Embeds into one graph. `outer`: nodes of the enclosing graphs.
     fn embed(&mut self, file: &mut GraphFile, outer: &BTreeSet<String>) -> Result<(), EngineError> {
         let is_graph = |node: &NodeDefinition| matches!(node, NodeDefinition::Graph(_));
-        let seen = file.nodes.iter().filter(|(_, node)| !is_graph(node)).map(|(name, _)| name);
-        let seen: BTreeSet<String> = outer.iter().chain(seen).cloned().collect();
+        let visible = file.nodes.iter().filter(|(_, node)| !is_graph(node)).map(|(name, _)| name);
+        let visible: BTreeSet<String> = outer.iter().chain(visible).cloned().collect();
         self.path.push(file.graph.clone());
         for node in file.nodes.values_mut() {
             if let NodeDefinition::Graph(NestedDefinition { graph: Some(inner), .. }) = node {
-                self.embed(inner, &seen)?;
+                self.embed(inner, &visible)?;
             }
         }
         let fallbacks =
@@ -43,7 +43,7 @@ impl Linker<'_> {
         let names: BTreeSet<&String> =
             file.steps.iter().filter_map(|step| step.node.as_ref()).chain(fallbacks).collect();
         let unknown =
-            names.into_iter().filter(|name| !file.nodes.contains_key(*name) && !seen.contains(*name));
+            names.into_iter().filter(|name| !file.nodes.contains_key(*name) && !visible.contains(*name));
         for name in unknown.cloned().collect::<Vec<String>>() {
             // A graph that contains itself is not embedded: running it fails with an error.
             let node = self.session.get(&name).filter(|_| !self.path.contains(&name));
@@ -59,7 +59,7 @@ impl Linker<'_> {
                 );
             }
             let mut inner = GraphFile::from_value(definition.clone())?;
-            self.embed(&mut inner, &seen)?;
+            self.embed(&mut inner, &visible)?;
             let nested = NestedDefinition { file: None, graph: Some(Box::new(inner)) };
             file.nodes.insert(name, NodeDefinition::Graph(nested));
         }

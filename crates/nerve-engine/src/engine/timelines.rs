@@ -49,14 +49,14 @@ impl Engine {
         let timeout = request.timeout.map_or(DEFAULT_WAIT, Seconds::duration).min(MAX_TIMEOUT);
         let deadline = Instant::now() + timeout;
         let unwatchable = |error| EngineError::process(format!("the recording cannot be watched: {error}"));
-        // Both see changes that happen while the overview is read.
+        // The watcher and the events report changes that happen while the overview is read.
         let folder = FolderWatcher::new().map_err(unwatchable)?;
         let mut events = self.subscribe();
         let mut next_read = Instant::now() + READ_INTERVAL;
         loop {
             sleep_until(next_read.min(deadline)).await;
             let begun = Instant::now();
-            // The overview has what earlier events have announced.
+            // The overview includes the changes that earlier events announced.
             events = events.resubscribe();
             let FoundTimeline { timeline, files } = self.find_timeline(request.clone()).await?;
             if timeline.version != since || begun >= deadline {

@@ -1,5 +1,5 @@
-//! Continues the conversation of a recorded session from one of its moments, in another folder and a new node. The recorded
-//! program may still be running.
+//! Continues the conversation of a recorded session from one of its points (the branch point), in another folder and a new node.
+//! The recorded program may still be running.
 //!
 //! [`Branch::plan`] only reads. [`Branch::make_copy`] makes the copy of the conversation that it planned, if any.
 
@@ -44,7 +44,7 @@ pub struct RecordedSession<'a> {
 /// Part of the conversation that the new node has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Conversation {
-    /// A copy of the transcript up to the moment.
+    /// A copy of the transcript up to the branch point.
     Cut {
         /// The source transcript.
         from: PathBuf,
@@ -55,7 +55,7 @@ pub enum Conversation {
         /// Turns in the source.
         of: u64,
     },
-    /// A copy up to the moment in the agent's own database.
+    /// A copy up to the branch point in the agent's own database.
     Imported {
         /// The source conversation.
         from: String,
@@ -66,7 +66,7 @@ pub enum Conversation {
         /// Turns in the source.
         of: u64,
     },
-    /// The agent's own fork, with the whole conversation including what followed the moment.
+    /// The agent's own fork, with the whole conversation, including the part after the branch point.
     Whole {
         /// The id of the conversation.
         id: String,
@@ -239,7 +239,7 @@ impl Branch {
 /// The conversation, the command, and the copy to make.
 type CopyPlan = (Conversation, Vec<String>, PlannedCopy);
 
-/// Plans a copy of Claude Code's transcript up to the moment, with a new id, in the folder where the agent looks for it.
+/// Plans a copy of Claude Code's transcript up to the branch point, with a new id, in the folder where the agent looks for it.
 fn plan_transcript_copy(
     recorded: &RecordedSession<'_>,
     forms: &SessionArgs,
@@ -255,17 +255,17 @@ fn plan_transcript_copy(
         let cut = cut_at(&read, at, &new, None).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok((path, cut))
     };
-    let known = transcript(recorded, forms, session_files);
-    let found = match &known {
+    let transcript_path = transcript(recorded, forms, session_files);
+    let candidate = match &transcript_path {
         Ok(path) => cut(path.clone())?,
         Err(why) => cut(single_transcript(recorded, session_files, at).ok_or_else(|| why.clone())?)?,
     };
-    let (from, cut) = match found {
-        // No turn before the moment: the conversation was a different one then, because `/clear` begins a new one.
-        (_, TranscriptCut { turns: 0, .. }) if known.is_ok() && at.is_some() => {
+    let (from, cut) = match candidate {
+        // No turn before the branch point: the conversation was a different one then, because `/clear` begins a new one.
+        (_, TranscriptCut { turns: 0, .. }) if transcript_path.is_ok() && at.is_some() => {
             cut(single_transcript(recorded, session_files, at).ok_or_else(no_messages)?)?
         }
-        found => found,
+        candidate => candidate,
     };
     if cut.turns == 0 {
         return Err(no_messages());
@@ -279,7 +279,7 @@ fn plan_transcript_copy(
     Ok((Conversation::Cut { from, to, turns: cut.turns, of: cut.of }, command, PlannedCopy::Transcript(new)))
 }
 
-/// Plans a copy of Gemini CLI's file up to the moment, with which the agent is started.
+/// Plans a copy of Gemini CLI's file up to the branch point, with which the agent is started.
 fn plan_gemini_copy(
     recorded: &RecordedSession<'_>,
     forms: &SessionArgs,
@@ -312,7 +312,7 @@ fn plan_gemini_copy(
     Ok((Conversation::Cut { from, to, turns: cut.turns, of: cut.of }, command, PlannedCopy::Chat(new)))
 }
 
-/// Plans an import of opencode's conversation up to the moment, with a new id and folder. Its own fork would work in the old
+/// Plans an import of opencode's conversation up to the branch point, with a new id and folder. Its own fork would work in the old
 /// folder.
 fn plan_import(
     recorded: &RecordedSession<'_>,
@@ -399,7 +399,7 @@ pub(super) fn transcript(
     })
 }
 
-/// Returns the only conversation in the same folder that began while the program ran, before the moment.
+/// Returns the only conversation in the same folder that began while the program ran, before the branch point.
 pub(super) fn single_transcript(
     recorded: &RecordedSession<'_>,
     session_files: &SessionFiles,

@@ -1,4 +1,4 @@
-//! Conversations of recorded agents: their turns, and how a new node continues one from a moment of the recording.
+//! Conversations of recorded agents: their turns, and their continuation in a new node from a point of the recording.
 
 pub(crate) mod branch;
 mod opencode;

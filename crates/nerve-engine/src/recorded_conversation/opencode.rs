@@ -54,11 +54,11 @@ impl Opencode {
         if text.trim().is_empty() {
             return Ok(Vec::new());
         }
-        let listed: Vec<ListEntry> =
+        let entries: Vec<ListEntry> =
             serde_json::from_str(&text).map_err(|_| "its list of conversations is malformed".to_string())?;
         let ms = |at: TsNs| at.0 / 1_000_000;
-        let is_one = |one: &ListEntry| one.directory == cwd && (ms(from)..=ms(to)).contains(&one.created);
-        Ok(listed.into_iter().filter(is_one).map(|one| one.id).collect())
+        let is_match = |one: &ListEntry| one.directory == cwd && (ms(from)..=ms(to)).contains(&one.created);
+        Ok(entries.into_iter().filter(is_match).map(|one| one.id).collect())
     }
 
     /// Returns a whole conversation.
@@ -86,8 +86,8 @@ impl Opencode {
         let what = words.iter().take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()));
         let what = what.copied().collect::<Vec<_>>().join(" ");
         let failed = |why: &str| format!("'{} {what}': {why}", self.argv.join(" "));
-        let ran = self.output(words, cwd).map_err(|error| failed(&error.to_string()))?;
-        match ran {
+        let output = self.output(words, cwd).map_err(|error| failed(&error.to_string()))?;
+        match output {
             Ok(text) => Ok(text),
             Err(error_output) => Err(failed(&error_output)),
         }

@@ -135,9 +135,9 @@ pub(crate) fn read_usage(location: &Location, kind: TranscriptKind) -> Result<Us
         }
         Location::Database { path, session } => {
             let sessions = database::changed_since(path, session, TsMs(0));
-            for found in sessions.map_err(|error| unreadable(path, &error))? {
-                let mut list = UsageList::of_messages(&found.messages);
-                if found.id != *session {
+            for stored in sessions.map_err(|error| unreadable(path, &error))? {
+                let mut list = UsageList::of_messages(&stored.messages);
+                if stored.id != *session {
                     list.records.iter_mut().for_each(|record| record.turn = 0);
                 }
                 add(list);
@@ -152,8 +152,8 @@ fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> TurnsError {
 }
 
 /// Returns the only conversation, because several cannot be distinguished.
-fn single<T>(mut found: Vec<T>) -> Result<T, String> {
-    match (found.pop(), found.len()) {
+fn single<T>(mut candidates: Vec<T>) -> Result<T, String> {
+    match (candidates.pop(), candidates.len()) {
         (Some(one), 0) => Ok(one),
         (None, _) => Err("the agent has no such conversation".to_string()),
         (Some(_), others) => Err(format!(

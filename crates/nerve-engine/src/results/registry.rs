@@ -1,4 +1,4 @@
-//! The results of a server: those in progress, and the files of all.
+//! Tracks the results of a server: those in progress in memory, and all of them in files.
 
 use nerve_types::activity::TsMs;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -198,14 +198,14 @@ impl Results {
         node_lock
     }
 
-    /// Writes the record after earlier writes. An error says what failed.
+    /// Writes the record after earlier writes. The error is a message.
     pub(crate) async fn save(&self, live: &ActiveResult, record: Arc<ResultInfo>) -> Result<(), String> {
         let Some(store) = self.store.clone() else { return Ok(()) };
         let id = record.result_id.clone();
-        let alone = Arc::clone(&live.writing).lock_owned().await;
+        let guard = Arc::clone(&live.writing).lock_owned().await;
         let write = move || {
             let saved = store.save(&record);
-            drop(alone);
+            drop(guard);
             saved
         };
         let saved = spawn_blocking(write).await.map_err(|error| error.to_string());
@@ -289,18 +289,18 @@ impl Results {
         };
         let Some(store) = self.store.clone() else { return Err(unknown()) };
         let result_id = id.to_string();
-        let found = spawn_blocking(move || store.get(&result_id)).await?;
-        let found = found.map_err(|error| {
+        let stored = spawn_blocking(move || store.get(&result_id)).await?;
+        let stored = stored.map_err(|error| {
             EngineError::internal(format!("cannot read the file of result '{id}': {error}"))
         })?;
-        found.map(Arc::new).ok_or_else(unknown)
+        stored.map(Arc::new).ok_or_else(unknown)
     }
 
-    /// Returns at most `limit` results that match `fits`, newest first, without their responses.
+    /// Returns at most `limit` results that `is_selected` accepts, newest first, without their responses.
     pub(crate) async fn list(
         &self,
         limit: usize,
-        fits: impl Fn(&ResultInfo) -> bool + Send + 'static,
+        is_selected: impl Fn(&ResultInfo) -> bool + Send + 'static,
     ) -> Result<Vec<ResultInfo>, EngineError> {
         let mut known: BTreeMap<String, Arc<ResultInfo>> = {
             let state = self.state.lock();
@@ -321,7 +321,7 @@ impl Results {
             };
             ids.into_iter()
                 .filter_map(read)
-                .filter(|record| fits(record))
+                .filter(|record| is_selected(record))
                 .map(record::summary)
                 .take(limit)
                 .collect()

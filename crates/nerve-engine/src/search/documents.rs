@@ -9,7 +9,7 @@ use nerve_types::{Section, SectionKind};
 
 use crate::node_files::NodeKey;
 
-/// What is indexed: a recording, or the history of a node.
+/// The source of indexed texts: a recording, or the history of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Source {
     pub(super) path: PathBuf,

@@ -28,10 +28,10 @@ pub(super) fn split_marks(marked: &str) -> (String, Vec<[usize; 2]>) {
 }
 
 /// Returns the text around a match.
-pub(super) fn excerpt(text: &str, found: Range<usize>) -> (String, Vec<[usize; 2]>) {
-    let start = context_start(text, found.start);
-    let end = advance(text, found.end, CONTEXT).min(advance(text, start, MAX_EXCERPT));
-    cut(text, start..end, &[[found.start, found.end]])
+pub(super) fn excerpt(text: &str, range: Range<usize>) -> (String, Vec<[usize; 2]>) {
+    let start = context_start(text, range.start);
+    let end = advance(text, range.end, CONTEXT).min(advance(text, start, MAX_EXCERPT));
+    cut(text, start..end, &[[range.start, range.end]])
 }
 
 /// Shortens a text to `MAX_EXCERPT` characters around its first match.

@@ -49,11 +49,11 @@ pub fn search(
         let (mut index, is_new) = SearchIndex::open(&dirs.search)?;
         was_rebuilt |= is_new;
         index.end_with(cancel)?;
-        let found = index.update(dirs, UpdateScope::Everything, progress).and_then(|update| {
+        let result = index.update(dirs, UpdateScope::Everything, progress).and_then(|update| {
             index.check_source(query)?;
             Ok((update, index.search(query)?))
         });
-        match found {
+        match result {
             Ok((update, hits)) => {
                 let (unsearched, unsearched_count) = unsearched_files(update);
                 return Ok(SearchResult { hits, unsearched, unsearched_count, was_rebuilt });

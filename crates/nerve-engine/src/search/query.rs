@@ -31,18 +31,18 @@ const DEFAULT_LIMIT: usize = 20;
 pub enum Pattern {
     /// Words in this order; the last one may continue. Ignores case, accents and punctuation.
     Text(String),
-    /// A regular expression. `words`: what the documents with matches fulfil, as FTS5 takes it. Without it, every document is read.
+    /// A regular expression. Without `words`, every document is read.
     Regex {
         /// The expression.
         regex: Regex,
-        /// The words that each match contains.
+        /// An FTS5 expression that every document with a match fulfils.
         words: Option<String>,
     },
 }
 
 impl Pattern {
-    /// Parses `/REGEX/` or a text. A text without letters and digits is searched for as it is, and so is one in a script
-    /// without spaces between words, which the index has no words of.
+    /// Parses `/REGEX/` or a text. A text without letters and digits is searched for literally, and so is a text in a script
+    /// without spaces between words, because the index has no words of it.
     ///
     /// # Errors
     /// InvalidRequest: empty or too long, or an invalid regular expression.
@@ -78,7 +78,7 @@ fn is_unspaced(c: char) -> bool {
         | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// What to find.
+/// A search query: a pattern, and filters of the documents.
 #[derive(Debug, Clone)]
 pub struct Query {
     /// The text.
@@ -155,10 +155,10 @@ impl SearchIndex {
         });
         let known: Vec<(String, String)> =
             rows.map_err(failure)?.collect::<Result<_, _>>().map_err(failure)?;
-        let is_it = |(in_session, name): &(String, String)| {
+        let is_match = |(in_session, name): &(String, String)| {
             node.is_none_or(|node| node == name) && session.is_none_or(|session| session == in_session)
         };
-        if known.iter().any(is_it) { Ok(()) } else { Err(unknown_source(node, session, &known)) }
+        if known.iter().any(is_match) { Ok(()) } else { Err(unknown_source(node, session, &known)) }
     }
 }
 
@@ -187,8 +187,8 @@ fn unknown_source(node: Option<&str>, session: Option<&str>, known: &[(String, S
     })
 }
 
-/// Searches for whole words, and only with too few hits for a last word that continues: FTS5 returns whole words in the order of
-/// time, and stops at the limit, but collects all beginnings of words before it returns one.
+/// Searches for whole words. Only with too few hits, searches for words that begin with the last one: FTS5 returns whole words in
+/// the order of time and stops at the limit, but collects all words with a prefix before it returns one.
 fn search_text(connection: &Connection, query: &Query, text: &str) -> rusqlite::Result<Vec<SearchHit>> {
     let phrase = phrase(text);
     let hits = search_words(connection, query, &phrase)?;
@@ -260,9 +260,9 @@ fn search_regex(
     let mut hits = Vec::new();
     while let Some(row) = rows.next()? {
         let text = row.get_ref(10)?.as_str()?;
-        let Some(found) = regex.find(text) else { continue };
+        let Some(matched) = regex.find(text) else { continue };
         let (_, mut hit) = hit_of(row)?;
-        (hit.text, hit.matches) = excerpt(text, found.range());
+        (hit.text, hit.matches) = excerpt(text, matched.range());
         hits.push(hit);
         if hits.len() >= query.limit {
             break;

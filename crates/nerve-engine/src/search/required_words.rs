@@ -1,4 +1,4 @@
-//! The words that every match of a regular expression contains: with them, the index finds the documents to read.
+//! Computes the words that every match of a regular expression contains. The index finds the documents to read by them.
 //!
 //! A word counts only if the expression determines both of its ends, because the index knows whole words, or its beginning, which
 //! the index can look up too. `\b` is no such end: the index takes some characters for letters that are not `\w`, such as
@@ -42,10 +42,10 @@ fn phrase(pieces: &[Piece]) -> Option<String> {
         })
         .collect();
     // A word at the end may continue.
-    let (whole, begun) = text.rsplit_once(' ')?;
-    let begun = Some(begun).filter(|begun| begun.len() >= MIN_PREFIX);
-    let words: Vec<&str> = whole.split_whitespace().chain(begun).collect();
-    let star = if begun.is_some() { " *" } else { "" };
+    let (whole, prefix) = text.rsplit_once(' ')?;
+    let prefix = Some(prefix).filter(|prefix| prefix.len() >= MIN_PREFIX);
+    let words: Vec<&str> = whole.split_whitespace().chain(prefix).collect();
+    let star = if prefix.is_some() { " *" } else { "" };
     (!words.is_empty()).then(|| format!("\"{}\"{star}", words.join(" ")))
 }
 
@@ -61,7 +61,7 @@ fn collect(expression: &Hir, pieces: &mut Vec<Piece>) {
             None => Piece::Unknown,
         }),
         HirKind::Look(look) if ends_word(*look) => pieces.push(Piece::Separator),
-        // They match no characters.
+        // Assertions match no characters.
         HirKind::Look(_) => {}
         HirKind::Repetition(repetition) if repetition.min > 0 => {
             let mut once = Vec::new();

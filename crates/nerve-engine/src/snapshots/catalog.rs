@@ -52,8 +52,8 @@ pub fn restore_snapshot(
 ) -> Result<SnapshotRestored, EngineError> {
     let store = FileStore::new(&dirs.snapshots);
     let entries = load_entries(query, &store, dirs)?;
-    let found: Vec<&SnapshotEntry> = entries.iter().filter(|entry| entry.id == id).collect();
-    let (session, files) = match found[..] {
+    let matching: Vec<&SnapshotEntry> = entries.iter().filter(|entry| entry.id == id).collect();
+    let (session, files) = match matching[..] {
         [] => {
             let message = format!("no snapshot {id}{}", query.session_suffix());
             return Err(EngineError::not_found(message).hint("list them: `LIST_SNAPSHOTS`"));
@@ -63,7 +63,7 @@ pub fn restore_snapshot(
             return Err(EngineError::not_found(format!("snapshot {id} has no stored files")));
         }
         _ => {
-            let sessions: Vec<&str> = found.iter().map(|entry| &*entry.session).collect();
+            let sessions: Vec<&str> = matching.iter().map(|entry| &*entry.session).collect();
             let message = format!("snapshot {id} is ambiguous: sessions {}", sessions.join(", "));
             return Err(EngineError::invalid_request(message).hint("select one with `recording`"));
         }

@@ -21,7 +21,7 @@ pub(super) enum Recorder {
     Tcp(String),
 }
 
-/// Confirms that a snapshot is in the recording and on disk.
+/// The confirmation that a snapshot is in the recording and on disk.
 #[derive(Debug, Clone, Copy)]
 pub struct Confirmation {
     /// Output offset of the snapshot, in bytes.

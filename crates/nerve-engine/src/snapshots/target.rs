@@ -51,11 +51,11 @@ impl SnapshotTarget {
     /// NotFound: there is none.
     pub fn enclosing(hosts: &Path, enclosing: &EnclosingSession) -> Result<SnapshotTarget, EngineError> {
         let recorder = Recorder::enclosing(enclosing)?;
-        let found = match enclosing.id() {
+        let target = match enclosing.id() {
             Some(_) => None,
             None => SnapshotTarget::find_by_recorder(hosts, &recorder),
         };
-        Ok(found.unwrap_or_else(|| SnapshotTarget::unknown_host(recorder, enclosing)))
+        Ok(target.unwrap_or_else(|| SnapshotTarget::unknown_host(recorder, enclosing)))
     }
 
     /// Returns the session of a host.
@@ -99,8 +99,8 @@ fn find_host<'a>(hosts: &'a [Entry], wanted: &str) -> Result<&'a Entry, EngineEr
     if let Some(entry) = running.iter().find(|entry| file.is_file() && entry.belongs_to(file)) {
         return Ok(entry);
     }
-    let found = Name::parse(wanted).and_then(|name| recordings::find_host(&running, &name, None));
-    found.map_err(|error| match error {
+    let entry = Name::parse(wanted).and_then(|name| recordings::find_host(&running, &name, None));
+    entry.map_err(|error| match error {
         LookupError::Ambiguous { .. } => recordings::lookup_error(error),
         _ => {
             let suggestion = error.suggestion().map(|similar| similar + " ").unwrap_or_default();

@@ -122,7 +122,7 @@ impl HistoryLog {
         }
     }
 
-    /// Leaves out what began before a time.
+    /// Drops the turns and dialogs that began before a time.
     pub(super) fn since(mut self, from: TsNs) -> HistoryLog {
         let from = TsMs::from(from);
         self.turns.retain(|turn| turn.started >= from);
@@ -130,7 +130,7 @@ impl HistoryLog {
         self
     }
 
-    /// Returns what began between two times. Without an end, all later turns and dialogs are included.
+    /// Returns the turns and dialogs that began between two times. Without an end, all later ones are included.
     pub(super) fn within(&self, from: TsNs, to: Option<TsMs>) -> HistoryLog {
         let is_within = |at: TsMs| at >= TsMs::from(from) && to.is_none_or(|to| at <= to);
         HistoryLog {

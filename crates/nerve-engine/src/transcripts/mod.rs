@@ -56,7 +56,7 @@ pub(crate) struct LoggedTurns {
     pub(crate) failure: Option<String>,
 }
 
-/// Reads the transcript of what a user names: a node, `SESSION/NODE`, or a recording by file, id or `NODE@N`.
+/// Reads the transcript of a source that a user names: a node, `SESSION/NODE`, or a recording by file, id or `NODE@N`.
 ///
 /// # Errors
 /// See [`read_node`], [`read_recording`] and [`recordings::find`].
@@ -104,8 +104,8 @@ pub(crate) fn read_recorded_node(
     address: NodeAddress<'_>,
     dirs: &DataDirs,
 ) -> Result<(PathBuf, Transcript), EngineError> {
-    let found = newest_recording(address, &dirs.recordings)?;
-    let (path, meta) = found.ok_or_else(|| {
+    let newest = newest_recording(address, &dirs.recordings)?;
+    let (path, meta) = newest.ok_or_else(|| {
         EngineError::not_found(format!("node '{}' has no recording", address.node))
             .hint("list the recordings: nerve recording list")
     })?;
@@ -359,7 +359,7 @@ fn command_of(meta: &Meta) -> &[String] {
     if meta.requested_cmd.is_empty() { &meta.cmd } else { &meta.requested_cmd }
 }
 
-/// Returns what a recording says about the agent's conversation.
+/// Returns the recorded properties of the agent's session.
 pub(crate) fn recorded_session<'a>(meta: &'a Meta, profile: &'a Profile) -> RecordedSession<'a> {
     RecordedSession {
         profile,

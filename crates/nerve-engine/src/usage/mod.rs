@@ -22,7 +22,7 @@ use crate::data_dirs::DataDirs;
 use crate::node_files::{self, NodeKey};
 use crate::transcripts::{HistoryLog, NodeAddress};
 
-/// Which usage to read. Empty fields do not filter.
+/// Selects the usage to read. Empty fields do not filter.
 #[derive(Debug, Clone, Default)]
 pub struct UsageQuery {
     /// Nodes, each with its session if one is given.
@@ -59,11 +59,11 @@ pub struct UsageEntry {
     pub tokens: Usage,
     /// US dollars; `None` if the model has no price.
     pub cost_usd: Option<f64>,
-    /// Identifies the turn; `None` for a response outside of turns, as of a subagent.
+    /// Identifies the turn; `None` for a response outside of turns, such as one of a subagent.
     pub turn: Option<String>,
 }
 
-/// The usage that was found.
+/// The collected usage.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CollectedUsage {
     /// The responses, in no order.
@@ -92,35 +92,35 @@ impl UsageQuery {
 
 /// Reads the usage. `prices` gives the cost of responses for which neither a proxy nor the agent has it.
 pub fn collect(dirs: &DataDirs, prices: &PriceTable, query: &UsageQuery) -> CollectedUsage {
-    let mut found = CollectedUsage::default();
-    let logs = proxy_logs::read(dirs, prices, query, &mut found);
-    let periods = recordings::list(dirs, query, &mut found);
+    let mut usage = CollectedUsage::default();
+    let logs = proxy_logs::read(dirs, prices, query, &mut usage);
+    let periods = recordings::list(dirs, query, &mut usage);
     let proxied = |node: &NodeKey, from: TsMs, to: TsMs| logs.has_requests(node, from, to);
     let unproxied = periods.iter().filter(|period| !proxied(&period.node, period.start, period.end));
-    recordings::read(dirs, prices, query, &unproxied.collect::<Vec<_>>(), &mut found);
+    recordings::read(dirs, prices, query, &unproxied.collect::<Vec<_>>(), &mut usage);
     for (_, node) in node_files::list(&dirs.history) {
         if query.selects(&node) {
-            found.sources += 1;
-            read_history(dirs, query, &node, &periods, &proxied, &mut found);
+            usage.sources += 1;
+            read_history(dirs, query, &node, &periods, &proxied, &mut usage);
         }
     }
-    found
+    usage
 }
 
-/// Reads the turns that no recording and no proxy has, as of chat nodes. The history of other nodes names no model.
+/// Reads the turns that no recording and no proxy has, such as those of chat nodes. The history of other nodes names no model.
 fn read_history(
     dirs: &DataDirs,
     query: &UsageQuery,
     node: &NodeKey,
     periods: &[RecordingPeriod],
     proxied: &impl Fn(&NodeKey, TsMs, TsMs) -> bool,
-    found: &mut CollectedUsage,
+    usage: &mut CollectedUsage,
 ) {
     let NodeKey { server: Some(server), session, node: Some(name) } = node else { return };
     let address = NodeAddress { node: name, session: session.as_deref(), server };
     let log = match HistoryLog::read(&dirs.history, address) {
         Ok(log) => log.unwrap_or_default(),
-        Err(error) => return found.problems.push(error.message),
+        Err(error) => return usage.problems.push(error.message),
     };
     let is_recorded = |at: TsMs| periods.iter().any(|period| period.node == *node && period.contains(at));
     for (number, turn) in log.turns.into_iter().enumerate() {
@@ -131,7 +131,7 @@ fn read_history(
         };
         let (Some(at), Some((model, input, output))) = (at, counts) else { continue };
         if !is_recorded(at) && !proxied(node, at, turn.ended) {
-            found.entries.push(UsageEntry {
+            usage.entries.push(UsageEntry {
                 source: UsageSource::of(node, None),
                 at: Some(at),
                 model,

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 #[derive(Debug)]
 pub(crate) struct PriceCache {
     path: Option<PathBuf>,
-    /// The prices, and when the file was modified that they come from.
+    /// The prices, and the modification time of their file.
     loaded: Mutex<Option<(Option<SystemTime>, Arc<PriceTable>)>>,
 }
 

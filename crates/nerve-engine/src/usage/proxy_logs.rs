@@ -39,32 +39,32 @@ struct ReplyLine {
     turn: Option<u64>,
 }
 
-/// Reads the logs of the selected nodes into `found`.
+/// Reads the logs of the selected nodes into `usage`.
 pub(super) fn read(
     dirs: &DataDirs,
     prices: &PriceTable,
     query: &UsageQuery,
-    found: &mut CollectedUsage,
+    usage: &mut CollectedUsage,
 ) -> RequestTimes {
     let mut times = RequestTimes::default();
     for (path, node) in node_files::list(&dirs.proxies.join("log")) {
         if !query.selects(&node) {
             continue;
         }
-        found.sources += 1;
+        usage.sources += 1;
         let turns = TurnCounter { prompts: prompt_times(dirs, &node), ..TurnCounter::default() };
         let mut reader = LogReader { prices, query, node: &node, times: Vec::new(), turns };
         // A full log was renamed.
         let older = OsString::from_iter([path.as_os_str(), ".1".as_ref()]);
         for path in [Path::new(&older), &path] {
-            match reader.read(path, &mut found.entries) {
+            match reader.read(path, &mut usage.entries) {
                 Ok(0) => {}
                 Ok(damaged) => {
                     let name = path.display();
-                    found.problems.push(format!("{name}: {damaged} damaged lines are not counted"));
+                    usage.problems.push(format!("{name}: {damaged} damaged lines are not counted"));
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => found.problems.push(format!("{}: {error}", path.display())),
+                Err(error) => usage.problems.push(format!("{}: {error}", path.display())),
             }
         }
         let mut node_times = reader.times;
@@ -91,7 +91,7 @@ struct TurnCounter {
     /// Number of times that the numbers began anew.
     restarts: u64,
     last_turn: u64,
-    /// Number of prompts before the first turn since then.
+    /// Number of prompts before the first turn since the last restart.
     first_prompt: usize,
 }
 

@@ -36,7 +36,7 @@ impl RecordingPeriod {
 }
 
 /// Lists the selected recordings.
-pub(super) fn list(dirs: &DataDirs, query: &UsageQuery, found: &mut CollectedUsage) -> Vec<RecordingPeriod> {
+pub(super) fn list(dirs: &DataDirs, query: &UsageQuery, usage: &mut CollectedUsage) -> Vec<RecordingPeriod> {
     let mut periods = Vec::new();
     for path in Store::new(&dirs.recordings).all() {
         let Some(meta) = Meta::load(&path).ok().flatten() else { continue };
@@ -45,7 +45,7 @@ pub(super) fn list(dirs: &DataDirs, query: &UsageQuery, found: &mut CollectedUsa
         if !query.selects(&node) {
             continue;
         }
-        found.sources += 1;
+        usage.sources += 1;
         let end = end_of(&path, &meta).unwrap_or(TsMs(u64::MAX));
         if query.includes(Some(end)) {
             let recording_id = id_of(&path).map(str::to_string);
@@ -62,13 +62,13 @@ pub(super) fn list(dirs: &DataDirs, query: &UsageQuery, found: &mut CollectedUsa
     periods
 }
 
-/// Reads the session files of recordings into `found`. A file is read once for all recordings of its conversation.
+/// Reads the session files of recordings into `usage`. A file is read once for all recordings of its conversation.
 pub(super) fn read(
     dirs: &DataDirs,
     prices: &PriceTable,
     query: &UsageQuery,
     periods: &[&RecordingPeriod],
-    found: &mut CollectedUsage,
+    usage: &mut CollectedUsage,
 ) {
     let profiles = load_profiles(dirs);
     let mut conversations: BTreeMap<Location, (TranscriptKind, Vec<&RecordingPeriod>)> = BTreeMap::new();
@@ -80,9 +80,9 @@ pub(super) fn read(
                 conversations.entry(location).or_insert_with(|| (kind, Vec::new())).1.push(period);
             }
             Ok(None) => {}
-            Err(TurnsError::Missing(_)) => found.missing += 1,
+            Err(TurnsError::Missing(_)) => usage.missing += 1,
             Err(TurnsError::Unreadable(reason)) => {
-                found.problems.push(format!("{}: {reason}", period.path.display()));
+                usage.problems.push(format!("{}: {reason}", period.path.display()));
             }
         }
     }
@@ -93,16 +93,16 @@ pub(super) fn read(
         let UsageList { records, damaged } = match read_usage(&location, kind) {
             Ok(list) => list,
             Err(error) => {
-                found.problems.push(error.to_string());
+                usage.problems.push(error.to_string());
                 continue;
             }
         };
         if damaged > 0 {
-            found.problems.push(format!("{}: {damaged} damaged lines are not counted", path.display()));
+            usage.problems.push(format!("{}: {damaged} damaged lines are not counted", path.display()));
         }
         for (record, period) in assign(records, &periods) {
             if query.includes(record.at) && (record.key.is_empty() || seen.insert(record.key.clone())) {
-                found.entries.push(entry_of(record, period, prices, &path.display().to_string()));
+                usage.entries.push(entry_of(record, period, prices, &path.display().to_string()));
             }
         }
     }

@@ -9,7 +9,7 @@ use nerve_types::activity::TsMs;
 
 use super::{UsageEntry, UsageSource};
 
-/// What the rows of a report are.
+/// The grouping of a report's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
     /// Nodes, and recordings without a node.
@@ -25,7 +25,7 @@ pub enum Grouping {
 /// The usage of one group.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UsageRow {
-    /// The node, recording or session; nothing for a day or a model.
+    /// The node, recording or session; empty for a day or a model.
     pub source: UsageSource,
     /// The day, as `2026-01-31`, or the model; `None` if it is not known, and for other groups.
     pub value: Option<String>,

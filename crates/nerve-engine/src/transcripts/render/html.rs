@@ -21,7 +21,7 @@ details { margin: .5rem 0; } details pre { border-left: 3px solid var(--line); p
 summary { cursor: pointer; overflow-wrap: anywhere; } summary, pre { font-family: ui-monospace, monospace; font-size: .85rem; }
 .error { color: var(--error); }";
 
-/// Renders a transcript as one page that needs no other file and runs no script. `zone`: that of its times.
+/// Renders a transcript as one page that needs no other file and runs no script. `zone`: time zone of its times.
 pub fn html(transcript: &Transcript, zone: &TimeZone) -> String {
     let title = escape(&title(transcript));
     let mut out = format!(

@@ -9,8 +9,8 @@ use nerve_types::{Section, SectionKind};
 
 use super::{dialog_text, properties, title, tool_heading, turn_details};
 
-/// Renders a transcript. Thoughts and results of tools are folded. The agent's text is passed on as it is. `zone`: that
-/// of its times.
+/// Renders a transcript. Thoughts and results of tools are folded. The agent's text is passed on as it is. `zone`: time zone of its
+/// times.
 pub fn markdown(transcript: &Transcript, zone: &TimeZone) -> String {
     let mut out = format!("# {}\n", title(transcript));
     for (at, (label, value)) in properties(transcript).into_iter().enumerate() {

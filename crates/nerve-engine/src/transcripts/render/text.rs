@@ -8,7 +8,7 @@ use nerve_types::{Section, SectionKind};
 
 use super::{dialog_text, properties, title, tool_heading, turn_details};
 
-/// Renders a transcript for a terminal or a file. `zone`: that of its times.
+/// Renders a transcript for a terminal or a file. `zone`: time zone of its times.
 pub fn text(transcript: &Transcript, zone: &TimeZone) -> String {
     let mut out = format!("{}\n", title(transcript));
     for (label, value) in properties(transcript) {
