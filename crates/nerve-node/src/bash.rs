@@ -173,7 +173,7 @@ struct CommandResult {
     code: Option<i32>,
     stdout: OutputTail,
     stderr: OutputTail,
-    ended: EndReason,
+    end_reason: EndReason,
 }
 
 #[derive(PartialEq)]
@@ -355,11 +355,11 @@ impl BashNode {
         let mut chunks = prompt.stream.then(|| ChunkPublisher::new(self.chunk_sink(turn, prompt)));
         let mut stopping = pin!(self.inner.state.stopping());
         let mut over_budget = pin!(self.inner.state.ledger.limit_reached());
-        let (ended, status) = {
+        let (end_reason, status) = {
             let mut pipes =
                 pin!(async { tokio::join!(stdout.collect(out, chunks.as_mut()), stderr.read_to_end(err)) });
             let mut drained = false;
-            let (ended, status) = loop {
+            let (end_reason, status) = loop {
                 tokio::select! {
                     // A command that has ended is not reported as stopped by a limit: it would run again after the answer.
                     biased;
@@ -382,13 +382,13 @@ impl BashNode {
                 // On a timeout, what was read so far is the output.
                 let _ = timeout(DRAIN_TIME, pipes).await;
             }
-            (ended, status)
+            (end_reason, status)
         };
         if let Some(chunks) = chunks {
             chunks.end();
         }
         let status = status.transpose().map_err(|error| self.spawn_error(&error))?;
-        Ok(CommandResult { code: status.and_then(|status| status.code()), stdout, stderr, ended })
+        Ok(CommandResult { code: status.and_then(|status| status.code()), stdout, stderr, end_reason })
     }
 
     /// Returns a sink that publishes the chunks of a turn.
@@ -427,7 +427,7 @@ impl BashNode {
         let (stdout, stderr) = (result.stdout.text(), result.stderr.text());
         let mut attributes = Map::new();
         attributes.insert("exit_code".into(), result.code.into());
-        attributes.insert("interrupted".into(), (result.ended == EndReason::Interrupted).into());
+        attributes.insert("interrupted".into(), (result.end_reason == EndReason::Interrupted).into());
         attributes.insert("stdout".into(), (*stdout).into());
         attributes.insert("stderr".into(), (*stderr).into());
         if let Some(truncated) = result.truncated() {
@@ -435,12 +435,12 @@ impl BashNode {
         }
         let sections = vec![Section::new(SectionKind::Text, stdout.trim_end())];
         self.inner.state.events.metrics().add_output(result.stdout.total() + result.stderr.total());
-        let is_complete = result.ended == EndReason::Exited;
+        let is_complete = result.end_reason == EndReason::Exited;
         let streamed = (prompt.stream && is_complete).then_some(&*stdout);
         let data = ResponseData { sections: sections.clone(), tokens: None, is_complete, is_ready: true };
         self.inner.journal.lock().log_answer(&prompt.text, time, data, None, streamed);
         let state = &self.inner.state;
-        let failure = match &result.ended {
+        let failure = match &result.end_reason {
             EndReason::TimedOut => {
                 Some(state.error(ErrorKind::Timeout, "the command timed out and was killed"))
             }

@@ -1,7 +1,7 @@
 //! Receives the events of an agent's own hooks.
 //!
 //! The agent is started with settings that make it run a relay program on certain events. The relay sends a filtered copy of the
-//! hook's input as one datagram to a socket of the node, in a folder that only its user can enter. Lost messages do no harm: the
+//! hook's input as one datagram to a socket of the node. Only its user can enter the socket's folder. Lost messages do no harm: the
 //! screen shows the same, later.
 
 use std::fs;

@@ -10,8 +10,8 @@ use serde_json::Map;
 
 use crate::command::Response;
 
-/// Maximum text of a response in bytes, and maximum text of its sections. Longer text is cut at its beginning. A response has five
-/// copies of it on the wire (raw, text, output, sections twice), JSON can turn one byte into six, and a line holds 16 MiB.
+/// Maximum text of a response in bytes, and maximum text of its sections. Longer text is cut at its beginning. On the wire, a
+/// response has five copies of it (raw, text, output, sections twice). JSON can turn one byte into six, and a line holds 16 MiB.
 const TEXT_LIMIT: usize = 512 << 10;
 /// Maximum size of a metadata value of a section, in bytes. A longer value, such as a tool's arguments, is cut at its end.
 const METADATA_LIMIT: usize = 64 << 10;
@@ -135,7 +135,7 @@ pub(crate) fn truncate_to_limits(response: &mut Response) {
 /// Number of alphanumeric characters at a prompt's beginning that identify its echo.
 const ECHO_CHARS: usize = 24;
 
-/// Notes in the response if its beginning may be missing. On the alternate screen only visible rows can be read: if the prompt's
+/// Notes in the response if its beginning may be missing. On the alternate screen only visible rows can be read. If the prompt's
 /// echo is not among them, the beginning of the answer may have scrolled off too.
 pub(super) fn note_hidden_start(response: &mut Response, prompt: &str) {
     let start: String = letters_and_digits(prompt).take(ECHO_CHARS).collect();

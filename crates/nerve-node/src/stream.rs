@@ -112,8 +112,8 @@ fn split_into_chunks(mut text: &str) -> Vec<String> {
     chunks
 }
 
-/// Rows from a position on. Blank rows at the beginning and the end are omitted, as by the parser, so a line end is published
-/// together with the row that follows it.
+/// Rows from a position on. Blank rows at the beginning and the end are omitted, as by the parser. A line end is therefore
+/// published together with the row that follows it.
 #[derive(Debug, Default)]
 struct Rows {
     /// First line of the answer.

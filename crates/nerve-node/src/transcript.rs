@@ -264,8 +264,8 @@ impl TranscriptSource {
         chats
     }
 
-    /// Returns true if the screen has more than the transcript: Codex and Gemini CLI do not write the text of an interrupted answer,
-    /// and Gemini CLI does not write the text before an error.
+    /// Returns true if the screen has more than the transcript. Codex and Gemini CLI do not write the text of an interrupted
+    /// answer. Gemini CLI does not write the text before an error, either.
     fn lacks_text(&self, turn: &TranscriptTurn) -> bool {
         let ends_with = |kind| turn.sections.last().is_some_and(|last: &Section| last.kind == kind);
         match self.kind {

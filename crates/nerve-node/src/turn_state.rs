@@ -218,7 +218,7 @@ impl TurnState {
     }
 
     /// Enters the state without a turn, and publishes it. `update` runs under the lock of the state, so that threads do not
-    /// overwrite each other's changes, and returns true if the state must be computed again. Changes only the states in `old`.
+    /// overwrite each other's changes. It returns true if the state must be computed again. Changes only the states in `old`.
     /// `ready_evidence`: the evidence that is published if the node becomes ready.
     fn enter_idle_state(&self, old: &[StateName], ready_evidence: &str, update: impl FnOnce() -> bool) {
         let mut event = None;

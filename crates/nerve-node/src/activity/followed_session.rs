@@ -14,7 +14,7 @@ use crate::fork::session_files::{entries, first_id};
 /// Maximum number of subagents' transcripts that are followed in one session.
 const MAX_SUBAGENTS: usize = 256;
 
-/// Where a conversation is stored.
+/// The location of a stored conversation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Location {
     /// A file of lines.

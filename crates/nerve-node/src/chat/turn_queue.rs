@@ -98,7 +98,7 @@ impl ChatNode {
         let outcome = self.converse(prompt, number, context, deadline, interrupted, &mut usage).await;
         let time = (started, inner.clock.now());
         let model = outcome.as_ref().ok().and_then(|result| result.model.clone());
-        let ended = match outcome {
+        let result = match outcome {
             Ok(mut result) => {
                 // Commits the turn to the conversation.
                 let problem = self.replace(std::mem::take(&mut result.messages)).await;
@@ -109,17 +109,17 @@ impl ChatNode {
             }
             Err(error) => Err(error),
         };
-        self.log(prompt, time, &ended, (model, usage));
-        metered.end(&ended);
+        self.log(prompt, time, &result, (model, usage));
+        metered.end(&result);
         // Before the end of the turn: a node at a limit is blocked then, not ready.
         inner.state.refresh_limit();
         drop(running);
-        if let Ok(response) = &ended {
+        if let Ok(response) = &result {
             let (sections, is_complete) = (response.sections.len(), response.is_complete);
             let parsed = EventKind::OutputParsed { turn: number, sections, is_complete };
             inner.state.publish(parsed);
         }
-        ended
+        result
     }
 
     /// Describes the node for telemetry.
@@ -146,7 +146,7 @@ impl ChatNode {
     ) -> Result<TurnResult, EngineError> {
         let inner = &self.inner;
         let (spec, stop) = (&inner.setup.spec, context.cancellation().child_token());
-        let own = self.turn_context(prompt, number, context).with_cancellation(stop.clone());
+        let turn_context = self.turn_context(prompt, number, context).with_cancellation(stop.clone());
         let tools = tools::find(spec, context).map_err(|error| self.with_node_name(error))?;
         let api = inner.setup.api().map_err(|error| self.with_node_name(error))?;
         let mut turn = Turn {
@@ -154,7 +154,7 @@ impl ChatNode {
             api: &api,
             tools: &tools,
             messages: self.messages(),
-            context: &own,
+            context: &turn_context,
             deadline,
             clock: &inner.clock,
             ledger: &inner.setup.ledger,
@@ -162,7 +162,7 @@ impl ChatNode {
             is_counted: false,
         };
         let ledger = &inner.setup.ledger;
-        let ended = {
+        let result = {
             let _work = ledger.begin_work();
             let mut work = pin!(turn.run(&prompt.text));
             let early = tokio::select! {
@@ -197,7 +197,7 @@ impl ChatNode {
             conversation.requests += u64::from(api.sent());
         }
         // The usage of a failed turn is in no response, so it is counted here.
-        ended.inspect_err(|_| context.add_tokens(if is_counted { 0 } else { spent.total() }))
+        result.inspect_err(|_| context.add_tokens(if is_counted { 0 } else { spent.total() }))
     }
 
     /// Returns the context of the turn. Chunks go to the caller's sink, and to events if the prompt asks for a stream.

@@ -13,8 +13,8 @@ use uuid::Uuid;
 use crate::command::CommandLine;
 use crate::error::EngineError;
 
-/// Determines the id of the conversation that a command begins or continues: `requested`, else the id in the command, else a new
-/// one for agents that accept ids. Adds the id to the command if it is missing.
+/// Determines the id of the conversation that a command begins or continues: `requested`, else the id in the command. Without
+/// either, agents that accept ids get a new one. Adds the id to the command if it is missing.
 ///
 /// # Errors
 /// InvalidRequest: `requested` is invalid, or cannot be used with this command.

@@ -1,7 +1,7 @@
 //! OpenTelemetry spans of nodes, graphs and API calls.
 //!
 //! Spans are [`tracing`] spans with the target [`TARGET`]. They are recorded if the process has a subscriber with a
-//! `tracing_opentelemetry` layer; otherwise nothing is evaluated, and a caller's trace context is still propagated (W3C Trace
+//! `tracing_opentelemetry` layer. Otherwise nothing is evaluated, but a caller's trace context is still propagated (W3C Trace
 //! Context, §3.4). They are never entered, so that log lines neither show them nor become their events.
 //!
 //! Names follow OpenTelemetry's semantic conventions for generative AI; others begin with `nerve.`.

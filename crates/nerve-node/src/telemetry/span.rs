@@ -148,21 +148,21 @@ pub fn count(count: impl Into<u64>) -> i64 {
 
 /// Wraps a message. The message is truncated before, so that the result is well-formed.
 fn content(message: &str, form: impl Fn(&str) -> String) -> String {
-    let mut most = MAX_CONTENT;
+    let mut limit = MAX_CONTENT;
     loop {
-        let message = prefix(message, most);
+        let message = prefix(message, limit);
         let content = form(message);
         if content.len() <= MAX_CONTENT || message.is_empty() {
             return content;
         }
         // Wrapping and escaping need a share of the space.
-        most = (message.len() * MAX_CONTENT / content.len()).min(message.len() - 1);
+        limit = (message.len() * MAX_CONTENT / content.len()).min(message.len() - 1);
     }
 }
 
-/// Returns the longest prefix of at most `most` bytes.
-fn prefix(text: &str, most: usize) -> &str {
-    let end = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+/// Returns the longest prefix of at most `limit` bytes.
+fn prefix(text: &str, limit: usize) -> &str {
+    let end = (0..=limit.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or(0)]
 }
 

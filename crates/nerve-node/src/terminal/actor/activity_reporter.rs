@@ -44,7 +44,7 @@ pub(super) struct ActivityReporter {
     status: Option<Status>,
     /// The last dialog reported, while it is open.
     dialog: Option<String>,
-    /// How the agent differs from its profile, as reported last.
+    /// The agent's deviation from its profile, as reported last.
     mismatch: Option<String>,
     tail: Option<TranscriptTail>,
     /// Tokens of all responses reported so far, by model.

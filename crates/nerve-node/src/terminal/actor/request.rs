@@ -71,7 +71,7 @@ pub(crate) enum Request {
     Conversation {
         id: String,
     },
-    /// Whether the transcript has the answer of a turn whose end the screen shows, sent by the task that read it.
+    /// The turn in the transcript, if the transcript has the answer whose end the screen shows. Sent by the task that read it.
     AnswerWritten {
         turn: u64,
         written: Option<TranscriptTurn>,

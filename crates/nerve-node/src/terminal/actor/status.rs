@@ -46,7 +46,7 @@ pub(crate) struct Status {
     pub(crate) delivery: Option<Delivery>,
     pub(crate) queued: usize,
     pub(crate) faults: Faults,
-    /// How the agent differs from its profile.
+    /// The agent's deviation from its profile.
     pub(crate) mismatch: Option<String>,
     /// Reason for the end of the node, if the exit status does not show it.
     pub(crate) end_reason: Option<String>,
