@@ -33,7 +33,7 @@ pub struct StepEvent {
 pub enum StepEventKind {
     /// The step started.
     Start {
-        /// Whether its node is still busy.
+        /// True if its node is still busy.
         queued: bool,
     },
     /// A chunk of the answer arrived.

@@ -36,8 +36,8 @@ impl StepRun<'_> {
         if run.journal.is_some() && !node.is_graph() {
             let parser = context.turn.parser.map(|parser| parser.to_string());
             context.journal_key = journal::key(self.step.definition, parser.as_deref(), &context.turn.input);
-            let known = self.record_start(node, context, context.journal_key, started_at).await?;
-            if let Some(value) = known {
+            let recorded = self.record_start(node, context, context.journal_key, started_at).await?;
+            if let Some(value) = recorded {
                 return Ok(Preparation::Reused(value));
             }
         }

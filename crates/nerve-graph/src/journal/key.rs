@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-/// Computes the key of a step from its `definition` (a digest), its `parser` and its `input`: 64-bit FNV-1a over the definition,
-/// the parser and the input's JSON with sorted object keys. Keys are stored in journals, so this function must never change.
+/// Computes the key of a step from its `definition` (a digest), its `parser` and its `input`. The key is the 64-bit FNV-1a digest
+/// of the definition, the parser and the input's JSON with sorted object keys. Keys are stored in journals, so this function must
+/// never change.
 pub fn key(definition: u64, parser: Option<&str>, input: &Value) -> u64 {
     let mut digest = Fnv::new();
     digest.update(&definition.to_le_bytes());

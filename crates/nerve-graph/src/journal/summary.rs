@@ -158,17 +158,17 @@ impl SummaryBuilder {
             StepRecordKind::Answered | StepRecordKind::Called => {}
             _ => {
                 // The top-level step of a nested step, an item or a round.
-                let own = line.step.split(['/', '[', '#']).next().unwrap_or_default();
-                self.steps.insert(Fnv::hash(line.step.as_bytes()), (kind, Fnv::hash(own.as_bytes())));
+                let top_level = line.step.split(['/', '[', '#']).next().unwrap_or_default();
+                self.steps.insert(Fnv::hash(line.step.as_bytes()), (kind, Fnv::hash(top_level.as_bytes())));
             }
         }
     }
 
     fn finish(mut self, cut: Option<u64>) -> Summary {
         let counts = &mut self.summary.steps;
-        let mut own: HashMap<u64, bool> = HashMap::new();
+        let mut is_done: HashMap<u64, bool> = HashMap::new();
         for (kind, step) in self.steps.values() {
-            *own.entry(*step).or_insert(true) &=
+            *is_done.entry(*step).or_insert(true) &=
                 matches!(kind, StepRecordKind::Finished | StepRecordKind::Skipped);
             match kind {
                 StepRecordKind::Finished => counts.finished += 1,
@@ -180,7 +180,7 @@ impl SummaryBuilder {
                 | StepRecordKind::Answered => counts.running += 1,
             }
         }
-        self.summary.done = own.values().filter(|done| **done).count();
+        self.summary.done = is_done.values().filter(|done| **done).count();
         if self.summary.ending.is_some() {
             // No answer is possible until the run is resumed.
             self.summary.open_gates.clear();

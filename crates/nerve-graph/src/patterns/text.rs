@@ -14,10 +14,10 @@ pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     while let Some(at) = rest.find('{') {
         text.push_str(&rest[..at]);
         let behind = &rest[at + 1..];
-        let found = values.iter().find_map(|(name, value)| {
+        let expansion = values.iter().find_map(|(name, value)| {
             Some((behind.strip_prefix(name).and_then(|behind| behind.strip_prefix('}'))?, value))
         });
-        match found {
+        match expansion {
             Some((behind, value)) => {
                 text.push_str(value);
                 rest = behind;
@@ -39,8 +39,8 @@ pub(super) fn message_text(value: &Value) -> String {
     let sections = value.get("sections").and_then(Value::as_array);
     let last = sections.and_then(|sections| non_blank(sections.iter().rfind(is_text)?, "content"));
     let field = |name: &str| non_blank(value, name);
-    let found = last.or_else(|| field("text")).or_else(|| field("raw")).or_else(|| field("output"));
-    match (found, value) {
+    let message = last.or_else(|| field("text")).or_else(|| field("raw")).or_else(|| field("output"));
+    match (message, value) {
         (Some(text), _) => text.to_string(),
         (None, Value::String(text)) => text.clone(),
         (None, Value::Null) => String::new(),

@@ -311,10 +311,10 @@ impl Session {
 
     /// Returns the persistent nodes, including those in graphs, without duplicates.
     fn persistent_nodes(&self) -> Vec<NodeHandle> {
-        let mut found: Vec<NodeHandle> = Vec::new();
+        let mut nodes: Vec<NodeHandle> = Vec::new();
         let mut add = |node: NodeHandle| {
-            if !found.iter().any(|known| Arc::ptr_eq(known, &node)) {
-                found.push(node);
+            if !nodes.iter().any(|known| Arc::ptr_eq(known, &node)) {
+                nodes.push(node);
             }
         };
         for (_, entry) in self.nodes() {
@@ -324,7 +324,7 @@ impl Session {
                 _ => {}
             }
         }
-        found
+        nodes
     }
 
     /// Reserves a name for a node that is about to start. The name of a stopped node is free.

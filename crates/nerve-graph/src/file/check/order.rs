@@ -70,12 +70,12 @@ impl<'a> StepOrder<'a> {
         let mut unordered = HashSet::new();
         // 64 steps at a time: bit n of a step is set if the n-th of them precedes it.
         for used in used.chunks(64) {
-            let mut own = vec![0_u64; self.deps.len()];
-            used.iter().enumerate().for_each(|(bit, step)| own[*step as usize] = 1 << bit);
-            let mut before = vec![0_u64; self.deps.len()];
+            let mut bits = vec![0_u64; self.deps.len()];
+            used.iter().enumerate().for_each(|(bit, step)| bits[*step as usize] = 1 << bit);
+            let mut predecessors = vec![0_u64; self.deps.len()];
             for step in order.iter().map(|step| *step as usize) {
-                let of = |dep: &u32| before[*dep as usize] | own[*dep as usize];
-                before[step] = self.deps[step].iter().map(of).fold(0, |all, of| all | of);
+                let including = |dep: &u32| predecessors[*dep as usize] | bits[*dep as usize];
+                predecessors[step] = self.deps[step].iter().map(including).fold(0, |all, steps| all | steps);
             }
             let (first, last) = (used[0], used[used.len() - 1]);
             let from = pairs.partition_point(|(_, used)| *used < first);
@@ -83,7 +83,7 @@ impl<'a> StepOrder<'a> {
             unordered.extend(
                 pairs[from..to]
                     .iter()
-                    .filter(|(step, used)| before[*step as usize] & own[*used as usize] == 0),
+                    .filter(|(step, used)| predecessors[*step as usize] & bits[*used as usize] == 0),
             );
         }
         unordered

@@ -125,14 +125,14 @@ pub(super) fn syntax() -> SyntaxConfig {
 
 /// Returns true if the filter exists.
 pub(super) fn has_filter(name: &str) -> bool {
-    let found = EXPRESSIONS.empty_state().apply_filter(name, &[]);
-    !matches!(found, Err(error) if error.kind() == ErrorKind::UnknownFilter)
+    let result = EXPRESSIONS.empty_state().apply_filter(name, &[]);
+    !matches!(result, Err(error) if error.kind() == ErrorKind::UnknownFilter)
 }
 
 /// Returns true if the test exists.
 pub(super) fn has_test(name: &str) -> bool {
-    let found = EXPRESSIONS.empty_state().perform_test(name, &[]);
-    !matches!(found, Err(error) if error.kind() == ErrorKind::UnknownTest)
+    let result = EXPRESSIONS.empty_state().perform_test(name, &[]);
+    !matches!(result, Err(error) if error.kind() == ErrorKind::UnknownTest)
 }
 
 /// Returns the names of all functions.

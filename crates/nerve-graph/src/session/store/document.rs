@@ -1,5 +1,5 @@
 //! The content of the sessions file. Sessions are kept as the JSON they were read from, so that unchanged ones are written back as
-//! they were, including unknown fields of newer versions and sessions that cannot be parsed.
+//! they were. This includes unknown fields of newer versions, and sessions that cannot be parsed.
 
 use std::collections::BTreeMap;
 

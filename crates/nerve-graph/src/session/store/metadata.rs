@@ -95,8 +95,8 @@ pub struct GraphRecord {
 }
 
 /// Returns true if a variable may have a secret value: its name suggests one, or its value is a URL with a password. A few words
-/// count anywhere in the name, in any case: a value left out by mistake can be given again, but a key that was stored cannot be
-/// taken back. `PASS` counts only at the end of a name, because of `PASSTHROUGH` and `PGPASSFILE`.
+/// count anywhere in the name, in any case. A value left out by mistake can be given again, but a stored key cannot be taken back.
+/// `PASS` counts only at the end of a name, because of `PASSTHROUGH` and `PGPASSFILE`.
 pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     const WORDS: [&str; 8] =
         ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "AUTH", "CREDENTIAL"];
