@@ -69,14 +69,14 @@ impl TimelineCache {
         if let Some(scan) = known.as_ref().filter(|scan| scan.lock().is_current()) {
             return Ok(scan.clone());
         }
-        let opened = Arc::new(Mutex::new(TimelineScan::open(path)?));
+        let new_scan = Arc::new(Mutex::new(TimelineScan::open(path)?));
         let mut scans = self.0.lock();
         let position = scans.iter().position(|(known, _)| known == path);
         // Another request may have replaced the scan meanwhile.
         let is_known = |scan: &SharedScan| known.as_ref().is_some_and(|known| Arc::ptr_eq(known, scan));
         let scan = match position.and_then(|position| scans.remove(position)) {
             Some((_, scan)) if !is_known(&scan) => scan,
-            _ => opened,
+            _ => new_scan,
         };
         scans.truncate(MAX_SCANS - 1);
         scans.push_front((path.into(), scan.clone()));

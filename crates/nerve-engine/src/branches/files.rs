@@ -51,23 +51,23 @@ pub(super) struct FilePlan {
     pub(super) moved: Option<(PathBuf, PathBuf)>,
 }
 
-/// Plans the files of a branch. `here`: the recorded directory. Blocks: runs git.
+/// Plans the files of a branch. Blocks: runs git.
 pub(super) fn plan_files(
     snapshot: Option<&SnapshotLine>,
     meta: &Meta,
-    here: &Path,
+    recorded_dir: &Path,
     dirs: &DataDirs,
     options: &BranchOptions,
 ) -> Result<FilePlan, EngineError> {
     if options.in_place {
-        if !here.is_dir() {
-            let message = format!("recorded directory {} not found", here.display());
+        if !recorded_dir.is_dir() {
+            let message = format!("recorded directory {} not found", recorded_dir.display());
             return Err(EngineError::not_found(message).hint("omit `in_place`, or restore the directory"));
         }
-        return Ok(FilePlan { files: Files::InPlace, cwd: here.to_path_buf(), moved: None });
+        return Ok(FilePlan { files: Files::InPlace, cwd: recorded_dir.to_path_buf(), moved: None });
     }
     let Some(files) = snapshot.and_then(|line| line.files.clone()) else {
-        return Err(no_files(snapshot, meta, here));
+        return Err(no_files(snapshot, meta, recorded_dir));
     };
     let files = match &options.dir {
         Some(dir) => FilesRef { source: resolve_links(dir), ..files },
@@ -101,7 +101,7 @@ pub(super) fn plan_files(
     }
     let source =
         snapshot.and_then(|line| line.files.as_ref()).map_or(PathBuf::new(), |files| files.source.clone());
-    let cwd = here.strip_prefix(&source).map_or(to.clone(), |inside| to.join(inside));
+    let cwd = recorded_dir.strip_prefix(&source).map_or(to.clone(), |inside| to.join(inside));
     // Removes a trailing `/`, which agents treat as another directory.
     let cwd = cwd.components().collect();
     let branch = git_branch(&folder_name(n));
@@ -114,14 +114,14 @@ fn git_branch(name: &str) -> String {
     format!("nerve/{name}")
 }
 
-fn no_files(snapshot: Option<&SnapshotLine>, meta: &Meta, here: &Path) -> EngineError {
+fn no_files(snapshot: Option<&SnapshotLine>, meta: &Meta, cwd: &Path) -> EngineError {
     let why = meta.end_note.as_ref().filter(|_| snapshot.is_none_or(|line| line.kind == END));
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     let message = match snapshot {
         Some(line) => format!("snapshot {} has no files{why}", line.id),
         None => format!("the recording has no snapshot at its end, so its files are unknown{why}"),
     };
-    EngineError::process(message).hint(format!("use the current files in {} with `in_place`", here.display()))
+    EngineError::process(message).hint(format!("use the current files in {} with `in_place`", cwd.display()))
 }
 
 /// Resolves links in a path whose last components may not exist.

@@ -164,19 +164,19 @@ pub fn plan_branch(
         return Err(EngineError::invalid_request(what)
             .hint("supported agents: Claude Code, Codex, Gemini CLI and opencode"));
     };
-    let here = meta
+    let recorded_dir = meta
         .cwd
         .clone()
         .ok_or_else(|| EngineError::process("cannot branch: the recorded directory is unknown"))?;
-    let here = resolve_links(&here);
-    let FilePlan { files, cwd, moved } = plan_files(snapshot.as_ref(), meta, &here, dirs, &options)?;
+    let recorded_dir = resolve_links(&recorded_dir);
+    let FilePlan { files, cwd, moved } = plan_files(snapshot.as_ref(), meta, &recorded_dir, dirs, &options)?;
     let recorded = RecordedSession {
         profile: &profile,
         command,
         agent_session: meta.agent_session.as_deref(),
         transcript: meta.transcript.as_deref(),
         home: meta.home.as_deref(),
-        cwd: &here,
+        cwd: &recorded_dir,
         started_at: meta.started_at,
         ended_at: meta.ended_at,
         copies: &dirs.branches.join(CONVERSATIONS),

@@ -48,8 +48,8 @@ impl Engine {
         }
         for entry in in_panes {
             let (label, memory) = (entry.label.clone(), entry.memory.clone());
-            let known = (entry.cwd.clone(), Size::default(), memory);
-            self.adopt_node(&profiles, &label, known, |spec| adopt_pane(panes, spec, entry));
+            let last_state = (entry.cwd.clone(), Size::default(), memory);
+            self.adopt_node(&profiles, &label, last_state, |spec| adopt_pane(panes, spec, entry));
         }
         for session in self.inner.sessions.list() {
             let gone = session.stopped().into_iter().filter(|(_, entry)| entry.spec.pane_id.is_some());
@@ -62,14 +62,14 @@ impl Engine {
         &self,
         profiles: &LoadedProfiles,
         label: &Label,
-        known: (Option<PathBuf>, Size, Memory),
+        last_state: (Option<PathBuf>, Size, Memory),
         adopt: impl FnOnce(TerminalSpec) -> TerminalNode,
     ) {
         let (at, node) = (label_node(label), &label.node);
         let adopted = || {
             let session = self.inner.sessions.ensure(at.session.as_deref())?;
             let reservation = session.reserve(&at.node)?;
-            let spec = self.adopted_spec(profiles, label, &session, known);
+            let spec = self.adopted_spec(profiles, label, &session, last_state);
             let spec = spec.inspect_err(|_| session.release(&at.node, reservation))?;
             let node = adopt(spec);
             let kind = node.info().kind;

@@ -97,11 +97,11 @@ impl Engine {
         text: &mut String,
     ) -> Result<Option<ConversationTurn>, EngineError> {
         let at = without_default(at.clone());
-        let own = || {
+        let own_conversation = || {
             let session = self.inner.sessions.get(at.session.as_deref()).ok()?;
             specs::conversation_id(&session.definition(&at.node)?.conversation?).ok()?
         };
-        let id = options.as_ref().and_then(|options| options.id.clone()).or_else(own);
+        let id = options.as_ref().and_then(|options| options.id.clone()).or_else(own_conversation);
         if id.is_none() && options.is_none() {
             return Ok(None);
         }

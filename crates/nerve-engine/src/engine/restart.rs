@@ -138,8 +138,8 @@ impl Engine {
 
     /// Waits until the adopted nodes whose hosts are gone are known to be stopped.
     async fn wait_for_gone_hosts(&self) {
-        let gone = std::mem::take(&mut *self.inner.gone_nodes.lock());
-        let nodes = gone.iter().filter_map(|at| self.node(at).ok());
+        let gone_nodes = std::mem::take(&mut *self.inner.gone_nodes.lock());
+        let nodes = gone_nodes.iter().filter_map(|at| self.node(at).ok());
         let waits = nodes.map(|node| {
             tokio::spawn(async move { node.wait(&[StateName::Stopped], Some(START_STOP_TIMEOUT)).await })
         });

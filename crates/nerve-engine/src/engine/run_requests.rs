@@ -281,7 +281,7 @@ impl Engine {
         paginate(&request.page, RunList { runs, next: None })
     }
 
-    /// Returns the state of a run, with all of its steps or the last ones, and on request with its plan and the result of a step.
+    /// Returns the state of a run with all of its steps or the last ones. On request, adds its plan and the result of a step.
     ///
     /// # Errors
     /// NotFound, InvalidRequest (unreadable journal).

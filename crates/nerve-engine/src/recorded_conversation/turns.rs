@@ -26,10 +26,10 @@ pub struct RecordedTurns {
 /// Reason why a conversation is not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TurnsError {
-    /// It is not known, or the agent no longer has it.
+    /// The conversation is not known, or the agent no longer has it.
     #[error("{0}")]
     Missing(String),
-    /// It exists and cannot be read now.
+    /// The conversation exists, but cannot be read now.
     #[error("{0}")]
     Unreadable(String),
 }

@@ -41,8 +41,8 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Parses `/REGEX/` or a text. A text without letters and digits is searched for literally, and so is a text in a script
-    /// without spaces between words, because the index has no words of it.
+    /// Parses `/REGEX/` or a text. The index has no words of a text without letters and digits, or in a script without spaces
+    /// between words. Such a text is searched for literally.
     ///
     /// # Errors
     /// InvalidRequest: empty or too long, or an invalid regular expression.
@@ -187,8 +187,8 @@ fn unknown_source(node: Option<&str>, session: Option<&str>, known: &[(String, S
     })
 }
 
-/// Searches for whole words. Only with too few hits, searches for words that begin with the last one: FTS5 returns whole words in
-/// the order of time and stops at the limit, but collects all words with a prefix before it returns one.
+/// Searches for whole words. If there are too few hits, the last word may continue. FTS5 returns whole words in the order of time
+/// and stops at the limit, but collects all words with a prefix before it returns one.
 fn search_text(connection: &Connection, query: &Query, text: &str) -> rusqlite::Result<Vec<SearchHit>> {
     let phrase = phrase(text);
     let hits = search_words(connection, query, &phrase)?;

@@ -1,8 +1,7 @@
 //! Computes the words that every match of a regular expression contains. The index finds the documents to read by them.
 //!
-//! A word counts only if the expression determines both of its ends, because the index knows whole words, or its beginning, which
-//! the index can look up too. `\b` is no such end: the index takes some characters for letters that are not `\w`, such as
-//! symbols of terminal fonts.
+//! A word counts only if the expression determines both of its ends, or its beginning. The index looks up whole words and prefixes.
+//! `\b` is no such end: the index takes some characters for letters that are not `\w`, such as symbols of terminal fonts.
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 

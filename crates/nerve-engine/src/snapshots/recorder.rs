@@ -102,7 +102,7 @@ impl Recorder {
     }
 
     async fn exchange(&self, frame: &[u8]) -> Result<Response, ConfirmError> {
-        let reached = match self {
+        let reply = match self {
             Recorder::Unix(path) => match UnixStream::connect(path).await {
                 Ok(stream) => exchange_frame(stream, frame).await,
                 Err(error) => return Err(self.unreachable(&error)),
@@ -112,7 +112,7 @@ impl Recorder {
                 Err(error) => return Err(self.unreachable(&error)),
             },
         };
-        let body = reached.map_err(|error| self.protocol_error(&error.to_string()))?;
+        let body = reply.map_err(|error| self.protocol_error(&error.to_string()))?;
         Response::decode(&body).map_err(|error| self.protocol_error(&error.to_string()))
     }
 

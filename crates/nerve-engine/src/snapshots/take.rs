@@ -141,7 +141,7 @@ fn check_label(label: Option<&str>) -> Result<(), EngineError> {
     })
 }
 
-/// Lists the stored files next to the recording. Keeps the recorder's own entry. Returns a message if it cannot.
+/// Lists the stored files next to the recording. Keeps the recorder's own entry. Returns a message if that fails.
 fn note(
     recording: &Path,
     label: &Option<String>,

@@ -26,11 +26,11 @@ pub(super) fn merge(mut transcript: Transcript, turns: Vec<TurnRecord>, log: His
         merged.push(TimedTurn { at: last, turn: of_agent(turn) });
     }
     let agent_turns = merged.len();
-    let mut used = vec![false; agent_turns];
+    let mut is_matched = vec![false; agent_turns];
     for logged in log.turns {
-        let same = (0..agent_turns).find(|&at| !used[at] && is_same(&merged[at], &logged));
-        match same {
-            Some(at) => used[at] = true,
+        let agent_turn = (0..agent_turns).find(|&at| !is_matched[at] && is_same(&merged[at], &logged));
+        match agent_turn {
+            Some(at) => is_matched[at] = true,
             None => merged.push(TimedTurn { at: logged.started, turn: of_history(logged) }),
         }
     }
