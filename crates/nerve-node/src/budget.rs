@@ -54,7 +54,7 @@ pub enum Checkpoint {
     WithinStep,
 }
 
-/// Counters of used resources. Cheap to clone: clones share the counters.
+/// Counters of the resources that a run has used. Cheap to clone: clones share the counters.
 #[derive(Debug, Clone)]
 pub struct ResourceUsage {
     counters: Arc<Counters>,

@@ -69,7 +69,7 @@ pub struct LedgerRecord {
     pub usage: LedgerUsage,
 }
 
-/// Counted usage, and the grants and refusals at limits.
+/// Counted usage of a node or a session, and the grants and refusals at its limits.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LedgerUsage {
@@ -93,7 +93,7 @@ pub struct LedgerUsage {
     pub is_refused: bool,
 }
 
-/// Amounts that answers have granted in addition to the limits.
+/// Amounts that answers have granted in addition to the limits of a node or a session. A run's budget has `grants::Grants` instead.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Grants {
@@ -108,7 +108,7 @@ pub struct Grants {
 /// The second choice of the budget dialog.
 const REFUSAL: &str = "Stop: accept no more prompts";
 
-/// A reached limit.
+/// A limit that a node or a session has reached.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReachedLimit {
     /// The limit and the usage, for people.

@@ -13,9 +13,9 @@ const VERSION: u32 = 1;
 /// Maximum size of a file in bytes.
 const MAX_FILE: u64 = 64 << 20;
 
-/// The content of a file.
+/// The content of a conversation's file.
 #[derive(Serialize, Deserialize)]
-struct StoredConversation {
+struct ChatFile {
     nerve_chat: u32,
     messages: Vec<Message>,
 }
@@ -29,7 +29,7 @@ pub(super) fn save(path: &Path, messages: &[Message]) -> Result<(), EngineError>
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // Temporary files are created with mode 0600.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        let stored = StoredConversation { nerve_chat: VERSION, messages: messages.to_vec() };
+        let stored = ChatFile { nerve_chat: VERSION, messages: messages.to_vec() };
         serde_json::to_writer(&mut io::BufWriter::new(&mut file), &stored)?;
         file.write_all(b"\n")?;
         file.as_file().sync_all()?;
@@ -74,7 +74,7 @@ pub(super) fn load(path: &Path) -> Result<Vec<Message>, EngineError> {
             format!("version {} is newer than {VERSION}, which this nerve supports", version.nerve_chat);
         return Err(problem(ErrorKind::InvalidRequest, what).hint(hint));
     }
-    let stored: StoredConversation = serde_json::from_slice(&bytes)
+    let stored: ChatFile = serde_json::from_slice(&bytes)
         .map_err(|error| problem(ErrorKind::InvalidRequest, error.to_string()).hint(hint))?;
     check(&stored.messages).map_err(|what| problem(ErrorKind::InvalidRequest, what).hint(hint))?;
     Ok(stored.messages)

@@ -238,10 +238,10 @@ impl ChatNode {
         &self,
         prompt: &Prompt,
         time: (TsNs, TsNs),
-        ended: &Result<Response, EngineError>,
+        result: &Result<Response, EngineError>,
         (model, usage): (Option<String>, Usage),
     ) {
-        let response = match ended {
+        let response = match result {
             Ok(response) => ResponseData {
                 sections: response.sections.clone(),
                 tokens: response.tokens,
@@ -258,7 +258,7 @@ impl ChatNode {
         let model = model.unwrap_or_else(|| self.spec().model.clone());
         let usage = LoggedUsage { model, input: usage.prompt, output: usage.completion };
         let usage = Some(usage).filter(|usage| usage.input + usage.output > 0);
-        let streamed = (prompt.stream && ended.is_ok()).then(|| answer_text(&response.sections));
+        let streamed = (prompt.stream && result.is_ok()).then(|| answer_text(&response.sections));
         self.inner.journal.lock().log_answer(&prompt.text, time, response, usage, streamed.as_deref());
     }
 }
