@@ -91,13 +91,13 @@ struct SummaryBuilder {
 
 /// The part of a graph's definition that counts its steps.
 #[derive(Deserialize)]
-struct Size {
+struct DefinitionSteps {
     #[serde(default)]
     steps: Vec<IgnoredValue>,
 }
 
 impl SummaryBuilder {
-    fn begin(line: RunLine<IgnoredValue, Size>) -> SummaryBuilder {
+    fn begin(line: RunLine<IgnoredValue, DefinitionSteps>) -> SummaryBuilder {
         let at = line.at;
         let summary = Summary {
             run: line.run,

@@ -54,7 +54,7 @@ pub(super) async fn converse<R: Rules>(
     let outcome = match graph(id, speakers, rules, turn_timeout, context.turn.parser) {
         Ok(graph) => {
             let ids = speakers.map(|(id, _)| id);
-            match graph.run(&observed(context, ids, rules, &messages)).await.error {
+            match graph.run(&with_message_observer(context, ids, rules, &messages)).await.error {
                 None => Ok(()),
                 Some(error) if error.kind == ErrorKind::Cancelled => Err(cancelled()),
                 Some(error) => Err(error),
@@ -97,7 +97,7 @@ fn graph<R: Rules>(
 }
 
 /// Returns the context with an observer that reports each message before the next turn begins.
-fn observed<R: Rules>(
+fn with_message_observer<R: Rules>(
     context: &RunContext,
     ids: [&'static str; 2],
     rules: &R,
