@@ -75,15 +75,15 @@ pub(super) fn plan_files(
     };
     let store = FileStore::new(&dirs.snapshots);
     let (provider, key) = files::find_provider(&files, &store).map_err(files_error)?;
-    let folder_name = |n: u64| format!("{}-{n}", key.session());
-    let folder = |n: u64| dirs.branches.join(folder_name(n));
-    let mut n = 1;
-    while folder(n).symlink_metadata().is_ok()
-        || provider.has_branch(&git_branch(&folder_name(n))).map_err(files_error)?
+    let folder_name = |number: u64| format!("{}-{number}", key.session());
+    let folder = |number: u64| dirs.branches.join(folder_name(number));
+    let mut number = 1;
+    while folder(number).symlink_metadata().is_ok()
+        || provider.has_branch(&git_branch(&folder_name(number))).map_err(files_error)?
     {
-        n += 1;
+        number += 1;
     }
-    let to = resolve_links(options.to.as_ref().unwrap_or(&folder(n)));
+    let to = resolve_links(options.to.as_ref().unwrap_or(&folder(number)));
     let kind = match options.to {
         None => Folder::Own,
         Some(_) if to.exists() => Folder::Empty,
@@ -104,7 +104,7 @@ pub(super) fn plan_files(
     let cwd = recorded_dir.strip_prefix(&source).map_or(to.clone(), |inside| to.join(inside));
     // Removes a trailing `/`, which agents treat as another directory.
     let cwd = cwd.components().collect();
-    let branch = git_branch(&folder_name(n));
+    let branch = git_branch(&folder_name(number));
     let files = Files::Restored { files, to: to.clone(), folder: kind, branch };
     Ok(FilePlan { files, cwd, moved: Some((source, to)) })
 }
