@@ -379,7 +379,7 @@ impl BashNode {
             // The group's id may be reused from now on.
             group.0 = None;
             if !drained {
-                // On a timeout, what was read so far is the output.
+                // On a timeout, the output is the part read so far.
                 let _ = timeout(DRAIN_TIME, pipes).await;
             }
             (end_reason, status)

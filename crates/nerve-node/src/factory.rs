@@ -189,7 +189,7 @@ impl NodeFactory {
         let profile = self.find_profile(spec.backend, spec.profile.as_deref(), &argv)?;
         env.remove_all(&profile.env_remove);
         let agent_session = match pane {
-            // The program in an existing pane was started by someone else.
+            // The program in an existing pane was not started by nerve.
             Some(_) => spec.conversation_id,
             None => identify(&profile, &mut argv, spec.conversation_id)?,
         };

@@ -108,7 +108,7 @@ impl Pool {
         }
     }
 
-    /// Checks this budget and those of the parents. See [`Checkpoint`] for the step limit.
+    /// Checks the budgets of this pool and its ancestors. See [`Checkpoint`] for the step limit.
     ///
     /// # Errors
     /// Budget: a limit is reached.
@@ -144,7 +144,7 @@ impl Pool {
         })
     }
 
-    /// Checks only this budget. [`Pool::check`] also checks those of the parents.
+    /// Checks only the budget of this pool. [`Pool::check`] also checks those of its ancestors.
     ///
     /// # Errors
     /// Budget: a limit is reached.

@@ -66,7 +66,7 @@ pub(crate) struct TerminalLocation {
     pub(crate) place: Vec<(&'static str, String)>,
     /// The pane that shows the terminal.
     pub(crate) window: Option<Window>,
-    /// The program runs in a pane that someone else created.
+    /// The program runs in a pane that nerve did not create.
     pub(crate) is_foreign: bool,
 }
 

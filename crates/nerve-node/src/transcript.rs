@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn interrupted_answer_of_codex_is_on_the_screen_and_its_tokens_in_the_file() {
+    async fn interrupted_codex_answer_has_screen_text_and_file_tokens() {
         let usage =
             r#"{"type":"token_usage_record","payload":{"usage":{"input_tokens":7,"output_tokens":2}}}"#;
         let aborted = r#"{"type":"event_msg","payload":{"type":"turn_aborted","reason":"interrupted"}}"#;

@@ -115,7 +115,7 @@ pub struct ReachedLimit {
     pub reason: String,
     /// Offer to continue; `None` if prompts fail.
     pub offer: Option<String>,
-    /// The limit is that of the session.
+    /// True if the limit belongs to the session.
     pub is_session_limit: bool,
 }
 
@@ -418,7 +418,7 @@ impl State {
         self.usage.time_ms + self.since.map_or(0, |since| millis(since.elapsed()))
     }
 
-    /// Returns the limits with what was granted in addition.
+    /// Returns the limits plus the granted amounts.
     fn effective(&self) -> Option<UsageLimits> {
         let (limits, granted) = (self.limits?, &self.usage.granted);
         Some(UsageLimits {

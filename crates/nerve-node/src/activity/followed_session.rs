@@ -115,7 +115,7 @@ impl FollowedSession {
         self.location == *location
     }
 
-    /// Returns true if the conversation or that of a subagent has entries of unknown kinds.
+    /// Returns true if the conversation or a subagent's has entries of unknown kinds.
     pub(super) fn has_unknown_entries(&self) -> bool {
         self.readers.filters().any(|filter| filter.reader.unknown() > 0)
     }

@@ -154,7 +154,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn conversation_is_found_by_id_or_by_the_time_of_its_first_message() {
+    fn conversation_is_found_by_id_or_first_message_time() {
         let folder = tempfile::tempdir().unwrap();
         let (path, _writer) = example(folder.path());
         assert_eq!(ids(&session(&path, "b").unwrap()), [vec!["m3"]]);

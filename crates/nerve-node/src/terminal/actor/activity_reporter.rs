@@ -37,7 +37,7 @@ use super::turn_meter::TurnMeter;
 /// Maximum number of models that are counted separately.
 const MAX_MODELS: usize = 32;
 
-/// Publishes activities and remembers what was reported last.
+/// Publishes activities and remembers the last reported state.
 pub(super) struct ActivityReporter {
     node: NodeRef,
     events: Publisher,

@@ -169,7 +169,7 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    /// Persists and logs what is known when the node starts.
+    /// Persists and logs the initial state of the node.
     fn record_start(&mut self) {
         self.check_budget();
         self.link.store_memory();
