@@ -163,7 +163,7 @@ impl From<Problem> for Problems {
     }
 }
 
-/// Returns true if the path of one problem is that of the other, or inside it. Problems of whole graphs are related to none.
+/// Returns true if the paths of the problems are equal, or one contains the other. Problems of whole graphs are related to none.
 fn is_related(one: &Problem, other: &Problem) -> bool {
     let (outer, inner) = match one.path.len() <= other.path.len() {
         true => (&one.path, &other.path),

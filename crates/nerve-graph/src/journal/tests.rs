@@ -225,7 +225,7 @@ fn summary_counts_steps_by_last_record() {
 }
 
 #[test]
-fn steps_of_the_graph_itself_have_the_state_of_their_last_record() {
+fn top_level_steps_have_the_state_of_their_last_record() {
     let (_folder, path) = temp_journal();
     let (one, choices) = (json!(1), Vec::new());
     let records = [

@@ -84,8 +84,8 @@ impl NodeEntry {
         NodeEntry { spec, last: LastProcess::default(), env_omitted: Vec::new() }
     }
 
-    /// Sets the environment of the shell that starts the node, from which omitted variables get their values. `None` keeps that of the
-    /// last start.
+    /// Sets the environment of the shell that starts the node, from which omitted variables get their values. `None` keeps the
+    /// environment of the last start.
     pub fn use_shell(&mut self, shell_env: Option<BTreeMap<String, String>>) {
         let Some(shell_env) = shell_env else { return };
         for name in std::mem::take(&mut self.env_omitted) {
