@@ -192,7 +192,7 @@ pub(super) fn node_argv(spec: &NodeSpec) -> Vec<String> {
     }
 }
 
-/// Checks that the name of a fork is free and not that of its source.
+/// Checks that the name of a fork is free and differs from its source's name.
 fn check_free(session: &Session, source: &NodeRef, target: &str) -> Result<(), EngineError> {
     let is_live = |node: Executable| node.info().state != StateName::Stopped;
     if target != source.node && !session.get(target).is_some_and(is_live) {

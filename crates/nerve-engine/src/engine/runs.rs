@@ -133,7 +133,7 @@ impl Runs {
         Ok(from_journal(summary, path))
     }
 
-    /// Returns the journals of runs that have not ended: those of a server that is gone. Blocks on the disk.
+    /// Returns the journals of unfinished runs, whose server is gone. Blocks on the disk.
     pub(super) fn interrupted(&self) -> Vec<PathBuf> {
         let files = self.folder.iter().flat_map(|folder| journals(folder));
         let is_unfinished = |path: &PathBuf| {

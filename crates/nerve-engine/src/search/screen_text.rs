@@ -173,7 +173,7 @@ impl Collector {
         }
     }
 
-    /// Takes what is still on the screen.
+    /// Takes the rows that are still on the screen.
     fn finish(mut self, replay: &TerminalReplay) -> Vec<Document> {
         self.take_all(replay);
         self.end_document();

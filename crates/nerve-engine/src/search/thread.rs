@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 /// not end the work.
 ///
 /// # Errors
-/// Process: no thread could be started. Internal: the work panicked. And those of the work.
+/// Process: no thread could be started. Internal: the work panicked. Also the errors of `work`.
 pub(crate) async fn run_in_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
 ) -> Result<T, EngineError> {

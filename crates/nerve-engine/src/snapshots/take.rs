@@ -26,7 +26,7 @@ pub struct SnapshotOptions {
     pub label: Option<String>,
     /// Number. Default: the next free one in the session.
     pub id: Option<u64>,
-    /// Directory to store. Default: that of the target.
+    /// Directory to store. Default: the target's directory.
     pub dir: Option<PathBuf>,
     /// Limit for the bytes to copy or to add to a git repository.
     pub limit: u64,

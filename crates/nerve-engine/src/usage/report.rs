@@ -53,7 +53,7 @@ pub struct UsageReport {
 }
 
 impl UsageReport {
-    /// Sums up responses. Days are those of `zone`.
+    /// Sums up responses. Days begin and end in the time zone `zone`.
     pub fn new(entries: &[UsageEntry], by: Grouping, zone: &TimeZone) -> UsageReport {
         let mut rows: BTreeMap<(UsageSource, Option<String>), RowFold<'_>> = BTreeMap::new();
         let mut total = RowFold::default();
