@@ -14,7 +14,7 @@ use crate::snapshots::FilesRef;
 /// The folder, next to those of the branches, for the conversation copies that agents are started with.
 pub const CONVERSATIONS: &str = "conversations";
 
-/// Longer notes are not read.
+/// Maximum size of a note; a larger one is not read.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The origin of a branch.

@@ -27,7 +27,7 @@ pub struct EventsPipe {
     shared: Arc<Shared>,
 }
 
-/// The pipe accepts nothing any more. Returned once.
+/// The pipe has ended: the reader is gone or a write failed. Returned once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the events pipe has ended: {reason}")]
 pub struct PipeEnded {
@@ -87,7 +87,7 @@ impl EventsPipe {
 }
 
 impl Drop for EventsPipe {
-    /// Gives the reader a moment to take the rest, which is lost otherwise.
+    /// Waits at most `CLOSE_TIMEOUT` for the reader to take the queued events. The rest is lost.
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
         state.is_closing = true;

@@ -112,10 +112,10 @@ pub fn recording_path(recording: &Path, id: &str) -> Result<PathBuf, StoreError>
     Ok(folder_path(recording).join(format!("{id}.{}", store::EXTENSION)))
 }
 
-/// Truncates `text` to at most `most` bytes at a character boundary and appends `…`.
-fn cut(mut text: String, most: usize) -> String {
-    if text.len() > most {
-        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at));
+/// Truncates `text` to at most `limit` bytes at a character boundary and appends `…`.
+fn truncate(mut text: String, limit: usize) -> String {
+    if text.len() > limit {
+        let end = (0..=limit).rev().find(|at| text.is_char_boundary(*at));
         text.truncate(end.unwrap_or(0));
         text.push('…');
     }

@@ -64,15 +64,15 @@ impl RecordingInfo {
     /// Reads the description of one recording.
     ///
     /// # Errors
-    /// It cannot be opened or read.
+    /// The recording cannot be opened or read.
     pub fn read(path: &Path) -> Result<RecordingInfo, AhrError> {
         let mut reader = Reader::open(path)?;
         // An unreadable sidecar is ignored.
         let meta = Meta::load(path).ok().flatten().unwrap_or_default();
         let first = first_block(&mut reader)?;
-        let known = |time: TsNs| (time.0 > 0).then_some(time);
+        let nonzero = |time: TsNs| (time.0 > 0).then_some(time);
         let began = first.as_ref().map(Block::start);
-        let started = known(meta.started_at).or(began.and_then(known));
+        let started = nonzero(meta.started_at).or(began.and_then(nonzero));
         let empty = reader.file_len()? == 0;
         // An empty file must not be locked here: its recorder may be about to lock it.
         let live = !empty && is_live(path);
@@ -115,7 +115,7 @@ impl RecordingInfo {
     }
 }
 
-/// Lists the recordings, last written first, at most `last`. Unreadable ones are skipped, and the others are not opened.
+/// Lists at most `last` recordings, last written first. Skips unreadable ones, and opens no more than needed.
 pub fn list(store: &Store, last: usize) -> Vec<RecordingInfo> {
     store.all().iter().filter_map(|path| RecordingInfo::read(path).ok()).take(last).collect()
 }
@@ -125,7 +125,7 @@ pub fn list(store: &Store, last: usize) -> Vec<RecordingInfo> {
 pub struct Retention {
     /// Recordings that ended before this are removed.
     pub not_before: Option<TsNs>,
-    /// Maximum total bytes; the recordings that were not written for longest are removed first.
+    /// Maximum total bytes; the least recently written recordings are removed first.
     pub bytes: Option<u64>,
 }
 
@@ -142,17 +142,17 @@ pub enum Reason {
 /// empty ones, which may have just begun; their bytes count.
 pub fn select_expired(all: &[RecordingInfo], keep: Retention) -> Vec<(&RecordingInfo, Reason)> {
     let mut sum = 0u64;
-    let mut gone = Vec::new();
+    let mut expired = Vec::new();
     for info in all {
         let too_old = keep.not_before.zip(info.ended()).is_some_and(|(limit, ended)| ended < limit);
-        let too_much = keep.bytes.is_some_and(|most| sum.saturating_add(info.bytes) > most);
+        let too_much = keep.bytes.is_some_and(|max| sum.saturating_add(info.bytes) > max);
         match (info.live || info.empty, too_old, too_much) {
-            (false, true, _) => gone.push((info, Reason::Age)),
-            (false, false, true) => gone.push((info, Reason::Bytes)),
+            (false, true, _) => expired.push((info, Reason::Age)),
+            (false, false, true) => expired.push((info, Reason::Bytes)),
             _ => sum = sum.saturating_add(info.bytes),
         }
     }
-    gone
+    expired
 }
 
 /// Removes a recording and its sidecars, the recording last. Returns false and removes nothing if the recording is live

@@ -13,7 +13,7 @@ use crate::store;
 /// Default Brotli quality of recordings.
 pub const DEFAULT_QUALITY: u8 = 4;
 
-/// Longer files are not read.
+/// Maximum size of the file; a larger one is malformed.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Metadata of a recorded session. Any field may be missing in a foreign file; unknown fields are ignored.
@@ -166,7 +166,7 @@ impl Meta {
         Meta::load_as(recording)
     }
 
-    /// Loads some of the metadata, like [`Meta::load`].
+    /// Loads only the fields of `T`, as [`Meta::load`] does.
     pub(crate) fn load_as<T: DeserializeOwned>(recording: &Path) -> Result<Option<T>, MetaError> {
         let path = Meta::sidecar_path(recording);
         let mut bytes = Vec::new();

@@ -1,8 +1,8 @@
-//! The escape sequence or character within which a stretch of output ends. A dump of the terminal lacks it.
+//! Keeps the incomplete escape sequence or character at the end of the output, which a dump of the terminal lacks.
 
 use nerve_vt::terminal::SequenceState;
 
-/// Bytes of a sequence that are kept. The rest of a longer one is missing from what it sets, such as a title.
+/// Maximum bytes kept of a sequence. A longer one loses its rest, for example the end of a title.
 const MAX_LEN: usize = 64 << 10;
 const ESC: u8 = 0x1b;
 
@@ -30,7 +30,7 @@ impl OpenSequence {
             self.bytes.truncate(MAX_LEN);
             return;
         }
-        // Three bytes are the most that a character in UTF-8 can lack its end with.
+        // An incomplete character has at most three bytes (UTF-8).
         if output.len() >= 3 || self.bytes.first() == Some(&ESC) {
             self.bytes.clear();
         }

@@ -7,7 +7,7 @@ use crate::ahr::{Body, DamagedRange, Record};
 /// Maximum number of chunks of a page, apart from a first one with output.
 const MAX_CHUNKS: usize = 4096;
 
-/// Output from an offset on, and the resizes between it.
+/// Output from an offset on, with the resizes at their positions in it.
 #[derive(Debug, Clone, Default)]
 pub struct OutputPage {
     /// The output, in order.
@@ -48,8 +48,8 @@ impl OutputPage {
         OutputPage { next_offset: offset, clock, ..OutputPage::default() }
     }
 
-    /// Appends a record of at most `limit` bytes in all. Returns false if a part of it does not fit. Output before the
-    /// page is skipped.
+    /// Appends a record. Skips output before the page. Returns false if part of the record does not fit in a page of
+    /// `limit` bytes.
     pub(crate) fn push(&mut self, record: &Record<'_>, limit: usize) -> bool {
         self.clock = self.clock.max(record.at);
         match record.body {
@@ -63,10 +63,10 @@ impl OutputPage {
     }
 
     fn push_output(&mut self, off: u64, bytes: &[u8], limit: usize) -> bool {
-        let known = usize::try_from(self.next_offset.saturating_sub(off)).unwrap_or(usize::MAX);
-        let Some(new) = bytes.get(known..).filter(|new| !new.is_empty()) else {
+        let skipped = usize::try_from(self.next_offset.saturating_sub(off)).unwrap_or(usize::MAX);
+        let Some(new) = bytes.get(skipped..).filter(|new| !new.is_empty()) else {
             if self.bytes == 0 {
-                // Resizes before output that is older than the page are older, too.
+                // Resizes that precede skipped output are outdated too.
                 self.chunks.clear();
             }
             return true;
@@ -97,7 +97,7 @@ impl OutputPage {
             OutputChunk { at: self.clock, offset: self.next_offset, content: ChunkContent::Resize(size) };
         let is_full = self.chunks.len() >= MAX_CHUNKS;
         match self.chunks.last_mut() {
-            // Of resizes that cannot all be listed, the last one counts.
+            // A full page keeps only the last of consecutive resizes.
             Some(last @ OutputChunk { content: ChunkContent::Resize(_), .. }) if is_full => *last = chunk,
             _ => self.chunks.push(chunk),
         }

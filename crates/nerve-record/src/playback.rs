@@ -29,7 +29,7 @@ pub struct Playback {
 #[derive(Debug)]
 struct PlaybackState {
     replay: TerminalReplay,
-    /// The unfinished end of the output that the terminal has.
+    /// The incomplete escape sequence or character at the end of the applied output.
     open: OpenSequence,
     block: Option<Block>,
     /// Number of applied records of `block`, and applied bytes of the next record.
@@ -172,7 +172,8 @@ impl Playback {
         self.approach(to)
     }
 
-    /// Reads the output from the current position on, at most `limit` bytes. The terminal stays behind, so the playback ends.
+    /// Reads the output from the current position on, at most `limit` bytes. Consumes the playback, because the terminal
+    /// does not receive that output.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -212,7 +213,7 @@ impl Playback {
         Ok(page)
     }
 
-    /// Returns true at the end of the recording.
+    /// Appends the following records to the page. Returns true at the end of the recording.
     fn fill_records(&mut self, page: &mut OutputPage, limit: usize) -> Result<bool, AhrError> {
         while self.load()? {
             let PlaybackState { block: Some(block), applied, within, .. } = &mut self.state else { break };
@@ -240,7 +241,7 @@ impl Playback {
 
     /// Plays forward to the position.
     fn approach(&mut self, to: Position) -> Result<(), AhrError> {
-        let left = self.play(
+        let records_remain = self.play(
             |record| match (to, record.body) {
                 (Position::Time(at), _) => record.at <= at,
                 (Position::Offset(offset), Body::Data { off, bytes }) => {
@@ -251,7 +252,7 @@ impl Playback {
             |_| {},
         )?;
         match to {
-            Position::Offset(offset) if left => self.state.enter(offset),
+            Position::Offset(offset) if records_remain => self.state.enter(offset),
             _ => {}
         }
         self.state.replay.check_work()

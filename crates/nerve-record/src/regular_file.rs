@@ -11,9 +11,9 @@ use rustix::io::Errno;
 /// Treatment of a symbolic link at the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// The file that it leads to is opened.
+    /// Open its target.
     Follow,
-    /// It is an error, because a link could redirect writes to another file.
+    /// Fail, because a link could redirect writes to another file.
     Refuse,
 }
 

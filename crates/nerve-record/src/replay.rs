@@ -12,9 +12,9 @@ pub const ROWS: u64 = 1_000_000;
 /// Default limit of the scrollback in bytes, approximate.
 pub const BYTES: usize = 512 << 20;
 
-/// Work that any recording may demand, in cells ([`TerminalState::work`]): a second at most.
+/// Work allowed for any recording, in cells ([`TerminalState::work`]): a second at most.
 const WORK_ALLOWANCE: u64 = 256 << 20;
-/// Further work per byte of the file. Recorders reach a third of it, if they repeat one line.
+/// Additional work allowed per byte of the file. A recording that repeats one line needs a third of it.
 const WORK_PER_BYTE: u64 = 16 << 10;
 /// Work of a record in addition to that of the terminal.
 const RECORD_WORK: u64 = 16;
@@ -115,7 +115,7 @@ impl TerminalReplay {
         self.budget = Some(WorkBudget { limit: limit.saturating_add(more), block: file.start });
     }
 
-    /// Checks that the records demanded no more work than allowed. Further records are ignored otherwise.
+    /// Checks that the records demanded no more work than allowed. Once they have, further records are ignored.
     ///
     /// # Errors
     /// [`AhrError::Work`].

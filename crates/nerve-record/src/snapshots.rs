@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::store;
 
-/// Longer lines are skipped. A label has at most 65,535 bytes, and at most six times that in JSON.
+/// Maximum bytes of a line; longer ones are skipped. A label has at most 65,535 bytes, up to six times that in JSON.
 const MAX_LINE: u64 = 1 << 20;
 
 /// One snapshot.

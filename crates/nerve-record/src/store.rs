@@ -209,11 +209,11 @@ pub fn unique_prefix_len(ids: &[&str]) -> usize {
 pub fn suggest_ids(wanted: &str, ids: &[&str]) -> String {
     let chars = unique_prefix_len(ids);
     let begin = |id: &&str| format!("'{}'", id.chars().take(chars).collect::<String>());
-    let named: Vec<String> = ids.iter().take(MAX_SUGGESTED).map(begin).collect();
+    let prefixes: Vec<String> = ids.iter().take(MAX_SUGGESTED).map(begin).collect();
     let more = if ids.len() > MAX_SUGGESTED { ", …" } else { "" };
-    let how = match ids.iter().all(|id| id.starts_with(wanted)) {
+    let advice = match ids.iter().all(|id| id.starts_with(wanted)) {
         true => format!("give at least {chars} characters"),
         false => "use an id".to_string(),
     };
-    format!("{how}: {}{more}", named.join(" or "))
+    format!("{advice}: {}{more}", prefixes.join(" or "))
 }

@@ -31,7 +31,7 @@ pub struct Activity {
 #[derive(Debug)]
 pub struct TimelineScan {
     path: PathBuf,
-    /// Device and number of the file.
+    /// Device and inode number of the file.
     file: (u64, u64),
     reader: Reader<BufReader<File>>,
     start: Option<TsNs>,
@@ -84,19 +84,19 @@ impl TimelineScan {
         file_id(&self.path) == Some(self.file) && self.reader.file_len().is_ok_and(|len| len >= position)
     }
 
-    /// Reads on, at most about `bytes` bytes of records. Returns true at the end of the file, which may grow.
+    /// Reads the following records, at most about `bytes` bytes. Returns true at the end of the file, which may grow.
     ///
     /// # Errors
     /// The file cannot be read, or demands too much work. What was read before remains.
     pub fn advance(&mut self, bytes: u64) -> Result<bool, AhrError> {
-        let mut left = bytes;
-        while left > 0 {
+        let mut remaining = bytes;
+        while remaining > 0 {
             match self.reader.next()? {
                 None => return Ok(true),
                 Some(Part::Lost(lost)) => self.note_lost(lost),
                 Some(Part::Block(block)) => {
                     self.note_block(&block);
-                    left = left.saturating_sub(u64::from(block.header.uncompressed).max(1));
+                    remaining = remaining.saturating_sub(u64::from(block.header.uncompressed).max(1));
                 }
             }
         }

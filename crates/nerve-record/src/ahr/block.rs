@@ -34,7 +34,7 @@ pub struct Block {
 pub(super) struct TimeRange {
     pub(super) earliest: TsNs,
     pub(super) latest: TsNs,
-    /// The time of a record whose own is out of range, if no record precedes it.
+    /// Time of an out-of-range record without a preceding record.
     pub(super) reference: TsNs,
 }
 
@@ -86,7 +86,7 @@ impl Block {
         self.count
     }
 
-    /// Returns what could not be parsed or contradicts the header. The records before it are intact.
+    /// Returns the part that could not be parsed or contradicts the header. The records before it are intact.
     pub fn damage(&self) -> Option<&DamagedRange> {
         self.damage.as_ref()
     }
@@ -110,7 +110,7 @@ impl Block {
         self.contradictions = found;
     }
 
-    /// Gives records whose time is out of range the time of the record before.
+    /// Replaces out-of-range times with the time of the preceding record.
     pub(super) fn limit_times(&mut self, range: TimeRange) {
         self.times = Some(range);
     }

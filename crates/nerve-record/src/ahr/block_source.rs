@@ -18,7 +18,7 @@ pub(super) struct BlockSource<R> {
     /// Current position of `inner`.
     cursor: u64,
     payload: Vec<u8>,
-    /// A header that was read in advance, and its place.
+    /// A header that was read in advance, and its file offset.
     peeked: Option<(u64, [u8; HEADER_LEN])>,
 }
 

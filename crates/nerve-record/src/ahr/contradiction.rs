@@ -13,7 +13,7 @@ pub enum Contradiction {
     /// Output is repeated.
     #[error("output bytes {}..{} are repeated", .0.start, .0.end)]
     Repeated(Range<u64>),
-    /// Times contradict the block, its neighbours or the metadata. Readers get the time before instead.
+    /// Times contradict the block, its neighbours or the metadata. Readers get the preceding time instead.
     #[error("the block at file byte {block} has {count} times out of range, the first is {} ns", first.0)]
     Times {
         /// File offset of the block.

@@ -4,14 +4,15 @@
 //! |---|---|
 //! | `record` | encoding and decoding of one record |
 //! | `segment` | the records of one block before compression |
-//! | `sealer`, `encoder_memory` | encodes segments as blocks, with memory that is used again |
+//! | `sealer`, `encoder_memory` | encodes segments as blocks, with reused memory |
 //! | `header` | the 44 bytes before each block's payload |
 //! | `payload` | Brotli and the checksum, with size limits |
 //! | `writer` | appends sealed blocks to a locked file |
 //! | `block` | an intact block as read from a file |
-//! | `contradiction` | compares blocks with each other: offsets and times |
+//! | `continuity`, `contradiction` | compares consecutive blocks: offsets and times |
 //! | `block_source` | reads the block at an offset |
 //! | `reader`, `resync` | reads blocks in order; finds the next one after damage |
+//! | `read_ahead` | reads blocks in a second thread |
 //! | `tail` | finds the blocks near the end |
 //! | `repair` | copies the intact parts of a damaged file |
 //!

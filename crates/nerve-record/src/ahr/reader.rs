@@ -17,9 +17,9 @@ use crate::regular_file::{Links, open_regular};
 
 /// Maximum number of contradictions that are remembered.
 const MAX_CONTRADICTIONS: usize = 1000;
-/// Decompressed bytes that any recording may have.
+/// Decompressed bytes allowed for any recording.
 const UNPACKED_ALLOWANCE: u64 = 256 << 20;
-/// Further decompressed bytes per byte of the file. Recorders reach about 4000, if they repeat one byte.
+/// Additional decompressed bytes allowed per byte of the file. A recording that repeats one byte reaches about 4000.
 const UNPACKED_PER_BYTE: u64 = 16 << 10;
 
 /// The result of [`Reader::next`].
@@ -214,7 +214,7 @@ impl<R: Read + Seek> Reader<R> {
         self.accept(block).map(Part::Block)
     }
 
-    /// Continues behind `block`. After an error it is still the next one.
+    /// Moves the position behind `block`. After an error, `block` is still the next one.
     fn accept(&mut self, mut block: Block) -> Result<Block, AhrError> {
         let file = block.file();
         let allowance = self.remaining_allowance(&block);

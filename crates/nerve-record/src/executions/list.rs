@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{ExecutionLine, MAX_EXECUTIONS, cut};
+use super::{ExecutionLine, MAX_EXECUTIONS, truncate};
 use crate::store::check_id;
 
 /// Maximum bytes of a command in an overview.
@@ -36,7 +36,7 @@ impl Executions {
     pub(super) fn add(&mut self, mut line: ExecutionLine) -> u64 {
         if self.is_brief {
             line.output = None;
-            line.command = line.command.map(|command| cut(command, BRIEF));
+            line.command = line.command.map(|command| truncate(command, BRIEF));
         }
         let known = self.places.get(&line.id).and_then(|number| Some((*number, self.place(*number)?)));
         let number = match known {

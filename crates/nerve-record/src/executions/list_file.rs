@@ -5,10 +5,10 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::{ExecutionLine, Executions, MAX_LIST, MAX_TEXT, cut, list_path};
+use super::{ExecutionLine, Executions, MAX_LIST, MAX_TEXT, list_path, truncate};
 use crate::regular_file::{Links, OpenError, open_regular};
 
-/// Longer lines are skipped. A line holds two texts, each at most six times as long in JSON.
+/// Maximum bytes of a line; longer ones are skipped. A line has two texts, each up to six times as long in JSON.
 const MAX_LINE: u64 = 1 << 20;
 
 /// Reads the executions of `recording`; empty if there is no list.
@@ -85,8 +85,8 @@ fn open(recording: &Path) -> io::Result<File> {
 }
 
 fn write(file: &mut File, mut line: ExecutionLine) -> io::Result<()> {
-    line.command = line.command.map(|text| cut(text, MAX_TEXT));
-    line.output = line.output.map(|text| cut(text, MAX_TEXT));
+    line.command = line.command.map(|text| truncate(text, MAX_TEXT));
+    line.output = line.output.map(|text| truncate(text, MAX_TEXT));
     let end = file.seek(SeekFrom::End(0))?;
     if end >= MAX_LIST {
         let message = format!("the list has reached its limit of {MAX_LIST} bytes");
@@ -111,10 +111,10 @@ fn last_byte(file: &mut File) -> io::Result<u8> {
 
 fn find_in(file: &File, id: &str) -> io::Result<Option<ExecutionLine>> {
     // Ids need no JSON escaping, so most lines can be skipped without parsing.
-    let named = format!("\"{id}\"");
+    let quoted_id = format!("\"{id}\"");
     let mut executions = Executions::default();
     each_line(file, |line| {
-        if std::str::from_utf8(line).is_ok_and(|line| line.contains(&named)) {
+        if std::str::from_utf8(line).is_ok_and(|line| line.contains(&quoted_id)) {
             executions.line(line);
         }
     })?;

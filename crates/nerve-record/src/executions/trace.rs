@@ -65,12 +65,12 @@ impl Announcement {
 
     /// Removes and returns the announcement of the command in this shell line. `None` for a line that does not come from a tool.
     pub fn take(folder: &Path, line: &str) -> Option<Announcement> {
-        let run = command_in(line)?;
+        let command = command_in(line)?;
         let announcements = list_announcements(&folder.join(ANNOUNCEMENTS)).into_iter();
-        let mut known = announcements.filter_map(|(_, path)| Some((read(&path)?, path)));
-        // The newest one with the same words: older ones were rejected.
+        let mut readable = announcements.filter_map(|(_, path)| Some((read(&path)?, path)));
+        // The newest one with this command counts: older ones were rejected.
         let (announcement, path) =
-            known.find(|(announcement, _)| normalize(&announcement.command) == normalize(&run))?;
+            readable.find(|(announcement, _)| normalize(&announcement.command) == normalize(&command))?;
         // Only one process succeeds in removing the file.
         fs::remove_file(path).ok()?;
         Some(announcement)
@@ -128,8 +128,8 @@ pub fn reads_nothing(line: &str) -> bool {
 
 /// Normalises a command: removes whitespace and the redirection that the agent adds to the first command of a pipeline.
 fn normalize(command: &str) -> String {
-    let without: String = command.chars().filter(|letter| !letter.is_whitespace()).collect();
-    without.replace("</dev/null", "")
+    let compact: String = command.chars().filter(|letter| !letter.is_whitespace()).collect();
+    compact.replace("</dev/null", "")
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ pub fn svg<R: Read + Seek>(
     Ok(())
 }
 
-/// A rendered screen and the time from which on it is shown, in milliseconds.
+/// A rendered screen, shown from `at` milliseconds on.
 #[derive(Debug, PartialEq)]
 struct Frame {
     at: u64,
@@ -217,7 +217,7 @@ impl Animation {
         out.flush()
     }
 
-    /// Returns the CSS rules that move the strip. Readers without animations, or who want none, see the last frame.
+    /// Returns the CSS rules that move the strip. Viewers without animations see the last frame.
     fn css_rules(&self, frame_width: f32) -> String {
         let last = self.frames.len().saturating_sub(1);
         let shift =

@@ -126,8 +126,8 @@ impl Provider for CopyProvider {
         if !place.is_dir() {
             return Err(FilesError::NotFound { key: key.clone(), place: self.store.root().to_path_buf() });
         }
-        let other = first_difference(&place, to).map_err(FilesError::io("compare", to))?;
-        Ok(other.map(|path| format!("{} was changed since it was restored", path.display())))
+        let changed = first_difference(&place, to).map_err(FilesError::io("compare", to))?;
+        Ok(changed.map(|path| format!("{} was changed since it was restored", path.display())))
     }
 
     fn keys(&self) -> Result<Vec<SnapshotKey>, FilesError> {
@@ -139,17 +139,17 @@ impl Provider for CopyProvider {
     }
 }
 
-/// Returns the first path in `there` that differs from `kept` or exists in only one of them.
-fn first_difference(kept: &Path, there: &Path) -> io::Result<Option<PathBuf>> {
+/// Returns the first path below `actual` that differs from `expected` or exists in only one of them.
+fn first_difference(expected: &Path, actual: &Path) -> io::Result<Option<PathBuf>> {
     let names = |folder: &Path| -> io::Result<BTreeSet<OsString>> {
         fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
     };
-    let (old, new) = (names(kept)?, names(there)?);
+    let (old, new) = (names(expected)?, names(actual)?);
     if let Some(name) = old.symmetric_difference(&new).next() {
-        return Ok(Some(there.join(name)));
+        return Ok(Some(actual.join(name)));
     }
     for name in &old {
-        let (one, other) = (kept.join(name), there.join(name));
+        let (one, other) = (expected.join(name), actual.join(name));
         let kind = one.symlink_metadata()?.file_type();
         let is_same = match other.symlink_metadata()?.file_type() {
             found if found != kind => false,

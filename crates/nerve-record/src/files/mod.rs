@@ -166,14 +166,14 @@ pub fn choose(dir: &Path, store: &FileStore, limit: u64) -> Result<Box<dyn Provi
 /// See [`choose`].
 pub fn list_snapshots(dir: &Path, store: &FileStore) -> Result<Vec<(SnapshotKey, FilesRef)>, FilesError> {
     let git = GitProvider::open(dir, store, DEFAULT_LIMIT)?;
-    let mut found = Vec::new();
+    let mut snapshots = Vec::new();
     if let Some(git) = git {
-        found.extend(git.keys()?.into_iter().map(|key| (key.clone(), git.reference(&key))));
+        snapshots.extend(git.keys()?.into_iter().map(|key| (key.clone(), git.reference(&key))));
     }
     let copies = CopyProvider::for_store(store.root(), store);
-    found.extend(copies.keys()?.into_iter().map(|key| (key.clone(), copies.reference(&key))));
-    found.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Ok(found)
+    snapshots.extend(copies.keys()?.into_iter().map(|key| (key.clone(), copies.reference(&key))));
+    snapshots.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(snapshots)
 }
 
 /// Returns the provider and key of `files`. `files` is untrusted: it comes from a file next to a recording.

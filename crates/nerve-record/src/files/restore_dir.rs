@@ -40,9 +40,9 @@ impl RestoreDir<'_> {
             }
             Err(_) if self.is_new => Err(exists()),
             Err(_) => {
-                let there = File::open(self.to).map_err(FilesError::io("open", self.to))?;
-                match there.try_lock() {
-                    Ok(()) => Ok(Claim { is_new: false, _lock: Some(there) }),
+                let directory = File::open(self.to).map_err(FilesError::io("open", self.to))?;
+                match directory.try_lock() {
+                    Ok(()) => Ok(Claim { is_new: false, _lock: Some(directory) }),
                     Err(TryLockError::WouldBlock) => Err(exists()),
                     Err(TryLockError::Error(error)) => Err(FilesError::io("lock", self.to)(error)),
                 }

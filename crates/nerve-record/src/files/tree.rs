@@ -44,7 +44,7 @@ enum Kind {
     File {
         bytes: u64,
     },
-    /// A file that is the same in an earlier copy, whose file the copy shares.
+    /// A file that is unchanged since an earlier copy and shared with it.
     Shared,
     Link,
 }
@@ -58,7 +58,7 @@ pub(super) struct CopyStats {
     pub(super) copied: u64,
 }
 
-/// Returns an error to cancel; called repeatedly.
+/// A check that is called repeatedly and cancels the operation with an error.
 pub(super) type Continue<'a> = &'a dyn Fn() -> Result<(), FilesError>;
 
 /// Lists everything under `root`, without following links and without `except`.
@@ -113,7 +113,7 @@ impl Plan {
         self.entries.push(Entry { path, kind });
     }
 
-    /// Marks the files that an earlier copy has too: the copy then shares them, which needs no space.
+    /// Marks the files that are unchanged since an earlier copy. The new copy shares them, which needs no space.
     pub(super) fn mark_shared(
         &mut self,
         from: &Path,
@@ -143,13 +143,13 @@ impl Plan {
             let from = open_file(&root.join(&largest.path))?;
             clone_file(&create_file(probe)?, &from)
         };
-        let can = clone().is_ok();
+        let is_cloned = clone().is_ok();
         // Nothing to remove if it could not be created.
         let _ = fs::remove_file(probe);
-        can
+        is_cloned
     }
 
-    /// Copies to the empty directory `to`. `earlier`: the copy of [`Plan::mark_shared`]. `limit`: maximum bytes to copy; clones and
+    /// Copies to the empty directory `to`. `earlier`: as for [`Plan::mark_shared`]. `limit`: maximum bytes to copy; clones and
     /// shared files do not count. Unreadable files are skipped. The caller sets the modes of directories afterwards ([`Plan::set_modes`]).
     pub(super) fn copy(
         &mut self,
@@ -169,7 +169,7 @@ impl Plan {
                     fs::create_dir(&target).map_err(FilesError::io("make the directory", &target))?;
                 }
                 Kind::Link => match fs::read_link(&source) {
-                    Ok(aim) => symlink(aim, &target).map_err(FilesError::io("make the link", &target))?,
+                    Ok(path) => symlink(path, &target).map_err(FilesError::io("make the link", &target))?,
                     Err(error) => self.left_out.push(|| format!("{:?}: {error}", entry.path)),
                 },
                 // A file with too many names is copied.
@@ -213,8 +213,8 @@ impl Plan {
     }
 }
 
-/// Returns true if a file is the same as its earlier copy. The bytes are compared: a file of the same size and time can have
-/// other ones, and the copy's own times change with each link to it.
+/// Returns true if a file is the same as its earlier copy. Compares the bytes: a file of equal size and time
+/// can differ, and each link to the copy changes its times.
 fn is_unchanged(file: &Path, copy: &Path, should_continue: Continue<'_>) -> Result<bool, FilesError> {
     let (Ok(now), Ok(then)) = (file.symlink_metadata(), copy.symlink_metadata()) else { return Ok(false) };
     let key = |meta: &Metadata| {

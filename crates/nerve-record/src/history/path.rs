@@ -41,12 +41,12 @@ pub(super) fn find(
 ) -> Result<PathBuf, HistoryError> {
     if session.is_some() {
         let path = of_node(base, server, session, node)?;
-        if is_there(&path) {
+        if exists(&path) {
             return Ok(path);
         }
     }
     let direct = of_node(base, server, None, node)?;
-    if session.is_some() || is_there(&direct) {
+    if session.is_some() || exists(&direct) {
         return Ok(direct);
     }
     let mut sessions = sessions_with(&base.join(server), node);
@@ -67,14 +67,14 @@ fn sessions_with(server: &Path, node: &str) -> Vec<String> {
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|session| {
-            name::check("session", session).is_ok() && is_there(&server.join(session).join(&file))
+            name::check("session", session).is_ok() && exists(&server.join(session).join(&file))
         })
         .collect();
     sessions.sort();
     sessions
 }
 
-fn is_there(path: &Path) -> bool {
+fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 

@@ -77,7 +77,7 @@ fn mend_surrogates(text: &str) -> Option<String> {
     while let Some(backslash) = rest.find('\\') {
         mended.push_str(&rest[..backslash]);
         rest = &rest[backslash..];
-        let taken = match unit(rest) {
+        let len = match unit(rest) {
             Some(0xd800..=0xdbff) if matches!(rest.get(6..).and_then(unit), Some(0xdc00..=0xdfff)) => 12,
             Some(0xd800..=0xdfff) => {
                 changed = true;
@@ -89,8 +89,8 @@ fn mend_surrogates(text: &str) -> Option<String> {
             // An escape such as `\n` or `\\`, or the end of a truncated line.
             None => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
         };
-        mended.push_str(&rest[..taken]);
-        rest = &rest[taken..];
+        mended.push_str(&rest[..len]);
+        rest = &rest[len..];
     }
     mended.push_str(rest);
     changed.then_some(mended)

@@ -106,12 +106,12 @@ impl HistoryWriter {
             self.line = Vec::new();
         }
         match outcome {
-            Ok(()) => self.written(),
-            Err(error) => self.failed(&error),
+            Ok(()) => self.on_written(),
+            Err(error) => self.on_failed(&error),
         }
     }
 
-    fn written(&mut self) -> u64 {
+    fn on_written(&mut self) -> u64 {
         if self.failing {
             self.failing = false;
             tracing::warn!(path = %self.shown_path(), lost = self.lost, "history is being written again");
@@ -119,7 +119,7 @@ impl HistoryWriter {
         self.seq
     }
 
-    fn failed(&mut self, error: &io::Error) -> u64 {
+    fn on_failed(&mut self, error: &io::Error) -> u64 {
         self.lost += 1;
         if !self.failing {
             self.failing = true;

@@ -55,7 +55,7 @@ struct Builder {
     /// Output offset at which the next keyframe is due.
     due: u64,
     /// Records of the next block that were already replayed.
-    folded: u32,
+    replayed: u32,
 }
 
 impl Builder {
@@ -67,7 +67,7 @@ impl Builder {
             replay: without_scrollback(TerminalReplay::new(Size::default())),
             sequence: SequenceState::Ground,
             due: SPACING,
-            folded: 0,
+            replayed: 0,
         }
     }
 
@@ -89,7 +89,7 @@ impl Builder {
             if let Some(keyframe) = keyframe {
                 builder.replay = without_scrollback(TerminalReplay::from_keyframe(&keyframe));
                 builder.due = last.offset + builder.spacing();
-                builder.folded = last.place.records;
+                builder.replayed = last.place.records;
                 reader.seek_to(last.place.block)?;
                 break;
             }
@@ -101,7 +101,7 @@ impl Builder {
     fn block(&mut self, block: &Block) {
         let known = block.file_off < self.head.covered;
         self.replay.begin_block(block);
-        let skip = std::mem::take(&mut self.folded);
+        let skip = std::mem::take(&mut self.replayed);
         for (nth, record) in (0..).zip(block.records()) {
             if nth < skip {
                 continue;

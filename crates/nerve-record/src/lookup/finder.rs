@@ -19,13 +19,13 @@ impl<'a> Finder<'a> {
         Finder { store, sessions }
     }
 
-    /// Finds what a name means. An id in full opens no other recording, and the first nine characters of a UUID read only
-    /// the names of the files.
+    /// Finds the recording or session that a name selects. A complete id opens no other recording, and the first nine
+    /// characters of a UUID open none: only file names are read.
     ///
     /// # Errors
     /// See [`select`].
     pub fn find(&self, name: &Name) -> Result<Candidate, LookupError> {
-        let found = self.find_undescribed(name);
+        let found = self.find_candidate(name);
         found.map_err(|error| match error {
             LookupError::Ambiguous { text, mut candidates } => {
                 candidates.iter_mut().take(LookupError::MAX_LISTED).for_each(Candidate::load_node);
@@ -35,7 +35,8 @@ impl<'a> Finder<'a> {
         })
     }
 
-    fn find_undescribed(&self, name: &Name) -> Result<Candidate, LookupError> {
+    /// Finds the candidate. Those of an ambiguity may lack their nodes.
+    fn find_candidate(&self, name: &Name) -> Result<Candidate, LookupError> {
         if name.is_id {
             let stored = self.store.with_id(&name.text).into_iter().map(Candidate::of_recording);
             let mut exact = self.with_sessions(stored);
@@ -56,7 +57,7 @@ impl<'a> Finder<'a> {
         select(name, &candidates).cloned()
     }
 
-    /// Returns the sessions of hosts and the recordings that are not theirs, last written first.
+    /// Merges the sessions of hosts with the recordings that are not theirs, last written first.
     fn with_sessions(&self, recordings: impl Iterator<Item = Candidate>) -> Vec<Candidate> {
         let is_other = |recording: &Candidate| {
             !self.sessions.iter().any(|session| session.is_recorded && session.path == recording.path)
@@ -67,20 +68,20 @@ impl<'a> Finder<'a> {
         all
     }
 
-    /// Reads the nodes, newest recording first, until the named one is found for sure.
+    /// Reads the nodes, newest recording first, until the named one is certain.
     fn load_nodes(&self, name: &Name, candidates: &mut [Candidate]) {
-        let Some(wanted) = &name.node else { return };
+        let Some(node) = &name.node else { return };
         let mut missing = name.position;
         for candidate in candidates {
             candidate.load_node();
-            let is_it = candidate.node.as_ref().is_some_and(|path| {
-                path.node == *wanted
+            let is_match = candidate.node.as_ref().is_some_and(|path| {
+                path.node == *node
                     && match &name.session {
                         Some(session) => path.session == *session,
                         None => path.is_in_default_session(),
                     }
             });
-            missing -= usize::from(is_it);
+            missing -= usize::from(is_match);
             if missing == 0 {
                 return;
             }

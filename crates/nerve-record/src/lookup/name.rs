@@ -71,7 +71,7 @@ impl Name {
         self.session.as_deref()
     }
 
-    /// Returns true if the name means an earlier recording of a node than the newest.
+    /// Returns true if the name selects an earlier recording of a node than the newest.
     pub fn is_earlier(&self) -> bool {
         self.position > 1
     }
@@ -84,8 +84,8 @@ impl Name {
         }
     }
 
-    /// Returns true if the name has the form of a UUID's beginning (RFC 9562 §4), at least its first hyphen. No more than
-    /// the ids have to be read then.
+    /// Returns true if the name has the form of a UUID's beginning (RFC 9562 §4), at least its first hyphen. Then only
+    /// the ids have to be read.
     pub(super) fn is_uuid_prefix(&self) -> bool {
         let is_uuid_byte = |(at, byte): (usize, u8)| match at {
             8 | 13 | 18 | 23 => byte == b'-',

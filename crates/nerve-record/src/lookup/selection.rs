@@ -4,10 +4,10 @@ use nerve_types::suggestion::nearest;
 
 use super::{Candidate, LookupError, Name, NodePath};
 
-/// Selects the candidate that a name means. The candidates are ordered by their last write, newest first.
+/// Selects the candidate with this name. The candidates are ordered by their last write, newest first.
 ///
 /// The first of these that matches decides: an id, a node, the beginning of an id, the beginning of an id's random part.
-/// Of nodes in several sessions, the default session's is meant.
+/// Of nodes in several sessions, the default session's is selected.
 ///
 /// # Errors
 /// None or several candidates match.
@@ -63,7 +63,7 @@ fn select_node<'a>(name: &Name, candidates: &'a [Candidate]) -> Option<Result<&'
             paths.push(*path);
         }
     }
-    let meant = match paths[..] {
+    let selected = match paths[..] {
         [] => return None,
         [only] => only,
         _ => match paths.iter().find(|path| path.is_in_default_session()) {
@@ -76,7 +76,7 @@ fn select_node<'a>(name: &Name, candidates: &'a [Candidate]) -> Option<Result<&'
         },
     };
     let recordings: Vec<&Candidate> =
-        all.iter().filter(|(_, path)| *path == meant).map(|(one, _)| *one).collect();
+        all.iter().filter(|(_, path)| *path == selected).map(|(one, _)| *one).collect();
     Some(recordings.get(name.position - 1).copied().ok_or_else(|| LookupError::TooFew {
         text: name.text.clone(),
         node: wanted.to_string(),

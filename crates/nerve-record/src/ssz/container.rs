@@ -84,7 +84,7 @@ pub(super) fn split<const N: usize>(body: &[u8], layout: [Field; N]) -> Result<[
         *field = &body[at..at + kind.size()];
         at += kind.size();
     }
-    // From the last part back: each part ends where the next begins.
+    // Backwards from the last part, because each part ends where the next begins.
     let mut end = body.len();
     let mut first = None;
     for (field, kind) in fields.iter_mut().zip(layout).rev() {

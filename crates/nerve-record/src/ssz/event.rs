@@ -1,6 +1,6 @@
 //! Messages of the events pipe: [`Activity`] as a union of containers. Times are in milliseconds.
 //!
-//! Later versions may add containers with new selectors, as usage was (7). A reader ignores messages whose selector it does not know
+//! Later versions may add containers with new selectors, as was done for usage (7). A reader ignores messages whose selector it does not know
 //! ([`SszError::Selector`]): the length before each message says where the next one begins.
 
 use super::SszError;

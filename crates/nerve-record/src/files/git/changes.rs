@@ -80,8 +80,8 @@ fn work_tree_changes(git: &Git, to: &Path) -> Result<Option<String>, FilesError>
         return Err(FilesError::NoWorkTree { path: to.to_path_buf() });
     }
     // Commits of a detached HEAD would be unreachable.
-    let lost = git.command("count commits").args(["rev-list", "--count", "HEAD", "--not"]);
-    let lost = lost.args(["--branches", "--tags", "--remotes"]).line()?;
+    let count = git.command("count commits").args(["rev-list", "--count", "HEAD", "--not"]);
+    let lost = count.args(["--branches", "--tags", "--remotes"]).line()?;
     if lost != "0" {
         return Ok(Some(format!("{lost} commits are on no branch")));
     }

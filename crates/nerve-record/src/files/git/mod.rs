@@ -125,8 +125,8 @@ impl GitProvider {
     /// Adds all readable files to the index of `git` and returns messages about the others.
     fn add(&self, git: &Git, request: &SnapshotRequest<'_>) -> Result<Vec<String>, FilesError> {
         // Includes files marked assume-unchanged. Exit code 1 means that something changed.
-        let look = git.command("look at the files").args(["update-index", "-q", "--really-refresh"]);
-        look.cancel_with(request).optional_line()?;
+        let refresh = git.command("look at the files").args(["update-index", "-q", "--really-refresh"]);
+        refresh.cancel_with(request).optional_line()?;
         self.check_size(git, request)?;
         // Line ends are stored as they are in the file. On restore the user's `core.autocrlf` applies, and changes only
         // what it changed before.
@@ -238,10 +238,10 @@ impl GitProvider {
     fn is_checked_out_elsewhere(&self, branch: &str, to: &Path) -> Result<bool, FilesError> {
         let list =
             self.git.command("list the work trees").args(["worktree", "list", "--porcelain"]).line()?;
-        let on = format!("branch refs/heads/{branch}");
-        let here = format!("worktree {}", to.display());
-        let is_other =
-            |tree: &str| tree.lines().any(|line| line == on) && !tree.lines().any(|line| line == here);
+        let branch_line = format!("branch refs/heads/{branch}");
+        let own_line = format!("worktree {}", to.display());
+        let has_line = |tree: &str, expected: &str| tree.lines().any(|line| line == expected);
+        let is_other = |tree: &str| has_line(tree, &branch_line) && !has_line(tree, &own_line);
         Ok(list.split("\n\n").any(is_other))
     }
 }
@@ -341,15 +341,15 @@ impl Provider for GitProvider {
             return Ok(0);
         };
         // All checks that can refuse come before the first removal.
-        let is_there = self.has_branch(branch)?;
-        let own = if is_there { self.own_commits(branch)? } else { 0 };
-        let in_use = is_there && self.is_checked_out_elsewhere(branch, to)?;
+        let exists = self.has_branch(branch)?;
+        let own = if exists { self.own_commits(branch)? } else { 0 };
+        let in_use = exists && self.is_checked_out_elsewhere(branch, to)?;
         let remove = self.git.command("remove the work tree").args(["worktree", "remove", "--force"]);
         match remove.args([to]).line() {
             Err(error) if to.symlink_metadata().is_ok() => return Err(error),
             _ => {}
         }
-        if is_there && own == 0 && !in_use {
+        if exists && own == 0 && !in_use {
             // The folder no longer exists; a leftover branch has no commits of its own.
             let _ = self.git.command("remove the branch").args(["branch", "-D", branch]).line();
         }

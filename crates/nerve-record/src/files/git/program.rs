@@ -103,16 +103,16 @@ impl Git {
 
     /// Returns messages about nested repositories, of which the index has only a commit id.
     pub(super) fn inner_repositories(&self) -> Result<Vec<String>, FilesError> {
-        let mut found = SkippedFiles::default();
+        let mut messages = SkippedFiles::default();
         let list = self.command("list the files").args(["ls-files", "--stage", "-z"]).bytes()?;
         for entry in list.split(|byte| *byte == 0).filter(|entry| entry.starts_with(b"160000 ")) {
             let name = entry.splitn(2, |byte| *byte == b'\t').nth(1).unwrap_or_default();
-            found.push(|| {
+            messages.push(|| {
                 let name = String::from_utf8_lossy(name);
                 format!("{name}: nested repository, empty until 'git submodule update --init' is run")
             });
         }
-        Ok(found.into_messages())
+        Ok(messages.into_messages())
     }
 
     /// Returns the root of the surrounding work tree; `None` outside of one and without git.
