@@ -75,8 +75,8 @@ impl Clients {
     }
 
     /// Sets whether the program accepts input.
-    pub(super) fn set_accepts_input(&self, takes: bool) {
-        self.accepts_input.send_if_modified(|current| std::mem::replace(current, takes) != takes);
+    pub(super) fn set_accepts_input(&self, accepts: bool) {
+        self.accepts_input.send_if_modified(|current| std::mem::replace(current, accepts) != accepts);
     }
 
     /// Returns a sender for the events of clients.
@@ -211,18 +211,18 @@ impl Clients {
 
     /// Returns true if the terminal may be read, that is, no client is too far behind. Disconnects clients that are stalled.
     pub(super) fn check_backpressure(&mut self) -> bool {
-        let mut all = true;
+        let mut may_read = true;
         let disconnected = &mut self.disconnected;
         self.clients.retain_mut(|client| {
             if client.is_internal && !client.subscribed {
-                // It is about to subscribe from the beginning and must not miss a byte.
-                all = false;
+                // The client is about to subscribe from the beginning and must not miss a byte.
+                may_read = false;
                 return true;
             }
             match client.writer.backpressure(client.max_queued(), client.stall_timeout()) {
                 Backpressure::None => true,
                 Backpressure::Behind => {
-                    all = false;
+                    may_read = false;
                     true
                 }
                 Backpressure::Stalled => {
@@ -231,10 +231,10 @@ impl Clients {
                 }
             }
         });
-        all
+        may_read
     }
 
-    /// Waits until a client has taken something or the stall timeout of one that is behind has passed.
+    /// Waits until a client has received something or the stall timeout of a slow client has passed.
     pub(super) async fn wait_for_progress(&self) {
         let behind = self.clients.iter().filter(|client| client.writer.is_behind());
         let timeout = behind.map(Client::stall_timeout).min().unwrap_or(STALL_TIMEOUT).min(STALL_TIMEOUT);
@@ -247,7 +247,7 @@ impl Clients {
         self.clients.iter().all(|client| client.writer.is_drained())
     }
 
-    /// Lets the connections send what is queued for as long as this process lives: a reader in it may be slow.
+    /// Closes each connection only after its queue is sent: a client within this process may read slowly.
     pub(super) fn detach_all(&mut self) {
         self.clients.drain(..).for_each(|client| client.writer.detach());
     }
@@ -273,11 +273,11 @@ impl Client {
     }
 }
 
-/// Tells a connection why it is rejected.
-fn reject(mut stream: UnixStream, why: Vec<u8>) {
+/// Sends the reason for a rejection, then closes the connection.
+fn reject(mut stream: UnixStream, reason: Vec<u8>) {
     tokio::spawn(async move {
         // The client may not read it.
-        let _ = tokio::time::timeout(REJECT_TIMEOUT, stream.write_all(&why)).await;
+        let _ = tokio::time::timeout(REJECT_TIMEOUT, stream.write_all(&reason)).await;
     });
 }
 

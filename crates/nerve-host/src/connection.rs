@@ -146,7 +146,7 @@ fn receive(stream: &UnixStream, frames: &mut Frames, terminal: &mut Option<Owned
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {
             *terminal = descriptors.last().or(terminal.take());
-            // Not every system has a flag for it.
+            // Not every system can set this flag while receiving.
             terminal.iter().try_for_each(|terminal| fcntl_setfd(terminal, FdFlags::CLOEXEC))?;
         }
     }

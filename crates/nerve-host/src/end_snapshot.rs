@@ -39,8 +39,8 @@ impl PendingEndSnapshot {
     /// Plans the snapshot; `None` if none is wanted. `last`: the highest snapshot id in use.
     pub(super) fn plan(spec: &HostSpec, last: u64, at: TsNs, anchor: u64) -> Option<PendingEndSnapshot> {
         let (end, recording) = (spec.end.as_ref()?, spec.recording.clone()?);
-        let noted = snapshots::read(&recording).unwrap_or_default();
-        let last = noted.iter().map(|line| line.id).fold(last, u64::max);
+        let listed = snapshots::read(&recording).unwrap_or_default();
+        let last = listed.iter().map(|line| line.id).fold(last, u64::max);
         Some(PendingEndSnapshot {
             recording,
             session: spec.session_id.clone(),
@@ -84,7 +84,7 @@ impl PendingEndSnapshot {
         stop.store(true, Ordering::Relaxed);
         // The thread removes its unfinished copy. If a hanging disk prevents that, the next session that ends does it.
         match tokio::time::timeout(CLEANUP_TIMEOUT, result).await {
-            // It finished just in time.
+            // The thread finished just in time.
             Ok(Ok(Ok(()))) => None,
             _ => Some(format!("keeping them took longer than {} s", timeout.as_secs())),
         }

@@ -26,7 +26,7 @@ const PROCESS_VARIABLES: [&str; 19] = [
     "TMUX_PANE",
     "WINDOWID",
 ];
-/// Beginnings of such names: nerve's own variables, and those of terminal programs.
+/// Prefixes of further such variables: nerve's own and those of terminal programs.
 const PROCESS_PREFIXES: [&str; 5] = ["NERVE_", "AH_", "WEZTERM_", "KITTY_", "VTE_"];
 /// Variables that locate the files of agents. They are stored with the node, so that a later server finds the node's conversation.
 const FILE_VARIABLES: [&str; 5] =
@@ -43,7 +43,7 @@ pub struct Environment {
     own: BTreeSet<String>,
 }
 
-/// Variable with the names of those that the proxy of a node sets, separated by commas. The shell of another node does not pass them on.
+/// Variable that lists the variables set by a node's proxy, separated by commas. They are not passed on to other nodes.
 pub const PROXY_VARIABLES: &str = "NERVE_PROXY_VARIABLES";
 
 impl Environment {
@@ -55,14 +55,14 @@ impl Environment {
     ) -> Environment {
         let own = env.keys().cloned().collect();
         let Some(shell) = shell else { return Environment { set: env, remove: Vec::new(), own } };
-        let of_proxy: Vec<&str> =
+        let proxy_names: Vec<&str> =
             shell.get(PROXY_VARIABLES).map_or(Vec::new(), |names| names.split(',').collect());
-        let is_withheld = |name: &str| is_process_variable(name) || of_proxy.contains(&name);
-        let of_shell = shell.iter().filter(|(name, value)| {
+        let is_withheld = |name: &str| is_process_variable(name) || proxy_names.contains(&name);
+        let changed = shell.iter().filter(|(name, value)| {
             is_valid(name, value) && !is_withheld(name) && server.get(*name) != Some(*value)
         });
         let mut set: BTreeMap<String, String> =
-            of_shell.map(|(name, value)| (name.clone(), value.clone())).collect();
+            changed.map(|(name, value)| (name.clone(), value.clone())).collect();
         set.extend(env);
         let is_missing = |name: &&String| !shell.contains_key(*name) && !is_withheld(name);
         Environment { set, remove: server.keys().filter(is_missing).cloned().collect(), own }
@@ -79,10 +79,10 @@ impl Environment {
         self.own.contains(name)
     }
 
-    /// Returns the value that a program finds.
+    /// Returns a variable's value in the program's environment.
     pub fn get<'a>(&'a self, name: &str, server: &'a BTreeMap<String, String>) -> Option<&'a String> {
-        let of_server = || server.get(name).filter(|_| !self.remove.iter().any(|removed| removed == name));
-        self.set.get(name).or_else(of_server)
+        let server_value = || server.get(name).filter(|_| !self.remove.iter().any(|removed| removed == name));
+        self.set.get(name).or_else(server_value)
     }
 }
 
@@ -100,8 +100,8 @@ pub fn keep_file_locations(
     server: &BTreeMap<String, String>,
 ) {
     for name in FILE_VARIABLES {
-        let of_shell = shell.get(name).filter(|value| server.get(name) != Some(*value));
-        if let Some(value) = of_shell {
+        let shell_value = shell.get(name).filter(|value| server.get(name) != Some(*value));
+        if let Some(value) = shell_value {
             env.entry(name.to_string()).or_insert_with(|| value.clone());
         }
     }

@@ -22,7 +22,7 @@ use crate::registry::Entry;
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// File descriptors that a new host leaves free: its own, and those of clients and their requests.
 const RESERVED_DESCRIPTORS: u64 = 24;
-/// Bytes of a spec that are read.
+/// Maximum bytes read of a spec.
 const SPEC_LIMIT: u64 = 64 << 20;
 
 /// The outcome of a host's start, as sent to its parent.

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Limit of bytes read of a file that is already long when it is first read.
+/// Default of [`LineReader::with_backlog`]: bytes read from the end of a file that is already long.
 const MAX_BACKLOG: u64 = 8 << 20;
 /// Maximum length of a line in bytes; longer ones are skipped.
 const LINE_LIMIT: usize = 16 << 20;
@@ -24,7 +24,7 @@ pub struct LineReader {
     partial: Vec<u8>,
     /// The rest of the current line is skipped.
     is_skipping: bool,
-    /// Limit of bytes read if the file is already long when it is first read.
+    /// Maximum bytes before the end of the file at which the first read begins.
     backlog: u64,
 }
 

@@ -32,7 +32,7 @@ pub struct HostManager {
     pub snapshots: PathBuf,
 }
 
-/// Stored with a host so that a later server can recreate the node.
+/// The settings of a node, stored with its host so that a later server can recreate the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Label {
     /// Kind of the node, as on the wire.
@@ -85,7 +85,7 @@ pub struct HostContext<'a> {
     pub size: Size,
     /// The snapshot at the program's end.
     pub end: EndSnapshot,
-    /// Stored with the host.
+    /// Settings of the node, stored with the host.
     pub label: &'a Label,
     /// True to record.
     pub record: bool,

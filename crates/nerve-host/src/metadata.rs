@@ -106,7 +106,7 @@ impl HostMetadata {
         self.entry.store(&self.registry)
     }
 
-    /// Includes the agent's own conversation, because a recording outlives its host.
+    /// Returns the current metadata, with the agent's conversation, because a recording outlives its host.
     fn meta(&self) -> Meta {
         let Memory { transcript, agent_session, .. } =
             Memory::deserialize(&self.entry.memory).unwrap_or_default();
@@ -132,12 +132,12 @@ impl HostMetadata {
         move || revision.map_or(Ok(()), |(meta_file, revision)| meta_file.write(revision, &meta))
     }
 
-    /// Returns the final update of the entry, to be run where it may block on the disk: it is removed if the exit was
-    /// acknowledged.
-    pub(super) fn settle_entry(&self, seen: bool) -> impl FnOnce() + Send + 'static + use<> {
+    /// Returns the final update of the entry, to be run where it may block on the disk. The update removes the entry if
+    /// the exit was acknowledged.
+    pub(super) fn settle_entry(&self, is_acknowledged: bool) -> impl FnOnce() + Send + 'static + use<> {
         let (entry, registry) = (self.entry.clone(), self.registry.clone());
         move || {
-            if seen {
+            if is_acknowledged {
                 entry.forget(&registry);
             } else {
                 // If this fails, the entry looks like that of a killed host.

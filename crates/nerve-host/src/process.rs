@@ -48,8 +48,8 @@ impl Host {
         Host::begin_in_directory(spec, None, None).await
     }
 
-    /// Starts a host as [`Host::start`] does, with a connection from within this process that misses no output. `stdin`, if given, replaces the
-    /// terminal as the program's standard input.
+    /// Starts a host like [`Host::start`], with a connection from within this process that misses no output. `stdin`, if
+    /// given, replaces the terminal as the program's standard input.
     ///
     /// # Errors
     /// See [`Host::start`].
@@ -221,7 +221,7 @@ fn set_environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_sock
     for (name, file) in [("NERVE_RECORDING", spec.recording.as_deref()), (UNRECORDED, unrecorded)] {
         match file {
             Some(path) => drop(spec.env.insert(name.into(), path.display().to_string())),
-            // It may be inherited from an enclosing session.
+            // The variable may be inherited from an enclosing session.
             None => spec.env_remove.push(name.into()),
         }
     }

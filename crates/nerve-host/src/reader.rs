@@ -27,9 +27,9 @@ pub(super) struct ClientReader {
 #[derive(Debug)]
 pub(super) enum ClientEvent {
     Request(HostRequest),
-    /// The client needs its greeting; output bytes in the recording's file.
+    /// The greeting can be sent; contains the output bytes in the recording's file.
     Greet(Option<u64>),
-    /// The client asked for output that is no longer in memory; output bytes in the recording's file.
+    /// The client requested output that is no longer in memory; contains the output bytes in the recording's file.
     Behind(Option<u64>),
     Disconnected,
 }

@@ -27,7 +27,7 @@ const WRITE_MARGIN: Duration = Duration::from_millis(50);
 const MAX_WAITING: usize = 16;
 /// Full segments that a reader may queue without waiting for room.
 const MAX_QUEUED: usize = 4 * MAX_WAITING;
-/// Full segments from which on the fast quality is used.
+/// Number of waiting full segments from which on the fast quality is used.
 const FAST_FROM: usize = 2;
 /// Brotli quality while the thread is behind: almost as fast as 0, and 13 % smaller.
 const FAST_QUALITY: u8 = 1;
@@ -39,7 +39,7 @@ const REATTACHED: u32 = 1;
 const DISK_FULL: u32 = 3;
 /// Time between attempts to write to a disk that refused a block.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Timeout of a full queue.
+/// Time after which a queue that stays full ends the recording.
 const DISK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The write end of a recording, as a tap.
@@ -339,21 +339,21 @@ impl Outage {
 }
 
 impl State {
-    /// Returns true if a record is dropped, because the disk refuses blocks and too much waits for it.
+    /// Updates the state of an outage for a record. Returns true if the record is dropped, because too much waits.
     fn drops(&mut self, record: &Record<'_>) -> bool {
         self.last.0 = record.at;
         if let Body::Resize { cols, rows } = record.body {
             self.last.1 = Some(Size::new(cols, rows));
         }
-        let most = if self.outage.is_refused() { MAX_WAITING } else { MAX_QUEUED };
-        self.outage.is_dropping |= self.outage.reason.is_some() && self.full.len() >= most;
+        let limit = if self.outage.is_refused() { MAX_WAITING } else { MAX_QUEUED };
+        self.outage.is_dropping |= self.outage.reason.is_some() && self.full.len() >= limit;
         if let (true, Body::Data { bytes, .. }) = (self.outage.is_dropping, record.body) {
             self.outage.dropped += bytes.len() as u64;
         }
         self.outage.is_dropping
     }
 
-    /// Keeps the segments that the disk refused.
+    /// Puts the segments that the disk refused back at the front of the queue.
     fn begin_outage(&mut self, reason: String, refused: VecDeque<Segment>) {
         if self.failed.is_none() {
             refused.into_iter().rev().for_each(|segment| self.full.push_front(segment));
@@ -396,7 +396,7 @@ impl State {
         self.since.get_or_insert_with(Instant::now);
     }
 
-    /// Moves the segment being filled to those to write.
+    /// Queues the current segment for writing and begins a new one.
     fn rotate(&mut self) {
         if self.closing {
             self.mark_gap();

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{HostSpec, SNAPSHOT};
 
-/// Bytes of an entry that are read.
+/// Maximum size of an entry; a larger one is not read.
 const ENTRY_LIMIT: u64 = 1 << 20;
 /// Suffix of the directory for data of a session that is not recorded; the host's id precedes it.
 const UNRECORDED: &str = "unrecorded";
@@ -160,8 +160,8 @@ impl Entry {
         if is_plain(&self.id) && self.unrecorded.is_some() {
             let _ = fs::remove_dir_all(folder_of(registry, &self.id));
         }
-        let ours = self.runtime.file_name().is_some_and(|name| name == self.id.as_str());
-        if ours {
+        let is_own_folder = self.runtime.file_name().is_some_and(|name| name == self.id.as_str());
+        if is_own_folder {
             let _ = fs::remove_dir_all(&self.runtime);
         }
     }

@@ -25,8 +25,8 @@ impl SizePolicy {
 
     /// Sets a viewer's window. A mere change of size keeps its position in the order.
     pub(super) fn set(&mut self, client: u64, window: Window) {
-        let same = |old: &Window| std::mem::discriminant(old) == std::mem::discriminant(&window);
-        match self.windows.iter_mut().find(|(id, old)| *id == client && same(old)) {
+        let has_same_mode = |old: &Window| std::mem::discriminant(old) == std::mem::discriminant(&window);
+        match self.windows.iter_mut().find(|(id, old)| *id == client && has_same_mode(old)) {
             Some((_, old)) => *old = window,
             None => {
                 self.remove(client);
@@ -40,8 +40,8 @@ impl SizePolicy {
         self.windows.retain(|(id, _)| *id != client);
     }
 
-    /// Returns the size that a terminal of the size `current` gets: that of the viewers. Without them it stays, but a terminal that
-    /// they have made smaller gets its own size back.
+    /// Returns the size for a terminal that has the size `current`: what the viewers determine, otherwise `current`. A
+    /// terminal that viewers have made smaller gets its own size back.
     pub(super) fn size(&self, current: Size) -> Size {
         let is_smaller = current.cols < self.own.cols || current.rows < self.own.rows;
         self.viewers_size().unwrap_or(if is_smaller { self.own } else { current })

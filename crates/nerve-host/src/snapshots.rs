@@ -123,7 +123,7 @@ pub(super) enum SnapshotStore {
     Recording(Flusher),
     /// In the list next to the stand-in path of a session that is not recorded.
     Unrecorded(PathBuf),
-    /// Nowhere: only connected clients learn of it.
+    /// Nowhere: only connected clients receive the snapshot.
     None,
 }
 

@@ -19,13 +19,13 @@ pub(super) fn make_private_directory(path: &Path) -> io::Result<()> {
         folder().recursive(true).mode(0o700).create(parent)?;
     }
     match folder().mode(0o700).create(path) {
-        // The program's hooks may have been prepared in it.
+        // The directory may already contain the program's hooks.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let meta = fs::symlink_metadata(path)?;
-            let ours = meta.is_dir() && meta.uid() == rustix::process::getuid().as_raw();
-            if ours && meta.mode() & 0o077 == 0 { Ok(()) } else { Err(error) }
+            let is_own = meta.is_dir() && meta.uid() == rustix::process::getuid().as_raw();
+            if is_own && meta.mode() & 0o077 == 0 { Ok(()) } else { Err(error) }
         }
-        made => made,
+        result => result,
     }
 }
 

@@ -113,18 +113,18 @@ impl Output {
     /// Reading failed. EIO, which the kernel returns when the child's side is closed, counts as the end.
     pub async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         if let Some(ahead) = &mut self.ahead {
-            let (bytes, got) = ahead.await.map_err(io::Error::other)?;
+            let (bytes, outcome) = ahead.await.map_err(io::Error::other)?;
             self.ahead = None;
             buffer.extend_from_slice(&bytes);
-            if got? == ReadState::End || !bytes.is_empty() {
+            if outcome? == ReadState::End || !bytes.is_empty() {
                 return Ok(bytes.len());
             }
         }
         loop {
             let mut ready = self.master.readable().await?;
             let before = buffer.len();
-            let got = drain(self.master.get_ref(), buffer)?;
-            if got == ReadState::End || buffer.len() > before {
+            let state = drain(self.master.get_ref(), buffer)?;
+            if state == ReadState::End || buffer.len() > before {
                 return Ok(buffer.len() - before);
             }
             ready.clear_ready();
@@ -138,8 +138,8 @@ impl Output {
         self.ahead.get_or_insert_with(|| {
             tokio::task::spawn_blocking(move || {
                 let mut bytes = Vec::with_capacity(READ_LIMIT);
-                let got = drain(master.get_ref(), &mut bytes);
-                (bytes, got)
+                let outcome = drain(master.get_ref(), &mut bytes);
+                (bytes, outcome)
             })
         });
     }
@@ -154,10 +154,10 @@ impl Output {
     pub async fn drain(&mut self, buffer: &mut Vec<u8>, limit: usize) -> io::Result<bool> {
         let end = buffer.len() + limit;
         if let Some(ahead) = &mut self.ahead {
-            let (bytes, got) = ahead.await.map_err(io::Error::other)?;
+            let (bytes, outcome) = ahead.await.map_err(io::Error::other)?;
             self.ahead = None;
             buffer.extend_from_slice(&bytes);
-            if got? == ReadState::End {
+            if outcome? == ReadState::End {
                 return Ok(true);
             }
         }

@@ -92,10 +92,10 @@ impl ExecutionFollower {
     /// Reads what was added. Returns true if there was anything.
     pub(super) fn read_new(&mut self) -> io::Result<bool> {
         let ExecutionFollower { lines, known, is_brief, diff, .. } = self;
-        let mut any = false;
-        lines.read(|found| {
-            any = true;
-            match found {
+        let mut has_new = false;
+        lines.read(|event| {
+            has_new = true;
+            match event {
                 LineEvent::Line(line) => diff.numbers.extend(known.line(line.as_bytes())),
                 LineEvent::Reset => {
                     *known = if *is_brief { Executions::brief() } else { Executions::default() };
@@ -105,7 +105,7 @@ impl ExecutionFollower {
         })?;
         // Executions that were dropped from memory are not reported.
         diff.numbers = diff.numbers.split_off(&known.numbers().start);
-        Ok(any)
+        Ok(has_new)
     }
 }
 

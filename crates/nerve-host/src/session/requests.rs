@@ -20,11 +20,11 @@ impl Session {
         }
     }
 
-    /// Sends `then` with the number of recorded bytes to the event loop, once the recorder has flushed.
-    fn send_with_recorded(&self, client: u64, then: fn(Option<u64>) -> ClientEvent) {
+    /// Sends `event` with the number of recorded bytes to the event loop, once the recorder has flushed.
+    fn send_with_recorded(&self, client: u64, event: fn(Option<u64>) -> ClientEvent) {
         let (events, flusher) = (self.clients.event_sender(), self.flusher.clone());
         tokio::spawn(async move {
-            let written = match flusher {
+            let recorded = match flusher {
                 // A hanging disk must not block access to the terminal.
                 Some(flusher) => match tokio::time::timeout(FLUSH_TIMEOUT, flusher.flush(false)).await {
                     Ok(Ok(written)) => Some(written.off),
@@ -33,7 +33,7 @@ impl Session {
                 None => None,
             };
             // Fails only when the host has ended.
-            let _ = events.send((client, then(written))).await;
+            let _ = events.send((client, event(recorded))).await;
         });
     }
 
@@ -74,12 +74,12 @@ impl Session {
 
     fn write_input(&mut self, client: u64, origin: Origin, bytes: &[u8]) {
         // Replies of a terminal are neither hidden nor typed by a person.
-        let typed = origin != Origin::Terminal;
+        let is_typed = origin != Origin::Terminal;
         // The program may turn the echo on again once it has read the input.
-        let hidden = typed && self.pty.control.hides_input();
+        let hidden = is_typed && self.pty.control.hides_input();
         if self.lifecycle.is_output_open() && self.pty.input.push(bytes) {
             self.pump.input(self.clock.now(), bytes, origin, hidden);
-            if typed {
+            if is_typed {
                 self.was_typed = true;
                 self.clients.broadcast_except(client, &HostEvent::Typed { origin });
             }
@@ -101,8 +101,8 @@ impl Session {
             }
             // A disconnected viewer reconnects.
             Ok(false) => {}
-            Err(full) => {
-                self.clients.send(client, &HostEvent::Full(full).to_bytes());
+            Err(message) => {
+                self.clients.send(client, &HostEvent::Full(message).to_bytes());
                 self.on_disconnect(client);
             }
         }
@@ -124,7 +124,7 @@ impl Session {
         self.apply_size_policy();
     }
 
-    /// Resizes the terminal to what the viewers want.
+    /// Resizes the terminal as the size policy requires.
     fn apply_size_policy(&mut self) {
         // After the end of the program its last screen stays as it is.
         let is_wanted = self.lifecycle.is_output_open() || self.size_policy.viewers_size().is_some();

@@ -52,16 +52,16 @@ impl Session {
             self.add_fault(format!("the end of the recording is missing: {error}"));
         }
         // A client that receives `Closed` finds the recording complete and the entry removed.
-        let seen = self.exit_ack.is_acknowledged();
-        run_with_timeout(FILE_TIMEOUT, self.metadata.settle_entry(seen)).await;
-        // Nothing more is tried on a hanging disk.
+        let was_acknowledged = self.exit_ack.is_acknowledged();
+        run_with_timeout(FILE_TIMEOUT, self.metadata.settle_entry(was_acknowledged)).await;
+        // A hanging disk is not tried again.
         if let Some(end_snapshot) = end_snapshot.filter(|_| closed.is_some())
             && let Some(note) = self.serve_until(&mut inbox, end_snapshot.store()).await
         {
             // The note is optional.
             run_with_timeout(FILE_TIMEOUT, self.metadata.finish(ended, exit, Some(note))).await;
         }
-        if self.exit_ack.is_acknowledged() && !seen {
+        if self.exit_ack.is_acknowledged() && !was_acknowledged {
             run_with_timeout(FILE_TIMEOUT, self.metadata.settle_entry(true)).await;
         }
         self.clients.broadcast(&HostEvent::Closed);

@@ -29,15 +29,15 @@ impl HostedBackend {
             };
             self.events.extend([BackendEvent::Fault(message), BackendEvent::Skipped(off)]);
             self.off = off;
-            let then = self.events.len();
+            let position = self.events.len();
             if let Some(output) = self.output_at(off, bytes) {
-                // Before the events that it causes.
-                self.events.insert(then, output);
+                // The output comes before the events that it causes.
+                self.events.insert(position, output);
             }
             return None;
         }
-        let known = usize::try_from(self.off - off).unwrap_or(usize::MAX).min(bytes.len());
-        bytes.drain(..known);
+        let repeated = usize::try_from(self.off - off).unwrap_or(usize::MAX).min(bytes.len());
+        bytes.drain(..repeated);
         if bytes.is_empty() {
             return None;
         }

@@ -148,7 +148,7 @@ impl HostedBackend {
         if !self.requests.is_empty() {
             let message = format!("{} bytes of requests to the host may be lost: {why}", self.requests.len());
             self.events.push_back(BackendEvent::Fault(message));
-            // Part of them may have been sent; a torn frame must not be followed by another.
+            // A request may have been sent in part, and no other frame must follow a torn one.
             self.requests.clear();
         }
         self.link = LinkState::connecting(&self.entry, Duration::ZERO);
