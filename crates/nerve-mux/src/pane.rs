@@ -19,7 +19,7 @@ use nerve_host::backend::{Memory, SpawnError};
 use nerve_host::manager::{Label, QUALITY};
 use nerve_host::recorder::Recorder;
 
-/// Bytes of an entry that are read.
+/// Maximum size of an entry; a larger one is not read.
 const ENTRY_LIMIT: u64 = 1 << 20;
 
 /// The owner of a node's terminal.
@@ -112,7 +112,7 @@ pub struct PaneEntry {
     pub memory: Memory,
 }
 
-/// An existing pane, and what a node needs to drive it.
+/// An existing pane and the settings with which a node drives it.
 pub struct PaneContext<'a> {
     /// Registry of the server's panes.
     pub panes: &'a Panes,
@@ -157,16 +157,16 @@ impl Panes {
         replace_unsynced(&path_of(registry, &entry.id), &serde_json::to_vec(entry)?)
     }
 
-    /// Removes an entry.
+    /// Removes an entry. Does nothing without a registry.
     pub(crate) fn forget(&self, entry: &PaneEntry) {
         if let Some(registry) = &self.registry {
-            // It may be gone already.
+            // The file may be gone already.
             let _ = fs::remove_file(path_of(registry, &entry.id));
         }
     }
 
-    /// Creates the recording of a pane; `None` if recording is off. `screens`: it consists of screen states, not of the
-    /// program's bytes.
+    /// Creates the recording of a pane; `None` if recording is off. `screens`: the recording consists of screen
+    /// states, not of the program's bytes.
     ///
     /// # Errors
     /// The recording or its metadata cannot be written; the message.
@@ -238,14 +238,14 @@ impl Panes {
 
     fn lock(&self, terminal: TerminalKind, socket: &str, pane: &str, holder: &str) -> io::Result<Claim> {
         private_folder(&self.claims)?;
-        let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        // A socket may have several paths.
+        let to_word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        // The inode identifies the socket, which may have several paths.
         let server = match fs::metadata(socket) {
             Ok(file) => format!("{}-{}", file.dev(), file.ino()),
             Err(_) => socket.to_string(),
         };
-        let name: String = format!("{terminal:?}-{server}-{pane}").chars().map(word).collect();
-        // Long paths differ at their ends.
+        let name: String = format!("{terminal:?}-{server}-{pane}").chars().map(to_word).collect();
+        // Keeps the end, where long paths differ.
         let name: String = name.chars().skip(name.chars().count().saturating_sub(200)).collect();
         let path = self.claims.join(name);
         let mut file =
@@ -259,7 +259,7 @@ impl Panes {
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
                 file.rewind()?;
-                // The holder only improves the message.
+                // The name of the holder only improves the message.
                 let _ = (&mut file).take(1000).read_to_string(&mut holder);
                 let holder = if holder.is_empty() { "another nerve process".to_string() } else { holder };
                 Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("pane {pane} is driven by {holder}")))

@@ -19,12 +19,12 @@ use crate::wezterm::Wezterm;
 
 /// The file of a window, in the runtime directory of its host.
 const FILE: &str = "window.json";
-/// Bytes of that file that are read.
+/// Maximum size of that file; a larger one is not read.
 const FILE_LIMIT: u64 = 64 << 10;
-/// Variables by which the viewer finds the host. The multiplexer's server may have others.
+/// Variables by which the viewer finds the host. In the multiplexer's server they may have other values.
 const PATH_VARS: [&str; 7] =
     ["HOME", "NERVE_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "AH_HOME", "TMPDIR"];
-/// Time in which a new pane's program is known.
+/// Time to wait for the program of a new pane.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Rows of the viewer's status line.
@@ -110,8 +110,8 @@ impl Window {
             return Err(PaneError::Refused("the node already runs in a pane of its own".to_string()));
         };
         let _opening = self.opening.lock().await;
-        let before = self.open_pane();
-        if let Some(pane) = before.as_ref().filter(|pane| pane.terminal == terminal) {
+        let previous = self.open_pane();
+        if let Some(pane) = previous.as_ref().filter(|pane| pane.terminal == terminal) {
             self.client(pane).focus(&pane.pane).await?;
             return Ok(pane.pane.clone());
         }
@@ -123,8 +123,8 @@ impl Window {
         };
         let client = Client::new(&self.panes, terminal, place.socket.as_deref());
         let pane = client.open(&new).await?;
-        if let Some(before) = &before {
-            self.close_pane(before).await;
+        if let Some(previous) = &previous {
+            self.close_pane(previous).await;
         }
         // Without the file, a later server does not know the window. It is still the viewer of the host.
         let _ = replace_unsynced(&viewer.file, &serde_json::to_vec(&pane).unwrap_or_default());
@@ -209,7 +209,7 @@ impl Window {
         }
         let client = self.client(pane);
         if client.info(&pane.pane).await.is_ok_and(|info| pane.check(&info).is_ok()) {
-            // It may have closed by itself.
+            // The pane may have closed by itself.
             let _ = client.kill(&pane.pane).await;
         }
     }
@@ -220,7 +220,7 @@ impl Window {
 
     fn require_pane(&self) -> Result<WindowPane, PaneError> {
         self.open_pane().ok_or_else(|| match &*self.pane.lock() {
-            Some(lost) => PaneError::NoPane(format!("{}: its program is gone", lost.pane)),
+            Some(pane) => PaneError::NoPane(format!("{}: its program is gone", pane.pane)),
             None => PaneError::NoPane("the node has no window".to_string()),
         })
     }
@@ -237,7 +237,7 @@ impl WindowPane {
         self.started.is_some() && start_time(pid) == self.started
     }
 
-    /// Checks that a pane of this id still is this one.
+    /// Checks that the pane with this id is still this pane.
     ///
     /// # Errors
     /// NoPane.

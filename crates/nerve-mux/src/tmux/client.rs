@@ -88,8 +88,8 @@ impl Tmux {
         check_target(target)?;
         // tmux prints nothing instead of an error if the pane does not exist.
         let text = self.call(&["display-message", "-p", "-t", target, PANES], &[]).await?;
-        let found = formats::panes(&String::from_utf8_lossy(&text)).pop();
-        found.filter(|pane| !pane.pane.is_empty()).ok_or_else(|| PaneError::NoPane(target.to_string()))
+        let pane = formats::panes(&String::from_utf8_lossy(&text)).pop();
+        pane.filter(|pane| !pane.pane.is_empty()).ok_or_else(|| PaneError::NoPane(target.to_string()))
     }
 
     /// Creates a pane and returns its id: next to another one, or in its own window in an existing or new session [default: `nerve`].
@@ -101,7 +101,7 @@ impl Tmux {
         self.version().await?;
         let session = new.session.as_deref().unwrap_or(quoting::SESSION);
         quoting::check_session(session)?;
-        // tmux would create a pane that closes at once.
+        // tmux would create a pane even for a missing program, and close it at once.
         if !new.argv.is_empty() {
             let (argv, cwd, env) = (new.argv.clone(), new.cwd.clone(), new.env.clone());
             let program = Program { argv, cwd, env, env_remove: Vec::new() };
@@ -135,18 +135,18 @@ impl Tmux {
     /// [`PaneError`].
     pub(crate) async fn spawn_sized(&self, new: &NewPane) -> Result<(String, Option<String>), PaneError> {
         let pane = self.spawn(new).await?;
-        let ended_at_once = |error| match error {
+        let explain = |error| match error {
             PaneError::NoPane(_) | PaneError::NoServer(_) => {
                 PaneError::Refused("the program in the new pane ended at once".to_string())
             }
             error => error,
         };
-        let details = self.details(&pane).await.map_err(ended_at_once)?;
+        let details = self.details(&pane).await.map_err(explain)?;
         let clients = ["list-clients", "-t", &details.session, "-F", "#{client_control_mode}"];
-        let clients = self.call(&clients, &[]).await.map_err(ended_at_once)?;
+        let clients = self.call(&clients, &[]).await.map_err(explain)?;
         let is_attached = String::from_utf8_lossy(&clients).lines().any(|is_control| is_control != "1");
         if details.size != new.size && !is_attached && new.split.is_none() {
-            self.resize(&pane, new.size).await.map_err(ended_at_once)?;
+            self.resize(&pane, new.size).await.map_err(explain)?;
         }
         Ok((pane, details.socket))
     }
@@ -200,7 +200,7 @@ impl Tmux {
         self.call(&["load-buffer", "-b", &buffer, "-"], bytes).await?;
         let pasted = self.call(&["paste-buffer", "-p", "-r", "-d", "-b", &buffer, "-t", pane], &[]).await;
         if pasted.is_err() {
-            // It would stay otherwise; a second failure adds nothing.
+            // Otherwise the buffer would stay. The first error is the one to report.
             let _ = self.call(&["delete-buffer", "-b", &buffer], &[]).await;
         }
         pasted.map(drop)

@@ -45,7 +45,7 @@ impl ControlConnection {
     pub(super) async fn open(mut command: Command, args: &[&str]) -> Result<ControlConnection, PaneError> {
         command.arg("-C").args(args);
         command.stdin(Stdio::piped());
-        // Keeps terminal signals away from it.
+        // Keeps the terminal's signals away from tmux.
         command.process_group(0);
         let mut client = TMUX.spawn(&mut command)?;
         let (stdin, stdout, stderr) = (client.stdin.take(), client.stdout.take(), client.stderr.take());
@@ -114,7 +114,7 @@ impl ControlConnection {
         let mut message = Vec::new();
         if let Some(stderr) = self.stderr.take() {
             let mut stderr = stderr.take(4096);
-            // Partial text suffices.
+            // On a timeout, the text read so far suffices.
             let _ = tokio::time::timeout(REPLY_TIMEOUT, stderr.read_to_end(&mut message)).await;
         }
         let message = String::from_utf8_lossy(&message).trim().to_string();

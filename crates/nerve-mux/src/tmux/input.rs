@@ -68,10 +68,10 @@ impl Input {
         }
         self.waiting += bytes.len();
         let mut rest = bytes;
-        while let Some((before, inside, after)) = split_paste(rest) {
-            self.push_raw(before);
-            self.queue.push_back(Piece::Paste(inside.to_vec()));
-            rest = after;
+        while let Some((plain, pasted, remainder)) = split_paste(rest) {
+            self.push_raw(plain);
+            self.queue.push_back(Piece::Paste(pasted.to_vec()));
+            rest = remainder;
         }
         self.push_raw(rest);
         true
@@ -85,7 +85,7 @@ impl Input {
         }
     }
 
-    /// Returns the bytes that tmux has not taken yet.
+    /// Returns the number of bytes that tmux has not taken yet.
     pub(super) fn queued_input(&self) -> usize {
         self.waiting
     }
@@ -103,14 +103,14 @@ impl Input {
         let mut commands = Vec::new();
         let (size, action) = match self.queue.front()? {
             Piece::Raw(bytes) => {
-                let few =
+                let as_keys =
                     bytes.len() <= MAX_KEY_BYTES || bytes.iter().take(MAX_KEY_BYTES).any(|byte| *byte == 0);
                 // tmux's strings end at a zero byte, so such bytes are sent as keys.
-                let limit = if few { MAX_KEY_BYTES } else { CHUNK };
+                let limit = if as_keys { MAX_KEY_BYTES } else { CHUNK };
                 let chunk: Vec<u8> = bytes.iter().take(limit).copied().collect();
-                let size = if few { chunk.len() } else { length_to_zero_byte(&chunk) };
+                let size = if as_keys { chunk.len() } else { length_to_zero_byte(&chunk) };
                 let chunk = &chunk[..size];
-                (size, if few { self.keys(chunk) } else { self.paste(chunk, "-r", &mut commands) })
+                (size, if as_keys { self.keys(chunk) } else { self.paste(chunk, "-r", &mut commands) })
             }
             Piece::Paste(bytes) => {
                 // Zero bytes cannot be pasted.
@@ -118,8 +118,9 @@ impl Input {
                 (bytes.len() + PASTE_START.len() + PASTE_END.len(), self.paste(&text, "-p -r", &mut commands))
             }
         };
-        let held = format!("display-message -p {BLOCKED}");
-        commands.push(command(&["if-shell", "-F", "-t", &self.pane, &self.blocked_format, &held, &action]));
+        let report_blocked = format!("display-message -p {BLOCKED}");
+        let format = &self.blocked_format;
+        commands.push(command(&["if-shell", "-F", "-t", &self.pane, format, &report_blocked, &action]));
         self.in_flight = Some(size);
         Some(commands)
     }
@@ -130,7 +131,7 @@ impl Input {
     }
 
     /// Appends the commands that fill the buffer and returns the one that pastes it.
-    fn paste(&self, bytes: &[u8], how: &str, commands: &mut Vec<CommandArgs>) -> String {
+    fn paste(&self, bytes: &[u8], options: &str, commands: &mut Vec<CommandArgs>) -> String {
         let mut add: &[&str] = &[];
         for piece in bytes.chunks(CHUNK) {
             let mut set = command(&["set-buffer"]);
@@ -143,7 +144,7 @@ impl Input {
         match bytes.is_empty() {
             // tmux has no empty buffers, and an empty paste has no effect.
             true => "display-message -p nothing".into(),
-            false => format!("paste-buffer {how} -d -b {} -t {}", self.buffer, self.pane),
+            false => format!("paste-buffer {options} -d -b {} -t {}", self.buffer, self.pane),
         }
     }
 
@@ -152,14 +153,14 @@ impl Input {
         self.blocked = blocked;
         let Some(size) = self.in_flight.take().filter(|_| !blocked) else { return };
         self.waiting -= size;
-        let over = match self.queue.front_mut() {
+        let is_piece_done = match self.queue.front_mut() {
             Some(Piece::Raw(bytes)) => {
                 bytes.drain(..size);
                 bytes.is_empty()
             }
             _ => true,
         };
-        if over {
+        if is_piece_done {
             self.queue.pop_front();
         }
     }

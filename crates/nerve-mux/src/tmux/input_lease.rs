@@ -24,7 +24,7 @@ pub(super) struct InputLease {
     known: Option<(TsNs, Lease)>,
 }
 
-/// Returns the commands that query it.
+/// Returns the commands that query the mode and the clients of a pane.
 pub(super) fn queries(pane: &str) -> [CommandArgs; 2] {
     [
         super::quoting::command(&["display-message", "-p", "-t", pane, "#{pane_in_mode}"]),
@@ -47,19 +47,19 @@ impl InputLease {
 }
 
 fn lease(now: TsNs, in_mode: &str, clients: &str, pane: &str) -> Lease {
-    let ours = clients.lines().filter_map(|line| {
+    let in_pane = clients.lines().filter_map(|line| {
         let fields: Vec<&str> = line.splitn(4, SEPARATOR).collect();
         let [control, activity, active, name] = fields.as_slice() else { return None };
         // A client in control mode is a program.
         (*control != "1" && *active == pane).then_some((activity.parse::<u64>().ok()?, *name))
     });
-    let latest = ours.max();
+    let latest = in_pane.max();
     if in_mode.trim().parse().is_ok_and(|modes: u32| modes > 0) {
         let by = match latest {
             Some((_, name)) => format!("a person in copy mode at {name}"),
             None => "someone who left it in copy mode".to_string(),
         };
-        // The end of the mode is reported; this is a fallback.
+        // tmux reports the end of the mode; the time is a fallback.
         return Lease::Held { by, until: now + TYPING_TIMEOUT };
     }
     match latest {

@@ -167,11 +167,11 @@ impl TmuxPane {
         }
     }
 
-    /// Continues with a new connection. `missed`: output before it is lost; the screen is reported as output.
+    /// Continues with a new connection and reports the screen as output. `missed`: output before the connection is lost.
     fn on_attached(&mut self, attached: AttachedConnection, missed: bool) {
         let Attachment { control, details, screen } = attached.attachment;
         let now = self.clock.now();
-        let first = attached.resources.is_some();
+        let is_first = attached.resources.is_some();
         if let Some(resources) = attached.resources {
             (self.pump, self.flusher, self.claim) =
                 (resources.pump, resources.flusher, Some(resources.claim));
@@ -190,13 +190,13 @@ impl TmuxPane {
         if missed {
             self.pump.gap(now);
         }
-        if first || details.size != self.size {
+        if is_first || details.size != self.size {
             self.on_resize(details.size);
         }
         self.pump.output(now, &screen);
         self.output = screen;
         self.events.push_back(BackendEvent::Output);
-        if first && missed {
+        if is_first && missed {
             self.events.push_back(BackendEvent::CaughtUp);
         }
         self.link = LinkState::Live(Box::new(control));
@@ -214,7 +214,7 @@ impl TmuxPane {
         self.events.push_back(BackendEvent::Resized(size));
     }
 
-    /// Sends commands.
+    /// Sends the commands of a query, and a last one that marks the end of their replies.
     fn query(&mut self, query: Query, commands: &[CommandArgs]) {
         let LinkState::Live(control) = &mut self.link else { return };
         for args in commands {
@@ -296,14 +296,14 @@ impl TmuxPane {
     }
 
     fn on_size(&mut self, requested: bool, replies: &[Result<String, String>]) {
-        let known = replies.iter().flatten().find_map(|text| {
+        let actual = replies.iter().flatten().find_map(|text| {
             let (cols, rows) = text.split_once(' ')?;
             Some(Size::new(cols.parse().ok()?, rows.parse().ok()?))
         });
         if let Some(Err(error)) = replies.iter().find(|reply| reply.is_err()) {
             self.events.push_back(BackendEvent::Fault(format!("tmux did not resize the pane: {error}")));
         }
-        match known {
+        match actual {
             Some(size) if size != self.size => self.on_resize(size),
             // The requester gets an answer in any case.
             _ if requested => self.events.push_back(BackendEvent::Resized(self.size)),
@@ -382,11 +382,11 @@ impl TmuxPane {
     }
 
     fn on_attach_failed(&mut self, attach_error: &AttachError) {
-        let first = self.target.connected_at.is_none();
-        if first {
+        let is_first = self.target.connected_at.is_none();
+        if is_first {
             self.events.push_back(BackendEvent::CaughtUp);
         }
-        if attach_error.gone && !first {
+        if attach_error.gone && !is_first {
             return self.on_gone(attach_error.reason.clone());
         }
         self.exit_tracker.report();
@@ -611,7 +611,7 @@ impl Drop for TmuxPane {
     fn drop(&mut self) {
         let pump = std::mem::take(&mut self.pump);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            // It waits for the disk.
+            // Dropping the pump waits for the disk.
             runtime.spawn_blocking(|| drop(pump));
         }
     }

@@ -86,14 +86,15 @@ impl ControlParser {
             let (from, to) = (self.done, self.searched + length);
             (self.done, self.searched) = (to + 1, to + 1);
             let line = &self.buffer[from..to];
-            if let Some(message) = read(line, &mut self.block)? {
+            if let Some(message) = parse_line(line, &mut self.block)? {
                 return Ok(Some(message));
             }
         }
     }
 }
 
-fn read(line: &[u8], block: &mut Option<Block>) -> Result<Option<ControlMessage>, TooLong> {
+/// Parses a line; `block` is the reply that it may be part of.
+fn parse_line(line: &[u8], block: &mut Option<Block>) -> Result<Option<ControlMessage>, TooLong> {
     if let Some(open) = block {
         let end = |word: &[u8]| line.strip_prefix(word) == Some(open.guard.as_slice());
         let (is_end, is_error) = (end(b"%end"), end(b"%error"));
@@ -120,7 +121,7 @@ fn read(line: &[u8], block: &mut Option<Block>) -> Result<Option<ControlMessage>
         }
         b"%output" => output(rest),
         b"%pane-mode-changed" => pane_of(rest_text().trim()).map(|pane| ControlMessage::ModeChanged { pane }),
-        // Window, layout, visible layout, flags.
+        // Fields: window, layout, visible layout, flags.
         b"%layout-change" => {
             let text = rest_text();
             let words: Vec<&str> = text.split(' ').collect();
@@ -155,7 +156,7 @@ fn unescape(text: &[u8]) -> Vec<u8> {
         let number = digits.map(|digits| digits.iter().fold(0_u16, |n, d| n * 8 + u16::from(d - b'0')));
         let (byte, length) = match number.and_then(|number| u8::try_from(number).ok()) {
             Some(byte) => (byte, 4),
-            // Not written by tmux: kept as is.
+            // tmux writes no such sequence, so the backslash is kept.
             None => (b'\\', 1),
         };
         bytes.push(byte);

@@ -50,11 +50,12 @@ const TMUX_VARS: [&str; 7] =
 fn program_args(argv: &[String], env: &BTreeMap<String, String>) -> Vec<String> {
     let (tmux_vars, plain): (Vec<_>, Vec<_>) =
         env.iter().partition(|(name, _)| TMUX_VARS.contains(&name.as_str()));
-    let set = |(name, value): (&String, &String)| format!("{name}={value}");
-    let mut args: Vec<String> = plain.into_iter().flat_map(|pair| ["-e".to_string(), set(pair)]).collect();
+    let assignment = |(name, value): (&String, &String)| format!("{name}={value}");
+    let mut args: Vec<String> =
+        plain.into_iter().flat_map(|pair| ["-e".to_string(), assignment(pair)]).collect();
     // tmux may have inherited these.
     args.extend(["env", "-u", "LINES", "-u", "COLUMNS"].map(str::to_string));
-    args.extend(tmux_vars.into_iter().map(set));
+    args.extend(tmux_vars.into_iter().map(assignment));
     args.extend_from_slice(argv);
     args
 }

@@ -115,15 +115,15 @@ impl Wezterm {
 
     pub(super) async fn find(&self, pane: &str) -> Result<ListedPane, PaneError> {
         let id = parse_pane_id(pane)?;
-        let found = self.list_panes().await?.into_iter().find(|listed| listed.pane_id == id);
-        found.ok_or_else(|| PaneError::NoPane(pane.to_string()))
+        let listed = self.list_panes().await?.into_iter().find(|listed| listed.pane_id == id);
+        listed.ok_or_else(|| PaneError::NoPane(pane.to_string()))
     }
 
-    /// Creates a pane in its own window, or next to another one, and returns its id. Checks the program, its directory and its start, which the command
-    /// line does not.
+    /// Creates a pane in its own window, or next to another one, and returns its id. Checks the program, its directory and
+    /// its start, which the command line does not.
     ///
     /// # Errors
-    /// Refused: no such program or directory, or it did not start; see [`Wezterm::list`].
+    /// Refused: no such program or directory, or the program did not start; see [`Wezterm::list`].
     pub async fn spawn(&self, pane: &NewPane) -> Result<String, PaneError> {
         let mut command = Command::new(&self.program);
         for (name, cells) in [("initial_cols", pane.size.cols), ("initial_rows", pane.size.rows)] {
@@ -195,11 +195,11 @@ impl Wezterm {
         Ok(())
     }
 
-    /// Types a few exact bytes after everything pasted before is read.
+    /// Types a few exact bytes, once the program has read everything that was pasted before.
     ///
     /// # Errors
-    /// NoPane; Refused: the program does not read, and nothing was sent; see [`Wezterm::list`]. After Timeout they may still
-    /// arrive.
+    /// NoPane; Refused: the program does not read, and nothing was sent; see [`Wezterm::list`]. After Timeout the bytes may
+    /// still arrive.
     pub async fn keys(&self, pane: &str, keys: &Keys) -> Result<(), PaneError> {
         parse_pane_id(pane)?;
         self.wait_until_read(pane).await?;
@@ -294,15 +294,15 @@ impl Wezterm {
 fn program_args(pane: &NewPane) -> Result<Vec<OsString>, PaneError> {
     let (argv, cwd, env) = (pane.argv.clone(), pane.cwd.clone(), pane.env.clone());
     let program = Program { argv, cwd, env, env_remove: Vec::new() };
-    let found = program.find().map_err(|error| PaneError::Refused(error.to_string()))?;
+    let path = program.find().map_err(|error| PaneError::Refused(error.to_string()))?;
     let reserved = program.env.iter().filter(|(name, _)| is_reserved_var(name));
-    let set: Vec<OsString> = reserved.map(|(name, value)| format!("{name}={value}").into()).collect();
+    let assignments: Vec<OsString> = reserved.map(|(name, value)| format!("{name}={value}").into()).collect();
     let mut args: Vec<OsString> = Vec::new();
-    if !set.is_empty() {
+    if !assignments.is_empty() {
         args.push("env".into());
-        args.extend(set);
+        args.extend(assignments);
     }
-    args.push(found.into_os_string());
+    args.push(path.into_os_string());
     args.extend(program.argv.into_iter().skip(1).map(OsString::from));
     Ok(args)
 }

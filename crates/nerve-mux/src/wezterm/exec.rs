@@ -30,7 +30,7 @@ fn parse_error(stderr: &[u8]) -> PaneError {
     let line = line.unwrap_or("failed without a message").trim();
     let message = line.split_once(" > ").map_or(line, |(_, message)| message);
     let message = message.trim_end_matches("; terminating").trim();
-    // The second message is that of a server which dies during the call.
+    // A server that dies during the call causes the second message.
     if ["failed to connect to", "decoding response pdu"].iter().any(|words| message.contains(words)) {
         return PaneError::NoServer(NAME);
     }

@@ -29,13 +29,13 @@ impl InputCall {
 pub(super) fn input_calls(bytes: &[u8]) -> Option<VecDeque<InputCall>> {
     let mut calls = VecDeque::new();
     let mut rest = bytes;
-    while let Some((before, inside, after)) = split_paste(rest) {
-        add_plain(str::from_utf8(before).ok()?, &mut calls);
-        str::from_utf8(inside).ok()?;
-        if !inside.is_empty() {
-            calls.push_back(InputCall::Paste(inside.to_vec()));
+    while let Some((plain, pasted, remainder)) = split_paste(rest) {
+        add_plain(str::from_utf8(plain).ok()?, &mut calls);
+        str::from_utf8(pasted).ok()?;
+        if !pasted.is_empty() {
+            calls.push_back(InputCall::Paste(pasted.to_vec()));
         }
-        rest = after;
+        rest = remainder;
     }
     add_plain(str::from_utf8(rest).ok()?, &mut calls);
     Some(calls)
@@ -56,18 +56,18 @@ fn add_plain(text: &str, calls: &mut VecDeque<InputCall>) {
             rest = &rest[end..];
             continue;
         }
-        // Up to the next run that is long enough to be pasted.
-        let mut cut = 0;
+        // The keys end at the next run that is long enough to be pasted.
+        let mut len = 0;
         for (at, c) in rest.char_indices() {
             let next = at + c.len_utf8();
-            if next > Keys::MAX || (c.is_control() && cut > 0 && begins_long(&rest[next..])) {
+            if next > Keys::MAX || (c.is_control() && len > 0 && begins_long(&rest[next..])) {
                 break;
             }
-            cut = next;
+            len = next;
         }
-        let cut = cut.max(rest.chars().next().map_or(0, char::len_utf8));
-        calls.extend(Keys::new(&rest.as_bytes()[..cut]).map(InputCall::Keys));
-        rest = &rest[cut..];
+        let len = len.max(rest.chars().next().map_or(0, char::len_utf8));
+        calls.extend(Keys::new(&rest.as_bytes()[..len]).map(InputCall::Keys));
+        rest = &rest[len..];
     }
 }
 

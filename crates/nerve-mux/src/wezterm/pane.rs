@@ -34,7 +34,7 @@ const ALL_ROWS: u32 = 1_000_000;
 pub(super) enum Refresh {
     /// None was requested since the last prompt.
     None,
-    /// The poller has been asked for it.
+    /// The poller has been requested to refresh.
     Requested,
     /// The content was current at this time.
     Done { at: TsNs },
@@ -96,11 +96,11 @@ impl WeztermPane {
             PaneEvent::Gap => self.events.push_back(BackendEvent::Skipped(self.pump.offset())),
             PaneEvent::Fault(message) => self.events.push_back(BackendEvent::Fault(message)),
             PaneEvent::Exited(exit) => self.on_end(BackendEvent::Exited(exit), exit),
-            PaneEvent::Gone(how) => self.on_end(BackendEvent::Gone(how), ExitStatus::Unknown),
+            PaneEvent::Gone(reason) => self.on_end(BackendEvent::Gone(reason), ExitStatus::Unknown),
         }
     }
 
-    fn on_end(&mut self, how: BackendEvent, exit: ExitStatus) {
+    fn on_end(&mut self, event: BackendEvent, exit: ExitStatus) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
@@ -111,13 +111,13 @@ impl WeztermPane {
         self.exit = exit;
         self.tasks.clear();
         self.panes.forget(&self.entry);
-        self.events.extend([how, BackendEvent::Closed]);
+        self.events.extend([event, BackendEvent::Closed]);
     }
 
     fn finish_recording(&mut self) {
         let now = self.clock.now();
         self.pump.exit(now, self.exit);
-        // Only the exit is missing then.
+        // After a failure, only the exit is missing.
         let _ = self.panes.finish_recording(&self.entry, self.exit, now);
     }
 }

@@ -22,7 +22,7 @@ use super::repaint::{Capture, NeedsMore, Repainter};
 use super::rows::rows_of;
 use super::schedule::PollSchedule;
 
-/// Rows above the screen that are read; the next step if there are more, and they are needed.
+/// Rows above the screen that are read. The next step is used if there are more rows and they are needed.
 const SCROLLBACK_ROWS: [u32; 3] = [120, 1500, 20_000];
 /// Maximum age of the shared list while idle.
 const IDLE_LIST_AGE: Duration = Duration::from_secs(3);
@@ -114,7 +114,7 @@ pub(super) struct Poller {
     connect_failures: u32,
     /// The current failure has been reported.
     fault_reported: bool,
-    /// Time since which the program is dead and its pane still exists.
+    /// Time at which the program was first dead while its pane still existed.
     dead_since: Option<Instant>,
 }
 
@@ -158,12 +158,12 @@ impl Poller {
 
     /// Polls until the pane is gone or the receiver is closed.
     pub(super) async fn run(mut self) {
-        let mut first = true;
+        let mut is_first = true;
         loop {
             let refresh = self.shared.refresh.swap(false, Ordering::Relaxed);
             let polled = self.poll(refresh).await;
             if refresh && polled.is_ok() {
-                // Only a prompt requests one.
+                // Only a prompt requests a refresh.
                 self.repainter.mark_prompt();
             }
             if refresh && !(polled.is_ok() && self.send(PaneEvent::Refreshed).await) {
@@ -171,12 +171,12 @@ impl Poller {
             }
             match polled {
                 Ok(()) => {
-                    let was_silent = self.connect_failures > 0 || self.fault_reported;
+                    let had_failed = self.connect_failures > 0 || self.fault_reported;
                     (self.connect_failures, self.fault_reported) = (0, false);
-                    if was_silent && !self.send(PaneEvent::Gap).await {
+                    if had_failed && !self.send(PaneEvent::Gap).await {
                         return;
                     }
-                    if std::mem::take(&mut first) && !self.send(PaneEvent::FirstPoll).await {
+                    if std::mem::take(&mut is_first) && !self.send(PaneEvent::FirstPoll).await {
                         return;
                     }
                     self.wait_for_next_poll().await;
@@ -185,13 +185,13 @@ impl Poller {
                     self.send(PaneEvent::Exited(exit)).await;
                     return;
                 }
-                Err(PollError::Gone(how)) => {
-                    self.send(PaneEvent::Gone(how)).await;
+                Err(PollError::Gone(reason)) => {
+                    self.send(PaneEvent::Gone(reason)).await;
                     return;
                 }
                 Err(PollError::NoServer) if self.connect_failures >= MAX_CONNECT_FAILURES => {
-                    let how = "WezTerm's server is gone, and its panes with it".to_string();
-                    self.send(PaneEvent::Gone(how)).await;
+                    let reason = "WezTerm's server is gone, and its panes with it".to_string();
+                    self.send(PaneEvent::Gone(reason)).await;
                     return;
                 }
                 Err(PollError::NoServer) => {
@@ -199,9 +199,9 @@ impl Poller {
                     tokio::time::sleep(RECONNECT_INTERVAL).await;
                 }
                 Err(PollError::Unavailable(error)) => {
-                    let again = std::mem::replace(&mut self.fault_reported, true);
+                    let is_repeated = std::mem::replace(&mut self.fault_reported, true);
                     let fault = || PaneEvent::Fault(format!("cannot read the pane: {error}"));
-                    if !again && !self.send(fault()).await {
+                    if !is_repeated && !self.send(fault()).await {
                         return;
                     }
                     tokio::time::sleep(RETRY_INTERVAL).await;
@@ -264,16 +264,16 @@ impl Poller {
             }
         }
         // The list is read after the text, so its cursor is never older.
-        let early = match &self.listed {
+        let first_text = match &self.listed {
             Some(known) => Some(self.read_text(known.size.rows, SCROLLBACK_ROWS[self.depth]).await?),
             None => None,
         };
-        let unchanged = early.is_some() && early == self.text;
+        let unchanged = first_text.is_some() && first_text == self.text;
         // If nothing has changed, the shared list suffices.
         let since = if at_rest && unchanged { now.checked_sub(IDLE_LIST_AGE) } else { None };
         let listed = self.list_pane(since.unwrap_or_else(Instant::now)).await?;
         let same_size = self.listed.as_ref().is_some_and(|known| known.size == listed.size);
-        let mut text = match early.filter(|_| same_size) {
+        let mut text = match first_text.filter(|_| same_size) {
             Some(text) => text,
             None => self.read_text(listed.size.rows, SCROLLBACK_ROWS[self.depth]).await?,
         };
@@ -283,8 +283,8 @@ impl Poller {
                 break;
             }
             // The cursor belongs to the text if the text is still the same.
-            let again = self.read_text(listed.size.rows, SCROLLBACK_ROWS[self.depth]).await?;
-            if std::mem::replace(&mut text, again) == text {
+            let later_text = self.read_text(listed.size.rows, SCROLLBACK_ROWS[self.depth]).await?;
+            if std::mem::replace(&mut text, later_text) == text {
                 break;
             }
             listed = self.list_pane(Instant::now()).await?;
@@ -296,10 +296,10 @@ impl Poller {
             // Another server has reused the pane id.
             return Err(PollError::Gone(self.gone_message()));
         }
-        let dead = listed.is_dead.then(|| listed.exit_code.map_or(ExitStatus::Unknown, ExitStatus::Code));
-        let dead = dead.or_else(|| self.is_held().then_some(ExitStatus::Unknown));
+        let exit = listed.is_dead.then(|| listed.exit_code.map_or(ExitStatus::Unknown, ExitStatus::Code));
+        let exit = exit.or_else(|| self.is_held().then_some(ExitStatus::Unknown));
         self.on_capture(listed, text).await?;
-        if let Some(exit) = dead {
+        if let Some(exit) = exit {
             return Err(PollError::Exited(exit));
         }
         self.schedule.on_text(Instant::now(), count);
@@ -340,9 +340,8 @@ impl Poller {
         self.on_listed(listed).await?;
         self.schedule.on_screen(Instant::now(), !bytes.is_empty());
         if bytes.is_empty() {
-            // No gap, even if the update is not certain: equal rows in a scrollback that keeps its length fit in several
-            // places at every poll, whether or not something was written. After rows were lost, the next visible change is
-            // uncertain. An answer without any change is incomplete.
+            // No gap, even if the update is uncertain. Equal rows in a scrollback of constant length fit in several places
+            // at every poll, even if nothing was written. If rows were lost, the next visible change is uncertain too.
             return Ok(());
         }
         if !self.send(PaneEvent::Output(bytes)).await || has_gap && !self.send(PaneEvent::Gap).await {
@@ -367,13 +366,13 @@ impl Poller {
 
     async fn list_pane(&self, since: Instant) -> Result<ListedPane, PollError> {
         let panes = self.server.list(since).await.map_err(poll_error)?;
-        let found = panes.iter().find(|listed| listed.id() == self.pane).cloned();
+        let pane = panes.iter().find(|listed| listed.id() == self.pane).cloned();
         // After a restart of WezTerm, another program may have a pane of this id.
         let is_ours = |listed: &ListedPane| match self.process {
             Some(process) if !process.is_alive() => Process::of(listed).is_none(),
             _ => true,
         };
-        found.filter(is_ours).ok_or_else(|| PollError::Gone(self.gone_message()))
+        pane.filter(is_ours).ok_or_else(|| PollError::Gone(self.gone_message()))
     }
 
     async fn read_text(&self, rows: u16, scrollback: u32) -> Result<String, PollError> {
@@ -399,13 +398,13 @@ fn poll_error(error: PaneError) -> PollError {
 /// Converts a listing and a text with up to `scrollback` rows above the screen.
 fn capture(listed: &ListedPane, text: &str, scrollback: u32) -> Capture {
     let size = Size::new(listed.size.cols, listed.size.rows);
-    let mut all = rows_of(text);
+    let mut scrollback_rows = rows_of(text);
     let screen = usize::from(size.rows);
-    let rows = all.split_off(all.len().saturating_sub(screen));
+    let rows = scrollback_rows.split_off(scrollback_rows.len().saturating_sub(screen));
     let mut capture = Capture {
         size,
-        truncated: all.len() >= scrollback as usize,
-        scrollback: all,
+        truncated: scrollback_rows.len() >= scrollback as usize,
+        scrollback: scrollback_rows,
         rows,
         cursor: (listed.cursor_x, listed.cursor_y),
         shows_cursor: listed.shows_cursor(),

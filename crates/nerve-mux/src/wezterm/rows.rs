@@ -67,14 +67,14 @@ impl Style {
 /// style is not a row.
 pub(super) fn rows_of(text: &str) -> Vec<Row> {
     let (mut rows, mut style, mut row) = (Vec::new(), Style::default(), Row::default());
-    let (mut returned, mut bare) = (false, false);
+    let (mut has_crlf, mut ends_with_lf) = (false, false);
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         rest = &rest[c.len_utf8()..];
         match c {
-            '\r' => returned |= rest.starts_with('\n'),
+            '\r' => has_crlf |= rest.starts_with('\n'),
             '\n' => {
-                bare = !text[..text.len() - rest.len() - 1].ends_with('\r');
+                ends_with_lf = !text[..text.len() - rest.len() - 1].ends_with('\r');
                 finish(&mut row, &style);
                 rows.push(std::mem::take(&mut row));
                 style.begin(&mut row);
@@ -92,7 +92,7 @@ pub(super) fn rows_of(text: &str) -> Vec<Row> {
     if !row.text.is_empty() || rows.is_empty() {
         finish(&mut row, &style);
         rows.push(row);
-    } else if returned && bare && rows.last().is_some_and(|row| row.text.is_empty()) {
+    } else if has_crlf && ends_with_lf && rows.last().is_some_and(|row| row.text.is_empty()) {
         rows.pop();
     }
     rows
@@ -126,14 +126,14 @@ fn escape<'a>(rest: &'a str, style: &mut Style, row: &mut Row) -> &'a str {
         Some(']') => {
             let body = chars.as_str();
             let Some(end) = body.find(['\x07', '\x1b']) else { return "" };
-            let of = &body[..end];
-            if of.starts_with("8;") && !of.contains(char::is_control) {
-                style.link(of, row);
+            let content = &body[..end];
+            if content.starts_with("8;") && !content.contains(char::is_control) {
+                style.link(content, row);
             }
-            let after = &body[end..];
-            after.strip_prefix("\x1b\\").unwrap_or_else(|| after.strip_prefix('\x07').unwrap_or(after))
+            let rest = &body[end..];
+            rest.strip_prefix("\x1b\\").unwrap_or_else(|| rest.strip_prefix('\x07').unwrap_or(rest))
         }
-        // Character sets and similar: one more character.
+        // Sequences for character sets and the like have one more character.
         Some('(' | ')' | '*' | '+' | '#' | '%' | ' ') => {
             chars.next();
             chars.as_str()

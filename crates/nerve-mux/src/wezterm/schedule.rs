@@ -109,12 +109,12 @@ impl PollSchedule {
 
     /// Returns true if input was sent after the last poll began.
     pub(super) fn has_new_input(&self) -> bool {
-        self.last_input.is_some_and(|typed| typed > self.started)
+        self.last_input.is_some_and(|at| at > self.started)
     }
 
     /// Returns true shortly after input or a change.
     pub(super) fn is_recent(&self, now: Instant) -> bool {
-        self.last_input.is_some_and(|typed| now < typed + AFTER_INPUT)
+        self.last_input.is_some_and(|at| now < at + AFTER_INPUT)
             || now < self.last_change + AFTER_CHANGE
     }
 
@@ -130,7 +130,7 @@ impl PollSchedule {
 
     /// Returns true if the text need not be read while the list is unchanged.
     pub(super) fn has_recent_text(&self, now: Instant) -> bool {
-        self.text_read_at.is_some_and(|read| now < read + MAX_TEXT_AGE)
+        self.text_read_at.is_some_and(|at| now < at + MAX_TEXT_AGE)
     }
 
     fn interval(&self, now: Instant, is_watchful: bool) -> Duration {

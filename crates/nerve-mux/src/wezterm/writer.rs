@@ -31,18 +31,18 @@ impl InputWriter {
     pub(super) async fn run(mut self) {
         while let Some(mut batch) = self.batches.recv().await {
             while let Some(call) = batch.pop_front() {
-                let sent = self.send(&call).await;
+                let result = self.send(&call).await;
                 self.waiting.fetch_sub(call.size(), Ordering::Relaxed);
                 self.shared.wake.notify_one();
-                let Err(error) = sent else { continue };
+                let Err(error) = result else { continue };
                 // A partial input must not be followed by its Enter.
-                let rest: usize = batch.iter().map(InputCall::size).sum();
+                let unsent: usize = batch.iter().map(InputCall::size).sum();
                 batch.clear();
-                self.waiting.fetch_sub(rest, Ordering::Relaxed);
+                self.waiting.fetch_sub(unsent, Ordering::Relaxed);
                 let is_gone = matches!(error, PaneError::NoPane(_) | PaneError::NoServer(_));
                 // The poller reports that the pane is gone.
                 if !is_gone
-                    && self.events.send(PaneEvent::Fault(fault_message(&call, rest, &error))).await.is_err()
+                    && self.events.send(PaneEvent::Fault(fault_message(&call, unsent, &error))).await.is_err()
                 {
                     return;
                 }

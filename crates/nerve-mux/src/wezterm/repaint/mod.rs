@@ -41,7 +41,7 @@ pub(super) struct Capture {
     pub(super) title: String,
 }
 
-/// The capture has too few rows above the screen to tell how far it scrolled.
+/// The capture has too few rows above the screen to determine how far it scrolled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NeedsMore;
 
@@ -99,8 +99,8 @@ impl Repainter {
         !self.tracks_alt_screen
     }
 
-    /// Returns the bytes that make the terminal show `capture`; empty if it already does. After a size change, the terminal
-    /// must be resized first. `force` accepts that scrolled rows may be missing.
+    /// Returns the bytes that make the terminal show `capture`; none if it already does. After a size change, the terminal
+    /// must be resized first. With `force`, scrolled rows may be missing.
     pub(super) fn update(&mut self, mut capture: Capture, force: bool) -> Result<Vec<u8>, NeedsMore> {
         let needs_all = self.is_line_based();
         if needs_all {
@@ -109,11 +109,11 @@ impl Repainter {
                 return Err(NeedsMore);
             }
         }
-        let fresh = self.size != Some(capture.size);
+        let is_keyframe = self.size != Some(capture.size);
         self.is_certain = true;
         let mut paint = PaintBuffer::default();
         let mut pushed = 0;
-        if !fresh {
+        if !is_keyframe {
             let leaves = self.saved_main.is_some() && !capture.scrollback.is_empty();
             let enters = self.saved_main.is_none() && self.enters_alt_screen(&capture);
             if !enters && (leaves || self.saved_main.is_none()) {
@@ -156,10 +156,10 @@ impl Repainter {
             capture.rows.first(),
         );
         self.paint(&mut paint, &capture.rows.iter().collect::<Vec<_>>());
-        if fresh || self.title != capture.title {
+        if is_keyframe || self.title != capture.title {
             paint.title(&capture.title);
         }
-        if fresh || self.shows_cursor != capture.shows_cursor {
+        if is_keyframe || self.shows_cursor != capture.shows_cursor {
             paint.raw(if capture.shows_cursor { "\x1b[?25h" } else { "\x1b[?25l" });
         }
         let moved = self.cursor != capture.cursor;
@@ -193,23 +193,23 @@ impl Repainter {
         let old: Vec<u64> = self.scrollback.iter().copied().chain(stable.iter().map(hash)).collect();
         let new: Vec<u64> = capture.scrollback.iter().chain(&capture.rows).map(hash).collect();
         let (before, after) = (self.scrollback.len(), capture.scrollback.len());
-        let fits = |dropped: usize, least: usize| {
-            let kept = &old[dropped..];
-            kept.len() >= least && new.starts_with(kept)
+        let fits = |dropped: usize, min_rows: usize| {
+            let remaining = &old[dropped..];
+            remaining.len() >= min_rows && new.starts_with(remaining)
         };
         let mut places = before.saturating_sub(after)..=before;
         let dropped = places.find(|dropped| fits(*dropped, if *dropped == 0 { 0 } else { MIN_KEPT_ROWS }))?;
         // Equal rows may fit in several places. A scrollback that grew has dropped none of its rows.
-        let least = if dropped == 0 { MIN_KEPT_ROWS } else { MIN_REPEATED_ROWS };
-        let is_only = dropped == 0 && after > before || !places.any(|other| fits(other, least));
+        let min_rows = if dropped == 0 { MIN_KEPT_ROWS } else { MIN_REPEATED_ROWS };
+        let is_only = dropped == 0 && after > before || !places.any(|other| fits(other, min_rows));
         is_only.then(|| dropped + after - before)
     }
 
-    /// Moves the prompt's place by the rows that the scrollback has dropped. `pushed`: the rows that were added to it; `after`: the
-    /// rows that it has now.
-    fn move_prompt(&mut self, pushed: usize, after: usize) {
+    /// Moves the prompt's place by the rows that the scrollback has dropped. `pushed`: the number of rows added to the
+    /// scrollback; `len`: its length now.
+    fn move_prompt(&mut self, pushed: usize, len: usize) {
         if let PromptPlace::Below(above) = self.prompt {
-            let dropped = (self.scrollback.len() + pushed).saturating_sub(after);
+            let dropped = (self.scrollback.len() + pushed).saturating_sub(len);
             self.prompt = above.checked_sub(dropped).map_or(PromptPlace::Dropped, PromptPlace::Below);
         }
     }
@@ -227,35 +227,38 @@ impl Repainter {
         if self.scrollback.is_empty() {
             return (!capture.truncated).then_some(scrollback.len());
         }
-        let fits = (0..=scrollback.len()).filter(|more| self.fits(scrollback, *more, capture.truncated));
+        let fits =
+            (0..=scrollback.len()).filter(|scrolled| self.fits(scrollback, *scrolled, capture.truncated));
         // Equal rows match in several places: prefer the one where most of the old screen has moved along.
-        fits.max_by_key(|more| (self.matching_rows(capture, *more), std::cmp::Reverse(*more)))
+        fits.max_by_key(|scrolled| (self.matching_rows(capture, *scrolled), std::cmp::Reverse(*scrolled)))
     }
 
-    /// Returns how many rows of the old screen are where they should be if `more` rows have scrolled away.
-    fn matching_rows(&self, capture: &Capture, more: usize) -> usize {
-        let is = capture.scrollback[capture.scrollback.len() - more..].iter().chain(&capture.rows);
-        self.rows.iter().zip(is).filter(|(was, is)| was.text == is.text && !was.text.is_empty()).count()
+    /// Returns how many rows of the old screen are at the expected place if `scrolled` rows have scrolled away.
+    fn matching_rows(&self, capture: &Capture, scrolled: usize) -> usize {
+        let new_rows = capture.scrollback[capture.scrollback.len() - scrolled..].iter().chain(&capture.rows);
+        let is_same = |(old, new): &(&Row, &Row)| old.text == new.text && !old.text.is_empty();
+        self.rows.iter().zip(new_rows).filter(is_same).count()
     }
 
-    /// Returns true if the last known rows are above the last `more` ones. Rows beyond a truncation are unknown.
-    fn fits(&self, scrollback: &[Row], more: usize, truncated: bool) -> bool {
+    /// Returns true if the last known rows are above the last `scrolled` rows. Rows beyond a truncation are unknown.
+    fn fits(&self, scrollback: &[Row], scrolled: usize, truncated: bool) -> bool {
         let known = &self.scrollback[self.scrollback.len().saturating_sub(MATCHED_ROWS)..];
-        let old = &scrollback[..scrollback.len() - more];
-        let both = old.len().min(known.len());
-        let enough = if truncated { both >= known.len().min(MIN_MATCHING_ROWS) } else { both == known.len() };
-        enough && old.iter().rev().zip(known.iter().rev()).all(|(row, known)| hash(row) == *known)
+        let old = &scrollback[..scrollback.len() - scrolled];
+        let common = old.len().min(known.len());
+        let min_common = if truncated { known.len().min(MIN_MATCHING_ROWS) } else { known.len() };
+        common >= min_common
+            && old.iter().rev().zip(known.iter().rev()).all(|(row, known)| hash(row) == *known)
     }
 
     /// Scrolls rows out of the top of the screen. `next` is the row after them.
     fn scroll_out(&mut self, paint: &mut PaintBuffer, rows: &[Row], next: Option<&Row>) {
         // One row fewer than the screen, to leave room for the row after them.
-        let most = self.rows.len().saturating_sub(1).max(1);
-        for (nth, chunk) in rows.chunks(most).enumerate() {
-            let behind = rows.get(nth * most + chunk.len()).or(next);
-            let behind = behind.filter(|_| chunk.last().is_some_and(|row| row.wraps));
-            let all: Vec<&Row> = chunk.iter().chain(behind).collect();
-            self.paint(paint, &all);
+        let max_rows = self.rows.len().saturating_sub(1).max(1);
+        for (nth, chunk) in rows.chunks(max_rows).enumerate() {
+            let following = rows.get(nth * max_rows + chunk.len()).or(next);
+            let continuation = following.filter(|_| chunk.last().is_some_and(|row| row.wraps));
+            let painted: Vec<&Row> = chunk.iter().chain(continuation).collect();
+            self.paint(paint, &painted);
             paint.scroll(chunk.len(), self.rows.len());
             self.rows.drain(..chunk.len());
             self.rows.extend(std::iter::repeat_n(Row::default(), chunk.len()));
@@ -273,8 +276,8 @@ impl Repainter {
             }
             if (at..end).any(|at| self.rows[at] != *rows[at]) {
                 paint.line(at, &rows[at..end]);
-                for (was, is) in self.rows[at..end].iter_mut().zip(&rows[at..end]) {
-                    was.clone_from(is);
+                for (old, new) in self.rows[at..end].iter_mut().zip(&rows[at..end]) {
+                    old.clone_from(new);
                 }
             }
             at = end;
