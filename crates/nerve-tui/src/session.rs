@@ -33,7 +33,7 @@ pub enum Request<Reason> {
     ShowNextRun,
     /// Create a branch.
     Branch(Submission),
-    /// Save what a branch needs of an unrecorded session: a task is being typed, and the session may end.
+    /// Save the state from which an unrecorded session can be branched: a task is being typed, and the session may end.
     KeepOrigin,
     /// Take a snapshot of the running program.
     TakeSnapshot,
@@ -61,7 +61,7 @@ pub(crate) struct RecordingContext<'a> {
     pub(crate) timeline: &'a Timeline,
     /// The recording's end, while another moment is shown.
     pub(crate) end: Option<&'a TerminalState>,
-    /// All of the recording was read.
+    /// The whole recording was read.
     pub(crate) is_loaded: bool,
 }
 
@@ -174,7 +174,7 @@ impl ViewerSession {
         terminal: &TerminalState,
         recorded: Option<RecordingContext<'_>>,
     ) -> Option<Effect> {
-        let before = self.viewer.status_line();
+        let previous_status = self.viewer.status_line();
         let document = mark_loading(recorded, document(self.viewer.source(), terminal));
         let tool = self.tools.terminal(terminal).map(Document::live);
         let (timeline, end) = recording_frame(recorded);
@@ -187,7 +187,7 @@ impl ViewerSession {
         let effect = self.viewer.input(input, &frame);
         // Input for the program changes nothing here unless the status line changes. Its echo should be drawn at
         // once.
-        if !matches!(effect, Some(Effect::Input(_))) || self.viewer.status_line() != before {
+        if !matches!(effect, Some(Effect::Input(_))) || self.viewer.status_line() != previous_status {
             self.pacing.request();
         }
         effect

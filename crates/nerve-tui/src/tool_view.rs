@@ -93,9 +93,9 @@ struct FullLoad {
 impl FullLoad {
     fn start(recording: PathBuf) -> FullLoad {
         let wanted = Arc::new(());
-        let still = Arc::downgrade(&wanted);
-        let read = move || load_full(&recording, || still.strong_count() > 0);
-        FullLoad { reading: tokio::task::spawn_blocking(read), _wanted: wanted }
+        let weak = Arc::downgrade(&wanted);
+        let load = move || load_full(&recording, || weak.strong_count() > 0);
+        FullLoad { reading: tokio::task::spawn_blocking(load), _wanted: wanted }
     }
 }
 
@@ -105,7 +105,7 @@ pub(crate) enum SendResult {
     Sent,
     /// The agent's terminal should get it.
     ForAgent,
-    /// Nothing accepts it, for this reason.
+    /// Nothing accepts the input, for this reason.
     Rejected(&'static str),
 }
 
@@ -190,12 +190,12 @@ impl State {
             }
             State::Ended(terminal, full_load) => {
                 let Some(FullLoad { reading, .. }) = full_load else { return pending().await };
-                let read = reading.await;
+                let result = reading.await;
                 *full_load = None;
-                match read {
-                    Ok(Ok(whole)) => {
-                        let (before, after) = (terminal.line_count(), whole.line_count());
-                        **terminal = whole;
+                match result {
+                    Ok(Ok(full)) => {
+                        let (before, after) = (terminal.line_count(), full.line_count());
+                        **terminal = full;
                         ToolEvent::Loaded(after.cast_signed() - before.cast_signed())
                     }
                     Ok(Err(error)) => ToolEvent::Fault(format!("showing only the end: {error}")),

@@ -20,7 +20,7 @@ use crate::view::truncate::cut;
 const MIN_ROWS_FOR_DETAILS: u16 = 14;
 /// Windows with fewer columns show names and states only.
 const MIN_COLS_FOR_AGES: u16 = 40;
-/// Windows with fewer columns have no column of what the node does.
+/// Windows with fewer columns have no summary column.
 const MIN_COLS_FOR_SUMMARY: u16 = 60;
 /// Windows with fewer columns show folder and branch in the details only.
 const MIN_COLS_FOR_FOLDERS: u16 = 110;

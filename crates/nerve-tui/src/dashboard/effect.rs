@@ -1,4 +1,4 @@
-//! What the dashboard asks its caller to do.
+//! The effects that the dashboard requests from its caller.
 
 use super::row::NodeKey;
 

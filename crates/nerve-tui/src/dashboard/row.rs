@@ -41,7 +41,7 @@ impl NodeRow {
         NodeRow { key, info, activity: None, branch: None }
     }
 
-    /// Takes the activity over from an earlier description of the node, unless that is of another turn.
+    /// Takes over the activity of an earlier description of the node if it belongs to the same turn.
     pub(super) fn keep_activity(&mut self, old: NodeRow) {
         if self.info.progress.turn_started_at == old.info.progress.turn_started_at {
             self.activity = old.activity;
@@ -80,7 +80,7 @@ impl NodeRow {
         self.info.progress.turn_started_at.map(|since| elapsed(since, now))
     }
 
-    /// Returns what the node does, or did last: an activity of the running turn, else the end of the last answer, else the prompt.
+    /// Returns a summary of the node's work: the activity of the running turn, else the end of the last answer, else the prompt.
     pub(super) fn summary(&self) -> &str {
         let progress = &self.info.progress;
         let activity = self.activity.as_deref().filter(|_| progress.turn_started_at.is_some());

@@ -13,7 +13,7 @@ use crate::terminal::pacing::{FramePacer, until};
 
 /// Changes that come from servers are drawn at most this often: agents can report many per second.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
-/// Minimum interval of draws that only show other ages.
+/// Minimum interval of draws that only update ages.
 const AGE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A dashboard in the user's terminal. Dropping it restores the terminal.

@@ -53,7 +53,7 @@ impl Dashboard {
         self.pin_selection();
     }
 
-    /// Closes the choices of a node's dialog: the node may show another one now.
+    /// Closes the choices of a node's dialog: the node may show another dialog now.
     fn close_choices(&mut self, is_changed: impl Fn(&NodeKey) -> bool) {
         if matches!(&self.panel, Some(Panel::Choices { key, .. }) if is_changed(key)) {
             self.panel = None;

@@ -104,8 +104,8 @@ impl AgentMonitor {
 }
 
 fn profile_of(entry: &Entry, profiles: &Profiles) -> Option<Arc<Profile>> {
-    let named = entry.label.get("profile").and_then(serde_json::Value::as_str);
-    named.and_then(|name| profiles.get(name)).or_else(|| profiles.for_command(&entry.argv))
+    let name = entry.label.get("profile").and_then(serde_json::Value::as_str);
+    name.and_then(|name| profiles.get(name)).or_else(|| profiles.for_command(&entry.argv))
 }
 
 fn driver(profile: Arc<Profile>, entry: &Entry, now: TsNs) -> Driver {

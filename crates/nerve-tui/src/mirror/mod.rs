@@ -164,7 +164,7 @@ impl TerminalMirror {
             let due = self.due();
             let timer = tokio::time::sleep_until(self.clock.instant(due.unwrap_or_default()));
             tokio::select! {
-                happened = self.host.next() => self.handle_backend_event(happened),
+                event = self.host.next() => self.handle_backend_event(event),
                 () = timer, if due.is_some() => self.handle_timer(),
             }
             self.drain_backend().await;
@@ -188,7 +188,7 @@ impl TerminalMirror {
         while !self.has_ended && self.terminal.offset() < limit && Instant::now() < until {
             tokio::select! {
                 biased;
-                happened = self.host.next() => self.handle_backend_event(happened),
+                event = self.host.next() => self.handle_backend_event(event),
                 () = std::future::ready(()) => return,
             }
         }
@@ -347,7 +347,7 @@ impl TerminalMirror {
             while self.host.queued_input() > 0 && !self.has_ended {
                 tokio::select! {
                     biased;
-                    happened = self.host.next() => self.handle_backend_event(happened),
+                    event = self.host.next() => self.handle_backend_event(event),
                     () = tokio::task::yield_now() => {}
                 }
             }

@@ -28,7 +28,7 @@ impl OscPassthrough {
             match notice {
                 Notice::Progress { state, value } => self.progress = Some((*state, *value)),
                 _ if is_past => {}
-                Notice::Clipboard(text) => self.copied(text),
+                Notice::Clipboard(text) => self.set_clipboard(text),
                 Notice::Notify(notification) if self.notifications.len() < MAX_NOTIFICATIONS => {
                     self.notifications.push(notification.clone());
                 }
@@ -38,8 +38,8 @@ impl OscPassthrough {
     }
 
     /// Replaces the text of a selection.
-    fn copied(&mut self, text: &Clipboard) {
-        self.clipboard.retain(|before| text.to != Selections::Both && before.to != text.to);
+    fn set_clipboard(&mut self, text: &Clipboard) {
+        self.clipboard.retain(|earlier| text.to != Selections::Both && earlier.to != text.to);
         self.too_long = (text.base64.len() > MAX_CLIPBOARD).then_some(text.base64.len() / 4 * 3);
         if self.too_long.is_none() {
             self.clipboard.push_back(text.clone());

@@ -38,11 +38,11 @@ pub(super) struct TimelineMarks {
 
 impl TimelineMarks {
     /// Adds a record. As in playback, time does not run backwards.
-    fn see(&mut self, record: &Record<'_>) {
-        let (begin, end_playback) = self.times.unwrap_or((record.at, record.at));
-        let now = record.at.max(end_playback);
+    fn add(&mut self, record: &Record<'_>) {
+        let (begin, latest) = self.times.unwrap_or((record.at, record.at));
+        let now = record.at.max(latest);
         self.times = Some((begin, now));
-        self.rest(begin, end_playback, now);
+        self.add_pause(begin, latest, now);
         if let Body::Snapshot { id, .. } = record.body
             && self.snapshots.len() < MARKS
         {
@@ -52,12 +52,13 @@ impl TimelineMarks {
 
     /// Adds the final pause.
     fn end(&mut self, end: TsNs) {
-        if let Some((begin, end_playback)) = self.times {
-            self.rest(begin, end_playback, end.max(end_playback));
+        if let Some((begin, latest)) = self.times {
+            self.add_pause(begin, latest, end.max(latest));
         }
     }
 
-    fn rest(&mut self, begin: TsNs, from: TsNs, to: TsNs) {
+    /// Adds the time between two records if it is long enough for a pause.
+    fn add_pause(&mut self, begin: TsNs, from: TsNs, to: TsNs) {
         if to.since(from) > MAX_IDLE && self.idle.len() < MARKS {
             self.idle.push(from.since(begin)..to.since(begin));
         }
@@ -70,25 +71,25 @@ pub(super) fn begin(
     size: Size,
     end: TsNs,
 ) -> oneshot::Receiver<Result<LoadedRecording, AhrError>> {
-    let (sender, whole) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let recording = recording.to_path_buf();
     thread::spawn(move || {
-        let indexing = indexing(recording.clone());
-        let read = read(&recording, size, end);
+        let index_thread = start_indexing(recording.clone());
+        let result = read_all(&recording, size, end);
         // Seeking needs the index.
-        if indexing.join().is_err() {
+        if index_thread.join().is_err() {
             tracing::warn!(
                 "making the index failed: moments of the recording are found by playing up to them"
             );
         }
-        let _ = sender.send(read);
+        let _ = sender.send(result);
     });
-    whole
+    receiver
 }
 
-fn indexing(recording: PathBuf) -> thread::JoinHandle<()> {
+fn start_indexing(recording: PathBuf) -> thread::JoinHandle<()> {
     thread::spawn(move || {
-        // Read errors are reported by the reader of the lines.
+        // The reader of the lines reports read errors.
         if let Err(error) = Index::ensure(&recording) {
             tracing::debug!(%error, "no index is made");
         }
@@ -96,9 +97,9 @@ fn indexing(recording: PathBuf) -> thread::JoinHandle<()> {
 }
 
 /// Reads everything from the start.
-fn read(path: &Path, size: Size, end: TsNs) -> Result<LoadedRecording, AhrError> {
+fn read_all(path: &Path, size: Size, end: TsNs) -> Result<LoadedRecording, AhrError> {
     let (mut play, mut marks) = (Playback::open(path, size)?, TimelineMarks::default());
-    play.play(|_| true, |record| marks.see(record))?;
+    play.play(|_| true, |record| marks.add(record))?;
     play.replay_mut().terminal.expire_frame(TsNs(u64::MAX));
     marks.end(end);
     Ok(LoadedRecording { play, marks })
@@ -113,7 +114,7 @@ mod tests {
     fn seen(records: &[(u64, Body<'_>)], end: u64) -> TimelineMarks {
         let mut marks = TimelineMarks::default();
         for (millis, body) in records {
-            marks.see(&Record { at: TsNs(BEGIN + millis * 1_000_000), body: *body });
+            marks.add(&Record { at: TsNs(BEGIN + millis * 1_000_000), body: *body });
         }
         marks.end(TsNs(BEGIN + end * 1_000_000));
         marks

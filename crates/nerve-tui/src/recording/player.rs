@@ -129,10 +129,10 @@ impl Player {
     /// Pauses, and applies records up to and including the next output.
     pub(super) fn step(&mut self) -> Result<(), AhrError> {
         self.is_playing = false;
-        let mut seen = false;
+        let mut has_output = false;
         let is_wanted = |record: &Record<'_>| {
-            let is_first = !seen;
-            seen |= matches!(record.body, Body::Data { .. });
+            let is_first = !has_output;
+            has_output |= matches!(record.body, Body::Data { .. });
             is_first
         };
         self.playback.play(is_wanted, |_| {})?;

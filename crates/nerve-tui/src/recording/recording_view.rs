@@ -58,8 +58,8 @@ impl RecordingView {
             play
         };
         end_playback.replay_mut().terminal.expire_frame(TsNs(u64::MAX));
-        let shown = RecordingInfo::read(path).ok().and_then(|info| info.duration);
-        let end = shown
+        let duration = RecordingInfo::read(path).ok().and_then(|info| info.duration);
+        let end = duration
             .map_or(end_playback.replay().clock(), |duration| start + duration)
             .max(end_playback.replay().clock().max(start));
         Ok(RecordingView {
@@ -81,14 +81,14 @@ impl RecordingView {
     /// Resolves when all lines are loaded; pending if they are already. Returns by how much the line numbers have
     /// grown, since earlier lines may have been unknown.
     pub(super) async fn loaded(&mut self) -> Result<i64, AhrError> {
-        let Some(whole) = &mut self.loader else { return std::future::pending().await };
-        let read = whole.await;
+        let Some(loader) = &mut self.loader else { return std::future::pending().await };
+        let result = loader.await;
         self.loader = None;
-        let is_seen = !std::mem::replace(&mut self.is_indexed, true) && self.player.is_none();
+        let shows_end = !std::mem::replace(&mut self.is_indexed, true) && self.player.is_none();
         let before = self.end_playback.replay().terminal.line_count();
-        match read {
-            Ok(read) => {
-                let LoadedRecording { play, marks } = read?;
+        match result {
+            Ok(recording) => {
+                let LoadedRecording { play, marks } = recording?;
                 (self.end_playback, self.marks) = (play, marks);
             }
             Err(_) => tracing::warn!("the reader of the recording failed: only its end is shown"),
@@ -97,7 +97,7 @@ impl RecordingView {
             self.go_to(target)?;
         }
         let after = self.end_playback.replay().terminal.line_count();
-        Ok(if is_seen { after.cast_signed() - before.cast_signed() } else { 0 })
+        Ok(if shows_end { after.cast_signed() - before.cast_signed() } else { 0 })
     }
 
     /// Returns true if all lines are loaded.

@@ -65,7 +65,7 @@ fn handle_keys(player: &mut Player, start: TsNs, bytes: &[u8]) -> Result<Option<
     let to = |time: TsNs| SeekTarget { time: time.max(start), offset: None };
     for key in parse_keys(bytes) {
         let now = player.clock();
-        let done = match key {
+        let result = match key {
             Key::Pause => player.set_playing(!player.is_playing()),
             Key::Step => player.step(),
             Key::Back => player.seek(to(TsNs(now.0.saturating_sub(SEEK_STEP.as_nanos() as u64)))),
@@ -73,7 +73,7 @@ fn handle_keys(player: &mut Player, start: TsNs, bytes: &[u8]) -> Result<Option<
             Key::Quit => return Ok(Some(EndReason::Quit)),
             Key::Interrupt => return Ok(Some(EndReason::Signal(SIGINT))),
         };
-        done?;
+        result?;
     }
     Ok(None)
 }
@@ -104,7 +104,7 @@ struct UserInput {
 impl UserInput {
     async fn next_event(&mut self) -> UserEvent {
         let UserInput { keys, signals } = self;
-        let typed = async {
+        let next_keys = async {
             match keys.as_mut()?.recv().await {
                 Some(bytes) => Some(bytes),
                 None => {
@@ -119,7 +119,7 @@ impl UserInput {
                 SignalEvent::Resize => UserEvent::Size,
                 SignalEvent::Terminate(number) => UserEvent::End(EndReason::Signal(number)),
             },
-            Some(bytes) = typed => UserEvent::Keys(bytes),
+            Some(bytes) = next_keys => UserEvent::Keys(bytes),
         }
     }
 }

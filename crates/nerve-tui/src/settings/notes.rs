@@ -16,8 +16,8 @@ pub(super) fn notes_for(settings: &[(String, Vec<String>)], bindings: &Bindings)
     let is_set = |entry: &&OperationInfo| settings.iter().any(|(name, _)| name == entry.name);
     let set = || OPERATIONS.iter().filter(is_set);
     let unset = || OPERATIONS.iter().filter(|entry| !is_set(entry));
-    let taken = set().flat_map(|by| unset().filter_map(move |from| taken_keys(by, from, bindings)));
-    taken.chain(set().filter_map(|entry| missing_prefix(entry, bindings))).collect()
+    let taken_notes = set().flat_map(|by| unset().filter_map(move |from| taken_keys(by, from, bindings)));
+    taken_notes.chain(set().filter_map(|entry| missing_prefix(entry, bindings))).collect()
 }
 
 /// Notes the default keys of `from` that `by` takes.
@@ -25,38 +25,38 @@ fn taken_keys(by: &'static OperationInfo, from: &'static OperationInfo, bindings
     if by.operation == from.operation {
         return None;
     }
-    let now = bindings.keys_of(by);
+    let new_keys = bindings.keys_of(by);
     let (mut keys, mut lost_in): (Vec<&str>, Vec<Context>) = (Vec::new(), Vec::new());
-    for &name in from.keys.iter().filter(|name| now.iter().any(|own| own == *name)) {
+    for &name in from.keys.iter().filter(|name| new_keys.iter().any(|key| key == *name)) {
         let key: Key = name.parse().ok()?;
-        let lost: Vec<Context> = from
+        let contexts: Vec<Context> = from
             .contexts
             .iter()
             .copied()
             .filter(|context| bindings.operation(*context, key) == Some(by.operation))
             .collect();
-        if !lost.is_empty() {
+        if !contexts.is_empty() {
             keys.push(name);
-            lost_in = lost;
+            lost_in = contexts;
         }
     }
     let quoted: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
     let (last, before) = quoted.split_last()?;
     let quoted = if before.is_empty() { last.clone() } else { format!("{} and {last}", before.join(", ")) };
     let mut message = format!("'{}' takes {quoted} from '{}'", by.name, from.name);
-    let left = bindings.keys_of(from);
+    let other_keys = bindings.keys_of(from);
     if lost_in.len() < from.contexts.len() {
         let contexts: Vec<&str> = lost_in.iter().map(|context| context.words()).collect();
         message += &format!(" {}", contexts.join(", "));
-    } else if left.is_empty() {
+    } else if other_keys.is_empty() {
         message += ", which has no key left";
     } else {
-        message += &format!(", which has {} left", left.join(", "));
+        message += &format!(", which has {} left", other_keys.join(", "));
     }
     Some(Note { operation: by.name, message })
 }
 
-/// Notes what no key can do in a live terminal if `prefix` has no key.
+/// Notes the operations that no key can run in a live terminal if `prefix` has no key.
 fn missing_prefix(entry: &'static OperationInfo, bindings: &Bindings) -> Option<Note> {
     let has = |operation: Operation| !bindings.keys_in(Context::Live, operation).is_empty();
     if entry.operation != Operation::Prefix || has(Operation::Prefix) {

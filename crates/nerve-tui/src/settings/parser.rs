@@ -215,13 +215,13 @@ impl Parser<'_> {
                 self.unknown_name(name.span(), "operation", name.get_ref(), &known);
                 continue;
             }
-            let given = self.parse_keys(value);
-            settings.keys.push((name.get_ref().to_string(), given));
+            let parsed = self.parse_keys(value);
+            settings.keys.push((name.get_ref().to_string(), parsed));
         }
         // Returns the position of an operation's name.
         let position = |operation: &str| {
-            let found = keys.iter().find(|(name, _)| name.get_ref() == operation);
-            found.map_or(value.span(), |(name, _)| name.span())
+            let entry = keys.iter().find(|(name, _)| name.get_ref() == operation);
+            entry.map_or(value.span(), |(name, _)| name.span())
         };
         match Bindings::with(&settings.keys) {
             Ok(bindings) => {
@@ -278,8 +278,8 @@ impl Parser<'_> {
         table
     }
 
-    fn unknown_name(&mut self, at: Range<usize>, kind: &str, found: &str, known: &[&str]) {
-        let shown: String = found.chars().take(40).collect();
+    fn unknown_name(&mut self, at: Range<usize>, kind: &str, name: &str, known: &[&str]) {
+        let shown: String = name.chars().take(40).collect();
         let suggestion = known
             .iter()
             .map(|known| (strsim::damerau_levenshtein(known, &shown), known))
@@ -302,9 +302,9 @@ impl Parser<'_> {
 
     /// Creates a diagnostic for a position in the text.
     fn diagnostic(&self, at: Range<usize>, message: String) -> Diagnostic {
-        let before = self.text.get(..at.start).unwrap_or(self.text);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let preceding = self.text.get(..at.start).unwrap_or(self.text);
+        let line = preceding.matches('\n').count() + 1;
+        let column = preceding.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         Diagnostic { line, column, message }
     }
 }

@@ -40,13 +40,13 @@ impl Signals {
     /// Signals cannot be handled.
     pub fn forwarded() -> Result<Signals, TuiError> {
         let (sender, signals) = mpsc::channel(16);
-        let passed = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
-        for number in passed {
+        let forwarded = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+        for number in forwarded {
             let kind = SignalKind::from_raw(number.as_raw());
-            let mut come = signal(kind).map_err(TuiError::Signals)?;
+            let mut stream = signal(kind).map_err(TuiError::Signals)?;
             let sender = sender.clone();
             tokio::spawn(
-                async move { while come.recv().await.is_some() && sender.send(number).await.is_ok() {} },
+                async move { while stream.recv().await.is_some() && sender.send(number).await.is_ok() {} },
             );
         }
         Ok(Signals::Forwarded(signals))

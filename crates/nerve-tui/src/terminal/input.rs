@@ -20,13 +20,13 @@ pub(super) fn of(event: Event, has_kitty_keyboard: bool) -> Option<Input> {
 }
 
 fn key(event: KeyEvent, has_kitty_keyboard: bool) -> Option<Key> {
-    let held = |modifier| event.modifiers.intersects(modifier);
+    let has = |modifier| event.modifiers.intersects(modifier);
     // Super and Hyper belong to the window system.
-    if held(KeyModifiers::SUPER | KeyModifiers::HYPER) {
+    if has(KeyModifiers::SUPER | KeyModifiers::HYPER) {
         return None;
     }
-    let (ctrl, alt) = (held(KeyModifiers::CONTROL), held(KeyModifiers::ALT | KeyModifiers::META));
-    let mut shift = held(KeyModifiers::SHIFT);
+    let (ctrl, alt) = (has(KeyModifiers::CONTROL), has(KeyModifiers::ALT | KeyModifiers::META));
+    let mut shift = has(KeyModifiers::SHIFT);
     let code = match event.code {
         KeyCode::Char(char) => {
             let char = match char {
@@ -78,14 +78,14 @@ fn mouse(event: MouseEvent) -> Mouse {
         MouseEventKind::ScrollLeft => MouseAction::Wheel(Wheel::Left),
         MouseEventKind::ScrollRight => MouseAction::Wheel(Wheel::Right),
     };
-    let held = |modifier| event.modifiers.contains(modifier);
+    let has = |modifier| event.modifiers.contains(modifier);
     Mouse {
         what,
         col: event.column,
         row: event.row,
-        ctrl: held(KeyModifiers::CONTROL),
-        alt: held(KeyModifiers::ALT),
-        shift: held(KeyModifiers::SHIFT),
+        ctrl: has(KeyModifiers::CONTROL),
+        alt: has(KeyModifiers::ALT),
+        shift: has(KeyModifiers::SHIFT),
     }
 }
 

@@ -130,8 +130,8 @@ fn wait_for_input(timeout: Option<Timespec>) -> bool {
     loop {
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {
-                let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-                return !fds[0].revents().intersects(gone);
+                let closed = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+                return !fds[0].revents().intersects(closed);
             }
             Err(Errno::INTR) => {}
             Err(_) => return false,

@@ -250,12 +250,12 @@ fn is_tmux() -> bool {
 
 /// Returns the number of colours according to the environment.
 fn colours() -> &'static str {
-    let says = |name: &str, words: &[&str]| {
+    let contains_any = |name: &str, words: &[&str]| {
         std::env::var(name).is_ok_and(|value| words.iter().any(|word| value.contains(word)))
     };
-    if says("COLORTERM", &["truecolor", "24bit"]) {
+    if contains_any("COLORTERM", &["truecolor", "24bit"]) {
         "16 million"
-    } else if says("TERM", &["256color", "kitty", "ghostty", "alacritty"]) {
+    } else if contains_any("TERM", &["256color", "kitty", "ghostty", "alacritty"]) {
         "256"
     } else {
         "16"

@@ -42,12 +42,12 @@ fn sequence(parts: &[&str]) -> Vec<u8> {
 
 /// Wraps a sequence for the terminal around tmux (tmux(1), `allow-passthrough`), doubling each ESC.
 fn tmux_passthrough(bytes: &[u8]) -> Vec<u8> {
-    let mut passed = b"\x1bPtmux;".to_vec();
+    let mut wrapped = b"\x1bPtmux;".to_vec();
     for byte in bytes {
-        passed.extend_from_slice(if *byte == 0x1b { b"\x1b\x1b" } else { std::slice::from_ref(byte) });
+        wrapped.extend_from_slice(if *byte == 0x1b { b"\x1b\x1b" } else { std::slice::from_ref(byte) });
     }
-    passed.extend_from_slice(b"\x1b\\");
-    passed
+    wrapped.extend_from_slice(b"\x1b\\");
+    wrapped
 }
 
 #[cfg(test)]

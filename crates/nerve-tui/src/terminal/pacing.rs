@@ -25,8 +25,8 @@ impl FramePacer {
 
     /// Returns when the next frame is due, at the earliest `now`; `None` without a request.
     pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
-        let [last, before] = self.drawn;
-        let due = last.map(|last| last + GAP).max(before.map(|before| before + PAIR));
+        let [last, previous] = self.drawn;
+        let due = last.map(|at| at + GAP).max(previous.map(|at| at + PAIR));
         self.is_changed.then(|| due.unwrap_or(now))
     }
 

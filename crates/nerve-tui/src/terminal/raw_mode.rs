@@ -45,23 +45,23 @@ impl StdinTerminal {
     /// Returns the next event. Cancel-safe.
     pub(crate) async fn next(&mut self) -> StdinEvent {
         let StdinTerminal { keys, sizes, job } = self;
-        let typed = async {
+        let next_keys = async {
             match keys {
                 Some(keys) => keys.recv().await,
                 None => None,
             }
         };
-        let taken = async {
+        let regained = async {
             match job {
                 Some(job) => job.foreground_regained().await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            Some(bytes) = typed => StdinEvent::Keys(bytes),
+            Some(bytes) = next_keys => StdinEvent::Keys(bytes),
             Some(()) = sizes.recv() => StdinEvent::Resize,
             // A background process gets no SIGWINCH.
-            () = taken => StdinEvent::Resize,
+            () = regained => StdinEvent::Resize,
         }
     }
 }
@@ -92,7 +92,7 @@ impl ForegroundJob {
             tokio::select! {
                 Some(()) = self.suspend_requests.recv() => {
                     self.raw = None;
-                    // Without a job-control shell it does not stop.
+                    // Without a job-control shell, this process does not stop.
                     let _ = job_control::stop();
                 }
                 Some(()) = self.continued.recv() => {}

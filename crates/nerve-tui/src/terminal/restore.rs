@@ -118,17 +118,17 @@ fn install_panic_hook(state: &Arc<State>) {
     static ONCE: Once = Once::new();
     *OWNER.lock() = Some(Arc::clone(state));
     ONCE.call_once(|| {
-        let before = panic::take_hook();
+        let previous_hook = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             let owner = OWNER.lock().clone();
             let Some(state) = owner.filter(|state| state.taken.load(Ordering::Relaxed)) else {
-                return before(info);
+                return previous_hook(info);
             };
             // A panic of a task or another thread does not end the viewer.
             let is_viewer = state.thread == thread::current().id() && tokio::task::try_id().is_none();
             if is_viewer {
                 state.restore();
-                return before(info);
+                return previous_hook(info);
             }
             let mut failures = state.failures.lock();
             if failures.len() < MAX_FAILURES {

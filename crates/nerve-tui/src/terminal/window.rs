@@ -19,37 +19,38 @@ pub fn window() -> Option<Size> {
     (size.ws_col > 0 && size.ws_row > 0).then(|| Size::new(size.ws_col, size.ws_row))
 }
 
-/// Asks the window to resize (xterm window operations). Returns false if it does not in time. Returns true if there
-/// is no window.
+/// Requests a size of the window (xterm window operations). Returns false if the window does not resize in time, and
+/// true if there is no window.
 pub async fn request_size(wanted: Size) -> bool {
     if window().unwrap_or_default() == wanted || !std::io::stdout().is_terminal() {
         return true;
     }
     let Ok(mut changes) = signal(SignalKind::window_change()) else { return true };
-    let ask = format!("\x1b[8;{};{}t", wanted.rows, wanted.cols);
-    let written = std::io::stdout().write_all(ask.as_bytes()).and_then(|()| std::io::stdout().flush());
-    let taken = async { while window() != Some(wanted) && changes.recv().await.is_some() {} };
-    written.is_ok() && tokio::time::timeout(RESIZE_TIMEOUT, taken).await.is_ok()
+    let request = format!("\x1b[8;{};{}t", wanted.rows, wanted.cols);
+    let written = std::io::stdout().write_all(request.as_bytes()).and_then(|()| std::io::stdout().flush());
+    let resized = async { while window() != Some(wanted) && changes.recv().await.is_some() {} };
+    written.is_ok() && tokio::time::timeout(RESIZE_TIMEOUT, resized).await.is_ok()
 }
 
 /// Raw mode until dropped.
 #[derive(Debug)]
 pub struct RawMode {
-    before: Termios,
+    /// The modes to restore.
+    original: Termios,
     raw: Termios,
 }
 
 impl RawMode {
     /// Enters raw mode; `None` if standard input is not a terminal.
     pub fn enter() -> Option<RawMode> {
-        let before = tcgetattr(stdin()).ok()?;
-        let mut raw = before.clone();
+        let original = tcgetattr(stdin()).ok()?;
+        let mut raw = original.clone();
         raw.make_raw();
         if !std::io::stdout().is_terminal() {
             // Standard output is not this terminal, so its line endings stay as they are.
-            raw.output_modes = before.output_modes;
+            raw.output_modes = original.output_modes;
         }
-        let mode = RawMode { before, raw };
+        let mode = RawMode { original, raw };
         mode.set(&mode.raw).then_some(mode)
     }
 
@@ -72,7 +73,7 @@ impl Drop for RawMode {
     fn drop(&mut self) {
         // In the background the terminal belongs to another job, and setting its modes would stop this process.
         if job_control::is_foreground() {
-            self.set(&self.before);
+            self.set(&self.original);
         }
     }
 }

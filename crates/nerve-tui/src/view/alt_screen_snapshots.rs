@@ -42,24 +42,24 @@ impl Viewer {
     /// Returns the document whose snapshots can be reached: the recording's end while a moment with a full-screen
     /// program is shown, otherwise the shown document.
     pub(crate) fn snapshot_source<'a>(&self, frame: &FrameContext<'a>) -> &'a Document<'a> {
-        let is_known_there = self.snapshot_view.shown.is_some() || frame.document.screen_start().is_some();
-        frame.end.filter(|_| is_known_there).unwrap_or(frame.document)
+        let uses_end = self.snapshot_view.shown.is_some() || frame.document.screen_start().is_some();
+        frame.end.filter(|_| uses_end).unwrap_or(frame.document)
     }
 
     /// Explains why no snapshot is above. A moment in the middle may lack lines that were written before it.
     pub(crate) fn explain_none_above(&self, frame: &FrameContext<'_>) -> &'static str {
-        let known = self.snapshot_source(frame);
-        match self.has_hidden_snapshots(frame) && !known.is_loading_earlier() {
+        let source = self.snapshot_source(frame);
+        match self.has_hidden_snapshots(frame) && !source.is_loading_earlier() {
             true => "earlier snapshots are on lines that only the recording's end shows",
-            false => known.explain_none_above(),
+            false => source.explain_none_above(),
         }
     }
 
-    /// Returns true if there are snapshots before those that [`Viewer::snapshot_source`] knows.
+    /// Returns true if there are snapshots before those of [`Viewer::snapshot_source`].
     pub(crate) fn has_hidden_snapshots(&self, frame: &FrameContext<'_>) -> bool {
-        let known = self.snapshot_source(frame);
-        let before = |document: &Document<'_>| document.snapshots_before(known.offset());
-        known.is_loading_earlier() || frame.end.is_some_and(|end| before(end) > before(known))
+        let source = self.snapshot_source(frame);
+        let earlier = |document: &Document<'_>| document.snapshots_before(source.offset());
+        source.is_loading_earlier() || frame.end.is_some_and(|end| earlier(end) > earlier(source))
     }
 
     /// Returns the snapshot of the task entry, or the one whose screen is shown.
@@ -120,18 +120,18 @@ impl Viewer {
     pub(crate) fn snapshot_of(&self, line: u64, frame: &FrameContext<'_>) -> Option<(u64, u64)> {
         let document = frame.document;
         let is_on_screen = document.screen_start().is_some_and(|start| line >= start);
-        let found = match (self.snapshot_view.shown, frame.end) {
+        let nearest = match (self.snapshot_view.shown, frame.end) {
             (Some(id), _) if is_on_screen => return Some((line, id)),
             (None, Some(end)) if is_on_screen => end.latest_snapshot_until(document.offset()),
             _ => document.snapshot_at(line),
         };
-        found.map(|(line, snapshot)| (line, snapshot.id))
+        nearest.map(|(line, snapshot)| (line, snapshot.id))
     }
 
     /// Goes to the next or the previous snapshot.
     pub(crate) fn go_to_snapshot(&mut self, operation: Operation, frame: &FrameContext<'_>) {
-        let known = self.snapshot_source(frame);
-        let stops = stops(known);
+        let source = self.snapshot_source(frame);
+        let stops = stops(source);
         if !stops.iter().any(|stop| stop.is_alt_screen) {
             self.pager.run(operation, frame.document);
             if operation == Operation::PreviousSnapshot
@@ -143,12 +143,12 @@ impl Viewer {
             return;
         }
         let is_down = operation == Operation::NextSnapshot;
-        let more = usize::try_from(self.pager.number.take().unwrap_or(1).max(1) - 1).unwrap_or(usize::MAX);
+        let steps = usize::try_from(self.pager.number.take().unwrap_or(1).max(1) - 1).unwrap_or(usize::MAX);
         self.pager.follow_mode = None;
         let (above, below) = self.neighbours(&stops, frame);
         let to = match is_down {
-            true => below.map(|at| at.saturating_add(more).min(stops.len() - 1)),
-            false => above.map(|at| at.saturating_sub(more)),
+            true => below.map(|at| at.saturating_add(steps).min(stops.len() - 1)),
+            false => above.map(|at| at.saturating_sub(steps)),
         };
         match to.and_then(|at| stops.get(at)) {
             Some(stop) if stop.is_alt_screen => self.show_snapshot(stop.id),

@@ -136,14 +136,14 @@ impl AnsiWriter<'_> {
         if look == self.look {
             return;
         }
-        let before = std::mem::replace(&mut self.look, look);
-        let is_reset = attributes != before.attributes;
-        let (fg, bg) = if is_reset { (Color::Reset, Color::Reset) } else { (before.fg, before.bg) };
+        let previous = std::mem::replace(&mut self.look, look);
+        let is_reset = attributes != previous.attributes;
+        let (fg, bg) = if is_reset { (Color::Reset, Color::Reset) } else { (previous.fg, previous.bg) };
         self.out.extend_from_slice(b"\x1b[");
         if is_reset {
             self.out.extend_from_slice(b"0;");
-            let set = MODIFIERS.iter().filter(|(modifier, _)| attributes.modifier.contains(*modifier));
-            set.for_each(|(_, code)| self.out.extend_from_slice(&[*code, b';']));
+            let modifiers = MODIFIERS.iter().filter(|(modifier, _)| attributes.modifier.contains(*modifier));
+            modifiers.for_each(|(_, code)| self.out.extend_from_slice(&[*code, b';']));
         }
         if look.fg != fg {
             color(look.fg, 30, self.out);

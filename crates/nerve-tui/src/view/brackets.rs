@@ -26,19 +26,19 @@ impl Pager {
             return self.show_message(&format!("no '{from}' in the {place} line of the window"));
         };
         let lines = document.lines();
-        let found = if is_down {
+        let matching = if is_down {
             let rest = text[at + 1..].to_string();
             let others = (line + 1..lines.end).map(|line| (line, document.text(line).unwrap_or_default()));
             let texts = std::iter::once((line, rest)).chain(others);
-            matching_line(texts, (from, to), |text, see| text.chars().any(see))
+            matching_line(texts, (from, to), |text, closes| text.chars().any(closes))
         } else {
             let rest = text[..at].to_string();
             let others =
                 (lines.start..line).rev().map(|line| (line, document.text(line).unwrap_or_default()));
             let texts = std::iter::once((line, rest)).chain(others);
-            matching_line(texts, (from, to), |text, see| text.chars().rev().any(see))
+            matching_line(texts, (from, to), |text, closes| text.chars().rev().any(closes))
         };
-        let Some(line) = found else {
+        let Some(line) = matching else {
             return self.show_message(&format!("no matching '{to}' within {MAX_LINES} lines"));
         };
         self.go_to(line);
@@ -48,14 +48,14 @@ impl Pager {
     }
 }
 
-/// Returns the line of the matching bracket, skipping nested pairs.
+/// Returns the line of the matching bracket, skipping nested pairs. `any_char` searches a text in one direction.
 fn matching_line(
     texts: impl Iterator<Item = (u64, String)>,
     (from, to): (char, char),
-    is_seen: impl Fn(&str, &mut dyn FnMut(char) -> bool) -> bool,
+    any_char: impl Fn(&str, &mut dyn FnMut(char) -> bool) -> bool,
 ) -> Option<u64> {
     let mut depth = 1_u64;
-    let mut see = |char: char| {
+    let mut closes = |char: char| {
         if char == from {
             depth += 1;
         } else if char == to {
@@ -63,5 +63,5 @@ fn matching_line(
         }
         depth == 0
     };
-    texts.take(MAX_LINES).find(|(_, text)| is_seen(text, &mut see)).map(|(line, _)| line)
+    texts.take(MAX_LINES).find(|(_, text)| any_char(text, &mut closes)).map(|(line, _)| line)
 }

@@ -106,8 +106,8 @@ fn line(
         if matches.get(next).is_some_and(|columns| columns.contains(&cell.col)) {
             if is_found && next == 0 {
                 // The modifiers keep the match visible without colours.
-                let lit = Modifier::REVERSED | Modifier::BOLD;
-                style = Style::new().fg(Color::Yellow).bg(Color::Black).add_modifier(lit);
+                let highlight = Modifier::REVERSED | Modifier::BOLD;
+                style = Style::new().fg(Color::Yellow).bg(Color::Black).add_modifier(highlight);
             } else {
                 // Toggling keeps a match in reversed text distinguishable.
                 style.add_modifier.toggle(Modifier::REVERSED);

@@ -55,10 +55,10 @@ impl Decorations {
     /// Registers a decoration of the row. Returns the tag for its cells, stored as their underline colour.
     pub fn register(&mut self, row: &screen::Row, decoration: &screen::Decoration) -> Color {
         let screen::Decoration { underline, underline_color: color, .. } = *decoration;
-        let wanted = DecorationKey { underline, color, link: row.link(decoration) };
-        match self.all.get_index_of(&wanted) {
+        let key = DecorationKey { underline, color, link: row.link(decoration) };
+        match self.all.get_index_of(&key) {
             Some(index) => tag(index),
-            None => self.add(Decoration { underline, color, link: wanted.link.cloned() }),
+            None => self.add(Decoration { underline, color, link: key.link.cloned() }),
         }
     }
 
@@ -74,9 +74,9 @@ impl Decorations {
         if self.all.len() < TIDY_THRESHOLD {
             return;
         }
-        let before = std::mem::take(self);
+        let previous = std::mem::take(self);
         for cell in &mut shown.content {
-            let decoration = before.of(cell).cloned();
+            let decoration = previous.of(cell).cloned();
             cell.underline_color = decoration.map_or(Color::Reset, |decoration| self.add(decoration));
         }
     }

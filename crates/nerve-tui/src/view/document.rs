@@ -180,8 +180,8 @@ impl<'a> Document<'a> {
 
     /// Returns the previous kept line with a snapshot.
     pub(crate) fn snapshot_before(&self, line: u64) -> Option<u64> {
-        let (found, snapshot) = self.snapshot_on_earlier_line(line)?;
-        self.snapshot_line(found, snapshot).filter(|found| *found < line)
+        let (taken_at, snapshot) = self.snapshot_on_earlier_line(line)?;
+        self.snapshot_line(taken_at, snapshot).filter(|shown_at| *shown_at < line)
     }
 
     /// Returns the last snapshot on an earlier line, kept or not.
@@ -242,8 +242,8 @@ impl<'a> Document<'a> {
     /// Returns the snapshot of a line: the last one taken on it, otherwise on an earlier line.
     pub fn snapshot_at(&self, line: u64) -> Option<(u64, &'a Snapshot)> {
         let own = self.terminal.get_snapshot_for_line(LineIndex(line)).map(|own| (LineIndex(line), own));
-        let (found, snapshot) = own.or_else(|| self.snapshot_on_earlier_line(line))?;
-        Some((self.snapshot_line(found, snapshot)?, snapshot))
+        let (taken_at, snapshot) = own.or_else(|| self.snapshot_on_earlier_line(line))?;
+        Some((self.snapshot_line(taken_at, snapshot)?, snapshot))
     }
 
     /// Returns the snapshot taken last, if it can be shown.

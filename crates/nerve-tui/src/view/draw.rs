@@ -23,7 +23,7 @@ pub use crate::view::status_info::{Capabilities, StatusInfo};
 /// Preferred width of the tool list in columns.
 const LIST: u16 = 90;
 
-/// Actions for the caller after drawing.
+/// The result of drawing a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DrawResult {
     /// Window column and row of the cursor; `None` while it is hidden.
@@ -118,16 +118,16 @@ fn title(entry: &TaskEntry, frame: &FrameContext<'_>, info: &StatusInfo) -> Stri
     let document = frame.document;
     if let Some(Target::Snapshot { id, .. } | Target::Moment { id }) = entry.target() {
         let snapshot = document.snapshot(id).or_else(|| frame.end?.snapshot(id));
-        let called = snapshot.map(|snapshot| info.of_snapshot(snapshot)).unwrap_or_default();
+        let description = snapshot.map(|snapshot| info.of_snapshot(snapshot)).unwrap_or_default();
         // A snapshot of the alternate screen is identified by its position, not by its lines.
         let (place, is_erased) = match snapshot.is_some_and(|snapshot| snapshot.alternate) {
             true => (frame.end_document().place_of_snapshot(id), false),
             false => (None, document.is_erased(id)),
         };
-        let of = frame.end_document().snapshots();
-        let place = place.map(|place| format!(" ({place} of {of})")).unwrap_or_default();
+        let count = frame.end_document().snapshots();
+        let place = place.map(|place| format!(" ({place} of {count})")).unwrap_or_default();
         let erased = if is_erased { ", whose lines were erased" } else { "" };
-        return format!("branch from snapshot {id}{place}{called}{erased}");
+        return format!("branch from snapshot {id}{place}{description}{erased}");
     }
     let end = info.time.map(|(_, of)| clock(of));
     let snapshot = document.end_snapshot();
@@ -146,9 +146,9 @@ fn hint(viewer: &Viewer, entry: &TaskEntry) -> String {
     let keys =
         [(Operation::Submit, "sends"), (Operation::NewLine, "new line"), (Operation::CloseEntry, "closes")];
     let key = |operation| viewer.bindings().keys_in(Context::Entry, operation).into_iter().next();
-    let named =
+    let hints =
         keys.into_iter().filter_map(|(operation, words)| Some(format!("{} {words}", key(operation)?)));
-    named.collect::<Vec<_>>().join(" · ")
+    hints.collect::<Vec<_>>().join(" · ")
 }
 
 /// Draws the tool list or the shown tool, and returns the tool's cursor position.

@@ -67,7 +67,7 @@ pub enum Effect {
     Redraw,
 }
 
-/// The meaning of keys.
+/// A mode of the viewer, which decides the meaning of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
     /// Keys go to the program.

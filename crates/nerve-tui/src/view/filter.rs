@@ -14,14 +14,14 @@ impl Pager {
         self.filter.as_ref().map(|filter| filter.text.as_str())
     }
 
-    pub(crate) fn set_filter(&mut self, pattern: Pattern, typed: PromptView, document: &Document<'_>) {
+    pub(crate) fn set_filter(&mut self, pattern: Pattern, prompt: PromptView, document: &Document<'_>) {
         // A window that follows keeps following.
         let top = (!self.viewport.is_following()).then(|| self.viewport.top_line());
-        let text = format!("{}{}", typed.sign, typed.text);
+        let text = format!("{}{}", prompt.sign, prompt.text);
         if let Some(search) = &mut self.search {
             // A hidden line cannot be the current match.
-            let lets = |line: &u64| document.text(*line).is_some_and(|text| pattern.is_in(&text));
-            search.found = search.found.filter(lets);
+            let is_selected = |line: &u64| document.text(*line).is_some_and(|text| pattern.is_in(&text));
+            search.found = search.found.filter(is_selected);
             search.recount();
         }
         self.filter = Some(LineFilter::new(pattern, text, &document.lines(), top));

@@ -21,12 +21,12 @@ impl Pager {
 
     /// Leaves follow mode. Returns false if it was not active.
     pub(crate) fn stop_following(&mut self) -> bool {
-        let went = self.follow_mode.take().is_some();
-        if went {
+        let was_active = self.follow_mode.take().is_some();
+        if was_active {
             self.viewport.stop_following();
             self.show_message("stopped following");
         }
-        went
+        was_active
     }
 
     /// Looks for the pattern in new lines.

@@ -28,13 +28,13 @@ impl LineEdit {
         (self.text, self.cursor) = (text.to_string(), text.len());
     }
 
-    /// Inserts the first line of `more`, without control characters, as far as there is room.
-    pub(crate) fn insert(&mut self, more: &str) {
+    /// Inserts the first line of `text`, without control characters, as far as there is room.
+    pub(crate) fn insert(&mut self, text: &str) {
         let room = TEXT.saturating_sub(self.text.chars().count());
-        let line = more.lines().next().unwrap_or_default();
-        let more: String = line.chars().filter(|char| !char.is_control()).take(room).collect();
-        self.text.insert_str(self.cursor, &more);
-        self.cursor += more.len();
+        let line = text.lines().next().unwrap_or_default();
+        let inserted: String = line.chars().filter(|char| !char.is_control()).take(room).collect();
+        self.text.insert_str(self.cursor, &inserted);
+        self.cursor += inserted.len();
     }
 
     /// Handles an editing key. Returns false for any other key.
@@ -42,8 +42,8 @@ impl LineEdit {
         let by_word = key.ctrl || key.alt;
         match key.code {
             Code::Char(char) if key.ctrl && !key.alt => match char {
-                'h' => self.delete_to(self.before()),
-                'd' => self.delete_to(self.after()),
+                'h' => self.delete_to(self.char_before()),
+                'd' => self.delete_to(self.char_after()),
                 'w' => self.delete_to(self.word_before()),
                 'u' => {
                     self.text.clear();
@@ -51,27 +51,27 @@ impl LineEdit {
                 }
                 'a' => self.cursor = 0,
                 'e' => self.cursor = self.text.len(),
-                'b' => self.cursor = self.before(),
+                'b' => self.cursor = self.char_before(),
                 _ => return false,
             },
             Code::Char(char) if key.alt && !key.ctrl => match char {
-                'h' => self.cursor = self.before(),
-                'l' => self.cursor = self.after(),
+                'h' => self.cursor = self.char_before(),
+                'l' => self.cursor = self.char_after(),
                 'b' => self.cursor = self.word_before(),
                 'w' | 'f' => self.cursor = self.word_after(),
                 '0' => self.cursor = 0,
                 '$' => self.cursor = self.text.len(),
-                'x' => self.delete_to(self.after()),
+                'x' => self.delete_to(self.char_after()),
                 'X' | 'd' => self.delete_to(self.word_after()),
                 _ => return false,
             },
             Code::Char(char) if !key.ctrl && !key.alt => self.insert(&char.to_string()),
             Code::Backspace if by_word => self.delete_to(self.word_before()),
-            Code::Backspace => self.delete_to(self.before()),
+            Code::Backspace => self.delete_to(self.char_before()),
             Code::Delete if by_word => self.delete_to(self.word_after()),
-            Code::Delete => self.delete_to(self.after()),
-            Code::Left => self.cursor = if by_word { self.word_before() } else { self.before() },
-            Code::Right => self.cursor = if by_word { self.word_after() } else { self.after() },
+            Code::Delete => self.delete_to(self.char_after()),
+            Code::Left => self.cursor = if by_word { self.word_before() } else { self.char_before() },
+            Code::Right => self.cursor = if by_word { self.word_after() } else { self.char_after() },
             Code::Home => self.cursor = 0,
             Code::End => self.cursor = self.text.len(),
             _ => return false,
@@ -86,19 +86,19 @@ impl LineEdit {
         self.cursor = start;
     }
 
-    fn before(&self) -> usize {
-        let before = self.text[..self.cursor].char_indices().next_back();
-        before.map_or(0, |(at, _)| at)
+    fn char_before(&self) -> usize {
+        let previous = self.text[..self.cursor].char_indices().next_back();
+        previous.map_or(0, |(at, _)| at)
     }
 
-    fn after(&self) -> usize {
+    fn char_after(&self) -> usize {
         let next = self.text[self.cursor..].chars().next();
         self.cursor + next.map_or(0, char::len_utf8)
     }
 
     fn word_before(&self) -> usize {
-        let before = self.text[..self.cursor].trim_end();
-        before
+        let text = self.text[..self.cursor].trim_end();
+        text
             .char_indices()
             .rfind(|(_, char)| char.is_whitespace())
             .map_or(0, |(at, char)| at + char.len_utf8())

@@ -174,7 +174,7 @@ pub(crate) fn not_found_message(pattern: &Pattern) -> String {
     }
 }
 
-/// The begin of a text, for a sentence.
+/// Returns the beginning of a text, for a sentence.
 pub(crate) fn shorten(text: &str) -> String {
     let shown: String = text.chars().take(40).collect();
     let more = if shown.len() < text.len() { "…" } else { "" };

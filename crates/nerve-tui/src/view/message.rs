@@ -48,9 +48,9 @@ fn wrapped(text: &str, width: usize, rows: usize) -> Vec<String> {
             lines.push(cut(rest, width));
             break;
         }
-        let (line, more) = rest.split_at(first_line(rest, width));
+        let (line, remainder) = rest.split_at(first_line(rest, width));
         lines.push(line.trim_end().to_string());
-        rest = more.trim_start();
+        rest = remainder.trim_start();
     }
     lines
 }

@@ -135,8 +135,8 @@ impl Viewer {
         let in_gutter = within(regions.gutter, mouse.col, mouse.row).map(|(_, row)| row);
         let in_lines = within(regions.lines, mouse.col, mouse.row);
         let row = in_gutter.or(in_lines.map(|(_, row)| row))?;
-        let shown = self.pager.viewport.rows().nth(row.into())?;
-        match (shown, in_lines) {
+        let target = self.pager.viewport.rows().nth(row.into())?;
+        match (target, in_lines) {
             // Coordinates within the border.
             (Row::Entry(inside), Some((col, _))) => {
                 self.entry.click(inside.saturating_sub(1), col.saturating_sub(1));
@@ -144,8 +144,8 @@ impl Viewer {
             (Row::Entry(_), None) => {}
             (Row::Line { number, .. }, _) => {
                 // A click into a live window opens the task entry only at a snapshot mark.
-                let is_meant = in_gutter.is_some() || frame.document.has_snapshot(number);
-                if self.context() != Context::Live || is_meant {
+                let is_mark = in_gutter.is_some() || frame.document.has_snapshot(number);
+                if self.context() != Context::Live || is_mark {
                     self.insert_at(number, frame);
                 }
             }

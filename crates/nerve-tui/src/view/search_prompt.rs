@@ -82,14 +82,14 @@ pub(crate) struct PatternHistory(Vec<String>);
 
 impl PatternHistory {
     pub(crate) fn add(&mut self, text: &str) {
-        self.0.retain(|known| known != text);
+        self.0.retain(|entry| entry != text);
         self.0.push(text.to_string());
         self.0.drain(..self.0.len().saturating_sub(MAX_HISTORY));
     }
 
     /// Returns the patterns with this prefix, newest first.
-    fn with_prefix<'a>(&'a self, begin: &'a str) -> impl Iterator<Item = &'a String> {
-        self.0.iter().rev().filter(move |known| known.starts_with(begin))
+    fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a String> {
+        self.0.iter().rev().filter(move |entry| entry.starts_with(prefix))
     }
 }
 
@@ -187,24 +187,24 @@ impl SearchPrompt {
 
     /// Recalls an older or a newer pattern with the typed prefix.
     fn recall(&mut self, history: &PatternHistory, recall: Recall) -> PromptOutcome {
-        let (begin, shown) = match &self.recalled {
-            Some((begin, at)) => (begin.clone(), Some(*at)),
+        let (prefix, current) = match &self.recalled {
+            Some((prefix, at)) => (prefix.clone(), Some(*at)),
             None => (self.line.text().to_string(), None),
         };
-        let wanted = match (shown, recall) {
+        let next = match (current, recall) {
             (None, Recall::Older) => Some(0),
             (Some(at), Recall::Older) => Some(at + 1),
             (Some(at), Recall::Newer) => at.checked_sub(1),
             (None, Recall::Newer) => return PromptOutcome::Ignored,
         };
-        let Some(at) = wanted else {
-            self.line.set(&begin);
+        let Some(at) = next else {
+            self.line.set(&prefix);
             self.recalled = None;
             return PromptOutcome::Edited;
         };
-        let Some(text) = history.with_prefix(&begin).nth(at) else { return PromptOutcome::Ignored };
+        let Some(text) = history.with_prefix(&prefix).nth(at) else { return PromptOutcome::Ignored };
         self.line.set(text);
-        self.recalled = Some((begin, at));
+        self.recalled = Some((prefix, at));
         PromptOutcome::Edited
     }
 }

@@ -1,4 +1,4 @@
-//! Input of the status line that the viewer does not know itself.
+//! Information for the status line that the viewer does not have itself.
 
 use std::time::Duration;
 

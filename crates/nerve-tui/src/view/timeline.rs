@@ -72,10 +72,10 @@ impl Timeline {
             buffer.set_stringn(x, area.y, &end, end.len(), dim);
         }
         let cols = bar.end - bar.start;
-        let here = self.col_of(self.at, cols);
+        let current = self.col_of(self.at, cols);
         for col in 0..cols {
             let snapshot = self.snapshot_in(col, cols).is_some();
-            let (sign, style) = match (col.cmp(&here), snapshot) {
+            let (sign, style) = match (col.cmp(&current), snapshot) {
                 (std::cmp::Ordering::Equal, true) => ("◆", Style::new().fg(Color::Cyan)),
                 (std::cmp::Ordering::Equal, false) => ("●", plain),
                 (_, true) => ("▶", Style::new().fg(Color::Cyan)),
@@ -102,15 +102,15 @@ impl Timeline {
     /// Returns the column of a time in a bar of `cols` columns.
     fn col_of(&self, time: Duration, cols: u16) -> u16 {
         let last = u128::from(cols.max(1) - 1);
-        let of = self.of.as_nanos().max(1);
-        let col = (time.min(self.of).as_nanos() * last + of / 2) / of;
+        let total = self.of.as_nanos().max(1);
+        let col = (time.min(self.of).as_nanos() * last + total / 2) / total;
         u16::try_from(col).unwrap_or(0)
     }
 
     /// Returns the first snapshot in a column.
     fn snapshot_in(&self, col: u16, cols: u16) -> Option<SnapshotMark> {
-        let first = self.snapshots.partition_point(|taken| self.col_of(taken.at, cols) < col);
-        self.snapshots.get(first).copied().filter(|taken| self.col_of(taken.at, cols) == col)
+        let first = self.snapshots.partition_point(|mark| self.col_of(mark.at, cols) < col);
+        self.snapshots.get(first).copied().filter(|mark| self.col_of(mark.at, cols) == col)
     }
 
     /// Returns true if nothing was written at the time in the column's middle.

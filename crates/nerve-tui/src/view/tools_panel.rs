@@ -199,11 +199,11 @@ impl ToolsPanel {
     pub(crate) fn select(&mut self, row: usize, height: u16) -> bool {
         let Some(modal) = &mut self.modal else { return false };
         let row = modal.first_row(height) + row;
-        let is_there = row < self.list.len();
-        if is_there {
+        let is_listed = row < self.list.len();
+        if is_listed {
             modal.row = row;
         }
-        is_there
+        is_listed
     }
 
     /// Moves the selection of the list, or scrolls the tool's output.

@@ -19,9 +19,9 @@ struct Form {
 impl Form {
     /// Renders the form, using `spare` columns beyond its minimum width.
     fn render(&self, spare: &mut usize) -> String {
-        let more = (*spare).min(self.text.width() - self.least);
-        *spare -= more;
-        format!("{}{}{}", self.before, cut(&self.text, self.least + more), self.after)
+        let extra = (*spare).min(self.text.width() - self.least);
+        *spare -= extra;
+        format!("{}{}{}", self.before, cut(&self.text, self.least + extra), self.after)
     }
 
     /// Returns the minimum width.
@@ -57,7 +57,7 @@ impl Part {
 
     /// Returns the longest form allowed at this rank.
     fn form_at(&self, rank: u8) -> Option<&Form> {
-        let (_, form) = self.forms.iter().find(|(least, _)| *least <= rank)?;
+        let (_, form) = self.forms.iter().find(|(form_rank, _)| *form_rank <= rank)?;
         Some(form).filter(|form| form.width() > 0)
     }
 }
@@ -103,18 +103,18 @@ pub(crate) fn cut(text: &str, room: usize) -> String {
     if text.width() <= room {
         return text.to_string();
     }
-    let mut kept = String::new();
+    let mut truncated = String::new();
     for char in text.chars() {
-        kept.push(char);
-        if kept.width() + 1 > room {
-            kept.pop();
+        truncated.push(char);
+        if truncated.width() + 1 > room {
+            truncated.pop();
             break;
         }
     }
     if room > 0 {
-        kept.push('…');
+        truncated.push('…');
     }
-    kept
+    truncated
 }
 
 #[cfg(test)]

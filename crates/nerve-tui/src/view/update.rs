@@ -82,12 +82,12 @@ impl Viewer {
 
     /// Replaces the list of tools, oldest first. Finished tools stay listed until dismissed.
     pub fn set_tools(&mut self, tools: Vec<Tool>) {
-        self.change_tools_with(|known| known.set(tools));
+        self.change_tools_with(|list| list.set(tools));
     }
 
     /// Applies changes to the list of tools. Finished tools stay listed until dismissed.
     pub fn update_tools(&mut self, changes: ToolUpdates) {
-        self.change_tools_with(|known| known.change(changes));
+        self.change_tools_with(|list| list.change(changes));
     }
 
     fn change_tools_with(&mut self, change: impl FnOnce(&mut Tools)) {

@@ -136,9 +136,9 @@ impl Viewport {
 
     /// Returns the window row of a line.
     pub fn row_of(&self, line: u64) -> Option<u16> {
-        let is_there = self.filtered.as_ref().is_none_or(|filtered| filtered.has(line));
-        let is_there = is_there && self.lines.contains(&line);
-        let row = is_there.then(|| self.visual_row(line))?.checked_sub(self.top)?;
+        let is_selected = self.filtered.as_ref().is_none_or(|filtered| filtered.has(line));
+        let exists = is_selected && self.lines.contains(&line);
+        let row = exists.then(|| self.visual_row(line))?.checked_sub(self.top)?;
         u16::try_from(row).ok().filter(|row| *row < self.rows)
     }
 

@@ -182,11 +182,11 @@ fn draw_line(line: &Line, area: Rect, buffer: &mut Buffer) {
 fn fit_keys(keys: &str, room: usize) -> String {
     let mut text = String::new();
     for key in keys.split("  ") {
-        let more = if text.is_empty() { key.to_string() } else { format!("{text}  {key}") };
-        if more.width() > room {
+        let longer = if text.is_empty() { key.to_string() } else { format!("{text}  {key}") };
+        if longer.width() > room {
             return if text.is_empty() { cut(key, room) } else { text };
         }
-        text = more;
+        text = longer;
     }
     text
 }

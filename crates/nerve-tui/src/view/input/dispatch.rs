@@ -60,7 +60,7 @@ impl Viewer {
         None
     }
 
-    /// Clears messages, and returns the use of this key, which is over with it.
+    /// Clears messages, and takes the pending use of the key that is being handled.
     pub(crate) fn take_transient_state(&mut self) -> PendingKey {
         self.message = None;
         self.front_pager_mut().message = None;

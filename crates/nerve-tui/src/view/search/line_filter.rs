@@ -70,19 +70,19 @@ impl LineFilter {
         self.settled = self.settled.clamp(lines.start, end);
         filtered.drop_from(self.settled);
         let until = end.min(self.settled.saturating_add(LINES_PER_STEP));
-        let mut look = |lines: Range<u64>| {
+        let mut scan = |lines: Range<u64>| {
             for line in lines {
                 if document.text(line).is_some_and(|text| self.pattern.is_in(&text)) {
                     filtered.push(line);
                 }
             }
         };
-        look(self.settled..until);
+        scan(self.settled..until);
         self.settled = until;
         if until < end {
             return FilterProgress::Pending;
         }
-        look(until..lines.end);
+        scan(until..lines.end);
         if std::mem::replace(&mut self.is_complete, true) {
             FilterProgress::Idle
         } else {

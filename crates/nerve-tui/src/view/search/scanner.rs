@@ -79,10 +79,10 @@ impl Scanner {
             }
             let line = self.next;
             (budget, self.left) = (budget - 1, self.left - 1);
-            let found = text(line).is_some_and(|text| pattern.is_in(&text));
+            let is_match = text(line).is_some_and(|text| pattern.is_in(&text));
             let wrapped = self.wrapped;
             self.advance(lines);
-            if found {
+            if is_match {
                 return ScanStep::Found { line, wrapped };
             }
         }
@@ -91,12 +91,12 @@ impl Scanner {
 
     fn advance(&mut self, lines: &Range<u64>) {
         let last = lines.end - 1;
-        let beyond = match self.direction {
+        let is_at_end = match self.direction {
             Direction::Down => self.next >= last,
             Direction::Up => self.next <= lines.start,
         };
-        self.wrapped |= beyond;
-        self.next = match (self.direction, beyond) {
+        self.wrapped |= is_at_end;
+        self.next = match (self.direction, is_at_end) {
             (Direction::Down, false) => self.next + 1,
             (Direction::Down, true) => lines.start,
             (Direction::Up, false) => self.next - 1,
@@ -113,7 +113,7 @@ pub(crate) struct MatchCounter {
     next: u64,
     total: u64,
     /// The match whose position is tracked.
-    of: Option<MatchPosition>,
+    tracked: Option<MatchPosition>,
 }
 
 /// A line's position among the matches.
@@ -129,13 +129,13 @@ struct MatchPosition {
 impl MatchCounter {
     /// Starts to count; `line` is the match whose position is tracked.
     pub(crate) fn new(lines: &Range<u64>, line: Option<u64>) -> MatchCounter {
-        let of = line.map(|line| MatchPosition { line, before: 0, has_one: false });
-        MatchCounter { start: lines.start, next: lines.start, total: 0, of }
+        let tracked = line.map(|line| MatchPosition { line, before: 0, has_one: false });
+        MatchCounter { start: lines.start, next: lines.start, total: 0, tracked }
     }
 
     /// Creates a completed count of 0 for the lines from `start` to `next`.
     pub(crate) fn none(start: u64, next: u64) -> MatchCounter {
-        MatchCounter { start, next: next.max(start), total: 0, of: None }
+        MatchCounter { start, next: next.max(start), total: 0, tracked: None }
     }
 
     /// Returns the first counted line.
@@ -159,11 +159,11 @@ impl MatchCounter {
         let start = self.next.max(lines.start);
         let end = lines.end.min(start.saturating_add(budget));
         for line in start..end {
-            let found = text(line).map_or(0, |text| pattern.count(&text));
-            self.total += found;
-            match &mut self.of {
-                Some(of) if line < of.line => of.before += found,
-                Some(of) if line == of.line => of.has_one = found > 0,
+            let count = text(line).map_or(0, |text| pattern.count(&text));
+            self.total += count;
+            match &mut self.tracked {
+                Some(tracked) if line < tracked.line => tracked.before += count,
+                Some(tracked) if line == tracked.line => tracked.has_one = count > 0,
                 _ => {}
             }
         }
@@ -179,7 +179,7 @@ impl MatchCounter {
     /// Returns the 1-based position of the tracked line's first match; `None` until it is reached, or if it has
     /// none.
     pub(crate) fn position(&self) -> Option<u64> {
-        self.of.filter(|of| of.has_one).map(|of| of.before + 1)
+        self.tracked.filter(|tracked| tracked.has_one).map(|tracked| tracked.before + 1)
     }
 }
 

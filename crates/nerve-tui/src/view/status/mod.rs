@@ -61,7 +61,7 @@ pub(crate) fn draw(
 
 // ---- Content ----
 
-/// `is_above`: the message is shown above the status line.
+/// Returns the parts of the left side. `is_above`: the message is shown above the status line.
 fn left(viewer: &Viewer, info: &StatusInfo, is_above: bool) -> Vec<Part> {
     let mut parts = vec![Part::new(1, mode(viewer))];
     if viewer.is_prefix_pending() {
@@ -120,7 +120,7 @@ fn mode(viewer: &Viewer) -> &'static str {
 /// Lists the keys after the prefix; a subset without `all`.
 fn after_prefix(viewer: &Viewer, all: bool) -> String {
     let is_live = viewer.source() == Source::Live;
-    let named = [
+    let entries = [
         (Operation::Detach, if is_live { "detach" } else { "leave" }, true),
         (Operation::Scroll, "scroll", is_live),
         (Operation::EntryUp, "task", viewer.branches.forbidden_reason().is_none()),
@@ -130,8 +130,8 @@ fn after_prefix(viewer: &Viewer, all: bool) -> String {
         (Operation::EndSession, "end", is_live && !viewer.subject.is_read_only()),
         (Operation::Help, "help", true),
     ];
-    let named = named.iter().filter(|(.., is_there)| *is_there);
-    let texts = named.filter_map(|(operation, words, _)| {
+    let shown = entries.iter().filter(|(.., is_shown)| *is_shown);
+    let texts = shown.filter_map(|(operation, words, _)| {
         Some(format!("{} {words}", viewer.shortest_key(Context::Prefix, *operation)?))
     });
     texts.collect::<Vec<_>>().join("  ")
@@ -165,8 +165,8 @@ fn right(viewer: &Viewer, frame: &FrameContext<'_>, info: &StatusInfo) -> Vec<Pa
     parts.extend(viewer.filter().map(|text| Part::new(3, format!("lines {}", cut(text, PATTERN)))));
     if let Some((state, evidence)) = &info.state {
         let part = Part::new(MAX_RANK, format!("{state} ({evidence})"));
-        let cut = (&*format!("{state} ("), &**evidence, ")");
-        parts.push(part.or_cut(8, EVIDENCE, cut).or(2, state));
+        let form = (&*format!("{state} ("), &**evidence, ")");
+        parts.push(part.or_cut(8, EVIDENCE, form).or(2, state));
     }
     parts.extend(tools(&viewer.tools.list));
     if let Some(bytes) = info.recorded {
@@ -206,11 +206,11 @@ fn tools(tools: &Tools) -> Option<Part> {
 
 /// Counts the snapshots, or names the current one if it was taken on the alternate screen.
 fn snapshots(viewer: &Viewer, frame: &FrameContext<'_>, info: &StatusInfo) -> Option<Part> {
-    let whole = frame.end_document();
-    let snapshot = viewer.current_snapshot().and_then(|id| whole.snapshot(id));
+    let end = frame.end_document();
+    let snapshot = viewer.current_snapshot().and_then(|id| end.snapshot(id));
     if let Some(snapshot) = snapshot.filter(|snapshot| snapshot.alternate) {
-        let words = match whole.place_of_snapshot(snapshot.id) {
-            Some(place) => format!("snapshot {place} of {}", whole.snapshots()),
+        let words = match end.place_of_snapshot(snapshot.id) {
+            Some(place) => format!("snapshot {place} of {}", end.snapshots()),
             None => format!("snapshot {}", snapshot.id),
         };
         return Some(Part::new(4, format!("{words}{}", info.of_snapshot(snapshot))).or(3, words));

@@ -167,13 +167,13 @@ impl TaskEntry {
     /// Handles an editing key. Returns false if the text would become too long.
     pub(crate) fn key(&mut self, key: Key) -> bool {
         let is_edit = |char| key.ctrl && !key.alt && key.code == Code::Char(char);
-        let more = match key.code {
+        let added_len = match key.code {
             // Ctrl+Y inserts the text cut before.
             Code::Char('y') if key.ctrl => self.area.yank_text().len(),
             Code::Char(_) | Code::Tab => 4,
             _ => 0,
         };
-        if more > 0 && self.len() + more > MAX_TEXT {
+        if added_len > 0 && self.len() + added_len > MAX_TEXT {
             return false;
         }
         self.wrapped = None;

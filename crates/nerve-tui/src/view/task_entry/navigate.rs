@@ -110,15 +110,15 @@ impl Viewer {
         let Some(current) = self.entry.target else {
             return self.open_at_latest(frame);
         };
-        let known = self.snapshot_source(frame);
-        let targets = self.targets(known, frame);
-        let before = match targets.iter().position(|target| *target == current) {
+        let source = self.snapshot_source(frame);
+        let targets = self.targets(source, frame);
+        let previous = match targets.iter().position(|target| *target == current) {
             Some(at) => at.checked_sub(1).and_then(|at| targets.get(at)),
-            None if is_later(current, known, frame) => targets.last(),
+            None if is_later(current, source, frame) => targets.last(),
             // The snapshot's line was dropped.
             None => None,
         };
-        match before {
+        match previous {
             Some(target) => self.move_entry_to(*target, frame),
             None => self.show_message(self.explain_none_above(frame)),
         }
@@ -129,11 +129,11 @@ impl Viewer {
         let Some(current) = self.entry.target else {
             return self.open_at_latest(frame);
         };
-        let known = self.snapshot_source(frame);
-        let targets = self.targets(known, frame);
+        let source = self.snapshot_source(frame);
+        let targets = self.targets(source, frame);
         let next = match targets.iter().position(|target| *target == current) {
             Some(at) => targets.get(at + 1),
-            None if is_later(current, known, frame) => None,
+            None if is_later(current, source, frame) => None,
             None => targets.first(),
         };
         match next {
@@ -150,8 +150,8 @@ impl Viewer {
             true => self.snapshot_of(u64::MAX, frame),
             false => frame.document.latest_snapshot().map(|(line, snapshot)| (line, snapshot.id)),
         };
-        let known = self.snapshot_source(frame);
-        match target_of(known, latest, self.ends_at_recording_end(known, frame)) {
+        let source = self.snapshot_source(frame);
+        match target_of(source, latest, self.ends_at_recording_end(source, frame)) {
             Some(target) => self.move_entry_to(target, frame),
             None if self.ends_at_recording_end(frame.document, frame) => {
                 self.move_entry_to(Target::End, frame)
@@ -168,13 +168,14 @@ impl Viewer {
             return;
         }
         let viewport = &self.pager.viewport;
-        let found = self.pager.found().filter(|line| viewport.row_of(*line).is_some());
-        let is_end =
-            found.is_none() && viewport.is_at_end() && self.ends_at_recording_end(frame.document, frame);
+        let current_match = self.pager.found().filter(|line| viewport.row_of(*line).is_some());
+        let is_end = current_match.is_none()
+            && viewport.is_at_end()
+            && self.ends_at_recording_end(frame.document, frame);
         if is_end && !self.shows_alt_screen_moment(frame) {
             return self.move_entry_to(Target::End, frame);
         }
-        if let Some(line) = found.or_else(|| self.pager.last_line()) {
+        if let Some(line) = current_match.or_else(|| self.pager.last_line()) {
             self.insert_at(line, frame);
         }
     }
@@ -184,11 +185,11 @@ impl Viewer {
         if !self.check_entry_allowed() {
             return;
         }
-        let known = self.snapshot_source(frame);
-        match target_of(known, self.snapshot_of(line, frame), self.ends_at_recording_end(known, frame)) {
+        let source = self.snapshot_source(frame);
+        match target_of(source, self.snapshot_of(line, frame), self.ends_at_recording_end(source, frame)) {
             Some(target) => self.move_entry_to(target, frame),
             None if self.has_hidden_snapshots(frame) => self.show_message(self.explain_none_above(frame)),
-            None if known.snapshots() == 0 => self.show_message("there are no snapshots"),
+            None if source.snapshots() == 0 => self.show_message("there are no snapshots"),
             None => self.show_message("no snapshot at this line or above it"),
         }
     }
@@ -247,8 +248,8 @@ impl Viewer {
     /// Returns true if part of the entry is visible.
     pub(crate) fn is_entry_visible(&self) -> bool {
         let rows = i64::from(self.pager.viewport.height());
-        let seen = |(row, height): (i64, u16)| row < rows && row + i64::from(height) > 0;
-        self.pager.viewport.entry().is_some_and(seen)
+        let is_visible = |(row, height): (i64, u16)| row < rows && row + i64::from(height) > 0;
+        self.pager.viewport.entry().is_some_and(is_visible)
     }
 
     /// Scrolls until the whole entry is visible.
@@ -323,6 +324,6 @@ fn target_of(document: &Document<'_>, found: Option<(u64, u64)>, has_end: bool) 
 /// Returns true if the snapshot was taken after the moment that `document` shows.
 fn is_later(target: Target, document: &Document<'_>, frame: &FrameContext<'_>) -> bool {
     let (Target::Snapshot { id, .. } | Target::Moment { id }) = target else { return false };
-    let taken = frame.end.and_then(|end| end.snapshot(id));
-    taken.is_some_and(|snapshot| snapshot.offset > document.offset())
+    let snapshot = frame.end.and_then(|end| end.snapshot(id));
+    snapshot.is_some_and(|snapshot| snapshot.offset > document.offset())
 }
