@@ -58,7 +58,7 @@ impl fmt::Display for Key {
                 f.write_str(name)?;
             }
         }
-        match (NAMES.iter().find(|(_, named)| *named == self.code), self.code) {
+        match (NAMES.iter().find(|(_, code)| *code == self.code), self.code) {
             (Some((name, _)), _) => f.write_str(name),
             (None, Code::Char(char)) => write!(f, "{char}"),
             (None, Code::F(number)) => write!(f, "f{number}"),
@@ -78,16 +78,17 @@ impl FromStr for Key {
         let mut rest = name;
         // A single character stands for itself, including `^`.
         while single(rest).is_none() {
-            let held = [(CTRL, &mut key.ctrl), (ALT, &mut key.alt), (SHIFT, &mut key.shift)];
-            let found =
-                held.into_iter().find_map(|(names, held)| Some((strip_any_prefix(rest, names)?, held)));
-            let Some((after, held)) = found else { break };
-            *held = true;
-            rest = after;
+            let modifiers = [(CTRL, &mut key.ctrl), (ALT, &mut key.alt), (SHIFT, &mut key.shift)];
+            let modifier = modifiers
+                .into_iter()
+                .find_map(|(names, is_held)| Some((strip_any_prefix(rest, names)?, is_held)));
+            let Some((remainder, is_held)) = modifier else { break };
+            *is_held = true;
+            rest = remainder;
         }
         key.code = match single(rest) {
             Some(c) => Code::Char(c),
-            None => named(&rest.to_ascii_lowercase(), &mut key).ok_or_else(error)?,
+            None => named_code(&rest.to_ascii_lowercase(), &mut key).ok_or_else(error)?,
         };
         match key.code {
             // Non-ASCII characters have no control code, and control characters are not on a keyboard.
@@ -110,7 +111,8 @@ fn single(text: &str) -> Option<char> {
     chars.next().filter(|_| chars.next().is_none())
 }
 
-fn named(name: &str, key: &mut Key) -> Option<Code> {
+/// Returns the key with this name. `backtab` sets the Shift of `key`.
+fn named_code(name: &str, key: &mut Key) -> Option<Code> {
     if matches!(name, "backtab" | "btab") {
         key.shift = true;
         return Some(Code::Tab);

@@ -25,7 +25,7 @@ pub fn paste(text: &str, modes: Modes) -> Vec<u8> {
     clean.map(|c| if c == '\n' { '\r' } else { c }).collect::<String>().into_bytes()
 }
 
-/// Splits input at its first bracketed paste: before, inside, after.
+/// Splits input at its first bracketed paste. Returns the bytes before, inside and after it.
 pub fn split_paste(input: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let find = |bytes: &[u8], mark: &[u8]| bytes.windows(mark.len()).position(|window| window == mark);
     let start = find(input, PASTE_START)?;
@@ -54,9 +54,9 @@ pub fn unescape(text: &str) -> Result<Vec<u8>, EscapeError> {
     while let Some(at) = rest.find('\\') {
         bytes.extend_from_slice(&rest.as_bytes()[..at]);
         let position = text.len() - rest.len() + at;
-        let used = escape(&rest[at + 1..], &mut bytes);
-        let used = used.map_err(|problem| EscapeError { position, problem })?;
-        rest = &rest[at + 1 + used..];
+        let parsed = escape(&rest[at + 1..], &mut bytes);
+        let len = parsed.map_err(|problem| EscapeError { position, problem })?;
+        rest = &rest[at + 1 + len..];
     }
     bytes.extend_from_slice(rest.as_bytes());
     Ok(bytes)

@@ -18,7 +18,7 @@ const RENDITION_FLAGS: Flags = Flags::INVERSE
     .union(Flags::STRIKEOUT)
     .union(BLINK);
 /// Flags that are visible on a blank.
-const SEEN_ON_BLANKS: Flags = Flags::INVERSE.union(Flags::ALL_UNDERLINES).union(Flags::STRIKEOUT);
+const VISIBLE_ON_BLANKS: Flags = Flags::INVERSE.union(Flags::ALL_UNDERLINES).union(Flags::STRIKEOUT);
 /// Colours of cells that were never coloured.
 const NO_FG: CellColor = CellColor::Named(NamedColor::Foreground);
 /// See [`NO_FG`].
@@ -44,12 +44,12 @@ fn read_as(row: &Row<Cell>, bound: usize, line: &mut Line, dump: bool) {
     } else {
         let bound = bound.min(cells.len());
         // In a dump, an invisible blank before text keeps its rendition too.
-        let counts = |cell: &Cell| {
+        let is_read = |cell: &Cell| {
             shows(cell)
                 || dump
                     && (cell.flags.intersects(RENDITION_FLAGS) || cell.fg != NO_FG || cell.extra.is_some())
         };
-        cells[..bound].iter().rposition(counts).map_or(0, |col| col + 1)
+        cells[..bound].iter().rposition(is_read).map_or(0, |col| col + 1)
     };
     Reader { line, model: None, start_cols: 0, start_bytes: 0, cols: 0, dump }.read(cells, end);
 }
@@ -58,7 +58,7 @@ fn read_as(row: &Row<Cell>, bound: usize, line: &mut Line, dump: bool) {
 pub(super) fn shows(cell: &Cell) -> bool {
     cell.c != ' '
         || cell.bg != NO_BG
-        || cell.flags.intersects(SEEN_ON_BLANKS)
+        || cell.flags.intersects(VISIBLE_ON_BLANKS)
         || cell.zerowidth().is_some_and(|marks| !marks.is_empty())
 }
 
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Most cells are ASCII: copies many at once.
+    /// Copies many ASCII cells at once, because most cells are ASCII.
     fn take_plain(&mut self, cells: &[Cell]) {
         let mut bytes = [0; 64];
         for cells in cells.chunks(bytes.len()) {

@@ -102,7 +102,7 @@ impl Model {
             'K' => self.erase_line(first),
             'W' if first == 5 => self.tabs = default_tabs(0, self.cols()),
             'n' if first == 6 => self.report_cursor(true),
-            // The colour scheme is dark (contour's extension, also asked by opencode).
+            // Reports a dark colour scheme (contour's extension, which opencode queries).
             'n' if first == 996 => self.stream.replies.add("\x1b[?997;1n"),
             'u' => {
                 let flags = self.keyboard().flags();

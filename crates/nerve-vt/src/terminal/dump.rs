@@ -128,12 +128,12 @@ impl Dump<'_> {
         let (line, number) = (&grid[row], row.0 - top + 1);
         let wide = line[Column(col)].flags.contains(Flags::WIDE_CHAR_SPACER);
         let first = col - usize::from(wide);
-        // Except where that would undo a wrap: the flag of this row, or the free column in the row before.
+        // Rewriting a column must not undo a wrap: the flag of this row, or the free column in the row before.
         let last = Column(self.model.cols() - 1);
         let free = |row: GridLine| grid[row][last].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER);
-        let undoes =
+        let undoes_wrap =
             line[Column(col)].flags.contains(Flags::WRAPLINE) || first == 0 && row > 0 && free(row - 1);
-        let behind = cursor.input_needs_wrap && !undoes;
+        let behind = cursor.input_needs_wrap && !undoes_wrap;
         if behind {
             // Rewriting the last column leaves the cursor behind it.
             let cell = &line[Column(first)];

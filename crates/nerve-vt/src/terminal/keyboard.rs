@@ -43,10 +43,10 @@ impl Keyboard {
         }
     }
 
-    /// Changes the flags (`CSI = flags ; how u`): 1 replaces, 2 adds, 3 removes.
-    pub(super) fn set(&mut self, flags: u16, how: u16) {
+    /// Changes the flags (`CSI = flags ; mode u`): 1 replaces, 2 adds, 3 removes.
+    pub(super) fn set(&mut self, flags: u16, mode: u16) {
         let flags = flags as u8 & FLAGS;
-        self.flags = match how {
+        self.flags = match mode {
             2 => self.flags | flags,
             3 => self.flags & !flags,
             _ => flags,

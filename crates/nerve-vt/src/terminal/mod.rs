@@ -1,6 +1,6 @@
 //! The terminal model, shared by live sessions and replay: [`TerminalState`].
 //!
-//! Bytes go in, [`FeedResult`] come out: replies to write to the child process and notices of events. Readers take a
+//! Bytes go in, a [`FeedResult`] comes out: replies to write to the child process and notices of events. Readers take a
 //! [`Screen`], lines by absolute number, or a dump.
 //!
 //! # Line numbers
@@ -77,11 +77,11 @@ use osc_guard::OscGuard;
 use partial_char::PartialChar;
 use snapshot_index::SnapshotIndex;
 
-/// Cells touched by a slice of output, at most: see [`TerminalState::slice_len`].
+/// Maximum number of cells that a slice of output touches: see [`TerminalState::slice_len`].
 const SLICE_WORK: usize = 64 << 20;
-/// Bytes of a slice of output, at most.
+/// Maximum bytes of a slice of output.
 const MAX_SLICE_LEN: usize = 64 << 10;
-/// Cells that one byte of output touches, at most, as a multiple of the screen.
+/// Maximum number of cells that one byte of output touches, as a multiple of the screen.
 const SCREENS_PER_BYTE: usize = 2;
 
 /// The state of a terminal, computed from its output bytes.
@@ -152,14 +152,14 @@ impl TerminalState {
     fn feed(&mut self, now: TsNs, bytes: &[u8]) {
         self.model.stream.now = now;
         let base = self.model.stream.offset - self.partial_char.len() as u64;
-        let more = self.partial_char.complete(bytes);
-        if self.partial_char.is_complete() || more < bytes.len() {
+        let completed = self.partial_char.complete(bytes);
+        if self.partial_char.is_complete() || completed < bytes.len() {
             let (character, len) = self.partial_char.take();
             self.advance(base, &character[..len]);
         }
-        let rest = &bytes[more..];
-        let whole = rest.len() - self.partial_char.hold(rest);
-        self.advance(self.model.stream.offset + more as u64, &rest[..whole]);
+        let rest = &bytes[completed..];
+        let len = rest.len() - self.partial_char.hold(rest);
+        self.advance(self.model.stream.offset + completed as u64, &rest[..len]);
     }
 
     /// Processes bytes; `base` is the number of output bytes before them.
@@ -169,7 +169,7 @@ impl TerminalState {
             if !self.strings.is_inside() {
                 at += self.advance_text(&bytes[at..]);
             }
-            // The rest continues a sequence or begins with an ESC, unless a sequence in the text asked for a
+            // The rest continues a sequence or begins with an ESC, unless a sequence in the text requested a
             // stop.
             if !self.model.sequence.stop {
                 at += self.advance_parser(&bytes[at..]);
@@ -204,7 +204,7 @@ impl TerminalState {
         segment.len
     }
 
-    /// Handles the end of a sequence that asked for a stop, at its exact stream position. `last` is its last
+    /// Handles the end of a sequence that requested a stop, at its exact stream position. `last` is its last
     /// byte, `rest` the bytes after it.
     fn on_parser_stop(&mut self, offset: u64, last: u8, rest: &[u8]) {
         let model = &mut self.model;
@@ -396,9 +396,9 @@ impl TerminalState {
     pub fn tail(&self, lines: usize) -> Vec<String> {
         let screen = self.screen();
         let used = screen.rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |last| last + 1);
-        let shown = screen.rows.into_iter().take(used).map(|row| row.text);
+        let screen_texts = screen.rows.into_iter().take(used).map(|row| row.text);
         if screen.modes.alternate {
-            return shown.skip(used.saturating_sub(lines)).collect();
+            return screen_texts.skip(used.saturating_sub(lines)).collect();
         }
         let missing = lines.saturating_sub(used) as u64;
         let mut first = screen.first_line.saturating_sub(missing).max(self.model.store.first());
@@ -410,7 +410,7 @@ impl TerminalState {
             }
             first += 1;
         }
-        texts.extend(shown);
+        texts.extend(screen_texts);
         let end = texts.iter().rposition(|text| !text.is_empty()).map_or(0, |last| last + 1);
         texts.truncate(end);
         texts.split_off(texts.len().saturating_sub(lines))

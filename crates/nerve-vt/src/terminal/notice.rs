@@ -20,8 +20,8 @@ impl FeedResult {
     }
 
     pub(super) fn notice(&mut self, notice: Notice) {
-        let again = notice == Notice::Bell && self.notices.last() == Some(&Notice::Bell);
-        if !again && self.notices.len() < LIMIT {
+        let is_repeated_bell = notice == Notice::Bell && self.notices.last() == Some(&Notice::Bell);
+        if !is_repeated_bell && self.notices.len() < LIMIT {
             self.notices.push(notice);
         }
     }

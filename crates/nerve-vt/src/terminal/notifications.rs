@@ -43,8 +43,8 @@ pub(super) fn piece(args: &[&[u8]]) -> Option<Notification> {
     if pairs().any(|(key, value)| key == "p" && !["title", "body", "close"].contains(&value)) {
         return None;
     }
-    let known = pairs().filter(|(key, value)| KEYS.contains(key) && value.chars().all(is_of_value));
-    let metadata: Vec<String> = known.map(|(key, value)| format!("{key}={value}")).collect();
+    let allowed = pairs().filter(|(key, value)| KEYS.contains(key) && value.chars().all(is_of_value));
+    let metadata: Vec<String> = allowed.map(|(key, value)| format!("{key}={value}")).collect();
     Some(Notification::Piece { metadata: metadata.join(":"), payload: join_text(payload) })
 }
 

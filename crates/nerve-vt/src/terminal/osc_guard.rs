@@ -20,7 +20,7 @@ const ESC: u8 = 0x1b;
 pub(super) struct OscGuard {
     state: SequenceState,
     /// Bytes of the OSC string so far, at most [`LIMIT`].
-    seen: usize,
+    osc_len: usize,
     /// The last OSC string was truncated.
     pub(super) cut: bool,
     /// The last OSC string was cancelled by CAN or SUB.
@@ -52,7 +52,7 @@ impl OscGuard {
         for (at, byte) in bytes.iter().enumerate() {
             self.state = self.state.next(*byte);
             match self.state {
-                SequenceState::Osc => (self.seen, self.cut, self.cancelled) = (0, false, false),
+                SequenceState::Osc => (self.osc_len, self.cut, self.cancelled) = (0, false, false),
                 SequenceState::String | SequenceState::Ground => {}
                 _ => continue,
             }
@@ -64,16 +64,16 @@ impl OscGuard {
     fn inside_osc(&mut self, bytes: &[u8]) -> Segment {
         let end = bytes.iter().position(|byte| matches!(*byte, BEL | CAN | SUB | ESC));
         let body = end.unwrap_or(bytes.len());
-        let room = LIMIT.saturating_sub(self.seen);
+        let room = LIMIT.saturating_sub(self.osc_len);
         if body > room {
             self.cut = true;
-            self.seen = LIMIT;
+            self.osc_len = LIMIT;
             return match room {
                 0 => Segment { len: body, feed: false },
                 _ => Segment { len: room, feed: true },
             };
         }
-        self.seen += body;
+        self.osc_len += body;
         let Some(end) = end else { return Segment { len: body, feed: true } };
         self.cancelled = matches!(bytes[end], CAN | SUB);
         self.state = self.state.next(bytes[end]);

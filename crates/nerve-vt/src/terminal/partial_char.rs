@@ -18,15 +18,15 @@ impl PartialChar {
 
     /// Takes continuation bytes from the beginning of `bytes` and returns how many.
     pub(super) fn complete(&mut self, bytes: &[u8]) -> usize {
-        let missing = if self.len == 0 { 0 } else { needed(self.bytes[0]) - self.len };
-        let taken = bytes.iter().take(missing).take_while(|byte| is_continuation(**byte)).count();
-        self.bytes[self.len..self.len + taken].copy_from_slice(&bytes[..taken]);
-        self.len += taken;
-        taken
+        let missing = if self.len == 0 { 0 } else { char_len(self.bytes[0]) - self.len };
+        let count = bytes.iter().take(missing).take_while(|byte| is_continuation(**byte)).count();
+        self.bytes[self.len..self.len + count].copy_from_slice(&bytes[..count]);
+        self.len += count;
+        count
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        self.len > 0 && self.len == needed(self.bytes[0])
+        self.len > 0 && self.len == char_len(self.bytes[0])
     }
 
     /// Releases the bytes, complete or not.
@@ -43,7 +43,7 @@ impl PartialChar {
         let tail = &bytes[bytes.len().saturating_sub(3)..];
         let Some(lead) = tail.iter().rposition(|byte| !is_continuation(*byte)) else { return 0 };
         let unfinished = &tail[lead..];
-        if unfinished.len() >= needed(unfinished[0]) {
+        if unfinished.len() >= char_len(unfinished[0]) {
             return 0;
         }
         self.len = unfinished.len();
@@ -57,7 +57,7 @@ fn is_continuation(byte: u8) -> bool {
 }
 
 /// Returns the length of the character that starts with `lead`, in bytes.
-fn needed(lead: u8) -> usize {
+fn char_len(lead: u8) -> usize {
     match lead {
         0xc2..=0xdf => 2,
         0xe0..=0xef => 3,

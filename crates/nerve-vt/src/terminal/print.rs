@@ -50,7 +50,7 @@ impl Model {
         let mut rest = &bytes[..len];
         let mapped = self.grid().cursor.charsets[self.charset] != StandardCharset::Ascii;
         self.printing.last_char = rest.last().map(|byte| char::from(*byte));
-        while let Some((first, more)) = rest.split_first() {
+        while let Some((first, remainder)) = rest.split_first() {
             let cells = self.cells_ahead();
             let cells = &cells[..cells.len().min(rest.len())];
             let room = match self.printing.wide_seen {
@@ -59,7 +59,7 @@ impl Model {
             };
             if mapped || room == 0 {
                 self.input(char::from(*first));
-                rest = more;
+                rest = remainder;
             } else {
                 self.write(room, rest[..room].iter().map(|byte| char::from(*byte)));
                 rest = &rest[room..];
@@ -97,7 +97,7 @@ impl Model {
             return 0;
         }
         let (mut last, mut count, mut len) = (None, 0, 0);
-        // Nothing beyond the run is looked at, so the work is in proportion to the text.
+        // Reads nothing beyond the run, so that the work is proportional to the text.
         for (c, cell) in text.chars().zip(self.cells_ahead()) {
             // Lines of boxes repeat one character, so its width need not be looked up again.
             let is_narrow = last == Some(c) || c.width() == Some(1);
@@ -113,28 +113,28 @@ impl Model {
         len
     }
 
-    /// Repeats the last character (REP), at most one screenful. Less if characters have to be written singly, so that the
-    /// work is in proportion to the screen.
+    /// Repeats the last character (REP), at most one screenful. Repeats it less often if characters have to be written
+    /// singly, so that the work is proportional to the screen.
     pub(super) fn repeat(&mut self, count: u16) {
         let Some(c) = self.printing.last_char else { return };
-        let shown = self.grid().cursor.charsets[self.charset].map(c);
-        let is_narrow = shown.width() == Some(1);
-        let most = match (is_narrow, self.modes.insert) {
+        let mapped = self.grid().cursor.charsets[self.charset].map(c);
+        let is_narrow = mapped.width() == Some(1);
+        let max_count = match (is_narrow, self.modes.insert) {
             (true, false) => self.size.cells(),
             (true, true) | (false, false) => self.cols(),
             (false, true) => usize::from(self.size.rows),
         };
-        let mut left = usize::from(count).min(most);
-        while left > 0 {
+        let mut remaining = usize::from(count).min(max_count);
+        while remaining > 0 {
             if is_narrow && !self.grid().cursor.input_needs_wrap {
-                left -= self.fill(shown, left);
+                remaining -= self.fill(mapped, remaining);
                 continue;
             }
             self.printing.can_join = false;
             self.print_char(c);
             // Without autowrap, all further characters replace the one in the last column.
             let stays = self.grid().cursor.input_needs_wrap && !self.modes.autowrap;
-            left = if stays { 0 } else { left - 1 };
+            remaining = if stays { 0 } else { remaining - 1 };
         }
     }
 
@@ -302,7 +302,7 @@ impl Model {
         }
         let mut text = cluster(cell);
         text.push(c);
-        // Some count as emoji only with the presentation selector that follows.
+        // Some characters count as emoji only with the presentation selector that follows.
         if columns(&text) != 2 && columns(&format!("{text}{EMOJI_STYLE}")) != 2 {
             return false;
         }

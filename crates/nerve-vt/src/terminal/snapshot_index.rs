@@ -85,9 +85,9 @@ impl SnapshotIndex {
     }
 
     pub(super) fn by_time(&self) -> Vec<(LineIndex, &Snapshot)> {
-        let mut taken: Vec<&SnapshotEntry> = self.sorted.iter().collect();
-        taken.sort_by_key(|entry| entry.nth);
-        taken.into_iter().map(SnapshotEntry::pair).collect()
+        let mut entries: Vec<&SnapshotEntry> = self.sorted.iter().collect();
+        entries.sort_by_key(|entry| entry.nth);
+        entries.into_iter().map(SnapshotEntry::pair).collect()
     }
 }
 

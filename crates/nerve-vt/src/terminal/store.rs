@@ -91,9 +91,9 @@ impl Store {
         }
         let Some(chunk) = self.chunks.back_mut() else { return };
         if (chunk.rows as usize).is_multiple_of(STRIDE) {
-            let before = chunk.index.capacity();
+            let old_capacity = chunk.index.capacity();
             chunk.index.push(chunk.records.len() as u32);
-            self.bytes += (chunk.index.capacity() - before) * size_of::<u32>();
+            self.bytes += (chunk.index.capacity() - old_capacity) * size_of::<u32>();
         }
         encode(line, &mut chunk.records);
         chunk.rows += 1;
@@ -151,8 +151,8 @@ impl Store {
                 break;
             }
             self.first = self.first.max(front_end);
-            let held = front.records.capacity() + front.index.capacity() * size_of::<u32>();
-            self.bytes -= held + size_of::<Chunk>();
+            let memory = front.records.capacity() + front.index.capacity() * size_of::<u32>();
+            self.bytes -= memory + size_of::<Chunk>();
             self.chunks.pop_front();
         }
     }
