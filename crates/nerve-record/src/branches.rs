@@ -103,7 +103,7 @@ impl Folder {
             .and_then(|(provider, key)| provider.changes(&key, &self.path, note.branch.as_deref()));
         match changed {
             Ok(None) => Changes::None,
-            Ok(Some(what)) => Changes::Some(what),
+            Ok(Some(description)) => Changes::Some(description),
             Err(error) => Changes::Unknown(error.to_string()),
         }
     }
@@ -114,11 +114,11 @@ impl Folder {
     /// # Errors
     /// [`FilesError`]; folder and note still exist then.
     pub fn remove(&self, store: &FileStore) -> Result<u64, FilesError> {
-        let known = self.note.as_ref().and_then(|note| {
+        let restored = self.note.as_ref().and_then(|note| {
             let provider = files::find_provider(&note.files, store).ok()?.0;
             Some((provider, note.branch.as_deref()))
         });
-        let commits = match known {
+        let commits = match restored {
             Some((provider, branch)) => provider.discard(&self.path, branch)?,
             // The repository no longer exists, or the folder has no note.
             None => {
@@ -138,7 +138,7 @@ impl Folder {
     /// Returns when the folder or its note was last modified, whichever is later; `None` if unknown.
     pub fn last_modified(&self) -> Option<SystemTime> {
         let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
-        let noted = self.note.as_ref().and_then(|_| time(&Note::sidecar_path(&self.path)));
-        time(&self.path).map(|at| noted.map_or(at, |noted| noted.max(at)))
+        let note_time = self.note.as_ref().and_then(|_| time(&Note::sidecar_path(&self.path)));
+        time(&self.path).map(|at| note_time.map_or(at, |note_time| note_time.max(at)))
     }
 }

@@ -115,7 +115,7 @@ impl Inspector {
                     self.summary.output.records += 1;
                     self.summary.output.bytes += bytes.len() as u64;
                 }
-                body => self.other(body),
+                body => self.count(body),
             }
         }
         let mut faults: Vec<Fault> =
@@ -130,7 +130,8 @@ impl Inspector {
         faults
     }
 
-    fn other(&mut self, body: Body<'_>) {
+    /// Counts a record other than output.
+    fn count(&mut self, body: Body<'_>) {
         let summary = &mut self.summary;
         match body {
             Body::Data { .. } => {}

@@ -4,7 +4,7 @@ use nerve_types::{Size, TsNs};
 
 use crate::ahr::{Body, DamagedRange, Record};
 
-/// Maximum number of chunks of a page, apart from a first one with output.
+/// Maximum number of chunks of a page. The first chunk with output may exceed it.
 const MAX_CHUNKS: usize = 4096;
 
 /// Output from an offset on, with the resizes at their positions in it.

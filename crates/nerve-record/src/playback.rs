@@ -322,8 +322,8 @@ impl PlaybackState {
     }
 
     fn remember(&mut self, lost: DamagedRange) {
-        let known = self.lost.iter().any(|other| other.file.start == lost.file.start);
-        if !known && self.lost.len() < MAX_LOST {
+        let is_known = self.lost.iter().any(|other| other.file.start == lost.file.start);
+        if !is_known && self.lost.len() < MAX_LOST {
             self.lost.push(lost);
         }
     }

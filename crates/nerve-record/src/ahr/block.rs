@@ -101,7 +101,7 @@ impl Block {
         self.output.clone()
     }
 
-    /// Returns the contradictions to the blocks before, as far as the reader has read them.
+    /// Returns the contradictions to the preceding blocks that the reader has read.
     pub fn contradictions(&self) -> &[Contradiction] {
         &self.contradictions
     }

@@ -48,22 +48,22 @@ impl<R: Read + Seek> BlockSource<R> {
     /// Tries to read a block at `at`.
     pub(super) fn attempt(&mut self, at: u64) -> io::Result<Attempt> {
         let mut bytes = [0; HEADER_LEN];
-        let got = match self.peeked.take() {
+        let read_len = match self.peeked.take() {
             Some((place, peeked)) if place == at && self.cursor == at + HEADER_LEN as u64 => {
                 bytes = peeked;
                 HEADER_LEN
             }
             _ => self.read_at(at, &mut bytes)?,
         };
-        if got == 0 {
+        if read_len == 0 {
             return Ok(Attempt::End);
         }
-        let magic = got.min(MAGIC.len());
+        let magic = read_len.min(MAGIC.len());
         if bytes[..magic] != MAGIC[..magic] {
             return Ok(Fault::bad("no block begins here"));
         }
-        if got < HEADER_LEN {
-            let reason = format!("the file ends within a block's header, after {got} bytes");
+        if read_len < HEADER_LEN {
+            let reason = format!("the file ends within a block's header, after {read_len} bytes");
             return Ok(Attempt::Fault(Fault { reason, header: None, unfinished: true }));
         }
         let header = match Header::decode(&bytes) {
@@ -73,10 +73,10 @@ impl<R: Read + Seek> BlockSource<R> {
         let claimed = header.compressed as usize;
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
-        let got = self.read_more(claimed, &mut payload)?;
-        let outcome = if got < claimed {
+        let read_len = self.read_more(claimed, &mut payload)?;
+        let outcome = if read_len < claimed {
             Attempt::Fault(Fault {
-                reason: format!("the file ends within a block, after {got} of {claimed} bytes"),
+                reason: format!("the file ends within a block, after {read_len} of {claimed} bytes"),
                 header: Some((header, block_end(at, &header))),
                 unfinished: true,
             })
@@ -118,7 +118,7 @@ impl<R: Read + Seek> BlockSource<R> {
         while filled < buffer.len() {
             match self.inner.read(&mut buffer[filled..]) {
                 Ok(0) => break,
-                Ok(got) => filled += got,
+                Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -129,9 +129,9 @@ impl<R: Read + Seek> BlockSource<R> {
 
     /// Appends up to `len` bytes to `out`. Memory is allocated as bytes arrive.
     fn read_more(&mut self, len: usize, out: &mut Vec<u8>) -> io::Result<usize> {
-        let got = (&mut self.inner).take(len as u64).read_to_end(out)?;
-        self.cursor += got as u64;
-        Ok(got)
+        let count = (&mut self.inner).take(len as u64).read_to_end(out)?;
+        self.cursor += count as u64;
+        Ok(count)
     }
 }
 

@@ -48,10 +48,10 @@ impl Continuity {
 
     /// Compares a block with its predecessors, and limits its times. `next`: the time of the block after it.
     pub(super) fn check(&mut self, block: &mut Block, next: Option<TsNs>) -> Vec<Contradiction> {
-        let mut found = Vec::new();
+        let mut contradictions = Vec::new();
         for record in block.records() {
             match record.body {
-                Body::Data { off, bytes } => found.extend(self.output(off, bytes.len() as u64)),
+                Body::Data { off, bytes } => contradictions.extend(self.output(off, bytes.len() as u64)),
                 Body::Mark(Mark::Gap(_)) => self.excuse(),
                 _ => {}
             }
@@ -59,18 +59,18 @@ impl Continuity {
         if block.damage().is_some() {
             self.excuse();
         }
-        found.extend(self.limit_times(block, next));
-        found
+        contradictions.extend(self.limit_times(block, next));
+        contradictions
     }
 
     fn output(&mut self, off: u64, len: u64) -> Option<Contradiction> {
         let end = off.saturating_add(len);
-        let before = self.output_end.replace(end)?;
+        let expected = self.output_end.replace(end)?;
         let is_excused = std::mem::take(&mut self.is_excused);
-        if off < before {
-            return Some(Contradiction::Repeated(off..before.min(end)));
+        if off < expected {
+            return Some(Contradiction::Repeated(off..expected.min(end)));
         }
-        (off > before && !is_excused).then_some(Contradiction::Missing(before..off))
+        (off > expected && !is_excused).then_some(Contradiction::Missing(expected..off))
     }
 
     fn limit_times(&mut self, block: &mut Block, next: Option<TsNs>) -> Option<Contradiction> {

@@ -92,14 +92,14 @@ impl Mark {
 
     /// Decodes the two numbers of a mark. Unknown numbers become a [`Mark::Other`].
     pub fn from_parts(code: u32, val: u32) -> Mark {
-        let known = match code {
+        let mark = match code {
             Mark::INPUT => decode_origin(val & !Mark::REDACTED)
                 .map(|origin| Mark::Input { origin, redacted: val & Mark::REDACTED != 0 }),
             Mark::EXIT => decode_exit(val).map(Mark::Exit),
             Mark::GAP => Some(Mark::Gap(val)),
             _ => None,
         };
-        known.unwrap_or(Mark::Other { code, val })
+        mark.unwrap_or(Mark::Other { code, val })
     }
 
     /// Returns code and value. An invalid exit code (over 255) becomes unknown.

@@ -152,8 +152,8 @@ fn repack(block: &Block) -> Vec<u8> {
     let mut segment = Segment::starting_at(block.output().start, block.start());
     for record in block.records() {
         // The records fitted into one segment before.
-        let fits = segment.push(&record);
-        debug_assert!(fits.is_ok(), "{fits:?}");
+        let result = segment.push(&record);
+        debug_assert!(result.is_ok(), "{result:?}");
     }
     segment.seal(DEFAULT_QUALITY, block.header.last)
 }

@@ -1,9 +1,9 @@
 //! Finds the next intact block after damage.
 //!
 //! A block's payload can contain the bytes of other recordings: the output of `cat old.ahr` does not compress and is
-//! stored verbatim. So the damaged block's own length is trusted first, unless a sequence of other blocks leads to the
-//! same end, which means that the length is damaged. Only if no block begins at that end are the bytes searched for the
-//! magic, and a candidate must then continue this recording.
+//! stored verbatim. So the damaged block's own length is trusted first. It is not trusted if a sequence of other blocks
+//! leads to the same end. Only if no block begins at that end are the bytes searched for the magic, and a candidate must
+//! then continue this recording.
 
 use std::io::{self, Read, Seek};
 
@@ -53,8 +53,8 @@ impl Criteria {
     }
 
     fn continues(&self, at: u64, output: u64, header: &Header) -> bool {
-        let shown = self.within.is_some_and(|(end, start)| at < end && header.start < start);
-        !shown && self.off.is_none_or(|off| output >= off)
+        let is_embedded = self.within.is_some_and(|(end, start)| at < end && header.start < start);
+        !is_embedded && self.off.is_none_or(|off| output >= off)
     }
 }
 
@@ -89,10 +89,10 @@ impl Resync {
                 .map(|(header, end)| (end, header.start)),
             leads_to: None,
         };
-        if let Some((landed, found)) = walk(source, &fault)? {
-            expected.leads_to = Some(landed);
-            let overlooked = self.scan(source, at, &expected)?.found;
-            let found = if matches!(overlooked, SearchResult::Block(_)) { overlooked } else { found };
+        if let Some((offset, following)) = walk(source, &fault)? {
+            expected.leads_to = Some(offset);
+            let between = self.scan(source, at, &expected)?.found;
+            let found = if matches!(between, SearchResult::Block(_)) { between } else { following };
             return Ok((fault.reason, found));
         }
         let search = self.scan(source, at, &expected)?;
@@ -125,10 +125,10 @@ impl Resync {
         let mut chunk = vec![0; CHUNK];
         let mut at = from;
         loop {
-            let got = source.read_at(at, &mut chunk)?;
-            let bytes = &chunk[..got];
+            let read_len = source.read_at(at, &mut chunk)?;
+            let bytes = &chunk[..read_len];
             search.zeroes &= bytes.iter().all(|&byte| byte == 0);
-            self.allowance = self.allowance.saturating_add(got as u64 * ALLOWANCE_PER_BYTE);
+            self.allowance = self.allowance.saturating_add(read_len as u64 * ALLOWANCE_PER_BYTE);
             for hit in magics(bytes).map(|hit| at + hit as u64).filter(|&hit| hit > from) {
                 match self.candidate(source, hit, expected)? {
                     Candidate::Block(block) => {
@@ -140,8 +140,8 @@ impl Resync {
                     Candidate::NoMore => search.gave_up = true,
                 }
             }
-            if got < CHUNK || expected.leads_to.is_some_and(|limit| limit <= at) {
-                let end = at + got as u64;
+            if read_len < CHUNK || expected.leads_to.is_some_and(|limit| limit <= at) {
+                let end = at + read_len as u64;
                 let beginning = beginning_at_end(bytes).map(|len| end - len as u64).filter(|&hit| hit > from);
                 search.found = match unfinished.or(beginning) {
                     Some(at) => SearchResult::Unfinished { at, end },

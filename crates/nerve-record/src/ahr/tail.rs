@@ -10,26 +10,26 @@ use super::reader::Reader;
 const TAIL: usize = 1 << 20;
 
 impl<R: Read + Seek> Reader<R> {
-    /// Returns the file offset of a block that is followed by about `output` bytes of output, or by less if the file's
-    /// last MiB has less. Returns `None` if no block begins there. Damage can make the distance smaller.
+    /// Returns the file offset of a block in the last MiB of the file that is followed by about `output` bytes of output,
+    /// or by as much as there is. Returns `None` if no block begins there. Damage can make the distance smaller.
     ///
     /// # Errors
     /// I/O errors only.
     pub fn near_end(&mut self, output: u64) -> Result<Option<u64>, AhrError> {
         let from = self.file_len()?.saturating_sub(TAIL as u64);
         let mut tail = vec![0; TAIL];
-        let got = self.source.read_at(from, &mut tail)?;
-        tail.truncate(got);
-        let (mut last, mut found) = (0, None);
+        let len = self.source.read_at(from, &mut tail)?;
+        tail.truncate(len);
+        let (mut last, mut block) = (0, None);
         for at in (0..tail.len()).rev() {
             let Some(header) = header_at(&tail[at..]) else { continue };
             last = last.max(header.start_off);
-            found = Some(from + at as u64);
+            block = Some(from + at as u64);
             if last.saturating_sub(header.start_off) >= output {
                 break;
             }
         }
-        Ok(found)
+        Ok(block)
     }
 }
 

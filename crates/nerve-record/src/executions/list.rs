@@ -38,8 +38,8 @@ impl Executions {
             line.output = None;
             line.command = line.command.map(|command| truncate(command, BRIEF));
         }
-        let known = self.places.get(&line.id).and_then(|number| Some((*number, self.place(*number)?)));
-        let number = match known {
+        let existing = self.places.get(&line.id).and_then(|number| Some((*number, self.place(*number)?)));
+        let number = match existing {
             Some((number, place)) => {
                 self.known[place].amend(line);
                 number

@@ -2,8 +2,8 @@
 //!
 //! Claude Code (2.1.330) needs two steps. Its PreToolUse hook announces id and command before it requests the user's
 //! permission, and the announcement is stored in the node's hook folder. When the command runs, Claude Code passes the shell line,
-//! with its own preparations around the command, to the program in `CLAUDE_CODE_SHELL_PREFIX`. That is a link in the same folder to
-//! this program under the name [`LINK`], which finds the announcement and runs the line in a terminal of its own.
+//! with its own preparations around the command, to the program in `CLAUDE_CODE_SHELL_PREFIX`. That program is a link
+//! named [`LINK`] to this one, in the same folder. It finds the announcement and runs the line in a terminal of its own.
 //!
 //! A hook could also replace the command with the wrapped one (`updatedInput`). But then dialogs would ask for permission to run
 //! `nerve`, rules that allow certain commands would not match, and "don't ask again" would allow everything.

@@ -99,8 +99,8 @@ impl<W: Write> Cast<W> {
         }
     }
 
-    /// Writes a record: output as an `o` event, input as `i`, a resize as `r`, a snapshot as `m` with its label, and in
-    /// version 3 the exit as `x`.
+    /// Writes a record: output as an `o` event, input as `i`, a resize as `r`, a snapshot as `m` with its label. Version 3
+    /// also has the exit as `x`.
     ///
     /// # Errors
     /// Any error of the writer.
@@ -141,8 +141,8 @@ impl<W: Write> Cast<W> {
             self.header(TsNs::default())?;
         }
         self.cut_off()?;
-        let typed = self.input.finish();
-        self.event("i", &typed)?;
+        let text = self.input.finish();
+        self.event("i", &text)?;
         self.out.flush()?;
         Ok(self.out)
     }
@@ -182,12 +182,12 @@ impl<W: Write> Cast<W> {
     fn write(&mut self, code: &str, text: &str) -> io::Result<()> {
         let since_start = self.clock.since(self.start.unwrap_or(self.clock));
         let micros = u64::try_from(since_start.as_micros()).unwrap_or(u64::MAX);
-        let shown = match self.options.version {
+        let time = match self.options.version {
             CastVersion::V2 => micros,
             CastVersion::V3 => micros - self.written,
         };
         self.written = micros;
-        write!(self.out, "[{}.{:06}, \"{code}\", ", shown / 1_000_000, shown % 1_000_000)?;
+        write!(self.out, "[{}.{:06}, \"{code}\", ", time / 1_000_000, time % 1_000_000)?;
         serde_json::to_writer(&mut self.out, text)?;
         self.out.write_all(b"]\n")
     }

@@ -24,8 +24,8 @@ pub enum Item<'a> {
 }
 
 /// Iterates over all lines up to the last non-blank one, and their snapshots in the order they were taken. A snapshot
-/// follows its line, or precedes it if the line continues after the snapshot: the text typed after a shell's prompt is
-/// later than a snapshot taken at the prompt. Snapshots of dropped lines come first, those of trailing blank lines last.
+/// follows its line, or precedes it if the line continues after the snapshot. For example, a command typed after a
+/// shell's prompt is later than a snapshot taken at the prompt. Snapshots of dropped lines come first, those of trailing blank lines last.
 ///
 /// The alternate screen is not included.
 pub fn interleaved(terminal: &TerminalState) -> impl Iterator<Item = Item<'_>> {
@@ -47,13 +47,13 @@ pub fn interleaved(terminal: &TerminalState) -> impl Iterator<Item = Item<'_>> {
 
 /// Returns true if a line has text from a column on.
 fn continues_after(terminal: &TerminalState, line: LineIndex, col: u16) -> bool {
-    let before = terminal.line_text_to(line, col).map_or(0, |text| text.len());
-    terminal.line_text(line).is_some_and(|text| text.len() > before)
+    let len_to_col = terminal.line_text_to(line, col).map_or(0, |text| text.len());
+    terminal.line_text(line).is_some_and(|text| text.len() > len_to_col)
 }
 
 /// Returns the number of the line after the last non-blank one.
 fn end_of_text(terminal: &TerminalState) -> u64 {
-    let kept = terminal.first_kept_line().0..terminal.line_count();
-    let blank = |line: u64| terminal.line_text(LineIndex(line)).is_none_or(|text| text.is_empty());
-    kept.clone().rev().find(|line| !blank(*line)).map_or(kept.start, |line| line + 1)
+    let lines = terminal.first_kept_line().0..terminal.line_count();
+    let is_blank = |line: u64| terminal.line_text(LineIndex(line)).is_none_or(|text| text.is_empty());
+    lines.clone().rev().find(|line| !is_blank(*line)).map_or(lines.start, |line| line + 1)
 }

@@ -127,8 +127,8 @@ impl Animation {
     fn advance(&mut self, at: TsNs, terminal: &TerminalState) {
         let (last, time) = self.clock.unwrap_or((at, Duration::ZERO));
         let pause = Duration::from_nanos(at.0.saturating_sub(last.0));
-        let shown = self.idle_limit.map_or(pause, |limit| pause.min(limit));
-        let time = time.saturating_add(shown);
+        let shown_pause = self.idle_limit.map_or(pause, |limit| pause.min(limit));
+        let time = time.saturating_add(shown_pause);
         self.clock = Some((last.max(at), time));
         let now = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         if self.changed.is_some_and(|since| now >= since + self.interval) {
@@ -180,9 +180,9 @@ impl Animation {
             number += 1;
             number % 2 == 1 || number > last
         });
-        let shown: HashSet<usize> =
+        let used_ids: HashSet<usize> =
             self.frames.iter().flat_map(|frame| frame.rows.iter().map(|(_, id)| *id)).collect();
-        self.drawings.retain(|_, id| shown.contains(id));
+        self.drawings.retain(|_, id| used_ids.contains(id));
         self.drawn_bytes = self.drawings.keys().map(String::len).sum();
     }
 

@@ -1,6 +1,7 @@
-//! Snapshots of any directory: a copy in the store that shares blocks with the original where the file system supports
-//! it (btrfs, XFS, bcachefs, overlays of them). Otherwise it shares the unchanged files with the latest copy of the same
-//! directory, and the rest is limited in size.
+//! Snapshots of any directory: copies in the store.
+//!
+//! A copy shares blocks with the original where the file system supports it (btrfs, XFS, bcachefs, overlays of them).
+//! Otherwise it shares the unchanged files with the latest copy of the same directory, and the rest is limited in size.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -201,6 +201,6 @@ impl Drop for SessionLock {
 }
 
 fn create_private_dir(dir: &Path) -> Result<(), FilesError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(FilesError::io("make the directory", dir))
+    let created = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    created.map_err(FilesError::io("make the directory", dir))
 }

@@ -33,11 +33,11 @@ struct Region<'a> {
 
 impl Read for Region<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
-        let want = buf.len().min(left);
-        let got = self.file.read_at(&mut buf[..want], self.at)?;
-        self.at += got as u64;
-        Ok(got)
+        let remaining = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        let limit = buf.len().min(remaining);
+        let len = self.file.read_at(&mut buf[..limit], self.at)?;
+        self.at += len as u64;
+        Ok(len)
     }
 }
 

@@ -31,8 +31,8 @@ pub(super) fn of_node(
     Ok(path)
 }
 
-/// Finds a node's history: in the session's folder if one is given, else directly below the server, else, without a
-/// session, in the only folder that has it.
+/// Finds a node's history: first in the session's folder, if a session is given, then directly below the server. Without
+/// a session, the only folder with such a history is searched last.
 pub(super) fn find(
     base: &Path,
     server: &str,

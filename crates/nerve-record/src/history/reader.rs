@@ -52,8 +52,8 @@ pub struct Page {
 }
 
 impl HistoryReader {
-    /// Opens the history of a node: `<base>/<server>/<node>.jsonl`, or, if that is missing, the only file of that name
-    /// in a folder of the server (older versions had one folder per session).
+    /// Opens the history of a node: `<base>/<server>/<node>.jsonl`. If that file is missing, opens the only file of that
+    /// name in a folder of the server, because older versions had one folder per session.
     ///
     /// # Errors
     /// [`HistoryError::NotFound`], [`HistoryError::Ambiguous`] if several folders have it, [`HistoryError::Name`],

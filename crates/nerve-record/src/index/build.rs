@@ -99,7 +99,7 @@ impl Builder {
     }
 
     fn block(&mut self, block: &Block) {
-        let known = block.file_off < self.head.covered;
+        let is_listed = block.file_off < self.head.covered;
         self.replay.begin_block(block);
         let skip = std::mem::take(&mut self.replayed);
         for (nth, record) in (0..).zip(block.records()) {
@@ -116,7 +116,7 @@ impl Builder {
                 self.sequence.feed(bytes);
             }
             self.replay.apply(&record);
-            if nth == 0 && !known {
+            if nth == 0 && !is_listed {
                 self.list(block);
             }
         }

@@ -2,7 +2,7 @@
 //! recording as fast as in a short one.
 //!
 //! The index is the sidecar `<stem>.ahr.index`. Recorders and readers create it. It only speeds things up: a sidecar that is
-//! missing, damaged, outdated or of another recording is rebuilt, and without any the recording is replayed from its
+//! missing, damaged, outdated or of another recording is rebuilt. Without a sidecar, the recording is replayed from its
 //! start. If the recording has grown, only the new part is replayed.
 //!
 //! | file | contents |

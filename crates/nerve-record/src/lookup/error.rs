@@ -72,12 +72,12 @@ fn distinguish(text: &str, candidates: &[Candidate]) -> String {
     let hosts: Vec<&str> = candidates.iter().filter_map(|one| one.host.as_deref()).collect();
     let begin = |ids: &[&str]| ids.iter().all(|id| id.starts_with(text));
     let have_hosts = hosts.len() == candidates.len();
-    let suggested =
+    let by_id =
         if have_hosts && begin(&hosts) { suggest_ids(text, &hosts) } else { suggest_ids(text, &ids) };
     ids.sort_unstable();
     ids.dedup();
     match (ids.len() == candidates.len(), have_hosts) {
-        (true, _) => suggested,
+        (true, _) => by_id,
         // Concurrent sessions can have the same id.
         (false, true) => suggest_ids(text, &hosts),
         (false, false) => {
@@ -93,11 +93,11 @@ fn alternatives<T: std::fmt::Display>(all: impl Iterator<Item = T>) -> String {
 }
 
 fn list(candidates: &[Candidate]) -> String {
-    let shown: Vec<String> =
+    let listed: Vec<String> =
         candidates.iter().take(LookupError::MAX_LISTED).map(ToString::to_string).collect();
     let more = match candidates.len().saturating_sub(LookupError::MAX_LISTED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    shown.join(", ") + &more
+    listed.join(", ") + &more
 }

@@ -1,7 +1,7 @@
 //! Resolves names of recordings and sessions: an id, a node, or the beginning of an id.
 //!
-//! [`select`] is pure: candidates in, result out. [`Finder`] supplies candidates from the files of a [`Store`](crate::store::Store), and opens
-//! only those it needs.
+//! [`select`] is pure: candidates in, result out. [`Finder`] supplies candidates from the files of a
+//! [`Store`](crate::store::Store), and opens only the files that it needs.
 
 mod candidate;
 mod error;

@@ -37,16 +37,16 @@ fn single<'a>(
     candidates: &'a [Candidate],
     matches: impl Fn(&Candidate) -> bool,
 ) -> Option<Result<&'a Candidate, LookupError>> {
-    let found: Vec<&Candidate> = candidates.iter().filter(|one| matches(one)).collect();
-    match found[..] {
+    let matching: Vec<&Candidate> = candidates.iter().filter(|one| matches(one)).collect();
+    match matching[..] {
         [] => None,
         [one] => Some(Ok(one)),
-        _ => Some(Err(ambiguous(text, found))),
+        _ => Some(Err(ambiguous(text, matching))),
     }
 }
 
-fn ambiguous(text: &str, found: Vec<&Candidate>) -> LookupError {
-    LookupError::Ambiguous { text: text.to_string(), candidates: found.into_iter().cloned().collect() }
+fn ambiguous(text: &str, matching: Vec<&Candidate>) -> LookupError {
+    LookupError::Ambiguous { text: text.to_string(), candidates: matching.into_iter().cloned().collect() }
 }
 
 /// Selects a recording of the named node; `None` if no candidate has that node.

@@ -1,7 +1,7 @@
 //! Messages of the events pipe: [`Activity`] as a union of containers. Times are in milliseconds.
 //!
-//! Later versions may add containers with new selectors, as was done for usage (7). A reader ignores messages whose selector it does not know
-//! ([`SszError::Selector`]): the length before each message says where the next one begins.
+//! Later versions may add containers with new selectors, as was done for usage (7). A reader ignores
+//! messages with an unknown selector ([`SszError::Selector`]): the length before each message says where the next begins.
 
 use super::SszError;
 use super::container::{Field, Value, byte, join, number, optional, selected, split};

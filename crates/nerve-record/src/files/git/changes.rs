@@ -35,8 +35,8 @@ pub(super) fn changes(
     };
     let mut is_clean = false;
     if branch.is_some() {
-        if let Some(found) = work_tree_changes(&tree, to)? {
-            return Ok(Some(found));
+        if let Some(change) = work_tree_changes(&tree, to)? {
+            return Ok(Some(change));
         }
         let status = tree.command("look for changes").args(["status", "--porcelain"]);
         is_clean = status.args(["--untracked-files=all", "--ignore-submodules=none"]).line()?.is_empty();
@@ -49,9 +49,9 @@ pub(super) fn changes(
     let commit = provider.find_commit(key)?.ok_or_else(not_found)?;
     let session = provider.store.lock_session(key.session())?;
     let git = tree.with_index(&session.scratch().join("index"));
-    let plain = ["-c", "core.sparseCheckout=false", "-c", "core.autocrlf=false"];
-    git.command("read the snapshot").args(plain).args(["read-tree", &commit]).line()?;
-    git.command("read the files").args(plain).args(["add", "--all", "--sparse"]).line()?;
+    let settings = ["-c", "core.sparseCheckout=false", "-c", "core.autocrlf=false"];
+    git.command("read the snapshot").args(settings).args(["read-tree", &commit]).line()?;
+    git.command("read the files").args(settings).args(["add", "--all", "--sparse"]).line()?;
     let call =
         git.command("compare the files").args(["diff-index", "--cached", "--name-only", "-z", &commit]);
     let changed: BTreeSet<PathBuf> = names(&call.bytes()?).collect();
@@ -97,14 +97,14 @@ fn work_tree_changes(git: &Git, to: &Path) -> Result<Option<String>, FilesError>
     if let Some(name) = names(&staged.bytes()?).next() {
         return Ok(Some(format!("{} is staged, but not committed", name.display())));
     }
-    let mut hidden = None;
+    let mut hidden_file = None;
     git.command("list the files").args(["ls-files", "-v", "-z"]).each_name(|entry| {
         let entry = entry.to_string_lossy();
-        if hidden.is_none() && entry.starts_with(|tag: char| tag.is_ascii_lowercase() || tag == 'S') {
-            hidden = Some(entry.get(2..).unwrap_or_default().to_string());
+        if hidden_file.is_none() && entry.starts_with(|tag: char| tag.is_ascii_lowercase() || tag == 'S') {
+            hidden_file = Some(entry.get(2..).unwrap_or_default().to_string());
         }
     })?;
-    Ok(hidden.map(|name| format!("git ignores changes to {name} (assume-unchanged or skip-worktree)")))
+    Ok(hidden_file.map(|name| format!("git ignores changes to {name} (assume-unchanged or skip-worktree)")))
 }
 
 /// Describes the ignored files except for `restored`.

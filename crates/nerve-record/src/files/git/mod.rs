@@ -194,7 +194,7 @@ impl GitProvider {
         let call = tree.command("write the files").args(["checkout-index", "--all", "--force"]);
         let mut left_out = call.complaints()?;
         left_out.extend(tree.inner_repositories()?);
-        // What was uncommitted at the snapshot is uncommitted now.
+        // Changes that were uncommitted at the snapshot become uncommitted again.
         tree.command("read the last commit").args(sparse).args(["read-tree", parent]).line()?;
         Ok(left_out)
     }

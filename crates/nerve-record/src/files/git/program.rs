@@ -240,13 +240,13 @@ impl<'a> GitCommand<'a> {
         }
     }
 
-    fn failed(&self, why: &str) -> FilesError {
+    fn failed(&self, reason: &str) -> FilesError {
         if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return FilesError::Stopped;
         }
-        let why = why.trim();
-        let why = why.strip_prefix("fatal: ").unwrap_or(why);
-        let message = if why.is_empty() { "no reason given" } else { why }.to_string();
+        let reason = reason.trim();
+        let reason = reason.strip_prefix("fatal: ").unwrap_or(reason);
+        let message = if reason.is_empty() { "no reason given" } else { reason }.to_string();
         FilesError::Git { action: self.action, message }
     }
 }
