@@ -125,7 +125,7 @@ impl Clients {
         let Some(client) = self.client(id) else { return Ok(false) };
         if !client.is_viewer && !client.is_internal {
             let viewer_permit = viewer_permits.try_acquire_owned().map_err(|_| too_many(MAX_VIEWERS))?;
-            // It is set only once.
+            // The permit is set only once.
             let _ = client.viewer_permit.set(viewer_permit);
         }
         client.is_viewer = true;

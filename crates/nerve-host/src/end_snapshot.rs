@@ -1,6 +1,6 @@
 //! The snapshot taken at the end of a session, from which it can be continued later.
 //!
-//! The mark is part of the recording. The files are stored after the recording is complete, for a bounded time: if the
+//! The mark is part of the recording. The files are stored after the recording is complete, for a bounded time. If the
 //! directory is too large or the disk too slow, only a note about it is kept next to the recording.
 
 use std::path::PathBuf;
@@ -99,8 +99,8 @@ impl PendingEndSnapshot {
             anchor_byte: self.anchor,
             files: None,
         };
-        let noted = |error: std::io::Error| format!("cannot write the list of snapshots: {error}");
-        snapshots::append(&self.recording, &line).map_err(noted)?;
+        let list_error = |error: std::io::Error| format!("cannot write the list of snapshots: {error}");
+        snapshots::append(&self.recording, &line).map_err(list_error)?;
         let (Some(store), Some(cwd)) = (&self.store, &self.cwd) else { return Ok(()) };
         let keep = || {
             let store = FileStore::new(store);
@@ -110,7 +110,8 @@ impl PendingEndSnapshot {
             provider.take(&key, &SnapshotRequest { at: self.at, label: Some(END), stop: Some(stop) })
         };
         let copy = keep().map_err(|error: files::FilesError| error.to_string())?;
-        snapshots::append(&self.recording, &SnapshotLine { files: Some(copy.files), ..line }).map_err(noted)
+        snapshots::append(&self.recording, &SnapshotLine { files: Some(copy.files), ..line })
+            .map_err(list_error)
     }
 }
 

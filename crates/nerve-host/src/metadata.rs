@@ -80,16 +80,16 @@ impl HostMetadata {
         if self.closed {
             return Ok(());
         }
-        let before = self.meta();
+        let old_meta = self.meta();
         self.entry.memory = memory;
-        let stored = self.entry.store(&self.registry);
+        let result = self.entry.store(&self.registry);
         let meta = self.meta();
-        if meta != before
+        if meta != old_meta
             && let Some((meta_file, revision)) = self.next_revision()
         {
             tokio::task::spawn_blocking(move || meta_file.write(revision, &meta));
         }
-        stored
+        result
     }
 
     /// Writes the entry and the metadata file again.

@@ -117,8 +117,8 @@ impl Host {
             SpawnError::system("write the host's entry")(error)
         })?;
         if let Some(path) = entry.session_file() {
-            let stored = spec.meta(started).store(path);
-            faults.extend(stored.err().map(|error| format!("cannot write the metadata: {error}")));
+            let result = spec.meta(started).store(path);
+            faults.extend(result.err().map(|error| format!("cannot write the metadata: {error}")));
         }
         let (clients, client_events) = Clients::new();
         let (connections, connected) = mpsc::channel(4);

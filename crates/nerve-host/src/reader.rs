@@ -137,6 +137,6 @@ impl Drop for InputQueue {
 
 /// Approximate memory of a request in bytes.
 fn cost(request: &HostRequest) -> usize {
-    let typed = if let HostRequest::Input { bytes, .. } = request { bytes.len() } else { 0 };
-    typed + size_of::<HostRequest>()
+    let input_len = if let HostRequest::Input { bytes, .. } = request { bytes.len() } else { 0 };
+    input_len + size_of::<HostRequest>()
 }

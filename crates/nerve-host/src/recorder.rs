@@ -2,7 +2,7 @@
 //!
 //! The byte path costs one copy and never waits. Events are on disk within [`ROTATE_AFTER`]. If the disk is slower than the
 //! child, the reader of the child waits for [room](Flusher::room). A disk that hangs for 10 s ends the recording, not
-//! the session. A disk that refuses blocks, because it is full, interrupts it: up to 4 MiB of output are kept in memory and
+//! the session. A full disk, which refuses blocks, interrupts the recording: up to 4 MiB of output are kept in memory and
 //! written when the disk takes blocks again. Further output is dropped, with a gap mark.
 
 use std::collections::VecDeque;

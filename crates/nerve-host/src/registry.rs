@@ -52,8 +52,8 @@ pub struct Entry {
     pub snapshots_at: Option<String>,
     /// Path of the recording.
     pub recording: Option<PathBuf>,
-    /// Stand-in for the recording of a session that is not recorded: data of the session is stored next to this path, which
-    /// itself does not exist. It is removed with the entry.
+    /// Stand-in for the recording of a session that is not recorded. The path itself does not exist: data of the session is
+    /// stored next to it. That data is removed with the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unrecorded: Option<PathBuf>,
     /// Start of the host, in nanoseconds since the Unix epoch.
@@ -128,7 +128,7 @@ impl Entry {
     /// Signals the program's process group if the program is alive.
     pub fn signal_child(&self, signal: Signal) {
         if let Some(child) = Pid::from_raw(self.child).filter(|_| self.has_child()) {
-            // It may have ended already.
+            // The program may have ended already.
             let _ = rustix::process::kill_process_group(child, signal);
         }
     }

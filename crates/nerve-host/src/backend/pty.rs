@@ -305,7 +305,7 @@ impl Control {
     /// Signals the child's process group and the foreground process group.
     pub fn signal(&self, signal: Signal) {
         let Some(pid) = self.pid else { return };
-        // It may have ended already.
+        // The child may have ended already.
         let _ = rustix::process::kill_process_group(pid, signal);
         if let Ok(group) = tcgetpgrp(&*self.master)
             && group != pid

@@ -124,9 +124,9 @@ impl HostEvent {
             },
             5 => HostEvent::Fault(fields.text()),
             6 => {
-                let known = fields.byte()? != 0;
+                let has_recording = fields.byte()? != 0;
                 let recorded = fields.u64()?;
-                HostEvent::Behind { recorded: known.then_some(recorded) }
+                HostEvent::Behind { recorded: has_recording.then_some(recorded) }
             }
             7 => {
                 let kind = fields.byte()?;

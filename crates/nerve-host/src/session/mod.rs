@@ -212,9 +212,9 @@ impl Session {
             (None, None) => SnapshotStore::None,
         };
         tokio::spawn(async move {
-            let noted = store.confirm(id, label, anchor, at).await;
+            let confirmed = store.confirm(id, label, anchor, at).await;
             // The requester may be gone; the snapshot stays.
-            let _ = reply.send(match noted {
+            let _ = reply.send(match confirmed {
                 Ok(()) => Response::Success { id, anchor, at_ns: at.0 },
                 Err(message) => Response::Error { message },
             });

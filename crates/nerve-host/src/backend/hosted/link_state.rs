@@ -99,7 +99,7 @@ impl HostedBackend {
             return;
         }
         if let Some(entry) = registry::entry(&self.registry, &self.entry.id) {
-            // It may contain the exit status by now.
+            // The entry may contain the exit status by now.
             self.entry = entry;
         }
         self.disconnect_reason = error.to_string();

@@ -65,7 +65,7 @@ pub struct HostedBackend {
     was_typed: bool,
 }
 
-/// What was reported already, so that it is not repeated after a reconnect.
+/// The reports so far, so that none is repeated after a reconnect.
 #[derive(Debug, Default)]
 struct Reported {
     /// Whether a fault says that the living host does not respond.
@@ -76,7 +76,7 @@ struct Reported {
     last_snapshot: TsNs,
 }
 
-/// The program's life as far as it was reported.
+/// The state of the program that was reported last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProgramState {
     Running,
