@@ -119,10 +119,10 @@ pub(super) fn command_line<S: AsRef<[u8]>>(args: &[S]) -> Vec<u8> {
 
 /// Appends a quoted argument. It must not contain zero bytes, which end tmux's strings.
 pub(super) fn quote(arg: &[u8], line: &mut Vec<u8>) {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_=%@/.,:+".contains(byte);
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_=%@/.,:+".contains(byte);
     line.push(b'"');
     for byte in arg {
-        match plain(byte) {
+        match is_plain(byte) {
             true => line.push(*byte),
             false => line.extend(format!("\\{byte:03o}").bytes()),
         }

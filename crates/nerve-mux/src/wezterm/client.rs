@@ -1,7 +1,7 @@
 //! The only module that runs `wezterm cli`.
 //!
-//! Two of its calls can crash or freeze the server with all panes of the user: a text range that ends before it starts, and
-//! exact bytes to a program that does not read. [`Range`] excludes the first. For the second, [`Keys`] are short and
+//! Two of its calls can crash or freeze the server with all panes of the user. One is a text range that ends before it
+//! starts, the other sends exact bytes to a program that does not read. [`Range`] excludes the first. For the second, [`Keys`] are short and
 //! [`Wezterm::keys`] waits until earlier input is read. Every call has a timeout and an output limit and never starts a server.
 
 use std::collections::HashMap;

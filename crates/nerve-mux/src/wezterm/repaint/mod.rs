@@ -29,7 +29,7 @@ const MIN_REPEATED_ROWS: usize = 8;
 #[derive(Debug, Clone)]
 pub(super) struct Capture {
     pub(super) size: Size,
-    /// Rows above the screen, as far as requested; the last one is next to the screen.
+    /// The requested rows above the screen; the last one is next to the screen.
     pub(super) scrollback: Vec<Row>,
     /// There may be more rows above.
     pub(super) truncated: bool,
