@@ -193,8 +193,8 @@ impl<'a> Document<'a> {
         self.terminal.first_kept_line().0
     }
 
-    /// Returns the line at which a snapshot taken on `line` is shown; `None` if the line was dropped and the
-    /// snapshot has no screen to show instead.
+    /// Returns the line at which a snapshot taken on `line` is shown; `None` if the line was dropped and no
+    /// screen can be shown instead.
     fn snapshot_line(&self, line: LineIndex, snapshot: &Snapshot) -> Option<u64> {
         let first = self.first_kept();
         (self.is_live || self.is_alt_screen(snapshot) || line.0 >= first).then_some(line.0.max(first))

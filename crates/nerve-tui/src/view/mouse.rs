@@ -113,8 +113,8 @@ impl Viewer {
         }
     }
 
-    /// Translates an event for the running program if it should get it: events on its screen if it has requested
-    /// them, and the wheel in a full-screen program, as cursor keys.
+    /// Translates an event for the running program; `None` if the program should not get it. It gets requested events on
+    /// its screen, and in a full-screen program the wheel, as cursor keys.
     fn to_program_input(&self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Input> {
         if self.context() != Context::Live || self.pager.prompt.is_some() {
             return None;

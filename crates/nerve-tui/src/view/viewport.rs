@@ -2,7 +2,7 @@
 //! the task entry moves.
 //!
 //! Lines have absolute numbers, as in the terminal. The task entry is a block of rows between two lines. *Visual*
-//! rows count both: a line below the entry has a visual row that is larger by the entry's height.
+//! rows count both: the entry's height is added to the visual rows of the lines below it.
 
 mod filtered;
 mod inline_panel;
