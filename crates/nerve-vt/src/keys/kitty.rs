@@ -64,11 +64,11 @@ impl Key {
         }
         // A key is identified by its unshifted character. That is known for letters; for `$` it would need the keyboard
         // layout.
-        let plain = lower(char);
-        let key = Key { shift: self.shift || plain != char, ..self };
-        let mut code = format!("\x1b[{}", u32::from(plain));
+        let unshifted = lower(char);
+        let key = Key { shift: self.shift || unshifted != char, ..self };
+        let mut code = format!("\x1b[{}", u32::from(unshifted));
         let shifted = self.shifted(char);
-        if flags & ALTERNATE_KEYS != 0 && key.shift && shifted != plain {
+        if flags & ALTERNATE_KEYS != 0 && key.shift && shifted != unshifted {
             code.push_str(&format!(":{}", u32::from(shifted)));
         }
         let text = (gives_text && flags & TEXT != 0).then_some(shifted);

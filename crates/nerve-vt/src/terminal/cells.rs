@@ -119,14 +119,14 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, cells: &[Cell], col: usize, cell: &Cell) {
-        let is = |at: usize, flag| cells.get(at).is_some_and(|cell| cell.flags.contains(flag));
+        let has_flag = |at: usize, flag| cells.get(at).is_some_and(|cell| cell.flags.contains(flag));
         if cell.flags.intersects(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER) {
-            let whole = if cell.flags.contains(Flags::WIDE_CHAR) {
-                is(col + 1, Flags::WIDE_CHAR_SPACER)
+            let is_whole = if cell.flags.contains(Flags::WIDE_CHAR) {
+                has_flag(col + 1, Flags::WIDE_CHAR_SPACER)
             } else {
-                col > 0 && is(col - 1, Flags::WIDE_CHAR)
+                col > 0 && has_flag(col - 1, Flags::WIDE_CHAR)
             };
-            if !whole {
+            if !is_whole {
                 self.line.text.push(' ');
                 return;
             }
@@ -175,14 +175,14 @@ fn plain_run(cells: &[Cell]) -> usize {
     const COMPARED: Flags = RENDITION_FLAGS.union(Flags::WIDE_CHAR).union(Flags::WIDE_CHAR_SPACER);
     let Some(first) = cells.first() else { return 0 };
     let (fg, bg, flags) = (first.fg, first.bg, first.flags.intersection(RENDITION_FLAGS));
-    let plain = |cell: &Cell| {
+    let matches_first = |cell: &Cell| {
         cell.c.is_ascii()
             && cell.extra.is_none()
             && cell.flags.intersection(COMPARED) == flags
             && cell.fg == fg
             && cell.bg == bg
     };
-    cells.iter().take_while(|cell| plain(cell)).count()
+    cells.iter().take_while(|cell| matches_first(cell)).count()
 }
 
 fn has_same_rendition(a: &Cell, b: &Cell) -> bool {

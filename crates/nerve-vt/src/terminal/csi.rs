@@ -278,8 +278,8 @@ impl Model {
         let end = Column(self.cols());
         let cells = &mut self.term.grid_mut()[GridLine(row)][Column(col)..end];
         cells.rotate_left(count);
-        let kept = cells.len() - count;
-        cells[kept..].iter_mut().for_each(|cell| *cell = bg.into());
+        let kept_len = cells.len() - count;
+        cells[kept_len..].iter_mut().for_each(|cell| *cell = bg.into());
         self.end_line_after_shift(row);
         self.touch(row, self.cols());
     }

@@ -133,8 +133,8 @@ impl Dump<'_> {
         let free = |row: GridLine| grid[row][last].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER);
         let undoes_wrap =
             line[Column(col)].flags.contains(Flags::WRAPLINE) || first == 0 && row > 0 && free(row - 1);
-        let behind = cursor.input_needs_wrap && !undoes_wrap;
-        if behind {
+        let rewrites_cell = cursor.input_needs_wrap && !undoes_wrap;
+        if rewrites_cell {
             // Rewriting the last column leaves the cursor behind it.
             let cell = &line[Column(first)];
             let mut links = Vec::new();

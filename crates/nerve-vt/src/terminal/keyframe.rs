@@ -28,8 +28,8 @@ pub struct Keyframe {
 pub struct HiddenState {
     /// The last printed character; 0 for none.
     pub last_char: u32,
-    /// Bits from the lowest: a grapheme may continue; it ended in a joiner; pending wraps of the cursor, the saved
-    /// cursor, and both cursors of the main screen under an alternate one.
+    /// Bits, from the lowest: a grapheme may continue; that grapheme ended in a joiner. The others are pending wraps: of
+    /// the cursor, the saved cursor, and both cursors of the main screen under an alternate one.
     pub flags: u8,
 }
 

@@ -123,7 +123,7 @@ impl Line {
 
     /// Returns the spans with their text; one default span if there are none.
     pub fn pieces(&self) -> impl Iterator<Item = (&str, Rendition)> {
-        let plain =
+        let unstyled =
             if self.spans.is_empty() { Some((self.text.as_str(), Rendition::default())) } else { None };
         let mut at = 0;
         let styled = self.spans.iter().map(move |span| {
@@ -132,7 +132,7 @@ impl Line {
             at = end;
             (text, span.rendition)
         });
-        plain.into_iter().chain(styled)
+        unstyled.into_iter().chain(styled)
     }
 }
 

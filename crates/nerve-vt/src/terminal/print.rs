@@ -338,7 +338,7 @@ mod tests {
     use super::*;
     use crate::terminal::store::Store;
 
-    /// Otherwise every character of the run looks at the whole run again.
+    /// If it did not, every character of the run would scan the whole run again.
     #[test]
     fn narrow_run_ends_at_wide_character() {
         let mut model = Model::new(Size::new(40, 2), Store::default());

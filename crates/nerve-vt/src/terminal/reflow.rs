@@ -27,8 +27,8 @@ impl Layout {
         Layout { starts, cols: grid.columns() }
     }
 
-    /// Returns the row (0 is the topmost one) and column to which a position of `before` has moved: at most the end of
-    /// its text, or the last row if it was cut off.
+    /// Returns the row (0 is the topmost one) and column to which a position of `before` has moved. The result is at most
+    /// the end of its text, or the last row if the position was cut off.
     pub(super) fn map_position(&self, before: &Layout, row: usize, col: u16) -> (usize, u16) {
         let Some((text, cell)) = before.starts.get(row).map(|(text, cell)| (*text, cell + usize::from(col)))
         else {

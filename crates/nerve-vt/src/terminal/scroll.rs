@@ -172,15 +172,15 @@ impl Model {
         if rows.is_empty() {
             return;
         }
-        let plain = self.has_plain_background();
-        let cleared: usize = match plain {
+        let is_plain = self.has_plain_background();
+        let cleared: usize = match is_plain {
             true => rows.clone().map(|row| self.used_cols(row)).sum(),
             false => rows.len() * self.cols(),
         };
         self.charge(rows.len() + cleared);
         for row in rows.clone() {
             if self.inactive_main.is_none() {
-                self.extents.set(row, if plain { 0 } else { self.cols() });
+                self.extents.set(row, if is_plain { 0 } else { self.cols() });
             }
         }
         self.term.grid_mut().reset_region(GridLine(rows.start)..GridLine(rows.end));
