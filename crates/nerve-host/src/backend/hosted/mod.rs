@@ -115,7 +115,8 @@ impl HostedBackend {
     /// Drives a host over an open connection. Later ones go through the control socket.
     pub(crate) fn drive_over(entry: Entry, registry: PathBuf, stream: UnixStream) -> HostedBackend {
         let connecting = AbortOnDropHandle::new(tokio::spawn(Connection::handshake(stream)));
-        HostedBackend::over(LinkState::Connecting(connecting), entry, registry, CatchUp::Done, Role::Driver)
+        let link = LinkState::Connecting(connecting);
+        HostedBackend::with_link(link, entry, registry, CatchUp::Done, Role::Driver)
     }
 
     /// Takes over a host, or what a host that is gone has left. Reports everything up to now first, then
@@ -147,10 +148,10 @@ impl HostedBackend {
 
     fn new(entry: Entry, registry: PathBuf, catch_up: CatchUp, role: Role) -> HostedBackend {
         let link = LinkState::connecting(&entry, Duration::ZERO);
-        HostedBackend::over(link, entry, registry, catch_up, role)
+        HostedBackend::with_link(link, entry, registry, catch_up, role)
     }
 
-    fn over(
+    fn with_link(
         link: LinkState,
         entry: Entry,
         registry: PathBuf,
