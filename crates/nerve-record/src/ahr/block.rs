@@ -47,7 +47,7 @@ impl TimeRange {
 impl Block {
     /// Parses all records of the segment once, so that all damage is known before they are used.
     pub(super) fn parse(file_off: u64, header: Header, header_len: usize, segment: Vec<u8>) -> Block {
-        let mut walk = Walk::over(&segment);
+        let mut walk = Walk::new(&segment);
         while walk.step() {}
         let (parsed, count) = (walk.at, walk.count);
         let output = walk.output.clone().unwrap_or(header.start_off..header.start_off);
@@ -158,7 +158,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn over(segment: &'a [u8]) -> Walk<'a> {
+    fn new(segment: &'a [u8]) -> Walk<'a> {
         Walk { segment, at: 0, count: 0, output: None, fault: None }
     }
 
