@@ -1,0 +1,245 @@
+//! Execution of one attempt on a machine.
+
+use crate::identity::Instance;
+use crate::journal::{Attempt, AttemptState, Fact, RunState, StepResult};
+use crate::lease::{Lease, Takeover};
+use crate::store::{AttemptId, Key, Request, Response};
+use crate::time::{BootTime, LeaseTimes};
+
+/// State of an agent's turn, as its host reports it after a restart of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnReport {
+    /// The agent works on it.
+    Running,
+    /// It has ended.
+    Finished(StepResult),
+    /// The host or its agent is gone, or never received the prompt.
+    Lost,
+}
+
+/// An attempt that was offered to this machine or started on it.
+#[derive(Debug)]
+pub(crate) struct Execution {
+    id: AttemptId,
+    me: Instance,
+    lease: Lease,
+    turn: Turn,
+    /// True if the fence opened but this process could not begin work. It reads the journal again before it types.
+    has_lapsed: bool,
+}
+
+/// The turn, as far as this process knows. `New` to `Ready`: this process has not typed it.
+#[derive(Debug)]
+enum Turn {
+    New,
+    Preparing,
+    Ready {
+        node: String,
+        offset: u64,
+    },
+    Running,
+    Finished(StepResult),
+    /// An earlier process may have typed it.
+    Unknown,
+    Inspecting,
+    Lost,
+}
+
+/// How the journal relates an attempt to this process. `is_mine`: this process started or resumed it, not another of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    Offered,
+    Started {
+        is_mine: bool,
+    },
+    InDoubt {
+        is_mine: bool,
+    },
+    /// It runs elsewhere or does not count any more.
+    None,
+}
+
+/// The next action of an execution.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Prepares the node.
+    Prepare,
+    /// Appends a fact.
+    Append(Fact),
+    /// Types the prompt.
+    Type,
+    /// Inspects the turn.
+    Inspect,
+    /// Reads the journal's tail.
+    Read,
+}
+
+impl Execution {
+    /// Creates the execution of an attempt that this process finds in the journal.
+    pub(crate) fn new(id: AttemptId, attempt: &Attempt, me: Instance, times: LeaseTimes) -> Execution {
+        let lease = Lease::new(Key::Step(id.clone()), me, times, Takeover::FromSameMachine);
+        let turn = if attempt.state == AttemptState::Offered { Turn::New } else { Turn::Unknown };
+        Execution { id, me, lease, turn, has_lapsed: false }
+    }
+
+    /// Returns the attempt.
+    pub(crate) fn id(&self) -> &AttemptId {
+        &self.id
+    }
+
+    /// Returns true if an attempt concerns a machine's processes.
+    pub(crate) fn concerns(attempt: &Attempt, me: Instance) -> bool {
+        let is_over = match &attempt.state {
+            AttemptState::Finished { .. } => true,
+            AttemptState::Failed { .. } | AttemptState::Superseded { .. } => attempt.late.is_some(),
+            _ => false,
+        };
+        attempt.machine == me.machine && !is_over
+    }
+
+    /// Returns true if the doorbell did its duty: this process has the lease, or must not take the attempt.
+    pub(crate) fn has_answered(&self, now: BootTime, state: &RunState) -> bool {
+        self.claim(state) != Claim::Offered || self.lease.is_fresh(now)
+    }
+
+    /// Returns true if records of others can matter to the execution.
+    pub(crate) fn is_open(&self, state: &RunState) -> bool {
+        match self.turn {
+            Turn::Lost => false,
+            Turn::New | Turn::Preparing | Turn::Ready { .. } | Turn::Unknown => {
+                self.claim(state) != Claim::None
+            }
+            Turn::Finished(_) => self.claim(state) != Claim::None || self.can_report_late(state),
+            Turn::Running | Turn::Inspecting => true,
+        }
+    }
+
+    /// Returns the next request for the step's lease. Called only while the machine has its identity.
+    pub(crate) fn poll(&mut self, now: BootTime, state: &RunState) -> Option<Request> {
+        let is_wanted = self.claim(state) != Claim::None && !matches!(self.turn, Turn::Lost);
+        self.lease.poll(now, is_wanted)
+    }
+
+    /// Handles a response for the step's lease.
+    pub(crate) fn on(&mut self, now: BootTime, response: &Response) {
+        self.lease.on(now, response);
+    }
+
+    /// Handles the end of the preparation.
+    pub(crate) fn prepared(&mut self, node: String, offset: u64) {
+        if matches!(self.turn, Turn::Preparing) {
+            self.turn = Turn::Ready { node, offset };
+        }
+    }
+
+    /// Handles the end of the turn, or of a preparation that failed.
+    pub(crate) fn finished(&mut self, result: StepResult) {
+        if matches!(self.turn, Turn::Preparing | Turn::Running | Turn::Inspecting) {
+            self.turn = Turn::Finished(result);
+        }
+    }
+
+    /// Handles the report of the turn's host.
+    pub(crate) fn inspected(&mut self, report: TurnReport) {
+        if matches!(self.turn, Turn::Inspecting) {
+            self.turn = match report {
+                TurnReport::Running => Turn::Running,
+                TurnReport::Finished(result) => Turn::Finished(result),
+                TurnReport::Lost => Turn::Lost,
+            };
+        }
+    }
+
+    /// Returns the next action. `state` is current; `has_identity`: the machine has its identity for certain.
+    pub(crate) fn act(&mut self, now: BootTime, has_identity: bool, state: &RunState) -> Option<Action> {
+        let can_begin = has_identity && self.lease.is_fresh(now);
+        let claim = self.claim(state);
+        match (claim, &self.turn) {
+            (Claim::Offered, Turn::New) if can_begin => {
+                self.turn = Turn::Preparing;
+                Some(Action::Prepare)
+            }
+            (Claim::Offered, Turn::Ready { .. } | Turn::Finished(_)) if can_begin => {
+                Some(Action::Append(self.started()))
+            }
+            (Claim::Started { is_mine: true }, Turn::Ready { .. }) => self.pass_fence(can_begin),
+            (Claim::Started { is_mine: true }, Turn::Finished(result)) => {
+                let (step, attempt, by, result) =
+                    (self.id.step.clone(), self.id.attempt, self.me, result.clone());
+                Some(Action::Append(Fact::Finished { step, attempt, by, result }))
+            }
+            // Another process of this machine may have typed, so this one must not.
+            (
+                Claim::Started { is_mine: false } | Claim::InDoubt { is_mine: false },
+                Turn::New | Turn::Preparing | Turn::Ready { .. } | Turn::Unknown,
+            ) if has_identity => self.inspect(),
+            (
+                Claim::Started { is_mine: false } | Claim::InDoubt { .. },
+                Turn::Ready { .. } | Turn::Running | Turn::Finished(_),
+            ) if can_begin => {
+                let (step, attempt, by) = (self.id.step.clone(), self.id.attempt, self.me);
+                Some(Action::Append(Fact::Resumed { step, attempt, by }))
+            }
+            (Claim::Started { .. }, Turn::Lost) if has_identity => {
+                let (step, attempt) = (self.id.step.clone(), self.id.attempt);
+                Some(Action::Append(Fact::InDoubt { step, attempt }))
+            }
+            (Claim::None, Turn::Unknown) if has_identity && self.can_report_late(state) => self.inspect(),
+            (Claim::None, Turn::Finished(result)) if self.can_report_late(state) => {
+                let (step, attempt, by, result) =
+                    (self.id.step.clone(), self.id.attempt, self.me, result.clone());
+                Some(Action::Append(Fact::LateResult { step, attempt, by, result }))
+            }
+            _ => None,
+        }
+    }
+
+    fn started(&self) -> Fact {
+        let (node, offset) = match &self.turn {
+            Turn::Ready { node, offset } => (node.clone(), *offset),
+            // The preparation failed. The step starts only to have its result.
+            _ => (String::new(), 0),
+        };
+        Fact::Started { step: self.id.step.clone(), attempt: self.id.attempt, by: self.me, node, offset }
+    }
+
+    /// Types the prompt, which the journal allows, unless this process was out of contact since.
+    fn pass_fence(&mut self, can_begin: bool) -> Option<Action> {
+        if !can_begin {
+            self.has_lapsed = true;
+            return None;
+        }
+        if std::mem::take(&mut self.has_lapsed) {
+            return Some(Action::Read);
+        }
+        self.turn = Turn::Running;
+        Some(Action::Type)
+    }
+
+    fn inspect(&mut self) -> Option<Action> {
+        self.turn = Turn::Inspecting;
+        Some(Action::Inspect)
+    }
+
+    fn claim(&self, state: &RunState) -> Claim {
+        let Some(attempt) = state.attempt(&self.id.step, self.id.attempt) else { return Claim::None };
+        if attempt.machine != self.me.machine {
+            return Claim::None;
+        }
+        match attempt.state {
+            AttemptState::Offered => Claim::Offered,
+            AttemptState::Started { by } => Claim::Started { is_mine: by == self.me },
+            AttemptState::InDoubt { by } => Claim::InDoubt { is_mine: by == self.me },
+            AttemptState::Finished { .. } | AttemptState::Failed { .. } | AttemptState::Superseded { .. } => {
+                Claim::None
+            }
+        }
+    }
+
+    fn can_report_late(&self, state: &RunState) -> bool {
+        state.attempt(&self.id.step, self.id.attempt).is_some_and(|attempt| {
+            matches!(attempt.state, AttemptState::Failed { .. } | AttemptState::Superseded { .. })
+                && Execution::concerns(attempt, self.me)
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! Identity of machines and processes. A copied state folder has the same identity; a lease lets only one process use it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::lease::{Lease, Takeover};
+use crate::store::{Key, Request, Response, Sequence};
+use crate::time::{BootTime, LeaseTimes};
+
+/// UUID of a machine, stored in its state folder. JSON has it as 32 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MachineId(pub u128);
+
+/// One process of a server. Copies of a state folder can have the same boot counter, so the nonce tells their processes apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Instance {
+    /// The machine.
+    pub machine: MachineId,
+    /// Starts of the server in this state folder, durable before the process uses it.
+    pub boot: u64,
+    /// Random number drawn at start.
+    pub nonce: u64,
+}
+
+/// The lease on a machine's identity.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    lease: Lease,
+    /// The last foreign message under the identity.
+    foreign: Option<(Sequence, Instance)>,
+}
+
+impl Identity {
+    /// Creates the lease of an instance, not held yet. A restarted process waits for its predecessor's lease to expire, because it
+    /// cannot distinguish the predecessor from a process with a copy of the folder.
+    pub(crate) fn new(me: Instance, times: LeaseTimes) -> Identity {
+        let lease = Lease::new(Key::Machine(me.machine), me, times, Takeover::IfFree);
+        Identity { lease, foreign: None }
+    }
+
+    /// Returns true if this process has the identity for certain, and so may begin new work.
+    pub(crate) fn is_held(&self, now: BootTime) -> bool {
+        self.lease.is_fresh(now)
+    }
+
+    /// Returns the next request for the lease.
+    pub(crate) fn poll(&mut self, now: BootTime) -> Option<Request> {
+        self.lease.poll(now, true)
+    }
+
+    /// Handles the response. Returns another process that is alive under this identity, once per message.
+    pub(crate) fn on(&mut self, now: BootTime, response: &Response) -> Option<Instance> {
+        self.lease.on(now, response);
+        let Some((sequence, holder)) = self.lease.other() else {
+            self.foreign = None;
+            return None;
+        };
+        // A second message proves life. The first may be of a predecessor that crashed.
+        let is_alive = self.foreign.is_some_and(|(last, other)| other == holder && last < sequence);
+        self.foreign = Some((sequence, holder));
+        is_alive.then_some(holder)
+    }
+}
+
+impl fmt::Display for MachineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl Serialize for MachineId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for MachineId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<MachineId, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u128::from_str_radix(&text, 16).map(MachineId).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Identity, Instance, MachineId};
+    use crate::store::{Request, Response, Sequence};
+    use crate::time::{BootTime, LeaseTimes};
+
+    const ME: Instance = Instance { machine: MachineId(7), boot: 2, nonce: 1 };
+    const COPY: Instance = Instance { machine: MachineId(7), boot: 2, nonce: 9 };
+
+    fn entry(sequence: u64, holder: Option<Instance>) -> Response {
+        Response::Entry { sequence: Sequence(sequence), holder }
+    }
+
+    #[test]
+    fn copy_of_state_folder_is_refused_while_the_other_renews() {
+        let mut identity = Identity::new(ME, LeaseTimes::new(Duration::from_secs(15)));
+        assert!(matches!(identity.poll(BootTime(0)), Some(Request::Get { .. })));
+        assert_eq!(identity.on(BootTime(1), &entry(4, Some(COPY))), None);
+        assert_eq!(identity.poll(BootTime(2)), None);
+        assert!(matches!(identity.poll(BootTime(5_001)), Some(Request::Get { .. })));
+        assert_eq!(identity.on(BootTime(5_002), &entry(5, Some(COPY))), Some(COPY));
+        assert!(!identity.is_held(BootTime(5_002)));
+    }
+
+    #[test]
+    fn restarted_process_takes_identity_after_expiry() {
+        let mut identity = Identity::new(ME, LeaseTimes::new(Duration::from_secs(15)));
+        identity.poll(BootTime(0));
+        let predecessor = Instance { boot: 1, ..COPY };
+        assert_eq!(identity.on(BootTime(1), &entry(4, Some(predecessor))), None);
+        identity.poll(BootTime(5_001));
+        assert_eq!(identity.on(BootTime(5_002), &entry(5, None)), None);
+        let put = identity.poll(BootTime(5_003));
+        assert!(matches!(put, Some(Request::Put { expected: Sequence(5), holder: ME, .. })), "{put:?}");
+        identity.on(BootTime(5_100), &Response::Accepted(Sequence(6)));
+        assert!(identity.is_held(BootTime(5_100)));
+    }
+}

@@ -1,0 +1,9 @@
+//! The journal of a run: its records, their fold, and a process's replica.
+
+mod record;
+mod replica;
+mod state;
+
+pub use record::{Epoch, Fact, OnMachineLost, Record, RunOutcome, StepResult, StepSpec};
+pub(crate) use replica::Replica;
+pub use state::{Attempt, AttemptState, RunState, StepState};

@@ -1,0 +1,99 @@
+//! Records of a run's journal.
+
+use serde::{Deserialize, Serialize};
+
+use crate::identity::{Instance, MachineId};
+use crate::placement::{Reason, Requirement};
+use crate::store::{Sequence, StepId};
+
+/// Time of one owner: the sequence of its lease when it took the run over. The default, 0, is the time before the first owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct Epoch(pub Sequence);
+
+/// A record of the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The epoch in which the writer wrote it. Except for `OwnerTookOver`, readers reject it in another epoch.
+    pub epoch: Epoch,
+    /// The fact.
+    #[serde(flatten)]
+    pub fact: Fact,
+}
+
+/// A fact about a run. `by`: the process that wrote it. `attempt`: number of the attempt, from 1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the fields repeat, and are described here and at their variants")]
+pub enum Fact {
+    /// The run has these steps, in addition to earlier ones. The first record of a run, written by the client's server in epoch 0.
+    Planned { steps: Vec<StepSpec> },
+    /// A process owns the run. Its epoch must exceed the current one, and becomes the current one.
+    OwnerTookOver { by: Instance },
+    /// A machine may take this attempt. May be repeated with another machine until the attempt starts.
+    Offered { step: StepId, attempt: u32, machine: MachineId, reason: Reason },
+    /// A process is about to type the prompt: the fence. `offset`: the node's output so far, in bytes.
+    Started { step: StepId, attempt: u32, by: Instance, node: String, offset: u64 },
+    /// A process of the machine that started the attempt has its turn, after a restart or after doubt.
+    Resumed { step: StepId, attempt: u32, by: Instance },
+    /// The machine is lost, or has lost the turn. Its effects are unknown.
+    InDoubt { step: StepId, attempt: u32 },
+    /// The attempt has a result, which is the step's.
+    Finished { step: StepId, attempt: u32, by: Instance, result: StepResult },
+    /// An attempt that no longer counts has a result. Shown, and used only on request.
+    LateResult { step: StepId, attempt: u32, by: Instance, result: StepResult },
+    /// A step in doubt fails, because of [`OnMachineLost::Fail`].
+    Failed { step: StepId, attempt: u32 },
+    /// The run has ended.
+    Ended { outcome: RunOutcome },
+}
+
+/// A step of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepSpec {
+    /// Its id.
+    pub id: StepId,
+    /// Steps that must have succeeded before.
+    #[serde(default)]
+    pub after: Vec<StepId>,
+    /// True if the step may run twice, for example a test suite. False for agents.
+    #[serde(default)]
+    pub is_safe: bool,
+    /// Treatment of a started step that is not safe, if its machine is lost.
+    #[serde(default)]
+    pub on_machine_lost: OnMachineLost,
+    /// Machines that can run the step.
+    #[serde(default)]
+    pub requirement: Requirement,
+}
+
+/// Treatment of a step in doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnMachineLost {
+    /// Waits for the machine or for a person.
+    #[default]
+    Wait,
+    /// Offers another attempt: the prompt may be typed twice in total.
+    Retry,
+    /// Fails the step.
+    Fail,
+}
+
+/// Result of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepResult {
+    /// True if the step succeeded.
+    pub is_success: bool,
+    /// The result, or the address of a large one. The core does not read it.
+    pub value: String,
+}
+
+/// Outcome of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunOutcome {
+    /// Every step succeeded.
+    Completed,
+    /// A step failed, and nothing runs any more.
+    Failed,
+}

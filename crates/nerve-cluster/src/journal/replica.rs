@@ -1,0 +1,99 @@
+//! A process's copy of a journal: reads the tail, and appends by compare-and-set.
+
+use super::record::{Epoch, Fact, Record};
+use super::state::RunState;
+use crate::store::{Request, Response, RunId};
+use crate::time::{BootTime, LeaseTimes};
+
+/// The replica of one journal. At most one request is outstanding.
+#[derive(Debug)]
+pub(crate) struct Replica {
+    run: RunId,
+    times: LeaseTimes,
+    state: RunState,
+    pending: Option<Pending>,
+    /// True if the store may have records that the state lacks.
+    is_behind: bool,
+    /// When the last read was sent.
+    read_at: Option<BootTime>,
+    /// No request before this time.
+    quiet_until: Option<BootTime>,
+}
+
+#[derive(Debug)]
+enum Pending {
+    /// `notified`: a notification arrived after the request.
+    Read {
+        notified: bool,
+    },
+    Append(Record),
+}
+
+impl Replica {
+    /// Creates an empty replica, which must read first.
+    pub(crate) fn new(run: RunId, times: LeaseTimes) -> Replica {
+        let state = RunState::default();
+        Replica { run, times, state, pending: None, is_behind: true, read_at: None, quiet_until: None }
+    }
+
+    /// Returns the state of the run, as far as read.
+    pub(crate) fn state(&self) -> &RunState {
+        &self.state
+    }
+
+    /// Returns true if a decision from the state can be appended now.
+    pub(crate) fn is_current(&self) -> bool {
+        self.pending.is_none() && !self.is_behind
+    }
+
+    /// Requests that the tail is read before the next decision.
+    pub(crate) fn mark_behind(&mut self) {
+        self.is_behind = true;
+        if let Some(Pending::Read { notified }) = &mut self.pending {
+            *notified = true;
+        }
+    }
+
+    /// Returns the request for the tail if it is due: after a notification, and at intervals while the run `is_watched`.
+    pub(crate) fn poll(&mut self, now: BootTime, is_watched: bool) -> Option<Request> {
+        let is_old = self.read_at.is_none_or(|time| now.since(time) >= self.times.renewal());
+        self.is_behind |= is_watched && is_old;
+        let is_quiet = self.quiet_until.is_some_and(|time| now < time);
+        if !self.is_behind || self.pending.is_some() || is_quiet {
+            return None;
+        }
+        self.pending = Some(Pending::Read { notified: false });
+        self.read_at = Some(now);
+        Some(Request::Read { run: self.run.clone(), after: self.state.last })
+    }
+
+    /// Returns the request that appends a fact that was decided from the state. The replica must be current.
+    pub(crate) fn append(&mut self, epoch: Epoch, fact: Fact) -> Request {
+        debug_assert!(self.is_current(), "appends to a replica that is behind");
+        let record = Record { epoch, fact };
+        self.pending = Some(Pending::Append(record.clone()));
+        Request::Append { run: self.run.clone(), record, expected: self.state.last }
+    }
+
+    /// Handles the response to the outstanding request.
+    pub(crate) fn on(&mut self, now: BootTime, response: Response) {
+        self.quiet_until = None;
+        match (self.pending.take(), response) {
+            // No other record is between the state and this one: the store compared the sequences.
+            (Some(Pending::Append(record)), Response::Accepted(sequence)) => {
+                self.state.apply(sequence, &record);
+            }
+            (Some(Pending::Read { notified }), Response::Records(records)) => {
+                for (sequence, record) in &records {
+                    self.state.apply(*sequence, record);
+                }
+                self.is_behind = notified;
+            }
+            (_, Response::WrongSequence { .. }) => self.is_behind = true,
+            (_, _) => {
+                self.is_behind = true;
+                self.quiet_until = Some(now.after(self.times.retry()));
+            }
+        }
+    }
+}

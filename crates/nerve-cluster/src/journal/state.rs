@@ -1,0 +1,280 @@
+//! The fold of a journal: the state of a run.
+
+use std::collections::BTreeMap;
+
+use super::record::{Epoch, Fact, Record, RunOutcome, StepResult, StepSpec};
+use crate::identity::{Instance, MachineId};
+use crate::store::{Sequence, StepId};
+
+/// State of a run after some prefix of its journal. Equal prefixes give equal states on every machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunState {
+    /// Sequence of the last record, valid or void.
+    pub last: Sequence,
+    /// The current epoch.
+    pub epoch: Epoch,
+    /// The owner of the current epoch.
+    pub owner: Option<Instance>,
+    /// The steps.
+    pub steps: BTreeMap<StepId, StepState>,
+    /// The outcome, once the run has ended.
+    pub outcome: Option<RunOutcome>,
+    /// Number of records that had no effect.
+    pub void_records: u64,
+}
+
+/// State of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepState {
+    /// Its definition.
+    pub spec: StepSpec,
+    /// Its attempts in order. Only the last counts.
+    pub attempts: Vec<Attempt>,
+}
+
+/// State of one attempt at a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// The state.
+    pub state: AttemptState,
+    /// The machine to which the attempt was offered last.
+    pub machine: MachineId,
+    /// The result that arrived after the attempt stopped to count.
+    pub late: Option<StepResult>,
+    /// Sequence of the record that changed the attempt last.
+    pub changed: Sequence,
+}
+
+/// State of an attempt. `by`: the process that has the turn, as far as known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the field repeats, and is described here")]
+pub enum AttemptState {
+    /// The machine may take it.
+    Offered,
+    /// It may have been typed.
+    Started { by: Instance },
+    /// Its machine is lost, or has lost the turn.
+    InDoubt { by: Instance },
+    /// It has the step's result.
+    Finished { by: Instance, result: StepResult },
+    /// It counts as a failure of the step, its result is unknown.
+    Failed { by: Instance },
+    /// The next attempt replaces it.
+    Superseded { by: Instance },
+}
+
+impl RunState {
+    /// Applies a record. Returns false if it is void; then nothing changes except `last` and `void_records`. A record at or before
+    /// `last` is a duplicate and changes nothing.
+    pub fn apply(&mut self, sequence: Sequence, record: &Record) -> bool {
+        if sequence <= self.last {
+            return false;
+        }
+        self.last = sequence;
+        let is_valid = match &record.fact {
+            Fact::OwnerTookOver { by } => self.change_owner(record.epoch, *by),
+            _ if record.epoch != self.epoch => false,
+            fact => self.apply_fact(sequence, fact),
+        };
+        self.void_records += u64::from(!is_valid);
+        is_valid
+    }
+
+    /// Returns an attempt.
+    pub fn attempt(&self, step: &StepId, attempt: u32) -> Option<&Attempt> {
+        self.steps.get(step)?.attempts.get(index(attempt)?)
+    }
+
+    /// Returns true if all steps that must precede a step have succeeded.
+    pub fn is_ready(&self, spec: &StepSpec) -> bool {
+        spec.after.iter().all(|step| self.steps.get(step).is_some_and(StepState::has_succeeded))
+    }
+
+    fn change_owner(&mut self, epoch: Epoch, by: Instance) -> bool {
+        let is_newer = epoch > self.epoch;
+        if is_newer {
+            (self.epoch, self.owner) = (epoch, Some(by));
+        }
+        is_newer
+    }
+
+    fn apply_fact(&mut self, sequence: Sequence, fact: &Fact) -> bool {
+        match fact {
+            Fact::OwnerTookOver { .. } => false,
+            Fact::Planned { steps } => self.plan(steps),
+            Fact::Ended { outcome } => {
+                let is_first = self.outcome.is_none();
+                self.outcome = self.outcome.or(Some(*outcome));
+                is_first
+            }
+            Fact::Offered { step, attempt, machine, .. } => {
+                self.outcome.is_none()
+                    && self.steps.get_mut(step).is_some_and(|step| step.offer(sequence, *attempt, *machine))
+            }
+            Fact::Started { step, attempt, by, .. } => {
+                self.change(sequence, step, *attempt, |current| current.start(*by))
+            }
+            Fact::Resumed { step, attempt, by } => {
+                self.change(sequence, step, *attempt, |current| current.resume(*by))
+            }
+            Fact::InDoubt { step, attempt } => self.change(sequence, step, *attempt, Attempt::doubt),
+            Fact::Finished { step, attempt, by, result } => {
+                self.change(sequence, step, *attempt, |current| current.finish(*by, result))
+            }
+            Fact::LateResult { step, attempt, by, result } => {
+                self.change(sequence, step, *attempt, |current| current.keep_late(*by, result))
+            }
+            Fact::Failed { step, attempt } => self.change(sequence, step, *attempt, Attempt::fail),
+        }
+    }
+
+    fn plan(&mut self, steps: &[StepSpec]) -> bool {
+        let is_new = self.outcome.is_none() && steps.iter().all(|spec| !self.steps.contains_key(&spec.id));
+        if is_new {
+            let added = steps
+                .iter()
+                .map(|spec| (spec.id.clone(), StepState { spec: spec.clone(), attempts: Vec::new() }));
+            self.steps.extend(added);
+        }
+        is_new
+    }
+
+    fn change(
+        &mut self,
+        sequence: Sequence,
+        step: &StepId,
+        attempt: u32,
+        change: impl FnOnce(&mut Attempt) -> bool,
+    ) -> bool {
+        let attempts = self.steps.get_mut(step).map(|step| &mut step.attempts);
+        let found = attempts.zip(index(attempt)).and_then(|(all, index)| all.get_mut(index));
+        let Some(found) = found else { return false };
+        let is_valid = change(found);
+        if is_valid {
+            found.changed = sequence;
+        }
+        is_valid
+    }
+}
+
+impl StepState {
+    /// Returns the last attempt with its number.
+    pub fn current(&self) -> Option<(u32, &Attempt)> {
+        Some((u32::try_from(self.attempts.len()).ok()?, self.attempts.last()?))
+    }
+
+    /// Returns true if the step has a successful result.
+    pub fn has_succeeded(&self) -> bool {
+        matches!(self.current(), Some((_, Attempt { state: AttemptState::Finished { result, .. }, .. })) if result.is_success)
+    }
+
+    /// Returns true if the step has failed.
+    pub fn has_failed(&self) -> bool {
+        match self.current() {
+            Some((_, Attempt { state: AttemptState::Finished { result, .. }, .. })) => !result.is_success,
+            Some((_, attempt)) => matches!(attempt.state, AttemptState::Failed { .. }),
+            None => false,
+        }
+    }
+
+    /// Offers the current attempt again, or the next one if the current one cannot have an effect that must be unique.
+    fn offer(&mut self, sequence: Sequence, attempt: u32, machine: MachineId) -> bool {
+        let count = u32::try_from(self.attempts.len()).unwrap_or(u32::MAX);
+        let is_safe = self.spec.is_safe;
+        let superseded = match self.attempts.last_mut() {
+            None => None,
+            Some(current) if attempt == count => {
+                let is_open = current.state == AttemptState::Offered;
+                if is_open {
+                    (current.machine, current.changed) = (machine, sequence);
+                }
+                return is_open;
+            }
+            Some(current) => match current.state {
+                AttemptState::InDoubt { by } => Some((current, by)),
+                AttemptState::Started { by } if is_safe => Some((current, by)),
+                _ => return false,
+            },
+        };
+        if count.checked_add(1) != Some(attempt) {
+            return false;
+        }
+        if let Some((current, by)) = superseded {
+            (current.state, current.changed) = (AttemptState::Superseded { by }, sequence);
+        }
+        let state = AttemptState::Offered;
+        self.attempts.push(Attempt { state, machine, late: None, changed: sequence });
+        true
+    }
+}
+
+impl Attempt {
+    /// Returns the process that has the turn, as far as known; `None` before the start.
+    pub fn starter(&self) -> Option<Instance> {
+        match self.state {
+            AttemptState::Offered => None,
+            AttemptState::Started { by }
+            | AttemptState::InDoubt { by }
+            | AttemptState::Finished { by, .. }
+            | AttemptState::Failed { by }
+            | AttemptState::Superseded { by } => Some(by),
+        }
+    }
+
+    fn start(&mut self, by: Instance) -> bool {
+        self.set_if(
+            self.state == AttemptState::Offered && by.machine == self.machine,
+            AttemptState::Started { by },
+        )
+    }
+
+    fn resume(&mut self, by: Instance) -> bool {
+        let has_turn = match self.state {
+            AttemptState::Started { by: last } => last.machine == by.machine && last != by,
+            AttemptState::InDoubt { by: last } => last.machine == by.machine,
+            _ => false,
+        };
+        self.set_if(has_turn, AttemptState::Started { by })
+    }
+
+    fn doubt(&mut self) -> bool {
+        match self.state {
+            AttemptState::Started { by } => self.set_if(true, AttemptState::InDoubt { by }),
+            _ => false,
+        }
+    }
+
+    fn finish(&mut self, by: Instance, result: &StepResult) -> bool {
+        let is_valid = self.state == AttemptState::Started { by };
+        self.set_if(is_valid, AttemptState::Finished { by, result: result.clone() })
+    }
+
+    fn fail(&mut self) -> bool {
+        match self.state {
+            AttemptState::InDoubt { by } => self.set_if(true, AttemptState::Failed { by }),
+            _ => false,
+        }
+    }
+
+    fn keep_late(&mut self, by: Instance, result: &StepResult) -> bool {
+        let counts_no_more =
+            matches!(self.state, AttemptState::Superseded { .. } | AttemptState::Failed { .. });
+        let is_valid = counts_no_more && self.late.is_none() && by.machine == self.machine;
+        if is_valid {
+            self.late = Some(result.clone());
+        }
+        is_valid
+    }
+
+    fn set_if(&mut self, is_valid: bool, state: AttemptState) -> bool {
+        if is_valid {
+            self.state = state;
+        }
+        is_valid
+    }
+}
+
+/// Returns the index of an attempt's number.
+fn index(attempt: u32) -> Option<usize> {
+    usize::try_from(attempt.checked_sub(1)?).ok()
+}

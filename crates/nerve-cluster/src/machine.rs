@@ -1,0 +1,405 @@
+//! The core of one machine: routes inputs to leases, journals, owners and executions, and collects their effects.
+
+use std::collections::BTreeMap;
+
+pub use crate::executor::TurnReport;
+use crate::executor::{Action, Execution};
+use crate::identity::{Identity, Instance, MachineId};
+use crate::journal::{Replica, RunState, StepResult};
+use crate::placement::MachineInfo;
+use crate::run_owner::RunOwner;
+use crate::store::{AttemptId, Request, Response, RunId, StepId};
+use crate::time::{BootTime, LeaseTimes};
+
+/// Number of a request to the store, unique in a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// An event for the core.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// Time has passed. Due at least every twelfth of the TTL.
+    Tick,
+    /// A response of the store, or [`Response::Unavailable`] after the deadline. Repeated responses are ignored.
+    Stored {
+        /// The request's number.
+        id: RequestId,
+        /// The response.
+        response: Response,
+    },
+    /// A run exists.
+    RunFound(RunId),
+    /// A run ended and is of no interest any more.
+    RunForgotten(RunId),
+    /// The journal of a run may have new records: a hint.
+    JournalChanged(RunId),
+    /// The machines that are present, as far as known.
+    Machines(Vec<MachineInfo>),
+    /// An attempt was offered to this machine: a hint, delivered until acknowledged.
+    Doorbell {
+        /// Number of the delivery, for [`Effect::Acknowledge`].
+        delivery: u64,
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// The node of an attempt is ready for the prompt.
+    Prepared {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The node.
+        node: String,
+        /// The node's output so far, in bytes.
+        offset: u64,
+    },
+    /// A turn ended, or its preparation failed.
+    TurnFinished {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The result.
+        result: StepResult,
+    },
+    /// Reply to [`Effect::InspectTurn`].
+    TurnInspected {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The turn's state.
+        report: TurnReport,
+    },
+}
+
+/// An effect that the adapter performs, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Sends a request to the store. The adapter returns one [`Input::Stored`], within a deadline.
+    Store {
+        /// The request's number.
+        id: RequestId,
+        /// The request.
+        request: Request,
+    },
+    /// Publishes a doorbell to a machine.
+    Ring {
+        /// The machine.
+        machine: MachineId,
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// Acknowledges a doorbell.
+    Acknowledge {
+        /// Number of the delivery.
+        delivery: u64,
+    },
+    /// Prepares the workspace and the node of an attempt. Repeatable, types nothing.
+    Prepare {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// Types the prompt: the effect that happens at most once per attempt.
+    TypePrompt {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// Requests the state of a turn that an earlier process may have typed.
+    InspectTurn {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// Another process uses this machine's identity: the state folder was copied. This process begins nothing until the other ends.
+    ReportIdentityConflict {
+        /// The other process.
+        holder: Instance,
+    },
+}
+
+/// The core of one server process.
+#[derive(Debug)]
+pub struct Machine {
+    me: Instance,
+    times: LeaseTimes,
+    identity: Identity,
+    machines: Vec<MachineInfo>,
+    runs: BTreeMap<RunId, Run>,
+    outbox: Outbox,
+}
+
+/// A run as this process sees it.
+#[derive(Debug)]
+struct Run {
+    id: RunId,
+    journal: Replica,
+    owner: RunOwner,
+    executions: BTreeMap<(StepId, u32), Execution>,
+    /// Doorbells that are not acknowledged yet.
+    doorbells: Vec<(u64, AttemptId)>,
+}
+
+/// Facts that a run needs from its machine.
+struct Context<'a> {
+    now: BootTime,
+    me: Instance,
+    times: LeaseTimes,
+    has_identity: bool,
+    machines: &'a [MachineInfo],
+}
+
+/// Receiver of a response.
+#[derive(Debug)]
+enum Route {
+    Identity,
+    Owner(RunId),
+    Journal(RunId),
+    StepLease(AttemptId),
+    LeaseCheck(RunId, StepId),
+}
+
+/// Collects effects and numbers requests.
+#[derive(Debug, Default)]
+struct Outbox {
+    effects: Vec<Effect>,
+    routes: BTreeMap<RequestId, Route>,
+    last_id: u64,
+}
+
+impl Machine {
+    /// Creates the core of a process that has just started.
+    pub fn new(me: Instance, times: LeaseTimes) -> Machine {
+        let identity = Identity::new(me, times);
+        let (machines, runs, outbox) = (Vec::new(), BTreeMap::new(), Outbox::default());
+        Machine { me, times, identity, machines, runs, outbox }
+    }
+
+    /// Handles an input and returns the effects, in order.
+    pub fn on(&mut self, now: BootTime, input: Input) -> Vec<Effect> {
+        let affected = self.accept(now, input);
+        if let Some(request) = self.identity.poll(now) {
+            self.outbox.send(Route::Identity, request);
+        }
+        let context = Context {
+            now,
+            me: self.me,
+            times: self.times,
+            has_identity: self.identity.is_held(now),
+            machines: &self.machines,
+        };
+        match affected {
+            Affected::None => {}
+            Affected::Run(id) => {
+                if let Some(run) = self.runs.get_mut(&id) {
+                    run.advance(&context, &mut self.outbox);
+                }
+            }
+            Affected::All => {
+                for run in self.runs.values_mut() {
+                    run.advance(&context, &mut self.outbox);
+                }
+            }
+        }
+        std::mem::take(&mut self.outbox.effects)
+    }
+
+    /// Returns true if this process begins nothing new: it is out of contact with the store, or another process has its identity. The
+    /// turns that run continue.
+    pub fn is_suspended(&self, now: BootTime) -> bool {
+        !self.identity.is_held(now)
+    }
+
+    /// Returns the state of a run, as far as this process has read it.
+    pub fn run(&self, id: &RunId) -> Option<&RunState> {
+        Some(self.runs.get(id)?.journal.state())
+    }
+
+    /// Hands an input to its receiver.
+    fn accept(&mut self, now: BootTime, input: Input) -> Affected {
+        match input {
+            Input::Tick => Affected::All,
+            Input::Stored { id, response } => self.accept_response(now, id, response),
+            Input::Machines(machines) => {
+                self.machines = machines;
+                Affected::All
+            }
+            Input::RunForgotten(run) => {
+                self.runs.remove(&run);
+                Affected::None
+            }
+            Input::RunFound(run) | Input::JournalChanged(run) => {
+                self.find(&run).journal.mark_behind();
+                Affected::Run(run)
+            }
+            Input::Doorbell { delivery, attempt } => {
+                let run = self.find(&attempt.run);
+                run.journal.mark_behind();
+                run.doorbells.push((delivery, attempt.clone()));
+                Affected::Run(attempt.run)
+            }
+            Input::Prepared { attempt, node, offset } => {
+                self.change(attempt, |execution| execution.prepared(node, offset))
+            }
+            Input::TurnFinished { attempt, result } => {
+                self.change(attempt, |execution| execution.finished(result))
+            }
+            Input::TurnInspected { attempt, report } => {
+                self.change(attempt, |execution| execution.inspected(report))
+            }
+        }
+    }
+
+    fn accept_response(&mut self, now: BootTime, id: RequestId, response: Response) -> Affected {
+        match self.outbox.routes.remove(&id) {
+            None => Affected::None,
+            Some(Route::Identity) => {
+                if let Some(holder) = self.identity.on(now, &response) {
+                    self.outbox.effects.push(Effect::ReportIdentityConflict { holder });
+                }
+                Affected::All
+            }
+            Some(Route::Owner(id)) => {
+                if let Some(run) = self.runs.get_mut(&id) {
+                    run.owner.on(now, &response);
+                }
+                Affected::Run(id)
+            }
+            Some(Route::Journal(id)) => {
+                if let Some(run) = self.runs.get_mut(&id) {
+                    run.journal.on(now, response);
+                }
+                Affected::Run(id)
+            }
+            Some(Route::LeaseCheck(id, step)) => {
+                if let Some(run) = self.runs.get_mut(&id) {
+                    run.owner.on_check(&step, &response);
+                }
+                Affected::Run(id)
+            }
+            Some(Route::StepLease(attempt)) => self.change(attempt, |execution| execution.on(now, &response)),
+        }
+    }
+
+    fn find(&mut self, id: &RunId) -> &mut Run {
+        let (me, times) = (self.me, self.times);
+        self.runs.entry(id.clone()).or_insert_with(|| Run {
+            id: id.clone(),
+            journal: Replica::new(id.clone(), times),
+            owner: RunOwner::new(id.clone(), me, times),
+            executions: BTreeMap::new(),
+            doorbells: Vec::new(),
+        })
+    }
+
+    fn change(&mut self, attempt: AttemptId, change: impl FnOnce(&mut Execution)) -> Affected {
+        let AttemptId { run, step, attempt } = attempt;
+        let found = self.runs.get_mut(&run).and_then(|run| run.executions.get_mut(&(step, attempt)));
+        if let Some(execution) = found {
+            change(execution);
+        }
+        Affected::Run(run)
+    }
+}
+
+/// Runs that an input can advance.
+enum Affected {
+    None,
+    Run(RunId),
+    All,
+}
+
+impl Run {
+    /// Compares the journal with the state of this process and does what is due, as a Kubernetes controller does.
+    fn advance(&mut self, context: &Context<'_>, outbox: &mut Outbox) {
+        self.add_executions(context);
+        while self.journal.is_current() && self.act(context, outbox) {}
+        if context.has_identity {
+            self.poll_leases(context.now, outbox);
+        }
+        let state = self.journal.state();
+        let is_owner = self.owner.is_active(context.now, state);
+        if is_owner {
+            for (machine, attempt) in self.owner.ring(context.now, state) {
+                outbox.effects.push(Effect::Ring { machine, attempt });
+            }
+            for (step, request) in self.owner.check_leases(context.now, state) {
+                outbox.send(Route::LeaseCheck(self.id.clone(), step), request);
+            }
+        }
+        if self.journal.is_current() {
+            self.acknowledge(context.now, outbox);
+        }
+        let state = self.journal.state();
+        let is_watched = is_owner || self.executions.values().any(|execution| execution.is_open(state));
+        if let Some(request) = self.journal.poll(context.now, is_watched) {
+            outbox.send(Route::Journal(self.id.clone()), request);
+        }
+    }
+
+    /// Adds executions for attempts that concern this machine. They stay as long as the run, because they know what was typed.
+    fn add_executions(&mut self, context: &Context<'_>) {
+        for (step, state) in &self.journal.state().steps {
+            for (number, attempt) in (1..).zip(&state.attempts) {
+                let key = (step.clone(), number);
+                if Execution::concerns(attempt, context.me) && !self.executions.contains_key(&key) {
+                    let id = AttemptId { run: self.id.clone(), step: step.clone(), attempt: number };
+                    self.executions.insert(key, Execution::new(id, attempt, context.me, context.times));
+                }
+            }
+        }
+    }
+
+    /// Performs the next action that follows from the current journal. Returns false if there is none.
+    fn act(&mut self, context: &Context<'_>, outbox: &mut Outbox) -> bool {
+        let state = self.journal.state();
+        if context.has_identity
+            && let Some((epoch, fact)) = self.owner.decide(context.now, state, context.machines)
+        {
+            outbox.send(Route::Journal(self.id.clone()), self.journal.append(epoch, fact));
+            return true;
+        }
+        let next = self.executions.values_mut().find_map(|execution| {
+            let action = execution.act(context.now, context.has_identity, state)?;
+            Some((execution.id().clone(), action))
+        });
+        let Some((attempt, action)) = next else { return false };
+        match action {
+            Action::Prepare => outbox.effects.push(Effect::Prepare { attempt }),
+            Action::Type => outbox.effects.push(Effect::TypePrompt { attempt }),
+            Action::Inspect => outbox.effects.push(Effect::InspectTurn { attempt }),
+            Action::Read => self.journal.mark_behind(),
+            Action::Append(fact) => {
+                let request = self.journal.append(state.epoch, fact);
+                outbox.send(Route::Journal(self.id.clone()), request);
+            }
+        }
+        true
+    }
+
+    fn poll_leases(&mut self, now: BootTime, outbox: &mut Outbox) {
+        let state = self.journal.state();
+        if let Some(request) = self.owner.poll(now, state) {
+            outbox.send(Route::Owner(self.id.clone()), request);
+        }
+        for execution in self.executions.values_mut() {
+            if let Some(request) = execution.poll(now, state) {
+                outbox.send(Route::StepLease(execution.id().clone()), request);
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, now: BootTime, outbox: &mut Outbox) {
+        let (state, executions) = (self.journal.state(), &self.executions);
+        self.doorbells.retain(|(delivery, attempt)| {
+            let execution = executions.get(&(attempt.step.clone(), attempt.attempt));
+            let is_answered = execution.is_none_or(|execution| execution.has_answered(now, state));
+            if is_answered {
+                outbox.effects.push(Effect::Acknowledge { delivery: *delivery });
+            }
+            !is_answered
+        });
+    }
+}
+
+impl Outbox {
+    fn send(&mut self, route: Route, request: Request) {
+        self.last_id += 1;
+        let id = RequestId(self.last_id);
+        self.routes.insert(id, route);
+        self.effects.push(Effect::Store { id, request });
+    }
+}

@@ -1,0 +1,184 @@
+//! Ownership of a run: offers steps, judges those of lost machines, and ends the run.
+
+use std::collections::BTreeMap;
+
+use crate::identity::{Instance, MachineId};
+use crate::journal::{Attempt, AttemptState, Epoch, Fact, OnMachineLost, RunOutcome, RunState, StepState};
+use crate::lease::{Lease, Takeover};
+use crate::placement::{MachineInfo, place};
+use crate::store::{AttemptId, Key, Request, Response, RunId, Sequence, StepId};
+use crate::time::{BootTime, LeaseTimes};
+
+/// One process's part in the ownership of a run: candidate or owner.
+#[derive(Debug)]
+pub(crate) struct RunOwner {
+    run: RunId,
+    me: Instance,
+    times: LeaseTimes,
+    lease: Lease,
+    /// The last doorbell of each offered step.
+    rung: BTreeMap<StepId, Ring>,
+    /// The last look at the lease of each started step.
+    checks: BTreeMap<StepId, LeaseCheck>,
+}
+
+#[derive(Debug)]
+struct Ring {
+    /// The attempt's last record when the doorbell rang.
+    changed: Sequence,
+    at: BootTime,
+}
+
+#[derive(Debug)]
+struct LeaseCheck {
+    /// The attempt's last record when the check was sent. A later record makes the check worthless.
+    changed: Sequence,
+    sent: BootTime,
+    is_pending: bool,
+    is_lease_gone: bool,
+}
+
+impl RunOwner {
+    /// Creates a candidate.
+    pub(crate) fn new(run: RunId, me: Instance, times: LeaseTimes) -> RunOwner {
+        let lease = Lease::new(Key::Owner(run.clone()), me, times, Takeover::FromSameMachine);
+        RunOwner { run, me, times, lease, rung: BTreeMap::new(), checks: BTreeMap::new() }
+    }
+
+    /// Returns true if this process owns the run and may write for it.
+    pub(crate) fn is_active(&self, now: BootTime, state: &RunState) -> bool {
+        state.owner == Some(self.me) && self.lease.is_fresh(now)
+    }
+
+    /// Returns the next request for the owner's lease.
+    pub(crate) fn poll(&mut self, now: BootTime, state: &RunState) -> Option<Request> {
+        let is_wanted = !state.steps.is_empty() && state.outcome.is_none();
+        self.lease.poll(now, is_wanted)
+    }
+
+    /// Handles a response for the owner's lease.
+    pub(crate) fn on(&mut self, now: BootTime, response: &Response) {
+        self.lease.on(now, response);
+    }
+
+    /// Returns the next record that the run needs from its owner, with its epoch.
+    pub(crate) fn decide(
+        &self,
+        now: BootTime,
+        state: &RunState,
+        machines: &[MachineInfo],
+    ) -> Option<(Epoch, Fact)> {
+        if !self.lease.is_fresh(now) || state.outcome.is_some() || state.steps.is_empty() {
+            return None;
+        }
+        if state.owner != Some(self.me) {
+            let epoch = Epoch(self.lease.sequence()?);
+            return Some((epoch, Fact::OwnerTookOver { by: self.me }));
+        }
+        let next = state.steps.values().find_map(|step| self.decide_step(state, step, machines));
+        Some((state.epoch, next.or_else(|| end(state))?))
+    }
+
+    /// Returns the offered attempts whose doorbell is due, with their machines.
+    pub(crate) fn ring(&mut self, now: BootTime, state: &RunState) -> Vec<(MachineId, AttemptId)> {
+        let mut due = Vec::new();
+        for (step, number, attempt) in current_attempts(state) {
+            let is_recent = self.rung.get(step).is_some_and(|ring| {
+                ring.changed == attempt.changed && now.since(ring.at) < self.times.renewal()
+            });
+            if attempt.state == AttemptState::Offered && !is_recent {
+                self.rung.insert(step.clone(), Ring { changed: attempt.changed, at: now });
+                due.push((attempt.machine, self.id(step, number)));
+            }
+        }
+        due
+    }
+
+    /// Returns the started steps whose lease is due for a check, with the request.
+    pub(crate) fn check_leases(&mut self, now: BootTime, state: &RunState) -> Vec<(StepId, Request)> {
+        let mut due = Vec::new();
+        for (step, number, attempt) in current_attempts(state) {
+            let is_recent = self.checks.get(step).is_some_and(|check| {
+                check.is_pending
+                    || (check.changed == attempt.changed && now.since(check.sent) < self.times.renewal())
+            });
+            if matches!(attempt.state, AttemptState::Started { .. }) && !is_recent {
+                let changed = attempt.changed;
+                let check = LeaseCheck { changed, sent: now, is_pending: true, is_lease_gone: false };
+                self.checks.insert(step.clone(), check);
+                due.push((step.clone(), Request::Get { key: Key::Step(self.id(step, number)) }));
+            }
+        }
+        due
+    }
+
+    /// Handles the response of a check.
+    pub(crate) fn on_check(&mut self, step: &StepId, response: &Response) {
+        if let Some(check) = self.checks.get_mut(step) {
+            check.is_pending = false;
+            check.is_lease_gone = matches!(response, Response::Entry { holder: None, .. });
+        }
+    }
+
+    fn decide_step(&self, state: &RunState, step: &StepState, machines: &[MachineInfo]) -> Option<Fact> {
+        let id = &step.spec.id;
+        let Some((number, attempt)) = step.current() else {
+            return if state.is_ready(&step.spec) { offer(step, 1, machines) } else { None };
+        };
+        match attempt.state {
+            AttemptState::Offered => {
+                let is_present = machines.iter().any(|machine| machine.id == attempt.machine);
+                if is_present { None } else { offer(step, number, machines) }
+            }
+            AttemptState::Started { .. } if !self.is_lost(id, attempt) => None,
+            // Without a machine for the next attempt, the step is shown as in doubt.
+            AttemptState::Started { .. } if step.spec.is_safe => {
+                let doubt = Fact::InDoubt { step: id.clone(), attempt: number };
+                offer(step, number + 1, machines).or(Some(doubt))
+            }
+            AttemptState::Started { .. } => Some(Fact::InDoubt { step: id.clone(), attempt: number }),
+            AttemptState::InDoubt { .. } => match step.spec.on_machine_lost {
+                _ if step.spec.is_safe => offer(step, number + 1, machines),
+                OnMachineLost::Wait => None,
+                OnMachineLost::Retry => offer(step, number + 1, machines),
+                OnMachineLost::Fail => Some(Fact::Failed { step: id.clone(), attempt: number }),
+            },
+            AttemptState::Finished { .. } | AttemptState::Failed { .. } | AttemptState::Superseded { .. } => {
+                None
+            }
+        }
+    }
+
+    fn is_lost(&self, step: &StepId, attempt: &Attempt) -> bool {
+        self.checks.get(step).is_some_and(|check| check.is_lease_gone && check.changed == attempt.changed)
+    }
+
+    fn id(&self, step: &StepId, attempt: u32) -> AttemptId {
+        AttemptId { run: self.run.clone(), step: step.clone(), attempt }
+    }
+}
+
+fn current_attempts(state: &RunState) -> impl Iterator<Item = (&StepId, u32, &Attempt)> {
+    state.steps.iter().filter_map(|(id, step)| step.current().map(|(number, attempt)| (id, number, attempt)))
+}
+
+/// Offers an attempt if a machine is available.
+fn offer(step: &StepState, attempt: u32, machines: &[MachineInfo]) -> Option<Fact> {
+    let (machine, reason) = place(&step.spec.requirement, machines).ok()?;
+    Some(Fact::Offered { step: step.spec.id.clone(), attempt, machine, reason })
+}
+
+/// Ends the run if every step has succeeded, or if one has failed and none is under way or in doubt.
+fn end(state: &RunState) -> Option<Fact> {
+    let is_settled = |step: &StepState| step.has_succeeded() || step.has_failed();
+    let outcome = if state.steps.values().all(StepState::has_succeeded) {
+        RunOutcome::Completed
+    } else if state.steps.values().any(StepState::has_failed)
+        && state.steps.values().all(|step| step.attempts.is_empty() || is_settled(step))
+    {
+        RunOutcome::Failed
+    } else {
+        return None;
+    };
+    Some(Fact::Ended { outcome })
+}

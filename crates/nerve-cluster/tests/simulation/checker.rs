@@ -1,0 +1,173 @@
+//! The invariants, checked against the store's own journals.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::AddAssign;
+
+use nerve_cluster::journal::{AttemptState, OnMachineLost, StepState};
+use nerve_cluster::{AttemptId, Epoch, Fact, Instance, Record, RunId, RunState, Sequence};
+
+/// A broken invariant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Violation {
+    /// An attempt was typed twice.
+    AttemptTypedTwice(AttemptId),
+    /// A step that neither is safe nor may be retried was typed in two attempts.
+    StepTypedTwice(AttemptId),
+    /// A prompt was typed without a valid `Started` or `Resumed` of its process.
+    TypedWithoutRecord(AttemptId),
+    /// A record of an older epoch changed the state.
+    StaleRecordCounted(RunId, Sequence),
+    /// A step has a result of an attempt that was not typed.
+    ResultWithoutTurn(AttemptId),
+    /// A run neither ended nor waits visibly for a person.
+    StepLost(RunId),
+    /// A replica with the whole journal has another state.
+    ReplicaDiffers(RunId),
+}
+
+/// Events of interest in one or more interleavings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) typed: u64,
+    pub(crate) takeovers: u64,
+    pub(crate) resumed: u64,
+    pub(crate) in_doubt: u64,
+    pub(crate) late_results: u64,
+    pub(crate) further_attempts: u64,
+    pub(crate) stale_records: u64,
+    pub(crate) other_void_records: u64,
+    pub(crate) identity_conflicts: u64,
+    /// Prompts typed after the attempt stopped to count, by a process with a stopped clock or a request in flight.
+    pub(crate) late_effects: u64,
+    pub(crate) completed_runs: u64,
+    pub(crate) failed_runs: u64,
+    pub(crate) waiting_runs: u64,
+}
+
+/// Follows the journals and the effects.
+#[derive(Debug, Default)]
+pub(crate) struct Checker {
+    pub(crate) runs: BTreeMap<RunId, RunCheck>,
+    typed: BTreeMap<AttemptId, u32>,
+    pub(crate) counts: Counts,
+    pub(crate) violation: Option<Violation>,
+}
+
+/// The truth about a run.
+#[derive(Debug, Default)]
+pub(crate) struct RunCheck {
+    pub(crate) state: RunState,
+    /// The highest epoch of a takeover, counted here independently of the fold.
+    epoch: Epoch,
+    /// Processes that may type each attempt.
+    allowed: BTreeMap<AttemptId, BTreeSet<Instance>>,
+}
+
+impl Checker {
+    /// Follows a record that the store appended. `is_forged`: its epoch is not the one in which it was written.
+    pub(crate) fn on_append(&mut self, run: &RunId, sequence: Sequence, record: &Record, is_forged: bool) {
+        let check = self.runs.entry(run.clone()).or_default();
+        let is_takeover = matches!(record.fact, Fact::OwnerTookOver { .. });
+        let is_stale =
+            is_forged || if is_takeover { record.epoch <= check.epoch } else { record.epoch != check.epoch };
+        let before = is_stale.then(|| check.state.clone());
+        let is_valid = check.state.apply(sequence, record);
+        if let Some(before) = before {
+            self.counts.stale_records += 1;
+            let same =
+                RunState { last: before.last, void_records: before.void_records, ..check.state.clone() };
+            if same != before {
+                self.violation.get_or_insert(Violation::StaleRecordCounted(run.clone(), sequence));
+            }
+        } else if is_takeover {
+            check.epoch = record.epoch;
+        }
+        self.counts.other_void_records += u64::from(!is_valid && !is_stale);
+        if is_valid {
+            self.on_fact(run, &record.fact);
+        }
+    }
+
+    fn on_fact(&mut self, run: &RunId, fact: &Fact) {
+        let counts = &mut self.counts;
+        match fact {
+            Fact::OwnerTookOver { .. } => counts.takeovers += 1,
+            Fact::Offered { attempt, .. } => counts.further_attempts += u64::from(*attempt > 1),
+            Fact::InDoubt { .. } => counts.in_doubt += 1,
+            Fact::LateResult { .. } => counts.late_results += 1,
+            Fact::Started { step, attempt, by, .. } | Fact::Resumed { step, attempt, by } => {
+                counts.resumed += u64::from(matches!(fact, Fact::Resumed { .. }));
+                let id = AttemptId { run: run.clone(), step: step.clone(), attempt: *attempt };
+                let check = self.runs.entry(run.clone()).or_default();
+                check.allowed.entry(id).or_default().insert(*by);
+            }
+            Fact::Finished { step, attempt, result, .. } if result.is_success => {
+                let id = AttemptId { run: run.clone(), step: step.clone(), attempt: *attempt };
+                if !self.typed.contains_key(&id) || result.value != id.to_string() {
+                    self.violation.get_or_insert(Violation::ResultWithoutTurn(id));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Follows a typed prompt.
+    pub(crate) fn on_typed(&mut self, id: &AttemptId, by: Instance) {
+        self.counts.typed += 1;
+        let check = self.runs.entry(id.run.clone()).or_default();
+        let is_allowed = check.allowed.get(id).is_some_and(|instances| instances.contains(&by));
+        let step = check.state.steps.get(&id.step);
+        let is_current = step.and_then(StepState::current).is_some_and(|(number, attempt)| {
+            number == id.attempt && matches!(attempt.state, AttemptState::Started { .. })
+        });
+        self.counts.late_effects += u64::from(!is_current);
+        let is_repeatable =
+            step.is_some_and(|step| step.spec.is_safe || step.spec.on_machine_lost == OnMachineLost::Retry);
+        let is_first = !self.typed.keys().any(|typed| typed.run == id.run && typed.step == id.step);
+        let times = self.typed.entry(id.clone()).or_default();
+        *times += 1;
+        let violation = if *times > 1 {
+            Violation::AttemptTypedTwice(id.clone())
+        } else if !is_first && !is_repeatable {
+            Violation::StepTypedTwice(id.clone())
+        } else if !is_allowed {
+            Violation::TypedWithoutRecord(id.clone())
+        } else {
+            return;
+        };
+        self.violation.get_or_insert(violation);
+    }
+}
+
+impl Counts {
+    fn values(&mut self) -> [&mut u64; 13] {
+        [
+            &mut self.typed,
+            &mut self.takeovers,
+            &mut self.resumed,
+            &mut self.in_doubt,
+            &mut self.late_results,
+            &mut self.further_attempts,
+            &mut self.stale_records,
+            &mut self.other_void_records,
+            &mut self.identity_conflicts,
+            &mut self.late_effects,
+            &mut self.completed_runs,
+            &mut self.failed_runs,
+            &mut self.waiting_runs,
+        ]
+    }
+
+    /// Returns true if every event occurred.
+    pub(crate) fn all_occurred(mut self) -> bool {
+        self.values().into_iter().all(|count| *count > 0)
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, mut other: Counts) {
+        for (sum, count) in self.values().into_iter().zip(other.values()) {
+            *sum += *count;
+        }
+    }
+}

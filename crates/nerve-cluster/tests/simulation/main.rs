@@ -1,0 +1,111 @@
+//! Simulates clusters under crashes, pauses, partitions, lost, repeated and reordered messages, stopped clocks and copied state
+//! folders. Each seed is one interleaving.
+//!
+//! A failure names its seed. To see its history: `NERVE_SIMULATION_SEED=SEED cargo test -p nerve-cluster history -- --nocapture`.
+//! To run many seeds: `cargo test -p nerve-cluster --release million -- --ignored --nocapture`.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod checker;
+mod cluster;
+#[expect(unreachable_pub, reason = "a module of the test kit, which depends on half of the workspace")]
+#[path = "../../../nerve-testkit/src/random.rs"]
+mod random;
+mod store;
+
+use std::ops::Range;
+use std::thread;
+
+use checker::{Counts, Violation};
+use cluster::Cluster;
+use store::Sabotage;
+
+/// Seeds that found a defect once.
+const REGRESSIONS: [u64; 0] = [];
+
+/// Simulates seeds on all processors. Returns the sum of the counts.
+fn simulate(seeds: Range<u64>) -> Counts {
+    let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
+    let workers: Vec<_> = (0..threads)
+        .map(|number| {
+            let seeds = seeds.clone();
+            thread::spawn(move || {
+                let mut counts = Counts::default();
+                for seed in seeds.filter(|seed| seed % threads == number) {
+                    counts += simulate_one(seed);
+                }
+                counts
+            })
+        })
+        .collect();
+    workers.into_iter().fold(Counts::default(), |mut sum, worker| {
+        sum += worker.join().unwrap();
+        sum
+    })
+}
+
+fn simulate_one(seed: u64) -> Counts {
+    let mut cluster = Cluster::new(seed, None, false);
+    let violation = cluster.run();
+    assert_eq!(violation, None, "seed {seed}");
+    cluster.checker.counts
+}
+
+/// Returns the first violation that a defect of the store causes.
+fn find_violation(sabotage: Sabotage) -> Option<Violation> {
+    (0..3_000).find_map(|seed| Cluster::new(seed, Some(sabotage), false).run())
+}
+
+#[test]
+fn invariants_hold_in_thousands_of_interleavings() {
+    let counts = simulate(0..3_000);
+    eprintln!("{counts:?}");
+    assert!(counts.all_occurred(), "an event of interest did not occur: {counts:?}");
+}
+
+#[test]
+#[ignore = "takes minutes; build it with --release"]
+fn invariants_hold_in_a_million_interleavings() {
+    eprintln!("{:?}", simulate(0..1_000_000));
+}
+
+#[test]
+fn invariants_hold_for_seeds_that_found_defects() {
+    for seed in REGRESSIONS {
+        simulate_one(seed);
+    }
+}
+
+#[test]
+fn equal_seeds_have_equal_histories() {
+    for seed in 0..20 {
+        assert_eq!(simulate_one(seed), simulate_one(seed), "seed {seed}");
+    }
+}
+
+#[test]
+fn append_without_comparison_is_found() {
+    let violation = find_violation(Sabotage::IgnoreExpected);
+    assert!(violation.is_some(), "{violation:?}");
+}
+
+#[test]
+fn acknowledged_but_lost_start_is_found() {
+    let violation = find_violation(Sabotage::LoseStarted);
+    assert!(matches!(violation, Some(Violation::TypedWithoutRecord(_))), "{violation:?}");
+}
+
+#[test]
+fn forged_epoch_is_found() {
+    let violation = find_violation(Sabotage::ForgeEpoch);
+    assert!(matches!(violation, Some(Violation::StaleRecordCounted(..))), "{violation:?}");
+}
+
+#[test]
+fn history_of_one_seed() {
+    let seed = std::env::var("NERVE_SIMULATION_SEED").ok().and_then(|seed| seed.parse().ok());
+    let mut cluster = Cluster::new(seed.unwrap_or(0), None, seed.is_some());
+    let violation = cluster.run();
+    let states: Vec<_> = cluster.checker.runs.values().map(|check| &check.state).collect();
+    assert_eq!(violation, None, "{states:#?}");
+}
