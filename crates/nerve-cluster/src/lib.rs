@@ -35,8 +35,9 @@
 //! owner     Offered ─ doorbell ┐            lease gone?  safe: Offered, next attempt
 //! executor                     └ lease ─ prepare ─ Started ─ type ─ Finished     agent: InDoubt ─ wait, retry or fail
 //! ```
-//! The doorbell is only a hint; the offer is in the journal. A machine that returns takes its leases again and appends `Resumed`. If
-//! the step has moved to another attempt or has failed, its result becomes a `LateResult`, which no step uses by itself.
+//! The doorbell is only a hint; the offer is in the journal. A step that waits is resolved by its machine or by a person. A machine
+//! that returns takes its leases again and appends `Resumed`. If the step has moved to another attempt or has failed, its result
+//! becomes a `LateResult`, which no step uses by itself.
 //!
 //! # An epoch
 //! The sequence of the owner's lease when it took over. Its first record, `OwnerTookOver`, must have a higher epoch than the journal.

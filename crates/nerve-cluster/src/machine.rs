@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 pub use crate::executor::TurnReport;
 use crate::executor::{Action, Execution};
 use crate::identity::{Identity, Instance, MachineId};
-use crate::journal::{Replica, RunState, StepResult};
+use crate::journal::{AttemptState, Decision, Fact, Replica, RunState, StepResult};
 use crate::placement::MachineInfo;
 use crate::run_owner::RunOwner;
 use crate::store::{AttemptId, Request, Response, RunId, StepId};
@@ -41,6 +41,13 @@ pub enum Input {
         delivery: u64,
         /// The attempt.
         attempt: AttemptId,
+    },
+    /// A person decides on an attempt in doubt. Dropped if the attempt is not in doubt.
+    Decide {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The decision.
+        decision: Decision,
     },
     /// The node of an attempt is ready for the prompt.
     Prepared {
@@ -129,6 +136,8 @@ struct Run {
     journal: Replica,
     owner: RunOwner,
     executions: BTreeMap<(StepId, u32), Execution>,
+    /// Decisions that are not in the journal yet.
+    decisions: Vec<(StepId, u32, Decision)>,
     /// Doorbells that are not acknowledged yet.
     doorbells: Vec<(u64, AttemptId)>,
 }
@@ -231,6 +240,12 @@ impl Machine {
                 run.doorbells.push((delivery, attempt.clone()));
                 Affected::Run(attempt.run)
             }
+            Input::Decide { attempt, decision } => {
+                let run = self.find(&attempt.run);
+                run.journal.mark_behind();
+                run.decisions.push((attempt.step, attempt.attempt, decision));
+                Affected::Run(attempt.run)
+            }
             Input::Prepared { attempt, node, offset } => {
                 self.change(attempt, |execution| execution.prepared(node, offset))
             }
@@ -281,6 +296,7 @@ impl Machine {
             journal: Replica::new(id.clone(), times),
             owner: RunOwner::new(id.clone(), me, times),
             executions: BTreeMap::new(),
+            decisions: Vec::new(),
             doorbells: Vec::new(),
         })
     }
@@ -352,6 +368,12 @@ impl Run {
             outbox.send(Route::Journal(self.id.clone()), self.journal.append(epoch, fact));
             return true;
         }
+        if let Some(fact) = self.next_decision() {
+            let epoch = self.journal.state().epoch;
+            outbox.send(Route::Journal(self.id.clone()), self.journal.append(epoch, fact));
+            return true;
+        }
+        let state = self.journal.state();
         let next = self.executions.values_mut().find_map(|execution| {
             let action = execution.act(context.now, context.has_identity, state)?;
             Some((execution.id().clone(), action))
@@ -368,6 +390,18 @@ impl Run {
             }
         }
         true
+    }
+
+    /// Returns a decision for the journal. Drops those that it has, and those that are out of date.
+    fn next_decision(&mut self) -> Option<Fact> {
+        let state = self.journal.state();
+        self.decisions.retain(|(step, attempt, _)| {
+            state.attempt(step, *attempt).is_some_and(|attempt| {
+                matches!(attempt.state, AttemptState::InDoubt { .. }) && attempt.decision.is_none()
+            })
+        });
+        let (step, attempt, decision) = self.decisions.first()?.clone();
+        Some(Fact::Decided { step, attempt, decision })
     }
 
     fn poll_leases(&mut self, now: BootTime, outbox: &mut Outbox) {

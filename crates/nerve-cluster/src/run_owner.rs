@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::identity::{Instance, MachineId};
-use crate::journal::{Attempt, AttemptState, Epoch, Fact, OnMachineLost, RunOutcome, RunState, StepState};
+use crate::journal::{
+    Attempt, AttemptState, Decision, Epoch, Fact, OnMachineLost, RunOutcome, RunState, StepState,
+};
 use crate::lease::{Lease, Takeover};
 use crate::placement::{MachineInfo, place};
 use crate::store::{AttemptId, Key, Request, Response, RunId, Sequence, StepId};
@@ -123,25 +125,23 @@ impl RunOwner {
     fn decide_step(&self, state: &RunState, step: &StepState, machines: &[MachineInfo]) -> Option<Fact> {
         let id = &step.spec.id;
         let Some((number, attempt)) = step.current() else {
-            return if state.is_ready(&step.spec) { offer(step, 1, machines) } else { None };
+            return if state.is_ready(&step.spec) { offer(state, step, 1, machines) } else { None };
         };
         match attempt.state {
             AttemptState::Offered => {
                 let is_present = machines.iter().any(|machine| machine.id == attempt.machine);
-                if is_present { None } else { offer(step, number, machines) }
+                if is_present { None } else { offer(state, step, number, machines) }
             }
             AttemptState::Started { .. } if !self.is_lost(id, attempt) => None,
             // Without a machine for the next attempt, the step is shown as in doubt.
             AttemptState::Started { .. } if step.spec.is_safe => {
                 let doubt = Fact::InDoubt { step: id.clone(), attempt: number };
-                offer(step, number + 1, machines).or(Some(doubt))
+                offer(state, step, number + 1, machines).or(Some(doubt))
             }
             AttemptState::Started { .. } => Some(Fact::InDoubt { step: id.clone(), attempt: number }),
-            AttemptState::InDoubt { .. } => match step.spec.on_machine_lost {
-                _ if step.spec.is_safe => offer(step, number + 1, machines),
-                OnMachineLost::Wait => None,
-                OnMachineLost::Retry => offer(step, number + 1, machines),
-                OnMachineLost::Fail => Some(Fact::Failed { step: id.clone(), attempt: number }),
+            AttemptState::InDoubt { .. } => match doubt_resolution(step, attempt)? {
+                Decision::Retry => offer(state, step, number + 1, machines),
+                Decision::Fail => Some(Fact::Failed { step: id.clone(), attempt: number }),
             },
             AttemptState::Finished { .. } | AttemptState::Failed { .. } | AttemptState::Superseded { .. } => {
                 None
@@ -162,9 +162,26 @@ fn current_attempts(state: &RunState) -> impl Iterator<Item = (&StepId, u32, &At
     state.steps.iter().filter_map(|(id, step)| step.current().map(|(number, attempt)| (id, number, attempt)))
 }
 
-/// Offers an attempt if a machine is available.
-fn offer(step: &StepState, attempt: u32, machines: &[MachineInfo]) -> Option<Fact> {
-    let (machine, reason) = place(&step.spec.requirement, machines).ok()?;
+/// Returns how to resolve the doubt of an attempt: by the kind of the step, its policy, or a person; `None` while it waits.
+fn doubt_resolution(step: &StepState, attempt: &Attempt) -> Option<Decision> {
+    match step.spec.on_machine_lost {
+        _ if step.spec.is_safe => Some(Decision::Retry),
+        OnMachineLost::Retry => Some(Decision::Retry),
+        OnMachineLost::Fail => Some(Decision::Fail),
+        OnMachineLost::Wait => attempt.decision,
+    }
+}
+
+/// Offers an attempt if a machine is available. Attempts that were offered and have not started occupy their slots already.
+fn offer(state: &RunState, step: &StepState, attempt: u32, machines: &[MachineInfo]) -> Option<Fact> {
+    let mut machines = machines.to_vec();
+    for (_, _, other) in current_attempts(state).filter(|(_, _, other)| other.state == AttemptState::Offered)
+    {
+        if let Some(machine) = machines.iter_mut().find(|machine| machine.id == other.machine) {
+            machine.free_slots = machine.free_slots.saturating_sub(1);
+        }
+    }
+    let (machine, reason) = place(&step.spec.requirement, &machines).ok()?;
     Some(Fact::Offered { step: step.spec.id.clone(), attempt, machine, reason })
 }
 

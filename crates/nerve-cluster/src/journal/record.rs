@@ -41,7 +41,9 @@ pub enum Fact {
     Finished { step: StepId, attempt: u32, by: Instance, result: StepResult },
     /// An attempt that no longer counts has a result. Shown, and used only on request.
     LateResult { step: StepId, attempt: u32, by: Instance, result: StepResult },
-    /// A step in doubt fails, because of [`OnMachineLost::Fail`].
+    /// A person decided on a step in doubt.
+    Decided { step: StepId, attempt: u32, decision: Decision },
+    /// A step in doubt fails, because of [`OnMachineLost::Fail`] or [`Decision::Fail`].
     Failed { step: StepId, attempt: u32 },
     /// The run has ended.
     Ended { outcome: RunOutcome },
@@ -73,6 +75,16 @@ pub enum OnMachineLost {
     /// Waits for the machine or for a person.
     #[default]
     Wait,
+    /// Offers another attempt: the prompt may be typed twice in total.
+    Retry,
+    /// Fails the step.
+    Fail,
+}
+
+/// A person's decision on a step in doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
     /// Offers another attempt: the prompt may be typed twice in total.
     Retry,
     /// Fails the step.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::record::{Epoch, Fact, Record, RunOutcome, StepResult, StepSpec};
+use super::record::{Decision, Epoch, Fact, Record, RunOutcome, StepResult, StepSpec};
 use crate::identity::{Instance, MachineId};
 use crate::store::{Sequence, StepId};
 
@@ -39,10 +39,23 @@ pub struct Attempt {
     pub state: AttemptState,
     /// The machine to which the attempt was offered last.
     pub machine: MachineId,
+    /// Where the turn is, once the attempt has started.
+    pub place: Option<TurnPlace>,
+    /// A person's decision on the doubt.
+    pub decision: Option<Decision>,
     /// The result that arrived after the attempt stopped to count.
     pub late: Option<StepResult>,
     /// Sequence of the record that changed the attempt last.
     pub changed: Sequence,
+}
+
+/// Place of a turn on its machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnPlace {
+    /// The node. Empty if the preparation failed: then no prompt is typed.
+    pub node: String,
+    /// The node's output before the prompt, in bytes.
+    pub offset: u64,
 }
 
 /// State of an attempt. `by`: the process that has the turn, as far as known.
@@ -111,8 +124,8 @@ impl RunState {
                 self.outcome.is_none()
                     && self.steps.get_mut(step).is_some_and(|step| step.offer(sequence, *attempt, *machine))
             }
-            Fact::Started { step, attempt, by, .. } => {
-                self.change(sequence, step, *attempt, |current| current.start(*by))
+            Fact::Started { step, attempt, by, node, offset } => {
+                self.change(sequence, step, *attempt, |current| current.start(*by, node, *offset))
             }
             Fact::Resumed { step, attempt, by } => {
                 self.change(sequence, step, *attempt, |current| current.resume(*by))
@@ -123,6 +136,9 @@ impl RunState {
             }
             Fact::LateResult { step, attempt, by, result } => {
                 self.change(sequence, step, *attempt, |current| current.keep_late(*by, result))
+            }
+            Fact::Decided { step, attempt, decision } => {
+                self.change(sequence, step, *attempt, |current| current.decide(*decision))
             }
             Fact::Failed { step, attempt } => self.change(sequence, step, *attempt, Attempt::fail),
         }
@@ -203,7 +219,14 @@ impl StepState {
             (current.state, current.changed) = (AttemptState::Superseded { by }, sequence);
         }
         let state = AttemptState::Offered;
-        self.attempts.push(Attempt { state, machine, late: None, changed: sequence });
+        self.attempts.push(Attempt {
+            state,
+            machine,
+            place: None,
+            decision: None,
+            late: None,
+            changed: sequence,
+        });
         true
     }
 }
@@ -221,11 +244,12 @@ impl Attempt {
         }
     }
 
-    fn start(&mut self, by: Instance) -> bool {
-        self.set_if(
-            self.state == AttemptState::Offered && by.machine == self.machine,
-            AttemptState::Started { by },
-        )
+    fn start(&mut self, by: Instance, node: &str, offset: u64) -> bool {
+        let is_valid = self.state == AttemptState::Offered && by.machine == self.machine;
+        if is_valid {
+            self.place = Some(TurnPlace { node: node.to_string(), offset });
+        }
+        self.set_if(is_valid, AttemptState::Started { by })
     }
 
     fn resume(&mut self, by: Instance) -> bool {
@@ -242,6 +266,14 @@ impl Attempt {
             AttemptState::Started { by } => self.set_if(true, AttemptState::InDoubt { by }),
             _ => false,
         }
+    }
+
+    fn decide(&mut self, decision: Decision) -> bool {
+        let is_valid = matches!(self.state, AttemptState::InDoubt { .. }) && self.decision.is_none();
+        if is_valid {
+            self.decision = Some(decision);
+        }
+        is_valid
     }
 
     fn finish(&mut self, by: Instance, result: &StepResult) -> bool {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
 
-use nerve_cluster::journal::{AttemptState, OnMachineLost, StepState};
-use nerve_cluster::{AttemptId, Epoch, Fact, Instance, Record, RunId, RunState, Sequence};
+use nerve_cluster::journal::{AttemptState, Decision, OnMachineLost, StepState};
+use nerve_cluster::{AttemptId, Epoch, Fact, Instance, Record, RunId, RunState, Sequence, StepId};
 
 /// A broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(crate) enum Violation {
     ResultWithoutTurn(AttemptId),
     /// A run neither ended nor waits visibly for a person.
     StepLost(RunId),
+    /// The fold of a journal whose records are delivered twice, or in overlapping parts, differs.
+    FoldDiffers(RunId),
     /// A replica with the whole journal has another state.
     ReplicaDiffers(RunId),
 }
@@ -33,6 +35,7 @@ pub(crate) struct Counts {
     pub(crate) resumed: u64,
     pub(crate) in_doubt: u64,
     pub(crate) late_results: u64,
+    pub(crate) decisions: u64,
     pub(crate) further_attempts: u64,
     pub(crate) stale_records: u64,
     pub(crate) other_void_records: u64,
@@ -49,6 +52,8 @@ pub(crate) struct Counts {
 pub(crate) struct Checker {
     pub(crate) runs: BTreeMap<RunId, RunCheck>,
     typed: BTreeMap<AttemptId, u32>,
+    /// Steps for which a person requested another attempt.
+    retried: BTreeSet<(RunId, StepId)>,
     pub(crate) counts: Counts,
     pub(crate) violation: Option<Violation>,
 }
@@ -95,6 +100,12 @@ impl Checker {
             Fact::Offered { attempt, .. } => counts.further_attempts += u64::from(*attempt > 1),
             Fact::InDoubt { .. } => counts.in_doubt += 1,
             Fact::LateResult { .. } => counts.late_results += 1,
+            Fact::Decided { step, decision, .. } => {
+                counts.decisions += 1;
+                if *decision == Decision::Retry {
+                    self.retried.insert((run.clone(), step.clone()));
+                }
+            }
             Fact::Started { step, attempt, by, .. } | Fact::Resumed { step, attempt, by } => {
                 counts.resumed += u64::from(matches!(fact, Fact::Resumed { .. }));
                 let id = AttemptId { run: run.clone(), step: step.clone(), attempt: *attempt };
@@ -121,8 +132,9 @@ impl Checker {
             number == id.attempt && matches!(attempt.state, AttemptState::Started { .. })
         });
         self.counts.late_effects += u64::from(!is_current);
-        let is_repeatable =
-            step.is_some_and(|step| step.spec.is_safe || step.spec.on_machine_lost == OnMachineLost::Retry);
+        let is_repeatable = step
+            .is_some_and(|step| step.spec.is_safe || step.spec.on_machine_lost == OnMachineLost::Retry)
+            || self.retried.contains(&(id.run.clone(), id.step.clone()));
         let is_first = !self.typed.keys().any(|typed| typed.run == id.run && typed.step == id.step);
         let times = self.typed.entry(id.clone()).or_default();
         *times += 1;
@@ -140,13 +152,14 @@ impl Checker {
 }
 
 impl Counts {
-    fn values(&mut self) -> [&mut u64; 13] {
+    fn values(&mut self) -> [&mut u64; 14] {
         [
             &mut self.typed,
             &mut self.takeovers,
             &mut self.resumed,
             &mut self.in_doubt,
             &mut self.late_results,
+            &mut self.decisions,
             &mut self.further_attempts,
             &mut self.stale_records,
             &mut self.other_void_records,

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nerve_cluster::journal::{
-    Attempt, AttemptState, Epoch, OnMachineLost, RunOutcome, StepResult, StepSpec, StepState,
+    Attempt, AttemptState, Decision, Epoch, OnMachineLost, RunOutcome, StepResult, StepSpec, StepState,
 };
 use nerve_cluster::placement::{MachineInfo, Requirement};
 use nerve_cluster::{
     AttemptId, BootTime, Effect, Fact, Input, Instance, Key, LeaseTimes, Machine, MachineId, Record, Request,
-    RequestId, Response, RunId, StepId, TurnReport,
+    RequestId, Response, RunId, RunState, StepId, TurnReport,
 };
 
 use crate::checker::{Checker, Violation};
@@ -34,6 +34,8 @@ pub(crate) struct Cluster {
     now: u64,
     events: BTreeMap<(u64, u64), Event>,
     last_event: u64,
+    /// One of this many messages is lost, and one repeated.
+    loss: u64,
     store: MemoryStore,
     hosts: Vec<Host>,
     processes: Vec<Process>,
@@ -98,6 +100,8 @@ enum Event {
     },
     TurnEnds(usize, AttemptId),
     Fault,
+    /// A person decides on a step in doubt.
+    Decide,
     Start(usize),
 }
 
@@ -109,6 +113,7 @@ impl Cluster {
             now: 0,
             events: BTreeMap::new(),
             last_event: 0,
+            loss: 0,
             store: MemoryStore::new(sabotage),
             hosts: Vec::new(),
             processes: Vec::new(),
@@ -118,6 +123,7 @@ impl Cluster {
             checker: Checker::default(),
             is_traced,
         };
+        cluster.loss = *cluster.random.pick(&[5, 20, 100]).unwrap();
         for run in 0..1 + cluster.random.below(2) {
             cluster.submit(RunId(format!("r{run}")));
         }
@@ -127,6 +133,10 @@ impl Cluster {
         for _ in 0..2 + cluster.random.below(8) {
             let time = cluster.random.below(FAULTS_END);
             cluster.schedule(time, Event::Fault);
+        }
+        for _ in 0..cluster.random.below(4) {
+            let time = cluster.random.below(2 * FAULTS_END);
+            cluster.schedule(time, Event::Decide);
         }
         cluster
     }
@@ -224,6 +234,7 @@ impl Cluster {
             }
             Event::TurnEnds(host, attempt) => self.end_turn(host, attempt),
             Event::Fault => self.fault(),
+            Event::Decide => self.decide(),
             Event::Start(host) => self.start(host),
         }
     }
@@ -282,7 +293,7 @@ impl Cluster {
         }
         let host = self.processes[process].host;
         let is_partitioned = self.hosts[host].partitioned_until > self.now;
-        let is_lost = is_partitioned || self.fault_once_in(20);
+        let is_lost = is_partitioned || self.fault_once_in(self.loss);
         if is_lost {
             let response = Response::Unavailable;
             self.schedule(DEADLINE, Event::Deliver(process, Input::Stored { id, response }));
@@ -293,7 +304,7 @@ impl Cluster {
             }
             return;
         }
-        let copies = if self.fault_once_in(16) { 2 } else { 1 };
+        let copies = if self.fault_once_in(self.loss) { 2 } else { 1 };
         for _ in 0..copies {
             let delay = self.latency();
             self.schedule(delay, Event::Arrive { process, id, request: request.clone(), is_answered: true });
@@ -302,7 +313,7 @@ impl Cluster {
 
     fn reply(&mut self, process: usize, id: RequestId, response: Response) {
         let host = self.processes[process].host;
-        let is_lost = self.hosts[host].partitioned_until > self.now || self.fault_once_in(20);
+        let is_lost = self.hosts[host].partitioned_until > self.now || self.fault_once_in(self.loss);
         let (delay, response) =
             if is_lost { (DEADLINE, Response::Unavailable) } else { (self.latency(), response) };
         self.schedule(delay, Event::Deliver(process, Input::Stored { id, response }));
@@ -467,6 +478,22 @@ impl Cluster {
         }
     }
 
+    fn decide(&mut self) {
+        let mut in_doubt = Vec::new();
+        for (run, check) in &self.checker.runs {
+            for (step, state) in &check.state.steps {
+                if let Some((attempt, Attempt { state: AttemptState::InDoubt { .. }, .. })) = state.current()
+                {
+                    in_doubt.push(AttemptId { run: run.clone(), step: step.clone(), attempt });
+                }
+            }
+        }
+        let Some(attempt) = self.random.pick(&in_doubt).cloned() else { return };
+        let decision = if self.random.once_in(2) { Decision::Retry } else { Decision::Fail };
+        let process = usize::try_from(self.random.below(self.processes.len() as u64)).unwrap();
+        self.deliver(process, Input::Decide { attempt, decision });
+    }
+
     /// Crashes a computer, with its agents. Some never come back, unless it is the last one.
     fn crash(&mut self, host: usize, until: u64) {
         self.stop(host);
@@ -493,31 +520,44 @@ impl Cluster {
         self.append(&run, &record, is_forged);
     }
 
-    /// Returns true if a run ended, or if all that is left waits for steps in doubt whose turn no present machine has.
+    /// Returns true if a run ended, or if all that is left waits for steps in doubt whose turn no present machine has. Results that
+    /// came too late must be in the journal too.
     fn is_settled(&self, run: &RunId) -> bool {
         let state = &self.checker.runs[run].state;
         let is_waiting = |step: &StepState| match step.current() {
-            Some((attempt, Attempt { state: AttemptState::InDoubt { .. }, .. })) => {
-                let id = AttemptId { run: run.clone(), step: step.spec.id.clone(), attempt };
-                needs_person(step) && !self.is_turn_present(&id)
+            Some((number, attempt)) => {
+                matches!(attempt.state, AttemptState::InDoubt { .. })
+                    && (needs_person(step) && attempt.decision.is_none())
+                    && !self.is_turn_present(run, step, number)
             }
-            _ => false,
+            None => false,
         };
         let is_blocked = |step: &StepState| step.attempts.is_empty() && !state.is_ready(&step.spec);
         let is_quiet = |step: &StepState| {
             step.has_succeeded() || step.has_failed() || is_waiting(step) || is_blocked(step)
         };
-        state.outcome.is_some()
-            || (state.steps.values().any(is_waiting) && state.steps.values().all(is_quiet))
+        let has_ended = state.outcome.is_some()
+            || (state.steps.values().any(is_waiting) && state.steps.values().all(is_quiet));
+        has_ended && !state.steps.values().any(|step| self.has_unreported_turn(run, step))
+    }
+
+    /// Returns true if a present machine has the turn of an attempt that does not count any more, without its result in the journal.
+    fn has_unreported_turn(&self, run: &RunId, step: &StepState) -> bool {
+        (1..).zip(&step.attempts).any(|(number, attempt)| {
+            matches!(attempt.state, AttemptState::Superseded { .. } | AttemptState::Failed { .. })
+                && attempt.late.is_none()
+                && self.is_turn_present(run, step, number)
+        })
     }
 
     /// Returns true if a process that has its machine's identity runs on a host with the turn.
-    fn is_turn_present(&self, id: &AttemptId) -> bool {
+    fn is_turn_present(&self, run: &RunId, step: &StepState, attempt: u32) -> bool {
+        let id = AttemptId { run: run.clone(), step: step.spec.id.clone(), attempt };
         self.hosts.iter().any(|host| {
             let now = host.clock.read(self.now);
             let is_active =
                 host.process.is_some_and(|process| !self.processes[process].core.is_suspended(now));
-            is_active && host.agents.contains_key(id)
+            is_active && host.agents.contains_key(&id)
         })
     }
 
@@ -529,6 +569,16 @@ impl Cluster {
                 Some(RunOutcome::Completed) => counts.completed_runs += 1,
                 Some(RunOutcome::Failed) => counts.failed_runs += 1,
                 None => counts.waiting_runs += 1,
+            }
+            let mut state = RunState::default();
+            let records = self.store.records(id);
+            for part in records.windows(3.min(records.len())) {
+                for (sequence, record) in part {
+                    state.apply(*sequence, record);
+                }
+            }
+            if state != check.state {
+                violation.get_or_insert(Violation::FoldDiffers(id.clone()));
             }
             let replicas = self.processes.iter().filter(|process| process.is_alive);
             let differs = replicas

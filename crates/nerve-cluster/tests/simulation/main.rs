@@ -4,7 +4,7 @@
 //! A failure names its seed. To see its history: `NERVE_SIMULATION_SEED=SEED cargo test -p nerve-cluster history -- --nocapture`.
 //! To run many seeds: `cargo test -p nerve-cluster --release million -- --ignored --nocapture`.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 mod checker;
 mod cluster;

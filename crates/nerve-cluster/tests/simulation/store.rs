@@ -54,7 +54,7 @@ impl MemoryStore {
             }
             Request::Delete { key, expected } => self.write_lease(now, key, *expected, None, 0),
             Request::Read { run, after } => {
-                let records = self.journals.get(run).map_or(&[][..], Vec::as_slice);
+                let records = self.records(run);
                 let start = records.partition_point(|(sequence, _)| sequence <= after);
                 Response::Records(records[start..].to_vec())
             }
@@ -62,9 +62,14 @@ impl MemoryStore {
         }
     }
 
+    /// Returns the records of a journal.
+    pub(crate) fn records(&self, run: &RunId) -> &[(Sequence, Record)] {
+        self.journals.get(run).map_or(&[], Vec::as_slice)
+    }
+
     /// Returns the last sequence of a journal.
     pub(crate) fn last(&self, run: &RunId) -> Sequence {
-        self.journals.get(run).and_then(|records| records.last()).map_or(Sequence(0), |(last, _)| *last)
+        self.records(run).last().map_or(Sequence(0), |(last, _)| *last)
     }
 
     /// Returns the holder of a lease.

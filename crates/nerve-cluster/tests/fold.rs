@@ -1,0 +1,217 @@
+//! The rules by which readers accept or reject records of a journal.
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
+
+use nerve_cluster::journal::{AttemptState, Decision, OnMachineLost, RunOutcome, StepResult, StepSpec};
+use nerve_cluster::placement::{Reason, Requirement};
+use nerve_cluster::{Epoch, Fact, Instance, MachineId, Record, RunState, Sequence, StepId};
+
+const A: Instance = Instance { machine: MachineId(1), boot: 1, nonce: 11 };
+/// The process after a restart of A's server.
+const A_RESTARTED: Instance = Instance { machine: MachineId(1), boot: 2, nonce: 12 };
+/// A process with a copy of A's state folder.
+const A_COPIED: Instance = Instance { machine: MachineId(1), boot: 1, nonce: 13 };
+const B: Instance = Instance { machine: MachineId(2), boot: 1, nonce: 21 };
+
+fn step() -> StepId {
+    StepId("s".into())
+}
+
+fn result() -> StepResult {
+    StepResult { is_success: true, value: "done".into() }
+}
+
+fn planned(is_safe: bool) -> Fact {
+    let requirement = Requirement::default();
+    let spec =
+        StepSpec { id: step(), after: vec![], is_safe, on_machine_lost: OnMachineLost::Wait, requirement };
+    Fact::Planned { steps: vec![spec] }
+}
+
+fn offered(attempt: u32, to: Instance) -> Fact {
+    Fact::Offered { step: step(), attempt, machine: to.machine, reason: Reason::MostFreeSlots }
+}
+
+fn started(attempt: u32, by: Instance) -> Fact {
+    Fact::Started { step: step(), attempt, by, node: "me".into(), offset: 0 }
+}
+
+fn resumed(by: Instance) -> Fact {
+    Fact::Resumed { step: step(), attempt: 1, by }
+}
+
+fn in_doubt() -> Fact {
+    Fact::InDoubt { step: step(), attempt: 1 }
+}
+
+fn finished(by: Instance) -> Fact {
+    Fact::Finished { step: step(), attempt: 1, by, result: result() }
+}
+
+fn late(by: Instance) -> Fact {
+    Fact::LateResult { step: step(), attempt: 1, by, result: result() }
+}
+
+fn append(state: &mut RunState, epoch: u64, fact: Fact) -> bool {
+    let record = Record { epoch: Epoch(Sequence(epoch)), fact };
+    state.apply(Sequence(state.last.0 + 1), &record)
+}
+
+/// Returns the state of a run with one step and an owner in epoch 7, after more facts, all of which are valid.
+fn state(is_safe: bool, facts: Vec<Fact>) -> RunState {
+    let mut state = RunState::default();
+    assert!(append(&mut state, 0, planned(is_safe)));
+    assert!(append(&mut state, 7, Fact::OwnerTookOver { by: B }));
+    for fact in facts {
+        assert!(append(&mut state, 7, fact.clone()), "{fact:?}");
+    }
+    state
+}
+
+fn current(state: &RunState) -> &AttemptState {
+    &state.steps[&step()].current().unwrap().1.state
+}
+
+#[track_caller]
+fn assert_void(state: &RunState, epoch: u64, fact: Fact) {
+    let mut after = state.clone();
+    assert!(!append(&mut after, epoch, fact));
+    assert_eq!(after.void_records, state.void_records + 1);
+    assert_eq!(RunState { last: state.last, void_records: state.void_records, ..after }, *state);
+}
+
+#[test]
+fn records_of_other_epochs_are_void() {
+    let state = state(false, vec![offered(1, A)]);
+    for epoch in [0, 6, 8] {
+        assert_void(&state, epoch, started(1, A));
+        assert_void(&state, epoch, Fact::Ended { outcome: RunOutcome::Failed });
+    }
+}
+
+#[test]
+fn takeover_needs_a_higher_epoch() {
+    let mut state = state(false, vec![offered(1, A)]);
+    for epoch in [6, 7] {
+        assert_void(&state, epoch, Fact::OwnerTookOver { by: A });
+    }
+    assert!(append(&mut state, 8, Fact::OwnerTookOver { by: A }));
+    assert_eq!((state.owner, state.epoch), (Some(A), Epoch(Sequence(8))));
+    assert_void(&state, 7, started(1, A));
+    assert!(append(&mut state, 8, started(1, A)), "an offer outlives its owner");
+}
+
+#[test]
+fn attempt_starts_once_on_the_machine_that_has_the_offer() {
+    assert_void(&state(false, vec![offered(1, A)]), 7, started(1, B));
+    assert_void(&state(false, vec![offered(1, A)]), 7, started(2, A));
+    let started_once = state(false, vec![offered(1, A), offered(1, B), started(1, B)]);
+    for by in [A, B] {
+        assert_void(&started_once, 7, started(1, by));
+    }
+    assert_void(&started_once, 7, offered(1, A));
+}
+
+#[test]
+fn started_agent_is_not_offered_again_without_doubt() {
+    assert_void(&state(false, vec![offered(1, A), started(1, A)]), 7, offered(2, B));
+    let safe = state(true, vec![offered(1, A), started(1, A), offered(2, B)]);
+    assert_eq!(*current(&safe), AttemptState::Offered);
+    let doubtful = state(false, vec![offered(1, A), started(1, A), in_doubt(), offered(2, B)]);
+    assert_eq!(*current(&doubtful), AttemptState::Offered);
+}
+
+#[test]
+fn only_the_process_that_has_the_turn_finishes_it() {
+    let started_by_a = state(false, vec![offered(1, A), started(1, A)]);
+    for by in [B, A_RESTARTED, A_COPIED] {
+        assert_void(&started_by_a, 7, finished(by));
+    }
+    let resumed = state(false, vec![offered(1, A), started(1, A), resumed(A_RESTARTED)]);
+    assert_void(&resumed, 7, finished(A));
+    let done = state(false, vec![offered(1, A), started(1, A), finished(A)]);
+    assert_void(&done, 7, finished(A));
+    assert_void(&done, 7, in_doubt());
+}
+
+#[test]
+fn machine_that_returns_resolves_the_doubt() {
+    let doubtful = state(false, vec![offered(1, A), started(1, A), in_doubt()]);
+    assert_void(&doubtful, 7, finished(A));
+    assert_void(&doubtful, 7, resumed(B));
+    for by in [A, A_RESTARTED] {
+        let state = state(false, vec![offered(1, A), started(1, A), in_doubt(), resumed(by), finished(by)]);
+        assert!(state.steps[&step()].has_succeeded());
+    }
+}
+
+#[test]
+fn late_result_is_kept_and_changes_no_step() {
+    let facts = vec![offered(1, A), started(1, A), in_doubt(), offered(2, B)];
+    let superseded = state(false, facts);
+    assert_void(&superseded, 7, finished(A));
+    assert_void(&superseded, 7, late(B));
+    let mut kept = superseded.clone();
+    assert!(append(&mut kept, 7, late(A)));
+    assert_eq!(kept.attempt(&step(), 1).unwrap().late, Some(result()));
+    assert_eq!(current(&kept), current(&superseded));
+    assert_void(&kept, 7, late(A));
+    assert_void(&state(false, vec![offered(1, A), started(1, A)]), 7, late(A));
+}
+
+#[test]
+fn person_decides_only_on_doubt_and_once() {
+    let decided = |decision| Fact::Decided { step: step(), attempt: 1, decision };
+    assert_void(&state(false, vec![offered(1, A), started(1, A)]), 7, decided(Decision::Fail));
+    let state = state(false, vec![offered(1, A), started(1, A), in_doubt(), decided(Decision::Retry)]);
+    assert_void(&state, 7, decided(Decision::Fail));
+    assert_eq!(state.attempt(&step(), 1).unwrap().decision, Some(Decision::Retry));
+}
+
+#[test]
+fn nothing_is_planned_or_offered_after_the_end() {
+    let ended = state(false, vec![Fact::Ended { outcome: RunOutcome::Failed }]);
+    assert_void(&ended, 7, offered(1, A));
+    assert_void(&ended, 7, Fact::Planned { steps: vec![] });
+    assert_void(&ended, 7, Fact::Ended { outcome: RunOutcome::Completed });
+}
+
+#[test]
+fn repeated_delivery_changes_nothing() {
+    let mut state = state(false, vec![offered(1, A)]);
+    let before = state.clone();
+    let record = Record { epoch: Epoch(Sequence(7)), fact: started(1, A) };
+    for sequence in 0..=before.last.0 {
+        assert!(!state.apply(Sequence(sequence), &record));
+    }
+    assert_eq!(state, before);
+}
+
+#[test]
+fn records_are_flat_json_objects() {
+    let cases = [
+        (
+            started(1, A),
+            r#"{"epoch":7,"fact":"started","step":"s","attempt":1,"by":{"machine":"00000000000000000000000000000001","boot":1,"nonce":11},"node":"me","offset":0}"#,
+        ),
+        (
+            offered(2, B),
+            r#"{"epoch":7,"fact":"offered","step":"s","attempt":2,"machine":"00000000000000000000000000000002","reason":"most_free_slots"}"#,
+        ),
+        (in_doubt(), r#"{"epoch":7,"fact":"in_doubt","step":"s","attempt":1}"#),
+        (
+            Fact::Ended { outcome: RunOutcome::Completed },
+            r#"{"epoch":7,"fact":"ended","outcome":"completed"}"#,
+        ),
+    ];
+    for (fact, json) in cases {
+        let record = Record { epoch: Epoch(Sequence(7)), fact };
+        assert_eq!(serde_json::to_string(&record).unwrap(), json);
+        assert_eq!(serde_json::from_str::<Record>(json).unwrap(), record);
+    }
+}
+
+#[test]
+fn step_without_options_is_an_agent_that_waits() {
+    let spec: StepSpec = serde_json::from_str(r#"{"id":"s"}"#).unwrap();
+    assert_eq!(Fact::Planned { steps: vec![spec] }, planned(false));
+}

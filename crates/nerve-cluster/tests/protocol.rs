@@ -1,0 +1,241 @@
+//! One machine against the in-memory store, one request at a time: the order of effects.
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
+
+#[expect(dead_code, reason = "the simulation uses the rest")]
+#[path = "simulation/store.rs"]
+mod store;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use nerve_cluster::journal::{AttemptState, Decision, Epoch, StepResult, StepSpec};
+use nerve_cluster::placement::MachineInfo;
+use nerve_cluster::{
+    AttemptId, BootTime, Effect, Fact, Input, Instance, LeaseTimes, Machine, MachineId, Record, Request,
+    Response, RunId, RunState, Sequence, StepId, TurnReport,
+};
+use store::MemoryStore;
+
+const ME: Instance = Instance { machine: MachineId(1), boot: 1, nonce: 5 };
+const RESTARTED: Instance = Instance { machine: MachineId(1), boot: 2, nonce: 6 };
+const OTHER: Instance = Instance { machine: MachineId(2), boot: 1, nonce: 7 };
+
+/// A cluster in which messages take no time.
+struct Cluster {
+    now: u64,
+    store: MemoryStore,
+}
+
+/// A process, and the effects that concern its host, in order.
+struct Process {
+    core: Machine,
+    effects: Vec<Effect>,
+    is_connected: bool,
+}
+
+impl Cluster {
+    fn new() -> Cluster {
+        let mut store = MemoryStore::new(None);
+        let steps = vec![serde_json::from_str::<StepSpec>(r#"{"id":"s"}"#).unwrap()];
+        let record = Record { epoch: Epoch::default(), fact: Fact::Planned { steps } };
+        store.perform(0, &Request::Append { run: run(), record, expected: Sequence(0) });
+        Cluster { now: 0, store }
+    }
+
+    /// Starts a process that sees the given machines.
+    fn start(&mut self, me: Instance, machines: &[u128]) -> Process {
+        let core = Machine::new(me, LeaseTimes::new(Duration::from_secs(15)));
+        let mut process = Process { core, effects: Vec::new(), is_connected: true };
+        self.input(&mut process, Input::Machines(machines.iter().map(|id| machine(*id)).collect()));
+        self.input(&mut process, Input::RunFound(run()));
+        process
+    }
+
+    /// Hands an input to a process, and performs its requests and their consequences.
+    fn input(&mut self, process: &mut Process, input: Input) {
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            for effect in process.core.on(BootTime(self.now), input) {
+                match effect {
+                    Effect::Store { id, request } => {
+                        let response = match process.is_connected {
+                            true => self.store.perform(self.now, &request),
+                            false => Response::Unavailable,
+                        };
+                        inputs.push(Input::Stored { id, response });
+                    }
+                    effect => process.effects.push(effect),
+                }
+            }
+        }
+    }
+
+    /// Lets time pass for some processes.
+    fn pass(&mut self, seconds: u64, processes: &mut [&mut Process]) {
+        for _ in 0..seconds {
+            self.now += 1_000;
+            for process in &mut *processes {
+                self.input(process, Input::Tick);
+            }
+        }
+    }
+
+    fn state(&self) -> RunState {
+        let mut state = RunState::default();
+        for (sequence, record) in self.store.records(&run()) {
+            state.apply(*sequence, record);
+        }
+        state
+    }
+
+    fn attempt_state(&self) -> AttemptState {
+        self.state().attempt(&attempt().step, 1).unwrap().state.clone()
+    }
+}
+
+impl Process {
+    fn has(&self, effect: &Effect) -> bool {
+        self.effects.contains(effect)
+    }
+}
+
+fn run() -> RunId {
+    RunId("r".into())
+}
+
+fn attempt() -> AttemptId {
+    AttemptId { run: run(), step: StepId("s".into()), attempt: 1 }
+}
+
+fn machine(id: u128) -> MachineInfo {
+    let (labels, workspaces) = (BTreeSet::new(), BTreeSet::new());
+    MachineInfo { id: MachineId(id), name: format!("m{id}"), labels, free_slots: 1, workspaces }
+}
+
+fn prepared() -> Input {
+    Input::Prepared { attempt: attempt(), node: "me".into(), offset: 9 }
+}
+
+fn finished() -> Input {
+    Input::TurnFinished { attempt: attempt(), result: StepResult { is_success: true, value: "done".into() } }
+}
+
+#[test]
+fn offered_steps_take_the_slots_of_their_machines() {
+    let mut cluster = Cluster::new();
+    let steps = vec![serde_json::from_str::<StepSpec>(r#"{"id":"t"}"#).unwrap()];
+    let record = Record { epoch: Epoch::default(), fact: Fact::Planned { steps } };
+    cluster.store.perform(0, &Request::Append { run: run(), record, expected: Sequence(1) });
+    cluster.start(OTHER, &[1, 3]);
+    let machines: Vec<_> =
+        cluster.state().steps.values().map(|step| step.current().unwrap().1.machine).collect();
+    assert_eq!(machines, [MachineId(1), MachineId(3)]);
+}
+
+/// Returns a cluster and a process that has typed the step's prompt.
+fn typed() -> (Cluster, Process) {
+    let mut cluster = Cluster::new();
+    let mut process = cluster.start(ME, &[1]);
+    cluster.input(&mut process, prepared());
+    assert!(process.has(&Effect::TypePrompt { attempt: attempt() }), "{:?}", process.effects);
+    (cluster, process)
+}
+
+#[test]
+fn run_of_one_step_completes() {
+    let (mut cluster, mut process) = typed();
+    cluster.input(&mut process, finished());
+    let facts: Vec<_> = cluster.store.records(&run()).iter().map(|(_, record)| &record.fact).collect();
+    assert!(
+        matches!(
+            facts[..],
+            [
+                Fact::Planned { .. },
+                Fact::OwnerTookOver { .. },
+                Fact::Offered { .. },
+                Fact::Started { offset: 9, .. },
+                Fact::Finished { .. },
+                Fact::Ended { .. }
+            ]
+        ),
+        "{facts:#?}"
+    );
+}
+
+#[test]
+fn prompt_is_not_typed_without_acknowledgement() {
+    let mut cluster = Cluster::new();
+    let mut process = cluster.start(ME, &[1]);
+    assert!(process.has(&Effect::Prepare { attempt: attempt() }), "{:?}", process.effects);
+    process.is_connected = false;
+    cluster.input(&mut process, prepared());
+    cluster.pass(5, &mut [&mut process]);
+    assert!(!process.has(&Effect::TypePrompt { attempt: attempt() }));
+    process.is_connected = true;
+    cluster.pass(3, &mut [&mut process]);
+    assert!(process.has(&Effect::TypePrompt { attempt: attempt() }));
+}
+
+#[test]
+fn doorbell_is_acknowledged_once_the_lease_is_held() {
+    let mut cluster = Cluster::new();
+    let mut owner = cluster.start(OTHER, &[1]);
+    assert!(owner.has(&Effect::Ring { machine: MachineId(1), attempt: attempt() }), "{:?}", owner.effects);
+    let mut executor = cluster.start(ME, &[1]);
+    executor.is_connected = false;
+    cluster.input(&mut executor, Input::Doorbell { delivery: 4, attempt: attempt() });
+    assert!(!executor.has(&Effect::Acknowledge { delivery: 4 }));
+    executor.is_connected = true;
+    cluster.pass(3, &mut [&mut owner, &mut executor]);
+    assert!(executor.has(&Effect::Acknowledge { delivery: 4 }), "{:?}", executor.effects);
+}
+
+#[test]
+fn nothing_begins_after_two_thirds_without_renewal() {
+    let mut cluster = Cluster::new();
+    let mut process = cluster.start(ME, &[1]);
+    process.is_connected = false;
+    cluster.pass(9, &mut [&mut process]);
+    assert!(!process.core.is_suspended(BootTime(cluster.now)));
+    cluster.pass(1, &mut [&mut process]);
+    assert!(process.core.is_suspended(BootTime(cluster.now)));
+}
+
+#[test]
+fn restarted_server_inspects_the_turn_and_never_types_it() {
+    let (mut cluster, _) = typed();
+    let mut restarted = cluster.start(RESTARTED, &[1]);
+    // The predecessor's identity must expire first.
+    cluster.pass(25, &mut [&mut restarted]);
+    assert!(restarted.has(&Effect::InspectTurn { attempt: attempt() }), "{:?}", restarted.effects);
+    cluster.input(&mut restarted, Input::TurnInspected { attempt: attempt(), report: TurnReport::Running });
+    cluster.pass(5, &mut [&mut restarted]);
+    assert_eq!(cluster.attempt_state(), AttemptState::Started { by: RESTARTED });
+    cluster.input(&mut restarted, finished());
+    assert!(cluster.state().outcome.is_some());
+    assert!(!restarted.has(&Effect::TypePrompt { attempt: attempt() }));
+}
+
+#[test]
+fn lost_machine_leaves_the_step_in_doubt_until_a_person_decides() {
+    let (mut cluster, _) = typed();
+    let mut owner = cluster.start(OTHER, &[2]);
+    cluster.pass(60, &mut [&mut owner]);
+    assert_eq!(cluster.attempt_state(), AttemptState::InDoubt { by: ME });
+    cluster.input(&mut owner, Input::Decide { attempt: attempt(), decision: Decision::Retry });
+    assert_eq!(cluster.attempt_state(), AttemptState::Superseded { by: ME });
+    assert_eq!(cluster.state().attempt(&attempt().step, 2).unwrap().machine, MachineId(2));
+}
+
+#[test]
+fn result_after_the_retry_is_late() {
+    let (mut cluster, mut lost) = typed();
+    let mut owner = cluster.start(OTHER, &[2]);
+    cluster.pass(60, &mut [&mut owner]);
+    cluster.input(&mut owner, Input::Decide { attempt: attempt(), decision: Decision::Retry });
+    cluster.input(&mut lost, finished());
+    cluster.pass(10, &mut [&mut owner, &mut lost]);
+    let state = cluster.state();
+    assert!(state.attempt(&attempt().step, 1).unwrap().late.is_some());
+    assert!(!state.steps[&attempt().step].has_succeeded());
+}
