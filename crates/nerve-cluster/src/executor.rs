@@ -42,6 +42,7 @@ enum Turn {
     /// An earlier process may have typed it.
     Unknown,
     Inspecting,
+    /// No process has it. The lease is released, so the owner regards the attempt as in doubt.
     Lost,
 }
 
@@ -179,10 +180,6 @@ impl Execution {
             ) if can_begin => {
                 let (step, attempt, by) = (self.id.step.clone(), self.id.attempt, self.me);
                 Some(Action::Append(Fact::Resumed { step, attempt, by }))
-            }
-            (Claim::Started { .. }, Turn::Lost) if has_identity => {
-                let (step, attempt) = (self.id.step.clone(), self.id.attempt);
-                Some(Action::Append(Fact::InDoubt { step, attempt }))
             }
             (Claim::None, Turn::Unknown) if has_identity && self.can_report_late(state) => self.inspect(),
             (Claim::None, Turn::Finished(result)) if self.can_report_late(state) => {

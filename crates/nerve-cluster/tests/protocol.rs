@@ -217,6 +217,17 @@ fn restarted_server_inspects_the_turn_and_never_types_it() {
 }
 
 #[test]
+fn turn_that_a_restart_lost_is_in_doubt() {
+    let (mut cluster, _) = typed();
+    let mut restarted = cluster.start(RESTARTED, &[1]);
+    cluster.pass(25, &mut [&mut restarted]);
+    assert_eq!(cluster.attempt_state(), AttemptState::Started { by: ME });
+    cluster.input(&mut restarted, Input::TurnInspected { attempt: attempt(), report: TurnReport::Lost });
+    cluster.pass(15, &mut [&mut restarted]);
+    assert_eq!(cluster.attempt_state(), AttemptState::InDoubt { by: ME });
+}
+
+#[test]
 fn lost_machine_leaves_the_step_in_doubt_until_a_person_decides() {
     let (mut cluster, _) = typed();
     let mut owner = cluster.start(OTHER, &[2]);

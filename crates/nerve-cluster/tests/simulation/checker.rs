@@ -19,6 +19,8 @@ pub(crate) enum Violation {
     StaleRecordCounted(RunId, Sequence),
     /// A step has a result of an attempt that was not typed.
     ResultWithoutTurn(AttemptId),
+    /// A step uses a result of an attempt or a process that does not count any more.
+    ResultMisused(RunId, Sequence),
     /// A run neither ended nor waits visibly for a person.
     StepLost(RunId),
     /// The fold of a journal whose records are delivered twice, or in overlapping parts, differs.
@@ -76,7 +78,18 @@ impl Checker {
         let is_stale =
             is_forged || if is_takeover { record.epoch <= check.epoch } else { record.epoch != check.epoch };
         let before = is_stale.then(|| check.state.clone());
+        let current_before = check.current_attempt(&record.fact);
         let is_valid = check.state.apply(sequence, record);
+        let is_misused = match &record.fact {
+            Fact::Finished { attempt, by, .. } => {
+                is_valid && current_before != Some((*attempt, AttemptState::Started { by: *by }))
+            }
+            Fact::LateResult { .. } => current_before != check.current_attempt(&record.fact),
+            _ => false,
+        };
+        if is_misused {
+            self.violation.get_or_insert(Violation::ResultMisused(run.clone(), sequence));
+        }
         if let Some(before) = before {
             self.counts.stale_records += 1;
             let same =
@@ -148,6 +161,15 @@ impl Checker {
             return;
         };
         self.violation.get_or_insert(violation);
+    }
+}
+
+impl RunCheck {
+    /// Returns the number and the state of the current attempt at the step to whose result a fact belongs.
+    fn current_attempt(&self, fact: &Fact) -> Option<(u32, AttemptState)> {
+        let (Fact::Finished { step, .. } | Fact::LateResult { step, .. }) = fact else { return None };
+        let (number, attempt) = self.state.steps.get(step)?.current()?;
+        Some((number, attempt.state.clone()))
     }
 }
 

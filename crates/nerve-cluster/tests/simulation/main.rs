@@ -2,6 +2,7 @@
 //! folders. Each seed is one interleaving.
 //!
 //! A failure names its seed. To see its history: `NERVE_SIMULATION_SEED=SEED cargo test -p nerve-cluster history -- --nocapture`.
+//! A later seed that found a defect becomes a test of its own.
 //! To run many seeds: `cargo test -p nerve-cluster --release million -- --ignored --nocapture`.
 
 #![expect(clippy::unwrap_used, reason = "a failing test panics")]
@@ -19,9 +20,6 @@ use std::thread;
 use checker::{Counts, Violation};
 use cluster::Cluster;
 use store::Sabotage;
-
-/// Seeds that found a defect once.
-const REGRESSIONS: [u64; 0] = [];
 
 /// Simulates seeds on all processors. Returns the sum of the counts.
 fn simulate(seeds: Range<u64>) -> Counts {
@@ -67,13 +65,6 @@ fn invariants_hold_in_thousands_of_interleavings() {
 #[ignore = "takes minutes; build it with --release"]
 fn invariants_hold_in_a_million_interleavings() {
     eprintln!("{:?}", simulate(0..1_000_000));
-}
-
-#[test]
-fn invariants_hold_for_seeds_that_found_defects() {
-    for seed in REGRESSIONS {
-        simulate_one(seed);
-    }
 }
 
 #[test]
