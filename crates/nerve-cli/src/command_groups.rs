@@ -40,7 +40,7 @@ pub const GROUPS: [Group; 5] = [
     ("Recordings", &["record", "view", "replay", "snapshot", "branch", "exec", "tools"]),
     (
         "Tools and integration",
-        &["events", "repl", "pattern", "mcp", "proxy", "tmux", "wezterm", "mock-agent", "mock-model"],
+        &["events", "repl", "pattern", "mcp", "acp", "proxy", "tmux", "wezterm", "mock-agent", "mock-model"],
     ),
     ("Setup", &["demo", "doctor", "config", "service", "token", "completions", "man", "help"]),
 ];

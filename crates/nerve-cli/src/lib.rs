@@ -1,5 +1,6 @@
 //! Declares the command line of `nerve` and `ah`. The binary implements the commands (`nerve/src/cmd/`).
 
+pub mod acp;
 pub mod ah;
 pub mod attach;
 pub mod branch;
@@ -188,6 +189,8 @@ pub enum Command {
     Pattern(pattern::PatternArgs),
     /// Serve nodes as tools to a Model Context Protocol client
     Mcp(mcp::McpArgs),
+    /// Serve an agent to an editor over the Agent Client Protocol
+    Acp(acp::AcpArgs),
     /// Run a proxy between an agent and its model's API
     Proxy(Box<proxy::ProxyArgs>),
     /// List, create, use and close tmux panes

@@ -1,5 +1,6 @@
 //! Implements the commands.
 
+mod acp;
 mod activity_text;
 mod ask;
 mod attach;
@@ -126,6 +127,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Repl(args) => return run_multi_threaded(repl::in_process(args)),
         Command::Pattern(args) => run_single_threaded(pattern::run(args))?,
         Command::Mcp(args) => mcp::run(&args)?,
+        Command::Acp(args) => acp::run(args)?,
         Command::Proxy(args) => run_multi_threaded(proxy::run(*args))?,
         Command::Tmux(args) => {
             let tmux = pane::Multiplexer::tmux(args.socket.as_deref());

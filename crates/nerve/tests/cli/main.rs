@@ -7,6 +7,7 @@ mod transcripts;
 mod tty;
 mod usage;
 
+mod acp;
 mod agents;
 mod attach;
 mod branch;

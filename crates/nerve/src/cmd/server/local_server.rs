@@ -48,6 +48,11 @@ impl LocalServer {
         }
     }
 
+    /// Returns the client.
+    pub(crate) fn into_client(self) -> NerveClient {
+        self.0
+    }
+
     async fn request<R: Request + Sync>(&self, request: R) -> Result<R::Reply, EngineError> {
         self.0.request(&request).await.map_err(engine_error)
     }

@@ -6,7 +6,7 @@ mod invalid_input;
 mod long_turns;
 mod official_client;
 mod resources;
-mod stdio_client;
+pub(crate) mod stdio_client;
 
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};

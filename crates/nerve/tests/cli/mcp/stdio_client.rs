@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::{DEADLINE, Home};
 
 /// Operations common to all MCP test clients.
-pub(super) trait Client {
+pub(crate) trait Client {
     /// Sends a request; gives its answer.
     #[track_caller]
     fn request(&mut self, method: &str, params: Value) -> Value;
@@ -42,7 +42,7 @@ impl Client for StdioClient {
 }
 
 /// A running `nerve mcp`. It is ended when this is dropped.
-pub(super) struct StdioClient {
+pub(crate) struct StdioClient {
     child: KillOnDrop,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
@@ -53,13 +53,13 @@ pub(super) struct StdioClient {
 
 impl StdioClient {
     /// Starts it; nothing is said yet.
-    pub(super) fn start(home: &Home, args: &[&str]) -> StdioClient {
+    pub(crate) fn start(home: &Home, args: &[&str]) -> StdioClient {
         let mut command = home.command(&["mcp"]);
         command.args(args);
         StdioClient::spawn(command)
     }
 
-    fn spawn(mut command: Command) -> StdioClient {
+    pub(crate) fn spawn(mut command: Command) -> StdioClient {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
@@ -77,14 +77,14 @@ impl StdioClient {
     }
 
     /// Starts it and shakes hands.
-    pub(super) fn ready(home: &Home, args: &[&str]) -> StdioClient {
+    pub(crate) fn ready(home: &Home, args: &[&str]) -> StdioClient {
         let mut mcp = StdioClient::start(home, args);
         let hello = mcp.initialize();
         assert_eq!(hello["result"]["serverInfo"]["name"], "nerve", "{hello}");
         mcp
     }
 
-    pub(super) fn initialize(&mut self) -> Value {
+    pub(crate) fn initialize(&mut self) -> Value {
         let params = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
         });
@@ -94,18 +94,18 @@ impl StdioClient {
     }
 
     /// Says a line.
-    pub(super) fn send_line(&mut self, line: &str) {
+    pub(crate) fn send_line(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().unwrap();
         stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
         stdin.flush().unwrap();
     }
 
-    pub(super) fn notify(&mut self, method: &str, params: Value) {
+    pub(crate) fn notify(&mut self, method: &str, params: Value) {
         self.send_line(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
     }
 
     /// Sends a request; gives its id.
-    pub(super) fn send(&mut self, method: &str, params: Value) -> u64 {
+    pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
         self.send_line(
@@ -116,7 +116,7 @@ impl StdioClient {
 
     /// Returns the next message that matches; keeps the others.
     #[track_caller]
-    pub(super) fn next(&mut self, predicate: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn next(&mut self, predicate: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + DEADLINE;
         let mut checked = 0;
         loop {
@@ -137,34 +137,34 @@ impl StdioClient {
     }
 
     #[track_caller]
-    pub(super) fn answer(&mut self, id: u64) -> Value {
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
         self.next(|message| message["id"] == id && message.get("method").is_none())
     }
 
     /// Returns true if an unconsumed message matches.
-    pub(super) fn has_pending(&self, predicate: impl Fn(&Value) -> bool) -> bool {
+    pub(crate) fn has_pending(&self, predicate: impl Fn(&Value) -> bool) -> bool {
         self.pending.iter().any(predicate)
     }
 
     /// Closes stdin and returns the exit code.
     #[track_caller]
-    pub(super) fn disconnect(&mut self) -> Option<i32> {
+    pub(crate) fn disconnect(&mut self) -> Option<i32> {
         drop(self.stdin.take());
         self.wait_for_exit()
     }
 
     /// Waits for the end; gives the exit code.
     #[track_caller]
-    pub(super) fn wait_for_exit(&mut self) -> Option<i32> {
+    pub(crate) fn wait_for_exit(&mut self) -> Option<i32> {
         self.child.wait_for_exit().code()
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.0.id()
     }
 
     /// Ends the server and returns its log.
-    pub(super) fn stderr(&mut self) -> String {
+    pub(crate) fn stderr(&mut self) -> String {
         let _ = self.child.0.kill();
         let mut text = String::new();
         if let Some(mut stderr) = self.child.0.stderr.take() {
@@ -176,6 +176,6 @@ impl StdioClient {
 
 /// The text of a tool's result.
 #[track_caller]
-pub(super) fn text(result: &Value) -> &str {
+pub(crate) fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {result}"))
 }

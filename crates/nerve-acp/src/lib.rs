@@ -1,0 +1,120 @@
+//! An ACP (Agent Client Protocol, version 1) server: an editor uses a terminal agent, which runs as a node of a nerve server.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `message` | JSON-RPC messages: decoding of lines |
+//! | `peer` | messages to the client: responses, notifications, requests |
+//! | `types` | the types of the protocol |
+//! | `rpc_error` | errors with their JSON-RPC codes |
+//! | `server` | the methods |
+//! | `session` | a session and its node |
+//! | `turn` | a prompt: its events, its cancellation, its stop reason |
+//! | `turn_updates` | updates of the running turn |
+//! | `permission` | a dialog of the agent as a permission request |
+//! | `tool_call` | tool calls and plans |
+//! | `prompt_text` | content blocks as the text of a prompt |
+//! | `mcp_servers` | MCP servers as arguments of the agent |
+//! | `transcript` | earlier turns as updates |
+#![warn(missing_docs)]
+
+mod mcp_servers;
+mod message;
+mod peer;
+mod permission;
+mod prompt_text;
+mod rpc_error;
+mod server;
+mod session;
+mod tool_call;
+mod transcript;
+mod turn;
+mod turn_updates;
+mod types;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_client::NerveClient;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+
+use crate::peer::Peer;
+use crate::server::Server;
+
+/// Time that the client has at the end to read the last messages.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
+
+type ConnectFuture = Pin<Box<dyn Future<Output = Result<NerveClient, ConnectError>> + Send>>;
+
+/// Reason why the nerve server could not be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectError {
+    /// Error message with the name of the server.
+    pub message: String,
+    /// Hint on how to solve the problem.
+    pub hint: Option<String>,
+}
+
+/// Connects to the nerve server. Each session has its own connection, because a connection has one event filter.
+pub struct Connector(Box<dyn Fn() -> ConnectFuture + Send + Sync>);
+
+impl Connector {
+    /// Creates a connector that calls `connect` for each connection.
+    pub fn new<F>(connect: impl Fn() -> F + Send + Sync + 'static) -> Connector
+    where
+        F: Future<Output = Result<NerveClient, ConnectError>> + Send + 'static,
+    {
+        Connector(Box::new(move || Box::pin(connect())))
+    }
+
+    pub(crate) fn connect(&self) -> ConnectFuture {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+/// Settings of a server.
+#[derive(Debug)]
+pub struct Config {
+    /// Connects to the nerve server.
+    pub connector: Connector,
+    /// The agent with its arguments; not empty.
+    pub agent: Vec<String>,
+    /// Agent profile; `None`: detected from the command.
+    pub profile: Option<String>,
+    /// Session of the nodes on the nerve server; `None`: the default session.
+    pub session: Option<String>,
+    /// Environment of the agents; `None`: that of the nerve server.
+    pub shell_env: Option<BTreeMap<String, String>>,
+    /// Keeps the nodes running after the client has disconnected.
+    pub keep: bool,
+}
+
+/// Serves one client until it closes `input`, `output` fails, or `stop` completes. Nodes that this server started are then stopped, except
+/// with [`Config::keep`], and except those whose dialog waits for an answer.
+///
+/// # Errors
+/// Returns the I/O error of `input`.
+pub async fn serve(
+    config: Config,
+    input: impl AsyncRead + Unpin + Send,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+    stop: impl Future<Output = ()> + Send,
+) -> std::io::Result<()> {
+    let closing = CancellationToken::new();
+    let (peer, writer) = Peer::start(output, closing.clone());
+    let server = Arc::new(Server::new(config, Arc::new(peer), closing));
+    let done = server.run(input, stop).await;
+    // The writer ends with the last sender, after it has written everything.
+    drop(server);
+    let _ = tokio::time::timeout(WRITE_TIMEOUT, writer).await;
+    done
+}

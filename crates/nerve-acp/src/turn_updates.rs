@@ -1,0 +1,355 @@
+//! Updates of the running turn: decides what the client is sent for each event of the node.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use nerve_api::reply::{Section, TurnResponse};
+use nerve_api::value::SectionKind;
+use nerve_types::activity::Activity;
+
+use crate::tool_call;
+use crate::types::{ContentBlock, SessionUpdate, ToolCall, ToolStatus, Usage};
+
+/// Length of the beginning of a thought that is compared with the end of the answer, in bytes.
+const OVERLAP: usize = 256;
+
+/// The updates of one turn so far.
+#[derive(Debug)]
+pub(crate) struct TurnUpdates {
+    cwd: PathBuf,
+    /// Letters and digits of the answer that was sent.
+    sent: String,
+    /// Thoughts that may be a part of the answer: agents report the text before a tool call as both, and the screen may show it later.
+    thoughts: VecDeque<String>,
+    /// A tool has returned since the first of these thoughts: what was on the screen before it was sent.
+    is_due: bool,
+    /// Ids of the reported tool calls; true if the call has ended.
+    calls: Vec<(String, bool)>,
+    usage: Usage,
+    /// Parts of the answer were lost.
+    has_gap: bool,
+}
+
+impl TurnUpdates {
+    pub(crate) fn new(cwd: PathBuf) -> TurnUpdates {
+        let (sent, thoughts, calls) = (String::new(), VecDeque::new(), Vec::new());
+        TurnUpdates { cwd, sent, thoughts, is_due: false, calls, usage: Usage::default(), has_gap: false }
+    }
+
+    /// Adds a part of the answer.
+    pub(crate) fn on_chunk(&mut self, chunk: &str) -> Vec<SessionUpdate> {
+        if self.has_gap || chunk.is_empty() {
+            return Vec::new();
+        }
+        self.sent.push_str(&letters(chunk));
+        let mut updates = Vec::new();
+        while let Some(thought) = self.thoughts.front() {
+            let compared = letters(thought);
+            let is_sent = self.sent.contains(&compared);
+            if !is_sent && overlaps(&self.sent, &compared) {
+                break;
+            }
+            let thought = self.thoughts.pop_front().filter(|_| !is_sent);
+            updates.extend(thought.map(SessionUpdate::thought));
+        }
+        updates.push(SessionUpdate::message(chunk));
+        updates
+    }
+
+    /// Adds an activity of the agent.
+    pub(crate) fn on_activity(&mut self, activity: &Activity) -> Vec<SessionUpdate> {
+        match activity {
+            Activity::Thought { text, reasoning, .. } => {
+                let mut updates = self.release_due();
+                self.thoughts.push_back(text.clone());
+                updates.extend(reasoning.as_deref().map(SessionUpdate::thought));
+                updates
+            }
+            Activity::ToolStart { name, args, execution, .. } => {
+                let mut updates = self.release_due();
+                updates.extend(self.start_call(execution, name, args));
+                updates
+            }
+            Activity::ToolOutput { output, execution, status, .. } => {
+                self.is_due = !self.thoughts.is_empty();
+                self.end_call(execution, output, tool_call::status(*status)).into_iter().collect()
+            }
+            Activity::Usage { input, output, cache_read, cache_write, .. } => {
+                self.add_usage([*input, *output, *cache_read, *cache_write]);
+                Vec::new()
+            }
+            Activity::Status { .. }
+            | Activity::Log { .. }
+            | Activity::Error { .. }
+            | Activity::FileEdit { .. } => Vec::new(),
+        }
+    }
+
+    /// Records that events were lost: the whole answer is sent at the end.
+    pub(crate) fn on_gap(&mut self) {
+        self.has_gap = true;
+    }
+
+    /// Returns the last reported tool call that has not ended.
+    pub(crate) fn running_call(&self) -> Option<&str> {
+        self.calls.iter().rfind(|(_, has_ended)| !has_ended).map(|(id, _)| id.as_str())
+    }
+
+    /// Returns what was not reported of the finished turn: its text if none was streamed, and tool calls that only the response has.
+    pub(crate) fn finish(&mut self, sections: &[Section], text: &str, turn: u64) -> Vec<SessionUpdate> {
+        let mut updates = self.release();
+        for (at, section) in sections.iter().enumerate() {
+            if section.kind == SectionKind::ToolCall {
+                updates.extend(self.finish_section(section, turn, at + 1));
+            }
+        }
+        for (id, has_ended) in &mut self.calls {
+            if !std::mem::replace(has_ended, true) {
+                updates.push(SessionUpdate::ToolCallUpdate(tool_call::output(id, "", ToolStatus::Failed)));
+            }
+        }
+        let text = text.trim_end();
+        if self.has_gap && !text.is_empty() && !self.sent.is_empty() {
+            updates.push(SessionUpdate::message(format!("\n\nThe complete answer:\n\n{text}")));
+        } else if self.sent.is_empty() && !text.is_empty() {
+            updates.push(SessionUpdate::message(text));
+        }
+        updates
+    }
+
+    /// Returns the tokens of the turn; `None` if none are known.
+    pub(crate) fn usage(&self, response: Option<&TurnResponse>) -> Option<Usage> {
+        let counted = response.and_then(|response| response.usage).map(|usage| {
+            let mut counted = TurnUpdates::new(PathBuf::new());
+            counted.add_usage([usage.input, usage.output, usage.cache_read, usage.cache_write]);
+            counted.usage
+        });
+        Some(counted.unwrap_or(self.usage)).filter(|usage| usage.total_tokens > 0)
+    }
+
+    fn add_usage(&mut self, [input, output, read, written]: [u64; 4]) {
+        let usage = &mut self.usage;
+        usage.input_tokens += input;
+        usage.output_tokens += output;
+        usage.cached_read_tokens += read;
+        usage.cached_write_tokens += written;
+        usage.total_tokens += input + output + read + written;
+    }
+
+    fn start_call(&mut self, id: &str, name: &str, args: &str) -> Vec<SessionUpdate> {
+        if self.calls.iter().any(|(known, _)| known == id) {
+            return Vec::new();
+        }
+        self.calls.push((id.to_string(), false));
+        let plan = tool_call::plan(name, args).map(|entries| SessionUpdate::Plan { entries });
+        let call = SessionUpdate::ToolCall(tool_call::started(id, name, args, &self.cwd));
+        [call].into_iter().chain(plan).collect()
+    }
+
+    /// Reports the output of a call; `None` for one of an earlier turn.
+    fn end_call(&mut self, id: &str, output: &str, status: ToolStatus) -> Option<SessionUpdate> {
+        let (_, has_ended) = self.calls.iter_mut().find(|(known, _)| known == id)?;
+        *has_ended |= matches!(status, ToolStatus::Completed | ToolStatus::Failed);
+        Some(SessionUpdate::ToolCallUpdate(tool_call::output(id, output, status)))
+    }
+
+    fn finish_section(&mut self, section: &Section, turn: u64, nth: usize) -> Vec<SessionUpdate> {
+        let metadata = |key: &str| section.metadata.get(key).map_or("", String::as_str);
+        // The ids that a node gives to the calls on a screen.
+        let id = match metadata("id") {
+            "" => format!("turn-{turn}-{nth}"),
+            id => id.to_string(),
+        };
+        if self.calls.iter().any(|(known, has_ended)| *known == id && *has_ended) {
+            return Vec::new();
+        }
+        let mut updates = self.start_call(&id, metadata("tool"), metadata("args"));
+        let status = tool_call::section_status(metadata("status"));
+        updates.extend(self.end_call(&id, &section.content, status));
+        updates
+    }
+
+    /// Returns the held thoughts if they cannot become a part of the answer any more.
+    fn release_due(&mut self) -> Vec<SessionUpdate> {
+        if self.is_due { self.release() } else { Vec::new() }
+    }
+
+    /// Returns the held thoughts that are no part of the answer.
+    fn release(&mut self) -> Vec<SessionUpdate> {
+        self.is_due = false;
+        let thoughts = std::mem::take(&mut self.thoughts).into_iter();
+        thoughts
+            .filter(|thought| !self.sent.contains(&letters(thought)))
+            .map(SessionUpdate::thought)
+            .collect()
+    }
+}
+
+/// Returns the letters and digits of a text: a screen wraps lines and shows no marks of Markdown.
+fn letters(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).collect()
+}
+
+/// Returns true if `text` ends with the beginning of `next`.
+fn overlaps(text: &str, next: &str) -> bool {
+    let ends = next.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= OVERLAP);
+    ends.into_iter().any(|end| text.ends_with(&next[..end]))
+}
+
+/// Converts a section of an earlier turn.
+pub(crate) fn section_updates(section: &Section, id: &str, cwd: &std::path::Path) -> Vec<SessionUpdate> {
+    let metadata = |key: &str| section.metadata.get(key).map_or("", String::as_str);
+    match section.kind {
+        SectionKind::Text | SectionKind::Error => vec![SessionUpdate::message(section.content.clone())],
+        SectionKind::Thinking => vec![SessionUpdate::thought(section.content.clone())],
+        SectionKind::ToolCall => {
+            let status = tool_call::section_status(metadata("status"));
+            let ended = tool_call::output(id, &section.content, status);
+            let started = tool_call::started(id, metadata("tool"), metadata("args"), cwd);
+            let content = started.content.iter().cloned().chain(ended.content).collect();
+            vec![SessionUpdate::ToolCall(ToolCall { status: ended.status, content, ..started })]
+        }
+        SectionKind::Interrupted | SectionKind::Unknown => Vec::new(),
+    }
+}
+
+/// Returns the update with a prompt of an earlier turn.
+pub(crate) fn user_message(prompt: &str) -> SessionUpdate {
+    SessionUpdate::UserMessageChunk { content: ContentBlock::text(prompt) }
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_types::activity::{Status, TsMs};
+
+    use super::*;
+
+    fn updates() -> TurnUpdates {
+        TurnUpdates::new(PathBuf::from("/work"))
+    }
+
+    fn thought(text: &str) -> Activity {
+        Activity::Thought { text: text.to_string(), reasoning: None, at: TsMs(0) }
+    }
+
+    fn start(id: &str) -> Activity {
+        let (name, args, execution) = ("Bash".to_string(), r#"{"command":"ls"}"#.to_string(), id.to_string());
+        Activity::ToolStart { name, args, execution, status: Status::Running, at: TsMs(0) }
+    }
+
+    fn output(id: &str, status: Status) -> Activity {
+        let (name, output, execution) = ("Bash".to_string(), "out".to_string(), id.to_string());
+        Activity::ToolOutput { name, output, execution, status, at: TsMs(0) }
+    }
+
+    #[test]
+    fn announcement_is_sent_once() {
+        // The screen shows it before the transcript has it.
+        let mut turn = updates();
+        assert_eq!(turn.on_chunk("I will run **it**.\n"), [SessionUpdate::message("I will run **it**.\n")]);
+        assert_eq!(turn.on_activity(&thought("I will run it.")), []);
+        assert_eq!(turn.finish(&[], "", 1), []);
+        // A quick tool ends before the screen is read.
+        let mut turn = updates();
+        turn.on_activity(&thought("I will run it."));
+        turn.on_activity(&start("a"));
+        turn.on_activity(&output("a", Status::Completed));
+        assert_eq!(turn.on_chunk("I will run it."), [SessionUpdate::message("I will run it.")]);
+        assert_eq!(turn.finish(&[], "", 1), []);
+        // The transcript has it first, and the screen shows it in two parts.
+        let mut turn = updates();
+        assert_eq!(turn.on_activity(&thought("I will run it.")), []);
+        assert_eq!(turn.on_chunk("I will"), [SessionUpdate::message("I will")]);
+        assert_eq!(turn.on_chunk(" run it."), [SessionUpdate::message(" run it.")]);
+        assert_eq!(turn.finish(&[], "", 1), []);
+    }
+
+    #[test]
+    fn thought_precedes_other_text() {
+        let mut turn = updates();
+        assert_eq!(turn.on_activity(&thought("Hmm, primes.")), []);
+        let expected = [SessionUpdate::thought("Hmm, primes."), SessionUpdate::message("Yes.")];
+        assert_eq!(turn.on_chunk("Yes."), expected);
+    }
+
+    #[test]
+    fn thought_before_a_tool_precedes_the_next_tool() {
+        let mut turn = updates();
+        turn.on_activity(&thought("First a."));
+        turn.on_activity(&thought("Then b."));
+        turn.on_activity(&start("a"));
+        turn.on_activity(&output("a", Status::Completed));
+        let next = turn.on_activity(&start("b"));
+        assert_eq!(next[..2], [SessionUpdate::thought("First a."), SessionUpdate::thought("Then b.")]);
+        assert_eq!(next.len(), 3);
+    }
+
+    #[test]
+    fn tool_call_starts_and_ends_once() {
+        let mut turn = updates();
+        let started = turn.on_activity(&start("a"));
+        assert!(matches!(&started[..], [SessionUpdate::ToolCall(call)] if call.tool_call_id == "a"));
+        assert_eq!(turn.running_call(), Some("a"));
+        assert_eq!(turn.on_activity(&start("a")), []);
+        let ended = turn.on_activity(&output("a", Status::Completed));
+        let expected = SessionUpdate::ToolCallUpdate(tool_call::output("a", "out", ToolStatus::Completed));
+        assert_eq!(ended, [expected]);
+        assert_eq!(turn.running_call(), None);
+        let section = Section::new(SectionKind::ToolCall, "out").with("id", "a").with("tool", "Bash");
+        assert_eq!(turn.finish(&[section], "", 1), []);
+        // The output of a call of an earlier turn.
+        assert_eq!(turn.on_activity(&output("unknown", Status::Completed)), []);
+    }
+
+    #[test]
+    fn response_completes_what_events_lacked() {
+        let mut turn = updates();
+        turn.on_activity(&start("open"));
+        let section =
+            Section::new(SectionKind::ToolCall, "late").with("tool", "Read").with("status", "error");
+        let rest = turn.finish(&[section], "The answer.\n", 3);
+        let ids: Vec<&str> = rest
+            .iter()
+            .filter_map(|update| match update {
+                SessionUpdate::ToolCall(call) | SessionUpdate::ToolCallUpdate(call) => {
+                    Some(call.tool_call_id.as_str())
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ids, ["turn-3-1", "turn-3-1", "open"]);
+        assert_eq!(rest.last(), Some(&SessionUpdate::message("The answer.")));
+    }
+
+    #[test]
+    fn whole_answer_follows_a_gap() {
+        let mut turn = updates();
+        turn.on_chunk("one");
+        turn.on_gap();
+        assert_eq!(turn.on_chunk("three"), []);
+        let rest = turn.finish(&[], "one two three", 1);
+        let [SessionUpdate::AgentMessageChunk { content: ContentBlock::Text { text } }] = &rest[..] else {
+            panic!("{rest:?}");
+        };
+        assert!(text.ends_with("one two three"), "{text}");
+    }
+
+    #[test]
+    fn tokens_of_all_responses_are_added() {
+        let mut turn = updates();
+        assert_eq!(turn.usage(None), None);
+        for _ in 0..2 {
+            let (input, output, cache_read, cache_write) = (10, 5, 3, 2);
+            turn.on_activity(&Activity::Usage {
+                input,
+                output,
+                cache_read,
+                cache_write,
+                model: None,
+                at: TsMs(0),
+            });
+        }
+        let usage = turn.usage(None).unwrap();
+        assert_eq!((usage.total_tokens, usage.input_tokens, usage.cached_read_tokens), (40, 20, 6));
+    }
+}

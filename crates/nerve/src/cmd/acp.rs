@@ -1,0 +1,37 @@
+//! `nerve acp`: serves an editor that speaks the Agent Client Protocol.
+
+use anyhow::{Context, Result};
+use nerve_acp::{Config, ConnectError, Connector};
+use nerve_cli::acp::AcpArgs;
+use nerve_host::environment::read_variables;
+use tokio::io::{stdin, stdout};
+use tracing_subscriber::EnvFilter;
+
+use crate::cmd::server::LocalServer;
+use crate::exit;
+
+/// Serves one client until it disconnects.
+pub(crate) fn run(args: AcpArgs) -> Result<()> {
+    // Standard output carries the protocol.
+    let filter = EnvFilter::try_from_env("NERVE_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let _ = log.with_ansi(false).try_init();
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    let AcpArgs { server, session, profile, keep, agent } = args;
+    let connector = Connector::new(move || {
+        let server = server.clone();
+        async move {
+            let connected = LocalServer::connect_or_start(&server, &mut |_| {}).await;
+            connected.map(LocalServer::into_client).map_err(|error| {
+                let failure = exit::failure(&error);
+                ConnectError { message: failure.message, hint: failure.hint }
+            })
+        }
+    });
+    let config = Config { connector, agent, profile, session, shell_env: Some(read_variables()), keep };
+    let served = async { nerve_acp::serve(config, stdin(), stdout(), nerve_server::stop_signal()).await };
+    let done = runtime.block_on(served);
+    // A thread may still block on standard input.
+    runtime.shutdown_background();
+    Ok(done?)
+}
