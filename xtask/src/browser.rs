@@ -1,5 +1,5 @@
-//! Installs the packages for the tests and the benchmark of the web console under `target/browser`, as pinned by
-//! `xtask/browser/package-lock.json`. The browser itself is a Debian package.
+//! Installs the packages for the tests and the benchmark of the web console, and the SDK of the Agent Client Protocol, under
+//! `target/browser`, as pinned by `xtask/browser/package-lock.json`. The browser itself is a Debian package.
 
 use crate::agents;
 use crate::project::Project;

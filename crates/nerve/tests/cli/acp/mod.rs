@@ -2,6 +2,7 @@
 
 mod editor;
 mod invalid_input;
+mod official_sdk;
 
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};
