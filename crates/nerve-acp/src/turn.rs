@@ -117,10 +117,9 @@ impl Turn {
         match event.details() {
             Some(EventKind::OutputChunk { turn, chunk, .. }) => {
                 // A person may begin the next turn before the end of this one is known.
-                if *self.number.get_or_insert(turn) == turn {
-                    let updates = self.updates.on_chunk(&chunk);
-                    self.send(updates).await;
-                }
+                let is_own = *self.number.get_or_insert(turn) == turn;
+                let updates = if is_own { self.updates.on_chunk(&chunk) } else { Vec::new() };
+                self.send(updates).await;
             }
             Some(EventKind::NodeActivity(activity)) => {
                 let updates = self.updates.on_activity(&activity);
