@@ -1,5 +1,6 @@
 //! Installs missing Debian packages that tests and benchmarks use.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::programs;
@@ -48,6 +49,16 @@ const PACKAGES: &[Package] = &[
     Package { name: "xz-utils", what_for: "packing a tarball", present: || programs::find("xz").is_some() },
     Package { name: "curl", what_for: "HTTP/2 from outside", present: || programs::find("curl").is_some() },
     Package { name: "wrk", what_for: "measuring HTTP", present: || programs::find("wrk").is_some() },
+    Package {
+        name: "openssh-client",
+        what_for: "reaching other machines",
+        present: || programs::find("ssh").is_some() && programs::find("ssh-keygen").is_some(),
+    },
+    Package {
+        name: "openssh-server",
+        what_for: "reaching other machines",
+        present: || Path::new("/usr/sbin/sshd").exists(),
+    },
     Package { name: "zsh", what_for: "driving a shell", present: || programs::find("zsh").is_some() },
     Package { name: "fish", what_for: "driving a shell", present: || programs::find("fish").is_some() },
     Package { name: "sqlite3", what_for: "driving a REPL", present: || programs::find("sqlite3").is_some() },
