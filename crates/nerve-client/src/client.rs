@@ -19,6 +19,7 @@ use crate::events::EventStream;
 use crate::execute::ExecuteStream;
 use crate::link::{Link, decode_reply};
 use crate::reconnect::Reconnect;
+use crate::ssh::SshTarget;
 use crate::tls::Tls;
 
 /// A client of one server. Clones share one connection, which closes when the last clone, node and stream is dropped.
@@ -87,8 +88,26 @@ impl NerveClient {
         NerveClient::open(Endpoint::Http { url, token, tls: tls.clone() }).await
     }
 
+    /// Connects to a server on another machine through ssh, with the user's own ssh configuration. The time limit is that of the target.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use nerve_client::{NerveClient, SshTarget};
+    ///
+    /// let target = SshTarget::parse("ssh://me@build.example.com").ok_or("not an address")?;
+    /// let client = NerveClient::connect_ssh(target).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ClientError::Ssh`]: the machine is not reachable, rejects the user, or has no nerve or no running server.
+    pub async fn connect_ssh(target: SshTarget) -> Result<NerveClient, ClientError> {
+        NerveClient::open(Endpoint::Ssh(Box::new(target))).await
+    }
+
     /// Returns true if the server runs on this machine: it has a Unix socket, or is in this process. A server that is reached over TCP
-    /// counts as remote.
+    /// or ssh counts as remote.
     pub fn is_local(&self) -> bool {
         self.link.is_local()
     }

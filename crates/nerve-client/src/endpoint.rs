@@ -16,6 +16,7 @@ use crate::connection::{Connection, Line};
 use crate::error::ClientError;
 use crate::event_router::EventRouter;
 use crate::pending_requests::ReplyHooks;
+use crate::ssh::{self, SshTarget};
 use crate::tcp;
 use crate::tls::{Tls, split_host_port};
 use crate::websocket;
@@ -39,6 +40,8 @@ pub(crate) enum Endpoint {
         token: Secret,
         tls: Tls,
     },
+    /// The line protocol over `ssh MACHINE nerve connect`.
+    Ssh(Box<SshTarget>),
 }
 
 /// A token, hidden in `Debug` output.
@@ -87,6 +90,7 @@ impl Endpoint {
                 Ok(connection)
             }
             Endpoint::Http { url, token, tls } => websocket::open(url, &token.0, tls, router, muted).await,
+            Endpoint::Ssh(target) => ssh::open(target, router, muted).await,
         }
     }
 }

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use nerve_api::ErrorKind;
 use nerve_api::reply::ErrorDetails;
 
+use crate::ssh_error::SshError;
+
 /// Error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -34,6 +36,9 @@ pub enum ClientError {
         /// The system's error.
         source: io::Error,
     },
+    /// The machine or its server could not be reached through ssh. The request was not sent.
+    #[error(transparent)]
+    Ssh(Box<SshError>),
     /// The peer violated the protocol, or the request cannot be encoded.
     #[error("{0}")]
     Protocol(String),
@@ -73,6 +78,7 @@ impl ClientError {
             ClientError::Server(error) => {
                 matches!(error.details.error_type, ErrorKind::Busy | ErrorKind::RateLimit)
             }
+            ClientError::Ssh(error) => error.is_transient(),
             ClientError::Protocol(_) => false,
         }
     }
@@ -87,6 +93,7 @@ impl ClientError {
                 action: action.clone(),
                 source: io::Error::new(source.kind(), source.to_string()),
             },
+            ClientError::Ssh(error) => ClientError::Ssh(error.clone()),
             ClientError::Protocol(problem) => ClientError::Protocol(problem.clone()),
         }
     }

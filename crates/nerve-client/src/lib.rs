@@ -1,4 +1,4 @@
-//! The Rust SDK: a client of a nerve server over its Unix socket, TCP or HTTP. It depends only on the protocol, not on the engine.
+//! The Rust SDK: a client of a nerve server over its Unix socket, TCP, HTTP or ssh. It depends only on the protocol, not on the engine.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_client::ClientError> {
@@ -56,6 +56,8 @@ mod node;
 mod pending_requests;
 mod reconnect;
 mod result;
+mod ssh;
+mod ssh_error;
 mod tcp;
 mod tls;
 mod websocket;
@@ -70,4 +72,6 @@ pub use execute::{ExecuteStream, StreamItem};
 pub use nerve_api::request::{ResumeRun, RunOptions};
 pub use node::RemoteNode;
 pub use reconnect::Reconnect;
+pub use ssh::SshTarget;
+pub use ssh_error::{SshError, SshErrorKind};
 pub use tls::Tls;

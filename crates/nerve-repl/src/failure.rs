@@ -4,6 +4,7 @@ use std::fmt;
 
 use nerve_api::value::Delivery;
 use nerve_client::{ClientError, ServerError};
+use nerve_machine::MachineError;
 use nerve_node::error::{EngineError, ErrorKind};
 use serde::Serialize;
 
@@ -92,6 +93,9 @@ impl Failure {
             if let Some(error) = cause.downcast_ref::<ClientError>() {
                 return Failure::from(error);
             }
+            if let Some(error) = cause.downcast_ref::<MachineError>() {
+                return Failure::from(error);
+            }
             if let Some(error) = cause.downcast_ref::<EngineError>() {
                 return Failure::from(error.clone());
             }
@@ -123,6 +127,13 @@ impl From<EngineError> for Failure {
     }
 }
 
+impl From<&MachineError> for Failure {
+    fn from(error: &MachineError) -> Failure {
+        let MachineError { kind, message, hint } = error.clone();
+        Failure { code: exit_code_of(kind), error_type: kind, message, hint, ..Failure::default() }
+    }
+}
+
 impl From<&ServerError> for Failure {
     fn from(ServerError { message, details, .. }: &ServerError) -> Failure {
         Failure {
@@ -143,6 +154,7 @@ impl From<&ClientError> for Failure {
         match error {
             ClientError::Server(error) => Failure::from(&**error),
             ClientError::NotRunning { .. } => Failure::new(NOT_FOUND, error.to_string()),
+            ClientError::Ssh(error) => Failure::from(&MachineError::from(&**error)),
             ClientError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 Failure::new(FAILED, error.to_string())
                     .hint("it belongs to another user: unset NERVE_HOME, or set it to a directory of yours")

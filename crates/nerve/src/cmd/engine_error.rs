@@ -21,7 +21,7 @@ pub(crate) fn engine_error(error: ClientError) -> EngineError {
         }
         ClientError::NotRunning { .. } => EngineError::not_found(error.to_string()),
         ClientError::Closed(_) => EngineError::process(error.to_string()).hint(RECONNECT_HINT),
-        ClientError::Io { .. } => EngineError::process(error.to_string()),
+        ClientError::Io { .. } | ClientError::Ssh(_) => EngineError::process(error.to_string()),
         ClientError::Protocol(_) => EngineError::internal(error.to_string()),
     }
 }

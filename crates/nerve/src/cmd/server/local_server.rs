@@ -101,6 +101,6 @@ fn may_have_taken_effect(error: &ClientError) -> bool {
         ClientError::Closed(unanswered) => unanswered.sent,
         ClientError::Protocol(_) => true,
         ClientError::Server(error) => error.details.error_type == ErrorKind::Internal,
-        ClientError::NotRunning { .. } | ClientError::Io { .. } => false,
+        ClientError::NotRunning { .. } | ClientError::Io { .. } | ClientError::Ssh(_) => false,
     }
 }

@@ -1,0 +1,110 @@
+//! Long addresses: `MACHINE/SESSION/NODE`, and servers named by a URL.
+
+use nerve_api::ErrorKind;
+use nerve_types::name;
+
+use crate::error::MachineError;
+use crate::machine::{LOCAL, Machine};
+use crate::machines::Machines;
+
+/// Prefix of a server that is named by its machine.
+const MACHINE: &str = "machine://";
+/// Prefix of a server on a machine that is not in the list.
+const SSH: &str = "ssh://";
+
+/// Returns true if a server is named by its machine, `machine://NAME` or `ssh://[USER@]HOST[:PORT]`.
+pub fn is_on_machine(server: &str) -> bool {
+    server.starts_with(MACHINE) || server.starts_with(SSH)
+}
+
+/// Splits `MACHINE/SESSION/NODE` into the machine and the rest. Returns `None` for a node of this machine, and for a path: each part
+/// follows the rule for names.
+pub fn split_machine(node: &str) -> Option<(&str, &str)> {
+    let (machine, rest) = node.split_once('/')?;
+    let (session, name) = rest.split_once('/')?;
+    let is_address = [machine, session, name].iter().all(|part| name::check("node", part).is_ok());
+    is_address.then_some((machine, rest))
+}
+
+impl Machines {
+    /// Returns the machine of a server that is named by its machine; `None` for another name.
+    ///
+    /// # Errors
+    /// The machine is not in the list, the list is damaged, or the address is invalid.
+    pub fn of_server(&self, server: &str) -> Result<Option<Machine>, MachineError> {
+        if let Some(name) = server.strip_prefix(MACHINE) {
+            return self.find(name).map(Some);
+        }
+        if !server.starts_with(SSH) {
+            return Ok(None);
+        }
+        let machine = Machine::unnamed(server);
+        let checked = Machine { name: "unnamed".to_string(), ..machine.clone() };
+        checked.check().map(|()| Some(machine))
+    }
+
+    /// Resolves `MACHINE/SESSION/NODE`: `node` becomes `SESSION/NODE`, and `server` that of the machine. Other names stay.
+    ///
+    /// # Errors
+    /// The machine is not in the list, or `server` is on another machine.
+    pub fn resolve_node(&self, node: &mut String, server: &mut String) -> Result<(), MachineError> {
+        let Some((machine, rest)) = split_machine(node) else { return Ok(()) };
+        let rest = rest.to_string();
+        if machine != LOCAL {
+            let of_machine = format!("{MACHINE}{}", self.find(machine)?.name);
+            if server.contains("://") && *server != of_machine {
+                let message = format!("node '{node}' is not on server '{server}'");
+                return Err(MachineError::new(ErrorKind::InvalidRequest, message)
+                    .hint("name the machine once: MACHINE/SESSION/NODE without --server"));
+            }
+            *server = of_machine;
+        }
+        *node = rest;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_is_split_only_from_whole_addresses() {
+        assert_eq!(split_machine("work/night/me"), Some(("work", "night/me")));
+        for other in
+            ["me", "night/me", "/night/me", "work//me", "work/night/", "a/b/c/d", "a/b/c.ahr", "../a/b", ""]
+        {
+            assert_eq!(split_machine(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn long_address_selects_the_server_of_the_machine() {
+        let folder = tempfile::tempdir().unwrap();
+        let machines = Machines::new(folder.path(), folder.path());
+        machines.add(Machine { name: "work".to_string(), ..Machine::unnamed("ssh://h") }).unwrap();
+        let resolve = |node: &str, server: &str| {
+            let (mut node, mut server) = (node.to_string(), server.to_string());
+            machines.resolve_node(&mut node, &mut server).map(|()| (node, server)).map_err(|error| error.kind)
+        };
+        let same = |node: &str, server: &str| Ok((node.to_string(), server.to_string()));
+        assert_eq!(resolve("me", "default"), same("me", "default"));
+        assert_eq!(resolve("night/me", "x"), same("night/me", "x"));
+        assert_eq!(resolve("work/night/me", "default"), same("night/me", "machine://work"));
+        assert_eq!(resolve("work/night/me", "machine://work"), same("night/me", "machine://work"));
+        assert_eq!(resolve("local/night/me", "x"), same("night/me", "x"));
+        assert_eq!(resolve("home/night/me", "default"), Err(ErrorKind::NotFound));
+        assert_eq!(resolve("work/night/me", "tls://h:1"), Err(ErrorKind::InvalidRequest));
+    }
+
+    #[test]
+    fn servers_are_named_by_machine_or_url() {
+        let folder = tempfile::tempdir().unwrap();
+        let machines = Machines::new(folder.path(), folder.path());
+        assert_eq!(machines.of_server("default"), Ok(None));
+        assert_eq!(machines.of_server("tls://h:1"), Ok(None));
+        assert_eq!(machines.of_server("ssh://h"), Ok(Some(Machine::unnamed("ssh://h"))));
+        assert_eq!(machines.of_server("ssh://-h").unwrap_err().kind, ErrorKind::InvalidRequest);
+        assert_eq!(machines.of_server("machine://x").unwrap_err().kind, ErrorKind::NotFound);
+    }
+}

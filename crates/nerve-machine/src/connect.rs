@@ -1,0 +1,94 @@
+//! Connections to one machine, or to all in parallel.
+
+use std::future::Future;
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::join_all;
+use nerve_api::ErrorKind;
+use nerve_client::{ClientError, NerveClient, Reconnect};
+use tokio::time::timeout;
+
+use crate::error::MachineError;
+use crate::machine::{Machine, Route};
+use crate::machines::Machines;
+
+/// Time limit for connecting to a machine that a command names.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The reply of one of several machines.
+#[derive(Debug)]
+pub struct MachineReply<T> {
+    /// The machine.
+    pub machine: Machine,
+    /// Its reply, or why there is none.
+    pub outcome: Result<T, MachineError>,
+    /// Time of the last contact before this one; `None` if there was none.
+    pub last_contact: Option<SystemTime>,
+}
+
+impl Machines {
+    /// Connects to the server of a machine. The connection is not made again when it ends.
+    ///
+    /// # Errors
+    /// The machine is not reachable, rejects the user, or has no running server.
+    pub async fn connect(&self, machine: &Machine, limit: Duration) -> Result<NerveClient, MachineError> {
+        let client = open(machine, limit).await.map_err(|error| match machine.name.as_str() {
+            "" => error,
+            name => MachineError { message: format!("machine '{name}': {}", error.message), ..error },
+        })?;
+        self.record_contact(machine);
+        Ok(client.reconnect(Reconnect::Never))
+    }
+
+    /// Asks all machines in parallel, each for at most `limit`, which includes the connection. A machine that does not reply delays
+    /// no other.
+    ///
+    /// # Errors
+    /// The list of machines is damaged. A machine that cannot be asked is a reply with an error.
+    pub async fn query_all<T, F>(
+        &self,
+        limit: Duration,
+        query: impl Fn(Machine, NerveClient) -> F,
+    ) -> Result<Vec<MachineReply<T>>, MachineError>
+    where
+        F: Future<Output = Result<T, ClientError>>,
+    {
+        let query = &query;
+        let replies = self.list()?.into_iter().map(|machine| async move {
+            let last_contact = self.last_contact(&machine);
+            let asked = async {
+                let client = open(&machine, limit).await?;
+                self.record_contact(&machine);
+                Ok(query(machine.clone(), client).await?)
+            };
+            let outcome = timeout(limit, asked).await.unwrap_or_else(|_| Err(no_reply(limit)));
+            MachineReply { machine, outcome, last_contact }
+        });
+        Ok(join_all(replies).await)
+    }
+}
+
+async fn open(machine: &Machine, limit: Duration) -> Result<NerveClient, MachineError> {
+    let route = machine.route(limit)?;
+    Ok(connect_route(route, limit).await?)
+}
+
+/// Connects by a route.
+pub(crate) async fn connect_route(route: Route, limit: Duration) -> Result<NerveClient, ClientError> {
+    match route {
+        Route::Ssh(target) => NerveClient::connect_ssh(target).await,
+        Route::Tls { address, token, tls } => {
+            let connecting = NerveClient::connect_tcp(&address, &token, &tls);
+            timeout(limit, connecting).await.unwrap_or_else(|_| {
+                let action = format!("cannot connect to {address} within {} s", limit.as_secs());
+                Err(ClientError::Io { action, source: io::ErrorKind::TimedOut.into() })
+            })
+        }
+    }
+}
+
+fn no_reply(limit: Duration) -> MachineError {
+    let message = format!("no reply within {} s", limit.as_secs());
+    MachineError::new(ErrorKind::Timeout, message).hint("check that the machine is on and reachable")
+}

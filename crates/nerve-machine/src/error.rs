@@ -1,0 +1,67 @@
+//! Errors about machines.
+
+use std::fmt::Display;
+
+use nerve_api::ErrorKind;
+use nerve_client::{ClientError, SshError, SshErrorKind};
+
+/// An error about a machine, or about the list of machines.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct MachineError {
+    /// Kind of error.
+    pub kind: ErrorKind,
+    /// `what failed: why`.
+    pub message: String,
+    /// What helps, preferably a command to run.
+    pub hint: Option<String>,
+}
+
+impl MachineError {
+    /// Creates an error without a hint.
+    pub fn new(kind: ErrorKind, message: impl Display) -> MachineError {
+        MachineError { kind, message: message.to_string(), hint: None }
+    }
+
+    /// Sets the hint.
+    pub fn hint(self, hint: impl Into<String>) -> MachineError {
+        MachineError { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl From<ClientError> for MachineError {
+    fn from(error: ClientError) -> MachineError {
+        let message = error.to_string();
+        match error {
+            ClientError::Ssh(error) => MachineError::from(&*error),
+            ClientError::Server(error) => MachineError {
+                kind: error.details.error_type,
+                message: error.message.clone(),
+                hint: error.details.hint.clone(),
+            },
+            ClientError::NotRunning { .. } => MachineError::new(ErrorKind::NotFound, message),
+            ClientError::Io { source, .. } if source.kind() == std::io::ErrorKind::TimedOut => {
+                MachineError::new(ErrorKind::Timeout, message)
+            }
+            ClientError::Closed(_) | ClientError::Io { .. } => MachineError::new(ErrorKind::Network, message),
+            ClientError::Protocol(_) => MachineError::new(ErrorKind::InvalidRequest, message),
+        }
+    }
+}
+
+impl From<&SshError> for MachineError {
+    fn from(error: &SshError) -> MachineError {
+        MachineError::new(kind_of(error.kind), error).hint(error.hint())
+    }
+}
+
+/// Returns the kind of a failed connection through ssh.
+fn kind_of(kind: SshErrorKind) -> ErrorKind {
+    match kind {
+        SshErrorKind::NotInstalled | SshErrorKind::NerveOutdated | SshErrorKind::Failed => ErrorKind::Process,
+        SshErrorKind::HostKey | SshErrorKind::Authentication => ErrorKind::Authentication,
+        SshErrorKind::Unreachable => ErrorKind::Network,
+        SshErrorKind::TimedOut => ErrorKind::Timeout,
+        SshErrorKind::NerveMissing | SshErrorKind::NotRunning => ErrorKind::NotFound,
+    }
+}
