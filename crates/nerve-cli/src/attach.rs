@@ -1,6 +1,6 @@
 //! `nerve attach`: connects this terminal to a running program.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use nerve_tui::mirror::SizeRule;
 
 use super::recording::GutterArg;
@@ -21,10 +21,11 @@ KEYS
 EXAMPLES
   nerve attach me                         a node of the server
   nerve attach night/reviewer             a node of another session
+  nerve attach work/night/reviewer        a node of another machine
   nerve attach 0195e3a1-77aa              a 'nerve record' session, by its id
   nerve attach me --read-only --size keep")]
 pub struct AttachArgs {
-    /// Node, SESSION/NODE, or beginning of the id of a session or host
+    /// Node, SESSION/NODE, MACHINE/SESSION/NODE, or beginning of the id of a session or host
     #[arg(value_name = "NODE|ID")]
     pub target: String,
     /// Server of the node
@@ -48,6 +49,26 @@ pub struct AttachArgs {
     /// Disable colours, like NO_COLOR
     #[arg(long, alias = "no-colours")]
     pub no_colors: bool,
+}
+
+impl AttachArgs {
+    /// Returns the words of the command line, without the server.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = vec!["attach".to_string(), self.target.clone()];
+        let mut add = |name: &str, value: &str| words.push(format!("{name}={value}"));
+        if let Some(session) = &self.session {
+            add("--session", session);
+        }
+        if let Some(gutter) = self.gutter.and_then(|gutter| gutter.to_possible_value()) {
+            add("--gutter", gutter.get_name());
+        }
+        if let Some(size) = self.size.to_possible_value() {
+            add("--size", size.get_name());
+        }
+        let flags = [("--read-only", self.read_only), ("--stay", self.stay), ("--no-colors", self.no_colors)];
+        words.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (*name).to_string()));
+        words
+    }
 }
 
 /// Rule for the size of the program's terminal

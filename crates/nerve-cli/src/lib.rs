@@ -18,6 +18,7 @@ mod json_output;
 mod leading_options;
 pub mod listen;
 pub mod local_commands;
+pub mod machine;
 pub mod mcp;
 pub mod node;
 pub mod notify;
@@ -78,8 +79,9 @@ EXIT CODES
 ENVIRONMENT
   NERVE_HOME    directory for sockets, logs, histories and profiles
                 [default: the XDG directories]
-  NERVE_SERVER  server name, tcp://HOST:PORT or tls://HOST:PORT
-                [default: default]
+  NERVE_SERVER  server name, machine://NAME, ssh://HOST, tls://HOST:PORT
+                or tcp://HOST:PORT [default: default]
+  NERVE_SSH     ssh program for other machines [default: ssh]
   NERVE_TOKEN   access token for servers over TCP
                 [default on this machine: as 'nerve token show' prints]
   NERVE_INSECURE=1  allow tcp://HOST:PORT of another machine without TLS:
@@ -160,6 +162,8 @@ pub enum Command {
     Recording(recording::RecordingArgs),
     /// Start, stop and list servers
     Server(server::ServerArgs),
+    /// List and check your other machines, and use their nodes
+    Machine(machine::MachineArgs),
     /// Run the server as a systemd user service
     Service(service::ServiceArgs),
     /// List and stop the host processes that own terminals
@@ -187,6 +191,8 @@ pub enum Command {
     Repl(repl::ReplArgs),
     /// Let two nodes cooperate: developer and coach, or a debate
     Pattern(pattern::PatternArgs),
+    /// Connect standard input and output to a server (run by ssh)
+    Connect(machine::ConnectArgs),
     /// Serve nodes as tools to a Model Context Protocol client
     Mcp(mcp::McpArgs),
     /// Serve an agent to an editor over the Agent Client Protocol

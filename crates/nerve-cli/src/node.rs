@@ -6,7 +6,7 @@ use nerve_repl::node_command::NodeCommand;
 /// Server to contact and output format.
 #[derive(Debug, Clone, Args)]
 pub struct ServerOption {
-    /// Server name, tcp://HOST:PORT or tls://HOST:PORT
+    /// Server name, machine://NAME, ssh://HOST, tls://HOST:PORT or tcp://HOST:PORT
     #[arg(short, long, global = true, default_value = "default", env = "NERVE_SERVER", value_name = "NAME")]
     pub server: String,
     /// Print as JSON
@@ -19,7 +19,7 @@ pub struct ServerOption {
 pub struct NodeTarget {
     #[command(flatten)]
     pub server: ServerOption,
-    /// Session of the node, unless it is SESSION/NODE [default: the server's default session]
+    /// Session of the node, unless it is SESSION/NODE or MACHINE/SESSION/NODE [default: the server's default session]
     #[arg(long, global = true, value_name = "NAME")]
     pub session: Option<String>,
 }

@@ -21,7 +21,7 @@ const WORDS: [(&[&str], &[&str]); 31] = [
     (&["read", "output", "screen", "capture", "print", "cat", "tail"], &["node read", "attach"]),
     (&["type", "keys", "press", "input"], &["node write"]),
     (&["show", "info", "describe", "get"], &["node info", "graph show", "node show"]),
-    (&["connect", "open", "join", "enter"], &["attach"]),
+    (&["open", "join", "enter"], &["attach"]),
     (&["watch", "monitor", "htop", "dashboard"], &["top", "events"]),
     (&["browser", "console", "phone", "gui"], &["web"]),
     (&["play"], &["replay"]),

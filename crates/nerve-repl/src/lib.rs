@@ -3,6 +3,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`node_command`] | the commands of `nerve node`: arguments, requests, output |
+//! | [`machine_command`] | the commands of `nerve machine` |
 //! | [`graph_file`] | a graph file on its way to a server |
 //! | [`run_display`] | the live display of a run |
 //! | [`clock`] | the current time |
@@ -33,6 +34,7 @@ mod graphs;
 mod help;
 mod input;
 mod interruption;
+pub mod machine_command;
 mod name_lookup;
 pub mod node_command;
 mod nodes;

@@ -22,10 +22,10 @@ const HINT_TIMEOUT: Duration = Duration::from_millis(300);
 pub type NamedServer = (String, NerveClient);
 
 /// The nodes of a server.
-struct ServerNodes {
-    server: String,
-    running: Vec<NodeInfo>,
-    stopped: Vec<NodeInfo>,
+pub(super) struct ServerNodes {
+    pub(super) server: String,
+    pub(super) running: Vec<NodeInfo>,
+    pub(super) stopped: Vec<NodeInfo>,
 }
 
 /// Prints the nodes of all servers. `session`: only of sessions of this name.
@@ -33,14 +33,7 @@ struct ServerNodes {
 /// # Errors
 /// Standard output cannot be written. A server that does not list its nodes is a warning.
 pub async fn print(servers: &[NamedServer], session: Option<&str>, as_json: bool) -> Result<()> {
-    let mut all = Vec::new();
-    for (name, client) in servers {
-        match timeout(LIST_TIMEOUT, list(name, client, session)).await {
-            Ok(Ok(nodes)) => all.push(nodes),
-            Ok(Err(error)) => out::warning(format_args!("server '{name}' is not listed: {error}")),
-            Err(_) => out::warning(format_args!("server '{name}' is not listed: it does not respond")),
-        }
-    }
+    let all = list_all(servers, session).await;
     if as_json {
         let collect = |pick: fn(&ServerNodes) -> &Vec<NodeInfo>| -> Result<Vec<Value>> {
             let nodes =
@@ -60,6 +53,19 @@ pub async fn print(servers: &[NamedServer], session: Option<&str>, as_json: bool
     print_rows(&[&["server", "session"][..], &COLUMNS].concat(), rows)
 }
 
+/// Lists the nodes of all servers. A server that does not list its nodes is a warning.
+pub(super) async fn list_all(servers: &[NamedServer], session: Option<&str>) -> Vec<ServerNodes> {
+    let mut all = Vec::new();
+    for (name, client) in servers {
+        match timeout(LIST_TIMEOUT, list(name, client, session)).await {
+            Ok(Ok(nodes)) => all.push(nodes),
+            Ok(Err(error)) => out::warning(format_args!("server '{name}' is not listed: {error}")),
+            Err(_) => out::warning(format_args!("server '{name}' is not listed: it does not respond")),
+        }
+    }
+    all
+}
+
 /// Prints to stderr how many nodes there are in other sessions than that of `server`.
 pub async fn print_hint(servers: &[NamedServer], server: &str, session: Option<&str>) {
     let session = session.unwrap_or(DEFAULT_SESSION);
@@ -76,7 +82,12 @@ pub async fn print_hint(servers: &[NamedServer], server: &str, session: Option<&
     }
 }
 
-async fn list(server: &str, client: &NerveClient, only: Option<&str>) -> Result<ServerNodes, ClientError> {
+/// Lists the nodes of a server. `only`: those of this session.
+pub(super) async fn list(
+    server: &str,
+    client: &NerveClient,
+    only: Option<&str>,
+) -> Result<ServerNodes, ClientError> {
     let mut nodes = ServerNodes { server: server.to_string(), running: Vec::new(), stopped: Vec::new() };
     for session in client.sessions().await?.into_iter().map(|session| session.name) {
         if only.is_some_and(|only| only != session) {
@@ -90,7 +101,7 @@ async fn list(server: &str, client: &NerveClient, only: Option<&str>) -> Result<
     Ok(nodes)
 }
 
-fn as_value(server: &str, node: &NodeInfo) -> Result<Value> {
+pub(super) fn as_value(server: &str, node: &NodeInfo) -> Result<Value> {
     let mut value = serde_json::to_value(node)?;
     value["server_name"] = server.into();
     Ok(value)

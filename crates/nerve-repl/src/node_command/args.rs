@@ -86,12 +86,16 @@ EXAMPLES
 EXAMPLES
   nerve ls
   nerve ls --all
+  nerve ls --all-machines
   nerve ls --json | jq -r '.nodes[]'
   nerve ls --watch")]
 pub struct ListArgs {
     /// List the nodes of all sessions of all servers on this machine
     #[arg(long, conflicts_with = "watch")]
     pub all: bool,
+    /// List the nodes of all servers on this machine and of the servers on the user's other machines
+    #[arg(long, conflicts_with_all = ["watch", "all"])]
+    pub all_machines: bool,
     /// Stay, and print the row of each node that changes [with --json: one object per line]
     #[arg(long, short_alias = 'w')]
     pub watch: bool,

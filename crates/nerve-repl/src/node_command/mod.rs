@@ -1,5 +1,6 @@
 //! The commands of `nerve node`, which the REPL has too.
 
+pub mod all_machines;
 pub mod all_nodes;
 pub(crate) mod args;
 pub(crate) mod budget;

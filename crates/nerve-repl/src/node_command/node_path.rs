@@ -11,7 +11,7 @@ pub fn split_node_path(node: &mut String, session: &mut Option<String>) -> Resul
     let Some((in_session, name)) = node.split_once('/') else { return Ok(()) };
     if in_session.is_empty() || name.is_empty() || name.contains('/') {
         let failure = Failure::new(USAGE, format!("'{node}' is no name of a node"));
-        return Err(failure.hint("use NODE or SESSION/NODE"));
+        return Err(failure.hint("use NODE, SESSION/NODE or MACHINE/SESSION/NODE"));
     }
     if let Some(other) = session.as_deref().filter(|other| *other != in_session) {
         let failure = Failure::new(USAGE, format!("node '{node}' is not in session '{other}'"));

@@ -1,11 +1,13 @@
 //! `nerve attach`: the viewer of a running program.
 
 use anyhow::Result;
+use nerve_repl::machine_command;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::live_viewer::ViewerOptions;
 use nerve_tui::terminal;
 use nerve_tui::view::layout::Layout;
 
+use crate::cmd::machine::machines;
 use crate::cmd::screen_support;
 use crate::cmd::viewer::{self, AttachTarget, exit_code, exit_message, find_host, open_mirror};
 use crate::out;
@@ -13,7 +15,11 @@ use crate::settings;
 use nerve_cli::attach::AttachArgs;
 
 /// Runs `nerve attach` and returns the exit code.
-pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
+pub(crate) async fn attach(mut args: AttachArgs) -> Result<u8> {
+    machines().resolve_node(&mut args.target, &mut args.server)?;
+    if let Some(machine) = machines().of_server(&args.server)? {
+        return machine_command::attach(&machine, &args.words());
+    }
     let settings = settings::for_viewer();
     let AttachArgs { target, server, session, .. } = &args;
     let attach_target =

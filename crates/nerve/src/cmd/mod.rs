@@ -19,6 +19,7 @@ mod fan_out;
 mod graph;
 mod hook;
 mod host;
+mod machine;
 mod mcp;
 mod mock;
 mod node;
@@ -143,6 +144,8 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Doctor(args) => run_single_threaded(interruptible(doctor::run(&args)))?,
         Command::Config(args) => config::run(args)?,
         Command::Token(args) => token::run(&args)?,
+        Command::Machine(args) => run_single_threaded(interruptible(machine::run(args)))?,
+        Command::Connect(args) => machine::connect(&args)?,
         Command::Service(args) => service::run(&args)?,
         Command::Completions(args) => completion::print_script(&args)?,
         Command::Man(args) => docs::man(&args)?,

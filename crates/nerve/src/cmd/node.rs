@@ -7,11 +7,12 @@ use nerve_api::reply::NodeHistory;
 use nerve_client::{ClientError, NerveClient};
 use nerve_record::history::{Filter, HistoryError, HistoryReader};
 use nerve_repl::node_command::{
-    HistoryArgs, NodeCommand, Target, all_nodes, history, perform, split_node_path,
+    HistoryArgs, NodeCommand, Target, all_machines, all_nodes, history, perform, split_node_path,
 };
 use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
+use super::machine::machines;
 use super::server::{connect, is_remote, running_servers};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
@@ -19,17 +20,25 @@ use nerve_cli::node::{NodeArgs, NodeTarget, ServerOption};
 
 /// Runs the subcommand.
 pub(super) async fn run(args: NodeArgs) -> Result<()> {
-    let NodeArgs { target: NodeTarget { server: ServerOption { server, json }, mut session }, mut command } =
-        args;
-    let server = &server;
+    let NodeArgs {
+        target: NodeTarget { server: ServerOption { mut server, json }, mut session },
+        mut command,
+    } = args;
     if let Some(node) = command.node_mut() {
+        machines().resolve_node(node, &mut server)?;
         split_node_path(node, &mut session)?;
     }
+    let server = &server;
     if let NodeCommand::History(history_args) = &command
         && !is_remote(server)
     {
         let history = history_of(server, session.as_deref(), history_args, json).await?;
         return history::print(&history, history_args, server, json);
+    }
+    if let NodeCommand::List(args) = &command
+        && args.all_machines
+    {
+        return all_machines::print(&machines(), &running_servers().await, session.as_deref(), json).await;
     }
     if let NodeCommand::List(args) = &command
         && args.all

@@ -1,6 +1,7 @@
 //! `nerve transcript`: the prompts and answers of a node or a recording.
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use jiff::tz::TimeZone;
@@ -11,12 +12,16 @@ use nerve_engine::transcripts::{read_named, render, select_turn};
 use nerve_node::error::ErrorKind;
 use nerve_server::paths::ServerPaths;
 
+use super::machine::machines;
 use super::recording::export::OutputFile;
 use super::server::{connect, is_remote};
 use crate::out;
 
 /// Runs the command.
-pub(super) async fn run(args: TranscriptArgs) -> Result<()> {
+pub(super) async fn run(mut args: TranscriptArgs) -> Result<()> {
+    if !Path::new(&args.source).exists() {
+        machines().resolve_node(&mut args.source, &mut args.server.server)?;
+    }
     let transcript = if is_remote(&args.server.server) { request(&args).await? } else { read(&args)? };
     for note in &transcript.notes {
         out::warning(out::sanitize(note));

@@ -144,6 +144,10 @@ fn servers(checked: &mut Checked) {
     checked.ok("web shares list", &[]);
     checked.run(3, "web shares revoke", &["abc"]);
     checked.run(3, "share", &["nosuch"]);
+    checked.ok("machine add", &["work", "ssh://127.0.0.1:1"]);
+    checked.ok("machine list", &[]);
+    checked.run(1, "machine doctor", &["work"]);
+    checked.ok("machine remove", &["work"]);
     checked.ok("session create", &["work"]);
     checked.ok("session list", &[]);
     checked.ok("session info", &["work"]);

@@ -25,6 +25,7 @@ mod help;
 mod hosts;
 mod jobs;
 mod json_style;
+mod machines;
 mod mcp;
 mod messages;
 mod mock_agent;

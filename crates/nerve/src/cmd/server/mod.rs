@@ -15,22 +15,28 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nerve_client::{ClientError, NerveClient, Reconnect};
+use nerve_machine::address::is_on_machine;
+use nerve_machine::connect::CONNECT_TIMEOUT as MACHINE_TIMEOUT;
 use nerve_server::daemon::missing_files;
 use nerve_server::paths::ServerPaths;
 
 pub(crate) use self::local_server::LocalServer;
+use super::machine::machines;
 use crate::exit::{FAILED, Failure, NOT_FOUND};
 
 /// Time limit for connecting to one of several servers.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Connects to a server by its name, or by `tcp://HOST:PORT` or `tls://HOST:PORT`.
+/// Connects to a server by its name, or by `tcp://HOST:PORT`, `tls://HOST:PORT`, `ssh://HOST` or `machine://NAME`.
 ///
 /// # Errors
 /// Exit code 3 if the server is not running.
 pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
     if let Some((address, with_tls)) = remote_server::address(server) {
         return remote_server::connect(address, with_tls).await;
+    }
+    if let Some(machine) = machines().of_server(server)? {
+        return Ok(machines().connect(&machine, MACHINE_TIMEOUT).await?);
     }
     let paths = ServerPaths::from_env();
     let socket = paths.socket(server)?;
@@ -57,9 +63,9 @@ pub(crate) async fn running_servers() -> Vec<(String, NerveClient)> {
     connected
 }
 
-/// Returns true if the server is addressed over the network, so its files are not local.
+/// Returns true if the server is addressed over the network or through ssh, so its files are not local.
 pub(crate) fn is_remote(server: &str) -> bool {
-    remote_server::address(server).is_some()
+    remote_server::address(server).is_some() || is_on_machine(server)
 }
 
 fn unreachable(server: &str, socket: &Path) -> Failure {
@@ -72,7 +78,7 @@ fn is_known(paths: &ServerPaths, server: &str) -> Result<bool> {
     Ok(paths.lock(server)?.exists() || paths.log(server)?.exists())
 }
 
-fn not_running(server: &str) -> Failure {
+pub(super) fn not_running(server: &str) -> Failure {
     let start = if server == "default" { String::new() } else { format!(" {server}") };
     Failure::new(NOT_FOUND, format!("server '{server}' is not running"))
         .hint(format!("start it with 'nerve server start{start}'"))
