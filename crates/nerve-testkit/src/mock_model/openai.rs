@@ -1,4 +1,4 @@
-//! The parts of OpenAI's Responses and Chat Completions APIs that Codex and opencode need.
+//! The parts of OpenAI's Responses, Chat Completions and Models APIs that agents need.
 
 use serde_json::{Value, json};
 
@@ -9,6 +9,12 @@ use super::stream::Event;
 /// Formats the body of an error.
 pub(super) fn error(message: &str) -> Value {
     json!({ "error": { "message": message, "type": "scripted_error", "param": null, "code": null } })
+}
+
+/// The list of models. Any other name is answered, too.
+pub(super) fn models() -> Value {
+    let model = json!({ "id": "fake-model", "object": "model", "created": 0, "owned_by": "nerve" });
+    json!({ "object": "list", "data": [model] })
 }
 
 /// Parses a request of the Responses API.
@@ -158,7 +164,7 @@ fn item(part: &Part, id: u64, at: usize, tools: &[String]) -> Option<Value> {
 /// Formats the whole reply of the Chat Completions API.
 pub(super) fn completion(reply: &Reply, body: &Value, id: u64, tools: &[String]) -> Value {
     let mut message = json!({ "role": "assistant", "content": reply.text() });
-    let calls = tool_calls(reply, id, tools);
+    let calls = tool_calls(reply, body, id, tools);
     let finish = finish_reason(&calls);
     if !calls.is_empty() {
         message["tool_calls"] = calls.into();
@@ -184,27 +190,42 @@ pub(super) fn completion_events(reply: &Reply, body: &Value, id: u64, tools: &[S
             events.push(Event::data(&with(json!({ "content": piece }), Value::Null)).after(pause));
         }
     }
-    let calls = tool_calls(reply, id, tools);
+    let calls = tool_calls(reply, body, id, tools);
     let finish = finish_reason(&calls);
-    if !calls.is_empty() {
-        events.push(Event::data(&with(json!({ "tool_calls": calls }), Value::Null)));
-    }
+    let deltas = calls.iter().flat_map(tool_call_deltas);
+    events.extend(deltas.map(|delta| Event::data(&with(json!({ "tool_calls": [delta] }), Value::Null))));
     events.push(Event::data(&with(json!({}), finish.into())));
-    let mut usage = chunk(body, id, "chat.completion.chunk");
-    usage["choices"] = json!([]);
-    usage["usage"] = chat_usage(reply, body);
-    events.push(Event::data(&usage));
+    if body["stream_options"]["include_usage"] == true {
+        let mut usage = chunk(body, id, "chat.completion.chunk");
+        usage["choices"] = json!([]);
+        usage["usage"] = chat_usage(reply, body);
+        events.push(Event::data(&usage));
+    }
     events.push(Event::data(&"[DONE]"));
     events
+}
+
+/// Splits a tool call as the API streams it: the name with empty arguments, then pieces of the arguments.
+fn tool_call_deltas(call: &Value) -> Vec<Value> {
+    let mut first = call.clone();
+    first["function"]["arguments"] = json!("");
+    let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
+    let middle = arguments.char_indices().nth(arguments.chars().count() / 2).map_or(0, |(at, _)| at);
+    let (head, tail) = arguments.split_at(middle);
+    let delta = |piece| json!({ "index": call["index"], "function": { "arguments": piece } });
+    vec![first, delta(head), delta(tail)]
 }
 
 fn chunk(body: &Value, id: u64, object: &str) -> Value {
     json!({ "id": format!("chatcmpl_mock_{id:06}"), "object": object, "created": 0, "model": body["model"] })
 }
 
-fn tool_calls(reply: &Reply, id: u64, tools: &[String]) -> Vec<Value> {
+fn tool_calls(reply: &Reply, body: &Value, id: u64, tools: &[String]) -> Vec<Value> {
     let calls = reply.parts.iter().filter_map(|part| match part {
-        Part::Tool(call) => Some(call.with(tools)),
+        Part::Tool(call) => {
+            let (name, input) = call.with(tools);
+            Some((name, rename_path(body, name, input)))
+        }
         _ => None,
     });
     let call = |(index, (name, input)): (usize, (&str, Value))| {
@@ -216,6 +237,18 @@ fn tool_calls(reply: &Reply, id: u64, tools: &[String]) -> Vec<Value> {
         })
     };
     calls.enumerate().map(call).collect()
+}
+
+/// Renames the path among the arguments to `path` if the tool's schema has this name: agents have tools of the same name.
+fn rename_path(body: &Value, name: &str, mut input: Value) -> Value {
+    let tools = body["tools"].as_array().into_iter().flatten();
+    let tool = tools.map(|tool| &tool["function"]).find(|tool| tool["name"] == name);
+    let has_path = tool.is_some_and(|tool| tool.pointer("/parameters/properties/path").is_some());
+    if has_path && let Some(arguments) = input.as_object_mut() {
+        let path = ["filePath", "file_path"].iter().find_map(|other| arguments.remove(*other));
+        arguments.extend(path.map(|path| ("path".to_string(), path)));
+    }
+    input
 }
 
 fn finish_reason(calls: &[Value]) -> &'static str {
@@ -254,5 +287,16 @@ mod tests {
             { "role": "tool", "tool_call_id": "c", "content": "done" },
         ]});
         assert_eq!(chat_prompt(&body).tool_result.as_deref(), Some("done"));
+    }
+
+    #[test]
+    fn path_has_the_name_in_the_tools_schema() {
+        let body = |name: &str| {
+            let parameters = json!({ "type": "object", "properties": { name: { "type": "string" } } });
+            json!({ "tools": [{ "type": "function", "function": { "name": "read", "parameters": parameters } }] })
+        };
+        let input = json!({ "filePath": "/x" });
+        assert_eq!(rename_path(&body("path"), "read", input.clone()), json!({ "path": "/x" }));
+        assert_eq!(rename_path(&body("filePath"), "read", input.clone()), input);
     }
 }

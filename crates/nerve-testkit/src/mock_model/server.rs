@@ -142,6 +142,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
     match route(&head.method, head.uri.path()) {
         None => not_found(&head.method, &head.uri),
         Some(Route::Hello) => Json(json!({ "message": "hello" })).into_response(),
+        Some(Route::Models) => Json(openai::models()).into_response(),
         Some(Route::Count(protocol)) => {
             Json(protocol.count_tokens(&json.unwrap_or_default())).into_response()
         }
@@ -158,6 +159,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
 /// The endpoint of a path.
 enum Route {
     Hello,
+    Models,
     Count(Protocol),
     /// `stream` is requested by the path or by the body.
     Answer {
@@ -168,7 +170,11 @@ enum Route {
 
 fn route(method: &Method, path: &str) -> Option<Route> {
     if method == Method::HEAD || method == Method::GET {
-        return matches!(path, "/" | "/api/hello").then_some(Route::Hello);
+        return match path {
+            "/" | "/api/hello" => Some(Route::Hello),
+            "/v1/models" => Some(Route::Models),
+            _ => None,
+        };
     }
     if method != Method::POST {
         return None;

@@ -146,7 +146,7 @@ async fn errors_have_api_format() {
         assert_eq!(response.json()["error"], json!({ "type": kind, "message": "scripted error" }));
     }
     assert_eq!(request(&model, "POST /v1/messages", "{no json").await.status, 400);
-    let unknown = request(&model, "GET /v1/models", "").await;
+    let unknown = request(&model, "GET /v1/unknown", "").await;
     assert_eq!((unknown.status, &unknown.json()["error"]["type"]), (404, &json!("not_found_error")));
     assert_eq!(request(&model, "DELETE /v1/messages", "").await.status, 404);
 }
@@ -192,6 +192,82 @@ async fn other_protocols_stream() {
     let streamed = post(&model, "/v1/chat/completions", chat).await;
     assert_eq!(streamed.joined("/choices/0/delta/content"), "You said: hi");
     assert!(streamed.body.ends_with("data: [DONE]\n\n"));
+}
+
+/// A request of the Chat Completions API that offers one tool.
+fn chat(text: &str, tool: &str, stream: bool) -> Value {
+    let parameters = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
+    json!({
+        "model": "m", "stream": stream, "stream_options": { "include_usage": true },
+        "messages": [{ "role": "user", "content": text }],
+        "tools": [{ "type": "function", "function": { "name": tool, "parameters": parameters } }],
+    })
+}
+
+#[tokio::test]
+async fn completions_stream_tool_calls_as_deltas() {
+    let model = model().await;
+    let streamed = post(&model, "/v1/chat/completions", chat("TOUCHTOOL", "bash", true)).await;
+    assert_eq!(streamed.joined("/choices/0/delta/tool_calls/0/function/name"), "bash");
+    let arguments = streamed.joined("/choices/0/delta/tool_calls/0/function/arguments");
+    let arguments: Value = serde_json::from_str(&arguments).unwrap();
+    assert_eq!(arguments["command"], "touch made-by-tool.txt && ls -la made-by-tool.txt");
+    let deltas = streamed.events();
+    let deltas = deltas.iter().filter(|event| event.pointer("/choices/0/delta/tool_calls").is_some());
+    assert_eq!(deltas.count(), 3, "the name, then the arguments in two pieces");
+    assert_eq!(streamed.joined("/choices/0/finish_reason"), "tool_calls");
+
+    let mut body = chat("TOUCHTOOL", "bash", true);
+    let result = json!({ "role": "tool", "tool_call_id": "call_mock_000001_0", "content": "made" });
+    body["messages"].as_array_mut().unwrap().push(result);
+    let streamed = post(&model, "/v1/chat/completions", body).await;
+    assert_eq!(streamed.joined("/choices/0/delta/content"), "The tool said: made\nEND-OF-TOOL");
+    assert_eq!(streamed.joined("/choices/0/finish_reason"), "stop");
+}
+
+#[tokio::test]
+async fn completion_has_the_whole_tool_call() {
+    let whole = post(&model().await, "/v1/chat/completions", chat("READTOOL FILE=/x", "read", false)).await;
+    let choice = &whole.json()["choices"][0];
+    assert_eq!(choice["finish_reason"], "tool_calls");
+    let function = &choice["message"]["tool_calls"][0]["function"];
+    assert_eq!((&function["name"], &function["arguments"]), (&json!("read"), &json!(r#"{"path":"/x"}"#)));
+    assert!(whole.json()["usage"]["completion_tokens"].as_u64() > Some(0));
+}
+
+#[tokio::test]
+async fn completions_stream_usage_only_on_request() {
+    let model = model().await;
+    let usages =
+        |response: &Response| response.events().iter().filter(|event| event["usage"].is_object()).count();
+    let mut body = chat("LONG", "bash", true);
+    let streamed = post(&model, "/v1/chat/completions", body.clone()).await;
+    assert!(streamed.joined("/choices/0/delta/content").ends_with("END-OF-LONG"));
+    assert_eq!(usages(&streamed), 1);
+    assert_eq!(streamed.events().last().unwrap()["choices"], json!([]), "the usage is the last chunk");
+    body.as_object_mut().unwrap().remove("stream_options");
+    assert_eq!(usages(&post(&model, "/v1/chat/completions", body).await), 0);
+}
+
+#[tokio::test]
+async fn completions_fail_in_the_api_format() {
+    let model = model().await;
+    for status in [400, 401, 429, 529] {
+        let text = format!("ERR {status}");
+        let failed = post(&model, "/v1/chat/completions", chat(&text, "bash", true)).await;
+        assert_eq!((failed.status, &failed.json()["error"]["message"]), (status, &json!("scripted error")));
+    }
+    let script = Script::default().rule("cut", Answer::cut("The first half"));
+    let model = MockModel::start(script).await;
+    let cut = post(&model, "/v1/chat/completions", chat("cut", "bash", true)).await;
+    assert_eq!(cut.joined("/choices/0/delta/content"), "The first half");
+    assert!(cut.joined("/choices/0/finish_reason").is_empty() && !cut.body.contains("[DONE]"));
+}
+
+#[tokio::test]
+async fn models_are_listed() {
+    let models = request(&model().await, "GET /v1/models", "").await;
+    assert_eq!((models.status, &models.json()["data"][0]["id"]), (200, &json!("fake-model")));
 }
 
 #[tokio::test]
