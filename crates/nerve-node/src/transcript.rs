@@ -6,6 +6,7 @@
 //! | Codex | the rollout file that the process has open |
 //! | Gemini CLI | the chat file of its session id, otherwise the folder's only chat file that contains the prompt |
 //! | opencode | the folder's only conversation that contains the prompt, in the database that the process has open |
+//! | pi | as Gemini CLI |
 //!
 //! Agents in one folder share these files. A conversation is accepted only if no other one contains the prompt. In addition, the
 //! agent must be alone in the folder, or the screen must show the same answer.
@@ -18,11 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_agent::parse::gemini_chat::parse_chat;
 use nerve_agent::parse::opencode_session::parse_session;
-use nerve_agent::parse::rollout::parse_rollout;
-use nerve_agent::parse::transcript::{TranscriptTurn, parse_turn};
-use nerve_agent::parse::{ParsedTurn, Section, SectionKind};
+use nerve_agent::parse::transcript::TranscriptTurn;
+use nerve_agent::parse::{ParsedTurn, Section, SectionKind, parse_session_file};
 use nerve_agent::profile::TranscriptKind;
 use nerve_types::{TsNs, os};
 use tokio::time::Instant;
@@ -167,15 +166,15 @@ impl TranscriptSource {
 
     /// Returns true if only the prompt identifies this agent's conversation.
     fn needs_prompt(&self) -> bool {
-        matches!(self.kind, TranscriptKind::Gemini | TranscriptKind::Opencode)
+        matches!(self.kind, TranscriptKind::Gemini | TranscriptKind::Opencode | TranscriptKind::Pi)
     }
 
     /// Returns the conversation of a turn that has begun, if it is certain.
     pub(super) fn locate(&self, prompt: Option<&SentPrompt>) -> Option<Location> {
         match self.kind {
             TranscriptKind::Claude | TranscriptKind::Codex => self.path().map(Location::File),
-            TranscriptKind::Gemini if let Some(path) = self.chat() => Some(Location::File(path)),
-            TranscriptKind::Gemini | TranscriptKind::Opencode => {
+            _ if let Some(path) = self.chat() => Some(Location::File(path)),
+            TranscriptKind::Gemini | TranscriptKind::Opencode | TranscriptKind::Pi => {
                 let prompt = prompt?;
                 // Another agent may have written the same prompt earlier than this one.
                 self.read(prompt, "", None)?.found.filter(|_| self.is_alone()).map(|found| found.location)
@@ -188,7 +187,9 @@ impl TranscriptSource {
     pub(super) fn only_conversation(&self, since: TsNs) -> Option<Location> {
         let mut candidates: Vec<Location> = match self.kind {
             TranscriptKind::Claude | TranscriptKind::Codex => return None,
-            TranscriptKind::Gemini => self.chats(since).into_iter().map(Location::File).collect(),
+            TranscriptKind::Gemini | TranscriptKind::Pi => {
+                self.chats(since).into_iter().map(Location::File).collect()
+            }
             TranscriptKind::Opencode => {
                 let path = open_database_path(self.pid)?;
                 let sessions = database::sessions_since(&path, &self.cwd()?, since).ok()?.into_iter();
@@ -205,8 +206,8 @@ impl TranscriptSource {
         match self.kind {
             TranscriptKind::Claude => Vec::new(),
             TranscriptKind::Codex => rollout_folders(&self.home),
-            TranscriptKind::Gemini => {
-                self.cwd().map(|cwd| self.session_files().chat_folders(&cwd)).unwrap_or_default()
+            TranscriptKind::Gemini | TranscriptKind::Pi => {
+                self.cwd().map(|cwd| self.session_files().chat_folders(self.kind, &cwd)).unwrap_or_default()
             }
             TranscriptKind::Opencode => {
                 let database = open_database_path(self.pid);
@@ -220,13 +221,13 @@ impl TranscriptSource {
         self.file.clone().or_else(|| match self.kind {
             TranscriptKind::Claude => self.transcript(),
             TranscriptKind::Codex => open_rollout_path(self.pid),
-            TranscriptKind::Gemini | TranscriptKind::Opencode => None,
+            TranscriptKind::Gemini | TranscriptKind::Opencode | TranscriptKind::Pi => None,
         })
     }
 
-    /// Returns Gemini CLI's file of the conversation with which it was started.
+    /// Returns the file of the conversation with which Gemini CLI or pi was started.
     fn chat(&self) -> Option<PathBuf> {
-        self.session_files().chat(self.session.as_ref()?)
+        self.session_files().chat(self.kind, self.session.as_ref()?)
     }
 
     fn session_files(&self) -> SessionFiles {
@@ -239,7 +240,11 @@ impl TranscriptSource {
 
     /// Returns true if no other agent of this kind runs in the folder.
     fn is_alone(&self) -> bool {
-        let program = if self.kind == TranscriptKind::Gemini { "gemini" } else { "opencode" };
+        let program = match self.kind {
+            TranscriptKind::Gemini => "gemini",
+            TranscriptKind::Pi => "pi",
+            _ => "opencode",
+        };
         self.cwd().is_some_and(|cwd| is_alone_in(&cwd, program, self.pid))
     }
 
@@ -250,14 +255,14 @@ impl TranscriptSource {
                 self.file.as_ref().is_some_and(|file| file.exists()) || self.status_file().exists()
             }
             TranscriptKind::Codex => self.path().is_some(),
-            TranscriptKind::Gemini => !self.chats(TsNs(0)).is_empty(),
+            TranscriptKind::Gemini | TranscriptKind::Pi => !self.chats(TsNs(0)).is_empty(),
             TranscriptKind::Opencode => open_database_path(self.pid).is_some(),
         }
     }
 
-    /// Returns Gemini CLI's files that may contain a turn.
+    /// Returns the files of Gemini CLI or pi that may contain a turn.
     fn chats(&self, since: TsNs) -> Vec<PathBuf> {
-        let recent = self.cwd().map(|cwd| self.session_files().chats_changed_in(&cwd, since));
+        let recent = self.cwd().map(|cwd| self.session_files().chats_changed_in(self.kind, &cwd, since));
         let mut chats: Vec<PathBuf> = self.chat().into_iter().chain(recent.unwrap_or_default()).collect();
         chats.sort();
         chats.dedup();
@@ -271,7 +276,7 @@ impl TranscriptSource {
         match self.kind {
             TranscriptKind::Codex => ends_with(SectionKind::Interrupted),
             TranscriptKind::Gemini => ends_with(SectionKind::Interrupted) || ends_with(SectionKind::Error),
-            TranscriptKind::Claude | TranscriptKind::Opencode => false,
+            TranscriptKind::Claude | TranscriptKind::Opencode | TranscriptKind::Pi => false,
         }
     }
 
@@ -279,7 +284,7 @@ impl TranscriptSource {
     fn read(&self, prompt: &SentPrompt, screen: &str, last_size: Option<u64>) -> Option<TranscriptRead> {
         let paths = match self.kind {
             TranscriptKind::Opencode => return self.read_database(prompt, screen),
-            TranscriptKind::Gemini => self.chats(prompt.since),
+            TranscriptKind::Gemini | TranscriptKind::Pi => self.chats(prompt.since),
             TranscriptKind::Claude | TranscriptKind::Codex => vec![self.path()?],
         };
         let sizes = paths.iter().map(|path| Some(path.metadata().ok()?.len()));
@@ -300,13 +305,7 @@ impl TranscriptSource {
         let bytes = file.metadata().ok()?.len();
         let parse = |file: &mut File, limit| {
             let content = tail(file, bytes, limit)?;
-            Some(match self.kind {
-                TranscriptKind::Claude => parse_turn(content.lines(), text, since),
-                TranscriptKind::Gemini => parse_chat(content.lines(), text, since),
-                TranscriptKind::Codex | TranscriptKind::Opencode => {
-                    parse_rollout(content.lines(), text, since)
-                }
-            })
+            Some(parse_session_file(self.kind, content.lines(), text, since))
         };
         // Most turns are short, and parsing megabytes takes longer than the agent needs to write the end.
         let turn = parse(&mut file, SHORT_TAIL_BYTES)?;

@@ -83,6 +83,8 @@ pub enum ParserKind {
     Gemini,
     /// opencode.
     Opencode,
+    /// pi.
+    Pi,
     /// No known structure: the whole text is one section.
     #[default]
     None,
@@ -96,5 +98,5 @@ fn unknown(name: &str) -> UnknownParser {
 
 /// An unknown parser name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown parser '{0}': use claude, codex, gemini, opencode or none")]
+#[error("unknown parser '{0}': use claude, codex, gemini, opencode, pi or none")]
 pub struct UnknownParser(pub String);

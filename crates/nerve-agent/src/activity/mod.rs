@@ -13,6 +13,7 @@ use nerve_types::activity::{Activity, Status, TsMs};
 use crate::parse::entry::{CallStatus, Entry, Item, ResponseUsage};
 use crate::parse::gemini_chat::ChatDecoder;
 use crate::parse::opencode_session::{SessionDecoder, StoredMessage};
+use crate::parse::pi_session;
 use crate::parse::rollout::RolloutDecoder;
 use crate::parse::transcript::ClaudeDecoder;
 use crate::profile::TranscriptKind;
@@ -36,6 +37,7 @@ enum Decoder {
     Codex(RolloutDecoder),
     Gemini(ChatDecoder),
     Opencode(SessionDecoder),
+    Pi,
 }
 
 impl ActivityReader {
@@ -46,6 +48,7 @@ impl ActivityReader {
             TranscriptKind::Codex => Decoder::Codex(RolloutDecoder::default()),
             TranscriptKind::Gemini => Decoder::Gemini(ChatDecoder::default()),
             TranscriptKind::Opencode => Decoder::Opencode(SessionDecoder::default()),
+            TranscriptKind::Pi => Decoder::Pi,
         };
         ActivityReader { decoder, fold: ActivityFold::default(), unknown: 0 }
     }
@@ -79,6 +82,10 @@ impl ActivityReader {
             },
             Decoder::Gemini(decoder) => match serde_json::from_str(line) {
                 Ok(line) => decoder.decode(&line, found),
+                Err(_) => self.unknown += 1,
+            },
+            Decoder::Pi => match serde_json::from_str(line) {
+                Ok(line) => pi_session::decode(&line, found),
                 Err(_) => self.unknown += 1,
             },
             Decoder::Opencode(_) => {}

@@ -5,6 +5,7 @@
 pub mod conversation;
 pub mod gemini_chat;
 pub mod opencode_session;
+pub mod pi_session;
 pub mod rollout;
 pub mod session_files;
 pub mod transcript;
@@ -19,6 +20,7 @@ mod gemini;
 mod layout;
 mod none;
 mod opencode;
+mod pi;
 mod rows;
 
 pub use claude::ClaudeParser;
@@ -27,11 +29,15 @@ pub use entry::ResponseUsage;
 pub use gemini::GeminiParser;
 pub use none::NoneParser;
 pub use opencode::OpencodeParser;
+pub use pi::PiParser;
 
+use nerve_types::TsNs;
 pub use nerve_types::{ParserKind, Section, SectionKind, Tokens, UnknownParser};
 use nerve_vt::screen::Screen;
 
+use crate::profile::TranscriptKind;
 use rows::compact;
+use transcript::TranscriptTurn;
 
 /// A parser for the output of one agent program.
 ///
@@ -93,7 +99,7 @@ pub struct ParsedTurn {
     /// The turn's end was seen, not merely the end of the available text.
     pub is_complete: bool,
     /// The beginning of the answer is missing: it has scrolled away. Only for a known prompt, and for agents that draw
-    /// on the alternate screen or erase their scrollback (Codex, Gemini CLI, opencode).
+    /// on the alternate screen or erase their scrollback (Codex, Gemini CLI, opencode, pi).
     pub is_truncated: bool,
 }
 
@@ -128,6 +134,24 @@ pub fn parser(kind: ParserKind) -> &'static dyn Parser {
         ParserKind::Codex => &CodexParser,
         ParserKind::Gemini => &GeminiParser,
         ParserKind::Opencode => &OpencodeParser,
+        ParserKind::Pi => &PiParser,
         ParserKind::None => &NoneParser,
+    }
+}
+
+/// Finds the last prompt that equals `prompt` in the lines of a session file, and collects the answer to it. Prompts
+/// stamped before `since` do not match. opencode has no such file: see [`opencode_session::parse_session`].
+pub fn parse_session_file<'a>(
+    kind: TranscriptKind,
+    lines: impl Iterator<Item = &'a str>,
+    prompt: &str,
+    since: Option<TsNs>,
+) -> TranscriptTurn {
+    match kind {
+        TranscriptKind::Claude => transcript::parse_turn(lines, prompt, since),
+        TranscriptKind::Codex => rollout::parse_rollout(lines, prompt, since),
+        TranscriptKind::Gemini => gemini_chat::parse_chat(lines, prompt, since),
+        TranscriptKind::Pi => pi_session::parse_pi(lines, prompt, since),
+        TranscriptKind::Opencode => TranscriptTurn::default(),
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::entry::{Entry, Item, TurnFold};
 use super::opencode_session::{self, StoredMessage};
 use super::transcript::{self, TranscriptTurn, json_lines};
-use super::{gemini_chat, rollout};
+use super::{gemini_chat, pi_session, rollout};
 use crate::profile::TranscriptKind;
 
 /// A prompt in a session file, and the answer to it.
@@ -41,6 +41,7 @@ impl TurnList {
             TranscriptKind::Claude => transcript::turn_list(text),
             TranscriptKind::Codex => read_rollout(text),
             TranscriptKind::Gemini => read_chat(text),
+            TranscriptKind::Pi => read_pi(text),
             TranscriptKind::Opencode => TurnList::default(),
         }
     }
@@ -112,6 +113,21 @@ fn read_chat(text: &str) -> TurnList {
         if fold.count() > turns {
             prompts.push(line["id"].as_str().unwrap_or_default().to_string());
         }
+    }
+    fold.finish()
+}
+
+fn read_pi(text: &str) -> TurnList {
+    let (mut fold, mut tree) = (TurnListFold::default(), pi_session::PromptTree::default());
+    for line in pi_session::read_lines(text.lines()) {
+        let Some(line) = line else {
+            fold.list.unknown += 1;
+            continue;
+        };
+        if let Some(turns) = tree.add(&line).filter(|turns| *turns < fold.count()) {
+            fold.truncate(turns);
+        }
+        pi_session::decode(&line, |entry| fold.add(entry));
     }
     fold.finish()
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::entry::{Entry, Item, ResponseUsage};
 use super::opencode_session::{self, StoredMessage};
 use super::transcript::{self, json_lines};
-use super::{gemini_chat, rollout};
+use super::{gemini_chat, pi_session, rollout};
 use crate::profile::TranscriptKind;
 
 /// The usage of one response of a model.
@@ -40,7 +40,13 @@ impl UsageList {
         match kind {
             TranscriptKind::Claude => transcript::read_usage(text),
             TranscriptKind::Codex => rollout::read_usage(text),
-            TranscriptKind::Gemini => read_chat(text),
+            TranscriptKind::Gemini => {
+                let mut decoder = gemini_chat::ChatDecoder::default();
+                read_lines(text, |line, list, turn| decoder.decode(line, |entry| list.add_entry(entry, turn)))
+            }
+            TranscriptKind::Pi => read_lines(text, |line, list, turn| {
+                pi_session::decode(line, |entry| list.add_entry(entry, turn))
+            }),
             TranscriptKind::Opencode => UsageList::default(),
         }
     }
@@ -102,12 +108,12 @@ fn key_of(at: Option<TsMs>, usage: &ResponseUsage) -> String {
     at.map_or_else(String::new, |at| format!("{} {input} {output} {cache_read} {cache_write} {model}", at.0))
 }
 
-fn read_chat(text: &str) -> UsageList {
+/// Reads lines of JSON. `add` gets a line, and the number of prompts so far.
+fn read_lines(text: &str, mut add: impl FnMut(&Value, &mut UsageList, &mut u64)) -> UsageList {
     let (mut list, mut turn) = (UsageList::default(), 0);
-    let mut decoder = gemini_chat::ChatDecoder::default();
     for line in json_lines::<Value>(text.lines()) {
         match line {
-            Some(line) => decoder.decode(&line, |entry| list.add_entry(entry, &mut turn)),
+            Some(line) => add(&line, &mut list, &mut turn),
             None => list.damaged += 1,
         }
     }

@@ -172,7 +172,7 @@ pub struct Composer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// Enclosed by a row `above` and a row `below` (Claude Code).
+    /// Enclosed by a row `above` and a row `below` (Claude Code, pi).
     Box,
     /// Every row starts with the prompt pattern; a row `below` ends it (opencode).
     Bar,
@@ -373,6 +373,8 @@ pub enum TranscriptKind {
     Gemini,
     /// `~/.local/share/opencode/opencode.db`, which the running program has open.
     Opencode,
+    /// `~/.pi/agent/sessions/--<folder>--/<time>_<id>.jsonl`.
+    Pi,
 }
 
 fn ctrl_c() -> String {

@@ -25,11 +25,12 @@ pub struct ProfileError {
     pub message: String,
 }
 
-const BUILTIN: [(&str, &str); 7] = [
+const BUILTIN: [(&str, &str); 8] = [
     ("claude.toml", include_str!("../../profiles/claude.toml")),
     ("codex.toml", include_str!("../../profiles/codex.toml")),
     ("gemini.toml", include_str!("../../profiles/gemini.toml")),
     ("opencode.toml", include_str!("../../profiles/opencode.toml")),
+    ("pi.toml", include_str!("../../profiles/pi.toml")),
     ("shell.toml", include_str!("../../profiles/shell.toml")),
     ("python.toml", include_str!("../../profiles/python.toml")),
     ("generic.toml", include_str!("../../profiles/generic.toml")),

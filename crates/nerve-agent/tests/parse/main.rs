@@ -8,6 +8,7 @@ mod conversation;
 mod gemini;
 mod live;
 mod opencode;
+mod pi;
 mod ready;
 mod rollout;
 mod screens;
@@ -39,7 +40,7 @@ fn none_returns_whole_text() {
 
 #[test]
 fn every_name_has_a_parser() {
-    for name in ["claude", "codex", "gemini", "opencode", "none"] {
+    for name in ["claude", "codex", "gemini", "opencode", "pi", "none"] {
         let kind: ParserKind = name.parse().expect("a name");
         assert_eq!(kind.as_str(), name);
         assert!(

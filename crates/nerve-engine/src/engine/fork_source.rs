@@ -48,7 +48,7 @@ impl ForkSource {
         let file = if keeps_transcript(profile) {
             Some(self.transcript(&session_files, &id)?)
         } else if forms.fork.iter().any(|word| word.contains("{file}")) {
-            let chat = session_files.chat(&id).filter(|path| has_answer(path));
+            let chat = session_files.chat(TranscriptKind::Gemini, &id).filter(|path| has_answer(path));
             Some(chat.ok_or_else(|| self.no_transcript_error())?)
         } else {
             None

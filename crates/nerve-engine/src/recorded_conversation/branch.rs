@@ -288,14 +288,16 @@ fn plan_gemini_copy(
 ) -> Result<CopyPlan, String> {
     let only_candidate = || {
         single_candidate(session_files.chats_started_in(
+            TranscriptKind::Gemini,
             recorded.cwd,
             recorded.started_at,
             latest_start(recorded, at),
         ))
     };
     let id = conversation_id(recorded, forms).map_or_else(only_candidate, Ok)?;
-    let from =
-        session_files.chat(&id).ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?;
+    let from = session_files
+        .chat(TranscriptKind::Gemini, &id)
+        .ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?;
     let with_path = |error: String| format!("{}: {error}", from.display());
     let text = read_transcript(&from).map_err(|error| with_path(error.to_string()))?;
     // Only counts turns here; the copy is written when everything else succeeded.
@@ -425,9 +427,9 @@ fn plan_own_fork(
         _ => "the agent's conversation is not known: neither its command nor the agent names it".to_string(),
     })?;
     let file = match forms.fork.iter().any(|word| word.contains("{file}")) {
-        true => {
-            session_files.chat(&id).ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?
-        }
+        true => session_files
+            .chat(TranscriptKind::Gemini, &id)
+            .ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?,
         false => PathBuf::new(),
     };
     let new = new_id();

@@ -83,13 +83,15 @@ impl RecordedSession<'_> {
                 let id = id.ok_or_else(|| "the agent's conversation is not known".to_string())?;
                 files.rollout(&id).ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?
             }
-            TranscriptKind::Gemini => {
-                let begun = || files.chats_started_in(self.cwd, self.started_at, latest);
+            TranscriptKind::Gemini | TranscriptKind::Pi => {
+                let begun = || files.chats_started_in(kind, self.cwd, self.started_at, latest);
                 let id = match id {
                     Some(id) => id,
                     None => single(begun())?,
                 };
-                files.chat(&id).ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?
+                files
+                    .chat(kind, &id)
+                    .ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?
             }
             TranscriptKind::Opencode => {
                 let path = files.opencode_database();

@@ -35,6 +35,8 @@ pub struct SessionFiles {
     claude: PathBuf,
     /// Codex's folder.
     codex: PathBuf,
+    /// pi's folder.
+    pi: PathBuf,
     /// Folder of programs' data (XDG Base Directory Specification).
     data: PathBuf,
 }
@@ -46,11 +48,12 @@ impl SessionFiles {
             env.get(name).map(PathBuf::from).or_else(|| std::env::var_os(name).map(PathBuf::from))
         };
         let home = env.get("HOME").map(PathBuf::from).or_else(std::env::home_dir)?;
-        let SessionFiles { home, claude, codex, data } = SessionFiles::in_home(home);
+        let SessionFiles { home, claude, codex, pi, data } = SessionFiles::in_home(home);
         Some(SessionFiles {
             home,
             claude: var("CLAUDE_CONFIG_DIR").unwrap_or(claude),
             codex: var("CODEX_HOME").unwrap_or(codex),
+            pi: var("PI_CODING_AGENT_DIR").unwrap_or(pi),
             data: var("XDG_DATA_HOME").filter(|path| path.is_absolute()).unwrap_or(data),
         })
     }
@@ -60,6 +63,7 @@ impl SessionFiles {
         SessionFiles {
             claude: home.join(".claude"),
             codex: home.join(".codex"),
+            pi: home.join(".pi/agent"),
             data: home.join(".local/share"),
             home,
         }
@@ -111,7 +115,10 @@ impl SessionFiles {
         let (folder, has_file): (_, &dyn Fn() -> bool) = match kind? {
             TranscriptKind::Claude => (self.claude.join("projects"), &|| self.transcript(id).is_some()),
             TranscriptKind::Codex => (self.codex.clone(), &|| self.rollout(id).is_some()),
-            TranscriptKind::Gemini => (self.home.join(".gemini/tmp"), &|| self.chat(id).is_some()),
+            kind @ TranscriptKind::Gemini => {
+                (self.home.join(".gemini/tmp"), &move || self.chat(kind, id).is_some())
+            }
+            kind @ TranscriptKind::Pi => (self.pi.join("sessions"), &move || self.chat(kind, id).is_some()),
             TranscriptKind::Opencode => return None,
         };
         folder.is_dir().then(has_file)
@@ -146,32 +153,50 @@ impl SessionFiles {
         self.data.join("opencode/opencode.db")
     }
 
-    /// Returns Gemini CLI's file of a conversation. Its name contains the beginning of the id, its first line the whole id. A
-    /// conversation that was begun from a file has two; the messages are in the larger one.
-    pub fn chat(&self, id: &str) -> Option<PathBuf> {
-        let end = format!("-{}.jsonl", id.get(..8)?);
-        let chats = self.projects().flat_map(|project| chat_files(&project));
+    /// Returns the file of a conversation of Gemini CLI or pi; its first line has the id. For Gemini CLI, its name contains the
+    /// beginning of the id, and a conversation that was begun from a file has two: the messages are in the larger one.
+    pub fn chat(&self, kind: TranscriptKind, id: &str) -> Option<PathBuf> {
+        let (end, folders): (_, Vec<PathBuf>) = match kind {
+            TranscriptKind::Gemini => (
+                format!("-{}.jsonl", id.get(..8)?),
+                self.projects().map(|project| project.join("chats")).collect(),
+            ),
+            TranscriptKind::Pi => (format!("_{id}.jsonl"), entries(&self.pi.join("sessions")).collect()),
+            _ => return None,
+        };
+        let chats = folders.iter().flat_map(|folder| entries(folder));
         let chats = chats.filter(|path| path.to_string_lossy().ends_with(&end));
         chats
             .filter(|path| first_id(path).as_deref() == Some(id))
             .max_by_key(|path| fs::metadata(path).map_or(0, |meta| meta.len()))
     }
 
-    /// Returns Gemini CLI's files of conversations in a folder that changed since a time.
-    pub(crate) fn chats_changed_in(&self, cwd: &Path, since: TsNs) -> Vec<PathBuf> {
+    /// Returns the files of conversations of Gemini CLI or pi in a folder that changed since a time.
+    pub(crate) fn chats_changed_in(&self, kind: TranscriptKind, cwd: &Path, since: TsNs) -> Vec<PathBuf> {
         let is_recent = |path: &PathBuf| modified(path).is_some_and(|at| at >= u128::from(since.0));
-        self.projects_of(cwd).flat_map(|project| chat_files(&project)).filter(is_recent).collect()
+        self.chats_in(kind, cwd).filter(is_recent).collect()
     }
 
-    /// Returns the folders in which Gemini CLI creates the files of conversations in a folder. The last one may not exist yet.
-    pub(crate) fn chat_folders(&self, cwd: &Path) -> Vec<PathBuf> {
+    /// Returns the folders in which Gemini CLI or pi creates the files of conversations in a folder, and their parent. They may
+    /// not exist yet.
+    pub(crate) fn chat_folders(&self, kind: TranscriptKind, cwd: &Path) -> Vec<PathBuf> {
+        if kind == TranscriptKind::Pi {
+            let sessions = self.pi.join("sessions");
+            return vec![sessions.join(pi_project(cwd)), sessions];
+        }
         let chats = self.projects_of(cwd).map(|project| project.join("chats"));
         std::iter::once(self.home.join(".gemini/tmp")).chain(chats).collect()
     }
 
-    /// Returns the ids of Gemini CLI's conversations begun in a folder between two times (nanoseconds since the Unix epoch).
-    pub fn chats_started_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<String> {
-        let chats = self.projects_of(cwd).flat_map(|project| chat_files(&project));
+    fn chats_in(&self, kind: TranscriptKind, cwd: &Path) -> impl Iterator<Item = PathBuf> {
+        let files = self.chat_folders(kind, cwd).into_iter().flat_map(|folder| entries(&folder));
+        files.filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
+    }
+
+    /// Returns the ids of the conversations of Gemini CLI or pi begun in a folder between two times (nanoseconds since the Unix
+    /// epoch).
+    pub fn chats_started_in(&self, kind: TranscriptKind, cwd: &Path, from: TsNs, to: TsNs) -> Vec<String> {
+        let chats = self.chats_in(kind, cwd);
         let mut ids: Vec<String> = chats
             .filter(|path| first_time(path).is_some_and(|at| (from..=to).contains(&at)))
             .filter_map(|path| first_id(&path))
@@ -208,12 +233,6 @@ fn modified(path: &Path) -> Option<u128> {
     time.duration_since(UNIX_EPOCH).ok().map(|time| time.as_nanos())
 }
 
-fn chat_files(project: &Path) -> Vec<PathBuf> {
-    entries(&project.join("chats"))
-        .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
-        .collect()
-}
-
 /// Reads a transcript.
 ///
 /// # Errors
@@ -233,6 +252,12 @@ pub fn project(cwd: &Path) -> String {
     let units = cwd.to_string_lossy();
     let dashed = |unit: u16| char::from_u32(unit.into()).filter(char::is_ascii_alphanumeric).unwrap_or('-');
     units.encode_utf16().map(dashed).collect()
+}
+
+/// Returns the name of pi's folder for the conversations of a working directory.
+fn pi_project(cwd: &Path) -> String {
+    let path = cwd.to_string_lossy();
+    format!("--{}--", path.strip_prefix('/').unwrap_or(&path).replace(['/', '\\', ':'], "-"))
 }
 
 /// Writes a transcript into a folder, like [`write_sibling`].
@@ -345,11 +370,12 @@ fn first_time(path: &Path) -> Option<TsNs> {
     text.lines().find_map(time)
 }
 
-/// Returns the `sessionId` of a file's first line.
+/// Returns the `sessionId` of a file's first line, or the `id` of a session of pi.
 pub(crate) fn first_id(path: &Path) -> Option<String> {
     let text = read(path).ok()?;
     let first: Value = serde_json::from_str(text.lines().next()?).ok()?;
-    first.get("sessionId")?.as_str().map(str::to_string)
+    let id = first.get("sessionId").or_else(|| first.get("id").filter(|_| first["type"] == "session"))?;
+    id.as_str().map(str::to_string)
 }
 
 /// Reads the beginning of a file.
@@ -422,8 +448,12 @@ mod tests {
         assert_eq!(session_files.transcript(B), None);
         let name = ".gemini/tmp/project/chats/session-2026-11-22T08-59-aaaaaaaa.jsonl";
         let chat = write(&home, name, &format!("{{\"sessionId\":\"{A}\"}}\n"));
-        assert_eq!(session_files.chat(A), Some(chat));
-        assert_eq!(session_files.chat("aaaaaaaa-0000-4000-8000-000000000000"), None, "same prefix, other id");
+        assert_eq!(session_files.chat(TranscriptKind::Gemini, A), Some(chat));
+        assert_eq!(
+            session_files.chat(TranscriptKind::Gemini, "aaaaaaaa-0000-4000-8000-000000000000"),
+            None,
+            "same prefix, other id"
+        );
     }
 
     #[test]
@@ -455,6 +485,7 @@ mod tests {
         chat("other", "4-bbbbbbbb", &line(B, "1970-01-01T00:00:10Z"));
         let seconds = |from: u64, to: u64| {
             session_files.chats_started_in(
+                TranscriptKind::Gemini,
                 Path::new("/x/project"),
                 TsNs(from * 1_000_000_000),
                 TsNs(to * 1_000_000_000),
@@ -463,7 +494,28 @@ mod tests {
         assert_eq!(seconds(5, 20), [A], "listed once, although it has two files");
         assert_eq!(seconds(5, 40), [A, B]);
         assert_eq!(seconds(11, 20), [""; 0]);
-        assert_eq!(session_files.chat(A), Some(whole), "the larger file");
+        assert_eq!(session_files.chat(TranscriptKind::Gemini, A), Some(whole), "the larger file");
+    }
+
+    #[test]
+    fn pi_conversations_are_found_by_folder_time_and_id() {
+        let (home, session_files) = home();
+        let session = |folder: &str, id: &str, time: &str| {
+            let head = format!("{{\"type\":\"session\",\"id\":\"{id}\",\"timestamp\":\"{time}\"}}\n");
+            write(&home, &format!(".pi/agent/sessions/{folder}/1970_{id}.jsonl"), &head)
+        };
+        let one = session("--x-my.project--", A, "1970-01-01T00:00:10Z");
+        session("--x-other--", B, "1970-01-01T00:00:10Z");
+        let (kind, cwd) = (TranscriptKind::Pi, Path::new("/x/my.project"));
+        assert_eq!(session_files.chats_started_in(kind, cwd, TsNs(0), TsNs(20_000_000_000)), [A]);
+        assert_eq!(session_files.chats_started_in(kind, cwd, TsNs(0), TsNs(5_000_000_000)), [""; 0]);
+        assert_eq!(session_files.chats_changed_in(kind, cwd, TsNs(1)), std::slice::from_ref(&one));
+        assert_eq!(session_files.chat(kind, A), Some(one));
+        assert_eq!(
+            session_files.has_conversation(Some(kind), "aaaaaaaa"),
+            Some(false),
+            "not by a part of the id"
+        );
     }
 
     #[test]
