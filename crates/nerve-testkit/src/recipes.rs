@@ -36,7 +36,7 @@ pub fn agents_dir() -> PathBuf {
     }
 }
 
-/// Returns the program of a pinned agent (`claude`, `codex`, `gemini`, `opencode`), if it is installed.
+/// Returns the program of a pinned agent (`claude`, `codex`, `gemini`, `opencode`, `pi`), if it is installed.
 pub fn find_agent(name: &str) -> Option<PathBuf> {
     // Only the directory is resolved, because agents depend on the name of their link.
     let program = agents_dir().canonicalize().ok()?.join(name);
@@ -161,6 +161,32 @@ impl Hermetic {
             ["OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD"];
         Ok(recipe("opencode", &[], &env.map(|name| (name, "1"))))
     }
+
+    /// Configures pi, which runs tools without permission. It needs node 22, which is installed with the agents.
+    ///
+    /// # Errors
+    /// Its settings cannot be written.
+    pub fn pi(&self, base_url: &str) -> io::Result<AgentRecipe> {
+        let models = json!({ "providers": { "fake": {
+            "baseUrl": format!("{base_url}/v1"),
+            "api": "openai-completions",
+            "apiKey": "dummy",
+            "models": [{ "id": "fake-model" }],
+        } } });
+        let settings = json!({
+            "defaultProvider": "fake",
+            "defaultModel": "fake-model",
+            "quietStartup": true,
+            "retry": { "maxRetries": 1, "baseDelayMs": 100 },
+        });
+        self.write_home(".pi/agent/models.json", &models.to_string())?;
+        self.write_home(".pi/agent/settings.json", &settings.to_string())?;
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", text(&agents_dir()));
+        let env =
+            [("PI_OFFLINE", "1"), ("PI_SKIP_VERSION_CHECK", "1"), ("PI_TELEMETRY", "0"), ("PATH", &path)];
+        Ok(recipe("pi", &[], &env))
+    }
 }
 
 /// A missing agent keeps its bare name, so that the error names it.
@@ -199,6 +225,10 @@ mod tests {
         hermetic.codex("http://x", Renderer::Classic).unwrap();
         let config = std::fs::read_to_string(hermetic.home().join(".codex/config.toml")).unwrap();
         assert!(config.contains("base_url = \"http://x/v1\""));
+        let pi = hermetic.pi("http://x").unwrap();
+        let models = json_of(&hermetic, ".pi/agent/models.json");
+        assert_eq!(models["providers"]["fake"]["baseUrl"], "http://x/v1");
+        assert!(pi.env.contains(&("PI_OFFLINE".into(), "1".into())));
         let gemini = hermetic.gemini("http://x").unwrap();
         assert!(gemini.env.contains(&("GOOGLE_GEMINI_BASE_URL".into(), "http://x".into())));
     }

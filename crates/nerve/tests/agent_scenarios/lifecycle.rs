@@ -14,15 +14,15 @@ use super::harness::Harness;
 use super::turns::{Outcome, ask as ask_agent, describe, expect, unwrapped};
 use super::variants::Variant;
 
-/// Maximum number of Ctrl+C presses to exit an agent, and the wait after each.
+/// Maximum number of presses of the exit keys, and the wait after each.
 const EXIT_ATTEMPTS: (u32, Duration) = (20, Duration::from_millis(500));
 /// Memory that must stay free when many agents run, in MiB.
 const RESERVE_MIB: usize = 3000;
 
-pub(super) async fn exit(harness: &Harness) -> Outcome {
+pub(super) async fn exit(harness: &Harness, variant: &Variant) -> Outcome {
     for _ in 0..EXIT_ATTEMPTS.0 {
         // The program may have exited already.
-        let _ = harness.write("\x03").await;
+        let _ = harness.write(variant.exit_keys).await;
         if harness.wait(StateName::Stopped, EXIT_ATTEMPTS.1).await.is_ok() {
             return Ok(Verdict::Passed);
         }

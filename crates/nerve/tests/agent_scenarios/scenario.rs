@@ -188,7 +188,7 @@ impl Cell {
                 turns::api_error(harness, super::harness::CUT_AFTER, super::harness::CUT_TEXT).await
             }
             Scenario::Fork => lifecycle::fork(harness, variant).await,
-            Scenario::Exit => lifecycle::exit(harness).await,
+            Scenario::Exit => lifecycle::exit(harness, variant).await,
             Scenario::Nodes => lifecycle::nodes(harness, 20).await,
             Scenario::Kill => lifecycle::kill(harness).await,
             Scenario::Ask => lifecycle::ask(harness).await,

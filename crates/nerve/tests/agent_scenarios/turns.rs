@@ -94,7 +94,8 @@ pub(super) async fn tool(harness: &Harness, variant: &Variant) -> Outcome {
 
 pub(super) async fn dialog(harness: &mut Harness, variant: &Variant) -> Outcome {
     harness.take_tool_events();
-    request_permission(harness, variant).await?;
+    let Some(prompt) = variant.permission_prompt else { return Ok(no_permissions()) };
+    request_permission(harness, prompt).await?;
     let response = harness.answer(Choice::Number(1)).await.map_err(describe)?;
     expect(response.text.contains("END-OF-TOOL"), "the turn did not continue", &response)?;
     expect(harness.home.work().join("made-by-tool.txt").exists(), "the tool did not run", &response)?;
@@ -136,9 +137,13 @@ pub(super) async fn interrupt(harness: &Harness) -> Outcome {
     Ok(Verdict::Passed)
 }
 
+fn no_permissions() -> Verdict {
+    Verdict::Skipped("it runs tools without permission".to_string())
+}
+
 /// Runs the turn that asks for a permission.
-async fn request_permission(harness: &Harness, variant: &Variant) -> Result<(), String> {
-    let blocked = match harness.ask(variant.permission_prompt).await {
+async fn request_permission(harness: &Harness, prompt: &str) -> Result<(), String> {
+    let blocked = match harness.ask(prompt).await {
         Ok(response) => return Err(format!("no permission request: {response:?}")),
         Err(error) if error.kind == ErrorKind::Blocked => error,
         Err(error) => return Err(describe(error)),
@@ -153,7 +158,8 @@ pub(super) async fn refusal(harness: &Harness, variant: &Variant) -> Outcome {
     let made = harness.home.work().join("made-by-tool.txt");
     // The file of an earlier permission.
     let _ = std::fs::remove_file(&made);
-    request_permission(harness, variant).await?;
+    let Some(prompt) = variant.permission_prompt else { return Ok(no_permissions()) };
+    request_permission(harness, prompt).await?;
     let response = harness.answer(Choice::Cancel).await.map_err(describe)?;
     expect(!made.exists(), "the tool ran", &response)?;
     expect(!response.text.contains("END-OF-TOOL"), "the tool's result was answered", &response)?;

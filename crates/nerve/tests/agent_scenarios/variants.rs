@@ -20,8 +20,10 @@ pub(crate) struct Variant {
     pub(crate) tool: fn(&Path) -> String,
     /// Text in the result of that tool.
     pub(crate) tool_result: &'static str,
-    /// Prompt that requests a permission to create `made-by-tool.txt`.
-    pub(crate) permission_prompt: &'static str,
+    /// Prompt that requests a permission to create `made-by-tool.txt`; `None` if the agent requests no permissions.
+    pub(crate) permission_prompt: Option<&'static str>,
+    /// Keys that leave the idle agent, repeated twice a second.
+    pub(crate) exit_keys: &'static str,
     /// True if the conversation stays in the scrollback.
     pub(crate) is_inline: bool,
     /// Memory of one running agent.
@@ -32,7 +34,7 @@ pub(crate) struct Variant {
 pub(super) const GEMINI_SESSION: &str = "3b3b7ccf-0d2b-4c9e-8a65-1f0f5a3c9d11";
 
 /// All variants, in the order of the table.
-pub(crate) const VARIANTS: [Variant; 6] = [
+pub(crate) const VARIANTS: [Variant; 7] = [
     Variant {
         agent: "claude",
         name: "claude-classic",
@@ -40,7 +42,8 @@ pub(crate) const VARIANTS: [Variant; 6] = [
         recipe: |home, url| home.claude(&home.work(), url, Renderer::Classic),
         tool: read,
         tool_result: "beta note",
-        permission_prompt: "TOUCHTOOL please",
+        permission_prompt: Some("TOUCHTOOL please"),
+        exit_keys: CTRL_C,
         is_inline: true,
         memory_mib: 250,
     },
@@ -51,7 +54,8 @@ pub(crate) const VARIANTS: [Variant; 6] = [
         recipe: |home, url| home.claude(&home.work(), url, Renderer::FullScreen),
         tool: read,
         tool_result: "beta note",
-        permission_prompt: "TOUCHTOOL please",
+        permission_prompt: Some("TOUCHTOOL please"),
+        exit_keys: CTRL_C,
         is_inline: false,
         memory_mib: 250,
     },
@@ -63,7 +67,8 @@ pub(crate) const VARIANTS: [Variant; 6] = [
         // Codex has no tool to read files, and requests permission only outside its sandbox.
         tool: run,
         tool_result: "slept",
-        permission_prompt: "ESCTOOL please",
+        permission_prompt: Some("ESCTOOL please"),
+        exit_keys: CTRL_C,
         is_inline: false,
         memory_mib: 220,
     },
@@ -74,7 +79,8 @@ pub(crate) const VARIANTS: [Variant; 6] = [
         recipe: |home, url| home.codex(url, Renderer::Classic),
         tool: run,
         tool_result: "slept",
-        permission_prompt: "ESCTOOL please",
+        permission_prompt: Some("ESCTOOL please"),
+        exit_keys: CTRL_C,
         is_inline: true,
         memory_mib: 220,
     },
@@ -89,7 +95,8 @@ pub(crate) const VARIANTS: [Variant; 6] = [
         },
         tool: read,
         tool_result: "beta note",
-        permission_prompt: "TOUCHTOOL please",
+        permission_prompt: Some("TOUCHTOOL please"),
+        exit_keys: CTRL_C,
         is_inline: true,
         memory_mib: 400,
     },
@@ -100,11 +107,27 @@ pub(crate) const VARIANTS: [Variant; 6] = [
         recipe: |home, url| home.opencode(url),
         tool: read,
         tool_result: "beta note",
-        permission_prompt: "TOUCHTOOL please",
+        permission_prompt: Some("TOUCHTOOL please"),
+        exit_keys: CTRL_C,
         is_inline: false,
         memory_mib: 1000,
     },
+    Variant {
+        agent: "pi",
+        name: "pi",
+        title: "pi",
+        recipe: |home, url| home.pi(url),
+        tool: read,
+        tool_result: "beta note",
+        permission_prompt: None,
+        // A second Ctrl+C leaves only within half a second.
+        exit_keys: "\x04",
+        is_inline: false,
+        memory_mib: 200,
+    },
 ];
+
+const CTRL_C: &str = "\x03";
 
 fn read(file: &Path) -> String {
     format!("READTOOL FILE={}", file.display())
