@@ -132,9 +132,9 @@ impl TranscriptSource {
         }
     }
 
-    /// Returns true if the transcript marks the end of an answer, and the agent's screen needs time to show it.
+    /// Returns true if the transcript marks the end of an answer, and the agent's screen shows it late or not at all.
     pub(super) fn marks_ends(&self) -> bool {
-        self.kind == TranscriptKind::Opencode
+        matches!(self.kind, TranscriptKind::Opencode | TranscriptKind::Pi)
     }
 
     /// Returns the prompt's turn if the transcript has its end, and that is a text. Reads files: call it on a blocking thread.

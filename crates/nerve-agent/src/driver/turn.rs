@@ -206,10 +206,13 @@ impl Driver {
         true
     }
 
-    /// Returns true if the screen shows the end of the answer but the turn still waits for silence. The agent's session file can
-    /// confirm the end at once.
+    /// Returns true if the screen shows the end of the answer, or an agent whose screen marks no ends is idle, but the turn still
+    /// waits for silence. The agent's session file can confirm the end at once.
     pub fn is_answer_unconfirmed(&self) -> bool {
-        let is_shown = |turn: &Turn| turn.phase == Phase::Running && turn.has_answer && !turn.interrupted;
+        let marks_no_end = self.profile.turn_end.is_none();
+        let is_shown = |turn: &Turn| {
+            turn.phase == Phase::Running && (turn.has_answer || marks_no_end) && !turn.interrupted
+        };
         matches!(self.observation.signal, Some(Signal::Ready(_)))
             && self.state == AgentState::Busy
             && self.turns.current.as_ref().is_some_and(is_shown)
@@ -219,6 +222,7 @@ impl Driver {
     pub fn on_answer_written(&mut self) {
         if let Some(turn) = &mut self.turns.current {
             turn.is_written = true;
+            turn.has_answer = true;
         }
     }
 

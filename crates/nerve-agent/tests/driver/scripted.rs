@@ -953,6 +953,36 @@ fn work_after_the_answer_in_session_file_continues_the_turn() {
     assert_eq!(harness.ended.len(), 1);
 }
 
+/// A pi that has answered at once: no spinner was drawn.
+fn pi_with_answer() -> Harness {
+    let mut harness = Harness::new("pi");
+    let draw = |harness: &mut Harness, above: &str, draft: &str| {
+        harness.feed(&format!("\x1b[H\x1b[2J{above}\r\n{RULE}\r\n{draft}\x1b7\r\n{RULE}\r\n~/work\x1b8"));
+    };
+    draw(&mut harness, "", "");
+    harness.advance(1000);
+    assert_eq!(harness.submit("go"), Ok(1));
+    draw(&mut harness, "", "go");
+    draw(&mut harness, " go\r\n\r\n fine", "");
+    assert!(harness.driver.is_answer_unconfirmed());
+    harness
+}
+
+#[test]
+fn session_file_confirms_work_that_was_not_drawn() {
+    let ends =
+        |harness: &Harness| harness.ended.iter().map(|end| (end.outcome, end.delivery)).collect::<Vec<_>>();
+    let mut harness = pi_with_answer();
+    harness.driver.on_answer_written();
+    harness.observe();
+    assert_eq!(ends(&harness), [(Outcome::Done, Delivery::Started)]);
+    let mut without_file = pi_with_answer();
+    without_file.advance(1000);
+    assert_eq!(ends(&without_file), []);
+    without_file.advance(3000);
+    assert_eq!(ends(&without_file), [(Outcome::Done, Delivery::Submitted)]);
+}
+
 #[test]
 fn resuming_agent_is_not_ready_before_it_has_loaded() {
     let first_page = "\x1b[H\x1b[2J   ┃  Ask anything\r\n   ╹▀▀▀\r\n  tab agents  ctrl+p commands\x1b[1;7H";
