@@ -100,6 +100,8 @@ enum Event {
     },
     TurnEnds(usize, AttemptId),
     Fault,
+    /// A client library sends an old append again.
+    Resubmit,
     /// A person decides on a step in doubt.
     Decide,
     Start(usize),
@@ -133,6 +135,10 @@ impl Cluster {
         for _ in 0..2 + cluster.random.below(8) {
             let time = cluster.random.below(FAULTS_END);
             cluster.schedule(time, Event::Fault);
+        }
+        for _ in 0..cluster.random.below(8) {
+            let time = cluster.random.below(2 * FAULTS_END);
+            cluster.schedule(time, Event::Resubmit);
         }
         for _ in 0..cluster.random.below(4) {
             let time = cluster.random.below(2 * FAULTS_END);
@@ -234,6 +240,7 @@ impl Cluster {
             }
             Event::TurnEnds(host, attempt) => self.end_turn(host, attempt),
             Event::Fault => self.fault(),
+            Event::Resubmit => self.resubmit(),
             Event::Decide => self.decide(),
             Event::Start(host) => self.start(host),
         }
@@ -446,7 +453,7 @@ impl Cluster {
     fn fault(&mut self) {
         let host = usize::try_from(self.random.below(self.hosts.len() as u64)).unwrap();
         let until = self.now + self.random.below(3 * TTL).min(FAULTS_END - self.now);
-        let kind = self.random.below(9);
+        let kind = self.random.below(7);
         if self.is_traced {
             eprintln!("{:6} fault {kind} on host {host} until {until}", self.now);
         }
@@ -469,12 +476,11 @@ impl Cluster {
                 let boot = boot.saturating_sub(self.random.below(2));
                 self.add_host(machine, boot);
             }
-            6 => {
+            _ => {
                 for host in &mut self.hosts {
                     host.partitioned_until = until;
                 }
             }
-            _ => self.resubmit(),
         }
     }
 
