@@ -979,7 +979,7 @@ fn session_file_confirms_work_that_was_not_drawn() {
     let mut without_file = pi_with_answer();
     without_file.advance(1000);
     assert_eq!(ends(&without_file), []);
-    without_file.advance(3000);
+    without_file.advance(5000);
     assert_eq!(ends(&without_file), [(Outcome::Done, Delivery::Submitted)]);
 }
 
