@@ -140,7 +140,12 @@ impl SshTarget {
     }
 
     fn failed(&self, kind: SshErrorKind, message: impl Into<String>) -> ClientError {
-        ClientError::Ssh(Box::new(SshError::new(kind, self.to_string(), message)))
+        let address = match self.port {
+            Some(port) => format!("{}:{port}", self.user_and_host()),
+            None => self.user_and_host(),
+        };
+        let (destination, reason) = (self.to_string(), message.into());
+        ClientError::Ssh(Box::new(SshError { kind, address, destination, reason }))
     }
 }
 

@@ -25,11 +25,13 @@ pub enum SshErrorKind {
 
 /// A failed connection through ssh. Nothing was sent but a PING.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot connect to {destination} through ssh: {reason}")]
+#[error("cannot connect to {address} through ssh: {reason}")]
 pub struct SshError {
     /// Kind of error.
     pub kind: SshErrorKind,
-    /// The words after `ssh`: port, user and host.
+    /// User, host and port: `USER@HOST:PORT`.
+    pub address: String,
+    /// The words after `ssh`: `-p PORT USER@HOST`.
     pub destination: String,
     /// What ssh or the machine reported, in one line.
     pub reason: String,
@@ -45,10 +47,6 @@ const USAGE: i32 = 2;
 const NOT_RUNNING: i32 = 3;
 
 impl SshError {
-    pub(crate) fn new(kind: SshErrorKind, destination: String, reason: impl Into<String>) -> SshError {
-        SshError { kind, destination, reason: reason.into() }
-    }
-
     /// Returns the kind of error, and its reason in one line. `exit`: the exit status of ssh; `None` if a signal ended it.
     pub(crate) fn classify(exit: Option<i32>, report: &str) -> (SshErrorKind, String) {
         let kind = match exit {
