@@ -12,6 +12,8 @@ use crate::types::{ContentBlock, SessionUpdate, ToolCall, ToolStatus, Usage};
 
 /// Length of the beginning of a thought that is compared with the end of the answer, in bytes.
 const OVERLAP: usize = 256;
+/// Length of the end of an answer that must have been sent, in letters and digits.
+const TAIL: usize = 40;
 
 /// The updates of one turn so far.
 #[derive(Debug)]
@@ -113,6 +115,8 @@ impl TurnUpdates {
             updates.push(SessionUpdate::message(format!("\n\nThe complete answer:\n\n{text}")));
         } else if self.sent.is_empty() && !text.is_empty() {
             updates.push(SessionUpdate::message(text));
+        } else if let Some(rest) = unsent(text, &self.sent) {
+            updates.push(SessionUpdate::message(format!("\n\n{rest}")));
         }
         updates
     }
@@ -194,6 +198,21 @@ fn letters(text: &str) -> String {
 fn overlaps(text: &str, next: &str) -> bool {
     let ends = next.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= OVERLAP);
     ends.into_iter().any(|end| text.ends_with(&next[..end]))
+}
+
+/// Returns the rest of an answer whose end was not sent, from the line on that differs. A screen that is read while the agent draws may
+/// show a tool call as text, after which nothing is streamed. `sent`: letters and digits of what was sent.
+fn unsent<'a>(text: &'a str, sent: &str) -> Option<&'a str> {
+    let all = letters(text);
+    let tail: String = all.chars().skip(all.chars().count().saturating_sub(TAIL)).collect();
+    if sent.contains(&tail) {
+        return None;
+    }
+    let mut sent = sent.chars();
+    let differs = |c: char| c.is_alphanumeric() && sent.next() != Some(c);
+    let at = text.find(differs)?;
+    let line = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    Some(&text[line..])
 }
 
 /// Converts a section of an earlier turn.
@@ -332,6 +351,19 @@ mod tests {
             panic!("{rest:?}");
         };
         assert!(text.ends_with("one two three"), "{text}");
+    }
+
+    #[test]
+    fn end_of_the_answer_is_sent_if_the_stream_broke_off() {
+        let mut turn = updates();
+        turn.on_chunk("I will run it.\n\nBash(touch a)");
+        let rest = turn.finish(&[], "I will run it.\n\nThe tool said: **done**", 1);
+        assert_eq!(rest, [SessionUpdate::message("\n\nThe tool said: **done**")]);
+        // Other words in the middle are those of the screen.
+        let mut turn = updates();
+        turn.on_chunk("See docs, and then go to the end of this long line of words that follow.");
+        let text = "See [docs](http://x), and then go to the end of this long line of words that follow.";
+        assert_eq!(turn.finish(&[], text, 1), []);
     }
 
     #[test]
