@@ -40,6 +40,7 @@ use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::proxy::{NodeProxy, SpendSink};
 use crate::telemetry::TurnAttributes;
+use crate::turn_state::await_state;
 use crate::usage_ledger::UsageLedger;
 
 pub use self::spec::TerminalSpec;
@@ -189,19 +190,8 @@ impl Node for TerminalNode {
 
     fn wait<'a>(&'a self, states: &'a [StateName], limit: Option<Duration>) -> NodeFuture<'a, StateName> {
         Box::pin(async move {
-            let mut status = self.inner.status.clone();
-            let reached = async {
-                let result = status
-                    .wait_for(|status| states.contains(&status.name()) || status.name() == StateName::Stopped)
-                    .await;
-                result.map_or(StateName::Stopped, |status| status.name())
-            };
-            let state = match limit {
-                Some(limit) => tokio::time::timeout(limit, reached)
-                    .await
-                    .map_err(|_| self.wait_timeout_error(states, limit))?,
-                None => reached.await,
-            };
+            let reached = await_state(self.inner.status.clone(), Status::name, states, limit).await;
+            let state = reached.map_err(|limit| self.wait_timeout_error(states, limit))?;
             if states.contains(&state) { Ok(state) } else { Err(self.stopped_error()) }
         })
     }

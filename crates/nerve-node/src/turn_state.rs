@@ -285,17 +285,8 @@ impl TurnState {
         states: &[StateName],
         limit: Option<Duration>,
     ) -> Result<StateName, EngineError> {
-        let mut state = self.state.subscribe();
-        let reached = async {
-            let result = state.wait_for(|state| states.contains(state) || *state == StateName::Stopped).await;
-            result.map_or(StateName::Stopped, |state| *state)
-        };
-        let state = match limit {
-            Some(limit) => timeout(limit.min(MAX_TIMEOUT), reached)
-                .await
-                .map_err(|_| self.wait_timeout_error(states, limit))?,
-            None => reached.await,
-        };
+        let reached = await_state(self.state.subscribe(), |state| *state, states, limit).await;
+        let state = reached.map_err(|limit| self.wait_timeout_error(states, limit))?;
         if states.contains(&state) { Ok(state) } else { Err(self.stopped_error()) }
     }
 
@@ -366,4 +357,22 @@ fn replace_if(state: &mut StateName, old: &[StateName], new: StateName) -> bool 
         *state = new;
     }
     is_old
+}
+
+/// Waits until a state is one of `states` or Stopped, for at most `limit`, which is the error.
+pub(crate) async fn await_state<T>(
+    mut status: watch::Receiver<T>,
+    name: impl Fn(&T) -> StateName,
+    states: &[StateName],
+    limit: Option<Duration>,
+) -> Result<StateName, Duration> {
+    let is_reached = |state| states.contains(&state) || state == StateName::Stopped;
+    let reached = async {
+        let result = status.wait_for(|status| is_reached(name(status))).await;
+        result.map_or(StateName::Stopped, |status| name(&status))
+    };
+    match limit {
+        Some(limit) => timeout(limit.min(MAX_TIMEOUT), reached).await.map_err(|_| limit),
+        None => Ok(reached.await),
+    }
 }
