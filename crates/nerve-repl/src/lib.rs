@@ -21,6 +21,7 @@
 //! | `runs`, `started_nodes` | runs and nodes to stop at exit |
 #![warn(missing_docs)]
 
+pub mod activity_text;
 pub mod clock;
 mod command;
 mod completion;

@@ -6,12 +6,12 @@ use nerve_api::{EventKind, EventMessage, EventType};
 use nerve_client::Reconnect;
 use nerve_repl::event_line;
 
-use super::activity_text;
 use super::event_hook;
 use super::server::connect;
 use crate::exit::{FAILED, Failure};
 use crate::out;
 use nerve_cli::events::EventsArgs;
+use nerve_repl::activity_text;
 use nerve_repl::clock::local_time;
 
 /// Maximum length of the details of an event without a sentence of its own, in characters.

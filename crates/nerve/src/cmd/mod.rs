@@ -1,7 +1,6 @@
 //! Implements the commands.
 
 mod acp;
-mod activity_text;
 mod ask;
 mod attach;
 mod branch;

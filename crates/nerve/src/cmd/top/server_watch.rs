@@ -12,7 +12,7 @@ use nerve_tui::dashboard::{DashboardSession, NodeKey, NodeRow};
 use tokio::sync::mpsc::Sender;
 
 use super::git_branch;
-use crate::cmd::activity_text;
+use nerve_repl::activity_text;
 
 /// Pause before a connection is tried again, or a stopped node is read again.
 const RETRY: Duration = Duration::from_secs(1);
