@@ -28,9 +28,7 @@ use tokio::time::Instant;
 
 use crate::activity::{Location, TranscriptTail};
 use crate::fork::opencode_database as database;
-use crate::fork::session_files::{
-    SessionFiles, is_alone_in, open_database_path, open_rollout_path, rollout_folders,
-};
+use crate::fork::session_files::{SessionFiles, is_alone_in, open_database_path, open_rollout_path};
 use crate::response::letters_and_digits;
 
 /// Maximum number of bytes read from a transcript's end. A turn rarely exceeds a megabyte.
@@ -53,7 +51,7 @@ pub(super) struct TranscriptSource {
     pub(super) kind: TranscriptKind,
     /// The transcript, if the agent's hooks named it.
     pub(super) file: Option<PathBuf>,
-    pub(super) home: PathBuf,
+    pub(super) session_files: SessionFiles,
     /// The id of the conversation, if it is known.
     pub(super) session: Option<String>,
     pub(super) pid: i32,
@@ -205,9 +203,9 @@ impl TranscriptSource {
     pub(super) fn folders(&self) -> Vec<PathBuf> {
         match self.kind {
             TranscriptKind::Claude => Vec::new(),
-            TranscriptKind::Codex => rollout_folders(&self.home),
+            TranscriptKind::Codex => self.session_files.rollout_folders(),
             TranscriptKind::Gemini | TranscriptKind::Pi => {
-                self.cwd().map(|cwd| self.session_files().chat_folders(self.kind, &cwd)).unwrap_or_default()
+                self.cwd().map(|cwd| self.session_files.chat_folders(self.kind, &cwd)).unwrap_or_default()
             }
             TranscriptKind::Opencode => {
                 let database = open_database_path(self.pid);
@@ -227,11 +225,7 @@ impl TranscriptSource {
 
     /// Returns the file of the conversation with which Gemini CLI or pi was started.
     fn chat(&self) -> Option<PathBuf> {
-        self.session_files().chat(self.kind, self.session.as_ref()?)
-    }
-
-    fn session_files(&self) -> SessionFiles {
-        SessionFiles::in_home(self.home.clone())
+        self.session_files.chat(self.kind, self.session.as_ref()?)
     }
 
     fn cwd(&self) -> Option<PathBuf> {
@@ -252,7 +246,8 @@ impl TranscriptSource {
     fn exists(&self) -> bool {
         match self.kind {
             TranscriptKind::Claude => {
-                self.file.as_ref().is_some_and(|file| file.exists()) || self.status_file().exists()
+                self.file.as_ref().is_some_and(|file| file.exists())
+                    || self.session_files.status_file(self.pid).exists()
             }
             TranscriptKind::Codex => self.path().is_some(),
             TranscriptKind::Gemini | TranscriptKind::Pi => !self.chats(TsNs(0)).is_empty(),
@@ -262,7 +257,7 @@ impl TranscriptSource {
 
     /// Returns the files of Gemini CLI or pi that may contain a turn.
     fn chats(&self, since: TsNs) -> Vec<PathBuf> {
-        let recent = self.cwd().map(|cwd| self.session_files().chats_changed_in(self.kind, &cwd, since));
+        let recent = self.cwd().map(|cwd| self.session_files.chats_changed_in(self.kind, &cwd, since));
         let mut chats: Vec<PathBuf> = self.chat().into_iter().chain(recent.unwrap_or_default()).collect();
         chats.sort();
         chats.dedup();
@@ -340,13 +335,8 @@ impl TranscriptSource {
         (is_shown(&found.turn, screen) || self.is_alone()).then_some(found)
     }
 
-    /// Returns the path of the process's status file.
-    fn status_file(&self) -> PathBuf {
-        self.home.join(".claude/sessions").join(format!("{}.json", self.pid))
-    }
-
     fn transcript(&self) -> Option<PathBuf> {
-        let status = std::fs::read_to_string(self.status_file()).ok()?;
+        let status = std::fs::read_to_string(self.session_files.status_file(self.pid)).ok()?;
         let status: serde_json::Value = serde_json::from_str(&status).ok()?;
         let session = status.get("sessionId")?.as_str()?;
         let cwd = status.get("cwd")?.as_str()?;
@@ -354,8 +344,7 @@ impl TranscriptSource {
         if !session.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
             return None;
         }
-        let folder: String = cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        Some(self.home.join(".claude/projects").join(folder).join(format!("{session}.jsonl")))
+        Some(self.session_files.conversations_in(Path::new(cwd)).join(format!("{session}.jsonl")))
     }
 }
 
@@ -396,7 +385,7 @@ mod tests {
         let source = TranscriptSource {
             kind: TranscriptKind::Codex,
             file: Some(file),
-            home: home.path().to_path_buf(),
+            session_files: SessionFiles::in_home(home.path().into()),
             session: None,
             pid: 0,
             last: None,
@@ -416,6 +405,27 @@ mod tests {
     }
 
     #[test]
+    fn transcript_is_below_the_agents_own_settings_folder() {
+        let settings = tempfile::tempdir().unwrap();
+        let pid = std::process::id().cast_signed();
+        std::fs::create_dir(settings.path().join("sessions")).unwrap();
+        let status = r#"{"sessionId":"a-1","cwd":"/work/🦀"}"#;
+        std::fs::write(settings.path().join(format!("sessions/{pid}.json")), status).unwrap();
+        let env = [("CLAUDE_CONFIG_DIR".to_string(), settings.path().display().to_string())].into();
+        let session_files = SessionFiles::for_env(&env).expect("a home folder");
+        let source = TranscriptSource {
+            kind: TranscriptKind::Claude,
+            file: None,
+            session_files,
+            session: None,
+            pid,
+            last: None,
+        };
+        // The crab has two UTF-16 units.
+        assert_eq!(source.transcript(), Some(settings.path().join("projects/-work---/a-1.jsonl")));
+    }
+
+    #[test]
     fn typed_conversation_is_known_if_it_is_the_only_one() {
         let home = tempfile::tempdir().unwrap();
         let project = home.path().join(".gemini/tmp/p");
@@ -425,7 +435,7 @@ mod tests {
         let source = TranscriptSource {
             kind: TranscriptKind::Gemini,
             file: None,
-            home: home.path().to_path_buf(),
+            session_files: SessionFiles::in_home(home.path().into()),
             session: None,
             pid: std::process::id().cast_signed(),
             last: None,

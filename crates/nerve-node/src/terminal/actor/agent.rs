@@ -109,11 +109,10 @@ impl<B: Backend> Actor<B> {
     /// Returns where to read the agent's transcript.
     pub(super) fn transcript(&self) -> Option<TranscriptSource> {
         let kind = self.spec.profile.transcript?;
-        let home = self.spec.program.env.get("HOME").map(Into::into).or_else(std::env::home_dir)?;
         Some(TranscriptSource {
             kind,
             file: self.link.transcript().map(Into::into),
-            home,
+            session_files: SessionFiles::for_env(&self.spec.program.env)?,
             session: self.link.agent_session().cloned(),
             pid: self.link.backend.pid()?,
             last: self.reporter.transcript_tail().and_then(|tail| tail.location()),
