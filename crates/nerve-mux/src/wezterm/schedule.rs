@@ -114,8 +114,7 @@ impl PollSchedule {
 
     /// Returns true shortly after input or a change.
     pub(super) fn is_recent(&self, now: Instant) -> bool {
-        self.last_input.is_some_and(|at| now < at + AFTER_INPUT)
-            || now < self.last_change + AFTER_CHANGE
+        self.last_input.is_some_and(|at| now < at + AFTER_INPUT) || now < self.last_change + AFTER_CHANGE
     }
 
     /// Returns true if the program has written since the last poll. `written`: its counter now.

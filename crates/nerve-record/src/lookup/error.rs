@@ -72,8 +72,7 @@ fn distinguish(text: &str, candidates: &[Candidate]) -> String {
     let hosts: Vec<&str> = candidates.iter().filter_map(|one| one.host.as_deref()).collect();
     let begin = |ids: &[&str]| ids.iter().all(|id| id.starts_with(text));
     let have_hosts = hosts.len() == candidates.len();
-    let by_id =
-        if have_hosts && begin(&hosts) { suggest_ids(text, &hosts) } else { suggest_ids(text, &ids) };
+    let by_id = if have_hosts && begin(&hosts) { suggest_ids(text, &hosts) } else { suggest_ids(text, &ids) };
     ids.sort_unstable();
     ids.dedup();
     match (ids.len() == candidates.len(), have_hosts) {

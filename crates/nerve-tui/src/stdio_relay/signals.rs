@@ -45,9 +45,9 @@ impl Signals {
             let kind = SignalKind::from_raw(number.as_raw());
             let mut stream = signal(kind).map_err(TuiError::Signals)?;
             let sender = sender.clone();
-            tokio::spawn(
-                async move { while stream.recv().await.is_some() && sender.send(number).await.is_ok() {} },
-            );
+            tokio::spawn(async move {
+                while stream.recv().await.is_some() && sender.send(number).await.is_ok() {}
+            });
         }
         Ok(Signals::Forwarded(signals))
     }

@@ -98,8 +98,7 @@ impl LineEdit {
 
     fn word_before(&self) -> usize {
         let text = self.text[..self.cursor].trim_end();
-        text
-            .char_indices()
+        text.char_indices()
             .rfind(|(_, char)| char.is_whitespace())
             .map_or(0, |(at, char)| at + char.len_utf8())
     }
