@@ -379,7 +379,7 @@ async fn kill_server(fixture: &Fixture) {
     signal(status["pid"].as_u64().unwrap().try_into().unwrap(), Signal::KILL);
 }
 
-/// All four agents from PATH, with the settings of their recipes in one home. They run in a new folder each time, so
+/// All agents from PATH, with the settings of their recipes in one home. They run in a new folder each time, so
 /// trust dialogs appear.
 #[test]
 fn doctor_drives_every_agent_it_finds() {
@@ -397,6 +397,7 @@ fn doctor_drives_every_agent_it_finds() {
         home.codex(url, Renderer::Classic).unwrap(),
         home.gemini(url).unwrap(),
         home.opencode(url).unwrap(),
+        home.pi(url).unwrap(),
     ];
     let outer = std::env::var_os("PATH").unwrap_or_default();
     let agents = agents_dir().canonicalize().unwrap();
@@ -407,7 +408,7 @@ fn doctor_drives_every_agent_it_finds() {
     let output = command.output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let agents = report["agents"].as_array().unwrap();
-    assert_eq!(agents.len(), 4, "{report:#}");
+    assert_eq!(agents.len(), 5, "{report:#}");
     for agent in agents {
         let state = agent["state"].as_str().unwrap();
         assert!(agent["ok"] == true && (state == "ready" || state == "blocked (trust)"), "{report:#}");
