@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::types::{McpServer, NameValue};
 
-/// Prefix of the variables that carry the values of environment variables and headers.
-const VARIABLE: &str = "ACP_MCP_VALUE_";
+/// Prefix of the variables that carry the values of environment variables and headers. The nerve server stores no variable whose name
+/// contains `SECRET`.
+const VARIABLE: &str = "ACP_MCP_SECRET_";
 
 /// Arguments and environment of an agent with MCP servers.
 #[derive(Debug, Default, PartialEq)]
@@ -19,16 +20,21 @@ pub(crate) struct AgentMcp {
     pub(crate) ignored: Vec<String>,
 }
 
+/// Returns true if the agent takes MCP servers as an argument: it is Claude Code.
+pub(crate) fn accepts_servers(agent: &[String]) -> bool {
+    let program = agent.first().and_then(|program| Path::new(program).file_name());
+    program.is_some_and(|program| program == "claude")
+}
+
 /// Returns the configuration of an agent. Claude Code takes it as an argument; for others all servers are ignored.
 ///
 /// Values of environment variables and headers may be secrets. They are passed in the environment of the agent, whose configuration refers
-/// to them.
+/// to them. After a restart of the nerve server they are unset; the default in the reference lets the agent start without them.
 pub(crate) fn configure(agent: &[String], servers: &[McpServer]) -> AgentMcp {
     if servers.is_empty() {
         return AgentMcp::default();
     }
-    let program = agent.first().and_then(|program| Path::new(program).file_name());
-    if program.is_none_or(|program| program != "claude") {
+    if !accepts_servers(agent) {
         let ignored = servers.iter().map(|server| server.name().to_string()).collect();
         return AgentMcp { ignored, ..AgentMcp::default() };
     }
@@ -53,7 +59,7 @@ pub(crate) fn configure(agent: &[String], servers: &[McpServer]) -> AgentMcp {
 fn references(values: &[NameValue], env: &mut BTreeMap<String, String>) -> Map<String, Value> {
     let refer = |pair: &NameValue| {
         let variable = format!("{VARIABLE}{}", env.len() + 1);
-        let reference = format!("${{{variable}}}");
+        let reference = format!("${{{variable}:-}}");
         env.insert(variable, pair.value.clone());
         (pair.name.clone(), Value::from(reference))
     };
@@ -85,10 +91,10 @@ mod tests {
         let agent = ["/usr/bin/claude".to_string(), "--verbose".to_string()];
         let AgentMcp { args, env, ignored } = configure(&agent, &servers());
         let config: Value = serde_json::from_str(&args[1]).unwrap();
-        assert_eq!(config["mcpServers"]["files"]["env"]["KEY"], "${ACP_MCP_VALUE_1}");
-        assert_eq!(config["mcpServers"]["web"]["headers"]["Authorization"], "${ACP_MCP_VALUE_2}");
+        assert_eq!(config["mcpServers"]["files"]["env"]["KEY"], "${ACP_MCP_SECRET_1:-}");
+        assert_eq!(config["mcpServers"]["web"]["headers"]["Authorization"], "${ACP_MCP_SECRET_2:-}");
         assert!(!args.concat().contains("s3cret") && !args.concat().contains("t0ken"), "{args:?}");
-        assert_eq!((env["ACP_MCP_VALUE_1"].as_str(), env["ACP_MCP_VALUE_2"].as_str()), ("s3cret", "t0ken"));
+        assert_eq!((env["ACP_MCP_SECRET_1"].as_str(), env["ACP_MCP_SECRET_2"].as_str()), ("s3cret", "t0ken"));
         assert!(ignored.is_empty());
     }
 

@@ -1,10 +1,14 @@
 //! Bad clients, and agents that do not start.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
 use nerve_testkit::harness::memory_kib;
 use serde_json::{Value, json};
 
 use super::editor::Editor;
-use crate::harness::Home;
+use crate::harness::{Home, NERVE};
 
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
@@ -121,4 +125,45 @@ fn mcp_servers_that_the_agent_cannot_use_are_reported() {
     assert_eq!(made["_meta"]["nerve"]["ignoredMcpServers"], json!(["files"]), "{made}");
     let notices = editor.updates(made["sessionId"].as_str().unwrap(), "notice");
     assert_eq!(notices[0]["severity"], "warning", "{notices:?}");
+}
+
+#[test]
+fn secrets_of_mcp_servers_are_not_stored() {
+    let home = Home::new();
+    let claude = home.hermetic.work().join("claude");
+    let started = home.hermetic.work().join("environment");
+    // The scripted agent does not know --mcp-config.
+    let script = format!("#!/bin/sh\nenv > '{}'\nexec '{NERVE}' mock-agent\n", started.display());
+    fs::write(&claude, script).unwrap();
+    fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut editor = Editor::with_agent(&home, &[], &[claude.to_str().unwrap()]);
+    editor.initialize();
+    let secret = json!([{ "name": "ADDRESS", "value": "s3cret-of-a-server" }]);
+    let servers = json!([{ "name": "files", "command": "/bin/files", "args": [], "env": secret }]);
+    let made = editor.ok("session/new", json!({ "cwd": home.hermetic.work(), "mcpServers": servers }));
+    assert_eq!(made["_meta"], Value::Null, "{made}");
+    let session = made["sessionId"].as_str().unwrap();
+    assert_eq!(editor.turn(session, "hello"), "end_turn");
+    assert!(fs::read_to_string(&started).unwrap().contains("s3cret-of-a-server"));
+    fs::remove_file(&started).unwrap();
+    assert_eq!(editor.io.disconnect(), Some(0));
+    let files = files_below(home.hermetic.root());
+    assert!(files.iter().any(|(_, content)| contains(content, session)), "the session is stored");
+    let leaks: Vec<_> = files.iter().filter(|(_, content)| contains(content, "s3cret-of-a-server")).collect();
+    assert!(leaks.is_empty(), "{:?}", leaks.iter().map(|(path, _)| path).collect::<Vec<_>>());
+}
+
+fn contains(content: &[u8], text: &str) -> bool {
+    content.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+/// Returns the regular files below a folder with their contents.
+fn files_below(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.flat_map(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => files_below(&entry.path()),
+        Ok(kind) if kind.is_file() => vec![(entry.path(), fs::read(entry.path()).unwrap_or_default())],
+        _ => Vec::new(),
+    });
+    files.collect()
 }
