@@ -9,6 +9,7 @@
 //! | `server` | the methods |
 //! | `session` | a session and its node |
 //! | `turn` | a prompt: its events, its cancellation, its stop reason |
+//! | `stop_reason` | the reason why a turn ended |
 //! | `turn_updates` | updates of the running turn |
 //! | `permission` | a dialog of the agent as a permission request |
 //! | `tool_call` | tool calls and plans |
@@ -25,6 +26,7 @@ mod prompt_text;
 mod rpc_error;
 mod server;
 mod session;
+mod stop_reason;
 mod tool_call;
 mod transcript;
 mod turn;

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use crate::peer::{ClientRequest, Peer};
 use crate::rpc_error::RpcError;
 use crate::tool_call;
-use crate::types::{PermissionKind, PermissionOption, PermissionOutcome, PermissionResponse, ToolStatus};
+use crate::turn_updates::Call;
+use crate::types::{PermissionKind, PermissionOption, PermissionOutcome, PermissionResponse};
 
 /// Id of the option that closes a dialog without a choice.
 const CANCEL: &str = "cancel";
@@ -30,7 +31,7 @@ pub(crate) struct Permission {
     request: ClientRequest,
 }
 
-/// Returns the state of a node. A dialog that is being drawn is awaited: its choices are complete when they are the same twice.
+/// Returns the state of a node. Waits while a dialog is being drawn: its choices are complete when two looks see the same ones.
 ///
 /// # Errors
 /// The node does not exist, or the nerve server cannot be reached.
@@ -52,22 +53,25 @@ pub(crate) async fn look_up(node: &RemoteNode) -> Result<NodeExplanation, Client
 }
 
 impl Permission {
-    /// Asks the client. `tool_call`: id of the running tool call, if one is known.
+    /// Asks the client. `running`: the tool call that the dialog is about, if one is known.
     pub(crate) async fn ask(
         peer: &Peer,
         session: &str,
         dialog: &NodeExplanation,
-        tool_call: Option<&str>,
+        running: Option<&Call>,
     ) -> Permission {
         let dialog_id = dialog.dialog_id.clone().unwrap_or_default();
         let kind = dialog.metadata.text("blocked");
-        let id = tool_call.map_or_else(|| format!("dialog-{dialog_id}"), str::to_string);
-        let mut call = tool_call::output(&id, &dialog_text(&dialog.screen), ToolStatus::Pending);
-        if tool_call.is_none() {
-            call.title = Some(title(kind).to_string());
+        let (id, before) = match running {
+            Some(call) => (call.id.clone(), &call.content[..]),
+            None => (format!("dialog-{dialog_id}"), &[][..]),
+        };
+        let mut call = tool_call::build_update(&id, before, &dialog_text(&dialog.screen), None);
+        if running.is_none() {
+            call.title = Some(describe_dialog(kind).to_string());
             call.kind = Some("other");
         }
-        let options = options(&dialog.choices);
+        let options = list_options(&dialog.choices);
         let params = json!({ "sessionId": session, "toolCall": call, "options": options });
         let request = peer.request("session/request_permission", params).await;
         Permission { dialog_id, choices: dialog.choices.clone(), request }
@@ -78,9 +82,29 @@ impl Permission {
         dialog.dialog_id.as_deref() == Some(&*self.dialog_id) && dialog.choices == self.choices
     }
 
-    /// Waits for the response. Cancel-safe. `None`: the client is gone.
-    pub(crate) async fn response(&mut self) -> Option<Result<Value, RpcError>> {
-        (&mut self.request.response).await.ok()
+    /// Waits for the response. Cancel-safe.
+    pub(crate) async fn await_response(&mut self) -> Result<Value, RpcError> {
+        let lost = |_| Err(RpcError::disconnected());
+        (&mut self.request.response).await.unwrap_or_else(lost)
+    }
+
+    /// Returns the choice that the client selected; `None` closes the dialog without a choice.
+    ///
+    /// # Errors
+    /// The client responded with an error, or with an option that it was not offered. The dialog then stays open for people.
+    pub(crate) fn read_choice(
+        &self,
+        response: Result<Value, RpcError>,
+    ) -> Result<Option<NodeChoice>, RpcError> {
+        let response: PermissionResponse = serde_json::from_value(response?)
+            .map_err(|error| RpcError::invalid_params(format!("invalid response: {error}")))?;
+        let option = match response.outcome {
+            PermissionOutcome::Selected { option_id } if option_id != CANCEL => option_id,
+            PermissionOutcome::Selected { .. } | PermissionOutcome::Cancelled => return Ok(None),
+        };
+        let number = option.parse().ok().filter(|number| (1..=self.choices.len()).contains(number));
+        let unknown = || RpcError::invalid_params(format!("unknown option '{option}'"));
+        Ok(Some(NodeChoice::Number(number.ok_or_else(unknown)?)))
     }
 
     /// Withdraws the request.
@@ -89,71 +113,40 @@ impl Permission {
     }
 }
 
-/// Answers a dialog as the client responded. Returns false if the client responded with an error, which leaves the dialog open for people.
+/// Answers a dialog, or closes it without a choice. Returns false if the answer had no effect: a person was faster, or another dialog is
+/// open, or the same one is still shown.
 ///
 /// # Errors
-/// The node did not accept the answer. A dialog that closed or changed meanwhile is no error.
+/// The node did not accept the answer for another reason.
 pub(crate) async fn answer(
     node: &RemoteNode,
     dialog_id: String,
-    response: Result<Value, RpcError>,
-) -> Result<bool, ClientError> {
-    let outcome = response
-        .map_err(|error| error.to_string())
-        .and_then(|value| serde_json::from_value(value).map_err(|error| error.to_string()))
-        .map(|PermissionResponse { outcome }| outcome);
-    let choice = match outcome {
-        Ok(PermissionOutcome::Selected { option_id }) if option_id != CANCEL => match option_id.parse() {
-            Ok(number) => Some(NodeChoice::Number(number)),
-            Err(_) => {
-                tracing::warn!(option_id, "the client selected an unknown option; the dialog stays open");
-                return Ok(false);
-            }
-        },
-        Ok(_) => None,
-        Err(error) => {
-            tracing::warn!(error, "the client did not answer the dialog, which stays open");
-            return Ok(false);
-        }
-    };
-    close(node, Some(dialog_id), choice).await.map(|()| true)
-}
-
-/// Answers a dialog, or closes it without a choice.
-///
-/// # Errors
-/// See [`answer`].
-pub(crate) async fn close(
-    node: &RemoteNode,
-    dialog_id: Option<String>,
     choice: Option<NodeChoice>,
-) -> Result<(), ClientError> {
+) -> Result<bool, ClientError> {
     let request = AnswerNode {
         node_id: node.id().to_string(),
         session_id: node.session().map(str::to_string),
         cancel: choice.is_none(),
         choice,
-        dialog_id,
+        dialog_id: Some(dialog_id),
         ..AnswerNode::default()
     };
+    let changed = [ErrorKind::InvalidRequest, ErrorKind::Busy, ErrorKind::Blocked];
     match node.client().request(&request).await {
-        // Answered by a person meanwhile: the node reports the next dialog itself.
-        Err(ClientError::Server(error))
-            if matches!(error.details.error_type, ErrorKind::InvalidRequest | ErrorKind::Busy) =>
-        {
-            tracing::info!(%error, "the dialog was answered meanwhile");
-            Ok(())
+        Err(ClientError::Server(error)) if changed.contains(&error.details.error_type) => {
+            tracing::info!(%error, "the answer had no effect on the dialog");
+            Ok(false)
         }
-        done => done.map(drop),
+        done => done.map(|_| true),
     }
 }
 
 /// Returns the options of a dialog; their ids are the positions of the choices, from 1. Without choices it can only be closed.
-fn options(choices: &[String]) -> Vec<PermissionOption> {
+fn list_options(choices: &[String]) -> Vec<PermissionOption> {
     let option = |(at, choice): (usize, &String)| PermissionOption {
         option_id: (at + 1).to_string(),
         name: choice.clone(),
-        kind: permission_kind(choice),
+        kind: classify_choice(choice),
     };
     match choices {
         [] => vec![PermissionOption {
@@ -166,7 +159,7 @@ fn options(choices: &[String]) -> Vec<PermissionOption> {
 }
 
 /// Derives the effect of a choice from its label.
-fn permission_kind(label: &str) -> PermissionKind {
+fn classify_choice(label: &str) -> PermissionKind {
     let label = label.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| label.contains(word));
     let first = label.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
@@ -190,7 +183,7 @@ fn permission_kind(label: &str) -> PermissionKind {
 }
 
 /// Returns the title of a dialog that belongs to no tool call.
-fn title(kind: &str) -> &'static str {
+fn describe_dialog(kind: &str) -> &'static str {
     match kind {
         "trust" => "Trust this folder?",
         "login" => "Log in to the agent",
@@ -215,6 +208,8 @@ fn dialog_text(screen: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot;
+
     use super::*;
 
     #[test]
@@ -234,7 +229,7 @@ mod tests {
             ("Dark mode", AllowOnce),
             ("Note the change", AllowOnce),
         ] {
-            assert_eq!(permission_kind(label), kind, "{label}");
+            assert_eq!(classify_choice(label), kind, "{label}");
         }
     }
 
@@ -242,10 +237,28 @@ mod tests {
     fn options_are_numbered_from_one() {
         let ids = |choices: &[&str]| -> Vec<String> {
             let choices: Vec<String> = choices.iter().map(ToString::to_string).collect();
-            options(&choices).into_iter().map(|option| option.option_id).collect()
+            list_options(&choices).into_iter().map(|option| option.option_id).collect()
         };
         assert_eq!(ids(&["Yes", "No"]), ["1", "2"]);
         assert_eq!(ids(&[]), [CANCEL]);
+    }
+
+    #[test]
+    fn only_offered_options_are_choices() {
+        let (_, response) = oneshot::channel();
+        let choices = vec!["Yes".to_string(), "No".to_string()];
+        let dialog_id = "d".to_string();
+        let permission = Permission { dialog_id, choices, request: ClientRequest { id: 1, response } };
+        let selected = |id: &str| Ok(json!({ "outcome": { "outcome": "selected", "optionId": id } }));
+        assert_eq!(permission.read_choice(selected("2")).unwrap(), Some(NodeChoice::Number(2)));
+        assert_eq!(permission.read_choice(selected(CANCEL)).unwrap(), None);
+        let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
+        assert_eq!(permission.read_choice(Ok(cancelled)).unwrap(), None);
+        for response in
+            [selected("0"), selected("3"), selected("x"), Ok(json!({})), Err(RpcError::new(1, ""))]
+        {
+            assert!(permission.read_choice(response.clone()).is_err(), "{response:?}");
+        }
     }
 
     #[test]

@@ -49,10 +49,22 @@ impl RpcError {
         let code = match kind {
             ErrorKind::NotFound => RESOURCE_NOT_FOUND,
             ErrorKind::InvalidRequest => INVALID_PARAMS,
-            ErrorKind::Authentication => AUTH_REQUIRED,
             _ => INTERNAL_ERROR,
         };
         RpcError::new(code, message).with("error_type", kind.as_str())
+    }
+
+    /// Creates an error that the agent reported. Only here does an authentication error mean that the agent requires a login.
+    pub(crate) fn of_agent(kind: ErrorKind, message: impl Into<String>) -> RpcError {
+        let error = RpcError::of_kind(kind, message);
+        let code = if kind == ErrorKind::Authentication { AUTH_REQUIRED } else { error.code };
+        RpcError { code, ..error }
+    }
+
+    /// Creates the error of a request that the end of the connection interrupts.
+    pub(crate) fn disconnected() -> RpcError {
+        RpcError::new(INTERNAL_ERROR, "the client has disconnected")
+            .with("hint", "session/load opens the session again")
     }
 
     /// Adds a detail to the data.
@@ -78,7 +90,7 @@ impl RpcError {
     /// Creates the error of an execution that failed without a response.
     pub(crate) fn of_result(result: ResultInfo) -> RpcError {
         let message = result.error.unwrap_or_else(|| format!("the turn ended as {}", result.status));
-        RpcError::of_kind(result.error_type.unwrap_or(ErrorKind::Internal), message)
+        RpcError::of_agent(result.error_type.unwrap_or(ErrorKind::Internal), message)
             .with_some("hint", result.hint)
             .with_some("screen", result.screen)
             .with_some("text", result.text)
@@ -102,5 +114,18 @@ impl From<ClientError> for RpcError {
 impl From<ConnectError> for RpcError {
     fn from(ConnectError { message, hint }: ConnectError) -> RpcError {
         RpcError::new(INTERNAL_ERROR, message).with_some("hint", hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_agent_requires_a_login() {
+        let code = |error: RpcError| error.code;
+        assert_eq!(code(RpcError::of_agent(ErrorKind::Authentication, "")), AUTH_REQUIRED);
+        assert_eq!(code(RpcError::of_kind(ErrorKind::Authentication, "")), INTERNAL_ERROR);
+        assert_eq!(code(RpcError::of_agent(ErrorKind::InvalidRequest, "")), INVALID_PARAMS);
     }
 }

@@ -30,6 +30,7 @@ pub(crate) struct Session {
 struct SessionState {
     /// Cancels the running turn.
     turn: Option<CancellationToken>,
+    /// The client was asked about a dialog, which may still be open.
     has_dialog: bool,
 }
 
@@ -79,9 +80,14 @@ impl Session {
         }
     }
 
-    /// Records that a dialog waits for an answer, or does not any more.
+    /// Records whether a dialog waits for an answer.
     pub(crate) fn set_dialog(&self, is_open: bool) {
         self.state.lock().has_dialog = is_open;
+    }
+
+    /// Returns true if a dialog waits for an answer as far as this process knows.
+    pub(crate) fn has_dialog(&self) -> bool {
+        self.state.lock().has_dialog
     }
 
     /// Stops the node, if this process started it.
@@ -95,8 +101,10 @@ impl Session {
 
     /// Stops the node after the client has disconnected, unless people can still answer its dialog.
     pub(crate) async fn abandon(&self) {
-        let has_dialog = self.state.lock().has_dialog;
-        if has_dialog {
+        // A person may have answered it meanwhile.
+        let is_blocked =
+            self.has_dialog() && self.node.info().await.is_ok_and(|info| info.state == NodeState::Blocked);
+        if is_blocked {
             tracing::warn!("node '{}' keeps running: its dialog waits for an answer", self.id());
         } else if let Err(error) = self.close().await {
             tracing::warn!(?error, "node '{}' was not stopped", self.id());

@@ -13,18 +13,18 @@ const MAX_TITLE: usize = 120;
 const PATHS: [&str; 4] = ["file_path", "notebook_path", "path", "absolute_path"];
 
 /// Creates a tool call that has started. `args`: JSON if the agent gives JSON, otherwise text. `cwd`: base of relative paths.
-pub(crate) fn started(id: &str, name: &str, args: &str, cwd: &Path) -> ToolCall {
+pub(crate) fn build_call(id: &str, name: &str, args: &str, cwd: &Path) -> ToolCall {
     let raw_input = match serde_json::from_str(args) {
         Ok(value @ Value::Object(_)) => value,
         _ if args.is_empty() => Value::Null,
         _ => Value::from(args),
     };
     let path = PATHS.iter().find_map(|key| raw_input.get(key)?.as_str()).map(|path| cwd.join(path));
-    let content = path.as_deref().and_then(|path| diff(&raw_input, path)).into_iter().collect();
+    let content = path.as_deref().and_then(|path| build_diff(&raw_input, path)).into_iter().collect();
     ToolCall {
         tool_call_id: id.to_string(),
-        title: Some(title(name, &raw_input)),
-        kind: Some(kind(name)),
+        title: Some(format_title(name, &raw_input)),
+        kind: Some(classify_tool(name)),
         status: Some(ToolStatus::InProgress),
         content,
         locations: path.map(|path| Location { path }).into_iter().collect(),
@@ -32,19 +32,26 @@ pub(crate) fn started(id: &str, name: &str, args: &str, cwd: &Path) -> ToolCall 
     }
 }
 
-/// Creates the update of a tool call with its output, which may be empty.
-pub(crate) fn output(id: &str, output: &str, status: ToolStatus) -> ToolCall {
-    let content = ToolContent::Content { content: ContentBlock::text(output) };
+/// Creates an update of a tool call with a text, which may be empty. `before`: content of the call that stays, because the content of an
+/// update replaces the former one.
+pub(crate) fn build_update(
+    id: &str,
+    before: &[ToolContent],
+    text: &str,
+    status: Option<ToolStatus>,
+) -> ToolCall {
+    let text = Some(text).filter(|text| !text.is_empty());
+    let added = text.map(|text| ToolContent::Content { content: ContentBlock::text(text) });
     ToolCall {
         tool_call_id: id.to_string(),
-        status: Some(status),
-        content: Some(content).filter(|_| !output.is_empty()).into_iter().collect(),
+        status,
+        content: before.iter().cloned().chain(added).collect(),
         ..ToolCall::default()
     }
 }
 
 /// Converts the state of an activity.
-pub(crate) fn status(status: Status) -> ToolStatus {
+pub(crate) fn convert_status(status: Status) -> ToolStatus {
     match status {
         Status::Completed | Status::Stopped => ToolStatus::Completed,
         Status::Failed | Status::Cancelled => ToolStatus::Failed,
@@ -56,12 +63,12 @@ pub(crate) fn status(status: Status) -> ToolStatus {
 }
 
 /// Converts the `status` of a section.
-pub(crate) fn section_status(status: &str) -> ToolStatus {
+pub(crate) fn convert_section_status(status: &str) -> ToolStatus {
     if matches!(status, "error" | "rejected") { ToolStatus::Failed } else { ToolStatus::Completed }
 }
 
 /// Returns the plan of a call of the agent's tool for plans: `TodoWrite` of Claude Code, `update_plan` of Codex.
-pub(crate) fn plan(name: &str, args: &str) -> Option<Vec<PlanEntry>> {
+pub(crate) fn read_plan(name: &str, args: &str) -> Option<Vec<PlanEntry>> {
     let (list, text) = match name {
         "TodoWrite" => ("todos", "content"),
         "update_plan" => ("plan", "step"),
@@ -85,7 +92,7 @@ pub(crate) fn plan(name: &str, args: &str) -> Option<Vec<PlanEntry>> {
 }
 
 /// Returns the kind of a tool with this name; the names are those of the known agents.
-fn kind(name: &str) -> &'static str {
+fn classify_tool(name: &str) -> &'static str {
     match name.to_ascii_lowercase().as_str() {
         "read" | "read_file" | "notebookread" | "view" => "read",
         "edit" | "multiedit" | "write" | "update" | "notebookedit" | "apply_patch" | "write_file"
@@ -98,8 +105,8 @@ fn kind(name: &str) -> &'static str {
     }
 }
 
-/// Returns a title of one line: the tool with its command, file, pattern or text arguments.
-fn title(name: &str, args: &Value) -> String {
+/// Returns a title of one line: the tool with its command, file, pattern or text arguments. JSON that was cut off is left out.
+fn format_title(name: &str, args: &Value) -> String {
     let keys = [
         "command",
         "cmd",
@@ -113,7 +120,7 @@ fn title(name: &str, args: &Value) -> String {
         "description",
     ];
     let subject = match args {
-        Value::String(text) => Some(text.clone()),
+        Value::String(text) => Some(text.clone()).filter(|text| !text.starts_with('{')),
         args => keys.iter().find_map(|key| match args.get(key)? {
             Value::String(text) => Some(text.clone()),
             Value::Array(words) => Some(words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")),
@@ -131,7 +138,7 @@ fn title(name: &str, args: &Value) -> String {
 }
 
 /// Returns the change of a file that Claude Code's tools for files make. The old text of a file that is written as a whole is not known.
-fn diff(args: &Value, path: &Path) -> Option<ToolContent> {
+fn build_diff(args: &Value, path: &Path) -> Option<ToolContent> {
     let text = |key: &str| args.get(key)?.as_str().map(str::to_string);
     let path = path.to_path_buf();
     match (text("old_string"), text("new_string"), text("content")) {
@@ -150,7 +157,7 @@ mod tests {
     #[test]
     fn edit_has_diff_and_absolute_location() {
         let args = json!({ "file_path": "src/a.rs", "old_string": "1", "new_string": "2" });
-        let call = started("t1", "Edit", &args.to_string(), Path::new("/work"));
+        let call = build_call("t1", "Edit", &args.to_string(), Path::new("/work"));
         let expected = json!({
             "toolCallId": "t1", "title": "Edit: src/a.rs", "kind": "edit", "status": "in_progress",
             "content": [{ "type": "diff", "path": "/work/src/a.rs", "oldText": "1", "newText": "2" }],
@@ -161,23 +168,26 @@ mod tests {
 
     #[test]
     fn command_is_the_title_of_a_shell_call() {
-        let call = started("t", "Bash", r#"{"command":"ls\npwd"}"#, Path::new("/"));
+        let call = build_call("t", "Bash", r#"{"command":"ls\npwd"}"#, Path::new("/"));
         assert_eq!((call.title.as_deref(), call.kind), (Some("Bash: ls"), Some("execute")));
-        let call = started("t", "shell", r#"{"command":["ls","-l"]}"#, Path::new("/"));
+        let call = build_call("t", "shell", r#"{"command":["ls","-l"]}"#, Path::new("/"));
         assert_eq!(call.title.as_deref(), Some("shell: ls -l"));
-        let call = started("t", "mcp__x", &"é".repeat(300), Path::new("/"));
+        let call = build_call("t", "mcp__x", &"é".repeat(300), Path::new("/"));
         assert_eq!(call.title.unwrap().chars().count(), MAX_TITLE + 1);
+        let call =
+            build_call("t", "Write", "{\"content\":\"aaa\n[9 more bytes are not shown]", Path::new("/"));
+        assert_eq!(call.title.as_deref(), Some("Write"));
     }
 
     #[test]
     fn plans_of_both_agents_are_read() {
         let claude = r#"{"todos":[{"content":"a","status":"in_progress","activeForm":"doing a"},{"content":"b","status":"new"}]}"#;
-        let entries = plan("TodoWrite", claude).unwrap();
+        let entries = read_plan("TodoWrite", claude).unwrap();
         let found: Vec<_> = entries.iter().map(|entry| (entry.content.as_str(), entry.status)).collect();
         assert_eq!(found, [("a", "in_progress"), ("b", "pending")]);
         let codex = r#"{"plan":[{"step":"a","status":"completed"}]}"#;
-        assert_eq!(plan("update_plan", codex).unwrap()[0].status, "completed");
-        assert_eq!(plan("update_plan", "nonsense"), None);
-        assert_eq!(plan("Bash", claude), None);
+        assert_eq!(read_plan("update_plan", codex).unwrap()[0].status, "completed");
+        assert_eq!(read_plan("update_plan", "nonsense"), None);
+        assert_eq!(read_plan("Bash", claude), None);
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-use nerve_api::reply::{Section, TurnResponse};
+use nerve_api::reply::Section;
 use nerve_api::value::SectionKind;
 use nerve_types::activity::Activity;
 
 use crate::tool_call;
-use crate::types::{ContentBlock, SessionUpdate, ToolCall, ToolStatus, Usage};
+use crate::types::{ContentBlock, SessionUpdate, ToolCall, ToolContent, ToolStatus, Usage};
 
 /// Length of the beginning of a thought that is compared with the end of the answer, in bytes.
 const OVERLAP: usize = 256;
@@ -21,21 +21,39 @@ pub(crate) struct TurnUpdates {
     cwd: PathBuf,
     /// Letters and digits of the answer that was sent.
     sent: String,
+    /// A part of the answer was sent, with or without letters.
+    has_text: bool,
     /// Thoughts that may be a part of the answer: agents report the text before a tool call as both, and the screen may show it later.
     thoughts: VecDeque<String>,
     /// A tool has returned since the first of these thoughts: what was on the screen before it was sent.
-    is_due: bool,
-    /// Ids of the reported tool calls; true if the call has ended.
-    calls: Vec<(String, bool)>,
+    tool_has_returned: bool,
+    calls: Vec<Call>,
     usage: Usage,
     /// Parts of the answer were lost.
     has_gap: bool,
 }
 
+/// A reported tool call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) id: String,
+    /// Content at the start: the change of a file.
+    pub(crate) content: Vec<ToolContent>,
+    has_ended: bool,
+}
+
 impl TurnUpdates {
     pub(crate) fn new(cwd: PathBuf) -> TurnUpdates {
-        let (sent, thoughts, calls) = (String::new(), VecDeque::new(), Vec::new());
-        TurnUpdates { cwd, sent, thoughts, is_due: false, calls, usage: Usage::default(), has_gap: false }
+        TurnUpdates {
+            cwd,
+            sent: String::new(),
+            has_text: false,
+            thoughts: VecDeque::new(),
+            tool_has_returned: false,
+            calls: Vec::new(),
+            usage: Usage::default(),
+            has_gap: false,
+        }
     }
 
     /// Adds a part of the answer.
@@ -43,6 +61,7 @@ impl TurnUpdates {
         if self.has_gap || chunk.is_empty() {
             return Vec::new();
         }
+        self.has_text |= !chunk.trim().is_empty();
         self.sent.push_str(&letters(chunk));
         let mut updates = Vec::new();
         while let Some(thought) = self.thoughts.front() {
@@ -73,11 +92,11 @@ impl TurnUpdates {
                 updates
             }
             Activity::ToolOutput { output, execution, status, .. } => {
-                self.is_due = !self.thoughts.is_empty();
-                self.end_call(execution, output, tool_call::status(*status)).into_iter().collect()
+                self.tool_has_returned = !self.thoughts.is_empty();
+                self.end_call(execution, output, tool_call::convert_status(*status)).into_iter().collect()
             }
             Activity::Usage { input, output, cache_read, cache_write, .. } => {
-                self.add_usage([*input, *output, *cache_read, *cache_write]);
+                self.usage.add([*input, *output, *cache_read, *cache_write]);
                 Vec::new()
             }
             Activity::Status { .. }
@@ -92,9 +111,10 @@ impl TurnUpdates {
         self.has_gap = true;
     }
 
-    /// Returns the last reported tool call that has not ended.
-    pub(crate) fn running_call(&self) -> Option<&str> {
-        self.calls.iter().rfind(|(_, has_ended)| !has_ended).map(|(id, _)| id.as_str())
+    /// Returns the running tool call, if there is exactly one.
+    pub(crate) fn running_call(&self) -> Option<&Call> {
+        let mut running = self.calls.iter().filter(|call| !call.has_ended);
+        running.next().filter(|_| running.next().is_none())
     }
 
     /// Returns what was not reported of the finished turn: its text if none was streamed, and tool calls that only the response has.
@@ -105,15 +125,15 @@ impl TurnUpdates {
                 updates.extend(self.finish_section(section, turn, at + 1));
             }
         }
-        for (id, has_ended) in &mut self.calls {
-            if !std::mem::replace(has_ended, true) {
-                updates.push(SessionUpdate::ToolCallUpdate(tool_call::output(id, "", ToolStatus::Failed)));
-            }
+        for call in self.calls.iter_mut().filter(|call| !call.has_ended) {
+            call.has_ended = true;
+            let update = tool_call::build_update(&call.id, &[], "", Some(ToolStatus::Failed));
+            updates.push(SessionUpdate::ToolCallUpdate(update));
         }
         let text = text.trim_end();
-        if self.has_gap && !text.is_empty() && !self.sent.is_empty() {
+        if self.has_gap && !text.is_empty() && self.has_text {
             updates.push(SessionUpdate::message(format!("\n\nThe complete answer:\n\n{text}")));
-        } else if self.sent.is_empty() && !text.is_empty() {
+        } else if !self.has_text && !text.is_empty() {
             updates.push(SessionUpdate::message(text));
         } else if let Some(rest) = unsent(text, &self.sent) {
             updates.push(SessionUpdate::message(format!("\n\n{rest}")));
@@ -121,40 +141,27 @@ impl TurnUpdates {
         updates
     }
 
-    /// Returns the tokens of the turn; `None` if none are known.
-    pub(crate) fn usage(&self, response: Option<&TurnResponse>) -> Option<Usage> {
-        let counted = response.and_then(|response| response.usage).map(|usage| {
-            let mut counted = TurnUpdates::new(PathBuf::new());
-            counted.add_usage([usage.input, usage.output, usage.cache_read, usage.cache_write]);
-            counted.usage
-        });
-        Some(counted.unwrap_or(self.usage)).filter(|usage| usage.total_tokens > 0)
-    }
-
-    fn add_usage(&mut self, [input, output, read, written]: [u64; 4]) {
-        let usage = &mut self.usage;
-        usage.input_tokens += input;
-        usage.output_tokens += output;
-        usage.cached_read_tokens += read;
-        usage.cached_write_tokens += written;
-        usage.total_tokens += input + output + read + written;
+    /// Returns the tokens that activities reported.
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
     }
 
     fn start_call(&mut self, id: &str, name: &str, args: &str) -> Vec<SessionUpdate> {
-        if self.calls.iter().any(|(known, _)| known == id) {
+        if self.calls.iter().any(|call| call.id == id) {
             return Vec::new();
         }
-        self.calls.push((id.to_string(), false));
-        let plan = tool_call::plan(name, args).map(|entries| SessionUpdate::Plan { entries });
-        let call = SessionUpdate::ToolCall(tool_call::started(id, name, args, &self.cwd));
-        [call].into_iter().chain(plan).collect()
+        let call = tool_call::build_call(id, name, args, &self.cwd);
+        self.calls.push(Call { id: id.to_string(), content: call.content.clone(), has_ended: false });
+        let plan = tool_call::read_plan(name, args).map(|entries| SessionUpdate::Plan { entries });
+        [SessionUpdate::ToolCall(call)].into_iter().chain(plan).collect()
     }
 
     /// Reports the output of a call; `None` for one of an earlier turn.
     fn end_call(&mut self, id: &str, output: &str, status: ToolStatus) -> Option<SessionUpdate> {
-        let (_, has_ended) = self.calls.iter_mut().find(|(known, _)| known == id)?;
-        *has_ended |= matches!(status, ToolStatus::Completed | ToolStatus::Failed);
-        Some(SessionUpdate::ToolCallUpdate(tool_call::output(id, output, status)))
+        let call = self.calls.iter_mut().find(|call| call.id == id)?;
+        call.has_ended |= matches!(status, ToolStatus::Completed | ToolStatus::Failed);
+        let update = tool_call::build_update(id, &call.content, output, Some(status));
+        Some(SessionUpdate::ToolCallUpdate(update))
     }
 
     fn finish_section(&mut self, section: &Section, turn: u64, nth: usize) -> Vec<SessionUpdate> {
@@ -164,23 +171,23 @@ impl TurnUpdates {
             "" => format!("turn-{turn}-{nth}"),
             id => id.to_string(),
         };
-        if self.calls.iter().any(|(known, has_ended)| *known == id && *has_ended) {
+        if self.calls.iter().any(|call| call.id == id && call.has_ended) {
             return Vec::new();
         }
         let mut updates = self.start_call(&id, metadata("tool"), metadata("args"));
-        let status = tool_call::section_status(metadata("status"));
+        let status = tool_call::convert_section_status(metadata("status"));
         updates.extend(self.end_call(&id, &section.content, status));
         updates
     }
 
     /// Returns the held thoughts if they cannot become a part of the answer any more.
     fn release_due(&mut self) -> Vec<SessionUpdate> {
-        if self.is_due { self.release() } else { Vec::new() }
+        if self.tool_has_returned { self.release() } else { Vec::new() }
     }
 
     /// Returns the held thoughts that are no part of the answer.
     fn release(&mut self) -> Vec<SessionUpdate> {
-        self.is_due = false;
+        self.tool_has_returned = false;
         let thoughts = std::mem::take(&mut self.thoughts).into_iter();
         thoughts
             .filter(|thought| !self.sent.contains(&letters(thought)))
@@ -222,11 +229,11 @@ pub(crate) fn section_updates(section: &Section, id: &str, cwd: &std::path::Path
         SectionKind::Text | SectionKind::Error => vec![SessionUpdate::message(section.content.clone())],
         SectionKind::Thinking => vec![SessionUpdate::thought(section.content.clone())],
         SectionKind::ToolCall => {
-            let status = tool_call::section_status(metadata("status"));
-            let ended = tool_call::output(id, &section.content, status);
-            let started = tool_call::started(id, metadata("tool"), metadata("args"), cwd);
-            let content = started.content.iter().cloned().chain(ended.content).collect();
-            vec![SessionUpdate::ToolCall(ToolCall { status: ended.status, content, ..started })]
+            let status = tool_call::convert_section_status(metadata("status"));
+            let call = tool_call::build_call(id, metadata("tool"), metadata("args"), cwd);
+            let ToolCall { status, content, .. } =
+                tool_call::build_update(id, &call.content, &section.content, Some(status));
+            vec![SessionUpdate::ToolCall(ToolCall { status, content, ..call })]
         }
         SectionKind::Interrupted | SectionKind::Unknown => Vec::new(),
     }
@@ -308,16 +315,47 @@ mod tests {
         let mut turn = updates();
         let started = turn.on_activity(&start("a"));
         assert!(matches!(&started[..], [SessionUpdate::ToolCall(call)] if call.tool_call_id == "a"));
-        assert_eq!(turn.running_call(), Some("a"));
+        assert_eq!(turn.running_call().map(|call| call.id.as_str()), Some("a"));
         assert_eq!(turn.on_activity(&start("a")), []);
         let ended = turn.on_activity(&output("a", Status::Completed));
-        let expected = SessionUpdate::ToolCallUpdate(tool_call::output("a", "out", ToolStatus::Completed));
-        assert_eq!(ended, [expected]);
-        assert_eq!(turn.running_call(), None);
+        let expected = tool_call::build_update("a", &[], "out", Some(ToolStatus::Completed));
+        assert_eq!(ended, [SessionUpdate::ToolCallUpdate(expected)]);
+        assert!(turn.running_call().is_none());
         let section = Section::new(SectionKind::ToolCall, "out").with("id", "a").with("tool", "Bash");
         assert_eq!(turn.finish(&[section], "", 1), []);
         // The output of a call of an earlier turn.
         assert_eq!(turn.on_activity(&output("unknown", Status::Completed)), []);
+    }
+
+    #[test]
+    fn no_call_of_several_is_the_running_one() {
+        let mut turn = updates();
+        turn.on_activity(&start("a"));
+        turn.on_activity(&start("b"));
+        assert!(turn.running_call().is_none());
+        turn.on_activity(&output("a", Status::Completed));
+        assert_eq!(turn.running_call().map(|call| call.id.as_str()), Some("b"));
+    }
+
+    #[test]
+    fn output_keeps_the_diff() {
+        let mut turn = updates();
+        let args = r#"{"file_path":"a","old_string":"1","new_string":"2"}"#.to_string();
+        let (name, execution) = ("Edit".to_string(), "e".to_string());
+        let started = Activity::ToolStart { name, args, execution, status: Status::Running, at: TsMs(0) };
+        let [SessionUpdate::ToolCall(call)] = &turn.on_activity(&started)[..] else { panic!() };
+        let ended = turn.on_activity(&output("e", Status::Completed));
+        let [SessionUpdate::ToolCallUpdate(update)] = &ended[..] else { panic!("{ended:?}") };
+        assert!(matches!(call.content[..], [ToolContent::Diff { .. }]), "{call:?}");
+        assert_eq!(update.content[..1], call.content[..]);
+        assert_eq!(update.content[1], ToolContent::Content { content: ContentBlock::text("out") });
+    }
+
+    #[test]
+    fn answer_without_letters_is_sent_once() {
+        let mut turn = updates();
+        assert_eq!(turn.on_chunk("👍"), [SessionUpdate::message("👍")]);
+        assert_eq!(turn.finish(&[], "👍", 1), []);
     }
 
     #[test]
@@ -369,7 +407,6 @@ mod tests {
     #[test]
     fn tokens_of_all_responses_are_added() {
         let mut turn = updates();
-        assert_eq!(turn.usage(None), None);
         for _ in 0..2 {
             let (input, output, cache_read, cache_write) = (10, 5, 3, 2);
             turn.on_activity(&Activity::Usage {
@@ -381,7 +418,7 @@ mod tests {
                 at: TsMs(0),
             });
         }
-        let usage = turn.usage(None).unwrap();
+        let usage = turn.usage();
         assert_eq!((usage.total_tokens, usage.input_tokens, usage.cached_read_tokens), (40, 20, 6));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// Parameters of `initialize`.
@@ -19,7 +19,7 @@ pub(crate) struct InitializeParams {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewSessionParams {
     pub(crate) cwd: PathBuf,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub(crate) mcp_servers: Vec<McpServer>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct NewSessionParams {
 pub(crate) struct OpenSessionParams {
     pub(crate) session_id: String,
     pub(crate) cwd: PathBuf,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub(crate) mcp_servers: Vec<McpServer>,
 }
 
@@ -87,15 +87,15 @@ pub(crate) enum McpServer {
         transport: String,
         name: String,
         url: String,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "null_as_default")]
         headers: Vec<NameValue>,
     },
     Stdio {
         name: String,
         command: String,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "null_as_default")]
         args: Vec<String>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "null_as_default")]
         env: Vec<NameValue>,
     },
 }
@@ -246,4 +246,47 @@ pub(crate) struct Usage {
     pub(crate) output_tokens: u64,
     pub(crate) cached_read_tokens: u64,
     pub(crate) cached_write_tokens: u64,
+}
+
+impl Usage {
+    /// Adds tokens: input, output, read from the cache, and written to it.
+    pub(crate) fn add(&mut self, [input, output, read, written]: [u64; 4]) {
+        self.input_tokens += input;
+        self.output_tokens += output;
+        self.cached_read_tokens += read;
+        self.cached_write_tokens += written;
+        self.total_tokens += input + output + read + written;
+    }
+}
+
+/// Deserializes a field in which the protocol allows `null` for the default.
+fn null_as_default<'de, D, T>(value: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(value)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn null_lists_are_empty() {
+        let params: NewSessionParams = from_value(json!({ "cwd": "/", "mcpServers": null })).unwrap();
+        assert_eq!(params.mcp_servers, []);
+        let server = json!({ "name": "files", "command": "/bin/files", "args": null, "env": null });
+        let params = json!({ "sessionId": "s", "cwd": "/", "mcpServers": [server] });
+        let params: OpenSessionParams = from_value(params).unwrap();
+        let expected = McpServer::Stdio {
+            name: "files".to_string(),
+            command: "/bin/files".to_string(),
+            args: Vec::new(),
+            env: Vec::new(),
+        };
+        assert_eq!(params.mcp_servers, [expected]);
+    }
 }

@@ -14,6 +14,8 @@ pub(super) struct Editor {
     pub(super) log: Vec<Value>,
     /// Those that no call has taken yet.
     pending: Vec<Value>,
+    /// Ids and methods of the requests.
+    pub(super) sent: Vec<(u64, String)>,
 }
 
 impl Editor {
@@ -26,7 +28,7 @@ impl Editor {
     pub(super) fn with_agent(home: &Home, options: &[&str], agent: &[&str]) -> Editor {
         let mut command = home.command(&["acp"]);
         command.args(options).arg("--").args(agent);
-        Editor { io: StdioClient::spawn(command), log: Vec::new(), pending: Vec::new() }
+        Editor { io: StdioClient::spawn(command), log: Vec::new(), pending: Vec::new(), sent: Vec::new() }
     }
 
     /// Starts it and initializes it.
@@ -46,8 +48,15 @@ impl Editor {
     /// Sends a request and returns its response.
     #[track_caller]
     pub(super) fn request(&mut self, method: &str, params: Value) -> Value {
-        let id = self.io.send(method, params);
+        let id = self.begin(method, params);
         self.answer(id)
+    }
+
+    /// Sends a request and returns its id.
+    pub(super) fn begin(&mut self, method: &str, params: Value) -> u64 {
+        let id = self.io.send(method, params);
+        self.sent.push((id, method.to_string()));
+        id
     }
 
     /// Sends a request that must succeed and returns its result.
@@ -76,7 +85,7 @@ impl Editor {
     /// Sends a prompt and returns the id of the request.
     pub(super) fn prompt(&mut self, session: &str, text: &str) -> u64 {
         let prompt = json!([{ "type": "text", "text": text }]);
-        self.io.send("session/prompt", json!({ "sessionId": session, "prompt": prompt }))
+        self.begin("session/prompt", json!({ "sessionId": session, "prompt": prompt }))
     }
 
     /// Runs a turn and returns its stop reason.
@@ -115,6 +124,13 @@ impl Editor {
             None => json!({ "outcome": "cancelled" }),
         };
         let response = json!({ "jsonrpc": "2.0", "id": request["id"], "result": { "outcome": outcome } });
+        self.io.send_line(&response.to_string());
+    }
+
+    /// Answers a permission request with an error.
+    pub(super) fn fail(&mut self, request: &Value) {
+        let error = json!({ "code": -32603, "message": "no window" });
+        let response = json!({ "jsonrpc": "2.0", "id": request["id"], "error": error });
         self.io.send_line(&response.to_string());
     }
 

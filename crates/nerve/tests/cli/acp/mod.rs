@@ -127,8 +127,12 @@ fn cancelled_turn_is_interrupted() {
     let home = Home::new();
     let mut editor = Editor::ready(&home, &[], &[]);
     let session = editor.session(&home.hermetic.work());
-    // The notification follows the prompt at once.
+    // The notification follows the prompt at once; then it comes while the agent works.
     let prompt = editor.prompt(&session, "STALL 6000");
+    editor.io.notify("session/cancel", json!({ "sessionId": session }));
+    assert_eq!(editor.stop_reason(prompt), "cancelled");
+    let prompt = editor.prompt(&session, "STALL 6000");
+    assert!(wait_until(DEADLINE, || home.info(&session)["state"] == "busy"));
     editor.io.notify("session/cancel", json!({ "sessionId": session }));
     assert_eq!(editor.stop_reason(prompt), "cancelled");
     let prompt = editor.prompt(&session, "PERMIT please");
@@ -188,7 +192,7 @@ fn earlier_session_is_listed_loaded_and_resumed() {
     assert_eq!(other.turn(&session, "and me"), "end_turn");
     assert_eq!(other.io.disconnect(), Some(0));
     assert_eq!(home.info(&session)["state"], "ready");
-    // A fork knows the conversation, and goes its own way.
+    // A fork knows the conversation.
     let fork = fork_of(&mut editor, open);
     assert_eq!(editor.turn(&fork, "RECALL"), "end_turn");
     assert!(editor.text(&fork).contains("hello again"), "{}", editor.text(&fork));
@@ -206,6 +210,45 @@ fn fork_of(editor: &mut Editor, source: Value) -> String {
 }
 
 #[test]
+fn closed_session_cancels_its_turn() {
+    let home = Home::new();
+    let mut editor = Editor::ready(&home, &[], &[]);
+    let session = editor.session(&home.hermetic.work());
+    let prompt = editor.prompt(&session, "STALL 6000");
+    assert!(wait_until(DEADLINE, || home.info(&session)["state"] == "busy"));
+    editor.ok("session/close", json!({ "sessionId": session }));
+    assert_eq!(editor.stop_reason(prompt), "cancelled");
+}
+
+#[test]
+fn disconnect_stops_a_working_agent() {
+    let home = Home::new();
+    let mut editor = Editor::ready(&home, &[], &[]);
+    let session = editor.session(&home.hermetic.work());
+    editor.prompt(&session, "STALL 6000");
+    assert!(wait_until(DEADLINE, || home.info(&session)["state"] == "busy"));
+    assert_eq!(editor.io.disconnect(), Some(0));
+    assert_eq!(home.nerve(&["ls", "--json"]).json()["nodes"], json!([]));
+}
+
+#[test]
+fn failed_permission_request_leaves_the_dialog_open() {
+    let home = Home::new();
+    let mut editor = Editor::ready(&home, &[], &[]);
+    let session = editor.session(&home.hermetic.work());
+    let prompt = editor.prompt(&session, "PERMIT please");
+    let asked = editor.permission();
+    editor.fail(&asked);
+    editor.next(|message| message["params"]["update"]["sessionUpdate"] == "agent_thought_chunk");
+    assert_eq!(home.info(&session)["state"], "blocked");
+    home.ok(&["answer", &session, "1"]);
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    // The dialog is closed, so the node is stopped.
+    assert_eq!(editor.io.disconnect(), Some(0));
+    assert_eq!(home.nerve(&["ls", "--json"]).json()["nodes"], json!([]));
+}
+
+#[test]
 fn two_editors_do_not_see_each_other() {
     let home = Home::new();
     let mut editors = [Editor::ready(&home, &[], &[]), Editor::ready(&home, &[], &[])];
@@ -220,7 +263,11 @@ fn two_editors_do_not_see_each_other() {
     for (at, editor) in editors.iter_mut().enumerate() {
         assert_eq!(editor.stop_reason(prompts[at]), "end_turn");
         let (own, foreign) = (&sessions[at], &sessions[1 - at]);
-        assert!(editor.text(own).contains(&format!("number-{at}")) && editor.text(foreign).is_empty());
+        let text = editor.text(own);
+        assert!(text.contains(&format!("number-{at}")), "{text}");
+        assert!(!text.contains(&format!("number-{}", 1 - at)), "{text}");
+        let is_foreign = |message: &Value| message["params"]["sessionId"] == foreign.as_str();
+        assert!(!editor.log.iter().any(is_foreign), "{:?}", editor.log);
     }
 }
 
