@@ -5,6 +5,7 @@
 //! | `message` | JSON-RPC messages: decoding of lines |
 //! | `peer` | messages to the client: responses, notifications, requests |
 //! | `types` | the types of the protocol |
+//! | `response` | responses to requests, and notices that follow them |
 //! | `rpc_error` | errors with their JSON-RPC codes |
 //! | `server` | the methods |
 //! | `session` | a session and its node |
@@ -23,6 +24,7 @@ mod message;
 mod peer;
 mod permission;
 mod prompt_text;
+mod response;
 mod rpc_error;
 mod server;
 mod session;

@@ -28,31 +28,31 @@ impl InvalidMessage {
 /// Decodes a line.
 ///
 /// # Errors
-/// The line is not JSON, or not a message of JSON-RPC 2.0. Batches, which ACP does not have, are none.
+/// The line is not JSON, or it is neither a request nor a notification of JSON-RPC 2.0. ACP has no batches. A message without a method
+/// is a response, so that an invalid one ends the request that it belongs to, and gets no answer.
 pub(crate) fn decode(line: &[u8]) -> Result<Incoming, Box<InvalidMessage>> {
     let value: Value = serde_json::from_slice(line)
         .map_err(|error| InvalidMessage::new(Value::Null, PARSE_ERROR, format!("not JSON: {error}")))?;
     let Value::Object(mut message) = value else {
         return Err(InvalidMessage::new(Value::Null, INVALID_REQUEST, "a message must be an object"));
     };
+    if !message.contains_key("method") {
+        let id = message.remove("id").unwrap_or_default();
+        return Ok(Incoming::Response { id, outcome: read_outcome(message) });
+    }
     let id = message.remove("id");
     if id.as_ref().is_some_and(|id| !is_id(id)) {
         return Err(InvalidMessage::new(Value::Null, INVALID_REQUEST, "id must be a string or an integer"));
     }
     let invalid = |why: &str| Err(InvalidMessage::new(id.clone().unwrap_or_default(), INVALID_REQUEST, why));
-    if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+    if !has_version(&message) {
         return invalid("jsonrpc must be \"2.0\"");
     }
     let params = message.remove("params").unwrap_or_default();
     match (message.remove("method"), id.clone()) {
         (Some(Value::String(method)), Some(id)) => Ok(Incoming::Request { id, method, params }),
         (Some(Value::String(method)), None) => Ok(Incoming::Notification { method, params }),
-        (Some(_), _) => invalid("method must be a string"),
-        (None, Some(id)) => match outcome(message) {
-            Some(outcome) => Ok(Incoming::Response { id, outcome }),
-            None => invalid("a message needs method, result or error"),
-        },
-        (None, None) => invalid("a message needs method or id"),
+        _ => invalid("method must be a string"),
     }
 }
 
@@ -60,13 +60,20 @@ fn is_id(id: &Value) -> bool {
     id.is_null() || id.is_string() || id.is_i64()
 }
 
-/// Returns the outcome of a response; `None` if it has neither result nor error.
-fn outcome(mut message: Map<String, Value>) -> Option<Result<Value, RpcError>> {
-    if let Some(error) = message.remove("error").filter(|error| !error.is_null()) {
-        let error = serde_json::from_value(error);
-        return Some(Err(error.unwrap_or_else(|_| RpcError::new(INVALID_REQUEST, "unreadable error"))));
+fn has_version(message: &Map<String, Value>) -> bool {
+    message.get("jsonrpc").and_then(Value::as_str) == Some("2.0")
+}
+
+/// Returns the outcome of a response; an error if the response is invalid.
+fn read_outcome(mut message: Map<String, Value>) -> Result<Value, RpcError> {
+    let invalid = |problem| RpcError::new(INVALID_REQUEST, format!("invalid response: {problem}"));
+    if !has_version(&message) {
+        return Err(invalid("jsonrpc must be \"2.0\""));
     }
-    message.remove("result").map(Ok)
+    if let Some(error) = message.remove("error").filter(|error| !error.is_null()) {
+        return Err(serde_json::from_value(error).unwrap_or_else(|_| invalid("unreadable error")));
+    }
+    message.remove("result").ok_or_else(|| invalid("result or error is missing"))
 }
 
 #[cfg(test)]
@@ -102,7 +109,19 @@ mod tests {
         assert_eq!(code(br#"{"id":1,"method":"m"}"#), Err((INVALID_REQUEST, json!(1))));
         assert_eq!(code(br#"{"jsonrpc":"2.0","id":1,"method":5}"#), Err((INVALID_REQUEST, json!(1))));
         assert_eq!(code(br#"{"jsonrpc":"2.0","id":[1],"method":"m"}"#), Err((INVALID_REQUEST, Value::Null)));
-        assert_eq!(code(br#"{"jsonrpc":"2.0","id":1}"#), Err((INVALID_REQUEST, json!(1))));
-        assert_eq!(code(br#"{"jsonrpc":"2.0"}"#), Err((INVALID_REQUEST, Value::Null)));
+    }
+
+    #[test]
+    fn invalid_responses_end_their_request() {
+        for line in [
+            json!({"jsonrpc": "2.0", "id": 1}),
+            json!({"id": 1, "result": 5}),
+            json!({"jsonrpc": "2.0", "id": 1, "error": 5}),
+        ] {
+            let Ok(Incoming::Response { id, outcome }) = decode_value(&line) else { panic!("{line}") };
+            assert_eq!((id, outcome.unwrap_err().code), (json!(1), INVALID_REQUEST), "{line}");
+        }
+        let other = decode(br#"{"id":[1],"result":{}}"#);
+        assert!(matches!(other, Ok(Incoming::Response { outcome: Err(_), .. })), "{other:?}");
     }
 }

@@ -72,14 +72,9 @@ impl Peer {
 
     /// Withdraws a request. A later response is ignored.
     pub(crate) async fn cancel_request(&self, id: i64) {
-        self.forget(id);
+        self.pending.lock().remove(&id);
         let params = json!({ "requestId": id });
         self.send(json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": params })).await;
-    }
-
-    /// Ignores the response to a request.
-    pub(crate) fn forget(&self, id: i64) {
-        self.pending.lock().remove(&id);
     }
 
     /// Passes a response to the request it belongs to. Returns false if there is none.

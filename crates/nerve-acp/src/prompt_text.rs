@@ -16,14 +16,16 @@ pub(crate) fn prompt_text(blocks: &[ContentBlock]) -> Result<String, RpcError> {
             ContentBlock::Text { text } => prompt.push_str(text),
             ContentBlock::ResourceLink { uri, .. } => push_word(&mut prompt, &location(uri)),
             ContentBlock::Unsupported => {
-                return Err(RpcError::invalid_params(
-                    "a prompt may contain text and resource links: see promptCapabilities",
-                ));
+                let error = RpcError::invalid_params("unsupported content: neither text nor a resource link");
+                return Err(error.with("hint", "save it to a file and link to the file"));
             }
         }
     }
     match prompt.trim().is_empty() {
-        true => Err(RpcError::invalid_params("the prompt is empty")),
+        true => {
+            let error = RpcError::invalid_params("the prompt is empty");
+            Err(error.with("hint", "send a text block with text"))
+        }
         false => Ok(prompt),
     }
 }

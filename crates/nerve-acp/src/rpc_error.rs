@@ -47,7 +47,6 @@ impl RpcError {
     /// Creates an error of a kind of nerve.
     pub(crate) fn of_kind(kind: ErrorKind, message: impl Into<String>) -> RpcError {
         let code = match kind {
-            ErrorKind::NotFound => RESOURCE_NOT_FOUND,
             ErrorKind::InvalidRequest => INVALID_PARAMS,
             _ => INTERNAL_ERROR,
         };
@@ -65,6 +64,13 @@ impl RpcError {
     pub(crate) fn disconnected() -> RpcError {
         RpcError::new(INTERNAL_ERROR, "the client has disconnected")
             .with("hint", "session/load opens the session again")
+    }
+
+    /// Creates the error for a session that does not exist.
+    pub(crate) fn unknown_session(id: &str) -> RpcError {
+        RpcError::new(RESOURCE_NOT_FOUND, format!("no session '{id}'"))
+            .with("error_type", ErrorKind::NotFound.as_str())
+            .with("hint", "session/list lists the sessions, session/load opens one")
     }
 
     /// Adds a detail to the data.
@@ -126,6 +132,7 @@ mod tests {
         let code = |error: RpcError| error.code;
         assert_eq!(code(RpcError::of_agent(ErrorKind::Authentication, "")), AUTH_REQUIRED);
         assert_eq!(code(RpcError::of_kind(ErrorKind::Authentication, "")), INTERNAL_ERROR);
+        assert_eq!(code(RpcError::of_kind(ErrorKind::NotFound, "")), INTERNAL_ERROR);
         assert_eq!(code(RpcError::of_agent(ErrorKind::InvalidRequest, "")), INVALID_PARAMS);
     }
 }

@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use nerve_api::framing::{Frame, LineReader, MAX_LINE_BYTES};
 use nerve_api::reply::NodeInfo;
-use nerve_api::request::{CommandLine, CreateNode, Seconds, StartNode};
+use nerve_api::request::{CommandLine, CreateNode, ListNodes, Seconds, StartNode};
 use nerve_api::value::NodeState;
 use nerve_client::{NerveClient, Reconnect, RemoteNode};
 use parking_lot::Mutex;
@@ -21,32 +20,34 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::Config;
-use crate::mcp_servers::{self, AgentMcp};
+use crate::mcp_servers;
 use crate::message::{Incoming, decode};
 use crate::peer::Peer;
 use crate::prompt_text::prompt_text;
-use crate::rpc_error::{INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError};
-use crate::session::{Session, await_start, check_absolute, check_cwd};
+use crate::response::{Reply, Response, respond};
+use crate::rpc_error::{INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError};
+use crate::session::{Session, await_start, check_absolute, check_cwd, describe, is_same_directory};
 use crate::transcript;
 use crate::turn::Turn;
 use crate::types::{
-    InitializeParams, ListSessionsParams, McpServer, NewSessionParams, OpenSessionParams, PromptParams,
-    SessionParams, SessionUpdate,
+    InitializeParams, ListSessionsParams, NewSessionParams, OpenSessionParams, PromptParams, SessionParams,
 };
 
 /// The version of the protocol.
 const VERSION: u16 = 1;
+/// Hint for clients that send other parameters.
+const SCHEMA: &str = "see https://agentclientprotocol.com/protocol/schema";
 /// Maximum number of requests in progress.
 const MAX_REQUESTS: usize = 64;
+/// Time limit for the requests in progress at the end.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time limit for stopping the nodes at the end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-type Reply = Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Send>>;
-
-/// Ways to open an existing session.
+/// Methods that open an existing session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Open {
-    /// Sends its earlier turns.
+enum OpenMode {
+    /// Sends the earlier turns of the session.
     Load,
     Resume,
 }
@@ -59,11 +60,20 @@ pub(crate) struct Server {
     /// `None` before `initialize`; true if the client shows notices.
     client: Mutex<Option<bool>>,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
+    /// Held while a stopped node is started, so that two requests for one session start it once.
+    opening: tokio::sync::Mutex<()>,
 }
 
 impl Server {
     pub(crate) fn new(config: Config, peer: Arc<Peer>, closing: CancellationToken) -> Server {
-        Server { config, peer, closing, client: Mutex::default(), sessions: Mutex::default() }
+        Server {
+            config,
+            peer,
+            closing,
+            client: Mutex::default(),
+            sessions: Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Serves the client until it disconnects or `stop` completes, and then stops the nodes.
@@ -76,7 +86,10 @@ impl Server {
         let done = self.read(input, stop, &mut requests).await;
         self.closing.cancel();
         // Requests that start a node complete, so that it is stopped, too.
-        while requests.join_next().await.is_some() {}
+        let completed = async { while requests.join_next().await.is_some() {} };
+        if tokio::time::timeout(REQUEST_TIMEOUT, completed).await.is_err() {
+            tracing::warn!("some requests did not end within {} s", REQUEST_TIMEOUT.as_secs());
+        }
         if !self.config.keep {
             self.stop_nodes().await;
         }
@@ -94,12 +107,12 @@ impl Server {
         loop {
             tokio::select! {
                 frame = reader.next() => match frame? {
-                    Frame::Line(line) => self.on_line(&line, requests).await,
-                    Frame::TooLong { bytes } => {
-                        let message = format!("message of {bytes} bytes: at most {MAX_LINE_BYTES} are read");
-                        self.peer.respond(Value::Null, Err(RpcError::new(INVALID_REQUEST, message))).await;
-                    }
                     Frame::Eof { .. } => return Ok(()),
+                    // A response waits for a client that does not read.
+                    frame => tokio::select! {
+                        () = self.on_frame(frame, requests) => {}
+                        () = &mut stop => return Ok(()),
+                    },
                 },
                 Some(_) = requests.join_next() => {}
                 () = self.closing.cancelled() => return Ok(()),
@@ -108,17 +121,33 @@ impl Server {
         }
     }
 
+    async fn on_frame(self: &Arc<Server>, frame: Frame, requests: &mut JoinSet<()>) {
+        match frame {
+            Frame::Line(line) => self.on_line(&line, requests).await,
+            Frame::TooLong { bytes } => {
+                let message = format!("message of {bytes} bytes: at most {MAX_LINE_BYTES} are read");
+                let error = RpcError::new(INVALID_REQUEST, message).with("hint", "link to large files");
+                self.peer.respond(Value::Null, Err(error)).await;
+            }
+            Frame::Eof { .. } => {}
+        }
+    }
+
     async fn on_line(self: &Arc<Server>, line: &[u8], requests: &mut JoinSet<()>) {
         match decode(line) {
             Ok(Incoming::Request { id, method, params }) => {
                 let reply = match requests.len() < MAX_REQUESTS {
                     true => self.start(&method, params),
-                    false => Err(RpcError::new(INTERNAL_ERROR, "too many requests are in progress")),
+                    false => {
+                        let message = format!("more than {MAX_REQUESTS} requests are in progress");
+                        Err(RpcError::new(INTERNAL_ERROR, message).with("hint", "wait for their responses"))
+                    }
                 };
                 match reply {
                     Ok(reply) => {
-                        let peer = Arc::clone(&self.peer);
-                        requests.spawn(async move { peer.respond(id, reply.await).await });
+                        let (peer, shows_notices) =
+                            (Arc::clone(&self.peer), *self.client.lock() == Some(true));
+                        requests.spawn(async move { respond(&peer, id, reply, shows_notices).await });
                     }
                     Err(error) => self.peer.respond(id, Err(error)).await,
                 }
@@ -148,10 +177,11 @@ impl Server {
     fn start(self: &Arc<Server>, method: &str, params: Value) -> Result<Reply, RpcError> {
         if method == "initialize" {
             let response = self.initialize(parse(params)?)?;
-            return Ok(Box::pin(async { Ok(response) }));
+            return Ok(Box::pin(async { Ok(response.into()) }));
         }
         if self.client.lock().is_none() {
-            return Err(RpcError::new(INVALID_REQUEST, "the first request must be 'initialize'"));
+            let error = RpcError::new(INVALID_REQUEST, "the first request must be 'initialize'");
+            return Err(error.with("hint", "send it with protocolVersion 1"));
         }
         let server = Arc::clone(self);
         Ok(match method {
@@ -161,8 +191,8 @@ impl Server {
             }
             "session/load" | "session/resume" => {
                 let params = parse(params)?;
-                let open = if method == "session/load" { Open::Load } else { Open::Resume };
-                Box::pin(async move { server.open_session(params, open).await })
+                let mode = if method == "session/load" { OpenMode::Load } else { OpenMode::Resume };
+                Box::pin(async move { server.open_session(params, mode).await })
             }
             "session/fork" => {
                 let params = parse(params)?;
@@ -182,7 +212,7 @@ impl Server {
                 let session = self.session(&params.session_id)?;
                 let text = prompt_text(&params.prompt)?;
                 let turn = Turn::new(session.begin_turn()?, Arc::clone(&self.peer), self.closing.clone());
-                Box::pin(turn.run(text))
+                Box::pin(async move { Ok(turn.run(text).await?.into()) })
             }
             _ => {
                 let error = RpcError::new(METHOD_NOT_FOUND, format!("unknown method '{method}'"));
@@ -194,12 +224,14 @@ impl Server {
     fn initialize(&self, params: InitializeParams) -> Result<Value, RpcError> {
         let mut client = self.client.lock();
         if client.is_some() {
-            return Err(RpcError::new(INVALID_REQUEST, "'initialize' was sent before"));
+            let error = RpcError::new(INVALID_REQUEST, "'initialize' was sent before");
+            return Err(error.with("hint", "start another 'nerve acp' for another client"));
         }
         *client = Some(params.client_capabilities["session"]["notices"].is_object());
         if params.protocol_version != VERSION {
             tracing::info!(version = params.protocol_version, "the client proposes another version");
         }
+        let takes_mcp = mcp_servers::accepts_servers(&self.config.agent);
         // The client disconnects if it does not support this version.
         Ok(json!({
             "protocolVersion": VERSION,
@@ -207,14 +239,14 @@ impl Server {
             "agentCapabilities": {
                 "loadSession": true,
                 "promptCapabilities": { "image": false, "audio": false, "embeddedContext": false },
-                "mcpCapabilities": { "http": self.is_claude(), "sse": self.is_claude() },
+                "mcpCapabilities": { "http": takes_mcp, "sse": takes_mcp },
                 "sessionCapabilities": { "list": {}, "resume": {}, "fork": {}, "close": {} },
             },
             "authMethods": [],
         }))
     }
 
-    async fn new_session(&self, params: NewSessionParams) -> Result<Value, RpcError> {
+    async fn new_session(&self, params: NewSessionParams) -> Result<Response, RpcError> {
         check_absolute(&params.cwd)?;
         let client = self.connect().await?;
         let mcp = mcp_servers::configure(&self.config.agent, &params.mcp_servers);
@@ -229,79 +261,72 @@ impl Server {
             response_timeout: Seconds::from(crate::turn::TURN_LIMIT),
             ..CreateNode::new(self.new_id())
         };
-        let node = self.started(client.create_node(&spec).await?).await?;
+        let node = client.create_node(&spec).await?;
+        self.ensure_usable(&node).await?;
         let session = self.add(node, params.cwd, true);
-        self.report_ignored(session.id(), &mcp).await;
-        Ok(with_ignored(json!({ "sessionId": session.id() }), &mcp))
+        Ok(Response::from(json!({ "sessionId": session.id() })).with_ignored(session.id(), &mcp))
     }
 
-    async fn open_session(&self, params: OpenSessionParams, open: Open) -> Result<Value, RpcError> {
-        let known = self.sessions.lock().get(&params.session_id).cloned();
-        let session = match known {
-            Some(session) => {
-                check_cwd(&params.cwd, &session.node.info().await?)?;
-                session
-            }
-            None => self.attach(&params.session_id, &params.cwd).await?,
-        };
-        if open == Open::Load {
+    /// Opens the session of an existing node, and starts the node if it is stopped.
+    async fn open_session(&self, params: OpenSessionParams, mode: OpenMode) -> Result<Response, RpcError> {
+        let client = self.connect().await?;
+        let guard = self.opening.lock().await;
+        let info = self.find(&client, &params.session_id).await?;
+        let cwd = check_cwd(&params.cwd, &info)?;
+        let is_stopped = info.state == NodeState::Stopped;
+        if is_stopped {
+            let shell_env = self.config.shell_env.clone();
+            let id = self.config.session.clone();
+            client.request(&StartNode { shell_env, ..StartNode::new(&info.node_id, id) }).await?;
+        }
+        let node = client.node(&info.node_id, self.config.session.as_deref());
+        let session = self.add(node, cwd, is_stopped);
+        drop(guard);
+        if is_stopped && let Err(error) = self.ensure_usable(&session.node).await {
+            self.sessions.lock().remove(session.id());
+            return Err(error);
+        }
+        if mode == OpenMode::Load {
             for update in transcript::replay(&session.node, &session.cwd).await? {
                 self.peer.update(session.id(), &update).await;
             }
         }
-        // The agent runs already, or resumes with its own arguments.
-        let mcp = ignore_all(&params.mcp_servers);
-        self.report_ignored(session.id(), &mcp).await;
-        Ok(with_ignored(json!({}), &mcp))
+        // The agent has the servers with which it was created.
+        let mcp = mcp_servers::configure(&[], &params.mcp_servers);
+        Ok(Response::from(json!({})).with_ignored(session.id(), &mcp))
     }
 
-    /// Opens the session of an existing node, and starts the node if it is stopped.
-    async fn attach(&self, id: &str, cwd: &Path) -> Result<Arc<Session>, RpcError> {
+    async fn fork_session(&self, params: OpenSessionParams) -> Result<Response, RpcError> {
         let client = self.connect().await?;
-        let info = self.nodes(&client).await?.into_iter().find(|info| info.node_id == id);
-        let info = info.ok_or_else(|| unknown_session(id))?;
-        let cwd = check_cwd(cwd, &info)?;
-        let node = client.node(id, self.config.session.as_deref());
-        let is_stopped = info.state == NodeState::Stopped;
-        if is_stopped {
-            let shell_env = self.config.shell_env.clone();
-            let request = StartNode { shell_env, ..StartNode::new(id, self.config.session.clone()) };
-            client.request(&request).await?;
-            self.started(node.clone()).await?;
-        }
-        Ok(self.add(node, cwd, is_stopped))
-    }
-
-    async fn fork_session(&self, params: OpenSessionParams) -> Result<Value, RpcError> {
-        let client = self.connect().await?;
+        let cwd = check_cwd(&params.cwd, &self.find(&client, &params.session_id).await?)?;
         let source = client.node(&params.session_id, self.config.session.as_deref());
-        let cwd = check_cwd(&params.cwd, &source.info().await?)?;
-        let node = self.started(source.fork(&self.new_id()).await?).await?;
+        let node = source.fork(&self.new_id()).await?;
+        self.ensure_usable(&node).await?;
         let session = self.add(node, cwd, true);
-        let mcp = ignore_all(&params.mcp_servers);
-        self.report_ignored(session.id(), &mcp).await;
-        Ok(with_ignored(json!({ "sessionId": session.id() }), &mcp))
+        let mcp = mcp_servers::configure(&[], &params.mcp_servers);
+        Ok(Response::from(json!({ "sessionId": session.id() })).with_ignored(session.id(), &mcp))
     }
 
-    async fn list_sessions(&self, params: ListSessionsParams) -> Result<Value, RpcError> {
+    async fn list_sessions(&self, params: ListSessionsParams) -> Result<Response, RpcError> {
         if params.cursor.is_some() {
-            return Err(RpcError::invalid_params("the list has one page"));
+            let error = RpcError::invalid_params("invalid cursor: the list has one page");
+            return Err(error.with("hint", "send session/list without a cursor"));
         }
         let nodes = self.nodes(&self.connect().await?).await?;
         let is_listed = |info: &&NodeInfo| {
-            let is_in_folder = |cwd: &Path| info.metadata.text("cwd") == cwd.to_string_lossy();
+            let is_in_folder = |cwd: &Path| is_same_directory(cwd, Path::new(info.metadata.text("cwd")));
             self.runs_agent(info) && params.cwd.as_deref().is_none_or(is_in_folder)
         };
         let mut listed: Vec<&NodeInfo> = nodes.iter().filter(is_listed).collect();
         listed.sort_by_key(|info| std::cmp::Reverse(info.progress.state_changed_at));
-        let sessions: Vec<Value> = listed.into_iter().map(session_info).collect();
-        Ok(json!({ "sessions": sessions }))
+        let sessions: Vec<Value> = listed.into_iter().map(describe).collect();
+        Ok(json!({ "sessions": sessions }).into())
     }
 
-    async fn close_session(&self, session: Arc<Session>) -> Result<Value, RpcError> {
+    async fn close_session(&self, session: Arc<Session>) -> Result<Response, RpcError> {
         session.close().await?;
         self.sessions.lock().remove(session.id());
-        Ok(json!({}))
+        Ok(json!({}).into())
     }
 
     async fn stop_nodes(&self) {
@@ -316,28 +341,31 @@ impl Server {
         Ok(self.config.connector.connect().await?.reconnect(Reconnect::default()))
     }
 
-    /// Returns a new node when its agent has started; stops it if the agent cannot be used.
-    async fn started(&self, node: RemoteNode) -> Result<RemoteNode, RpcError> {
+    /// Waits until the agent of a node that was just started can be used; otherwise stops the node.
+    async fn ensure_usable(&self, node: &RemoteNode) -> Result<(), RpcError> {
         let started = tokio::select! {
-            started = await_start(&node) => started,
-            () = self.closing.cancelled() => Err(RpcError::new(INTERNAL_ERROR, "the client has disconnected")),
+            started = await_start(node) => started,
+            () = self.closing.cancelled() => Err(RpcError::disconnected()),
         };
-        match started {
-            Ok(()) => Ok(node),
-            Err(error) => {
-                // It may have stopped by itself.
-                let _ = node.stop().await;
-                Err(error)
-            }
+        if started.is_err() {
+            // It may have stopped by itself.
+            let _ = node.stop().await;
         }
+        started
     }
 
     /// Returns the running and the stopped nodes.
     async fn nodes(&self, client: &NerveClient) -> Result<Vec<NodeInfo>, RpcError> {
-        let session = self.config.session.as_deref();
-        let mut nodes = client.list_nodes(session).await?;
-        nodes.extend(client.list_stopped_nodes(session).await?);
-        Ok(nodes)
+        let request = ListNodes { session_id: self.config.session.clone(), ..ListNodes::default() };
+        let mut list = client.request(&request).await?;
+        list.nodes_info.append(&mut list.stopped);
+        Ok(list.nodes_info)
+    }
+
+    /// Returns the node of a session.
+    async fn find(&self, client: &NerveClient, id: &str) -> Result<NodeInfo, RpcError> {
+        let found = self.nodes(client).await?.into_iter().find(|info| info.node_id == id);
+        found.ok_or_else(|| RpcError::unknown_session(id))
     }
 
     /// Returns true if the node runs the same program as new sessions.
@@ -348,14 +376,18 @@ impl Server {
     }
 
     fn session(&self, id: &str) -> Result<Arc<Session>, RpcError> {
-        self.sessions.lock().get(id).cloned().ok_or_else(|| unknown_session(id))
+        self.sessions.lock().get(id).cloned().ok_or_else(|| RpcError::unknown_session(id))
     }
 
-    /// Adds a session, unless it is open already.
+    /// Adds a session, unless it is open already. `is_owner`: this process started the node.
     fn add(&self, node: RemoteNode, cwd: std::path::PathBuf, is_owner: bool) -> Arc<Session> {
         let mut sessions = self.sessions.lock();
         let id = node.id().to_string();
-        Arc::clone(sessions.entry(id).or_insert_with(|| Arc::new(Session::new(node, cwd, is_owner))))
+        let session = sessions.entry(id).or_insert_with(|| Arc::new(Session::new(node, cwd, is_owner)));
+        if is_owner {
+            session.set_owner();
+        }
+        Arc::clone(session)
     }
 
     /// Returns the name of a new node: at most 32 characters of `a-z 0-9 -`.
@@ -370,63 +402,17 @@ impl Server {
     fn title(&self) -> String {
         format!("{} (nerve)", program(self.config.agent.iter().map(String::as_str)))
     }
-
-    fn is_claude(&self) -> bool {
-        program(self.config.agent.iter().map(String::as_str)) == "claude"
-    }
-
-    /// Reports MCP servers that the agent does not get, if the client shows notices.
-    async fn report_ignored(&self, session: &str, mcp: &AgentMcp) {
-        if mcp.ignored.is_empty() {
-            return;
-        }
-        let title = format!("The agent does not use these MCP servers: {}", mcp.ignored.join(", "));
-        tracing::warn!("{title}");
-        if *self.client.lock() == Some(true) {
-            self.peer.update(session, &SessionUpdate::Notice { severity: "warning", title }).await;
-        }
-    }
 }
 
 /// Reads the parameters of a request.
 fn parse<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
     let params = if params.is_null() { json!({}) } else { params };
     serde_json::from_value(params)
-        .map_err(|error| RpcError::invalid_params(format!("invalid params: {error}")))
-}
-
-fn unknown_session(id: &str) -> RpcError {
-    RpcError::new(RESOURCE_NOT_FOUND, format!("no session '{id}'"))
-        .with("error_type", "not_found_error")
-        .with("hint", "session/list lists the sessions, session/load opens one")
+        .map_err(|error| RpcError::invalid_params(format!("invalid params: {error}")).with("hint", SCHEMA))
 }
 
 /// Returns the program of a command line, without its directory.
 fn program<'a>(mut words: impl Iterator<Item = &'a str>) -> &'a str {
     let first = words.next().unwrap_or_default();
     first.rsplit('/').next().unwrap_or(first)
-}
-
-fn ignore_all(servers: &[McpServer]) -> AgentMcp {
-    mcp_servers::configure(&[], servers)
-}
-
-/// Adds the MCP servers that the agent does not get to a response.
-fn with_ignored(mut response: Value, mcp: &AgentMcp) -> Value {
-    if !mcp.ignored.is_empty() {
-        response["_meta"] = json!({ "nerve": { "ignoredMcpServers": mcp.ignored } });
-    }
-    response
-}
-
-/// Describes a session.
-fn session_info(info: &NodeInfo) -> Value {
-    let mut session = json!({ "sessionId": info.node_id, "cwd": info.metadata.text("cwd") });
-    if let Some(title) = &info.progress.last_prompt {
-        session["title"] = json!(title);
-    }
-    if let Some(at) = info.progress.state_changed_at {
-        session["updatedAt"] = json!(at.iso());
-    }
-    session
 }

@@ -9,6 +9,7 @@ use nerve_api::reply::NodeInfo;
 use nerve_api::value::NodeState;
 use nerve_client::{ClientError, RemoteNode};
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::rpc_error::{AUTH_REQUIRED, INVALID_REQUEST, RpcError};
@@ -21,8 +22,6 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Session {
     pub(crate) node: RemoteNode,
     pub(crate) cwd: PathBuf,
-    /// This process started the node, and stops it.
-    is_owner: bool,
     state: Mutex<SessionState>,
 }
 
@@ -30,6 +29,8 @@ pub(crate) struct Session {
 struct SessionState {
     /// Cancels the running turn.
     turn: Option<CancellationToken>,
+    /// This process started the node, and stops it.
+    is_owner: bool,
     /// The client was asked about a dialog, which may still be open.
     has_dialog: bool,
 }
@@ -49,7 +50,13 @@ impl Drop for TurnGuard {
 
 impl Session {
     pub(crate) fn new(node: RemoteNode, cwd: PathBuf, is_owner: bool) -> Session {
-        Session { node, cwd, is_owner, state: Mutex::default() }
+        let state = SessionState { is_owner, ..SessionState::default() };
+        Session { node, cwd, state: Mutex::new(state) }
+    }
+
+    /// Records that this process started the node.
+    pub(crate) fn set_owner(&self) {
+        self.state.lock().is_owner = true;
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -93,7 +100,7 @@ impl Session {
     /// Stops the node, if this process started it.
     pub(crate) async fn close(&self) -> Result<(), RpcError> {
         self.cancel_turn();
-        if !self.is_owner {
+        if !self.state.lock().is_owner {
             return Ok(());
         }
         Ok(self.node.stop().await?)
@@ -119,12 +126,17 @@ impl Session {
 pub(crate) fn check_cwd(cwd: &Path, info: &NodeInfo) -> Result<PathBuf, RpcError> {
     check_absolute(cwd)?;
     let Some(own) = info.metadata.known_text("cwd").map(PathBuf::from) else { return Ok(cwd.to_path_buf()) };
-    let resolve = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    if resolve(cwd) == resolve(&own) {
+    if is_same_directory(cwd, &own) {
         return Ok(own);
     }
     let message = format!("session '{}' works in {}, not in {}", info.node_id, own.display(), cwd.display());
     Err(RpcError::invalid_params(message).with("hint", "open that folder in the editor"))
+}
+
+/// Returns true if two paths name the same directory, also through symbolic links.
+pub(crate) fn is_same_directory(one: &Path, other: &Path) -> bool {
+    let resolve = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    resolve(one) == resolve(other)
 }
 
 /// Checks that a directory is absolute, as the protocol requires.
@@ -134,7 +146,10 @@ pub(crate) fn check_cwd(cwd: &Path, info: &NodeInfo) -> Result<PathBuf, RpcError
 pub(crate) fn check_absolute(cwd: &Path) -> Result<(), RpcError> {
     match cwd.is_absolute() {
         true => Ok(()),
-        false => Err(RpcError::invalid_params(format!("cwd must be absolute: {}", cwd.display()))),
+        false => {
+            let error = RpcError::invalid_params(format!("cwd must be absolute: {}", cwd.display()));
+            Err(error.with("hint", "send the full path of the folder"))
+        }
     }
 }
 
@@ -169,6 +184,18 @@ fn check_login(info: &NodeInfo) -> Result<(), RpcError> {
     Err(RpcError::new(AUTH_REQUIRED, "the agent is not logged in")
         .with("error_type", "authentication_error")
         .with("hint", format!("run '{command}' in a terminal and log in")))
+}
+
+/// Describes the session of a node.
+pub(crate) fn describe(info: &NodeInfo) -> Value {
+    let mut session = json!({ "sessionId": info.node_id, "cwd": info.metadata.text("cwd") });
+    if let Some(title) = &info.progress.last_prompt {
+        session["title"] = json!(title);
+    }
+    if let Some(at) = info.progress.state_changed_at {
+        session["updatedAt"] = json!(at.iso());
+    }
+    session
 }
 
 #[cfg(test)]

@@ -42,7 +42,9 @@ fn invalid_messages_get_errors_and_the_server_continues() {
     assert_eq!(editor.error("session/teleport", json!({}))["code"], METHOD_NOT_FOUND);
     editor.io.notify("session/teleport", json!({}));
     editor.io.notify("session/cancel", json!({ "sessionId": "unknown" }));
+    // Responses to no request, valid or not, get no answer.
     editor.io.send_line(r#"{"jsonrpc":"2.0","id":12345,"result":{}}"#);
+    editor.io.send_line(r#"{"jsonrpc":"2.0","id":12346}"#);
     let prompt = json!([{ "type": "text", "text": "hi" }]);
     let unknown =
         json!({ "sessionId": "unknown", "prompt": prompt, "cwd": home.hermetic.work(), "mcpServers": [] });
@@ -52,8 +54,10 @@ fn invalid_messages_get_errors_and_the_server_continues() {
     assert_eq!(editor.error("session/list", json!({ "cursor": "x" }))["code"], INVALID_PARAMS);
     let relative = json!({ "cwd": "work", "mcpServers": [] });
     assert_eq!(editor.error("session/new", relative)["code"], INVALID_PARAMS);
-    let session = editor.session(&home.hermetic.work());
+    let null = json!({ "cwd": home.hermetic.work(), "mcpServers": null });
+    let session = editor.ok("session/new", null)["sessionId"].as_str().unwrap().to_string();
     assert_eq!(editor.turn(&session, "hello"), "end_turn");
+    assert!(editor.log.iter().all(|message| message["id"] != 12345 && message["id"] != 12346));
     assert_eq!(editor.io.disconnect(), Some(0));
 }
 
@@ -100,7 +104,9 @@ fn agents_that_do_not_start_are_reported() {
     let mut editor = Editor::with_agent(&home, &[], &["no-such-agent"]);
     editor.initialize();
     let error = editor.error("session/new", new.clone());
-    assert!(error["data"]["error_type"].is_string() && error["code"] != AUTH_REQUIRED, "{error}");
+    let facts = (&error["code"], &error["data"]["error_type"]);
+    assert_eq!(facts, (&json!(INTERNAL_ERROR), &json!("process_error")), "{error}");
+    assert!(error["data"]["hint"].is_string(), "{error}");
     let mut editor = Editor::ready(&home, &[], &["--exit-at-once", "3"]);
     let error = editor.error("session/new", new.clone());
     assert_eq!(
@@ -112,7 +118,9 @@ fn agents_that_do_not_start_are_reported() {
     assert_eq!(error["code"], AUTH_REQUIRED, "{error}");
     assert!(error["data"]["hint"].is_string(), "{error}");
     let absent = json!({ "cwd": "/no/such/folder", "mcpServers": [] });
-    assert!(editor.error("session/new", absent)["data"]["error_type"].is_string());
+    let error = editor.error("session/new", absent);
+    let facts = (&error["code"], &error["data"]["error_type"]);
+    assert_eq!(facts, (&json!(INTERNAL_ERROR), &json!("process_error")), "{error}");
     assert_eq!(home.nerve(&["ls", "--json"]).json()["nodes"], json!([]));
 }
 
@@ -123,8 +131,11 @@ fn mcp_servers_that_the_agent_cannot_use_are_reported() {
     let servers = json!([{ "name": "files", "command": "/bin/files", "args": [], "env": [] }]);
     let made = editor.ok("session/new", json!({ "cwd": home.hermetic.work(), "mcpServers": servers }));
     assert_eq!(made["_meta"]["nerve"]["ignoredMcpServers"], json!(["files"]), "{made}");
-    let notices = editor.updates(made["sessionId"].as_str().unwrap(), "notice");
-    assert_eq!(notices[0]["severity"], "warning", "{notices:?}");
+    // The editor knows the session only after the response.
+    assert_eq!(editor.updates(made["sessionId"].as_str().unwrap(), "notice"), [] as [Value; 0]);
+    let notice = editor.next(|message| message["params"]["update"]["sessionUpdate"] == "notice");
+    assert_eq!(notice["params"]["sessionId"], made["sessionId"], "{notice}");
+    assert_eq!(notice["params"]["update"]["severity"], "warning", "{notice}");
 }
 
 #[test]

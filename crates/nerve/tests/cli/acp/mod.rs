@@ -249,6 +249,28 @@ fn failed_permission_request_leaves_the_dialog_open() {
 }
 
 #[test]
+fn load_starts_a_node_that_was_stopped_meanwhile() {
+    let home = Home::new();
+    let work = home.hermetic.work();
+    let claude = mock_claude(&home);
+    let mut editor = Editor::with_agent(&home, &[], &[&claude]);
+    editor.initialize();
+    let session = editor.session(&work);
+    assert_eq!(editor.turn(&session, "hello"), "end_turn");
+    home.ok(&["server", "node", "stop", &session]);
+    let open = json!({ "sessionId": session, "cwd": work, "mcpServers": [] });
+    // Two requests at once start it once.
+    let requests = ["session/load", "session/resume"].map(|method| editor.begin(method, open.clone()));
+    for request in requests {
+        let response = editor.answer(request);
+        assert!(response["result"].is_object(), "{response}");
+    }
+    assert_eq!(editor.turn(&session, "RECALL"), "end_turn");
+    assert_eq!(editor.io.disconnect(), Some(0));
+    assert_eq!(home.nerve(&["ls", "--json"]).json()["nodes"], json!([]));
+}
+
+#[test]
 fn two_editors_do_not_see_each_other() {
     let home = Home::new();
     let mut editors = [Editor::ready(&home, &[], &[]), Editor::ready(&home, &[], &[])];
