@@ -110,7 +110,8 @@ async fn editor_allows_a_tool_of_claude_and_loads_the_session() {
     assert!(editor.text().contains("END-OF-TOOL"), "{}", editor.text());
     let started = editor.updates("tool_call");
     let [call] = &started[..] else { panic!("{started:#?}") };
-    assert_eq!((&call["kind"], &call["name"]), (&json!("execute"), &Value::Null), "{call}");
+    assert_eq!((&call["kind"], &call["status"]), (&json!("execute"), &json!("in_progress")), "{call}");
+    assert!(call["title"].as_str().unwrap().starts_with("Bash: touch"), "{call}");
     assert!(call["rawInput"]["command"].as_str().unwrap().contains("touch"), "{call}");
     let ended = editor.updates("tool_call_update");
     assert_eq!(ended.last().unwrap()["toolCallId"], call["toolCallId"]);

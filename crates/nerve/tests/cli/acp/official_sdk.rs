@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use nerve_testkit::harness::CommandOutput;
 use nerve_testkit::skip;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::STORED;
 use super::editor::Editor;
@@ -46,7 +46,7 @@ fn official_client_uses_an_agent() {
 #[test]
 fn all_messages_match_the_published_schema() {
     let test = "all_messages_match_the_published_schema";
-    let schema = "node_modules/@agentclientprotocol/sdk/schema/v1/schema.unstable.json";
+    let schema = "node_modules/@agentclientprotocol/sdk/schema/v1";
     let schema = installed(None, "browser", schema);
     let python = installed(Some("NERVE_TEST_PYPI"), "pypi", "bin/python");
     let (Some(schema), Some(python)) = (schema, python) else {
@@ -75,7 +75,10 @@ fn all_messages_match_the_published_schema() {
     editor.ok("session/list", json!({}));
     editor.error("session/teleport", json!({}));
     editor.ok("session/close", json!({ "sessionId": session }));
+    let methods: serde_json::Map<String, Value> =
+        editor.sent.iter().map(|(id, method)| (id.to_string(), json!(method))).collect();
     let lines: String = editor.log.iter().map(|message| format!("{message}\n")).collect();
+    let lines = format!("{}\n{lines}", json!(methods));
 
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/acp/validate.py");
     let mut command = home.hermetic.command(python);
