@@ -123,6 +123,33 @@ fn dialog_before_first_prompt_reaches_editor() {
 }
 
 #[test]
+fn dialogs_in_a_row_reach_the_editor() {
+    let home = Home::new();
+    let mut editor = Editor::ready(&home, &[], &["--theme", "--onboarding"]);
+    let session = editor.session(&home.hermetic.work());
+    let prompt = editor.prompt(&session, "hello");
+    let mut ids = Vec::new();
+    let response = loop {
+        let is_response = |message: &Value| message["id"] == prompt && message.get("method").is_none();
+        let message =
+            editor.next(|message| message["method"] == "session/request_permission" || is_response(message));
+        if is_response(&message) {
+            break message;
+        }
+        ids.push(message["params"]["toolCall"]["toolCallId"].clone());
+        let options = message["params"]["options"].as_array().unwrap();
+        // A dialog that is still drawn may have no such choice yet; another request follows.
+        let allow = options.iter().find(|option| option["kind"] == "allow_once");
+        if let Some(allow) = allow {
+            editor.choose(&message, allow["optionId"].as_str());
+        }
+    };
+    assert_eq!(response["result"]["stopReason"], "end_turn", "{response}");
+    ids.dedup();
+    assert!(ids.len() >= 2, "{ids:?}");
+}
+
+#[test]
 fn cancelled_turn_is_interrupted() {
     let home = Home::new();
     let mut editor = Editor::ready(&home, &[], &[]);
