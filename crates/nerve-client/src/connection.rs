@@ -178,7 +178,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineSource for LineReader<R> {
 }
 
 /// Writes lines to a byte stream.
-struct StreamSink<W>(W);
+pub(crate) struct StreamSink<W>(pub(crate) W);
 
 impl<W: AsyncWrite + Unpin + Send + 'static> LineSink for StreamSink<W> {
     async fn send(&mut self, line: &[u8]) -> io::Result<()> {

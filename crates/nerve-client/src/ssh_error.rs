@@ -1,5 +1,7 @@
 //! Errors of a connection through ssh.
 
+use crate::ssh::SshTarget;
+
 /// Reason why a connection through ssh failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SshErrorKind {
@@ -25,14 +27,12 @@ pub enum SshErrorKind {
 
 /// A failed connection through ssh. Nothing was sent but a PING.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot connect to {address} through ssh: {reason}")]
+#[error("cannot connect to {} through ssh: {reason}", target.address())]
 pub struct SshError {
     /// Kind of error.
     pub kind: SshErrorKind,
-    /// User, host and port: `USER@HOST:PORT`.
-    pub address: String,
-    /// The words after `ssh`: `-p PORT USER@HOST`.
-    pub destination: String,
+    /// Machine and server that the connection was for.
+    pub target: SshTarget,
     /// What ssh or the machine reported, in one line.
     pub reason: String,
 }
@@ -56,13 +56,12 @@ impl SshError {
             Some(NOT_RUNNING) => SshErrorKind::NotRunning,
             _ => SshErrorKind::Failed,
         };
-        let lines = || report.lines().map(str::trim).filter(|line| !line.is_empty());
-        let of_nerve = lines().find_map(|line| line.strip_prefix("error: "));
+        let nerve_error = report.lines().find_map(|line| line.trim().strip_prefix("error: "));
         let line = match kind {
-            SshErrorKind::NotRunning | SshErrorKind::NerveOutdated | SshErrorKind::Failed => of_nerve,
+            SshErrorKind::NotRunning | SshErrorKind::NerveOutdated | SshErrorKind::Failed => nerve_error,
             _ => None,
         };
-        let reason = line.or_else(|| lines().next_back()).map(printable);
+        let reason = line.map(printable).or_else(|| SshError::last_line(report));
         let reason = reason.unwrap_or_else(|| match exit {
             Some(code) => format!("ssh ended with exit status {code}"),
             None => "ssh was ended by a signal".to_string(),
@@ -70,9 +69,14 @@ impl SshError {
         (kind, reason)
     }
 
+    /// Returns the last line of a report that is not empty.
+    pub(crate) fn last_line(report: &str) -> Option<String> {
+        report.lines().map(str::trim).rfind(|line| !line.is_empty()).map(printable)
+    }
+
     /// Returns what helps, preferably a command to run.
     pub fn hint(&self) -> String {
-        let to = &self.destination;
+        let to = &self.target;
         match self.kind {
             SshErrorKind::NotInstalled => {
                 "install it (apt-get install openssh-client), or set NERVE_SSH to its path".to_string()
@@ -85,13 +89,26 @@ impl SshError {
                 format!("check that the machine is on and reachable: ssh {to} true")
             }
             SshErrorKind::NerveMissing => {
-                "install nerve there, or name its path: nerve machine add … --program PATH".to_string()
+                // A machine that is in the list cannot be added twice.
+                let server = match to.server.as_str() {
+                    "default" => String::new(),
+                    server => format!(" --server {server}"),
+                };
+                format!(
+                    "install nerve there, or name its path: nerve machine add NAME {}{server} --program PATH; remove the machine \
+                     first if it is in the list: nerve machine remove NAME",
+                    to.url()
+                )
             }
             SshErrorKind::NerveOutdated => {
                 format!("install nerve {} or newer there", env!("CARGO_PKG_VERSION"))
             }
-            SshErrorKind::NotRunning => format!("start a server there: ssh {to} nerve server start"),
-            SshErrorKind::Failed => format!("find out more with: ssh {to} nerve connect"),
+            SshErrorKind::NotRunning => {
+                format!("start a server there: {}", to.shell_command(&["server", "start"], &[]))
+            }
+            SshErrorKind::Failed => {
+                format!("find out more with: {}", to.shell_command(&["connect"], &["--server"]))
+            }
         }
     }
 
@@ -112,7 +129,8 @@ fn ssh_kind(report: &str) -> SshErrorKind {
     let has = |words: &str| report.contains(words);
     if has("Host key verification failed") || has("HOST IDENTIFICATION HAS CHANGED") {
         SshErrorKind::HostKey
-    } else if has("Permission denied") || has("Too many authentication failures") {
+    // With its methods in brackets: a file can also be denied, for example that of a key.
+    } else if has("Permission denied (") || has("Too many authentication failures") {
         SshErrorKind::Authentication
     } else {
         SshErrorKind::Unreachable
@@ -135,6 +153,16 @@ mod tests {
             (Some(255), "Host key verification failed.\r\n", SshErrorKind::HostKey),
             (Some(255), "me@h: Permission denied (publickey).\n", SshErrorKind::Authentication),
             (Some(255), "ssh: connect to host h port 22: Connection refused\n", SshErrorKind::Unreachable),
+            (
+                Some(255),
+                "Load key \"k\": Permission denied\nssh: connect to host h port 22: Connection refused\n",
+                SshErrorKind::Unreachable,
+            ),
+            (
+                Some(255),
+                "me@jump: Permission denied (publickey).\nConnection closed\n",
+                SshErrorKind::Authentication,
+            ),
             (Some(255), "", SshErrorKind::Unreachable),
             (Some(127), "sh: 1: nerve: not found\n", SshErrorKind::NerveMissing),
             (Some(126), "", SshErrorKind::NerveMissing),
@@ -157,5 +185,19 @@ mod tests {
         assert_eq!(reason(Some(255), "Warning: a\r\n\x1b[31mlast\x07\r\n"), "[31mlast");
         assert_eq!(reason(Some(255), &"x".repeat(5000)).len(), 200);
         assert!(reason(None, " \n").contains("signal"));
+    }
+
+    #[test]
+    fn hints_name_program_and_server_of_the_machine() {
+        let mut target = SshTarget::parse("ssh://me@work").unwrap();
+        target.nerve = "/opt/nerve".to_string();
+        target.server = "night".to_string();
+        let hint = |kind| SshError { kind, target: target.clone(), reason: String::new() }.hint();
+        assert!(hint(SshErrorKind::NotRunning).contains("ssh me@work /opt/nerve server start night"));
+        assert!(hint(SshErrorKind::Failed).contains("ssh me@work /opt/nerve connect --server night"));
+        let missing = hint(SshErrorKind::NerveMissing);
+        assert!(
+            missing.contains("ssh://me@work --server night --program") && missing.contains("machine remove")
+        );
     }
 }
