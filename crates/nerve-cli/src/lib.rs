@@ -34,6 +34,7 @@ pub mod repl;
 pub mod result;
 pub mod search;
 pub mod server;
+mod server_conflict;
 pub mod service;
 pub mod session;
 pub mod share;
@@ -254,6 +255,7 @@ impl Cli {
         let mut command = Cli::build_command();
         let parsed = command.try_get_matches_from_mut(&args).and_then(|mut matches| {
             let prints_json = json_output::is_requested(&matches);
+            server_conflict::exit_if_found(&matches, prints_json);
             let cli = <Cli as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)
                 .map_err(|error| error.format(&mut command))?;
             Ok(Cli { prints_json, ..cli })

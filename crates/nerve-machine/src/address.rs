@@ -9,6 +9,8 @@ use crate::machines::Machines;
 
 /// Prefix of a server that is named by its machine.
 const MACHINE: &str = "machine://";
+/// The server on this machine, unless another one is set.
+const DEFAULT_SERVER: &str = "default";
 /// Prefix of a server on a machine that is not in the list.
 const SSH: &str = "ssh://";
 
@@ -26,12 +28,30 @@ pub fn split_machine(node: &str) -> Option<(&str, &str)> {
     is_address.then_some((machine, rest))
 }
 
+/// Checks that a server that the user names is on the machine of a long address. Other names of nodes are on any server.
+///
+/// # Errors
+/// The address names another machine.
+pub fn check_server(node: &str, server: &str) -> Result<(), MachineError> {
+    let Some((machine, _)) = split_machine(node) else { return Ok(()) };
+    let is_there = match machine {
+        LOCAL => !server.contains("://"),
+        machine => server.strip_prefix(MACHINE) == Some(machine),
+    };
+    if is_there {
+        return Ok(());
+    }
+    let message = format!("node '{node}' is not on server '{server}'");
+    Err(MachineError::new(ErrorKind::InvalidRequest, message)
+        .hint("name the machine once: MACHINE/SESSION/NODE without --server"))
+}
+
 impl Machines {
     /// Returns the machine of a server that is named by its machine; `None` for another name.
     ///
     /// # Errors
     /// The machine is not in the list, the list is damaged, or the address is invalid.
-    pub fn of_server(&self, server: &str) -> Result<Option<Machine>, MachineError> {
+    pub fn find_server(&self, server: &str) -> Result<Option<Machine>, MachineError> {
         if let Some(name) = server.strip_prefix(MACHINE) {
             return self.find(name).map(Some);
         }
@@ -43,21 +63,18 @@ impl Machines {
         checked.check().map(|()| Some(machine))
     }
 
-    /// Resolves `MACHINE/SESSION/NODE`: `node` becomes `SESSION/NODE`, and `server` that of the machine. Other names stay.
+    /// Resolves `MACHINE/SESSION/NODE`: `node` becomes `SESSION/NODE`, and `server` one on that machine. Other names stay. A server on
+    /// another machine comes from the environment and is replaced: [`check_server`] refuses one that the user names.
     ///
     /// # Errors
-    /// The machine is not in the list, or `server` is on another machine.
+    /// The machine is not in the list.
     pub fn resolve_node(&self, node: &mut String, server: &mut String) -> Result<(), MachineError> {
         let Some((machine, rest)) = split_machine(node) else { return Ok(()) };
         let rest = rest.to_string();
         if machine != LOCAL {
-            let of_machine = format!("{MACHINE}{}", self.find(machine)?.name);
-            if server.contains("://") && *server != of_machine {
-                let message = format!("node '{node}' is not on server '{server}'");
-                return Err(MachineError::new(ErrorKind::InvalidRequest, message)
-                    .hint("name the machine once: MACHINE/SESSION/NODE without --server"));
-            }
-            *server = of_machine;
+            *server = format!("{MACHINE}{}", self.find(machine)?.name);
+        } else if server.contains("://") {
+            *server = DEFAULT_SERVER.to_string();
         }
         *node = rest;
         Ok(())
@@ -92,19 +109,36 @@ mod tests {
         assert_eq!(resolve("night/me", "x"), same("night/me", "x"));
         assert_eq!(resolve("work/night/me", "default"), same("night/me", "machine://work"));
         assert_eq!(resolve("work/night/me", "machine://work"), same("night/me", "machine://work"));
+        assert_eq!(resolve("work/night/me", "tls://h:1"), same("night/me", "machine://work"));
         assert_eq!(resolve("local/night/me", "x"), same("night/me", "x"));
+        // A server of the environment on another machine is not that of this machine's node.
+        for server in ["machine://work", "ssh://h", "tls://h:1", "tcp://h:1"] {
+            assert_eq!(resolve("local/night/me", server), same("night/me", "default"), "{server}");
+        }
         assert_eq!(resolve("home/night/me", "default"), Err(ErrorKind::NotFound));
-        assert_eq!(resolve("work/night/me", "tls://h:1"), Err(ErrorKind::InvalidRequest));
+    }
+
+    #[test]
+    fn named_server_must_be_on_the_machine_of_the_address() {
+        let is_there = |node, server| check_server(node, server).is_ok();
+        for (node, server) in [("me", "x"), ("night/me", "tls://h:1"), ("local/night/me", "x")] {
+            assert!(is_there(node, server), "{node} {server}");
+        }
+        assert!(is_there("work/night/me", "machine://work"));
+        for server in ["default", "staging", "machine://home", "ssh://work", "tls://h:1"] {
+            assert!(!is_there("work/night/me", server), "{server}");
+        }
+        assert!(!is_there("local/night/me", "machine://work") && !is_there("local/night/me", "tcp://h:1"));
     }
 
     #[test]
     fn servers_are_named_by_machine_or_url() {
         let folder = tempfile::tempdir().unwrap();
         let machines = Machines::new(folder.path(), folder.path());
-        assert_eq!(machines.of_server("default"), Ok(None));
-        assert_eq!(machines.of_server("tls://h:1"), Ok(None));
-        assert_eq!(machines.of_server("ssh://h"), Ok(Some(Machine::unnamed("ssh://h"))));
-        assert_eq!(machines.of_server("ssh://-h").unwrap_err().kind, ErrorKind::InvalidRequest);
-        assert_eq!(machines.of_server("machine://x").unwrap_err().kind, ErrorKind::NotFound);
+        assert_eq!(machines.find_server("default"), Ok(None));
+        assert_eq!(machines.find_server("tls://h:1"), Ok(None));
+        assert_eq!(machines.find_server("ssh://h"), Ok(Some(Machine::unnamed("ssh://h"))));
+        assert_eq!(machines.find_server("ssh://-h").unwrap_err().kind, ErrorKind::InvalidRequest);
+        assert_eq!(machines.find_server("machine://x").unwrap_err().kind, ErrorKind::NotFound);
     }
 }

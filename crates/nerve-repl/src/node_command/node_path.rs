@@ -1,5 +1,7 @@
 //! `SESSION/NODE`: a node together with its session.
 
+use nerve_machine::address::split_machine;
+
 use super::NodeCommand;
 use crate::failure::{Failure, USAGE};
 
@@ -9,6 +11,10 @@ use crate::failure::{Failure, USAGE};
 /// A part is empty, or `session` is already another one.
 pub fn split_node_path(node: &mut String, session: &mut Option<String>) -> Result<(), Failure> {
     let Some((in_session, name)) = node.split_once('/') else { return Ok(()) };
+    if split_machine(node).is_some() {
+        let failure = Failure::new(USAGE, format!("cannot use '{node}' here: it has a machine"));
+        return Err(failure.hint("this works on one machine only: use NODE or SESSION/NODE"));
+    }
     if in_session.is_empty() || name.is_empty() || name.contains('/') {
         let failure = Failure::new(USAGE, format!("'{node}' is no name of a node"));
         return Err(failure.hint("use NODE, SESSION/NODE or MACHINE/SESSION/NODE"));

@@ -17,7 +17,7 @@ use nerve_cli::attach::AttachArgs;
 /// Runs `nerve attach` and returns the exit code.
 pub(crate) async fn attach(mut args: AttachArgs) -> Result<u8> {
     machines().resolve_node(&mut args.target, &mut args.server)?;
-    if let Some(machine) = machines().of_server(&args.server)? {
+    if let Some(machine) = machines().find_server(&args.server)? {
         return machine_command::attach(&machine, &args.words());
     }
     let settings = settings::for_viewer();

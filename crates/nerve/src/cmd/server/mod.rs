@@ -35,7 +35,7 @@ pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
     if let Some((address, with_tls)) = remote_server::address(server) {
         return remote_server::connect(address, with_tls).await;
     }
-    if let Some(machine) = machines().of_server(server)? {
+    if let Some(machine) = machines().find_server(server)? {
         return Ok(machines().connect(&machine, MACHINE_TIMEOUT).await?);
     }
     let paths = ServerPaths::from_env();
