@@ -52,9 +52,9 @@ pub struct AttachArgs {
 }
 
 impl AttachArgs {
-    /// Returns the words of the command line, without the server.
-    pub fn words(&self) -> Vec<String> {
-        let mut words = vec!["attach".to_string(), self.target.clone()];
+    /// Returns the options of the command line, without the server.
+    pub fn options(&self) -> Vec<String> {
+        let mut words = Vec::new();
         let mut add = |name: &str, value: &str| words.push(format!("{name}={value}"));
         if let Some(session) = &self.session {
             add("--session", session);

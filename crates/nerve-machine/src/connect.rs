@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::time::{Duration, SystemTime};
 
-use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 use nerve_api::ErrorKind;
 use nerve_client::{ClientError, NerveClient, Reconnect};
 use tokio::time::timeout;
@@ -15,6 +15,11 @@ use crate::machines::Machines;
 
 /// Time limit for connecting to a machine that a command names.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Maximum number of machines to which connections are made at the same time.
+pub(crate) const PARALLEL: usize = 32;
+/// Time by which a connection fails earlier than the request for which it is made, so that its own error is the reason.
+const CONNECT_MARGIN: Duration = Duration::from_millis(500);
 
 /// The reply of one of several machines.
 #[derive(Debug)]
@@ -41,8 +46,8 @@ impl Machines {
         Ok(client.reconnect(Reconnect::Never))
     }
 
-    /// Asks all machines in parallel, each for at most `limit`, which includes the connection. A machine that does not reply delays
-    /// no other.
+    /// Asks all machines in parallel, each for at most `limit`, which includes the connection and begins with it. Up to 32 machines
+    /// are asked at the same time.
     ///
     /// # Errors
     /// The list of machines is damaged. A machine that cannot be asked is a reply with an error.
@@ -57,15 +62,18 @@ impl Machines {
         let query = &query;
         let replies = self.list()?.into_iter().map(|machine| async move {
             let last_contact = self.last_contact(&machine);
-            let asked = async {
-                let client = open(&machine, limit).await?;
+            let request = async {
+                let client = open(&machine, limit.saturating_sub(CONNECT_MARGIN)).await?;
                 self.record_contact(&machine);
                 Ok(query(machine.clone(), client).await?)
             };
-            let outcome = timeout(limit, asked).await.unwrap_or_else(|_| Err(no_reply(limit)));
+            let outcome = timeout(limit, request).await.unwrap_or_else(|_| Err(no_reply(limit)));
             MachineReply { machine, outcome, last_contact }
         });
-        Ok(join_all(replies).await)
+        let mut replies: Vec<MachineReply<T>> =
+            stream::iter(replies).buffer_unordered(PARALLEL).collect().await;
+        replies.sort_by(|a, b| a.machine.name.cmp(&b.machine.name));
+        Ok(replies)
     }
 }
 
@@ -81,7 +89,7 @@ pub(crate) async fn connect_route(route: Route, limit: Duration) -> Result<Nerve
         Route::Tls { address, token, tls } => {
             let connecting = NerveClient::connect_tcp(&address, &token, &tls);
             timeout(limit, connecting).await.unwrap_or_else(|_| {
-                let action = format!("cannot connect to {address} within {} s", limit.as_secs());
+                let action = format!("cannot connect to {address} within {} s", limit.as_secs_f64());
                 Err(ClientError::Io { action, source: io::ErrorKind::TimedOut.into() })
             })
         }

@@ -3,12 +3,13 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use futures_util::stream::{self, StreamExt};
 use nerve_api::ErrorKind;
 use nerve_client::{ClientError, SshErrorKind};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::connect::{CONNECT_TIMEOUT, connect_route};
+use crate::connect::{CONNECT_TIMEOUT, PARALLEL, connect_route};
 use crate::error::MachineError;
 use crate::machine::{Machine, Route};
 use crate::machines::Machines;
@@ -61,33 +62,40 @@ pub struct Check {
 }
 
 impl Machines {
-    /// Checks each step of a connection to a machine. `version`: that of this program.
-    pub async fn diagnose(&self, machine: &Machine, version: &str) -> Vec<Check> {
+    /// Checks each step of the connections to machines, in parallel. Returns the checks in the order of the machines. `version`: that
+    /// of this program.
+    pub async fn diagnose_all(&self, machines: &[Machine], version: &str) -> Vec<Vec<Check>> {
+        let checks = machines.iter().map(|machine| self.diagnose(machine, version));
+        stream::iter(checks).buffered(PARALLEL).collect().await
+    }
+
+    /// Checks each step of a connection to a machine.
+    async fn diagnose(&self, machine: &Machine, version: &str) -> Vec<Check> {
         let route = match machine.route(CONNECT_TIMEOUT) {
             Ok(route) => route,
-            Err(error) => return failed_at(Step::Setup, error, String::new()),
+            Err(error) => return failed_checks(Step::Setup, error, String::new()),
         };
-        let (setup, begun) = (describe_setup(&route).await, Instant::now());
+        let (setup, start) = (describe_setup(&route).await, Instant::now());
         let client = match connect_route(route, CONNECT_TIMEOUT).await {
             Ok(client) => client,
-            Err(error) => return failed_at(step_of(&error), error.into(), setup),
+            Err(error) => return failed_checks(step_of(&error), error.into(), setup),
         };
-        let took = begun.elapsed();
+        let elapsed = start.elapsed();
         let pong = match timeout(CONNECT_TIMEOUT, client.ping()).await {
             Ok(Ok(pong)) => pong,
-            Ok(Err(error)) => return failed_at(Step::Server, error.into(), setup),
+            Ok(Err(error)) => return failed_checks(Step::Server, error.into(), setup),
             Err(_) => {
                 let error = MachineError::new(ErrorKind::Timeout, "the server does not respond");
-                return failed_at(Step::Server, error, setup);
+                return failed_checks(Step::Server, error, setup);
             }
         };
         self.record_contact(machine);
         let found = [
             setup,
-            format!("{} in {} ms", machine.address, took.as_millis()),
+            format!("{} in {} ms", machine.address, elapsed.as_millis()),
             "found".to_string(),
             compare_versions(&pong.version, version),
-            format!("'{}' runs {} nodes", machine.server_name(), pong.nodes),
+            format!("'{}' runs {} nodes", machine.server_name().unwrap_or(machine.label()), pong.nodes),
         ];
         let check = |(step, found)| Check { step, ok: Some(true), found, hint: None };
         STEPS.into_iter().zip(found).map(check).collect()
@@ -95,7 +103,7 @@ impl Machines {
 }
 
 /// Returns the checks of a connection that failed at `step`. `setup`: what was found in the first step.
-fn failed_at(step: Step, error: MachineError, setup: String) -> Vec<Check> {
+fn failed_checks(step: Step, error: MachineError, setup: String) -> Vec<Check> {
     let (mut checks, mut is_reached) = (Vec::new(), true);
     for one in STEPS {
         let (ok, found, hint) = match (one == step, is_reached) {
@@ -112,7 +120,15 @@ fn failed_at(step: Step, error: MachineError, setup: String) -> Vec<Check> {
 
 /// Returns the step at which a connection failed.
 fn step_of(error: &ClientError) -> Step {
-    let ClientError::Ssh(error) = error else { return Step::Connection };
+    let error = match error {
+        ClientError::Ssh(error) => error,
+        // Invalid certificates on this machine.
+        ClientError::Protocol(_) => return Step::Setup,
+        ClientError::Server(error) if error.details.error_type != ErrorKind::Authentication => {
+            return Step::Server;
+        }
+        _ => return Step::Connection,
+    };
     match error.kind {
         SshErrorKind::NotInstalled => Step::Setup,
         SshErrorKind::NerveMissing => Step::Nerve,
@@ -152,7 +168,7 @@ mod tests {
     #[test]
     fn steps_after_the_failed_one_are_not_checked() {
         let error = MachineError::new(ErrorKind::NotFound, "nerve: not found").hint("install it");
-        let checks = failed_at(Step::Nerve, error, "OpenSSH".to_string());
+        let checks = failed_checks(Step::Nerve, error, "OpenSSH".to_string());
         let ok: Vec<Option<bool>> = checks.iter().map(|check| check.ok).collect();
         assert_eq!(ok, [Some(true), Some(true), Some(false), None, None]);
         assert_eq!(checks[2].hint.as_deref(), Some("install it"));

@@ -42,9 +42,18 @@ impl From<ClientError> for MachineError {
             ClientError::NotRunning { .. } => MachineError::new(ErrorKind::NotFound, message),
             ClientError::Io { source, .. } if source.kind() == std::io::ErrorKind::TimedOut => {
                 MachineError::new(ErrorKind::Timeout, message)
+                    .hint("check that the machine is on and reachable")
             }
-            ClientError::Closed(_) | ClientError::Io { .. } => MachineError::new(ErrorKind::Network, message),
-            ClientError::Protocol(_) => MachineError::new(ErrorKind::InvalidRequest, message),
+            // TLS reports an untrusted certificate as invalid data.
+            ClientError::Io { source, .. } if source.kind() == std::io::ErrorKind::InvalidData => {
+                MachineError::new(ErrorKind::Authentication, message).hint(
+                    "if the machine has its own certificate, copy it here, and add the machine again with --ca FILE",
+                )
+            }
+            ClientError::Closed(_) | ClientError::Io { .. } => MachineError::new(ErrorKind::Network, message)
+                .hint("check there that a server listens at the address: nerve server status"),
+            ClientError::Protocol(_) => MachineError::new(ErrorKind::InvalidRequest, message)
+                .hint("check the address, and the file of --ca: nerve machine list"),
         }
     }
 }
@@ -63,5 +72,25 @@ fn kind_of(kind: SshErrorKind) -> ErrorKind {
         SshErrorKind::Unreachable => ErrorKind::Network,
         SshErrorKind::TimedOut => ErrorKind::Timeout,
         SshErrorKind::NerveMissing | SshErrorKind::NotRunning => ErrorKind::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn untrusted_certificate_and_absent_listener_have_hints() {
+        let error = |kind: io::ErrorKind| {
+            MachineError::from(ClientError::Io { action: "x".to_string(), source: kind.into() })
+        };
+        let untrusted = error(io::ErrorKind::InvalidData);
+        assert_eq!(untrusted.kind, ErrorKind::Authentication);
+        assert!(untrusted.hint.unwrap().contains("--ca"));
+        let absent = error(io::ErrorKind::ConnectionRefused);
+        assert_eq!(absent.kind, ErrorKind::Network);
+        assert!(absent.hint.unwrap().contains("nerve server status"));
     }
 }

@@ -46,8 +46,7 @@ pub struct Machine {
     pub ca_file: Option<PathBuf>,
 }
 
-/// Where and how to connect.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Where and how to connect. Has no `Debug` output, because of the token.
 pub(crate) enum Route {
     Ssh(SshTarget),
     Tls {
@@ -69,16 +68,18 @@ impl Machine {
         if self.name.is_empty() { &self.address } else { &self.name }
     }
 
-    /// Returns the name of the server there. Over TLS the address decides which server replies.
-    pub fn server_name(&self) -> &str {
-        self.server.as_deref().unwrap_or("default")
+    /// Returns the name of the server there. `None` over TLS, where the address decides which server replies.
+    pub fn server_name(&self) -> Option<&str> {
+        self.address.starts_with("ssh://").then(|| self.server.as_deref().unwrap_or("default"))
     }
 
     /// Returns the target of a machine that is reached through ssh. `timeout`: limit for connecting.
     pub fn ssh_target(&self, timeout: Duration) -> Option<SshTarget> {
         let mut target = SshTarget::parse(&self.address)?;
         target.timeout = timeout;
-        target.server = self.server_name().to_string();
+        if let Some(server) = &self.server {
+            target.server.clone_from(server);
+        }
         if let Some(program) = &self.program {
             target.nerve.clone_from(program);
         }
@@ -187,8 +188,11 @@ fn unreadable(file: &Path, error: &io::Error) -> MachineError {
 
 fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(file)?.take(MAX_FILE).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    File::open(file)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 {
+        0..=MAX_FILE => Ok(bytes),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is longer than {MAX_FILE} bytes"))),
+    }
 }
 
 #[cfg(test)]
@@ -240,5 +244,7 @@ mod tests {
         assert_eq!(machine.token().unwrap_err().kind, ErrorKind::Authentication);
         std::fs::write(&file, "secret\n").unwrap();
         assert_eq!(machine.token().as_deref(), Ok("secret"));
+        std::fs::write(&file, vec![b'x'; MAX_FILE as usize + 1]).unwrap();
+        assert_eq!(machine.token().unwrap_err().kind, ErrorKind::Process);
     }
 }

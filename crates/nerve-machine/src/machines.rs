@@ -76,16 +76,7 @@ impl Machines {
     /// There is none: the hint lists the machines. See also [`Machines::list`].
     pub fn find(&self, name: &str) -> Result<Machine, MachineError> {
         let machines = self.list()?;
-        if let Some(machine) = machines.iter().find(|machine| machine.name == name) {
-            return Ok(machine.clone());
-        }
-        let names: Vec<&str> = machines.iter().map(|machine| machine.name.as_str()).collect();
-        let error = MachineError::new(ErrorKind::NotFound, format!("no machine '{name}'"));
-        Err(error.hint(match (nearest(name, names.iter().copied()), names.is_empty()) {
-            (_, true) => "add one: nerve machine add NAME ssh://HOST".to_string(),
-            (Some(similar), _) => format!("did you mean '{similar}'? machines: {}", names.join(", ")),
-            (None, _) => format!("machines: {}", names.join(", ")),
-        }))
+        position(&machines, name).map(|at| machines[at].clone())
     }
 
     /// Adds a machine.
@@ -117,13 +108,11 @@ impl Machines {
     /// # Errors
     /// There is none of this name; see also [`Machines::add`].
     pub fn remove(&self, name: &str) -> Result<Machine, MachineError> {
-        let machine = self.find(name)?;
         self.change(|machines| {
-            machines.retain(|machine| machine.name != name);
+            let machine = machines.remove(position(machines, name)?);
             self.forget_contact(name);
-            Ok(())
-        })?;
-        Ok(machine)
+            Ok(machine)
+        })
     }
 
     /// Returns the time of the last contact with a machine; `None` if there was none.
@@ -149,23 +138,24 @@ impl Machines {
     }
 
     /// Changes the list while no other process does.
-    fn change(
+    fn change<T>(
         &self,
-        change: impl FnOnce(&mut Vec<Machine>) -> Result<(), MachineError>,
-    ) -> Result<(), MachineError> {
+        change: impl FnOnce(&mut Vec<Machine>) -> Result<T, MachineError>,
+    ) -> Result<T, MachineError> {
         let file = self.file();
-        let failed = |error: io::Error| {
+        let write_error = |error: io::Error| {
             MachineError::new(ErrorKind::Process, format!("cannot write {}: {error}", file.display()))
         };
-        files::private_folder(&self.config).map_err(failed)?;
-        let _lock = Lock::take(&file.with_extension("lock"), LOCK_TIMEOUT).map_err(failed)?;
+        files::private_folder(&self.config).map_err(write_error)?;
+        let _lock = Lock::take(&file.with_extension("lock"), LOCK_TIMEOUT).map_err(write_error)?;
         let mut machines = self.list()?;
-        change(&mut machines)?;
+        let result = change(&mut machines)?;
         machines.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut text =
-            serde_json::to_vec_pretty(&MachineList { machines }).map_err(|error| failed(error.into()))?;
+        let mut text = serde_json::to_vec_pretty(&MachineList { machines })
+            .map_err(|error| write_error(error.into()))?;
         text.push(b'\n');
-        files::replace(&file, &text).map_err(failed)
+        files::replace(&file, &text).map_err(write_error)?;
+        Ok(result)
     }
 
     fn damaged(&self, why: &str) -> MachineError {
@@ -174,6 +164,20 @@ impl Machines {
         MachineError::new(ErrorKind::Process, message)
             .hint("repair the file, or move it away and add the machines again: nerve machine add --help")
     }
+}
+
+/// Returns the position of a machine in the list.
+fn position(machines: &[Machine], name: &str) -> Result<usize, MachineError> {
+    if let Some(at) = machines.iter().position(|machine| machine.name == name) {
+        return Ok(at);
+    }
+    let names: Vec<&str> = machines.iter().map(|machine| machine.name.as_str()).collect();
+    let error = MachineError::new(ErrorKind::NotFound, format!("no machine '{name}'"));
+    Err(error.hint(match (nearest(name, names.iter().copied()), names.is_empty()) {
+        (_, true) => "add one: nerve machine add NAME ssh://HOST".to_string(),
+        (Some(similar), _) => format!("did you mean '{similar}'? machines: {}", names.join(", ")),
+        (None, _) => format!("machines: {}", names.join(", ")),
+    }))
 }
 
 #[cfg(test)]

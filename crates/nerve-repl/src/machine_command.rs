@@ -17,6 +17,9 @@ use crate::out;
 /// Time limit for a machine to reply in a list of machines.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Exit status of ssh for its own errors (ssh(1)).
+const SSH_FAILED: u8 = 255;
+
 #[expect(missing_docs, reason = "clap would print it as the help of the command")]
 #[derive(Debug, Subcommand)]
 pub enum MachineCommand {
@@ -152,8 +155,8 @@ fn add(machines: &Machines, args: AddArgs, prints_json: bool) -> Result<()> {
 }
 
 async fn list(machines: &Machines, prints_json: bool) -> Result<()> {
-    let asked = machines.query_all(LIST_TIMEOUT, |_, client| async move { client.ping().await });
-    let replies = out::progress("connecting", asked).await?;
+    let query = machines.query_all(LIST_TIMEOUT, |_, client| async move { client.ping().await });
+    let replies = out::progress("connecting", query).await?;
     if prints_json {
         let list: Vec<Value> = replies
             .iter()
@@ -197,9 +200,8 @@ async fn doctor(machines: &Machines, name: Option<&str>, prints_json: bool, vers
         out::note("no machines; add one with 'nerve machine add NAME ssh://HOST'");
     }
     let (mut failed, mut documents) = (Vec::new(), Vec::new());
-    for machine in &selected {
-        let waiting = format!("checking machine '{}'", machine.name);
-        let checks = out::progress(&waiting, machines.diagnose(machine, version)).await;
+    let all = out::progress("checking machines", machines.diagnose_all(&selected, version)).await;
+    for (machine, checks) in selected.iter().zip(&all) {
         let ok = checks.iter().all(|check| check.ok == Some(true));
         if !ok {
             failed.push(machine.name.as_str());
@@ -210,7 +212,7 @@ async fn doctor(machines: &Machines, name: Option<&str>, prints_json: bool, vers
             documents.push(json!({ "machine_name": name, "address": address, "ok": ok, "checks": checks }));
         } else {
             out::line(format_args!("{} {}", machine.name, machine.address))?;
-            checks.iter().try_for_each(print_check)?;
+            checks.iter().flat_map(format_check).try_for_each(out::line)?;
         }
     }
     if prints_json {
@@ -222,32 +224,43 @@ async fn doctor(machines: &Machines, name: Option<&str>, prints_json: bool, vers
     Err(Failure::new(FAILED, format!("no connection to: {}", failed.join(", "))).into())
 }
 
-fn print_check(check: &Check) -> Result<()> {
+/// Formats a check: its result, and its hint in a second line. Both may have text of the machine, which must not control the terminal
+/// or imitate further lines.
+fn format_check(check: &Check) -> Vec<String> {
+    let one_line = |text: &str| out::sanitize(&text.replace('\n', " "));
     let mark = out::mark(check.ok == Some(true), check.ok.is_some());
-    out::line(format_args!("  {mark} {:<10} {}", check.step.name(), out::sanitize(&check.found)))?;
-    match &check.hint {
-        Some(hint) => out::line(format_args!("       {:<10} {}{hint}{:#}", "", out::FAINT, out::FAINT)),
-        None => Ok(()),
-    }
+    let result = format!("  {mark} {:<10} {}", check.step.name(), one_line(&check.found));
+    let hint = check.hint.as_ref().map(|hint| {
+        let (faint, hint) = (out::FAINT, one_line(hint));
+        format!("       {:<10} {faint}{hint}{faint:#}", "")
+    });
+    [result].into_iter().chain(hint).collect()
 }
 
 fn check_as_json(check: &Check) -> Value {
     json!({ "name": check.step.name(), "ok": check.ok, "found": check.found, "hint": check.hint })
 }
 
-/// Runs `nerve attach` on a machine, in this terminal. `words`: its command line. Returns its exit code.
+/// Runs `nerve attach` on a machine, in this terminal. `options`: those of its command line. Returns its exit code.
 ///
 /// # Errors
-/// The machine is not reached through ssh, or ssh cannot be started.
-pub fn attach(machine: &Machine, words: &[String]) -> Result<u8> {
+/// The machine is not reached through ssh, or ssh cannot be started or fails.
+pub fn attach(machine: &Machine, node: &str, options: &[String]) -> Result<u8> {
     let Some(target) = machine.ssh_target(CONNECT_TIMEOUT) else {
         let message = format!("cannot attach on machine '{}': its address has no ssh", machine.label());
         let hint = "add it with its ssh:// address, or print the text: nerve node read MACHINE/SESSION/NODE";
         return Err(Failure::new(USAGE, message).hint(hint).into());
     };
-    let words = [words, &["--server".to_string(), machine.server_name().to_string()]].concat();
+    let (server, node) = (format!("--server={}", target.server), node.to_string());
+    let words = [&["attach".to_string(), server], options, &["--".to_string(), node]].concat();
     let status = target.interactive_command(&words).status();
     let status = status.with_context(|| format!("cannot start {}", target.ssh.display()))?;
+    if status.code() == Some(SSH_FAILED.into()) {
+        let message = format!("connection to '{}' failed or broke: see the report of ssh", machine.label());
+        let check = if machine.name.is_empty() { "list" } else { "doctor" };
+        let hint = format!("check the connection: nerve machine {check} {}", machine.name);
+        return Err(Failure::new(SSH_FAILED, message).hint(hint.trim_end()).into());
+    }
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED))
 }
 
@@ -288,7 +301,21 @@ pub(crate) fn format_contact(at: Option<SystemTime>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nerve_machine::doctor::Step;
+
     use super::*;
+
+    #[test]
+    fn hostile_text_of_a_machine_stays_text() {
+        let hostile = "x\x1b]0;evil\x07\r\n  ok         y".to_string();
+        let (found, hint) = (hostile.clone(), Some(hostile));
+        let lines = format_check(&Check { step: Step::Server, ok: Some(false), found, hint });
+        assert_eq!(lines.len(), 2);
+        for line in &lines {
+            assert!(!line.contains("\x1b]") && !line.contains(['\x07', '\r', '\n']), "{line:?}");
+            assert!(line.contains("x]0;evil"), "{line:?}");
+        }
+    }
 
     #[test]
     fn contact_has_age_in_its_largest_unit() {

@@ -16,7 +16,7 @@ use crate::machine_command::{as_json, format_contact};
 /// Time limit for a machine's list, which includes the connection.
 const MACHINE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Columns before those of a list of nodes.
-const PLACE: [&str; 3] = ["machine", "server", "session"];
+const LOCATION_COLUMNS: [&str; 3] = ["machine", "server", "session"];
 
 /// Prints the nodes of the servers on this machine and of all machines in the list, asked in parallel. A machine that does not reply
 /// is a row. `session`: only of sessions of this name.
@@ -33,34 +33,45 @@ pub async fn print(
         list(machine.server_name(), &client, session).await
     });
     let (here, others) = tokio::join!(list_all(servers, session), others);
-    let others = others?;
-    if prints_json {
-        return print_json(&here, &others);
+    let (others, error) = match others {
+        Ok(others) => (others, None),
+        // The nodes of this machine do not depend on the list.
+        Err(error) => (Vec::new(), Some(error)),
+    };
+    match prints_json {
+        true => print_json(&here, &others)?,
+        false => print_table(&here, &others)?,
     }
+    error.map_or(Ok(()), |error| Err(error.into()))
+}
+
+fn print_table(here: &[ServerNodes], others: &[MachineReply<ServerNodes>]) -> Result<()> {
     let mut rows: Vec<Vec<String>> = here.iter().flat_map(|server| server_rows(LOCAL, server)).collect();
-    for reply in &others {
+    for reply in others {
         match &reply.outcome {
             Ok(server) => rows.extend(server_rows(&reply.machine.name, server)),
             Err(_) => rows.push(unreachable_row(reply)),
         }
     }
-    print_rows(&[&PLACE[..], &COLUMNS].concat(), rows)
+    print_rows(&[&LOCATION_COLUMNS[..], &COLUMNS].concat(), rows)
 }
 
 fn server_rows(machine: &str, nodes: &ServerNodes) -> Vec<Vec<String>> {
     let row = |node: &NodeInfo| {
-        let place = vec![machine.to_string(), nodes.server.clone(), node.metadata.session_id.clone()];
-        [place, format_row(node)].concat()
+        let server = nodes.server.clone().unwrap_or_default();
+        let location = vec![machine.to_string(), server, node.metadata.session_id.clone()];
+        [location, format_row(node)].concat()
     };
     nodes.running.iter().chain(&nodes.stopped).map(row).collect()
 }
 
 /// Returns the row of a machine that did not reply: since when, and why.
 fn unreachable_row(reply: &MachineReply<ServerNodes>) -> Vec<String> {
-    let mut row = vec![String::new(); PLACE.len() + COLUMNS.len()];
+    let mut row = vec![String::new(); LOCATION_COLUMNS.len() + COLUMNS.len()];
     row[0].clone_from(&reply.machine.name);
     let why = reply.outcome.as_ref().err().map(|error| error.message.as_str()).unwrap_or_default();
-    row[PLACE.len() + STATE] = format!("unreachable, {}: {why}", format_contact(reply.last_contact));
+    row[LOCATION_COLUMNS.len() + STATE] =
+        format!("unreachable, {}: {why}", format_contact(reply.last_contact));
     row
 }
 
@@ -72,7 +83,7 @@ fn print_json(here: &[ServerNodes], others: &[MachineReply<ServerNodes>]) -> Res
         let mut values = Vec::new();
         for (machine, server) in &all {
             for node in pick(server) {
-                let mut value = as_value(&server.server, node)?;
+                let mut value = as_value(server.server.as_deref(), node)?;
                 value["machine_name"] = (*machine).into();
                 values.push(value);
             }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use futures_util::future::join_all;
 use nerve_api::DEFAULT_SESSION;
 use nerve_api::reply::{NodeInfo, NodeList};
 use nerve_api::request::ListNodes;
@@ -23,7 +24,8 @@ pub type NamedServer = (String, NerveClient);
 
 /// The nodes of a server.
 pub(super) struct ServerNodes {
-    pub(super) server: String,
+    /// Its name, if it is known.
+    pub(super) server: Option<String>,
     pub(super) running: Vec<NodeInfo>,
     pub(super) stopped: Vec<NodeInfo>,
 }
@@ -36,8 +38,9 @@ pub async fn print(servers: &[NamedServer], session: Option<&str>, as_json: bool
     let all = list_all(servers, session).await;
     if as_json {
         let collect = |pick: fn(&ServerNodes) -> &Vec<NodeInfo>| -> Result<Vec<Value>> {
-            let nodes =
-                all.iter().flat_map(|one| pick(one).iter().map(move |node| as_value(&one.server, node)));
+            let nodes = all
+                .iter()
+                .flat_map(|one| pick(one).iter().map(move |node| as_value(one.server.as_deref(), node)));
             nodes.collect()
         };
         let (running, stopped) = (collect(|one| &one.running)?, collect(|one| &one.stopped)?);
@@ -46,18 +49,19 @@ pub async fn print(servers: &[NamedServer], session: Option<&str>, as_json: bool
     let mut rows = Vec::new();
     for one in &all {
         for node in one.running.iter().chain(&one.stopped) {
-            let place = vec![one.server.clone(), node.metadata.session_id.clone()];
-            rows.push([place, format_row(node)].concat());
+            let location = vec![one.server.clone().unwrap_or_default(), node.metadata.session_id.clone()];
+            rows.push([location, format_row(node)].concat());
         }
     }
     print_rows(&[&["server", "session"][..], &COLUMNS].concat(), rows)
 }
 
-/// Lists the nodes of all servers. A server that does not list its nodes is a warning.
+/// Lists the nodes of all servers, asked in parallel. A server that does not list its nodes is a warning.
 pub(super) async fn list_all(servers: &[NamedServer], session: Option<&str>) -> Vec<ServerNodes> {
+    let lists = servers.iter().map(|(name, client)| timeout(LIST_TIMEOUT, list(Some(name), client, session)));
     let mut all = Vec::new();
-    for (name, client) in servers {
-        match timeout(LIST_TIMEOUT, list(name, client, session)).await {
+    for ((name, _), outcome) in servers.iter().zip(join_all(lists).await) {
+        match outcome {
             Ok(Ok(nodes)) => all.push(nodes),
             Ok(Err(error)) => out::warning(format_args!("server '{name}' is not listed: {error}")),
             Err(_) => out::warning(format_args!("server '{name}' is not listed: it does not respond")),
@@ -84,11 +88,12 @@ pub async fn print_hint(servers: &[NamedServer], server: &str, session: Option<&
 
 /// Lists the nodes of a server. `only`: those of this session.
 pub(super) async fn list(
-    server: &str,
+    server: Option<&str>,
     client: &NerveClient,
     only: Option<&str>,
 ) -> Result<ServerNodes, ClientError> {
-    let mut nodes = ServerNodes { server: server.to_string(), running: Vec::new(), stopped: Vec::new() };
+    let mut nodes =
+        ServerNodes { server: server.map(str::to_string), running: Vec::new(), stopped: Vec::new() };
     for session in client.sessions().await?.into_iter().map(|session| session.name) {
         if only.is_some_and(|only| only != session) {
             continue;
@@ -101,7 +106,7 @@ pub(super) async fn list(
     Ok(nodes)
 }
 
-pub(super) fn as_value(server: &str, node: &NodeInfo) -> Result<Value> {
+pub(super) fn as_value(server: Option<&str>, node: &NodeInfo) -> Result<Value> {
     let mut value = serde_json::to_value(node)?;
     value["server_name"] = server.into();
     Ok(value)

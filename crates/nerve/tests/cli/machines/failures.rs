@@ -92,4 +92,18 @@ fn reports_of_ssh_and_nerve_are_understood() {
     fails(&crashed, "process_error", "connection", "nerve connect");
     let silent = script("silent", "exit 0");
     fails(&silent, "process_error", "connection", "nerve connect");
+
+    let listed = |ssh: &Path| Client { home: &here, ssh: ssh.to_path_buf() }.listed("work");
+    let stuck = listed(&script("stuck", "echo 'waiting for the jump host' >&2; exec sleep 600"));
+    assert_eq!(stuck["error_type"], "timeout", "{stuck}");
+    assert!(stuck["error"].as_str().unwrap().contains("waiting for the jump host"), "{stuck}");
+    // Replies once; then the connection breaks.
+    let reply = r#"{"type":"result","success":true,"data":{},"request_id":"'$id'"}"#;
+    let text = format!(
+        "read -r line; id=$(echo \"$line\" | sed 's/.*\"request_id\":\"\\([^\"]*\\).*/\\1/'); echo '{reply}'; \
+         echo 'host not responding' >&2; exit 255"
+    );
+    let broken = listed(&script("broken", &text));
+    assert_eq!(broken["error_type"], "network_error", "{broken}");
+    assert!(broken["error"].as_str().unwrap().contains("host not responding"), "{broken}");
 }

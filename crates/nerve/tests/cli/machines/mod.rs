@@ -12,7 +12,7 @@ use nerve_testkit::harness::{KillOnDrop, is_alive};
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};
 
-use self::ssh_server::{Client, SshServer, write_local_ssh};
+use self::ssh_server::{Client, SshServer, write_local_ssh, write_program};
 use crate::harness::{DEADLINE, Home};
 
 #[test]
@@ -45,6 +45,15 @@ fn nodes_of_another_machine_are_used_over_ssh() {
     // A machine that is not in the list: its login shell does not find the program under test.
     let unlisted = client.nerve(&["node", "info", "sh", "-s", "ssh://work-host"]);
     unlisted.assert_stderr(3, &["work-host", "--program"]);
+    // A server of the environment does not decide about a long address.
+    let with_server = |server: &str, node: &str| {
+        let mut command = client.command(&["send", node, "echo by-environment"]);
+        command.env("NERVE_SERVER", server);
+        client.home.run(command)
+    };
+    with_server("machine://work", "local/default/sh").assert_code(3);
+    with_server("staging", address).assert_code(0);
+    client.nerve(&["rm", "local/default/sh", "-s", "machine://work"]).assert_code(2);
     client.ok(&["stop", address]);
     assert_eq!(work.info("sh")["state"], "stopped");
 }
@@ -113,6 +122,17 @@ fn list_is_private_and_rejects_bad_entries() {
     // The nodes of this machine do not depend on the list.
     home.ok(&["server", "start"]);
     home.ok(&["ls", "--all"]);
+    let listed = home.nerve(&["ls", "--all-machines", "--json"]);
+    listed.assert_stderr(1, &["machines.json"]);
+    assert_eq!((&listed.json()["nodes_info"], &listed.json()["machines"]), (&json!([]), &json!([])));
+}
+
+#[test]
+fn commands_of_one_machine_refuse_long_addresses() {
+    let home = Home::new();
+    home.nerve(&["share", "work/default/me"]).assert_stderr(2, &["work/default/me"]);
+    home.nerve(&["search", "x", "--node", "work/default/me"]).assert_stderr(2, &["work/default/me"]);
+    home.nerve(&["usage", "work/default/me"]).assert_stderr(2, &["work/default/me"]);
 }
 
 #[test]
@@ -152,11 +172,13 @@ fn connect_ends_when_its_reader_is_gone() {
 #[test]
 fn ssh_ends_with_its_command() {
     let (here, work) = (Home::new(), Home::with_shell());
-    let client = Client { home: &here, ssh: here.hermetic.root().join("ssh") };
+    let sshd = SshServer::start(&here);
+    sshd.add_host("work", &work.hermetic.nerve_home());
+    let client = Client { home: &here, ssh: here.hermetic.root().join("logging-ssh") };
     let pids = here.hermetic.root().join("pids");
-    let before =
-        format!("NERVE_HOME='{}'; echo $$ >> '{}'", work.hermetic.nerve_home().display(), pids.display());
-    write_local_ssh(&client.ssh, here.hermetic.root(), &before);
+    let (log, ssh) = (pids.display(), sshd.program());
+    let text = format!("#!/bin/sh\necho $$ >> '{log}'\nexec '{}' \"$@\"\n", ssh.display());
+    write_program(&client.ssh, &text);
     client.add("work", "ssh://work");
     client.ok(&["wait", "work/default/sh"]);
     let mut events = client.command(&["events", "-s", "machine://work"]);
@@ -185,6 +207,9 @@ fn attach_runs_on_the_machine() {
     assert_eq!((there.code, there.stderr), (direct.code, direct.stderr));
     let absent = client.nerve(&["attach", "work/default/absent", "--read-only"]);
     assert_eq!(absent.code, 3, "{absent:?}");
+    write_program(&client.ssh, "#!/bin/sh\nexit 255\n");
+    let failed = client.nerve(&["attach", "work/default/sh"]);
+    failed.assert_stderr(255, &["nerve machine doctor work"]);
 }
 
 #[test]
@@ -209,8 +234,14 @@ fn server_with_tls_is_a_machine() {
     client.ok(&["machine", "add", "build", &address, "--token-file", &token, "--ca", &cert]);
     client.ok(&["start", "build/default/sh"]);
     assert!(client.ok(&["send", "build/default/sh", "echo over-tls"]).contains("over-tls"));
-    assert_eq!(client.listed("build")["reachable"], true);
+    let listed = client.listed("build");
+    assert_eq!((&listed["reachable"], &listed["server_name"]), (&json!(true), &Value::Null), "{listed}");
     client.ok(&["machine", "doctor", "build"]);
+    // Without --ca, the certificate is unknown.
+    client.ok(&["machine", "add", "public", &address, "--token-file", &token]);
+    let untrusted = client.listed("public");
+    assert_eq!(untrusted["error_type"], "authentication_error", "{untrusted}");
+    assert!(untrusted["hint"].as_str().unwrap().contains("--ca"), "{untrusted}");
     client.nerve(&["attach", "build/default/sh"]).assert_stderr(2, &["build", "nerve node read"]);
 
     let list = fs::read_to_string(here.hermetic.nerve_home().join("machines.json")).unwrap();
