@@ -169,6 +169,12 @@ impl Execution {
                     (self.id.step.clone(), self.id.attempt, self.me, result.clone());
                 Some(Action::Append(Fact::Finished { step, attempt, by, result }))
             }
+            // This process forgot the run, so it may have typed.
+            (Claim::Started { is_mine: true } | Claim::InDoubt { is_mine: true }, Turn::Unknown)
+                if has_identity =>
+            {
+                self.inspect()
+            }
             // Another process of this machine may have typed, so this one must not.
             (
                 Claim::Started { is_mine: false } | Claim::InDoubt { is_mine: false },

@@ -29,7 +29,7 @@ pub enum Input {
     },
     /// A run exists.
     RunFound(RunId),
-    /// A run ended and is of no interest any more.
+    /// A run ended and is of no interest any more. Dropped while the run has not ended, or a turn of this process has no result.
     RunForgotten(RunId),
     /// The journal of a run may have new records: a hint.
     JournalChanged(RunId),
@@ -227,7 +227,7 @@ impl Machine {
                 Affected::All
             }
             Input::RunForgotten(run) => {
-                self.runs.remove(&run);
+                self.forget(&run);
                 Affected::None
             }
             Input::RunFound(run) | Input::JournalChanged(run) => {
@@ -289,6 +289,15 @@ impl Machine {
         }
     }
 
+    /// Forgets a run that needs nothing more from this process, or of which no plan was read. Responses to its outstanding requests
+    /// are dropped: a replica that is created later must not take them for its own.
+    fn forget(&mut self, id: &RunId) {
+        if self.runs.get(id).is_some_and(Run::is_over) {
+            self.runs.remove(id);
+            self.outbox.routes.retain(|_, route| route.run() != Some(id));
+        }
+    }
+
     fn find(&mut self, id: &RunId) -> &mut Run {
         let (me, times) = (self.me, self.times);
         self.runs.entry(id.clone()).or_insert_with(|| Run {
@@ -344,6 +353,13 @@ impl Run {
         if let Some(request) = self.journal.poll(context.now, is_watched) {
             outbox.send(Route::Journal(self.id.clone()), request);
         }
+    }
+
+    /// Returns true if the run has ended and no execution can report anything more, or if the run has no plan.
+    fn is_over(&self) -> bool {
+        let state = self.journal.state();
+        let has_ended = state.outcome.is_some() || state.steps.is_empty();
+        has_ended && !self.executions.values().any(|execution| execution.is_open(state))
     }
 
     /// Adds executions for attempts that concern this machine. They stay as long as the run, because they know what was typed.
@@ -426,6 +442,17 @@ impl Run {
             }
             !is_answered
         });
+    }
+}
+
+impl Route {
+    /// Returns the run that the response concerns.
+    fn run(&self) -> Option<&RunId> {
+        match self {
+            Route::Identity => None,
+            Route::Owner(run) | Route::Journal(run) | Route::LeaseCheck(run, _) => Some(run),
+            Route::StepLease(attempt) => Some(&attempt.run),
+        }
     }
 }
 

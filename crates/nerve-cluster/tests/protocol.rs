@@ -250,3 +250,33 @@ fn result_after_the_retry_is_late() {
     assert!(state.attempt(&attempt().step, 1).unwrap().late.is_some());
     assert!(!state.steps[&attempt().step].has_succeeded());
 }
+
+#[test]
+fn run_is_not_forgotten_before_its_end() {
+    let (mut cluster, mut process) = typed();
+    cluster.input(&mut process, Input::RunForgotten(run()));
+    assert!(process.core.run(&run()).is_some());
+    cluster.input(&mut process, finished());
+    cluster.input(&mut process, Input::RunForgotten(run()));
+    assert!(process.core.run(&run()).is_none());
+}
+
+#[test]
+fn responses_from_before_a_run_was_forgotten_are_dropped() {
+    let cluster = Cluster::new();
+    let mut core = Machine::new(ME, LeaseTimes::new(Duration::from_secs(15)));
+    let mut read = |input| {
+        core.on(BootTime(0), input).into_iter().find_map(|effect| match effect {
+            Effect::Store { id, request: Request::Read { .. } } => Some(id),
+            _ => None,
+        })
+    };
+    let old = read(Input::RunFound(run())).unwrap();
+    assert_eq!(read(Input::RunForgotten(run())), None);
+    let new = read(Input::RunFound(run())).unwrap();
+    let response = || Response::Records(cluster.store.records(&run()).to_vec());
+    read(Input::Stored { id: old, response: response() });
+    assert_eq!(core.run(&run()).unwrap().last, Sequence(0));
+    core.on(BootTime(0), Input::Stored { id: new, response: response() });
+    assert_eq!(core.run(&run()).unwrap().last, Sequence(1));
+}

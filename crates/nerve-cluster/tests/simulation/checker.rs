@@ -47,6 +47,7 @@ pub(crate) struct Counts {
     pub(crate) completed_runs: u64,
     pub(crate) failed_runs: u64,
     pub(crate) waiting_runs: u64,
+    pub(crate) forgotten_runs: u64,
 }
 
 /// Follows the journals and the effects.
@@ -174,7 +175,7 @@ impl RunCheck {
 }
 
 impl Counts {
-    fn values(&mut self) -> [&mut u64; 14] {
+    fn values(&mut self) -> [&mut u64; 15] {
         [
             &mut self.typed,
             &mut self.takeovers,
@@ -190,6 +191,7 @@ impl Counts {
             &mut self.completed_runs,
             &mut self.failed_runs,
             &mut self.waiting_runs,
+            &mut self.forgotten_runs,
         ]
     }
 

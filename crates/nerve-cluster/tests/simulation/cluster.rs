@@ -253,6 +253,9 @@ impl Cluster {
         }
         let delay = TICK / 2 + self.random.below(TICK / 2);
         self.schedule(delay, Event::Tick(process));
+        if self.random.once_in(20) {
+            self.forget(process);
+        }
         let is_connected = self.hosts[host].partitioned_until <= self.now;
         if is_connected && self.random.once_in(4) {
             let machines = self.present_machines();
@@ -260,6 +263,16 @@ impl Cluster {
         } else {
             self.deliver(process, Input::Tick);
         }
+    }
+
+    /// Sends `RunForgotten` for a run, which may not have ended, and finds it again soon after.
+    fn forget(&mut self, process: usize) {
+        let runs: Vec<RunId> = self.checker.runs.keys().cloned().collect();
+        let run = self.random.pick(&runs).unwrap().clone();
+        self.deliver(process, Input::RunForgotten(run.clone()));
+        self.checker.counts.forgotten_runs += u64::from(self.processes[process].core.run(&run).is_none());
+        let delay = self.random.below(TICK);
+        self.schedule(delay, Event::Deliver(process, Input::RunFound(run)));
     }
 
     fn present_machines(&mut self) -> Vec<MachineInfo> {
