@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 pub use crate::executor::TurnReport;
 use crate::executor::{Action, Execution};
 use crate::identity::{Identity, Instance, MachineId};
-use crate::journal::{AttemptState, Decision, Fact, Replica, RunState, StepResult};
+use crate::journal::{Decision, Fact, Replica, RunState, StepResult};
 use crate::placement::MachineInfo;
 use crate::run_owner::RunOwner;
-use crate::store::{AttemptId, Request, Response, RunId, StepId};
+use crate::store::{AttemptId, Request, Response, RunId, Sequence, StepId};
 use crate::time::{BootTime, LeaseTimes};
 
 /// Number of a request to the store, unique in a process.
@@ -42,10 +42,12 @@ pub enum Input {
         /// The attempt.
         attempt: AttemptId,
     },
-    /// A person decides on an attempt in doubt. Dropped if the attempt is not in doubt.
+    /// A person decides on an attempt in doubt. Dropped if this doubt is over.
     Decide {
         /// The attempt.
         attempt: AttemptId,
+        /// The doubt that the person saw: [`Attempt::undecided_doubt`](crate::journal::Attempt::undecided_doubt).
+        doubt: Sequence,
         /// The decision.
         decision: Decision,
     },
@@ -137,7 +139,7 @@ struct Run {
     owner: RunOwner,
     executions: BTreeMap<(StepId, u32), Execution>,
     /// Decisions that are not in the journal yet.
-    decisions: Vec<(StepId, u32, Decision)>,
+    decisions: Vec<(StepId, u32, Sequence, Decision)>,
     /// Doorbells that are not acknowledged yet.
     doorbells: Vec<(u64, AttemptId)>,
 }
@@ -240,10 +242,10 @@ impl Machine {
                 run.doorbells.push((delivery, attempt.clone()));
                 Affected::Run(attempt.run)
             }
-            Input::Decide { attempt, decision } => {
+            Input::Decide { attempt, doubt, decision } => {
                 let run = self.find(&attempt.run);
                 run.journal.mark_behind();
-                run.decisions.push((attempt.step, attempt.attempt, decision));
+                run.decisions.push((attempt.step, attempt.attempt, doubt, decision));
                 Affected::Run(attempt.run)
             }
             Input::Prepared { attempt, node, offset } => {
@@ -411,13 +413,11 @@ impl Run {
     /// Returns a decision for the journal. Drops those that it has, and those that are out of date.
     fn next_decision(&mut self) -> Option<Fact> {
         let state = self.journal.state();
-        self.decisions.retain(|(step, attempt, _)| {
-            state.attempt(step, *attempt).is_some_and(|attempt| {
-                matches!(attempt.state, AttemptState::InDoubt { .. }) && attempt.decision.is_none()
-            })
+        self.decisions.retain(|(step, attempt, doubt, _)| {
+            state.attempt(step, *attempt).is_some_and(|attempt| attempt.undecided_doubt() == Some(*doubt))
         });
-        let (step, attempt, decision) = self.decisions.first()?.clone();
-        Some(Fact::Decided { step, attempt, decision })
+        let (step, attempt, doubt, decision) = self.decisions.first()?.clone();
+        Some(Fact::Decided { step, attempt, doubt, decision })
     }
 
     fn poll_leases(&mut self, now: BootTime, outbox: &mut Outbox) {

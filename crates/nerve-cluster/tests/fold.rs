@@ -43,6 +43,10 @@ fn in_doubt() -> Fact {
     Fact::InDoubt { step: step(), attempt: 1 }
 }
 
+fn decided(doubt: u64, decision: Decision) -> Fact {
+    Fact::Decided { step: step(), attempt: 1, doubt: Sequence(doubt), decision }
+}
+
 fn finished(by: Instance) -> Fact {
     Fact::Finished { step: step(), attempt: 1, by, result: result() }
 }
@@ -160,11 +164,21 @@ fn late_result_is_kept_and_changes_no_step() {
 
 #[test]
 fn person_decides_only_on_doubt_and_once() {
-    let decided = |decision| Fact::Decided { step: step(), attempt: 1, decision };
+    let decided = |decision| decided(5, decision);
     assert_void(&state(false, vec![offered(1, A), started(1, A)]), 7, decided(Decision::Fail));
     let state = state(false, vec![offered(1, A), started(1, A), in_doubt(), decided(Decision::Retry)]);
     assert_void(&state, 7, decided(Decision::Fail));
     assert_eq!(state.attempt(&step(), 1).unwrap().decision, Some(Decision::Retry));
+}
+
+#[test]
+fn decision_does_not_outlive_its_doubt() {
+    let first = vec![offered(1, A), started(1, A), in_doubt(), decided(5, Decision::Retry), resumed(A)];
+    let doubted_again = state(false, [first, vec![in_doubt()]].concat());
+    let attempt = doubted_again.attempt(&step(), 1).unwrap();
+    assert_eq!((attempt.decision, attempt.undecided_doubt()), (None, Some(Sequence(8))));
+    assert_void(&doubted_again, 7, decided(5, Decision::Fail));
+    assert!(append(&mut doubted_again.clone(), 7, decided(8, Decision::Fail)));
 }
 
 #[test]

@@ -88,6 +88,12 @@ impl Cluster {
         state
     }
 
+    /// Returns the decision to retry the attempt that is in doubt.
+    fn retry(&self) -> Input {
+        let doubt = self.state().attempt(&attempt().step, 1).unwrap().undecided_doubt().unwrap();
+        Input::Decide { attempt: attempt(), doubt, decision: Decision::Retry }
+    }
+
     fn attempt_state(&self) -> AttemptState {
         self.state().attempt(&attempt().step, 1).unwrap().state.clone()
     }
@@ -233,7 +239,8 @@ fn lost_machine_leaves_the_step_in_doubt_until_a_person_decides() {
     let mut owner = cluster.start(OTHER, &[2]);
     cluster.pass(60, &mut [&mut owner]);
     assert_eq!(cluster.attempt_state(), AttemptState::InDoubt { by: ME });
-    cluster.input(&mut owner, Input::Decide { attempt: attempt(), decision: Decision::Retry });
+    let retry = cluster.retry();
+    cluster.input(&mut owner, retry);
     assert_eq!(cluster.attempt_state(), AttemptState::Superseded { by: ME });
     assert_eq!(cluster.state().attempt(&attempt().step, 2).unwrap().machine, MachineId(2));
 }
@@ -243,7 +250,8 @@ fn result_after_the_retry_is_late() {
     let (mut cluster, mut lost) = typed();
     let mut owner = cluster.start(OTHER, &[2]);
     cluster.pass(60, &mut [&mut owner]);
-    cluster.input(&mut owner, Input::Decide { attempt: attempt(), decision: Decision::Retry });
+    let retry = cluster.retry();
+    cluster.input(&mut owner, retry);
     cluster.input(&mut lost, finished());
     cluster.pass(10, &mut [&mut owner, &mut lost]);
     let state = cluster.state();

@@ -41,8 +41,8 @@ pub enum Fact {
     Finished { step: StepId, attempt: u32, by: Instance, result: StepResult },
     /// An attempt that no longer counts has a result. Shown, and used only on request.
     LateResult { step: StepId, attempt: u32, by: Instance, result: StepResult },
-    /// A person decided on a step in doubt.
-    Decided { step: StepId, attempt: u32, decision: Decision },
+    /// A person decided on a step in doubt. `doubt`: sequence of the `InDoubt`; the decision is void for a later one.
+    Decided { step: StepId, attempt: u32, doubt: Sequence, decision: Decision },
     /// A step in doubt fails, because of [`OnMachineLost::Fail`] or [`Decision::Fail`].
     Failed { step: StepId, attempt: u32 },
     /// The run has ended.

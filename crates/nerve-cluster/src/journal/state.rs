@@ -41,7 +41,7 @@ pub struct Attempt {
     pub machine: MachineId,
     /// Where the turn is, once the attempt has started.
     pub place: Option<TurnPlace>,
-    /// A person's decision on the doubt.
+    /// A person's decision on the current doubt.
     pub decision: Option<Decision>,
     /// The result that arrived after the attempt stopped to count.
     pub late: Option<StepResult>,
@@ -137,8 +137,8 @@ impl RunState {
             Fact::LateResult { step, attempt, by, result } => {
                 self.change(sequence, step, *attempt, |current| current.keep_late(*by, result))
             }
-            Fact::Decided { step, attempt, decision } => {
-                self.change(sequence, step, *attempt, |current| current.decide(*decision))
+            Fact::Decided { step, attempt, doubt, decision } => {
+                self.change(sequence, step, *attempt, |current| current.decide(*doubt, *decision))
             }
             Fact::Failed { step, attempt } => self.change(sequence, step, *attempt, Attempt::fail),
         }
@@ -244,6 +244,12 @@ impl Attempt {
         }
     }
 
+    /// Returns the sequence of the `InDoubt` on which a person may decide; `None` if the attempt is not in doubt or the decision is made.
+    pub fn undecided_doubt(&self) -> Option<Sequence> {
+        let is_undecided = matches!(self.state, AttemptState::InDoubt { .. }) && self.decision.is_none();
+        is_undecided.then_some(self.changed)
+    }
+
     fn start(&mut self, by: Instance, node: &str, offset: u64) -> bool {
         let is_valid = self.state == AttemptState::Offered && by.machine == self.machine;
         if is_valid {
@@ -258,6 +264,10 @@ impl Attempt {
             AttemptState::InDoubt { by: last } => last.machine == by.machine,
             _ => false,
         };
+        if has_turn {
+            // A later doubt needs a decision of its own.
+            self.decision = None;
+        }
         self.set_if(has_turn, AttemptState::Started { by })
     }
 
@@ -268,8 +278,8 @@ impl Attempt {
         }
     }
 
-    fn decide(&mut self, decision: Decision) -> bool {
-        let is_valid = matches!(self.state, AttemptState::InDoubt { .. }) && self.decision.is_none();
+    fn decide(&mut self, doubt: Sequence, decision: Decision) -> bool {
+        let is_valid = self.undecided_doubt() == Some(doubt);
         if is_valid {
             self.decision = Some(decision);
         }

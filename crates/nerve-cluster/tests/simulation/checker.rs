@@ -11,8 +11,10 @@ use nerve_cluster::{AttemptId, Epoch, Fact, Instance, Record, RunId, RunState, S
 pub(crate) enum Violation {
     /// An attempt was typed twice.
     AttemptTypedTwice(AttemptId),
-    /// A step that neither is safe nor may be retried was typed in two attempts.
+    /// An attempt was typed that neither the step's definition nor a person allows.
     StepTypedTwice(AttemptId),
+    /// A further attempt was offered at a step that waits, without a person's decision on its current doubt.
+    RetriedWithoutConsent(AttemptId),
     /// A prompt was typed without a valid `Started` or `Resumed` of its process.
     TypedWithoutRecord(AttemptId),
     /// A record of an older epoch changed the state.
@@ -55,8 +57,8 @@ pub(crate) struct Counts {
 pub(crate) struct Checker {
     pub(crate) runs: BTreeMap<RunId, RunCheck>,
     typed: BTreeMap<AttemptId, u32>,
-    /// Steps for which a person requested another attempt.
-    retried: BTreeSet<(RunId, StepId)>,
+    /// Attempts that a person allowed.
+    retried: BTreeSet<AttemptId>,
     pub(crate) counts: Counts,
     pub(crate) violation: Option<Violation>,
 }
@@ -109,31 +111,50 @@ impl Checker {
 
     fn on_fact(&mut self, run: &RunId, fact: &Fact) {
         let counts = &mut self.counts;
+        let id = |step: &StepId, attempt| AttemptId { run: run.clone(), step: step.clone(), attempt };
         match fact {
             Fact::OwnerTookOver { .. } => counts.takeovers += 1,
-            Fact::Offered { attempt, .. } => counts.further_attempts += u64::from(*attempt > 1),
+            Fact::Offered { step, attempt, .. } => {
+                counts.further_attempts += u64::from(*attempt > 1);
+                let id = id(step, *attempt);
+                if !self.is_permitted(&id) {
+                    self.violation.get_or_insert(Violation::RetriedWithoutConsent(id));
+                }
+            }
             Fact::InDoubt { .. } => counts.in_doubt += 1,
             Fact::LateResult { .. } => counts.late_results += 1,
-            Fact::Decided { step, decision, .. } => {
+            Fact::Decided { step, attempt, decision, .. } => {
                 counts.decisions += 1;
                 if *decision == Decision::Retry {
-                    self.retried.insert((run.clone(), step.clone()));
+                    self.retried.insert(id(step, attempt + 1));
                 }
             }
             Fact::Started { step, attempt, by, .. } | Fact::Resumed { step, attempt, by } => {
-                counts.resumed += u64::from(matches!(fact, Fact::Resumed { .. }));
-                let id = AttemptId { run: run.clone(), step: step.clone(), attempt: *attempt };
+                if matches!(fact, Fact::Resumed { .. }) {
+                    counts.resumed += 1;
+                    // The doubt is over, and so is the person's consent.
+                    self.retried.remove(&id(step, attempt + 1));
+                }
+                let id = id(step, *attempt);
                 let check = self.runs.entry(run.clone()).or_default();
                 check.allowed.entry(id).or_default().insert(*by);
             }
             Fact::Finished { step, attempt, result, .. } if result.is_success => {
-                let id = AttemptId { run: run.clone(), step: step.clone(), attempt: *attempt };
+                let id = id(step, *attempt);
                 if !self.typed.contains_key(&id) || result.value != id.to_string() {
                     self.violation.get_or_insert(Violation::ResultWithoutTurn(id));
                 }
             }
             _ => {}
         }
+    }
+
+    /// Returns true for the first attempt, and for those that the step's definition or a person allows.
+    fn is_permitted(&self, id: &AttemptId) -> bool {
+        let step = self.runs.get(&id.run).and_then(|check| check.state.steps.get(&id.step));
+        let is_repeatable =
+            step.is_some_and(|step| step.spec.is_safe || step.spec.on_machine_lost == OnMachineLost::Retry);
+        id.attempt == 1 || is_repeatable || self.retried.contains(id)
     }
 
     /// Follows a typed prompt.
@@ -146,15 +167,12 @@ impl Checker {
             number == id.attempt && matches!(attempt.state, AttemptState::Started { .. })
         });
         self.counts.late_effects += u64::from(!is_current);
-        let is_repeatable = step
-            .is_some_and(|step| step.spec.is_safe || step.spec.on_machine_lost == OnMachineLost::Retry)
-            || self.retried.contains(&(id.run.clone(), id.step.clone()));
-        let is_first = !self.typed.keys().any(|typed| typed.run == id.run && typed.step == id.step);
+        let is_permitted = self.is_permitted(id);
         let times = self.typed.entry(id.clone()).or_default();
         *times += 1;
         let violation = if *times > 1 {
             Violation::AttemptTypedTwice(id.clone())
-        } else if !is_first && !is_repeatable {
+        } else if !is_permitted {
             Violation::StepTypedTwice(id.clone())
         } else if !is_allowed {
             Violation::TypedWithoutRecord(id.clone())

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nerve_cluster::journal::{
-    Attempt, AttemptState, Decision, Epoch, OnMachineLost, RunOutcome, StepResult, StepSpec, StepState,
+    AttemptState, Decision, Epoch, OnMachineLost, RunOutcome, StepResult, StepSpec, StepState,
 };
 use nerve_cluster::placement::{MachineInfo, Requirement};
 use nerve_cluster::{
@@ -501,16 +501,20 @@ impl Cluster {
         let mut in_doubt = Vec::new();
         for (run, check) in &self.checker.runs {
             for (step, state) in &check.state.steps {
-                if let Some((attempt, Attempt { state: AttemptState::InDoubt { .. }, .. })) = state.current()
+                if let Some((number, attempt)) = state.current()
+                    && let Some(doubt) = attempt.undecided_doubt()
                 {
-                    in_doubt.push(AttemptId { run: run.clone(), step: step.clone(), attempt });
+                    let id = AttemptId { run: run.clone(), step: step.clone(), attempt: number };
+                    in_doubt.push((id, doubt));
                 }
             }
         }
-        let Some(attempt) = self.random.pick(&in_doubt).cloned() else { return };
+        let Some((attempt, doubt)) = self.random.pick(&in_doubt).cloned() else { return };
         let decision = if self.random.once_in(2) { Decision::Retry } else { Decision::Fail };
         let process = usize::try_from(self.random.below(self.processes.len() as u64)).unwrap();
-        self.deliver(process, Input::Decide { attempt, decision });
+        // People think for a while.
+        let delay = self.random.below(TTL);
+        self.schedule(delay, Event::Deliver(process, Input::Decide { attempt, doubt, decision }));
     }
 
     /// Crashes a computer, with its agents. Some never come back, unless it is the last one.
