@@ -28,7 +28,7 @@ pub(crate) struct Execution {
     has_lapsed: bool,
 }
 
-/// The turn, as far as this process knows. `New` to `Ready`: this process has not typed it.
+/// The turn, as far as this process knows. `New` to `PreparationFailed`: this process has not typed it.
 #[derive(Debug)]
 enum Turn {
     New,
@@ -37,6 +37,8 @@ enum Turn {
         node: String,
         offset: u64,
     },
+    /// The node cannot be prepared, for this reason.
+    PreparationFailed(String),
     Running,
     Finished(StepResult),
     /// An earlier process may have typed it.
@@ -107,7 +109,7 @@ impl Execution {
     pub(crate) fn is_open(&self, state: &RunState) -> bool {
         match self.turn {
             Turn::Lost => false,
-            Turn::New | Turn::Preparing | Turn::Ready { .. } | Turn::Unknown => {
+            Turn::New | Turn::Preparing | Turn::Ready { .. } | Turn::PreparationFailed(_) | Turn::Unknown => {
                 self.claim(state) != Claim::None
             }
             Turn::Finished(_) => self.claim(state) != Claim::None || self.can_report_late(state),
@@ -126,16 +128,23 @@ impl Execution {
         self.lease.on(now, response);
     }
 
-    /// Handles the end of the preparation.
+    /// Handles the end of a successful preparation.
     pub(crate) fn prepared(&mut self, node: String, offset: u64) {
         if matches!(self.turn, Turn::Preparing) {
             self.turn = Turn::Ready { node, offset };
         }
     }
 
-    /// Handles the end of the turn, or of a preparation that failed.
+    /// Handles the end of a preparation that failed.
+    pub(crate) fn preparation_failed(&mut self, error: String) {
+        if matches!(self.turn, Turn::Preparing) {
+            self.turn = Turn::PreparationFailed(error);
+        }
+    }
+
+    /// Handles the end of the turn.
     pub(crate) fn finished(&mut self, result: StepResult) {
-        if matches!(self.turn, Turn::Preparing | Turn::Running | Turn::Inspecting) {
+        if matches!(self.turn, Turn::Running | Turn::Inspecting) {
             self.turn = Turn::Finished(result);
         }
     }
@@ -160,8 +169,14 @@ impl Execution {
                 self.turn = Turn::Preparing;
                 Some(Action::Prepare)
             }
-            (Claim::Offered, Turn::Ready { .. } | Turn::Finished(_)) if can_begin => {
-                Some(Action::Append(self.started()))
+            (Claim::Offered, Turn::Ready { node, offset }) if can_begin => {
+                let (step, attempt, by) = (self.id.step.clone(), self.id.attempt, self.me);
+                let (node, offset) = (node.clone(), *offset);
+                Some(Action::Append(Fact::Started { step, attempt, by, node, offset }))
+            }
+            (Claim::Offered, Turn::PreparationFailed(error)) if can_begin => {
+                let (step, attempt, by) = (self.id.step.clone(), self.id.attempt, self.me);
+                Some(Action::Append(Fact::PreparationFailed { step, attempt, by, error: error.clone() }))
             }
             (Claim::Started { is_mine: true }, Turn::Ready { .. }) => self.pass_fence(can_begin),
             (Claim::Started { is_mine: true }, Turn::Finished(result)) => {
@@ -178,7 +193,7 @@ impl Execution {
             // Another process of this machine may have typed, so this one must not.
             (
                 Claim::Started { is_mine: false } | Claim::InDoubt { is_mine: false },
-                Turn::New | Turn::Preparing | Turn::Ready { .. } | Turn::Unknown,
+                Turn::New | Turn::Preparing | Turn::Ready { .. } | Turn::PreparationFailed(_) | Turn::Unknown,
             ) if has_identity => self.inspect(),
             (
                 Claim::Started { is_mine: false } | Claim::InDoubt { .. },
@@ -195,15 +210,6 @@ impl Execution {
             }
             _ => None,
         }
-    }
-
-    fn started(&self) -> Fact {
-        let (node, offset) = match &self.turn {
-            Turn::Ready { node, offset } => (node.clone(), *offset),
-            // The preparation failed. The step starts only to have its result.
-            _ => (String::new(), 0),
-        };
-        Fact::Started { step: self.id.step.clone(), attempt: self.id.attempt, by: self.me, node, offset }
     }
 
     /// Types the prompt, which the journal allows, unless this process was out of contact since.

@@ -60,7 +60,14 @@ pub enum Input {
         /// The node's output so far, in bytes.
         offset: u64,
     },
-    /// A turn ended, or its preparation failed.
+    /// The node of an attempt cannot be prepared.
+    PreparationFailed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The cause, which becomes the step's result.
+        error: String,
+    },
+    /// A turn ended.
     TurnFinished {
         /// The attempt.
         attempt: AttemptId,
@@ -98,7 +105,8 @@ pub enum Effect {
         /// Number of the delivery.
         delivery: u64,
     },
-    /// Prepares the workspace and the node of an attempt. Repeatable, types nothing.
+    /// Prepares the workspace and the node of an attempt. Repeatable, types nothing. Reply: [`Input::Prepared`] or
+    /// [`Input::PreparationFailed`].
     Prepare {
         /// The attempt.
         attempt: AttemptId,
@@ -250,6 +258,9 @@ impl Machine {
             }
             Input::Prepared { attempt, node, offset } => {
                 self.change(attempt, |execution| execution.prepared(node, offset))
+            }
+            Input::PreparationFailed { attempt, error } => {
+                self.change(attempt, |execution| execution.preparation_failed(error))
             }
             Input::TurnFinished { attempt, result } => {
                 self.change(attempt, |execution| execution.finished(result))

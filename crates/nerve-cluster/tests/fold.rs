@@ -138,6 +138,16 @@ fn only_the_process_that_has_the_turn_finishes_it() {
 }
 
 #[test]
+fn failed_preparation_fails_only_an_attempt_that_has_not_started() {
+    let failed = |by| Fact::PreparationFailed { step: step(), attempt: 1, by, error: "no space".into() };
+    assert_void(&state(false, vec![offered(1, A)]), 7, failed(B));
+    assert_void(&state(false, vec![offered(1, A), started(1, A)]), 7, failed(A));
+    let failed = state(false, vec![offered(1, A), failed(A)]);
+    assert!(failed.steps[&step()].has_failed());
+    assert_void(&failed, 7, started(1, A));
+}
+
+#[test]
 fn machine_that_returns_resolves_the_doubt() {
     let doubtful = state(false, vec![offered(1, A), started(1, A), in_doubt()]);
     assert_void(&doubtful, 7, finished(A));

@@ -122,6 +122,10 @@ fn prepared() -> Input {
     Input::Prepared { attempt: attempt(), node: "me".into(), offset: 9 }
 }
 
+fn preparation_failed() -> Input {
+    Input::PreparationFailed { attempt: attempt(), error: "no workspace".into() }
+}
+
 fn finished() -> Input {
     Input::TurnFinished { attempt: attempt(), result: StepResult { is_success: true, value: "done".into() } }
 }
@@ -287,4 +291,26 @@ fn responses_from_before_a_run_was_forgotten_are_dropped() {
     assert_eq!(core.run(&run()).unwrap().last, Sequence(0));
     core.on(BootTime(0), Input::Stored { id: new, response: response() });
     assert_eq!(core.run(&run()).unwrap().last, Sequence(1));
+}
+
+#[test]
+fn preparation_that_fails_fails_the_step_without_a_start() {
+    let mut cluster = Cluster::new();
+    let mut process = cluster.start(ME, &[1]);
+    cluster.input(&mut process, preparation_failed());
+    assert!(cluster.state().steps[&attempt().step].has_failed());
+    let is_started = |(_, record): &(Sequence, Record)| matches!(record.fact, Fact::Started { .. });
+    assert!(!cluster.store.records(&run()).iter().any(is_started));
+}
+
+#[test]
+fn failed_preparation_is_no_result_of_a_turn_of_another_process() {
+    let (mut cluster, _) = typed();
+    let mut restarted = cluster.start(RESTARTED, &[1]);
+    cluster.pass(25, &mut [&mut restarted]);
+    assert!(restarted.has(&Effect::InspectTurn { attempt: attempt() }), "{:?}", restarted.effects);
+    cluster.input(&mut restarted, preparation_failed());
+    cluster.input(&mut restarted, Input::TurnInspected { attempt: attempt(), report: TurnReport::Running });
+    cluster.pass(5, &mut [&mut restarted]);
+    assert_eq!(cluster.attempt_state(), AttemptState::Started { by: RESTARTED });
 }

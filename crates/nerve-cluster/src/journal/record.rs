@@ -33,6 +33,8 @@ pub enum Fact {
     Offered { step: StepId, attempt: u32, machine: MachineId, reason: Reason },
     /// A process is about to type the prompt: the fence. `offset`: the node's output so far, in bytes.
     Started { step: StepId, attempt: u32, by: Instance, node: String, offset: u64 },
+    /// The workspace or the node could not be prepared, so no prompt is typed. The step fails.
+    PreparationFailed { step: StepId, attempt: u32, by: Instance, error: String },
     /// A process of the machine that started the attempt has its turn, after a restart or after doubt.
     Resumed { step: StepId, attempt: u32, by: Instance },
     /// The machine is lost, or has lost the turn. Its effects are unknown.

@@ -52,7 +52,7 @@ pub struct Attempt {
 /// Place of a turn on its machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnPlace {
-    /// The node. Empty if the preparation failed: then no prompt is typed.
+    /// The node.
     pub node: String,
     /// The node's output before the prompt, in bytes.
     pub offset: u64,
@@ -126,6 +126,9 @@ impl RunState {
             }
             Fact::Started { step, attempt, by, node, offset } => {
                 self.change(sequence, step, *attempt, |current| current.start(*by, node, *offset))
+            }
+            Fact::PreparationFailed { step, attempt, by, error } => {
+                self.change(sequence, step, *attempt, |current| current.fail_preparation(*by, error))
             }
             Fact::Resumed { step, attempt, by } => {
                 self.change(sequence, step, *attempt, |current| current.resume(*by))
@@ -250,8 +253,17 @@ impl Attempt {
         is_undecided.then_some(self.changed)
     }
 
+    fn is_offered_to(&self, process: Instance) -> bool {
+        self.state == AttemptState::Offered && process.machine == self.machine
+    }
+
+    fn fail_preparation(&mut self, by: Instance, error: &str) -> bool {
+        let result = StepResult { is_success: false, value: error.to_string() };
+        self.set_if(self.is_offered_to(by), AttemptState::Finished { by, result })
+    }
+
     fn start(&mut self, by: Instance, node: &str, offset: u64) -> bool {
-        let is_valid = self.state == AttemptState::Offered && by.machine == self.machine;
+        let is_valid = self.is_offered_to(by);
         if is_valid {
             self.place = Some(TurnPlace { node: node.to_string(), offset });
         }

@@ -19,8 +19,10 @@ pub(crate) enum Violation {
     TypedWithoutRecord(AttemptId),
     /// A record of an older epoch changed the state.
     StaleRecordCounted(RunId, Sequence),
-    /// A step has a result of an attempt that was not typed.
+    /// A result is not that of the attempt's turn, or the attempt was not typed.
     ResultWithoutTurn(AttemptId),
+    /// The preparation of an attempt failed, which was typed.
+    TypedWithoutPreparation(AttemptId),
     /// A step uses a result of an attempt or a process that does not count any more.
     ResultMisused(RunId, Sequence),
     /// A run neither ended nor waits visibly for a person.
@@ -50,6 +52,8 @@ pub(crate) struct Counts {
     pub(crate) failed_runs: u64,
     pub(crate) waiting_runs: u64,
     pub(crate) forgotten_runs: u64,
+    pub(crate) failed_preparations: u64,
+    pub(crate) failed_turns: u64,
 }
 
 /// Follows the journals and the effects.
@@ -122,7 +126,6 @@ impl Checker {
                 }
             }
             Fact::InDoubt { .. } => counts.in_doubt += 1,
-            Fact::LateResult { .. } => counts.late_results += 1,
             Fact::Decided { step, attempt, decision, .. } => {
                 counts.decisions += 1;
                 if *decision == Decision::Retry {
@@ -139,7 +142,16 @@ impl Checker {
                 let check = self.runs.entry(run.clone()).or_default();
                 check.allowed.entry(id).or_default().insert(*by);
             }
-            Fact::Finished { step, attempt, result, .. } if result.is_success => {
+            Fact::PreparationFailed { step, attempt, .. } => {
+                counts.failed_preparations += 1;
+                let id = id(step, *attempt);
+                if self.typed.contains_key(&id) {
+                    self.violation.get_or_insert(Violation::TypedWithoutPreparation(id));
+                }
+            }
+            Fact::Finished { step, attempt, result, .. } | Fact::LateResult { step, attempt, result, .. } => {
+                counts.failed_turns += u64::from(!result.is_success);
+                counts.late_results += u64::from(matches!(fact, Fact::LateResult { .. }));
                 let id = id(step, *attempt);
                 if !self.typed.contains_key(&id) || result.value != id.to_string() {
                     self.violation.get_or_insert(Violation::ResultWithoutTurn(id));
@@ -193,7 +205,7 @@ impl RunCheck {
 }
 
 impl Counts {
-    fn values(&mut self) -> [&mut u64; 15] {
+    fn values(&mut self) -> [&mut u64; 17] {
         [
             &mut self.typed,
             &mut self.takeovers,
@@ -210,6 +222,8 @@ impl Counts {
             &mut self.failed_runs,
             &mut self.waiting_runs,
             &mut self.forgotten_runs,
+            &mut self.failed_preparations,
+            &mut self.failed_turns,
         ]
     }
 

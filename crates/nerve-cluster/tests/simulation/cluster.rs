@@ -380,7 +380,7 @@ impl Cluster {
             }
             Effect::Prepare { attempt } => {
                 let input = if self.random.once_in(12) {
-                    Input::TurnFinished { attempt, result: result("no workspace".into(), false) }
+                    Input::PreparationFailed { attempt, error: "no workspace".into() }
                 } else {
                     Input::Prepared { attempt, node: "me".into(), offset: self.random.below(1 << 20) }
                 };
@@ -426,8 +426,9 @@ impl Cluster {
     }
 
     fn end_turn(&mut self, host: usize, attempt: AttemptId) {
+        let is_success = !self.random.once_in(8);
         let Some(turn) = self.hosts[host].agents.get_mut(&attempt) else { return };
-        let result = result(attempt.to_string(), true);
+        let result = StepResult { is_success, value: attempt.to_string() };
         *turn = TurnReport::Finished(result.clone());
         if let Some(process) = self.hosts[host].process {
             self.deliver(process, Input::TurnFinished { attempt, result });
@@ -629,8 +630,4 @@ impl Clock {
 /// Returns true if only a person or the machine can resolve the step's doubt.
 fn needs_person(step: &StepState) -> bool {
     !step.spec.is_safe && step.spec.on_machine_lost == OnMachineLost::Wait
-}
-
-fn result(value: String, is_success: bool) -> StepResult {
-    StepResult { is_success, value }
 }
