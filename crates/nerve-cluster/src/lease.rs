@@ -53,7 +53,7 @@ impl Lease {
 
     /// Returns true if the holder may begin new work: the last accepted renewal was sent less than ⅔ of the TTL ago.
     pub fn is_fresh(&self, now: BootTime) -> bool {
-        self.confirmed.is_some_and(|sent| now.since(sent) < self.times.begin_limit())
+        self.confirmed.is_some_and(|sent| now.is_within(self.times.begin_limit(), sent))
     }
 
     /// Returns the sequence of the last message if this process wrote it.
@@ -81,7 +81,11 @@ impl Lease {
         let (pending, request) = match self.view {
             View::Unknown | View::Other(..) => (Pending::Get, Request::Get { key }),
             View::Available(expected) if wanted => self.put(now, expected),
-            View::Mine(expected) if !wanted => (Pending::Delete, Request::Delete { key, expected }),
+            View::Mine(expected) if !wanted => {
+                // The release may take effect at any time from now on.
+                self.confirmed = None;
+                (Pending::Delete, Request::Delete { key, expected })
+            }
             View::Mine(expected) if self.is_renewal_due(now) => self.put(now, expected),
             View::Available(_) | View::Mine(_) => return None,
         };
@@ -115,7 +119,7 @@ impl Lease {
     }
 
     fn is_renewal_due(&self, now: BootTime) -> bool {
-        self.confirmed.is_none_or(|sent| now.since(sent) >= self.times.renewal())
+        !self.confirmed.is_some_and(|sent| now.is_within(self.times.renewal(), sent))
     }
 
     /// Takes over what a read returned. A read never extends the time in which the holder may begin work.
@@ -229,6 +233,28 @@ mod tests {
         lease.poll(BootTime(0), true);
         lease.on(BootTime(0), &entry(3, Some(Instance { boot: 1, ..ME })));
         assert_eq!(expected(lease.poll(BootTime(0), true)), Some(3));
+    }
+
+    #[test]
+    fn lease_is_not_fresh_after_the_clock_went_back() {
+        let mut lease = held();
+        lease.poll(BootTime(5_000), true);
+        lease.on(BootTime(5_000), &Response::Accepted(Sequence(2)));
+        assert!(lease.is_fresh(BootTime(5_000)));
+        assert!(!lease.is_fresh(BootTime(4_999)));
+        assert_eq!(expected(lease.poll(BootTime(4_999), true)), Some(2), "renews at once");
+    }
+
+    #[test]
+    fn lease_is_not_fresh_while_its_release_has_no_response() {
+        let mut lease = held();
+        lease.poll(BootTime(4_000), false);
+        assert!(!lease.is_fresh(BootTime(4_000)));
+        lease.on(BootTime(5_000), &Response::Unavailable);
+        lease.poll(BootTime(7_000), true);
+        lease.on(BootTime(7_000), &entry(1, Some(ME)));
+        assert!(!lease.is_fresh(BootTime(7_000)));
+        assert_eq!(expected(lease.poll(BootTime(7_000), true)), Some(1));
     }
 
     #[test]

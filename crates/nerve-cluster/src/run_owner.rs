@@ -86,7 +86,7 @@ impl RunOwner {
         let mut due = Vec::new();
         for (step, number, attempt) in current_attempts(state) {
             let is_recent = self.rung.get(step).is_some_and(|ring| {
-                ring.changed == attempt.changed && now.since(ring.at) < self.times.renewal()
+                ring.changed == attempt.changed && now.is_within(self.times.renewal(), ring.at)
             });
             if attempt.state == AttemptState::Offered && !is_recent {
                 self.rung.insert(step.clone(), Ring { changed: attempt.changed, at: now });
@@ -102,7 +102,7 @@ impl RunOwner {
         for (step, number, attempt) in current_attempts(state) {
             let is_recent = self.checks.get(step).is_some_and(|check| {
                 check.is_pending
-                    || (check.changed == attempt.changed && now.since(check.sent) < self.times.renewal())
+                    || (check.changed == attempt.changed && now.is_within(self.times.renewal(), check.sent))
             });
             if matches!(attempt.state, AttemptState::Started { .. }) && !is_recent {
                 let changed = attempt.changed;

@@ -8,9 +8,14 @@ use std::time::Duration;
 pub struct BootTime(pub u64);
 
 impl BootTime {
-    /// Returns the time since `earlier`; zero if `earlier` is later.
-    pub fn since(self, earlier: BootTime) -> Duration {
-        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    /// Returns the time since `earlier`; `None` if the clock went back.
+    pub fn since(self, earlier: BootTime) -> Option<Duration> {
+        self.0.checked_sub(earlier.0).map(Duration::from_millis)
+    }
+
+    /// Returns true if `earlier` is less than `age` ago. If the clock went back, nothing is recent.
+    pub(crate) fn is_within(self, age: Duration, earlier: BootTime) -> bool {
+        self.since(earlier).is_some_and(|elapsed| elapsed < age)
     }
 
     /// Returns the time that is `duration` later.

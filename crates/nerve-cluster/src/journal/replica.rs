@@ -56,7 +56,7 @@ impl Replica {
 
     /// Returns the request for the tail if it is due: after a notification, and at intervals while the run `is_watched`.
     pub(crate) fn poll(&mut self, now: BootTime, is_watched: bool) -> Option<Request> {
-        let is_old = self.read_at.is_none_or(|time| now.since(time) >= self.times.renewal());
+        let is_old = !self.read_at.is_some_and(|time| now.is_within(self.times.renewal(), time));
         self.is_behind |= is_watched && is_old;
         let is_quiet = self.quiet_until.is_some_and(|time| now < time);
         if !self.is_behind || self.pending.is_some() || is_quiet {
