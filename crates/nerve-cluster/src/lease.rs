@@ -72,6 +72,11 @@ impl Lease {
         }
     }
 
+    /// Reads the lease before any other request.
+    pub fn read_again(&mut self) {
+        self.view = View::Unknown;
+    }
+
     /// Returns the request that is due: read, take, renew or, unless `wanted`, release.
     pub fn poll(&mut self, now: BootTime, wanted: bool) -> Option<Request> {
         if self.pending.is_some() || self.quiet_until.is_some_and(|time| now < time) {

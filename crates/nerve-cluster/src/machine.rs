@@ -126,6 +126,12 @@ pub enum Effect {
         /// The other process.
         holder: Instance,
     },
+    /// This process owns the run's lease, but its sequence does not exceed the run's epoch. The stream of leases was replaced, so the
+    /// run stands still until its sequences exceed the epoch. Repeated after each renewal.
+    ReportOutdatedLease {
+        /// The run.
+        run: RunId,
+    },
 }
 
 /// The core of one server process.
@@ -433,6 +439,9 @@ impl Run {
 
     fn poll_leases(&mut self, now: BootTime, outbox: &mut Outbox) {
         let state = self.journal.state();
+        if self.owner.has_confirmed_outdated_lease(state) {
+            outbox.effects.push(Effect::ReportOutdatedLease { run: self.id.clone() });
+        }
         if let Some(request) = self.owner.poll(now, state) {
             outbox.send(Route::Owner(self.id.clone()), request);
         }

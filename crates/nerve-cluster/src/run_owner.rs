@@ -22,6 +22,14 @@ pub(crate) struct RunOwner {
     rung: BTreeMap<StepId, Ring>,
     /// The last look at the lease of each started step.
     checks: BTreeMap<StepId, LeaseCheck>,
+    /// The last message of the own lease that did not exceed the journal's epoch.
+    outdated: Option<OutdatedLease>,
+}
+
+#[derive(Debug)]
+struct OutdatedLease {
+    sequence: Sequence,
+    is_reported: bool,
 }
 
 #[derive(Debug)]
@@ -44,7 +52,7 @@ impl RunOwner {
     /// Creates a candidate.
     pub(crate) fn new(run: RunId, me: Instance, times: LeaseTimes) -> RunOwner {
         let lease = Lease::new(Key::Owner(run.clone()), me, times, Takeover::FromSameMachine);
-        RunOwner { run, me, times, lease, rung: BTreeMap::new(), checks: BTreeMap::new() }
+        RunOwner { run, me, times, lease, rung: BTreeMap::new(), checks: BTreeMap::new(), outdated: None }
     }
 
     /// Returns true if this process owns the run and may write for it.
@@ -56,6 +64,25 @@ impl RunOwner {
     pub(crate) fn poll(&mut self, now: BootTime, state: &RunState) -> Option<Request> {
         let is_wanted = !state.steps.is_empty() && state.outcome.is_none();
         self.lease.poll(now, is_wanted)
+    }
+
+    /// Reads the own lease again if it cannot begin an epoch: its sequence does not exceed the journal's epoch. Returns true, once per
+    /// message, if the store confirms it. Then sequences of the store have been reset.
+    pub(crate) fn has_confirmed_outdated_lease(&mut self, state: &RunState) -> bool {
+        let Some(sequence) = self.lease.sequence() else { return false };
+        if state.owner == Some(self.me) || Epoch(sequence) > state.epoch {
+            return false;
+        }
+        match &mut self.outdated {
+            Some(outdated) if outdated.sequence == sequence => {
+                !std::mem::replace(&mut outdated.is_reported, true)
+            }
+            outdated => {
+                *outdated = Some(OutdatedLease { sequence, is_reported: false });
+                self.lease.read_again();
+                false
+            }
+        }
     }
 
     /// Handles a response for the owner's lease.
@@ -75,7 +102,7 @@ impl RunOwner {
         }
         if state.owner != Some(self.me) {
             let epoch = Epoch(self.lease.sequence()?);
-            return Some((epoch, Fact::OwnerTookOver { by: self.me }));
+            return (epoch > state.epoch).then_some((epoch, Fact::OwnerTookOver { by: self.me }));
         }
         let next = state.steps.values().find_map(|step| self.decide_step(state, step, machines));
         Some((state.epoch, next.or_else(|| end(state))?))

@@ -314,3 +314,14 @@ fn failed_preparation_is_no_result_of_a_turn_of_another_process() {
     cluster.pass(5, &mut [&mut restarted]);
     assert_eq!(cluster.attempt_state(), AttemptState::Started { by: RESTARTED });
 }
+
+#[test]
+fn takeover_with_an_outdated_lease_is_reported_and_not_appended() {
+    let mut cluster = Cluster::new();
+    let record = Record { epoch: Epoch(Sequence(1_000)), fact: Fact::OwnerTookOver { by: OTHER } };
+    cluster.store.perform(0, &Request::Append { run: run(), record, expected: Sequence(1) });
+    let mut process = cluster.start(ME, &[1]);
+    cluster.pass(4, &mut [&mut process]);
+    assert_eq!(process.effects, [Effect::ReportOutdatedLease { run: run() }]);
+    assert_eq!(cluster.store.last(&run()), Sequence(2));
+}

@@ -15,6 +15,8 @@ pub(crate) enum Violation {
     StepTypedTwice(AttemptId),
     /// A further attempt was offered at a step that waits, without a person's decision on its current doubt.
     RetriedWithoutConsent(AttemptId),
+    /// A process reported a replaced stream of leases, which no fault of the simulation does.
+    LeaseReportedOutdated(RunId),
     /// A prompt was typed without a valid `Started` or `Resumed` of its process.
     TypedWithoutRecord(AttemptId),
     /// A record of an older epoch changed the state.

@@ -398,6 +398,9 @@ impl Cluster {
                 let delay = self.random.below(50);
                 self.schedule(delay, Event::Deliver(process, Input::TurnInspected { attempt, report }));
             }
+            Effect::ReportOutdatedLease { run } => {
+                self.checker.violation.get_or_insert(Violation::LeaseReportedOutdated(run));
+            }
             Effect::ReportIdentityConflict { .. } => {
                 self.checker.counts.identity_conflicts += 1;
                 // Some servers end, others wait for the other process to end.
