@@ -236,6 +236,7 @@ impl Execution {
             return Claim::None;
         }
         match attempt.state {
+            AttemptState::Offered if state.has_failed() => Claim::None,
             AttemptState::Offered => Claim::Offered,
             AttemptState::Started { by } => Claim::Started { is_mine: by == self.me },
             AttemptState::InDoubt { by } => Claim::InDoubt { is_mine: by == self.me },

@@ -6,7 +6,7 @@ pub use crate::executor::TurnReport;
 use crate::executor::{Action, Execution};
 use crate::identity::{Identity, Instance, MachineId};
 use crate::journal::{Decision, Fact, Replica, RunState, StepResult};
-use crate::placement::MachineInfo;
+use crate::placement::{MachineInfo, WaitingStep};
 use crate::run_owner::RunOwner;
 use crate::store::{AttemptId, Request, Response, RunId, Sequence, StepId};
 use crate::time::{BootTime, LeaseTimes};
@@ -231,6 +231,16 @@ impl Machine {
     /// Returns the state of a run, as far as this process has read it.
     pub fn run(&self, id: &RunId) -> Option<&RunState> {
         Some(self.runs.get(id)?.journal.state())
+    }
+
+    /// Returns the steps of a run that wait for a machine, if this process owns the run.
+    pub fn waiting_steps(&self, now: BootTime, id: &RunId) -> Vec<WaitingStep> {
+        match self.runs.get(id) {
+            Some(run) if run.owner.is_active(now, run.journal.state()) => {
+                run.owner.waiting_steps(run.journal.state(), &self.machines)
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Hands an input to its receiver.

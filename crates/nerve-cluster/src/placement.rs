@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::MachineId;
+use crate::store::StepId;
 
 /// Machines that can run a step. The default accepts every machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -57,6 +58,15 @@ pub enum NoMachine {
     NoMatch,
     /// All matching machines are busy.
     NoFreeSlot,
+}
+
+/// A step that waits for a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingStep {
+    /// The step.
+    pub step: StepId,
+    /// The reason.
+    pub reason: NoMachine,
 }
 
 /// Chooses a machine: name and labels exclude, as does a lack of free slots; then the workspace decides, then the number of free

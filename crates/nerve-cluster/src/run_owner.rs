@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::identity::{Instance, MachineId};
-use crate::journal::{
-    Attempt, AttemptState, Decision, Epoch, Fact, OnMachineLost, RunOutcome, RunState, StepState,
-};
+use crate::journal::{Attempt, AttemptState, Decision, Epoch, Fact, RunState, StepState};
 use crate::lease::{Lease, Takeover};
-use crate::placement::{MachineInfo, place};
+use crate::placement::{MachineInfo, NoMachine, WaitingStep, place};
 use crate::store::{AttemptId, Key, Request, Response, RunId, Sequence, StepId};
 use crate::time::{BootTime, LeaseTimes};
 
@@ -104,8 +102,18 @@ impl RunOwner {
             let epoch = Epoch(self.lease.sequence()?);
             return (epoch > state.epoch).then_some((epoch, Fact::OwnerTookOver { by: self.me }));
         }
-        let next = state.steps.values().find_map(|step| self.decide_step(state, step, machines));
-        Some((state.epoch, next.or_else(|| end(state))?))
+        let next = state.steps.values().find_map(|step| self.decide_step(state, step, machines)?.ok());
+        let end = || state.reached_outcome().map(|outcome| Fact::Ended { outcome });
+        Some((state.epoch, next.or_else(end)?))
+    }
+
+    /// Returns the steps for which no machine is available.
+    pub(crate) fn waiting_steps(&self, state: &RunState, machines: &[MachineInfo]) -> Vec<WaitingStep> {
+        let waiting = |step: &StepState| {
+            let reason = self.decide_step(state, step, machines)?.err()?;
+            Some(WaitingStep { step: step.spec.id.clone(), reason })
+        };
+        state.steps.values().filter_map(waiting).collect()
     }
 
     /// Returns the offered attempts whose doorbell is due, with their machines.
@@ -115,7 +123,7 @@ impl RunOwner {
             let is_recent = self.rung.get(step).is_some_and(|ring| {
                 ring.changed == attempt.changed && now.is_within(self.times.renewal(), ring.at)
             });
-            if attempt.state == AttemptState::Offered && !is_recent {
+            if attempt.state == AttemptState::Offered && !state.has_failed() && !is_recent {
                 self.rung.insert(step.clone(), Ring { changed: attempt.changed, at: now });
                 due.push((attempt.machine, self.id(step, number)));
             }
@@ -149,26 +157,34 @@ impl RunOwner {
         }
     }
 
-    fn decide_step(&self, state: &RunState, step: &StepState, machines: &[MachineInfo]) -> Option<Fact> {
+    /// Returns the fact that a step needs, or the reason why it cannot be offered to a machine.
+    fn decide_step(
+        &self,
+        state: &RunState,
+        step: &StepState,
+        machines: &[MachineInfo],
+    ) -> Option<Result<Fact, NoMachine>> {
         let id = &step.spec.id;
+        let can_offer = !state.has_failed();
         let Some((number, attempt)) = step.current() else {
-            return if state.is_ready(&step.spec) { offer(state, step, 1, machines) } else { None };
+            let is_due = can_offer && state.is_ready(&step.spec);
+            return is_due.then(|| offer(state, step, 1, machines));
         };
         match attempt.state {
             AttemptState::Offered => {
                 let is_present = machines.iter().any(|machine| machine.id == attempt.machine);
-                if is_present { None } else { offer(state, step, number, machines) }
+                (can_offer && !is_present).then(|| offer(state, step, number, machines))
             }
             AttemptState::Started { .. } if !self.is_lost(id, attempt) => None,
             // Without a machine for the next attempt, the step is shown as in doubt.
-            AttemptState::Started { .. } if step.spec.is_safe => {
+            AttemptState::Started { .. } if step.spec.is_safe && can_offer => {
                 let doubt = Fact::InDoubt { step: id.clone(), attempt: number };
-                offer(state, step, number + 1, machines).or(Some(doubt))
+                Some(offer(state, step, number + 1, machines).or(Ok(doubt)))
             }
-            AttemptState::Started { .. } => Some(Fact::InDoubt { step: id.clone(), attempt: number }),
-            AttemptState::InDoubt { .. } => match doubt_resolution(step, attempt)? {
-                Decision::Retry => offer(state, step, number + 1, machines),
-                Decision::Fail => Some(Fact::Failed { step: id.clone(), attempt: number }),
+            AttemptState::Started { .. } => Some(Ok(Fact::InDoubt { step: id.clone(), attempt: number })),
+            AttemptState::InDoubt { .. } => match state.doubt_resolution(step)? {
+                Decision::Retry => Some(offer(state, step, number + 1, machines)),
+                Decision::Fail => Some(Ok(Fact::Failed { step: id.clone(), attempt: number })),
             },
             AttemptState::Finished { .. } | AttemptState::Failed { .. } | AttemptState::Superseded { .. } => {
                 None
@@ -189,18 +205,13 @@ fn current_attempts(state: &RunState) -> impl Iterator<Item = (&StepId, u32, &At
     state.steps.iter().filter_map(|(id, step)| step.current().map(|(number, attempt)| (id, number, attempt)))
 }
 
-/// Returns how to resolve the doubt of an attempt: by the kind of the step, its policy, or a person; `None` while it waits.
-fn doubt_resolution(step: &StepState, attempt: &Attempt) -> Option<Decision> {
-    match step.spec.on_machine_lost {
-        _ if step.spec.is_safe => Some(Decision::Retry),
-        OnMachineLost::Retry => Some(Decision::Retry),
-        OnMachineLost::Fail => Some(Decision::Fail),
-        OnMachineLost::Wait => attempt.decision,
-    }
-}
-
 /// Offers an attempt if a machine is available. Attempts that were offered and have not started occupy their slots already.
-fn offer(state: &RunState, step: &StepState, attempt: u32, machines: &[MachineInfo]) -> Option<Fact> {
+fn offer(
+    state: &RunState,
+    step: &StepState,
+    attempt: u32,
+    machines: &[MachineInfo],
+) -> Result<Fact, NoMachine> {
     let mut machines = machines.to_vec();
     for (_, _, other) in current_attempts(state).filter(|(_, _, other)| other.state == AttemptState::Offered)
     {
@@ -208,21 +219,6 @@ fn offer(state: &RunState, step: &StepState, attempt: u32, machines: &[MachineIn
             machine.free_slots = machine.free_slots.saturating_sub(1);
         }
     }
-    let (machine, reason) = place(&step.spec.requirement, &machines).ok()?;
-    Some(Fact::Offered { step: step.spec.id.clone(), attempt, machine, reason })
-}
-
-/// Ends the run if every step has succeeded, or if one has failed and none is under way or in doubt.
-fn end(state: &RunState) -> Option<Fact> {
-    let is_settled = |step: &StepState| step.has_succeeded() || step.has_failed();
-    let outcome = if state.steps.values().all(StepState::has_succeeded) {
-        RunOutcome::Completed
-    } else if state.steps.values().any(StepState::has_failed)
-        && state.steps.values().all(|step| step.attempts.is_empty() || is_settled(step))
-    {
-        RunOutcome::Failed
-    } else {
-        return None;
-    };
-    Some(Fact::Ended { outcome })
+    let (machine, reason) = place(&step.spec.requirement, &machines)?;
+    Ok(Fact::Offered { step: step.spec.id.clone(), attempt, machine, reason })
 }

@@ -47,6 +47,10 @@ fn decided(doubt: u64, decision: Decision) -> Fact {
     Fact::Decided { step: step(), attempt: 1, doubt: Sequence(doubt), decision }
 }
 
+fn preparation_failed(by: Instance) -> Fact {
+    Fact::PreparationFailed { step: step(), attempt: 1, by, error: "no space".into() }
+}
+
 fn finished(by: Instance) -> Fact {
     Fact::Finished { step: step(), attempt: 1, by, result: result() }
 }
@@ -120,7 +124,10 @@ fn started_agent_is_not_offered_again_without_doubt() {
     assert_void(&state(false, vec![offered(1, A), started(1, A)]), 7, offered(2, B));
     let safe = state(true, vec![offered(1, A), started(1, A), offered(2, B)]);
     assert_eq!(*current(&safe), AttemptState::Offered);
-    let doubtful = state(false, vec![offered(1, A), started(1, A), in_doubt(), offered(2, B)]);
+    let waiting = vec![offered(1, A), started(1, A), in_doubt()];
+    assert_void(&state(false, waiting.clone()), 7, offered(2, B));
+    let retry = vec![decided(5, Decision::Retry), offered(2, B)];
+    let doubtful = state(false, [waiting, retry].concat());
     assert_eq!(*current(&doubtful), AttemptState::Offered);
 }
 
@@ -139,10 +146,9 @@ fn only_the_process_that_has_the_turn_finishes_it() {
 
 #[test]
 fn failed_preparation_fails_only_an_attempt_that_has_not_started() {
-    let failed = |by| Fact::PreparationFailed { step: step(), attempt: 1, by, error: "no space".into() };
-    assert_void(&state(false, vec![offered(1, A)]), 7, failed(B));
-    assert_void(&state(false, vec![offered(1, A), started(1, A)]), 7, failed(A));
-    let failed = state(false, vec![offered(1, A), failed(A)]);
+    assert_void(&state(false, vec![offered(1, A)]), 7, preparation_failed(B));
+    assert_void(&state(false, vec![offered(1, A), started(1, A)]), 7, preparation_failed(A));
+    let failed = state(false, vec![offered(1, A), preparation_failed(A)]);
     assert!(failed.steps[&step()].has_failed());
     assert_void(&failed, 7, started(1, A));
 }
@@ -160,7 +166,7 @@ fn machine_that_returns_resolves_the_doubt() {
 
 #[test]
 fn late_result_is_kept_and_changes_no_step() {
-    let facts = vec![offered(1, A), started(1, A), in_doubt(), offered(2, B)];
+    let facts = vec![offered(1, A), started(1, A), in_doubt(), decided(5, Decision::Retry), offered(2, B)];
     let superseded = state(false, facts);
     assert_void(&superseded, 7, finished(A));
     assert_void(&superseded, 7, late(B));
@@ -192,11 +198,98 @@ fn decision_does_not_outlive_its_doubt() {
 }
 
 #[test]
-fn nothing_is_planned_or_offered_after_the_end() {
-    let ended = state(false, vec![Fact::Ended { outcome: RunOutcome::Failed }]);
-    assert_void(&ended, 7, offered(1, A));
-    assert_void(&ended, 7, Fact::Planned { steps: vec![] });
+fn doubt_of_a_step_that_waits_fails_only_by_decision() {
+    let failed = || Fact::Failed { step: step(), attempt: 1 };
+    let waiting = vec![offered(1, A), started(1, A), in_doubt()];
+    assert_void(&state(false, waiting.clone()), 7, failed());
+    let retried = [waiting.clone(), vec![decided(5, Decision::Retry)]].concat();
+    assert_void(&state(false, retried), 7, failed());
+    let given_up = state(false, [waiting, vec![decided(5, Decision::Fail)]].concat());
+    assert_void(&given_up, 7, offered(2, B));
+    assert!(append(&mut given_up.clone(), 7, failed()));
+}
+
+#[test]
+fn run_ends_only_with_the_outcome_of_its_steps() {
+    let cases = [
+        (vec![], None),
+        (vec![offered(1, A)], None),
+        (vec![offered(1, A), started(1, A)], None),
+        (vec![offered(1, A), started(1, A), in_doubt()], None),
+        (vec![offered(1, A), started(1, A), finished(A)], Some(RunOutcome::Completed)),
+        (vec![offered(1, A), preparation_failed(A)], Some(RunOutcome::Failed)),
+    ];
+    for (facts, reached) in cases {
+        let state = state(false, facts);
+        for outcome in [RunOutcome::Completed, RunOutcome::Failed] {
+            let is_valid = append(&mut state.clone(), 7, Fact::Ended { outcome });
+            assert_eq!(is_valid, reached == Some(outcome), "{outcome:?} in {state:?}");
+        }
+    }
+}
+
+#[test]
+fn only_results_follow_the_end() {
+    let ended = Fact::Ended { outcome: RunOutcome::Failed };
+    let facts = vec![offered(1, A), started(1, A), in_doubt(), decided(5, Decision::Fail)];
+    let failed = vec![Fact::Failed { step: step(), attempt: 1 }, ended];
+    let ended = state(false, [facts, failed].concat());
+    let void =
+        [offered(2, A), started(1, A), resumed(A), in_doubt(), decided(5, Decision::Retry), planned(false)];
+    for fact in void {
+        assert_void(&ended, 7, fact);
+    }
     assert_void(&ended, 7, Fact::Ended { outcome: RunOutcome::Completed });
+    assert_void(&ended, 8, Fact::OwnerTookOver { by: A });
+    assert!(append(&mut ended.clone(), 7, late(A)));
+}
+
+/// Returns a plan of two steps, `s` and another.
+fn plan_of_two(other: &str, s_after: &[&str], other_after: &[&str]) -> Fact {
+    let spec = |id: &str, after: &[&str]| {
+        let after: Vec<StepId> = after.iter().map(|id| StepId((*id).into())).collect();
+        StepSpec { id: StepId(id.into()), after, ..serde_json::from_str(r#"{"id":"s"}"#).unwrap() }
+    };
+    Fact::Planned { steps: vec![spec("s", s_after), spec(other, other_after)] }
+}
+
+#[test]
+fn plan_that_cannot_complete_is_void() {
+    let empty = RunState::default();
+    assert_void(&empty, 0, Fact::Planned { steps: vec![] });
+    assert_void(&empty, 0, plan_of_two("s", &[], &[]));
+    assert_void(&empty, 0, plan_of_two("t", &["x"], &[]));
+    assert_void(&empty, 0, plan_of_two("t", &["s"], &[]));
+    assert_void(&empty, 0, plan_of_two("t", &["t"], &["s"]));
+    let mut planned = empty;
+    assert!(append(&mut planned, 0, plan_of_two("t", &["t"], &[])));
+    assert_void(&planned, 0, plan_of_two("u", &[], &[]));
+}
+
+#[test]
+fn failure_ends_the_offers_of_the_run() {
+    let mut state = RunState::default();
+    let other = |attempt, to: Instance| {
+        let reason = Reason::MostFreeSlots;
+        Fact::Offered { step: StepId("t".into()), attempt, machine: to.machine, reason }
+    };
+    assert!(append(&mut state, 0, plan_of_two("t", &[], &[])));
+    assert!(append(&mut state, 7, Fact::OwnerTookOver { by: B }));
+    for fact in [other(1, B), offered(1, A), preparation_failed(A)] {
+        assert!(append(&mut state, 7, fact));
+    }
+    assert_void(&state, 7, other(1, A));
+    let by = B;
+    let start = Fact::Started { step: StepId("t".into()), attempt: 1, by, node: "me".into(), offset: 0 };
+    assert_void(&state, 7, start);
+    assert!(append(&mut state, 7, Fact::Ended { outcome: RunOutcome::Failed }));
+}
+
+#[test]
+fn step_is_not_offered_before_its_predecessors_succeed() {
+    let mut state = RunState::default();
+    assert!(append(&mut state, 0, plan_of_two("t", &["t"], &[])));
+    assert_void(&state, 0, offered(1, A));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nerve_cluster::journal::{AttemptState, Decision, Epoch, StepResult, StepSpec};
-use nerve_cluster::placement::MachineInfo;
+use nerve_cluster::placement::{MachineInfo, NoMachine, WaitingStep};
 use nerve_cluster::{
     AttemptId, BootTime, Effect, Fact, Input, Instance, LeaseTimes, Machine, MachineId, Record, Request,
     Response, RunId, RunState, Sequence, StepId, TurnReport,
@@ -35,8 +35,12 @@ struct Process {
 
 impl Cluster {
     fn new() -> Cluster {
+        Cluster::with_steps(r#"[{"id":"s"}]"#)
+    }
+
+    fn with_steps(json: &str) -> Cluster {
+        let steps: Vec<StepSpec> = serde_json::from_str(json).unwrap();
         let mut store = MemoryStore::new(None);
-        let steps = vec![serde_json::from_str::<StepSpec>(r#"{"id":"s"}"#).unwrap()];
         let record = Record { epoch: Epoch::default(), fact: Fact::Planned { steps } };
         store.perform(0, &Request::Append { run: run(), record, expected: Sequence(0) });
         Cluster { now: 0, store }
@@ -132,10 +136,7 @@ fn finished() -> Input {
 
 #[test]
 fn offered_steps_take_the_slots_of_their_machines() {
-    let mut cluster = Cluster::new();
-    let steps = vec![serde_json::from_str::<StepSpec>(r#"{"id":"t"}"#).unwrap()];
-    let record = Record { epoch: Epoch::default(), fact: Fact::Planned { steps } };
-    cluster.store.perform(0, &Request::Append { run: run(), record, expected: Sequence(1) });
+    let mut cluster = Cluster::with_steps(r#"[{"id":"s"},{"id":"t"}]"#);
     cluster.start(OTHER, &[1, 3]);
     let machines: Vec<_> =
         cluster.state().steps.values().map(|step| step.current().unwrap().1.machine).collect();
@@ -324,4 +325,17 @@ fn takeover_with_an_outdated_lease_is_reported_and_not_appended() {
     cluster.pass(4, &mut [&mut process]);
     assert_eq!(process.effects, [Effect::ReportOutdatedLease { run: run() }]);
     assert_eq!(cluster.store.last(&run()), Sequence(2));
+}
+
+#[test]
+fn step_without_machine_waits_with_the_reason() {
+    let mut cluster = Cluster::with_steps(r#"[{"id":"s"},{"id":"t"}]"#);
+    let mut owner = cluster.start(OTHER, &[2]);
+    let waiting = |owner: &Process, now| owner.core.waiting_steps(BootTime(now), &run());
+    let t = StepId("t".into());
+    assert_eq!(waiting(&owner, 0), [WaitingStep { step: t.clone(), reason: NoMachine::NoFreeSlot }]);
+    cluster.input(&mut owner, Input::Machines(vec![]));
+    assert_eq!(waiting(&owner, 0).last(), Some(&WaitingStep { step: t, reason: NoMachine::NoMatch }));
+    cluster.input(&mut owner, Input::Machines(vec![machine(2), machine(3)]));
+    assert_eq!(waiting(&owner, 0), []);
 }

@@ -25,11 +25,13 @@ pub struct Record {
 #[serde(tag = "fact", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the fields repeat, and are described here and at their variants")]
 pub enum Fact {
-    /// The run has these steps, in addition to earlier ones. The first record of a run, written by the client's server in epoch 0.
+    /// The run has these steps. The first record of a run, written by the client's server in epoch 0. Void if there are no steps, two
+    /// with the same id, or some that can never be ready.
     Planned { steps: Vec<StepSpec> },
     /// A process owns the run. Its epoch must exceed the current one, and becomes the current one.
     OwnerTookOver { by: Instance },
-    /// A machine may take this attempt. May be repeated with another machine until the attempt starts.
+    /// A machine may take this attempt. May be repeated with another machine until the attempt starts. The first failure of a step ends
+    /// all offers of the run.
     Offered { step: StepId, attempt: u32, machine: MachineId, reason: Reason },
     /// A process is about to type the prompt: the fence. `offset`: the node's output so far, in bytes.
     Started { step: StepId, attempt: u32, by: Instance, node: String, offset: u64 },
@@ -45,9 +47,9 @@ pub enum Fact {
     LateResult { step: StepId, attempt: u32, by: Instance, result: StepResult },
     /// A person decided on a step in doubt. `doubt`: sequence of the `InDoubt`; the decision is void for a later one.
     Decided { step: StepId, attempt: u32, doubt: Sequence, decision: Decision },
-    /// A step in doubt fails, because of [`OnMachineLost::Fail`] or [`Decision::Fail`].
+    /// A step in doubt fails, because of [`OnMachineLost::Fail`], [`Decision::Fail`], or another failure, which excludes a retry.
     Failed { step: StepId, attempt: u32 },
-    /// The run has ended.
+    /// The run has ended. Void unless the steps have reached this outcome. Afterwards only results count.
     Ended { outcome: RunOutcome },
 }
 

@@ -1,8 +1,8 @@
 //! The fold of a journal: the state of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::record::{Decision, Epoch, Fact, Record, RunOutcome, StepResult, StepSpec};
+use super::record::{Decision, Epoch, Fact, OnMachineLost, Record, RunOutcome, StepResult, StepSpec};
 use crate::identity::{Instance, MachineId};
 use crate::store::{Sequence, StepId};
 
@@ -85,6 +85,7 @@ impl RunState {
         }
         self.last = sequence;
         let is_valid = match &record.fact {
+            fact if self.outcome.is_some() && !is_result(fact) => false,
             Fact::OwnerTookOver { by } => self.change_owner(record.epoch, *by),
             _ if record.epoch != self.epoch => false,
             fact => self.apply_fact(sequence, fact),
@@ -103,6 +104,40 @@ impl RunState {
         spec.after.iter().all(|step| self.steps.get(step).is_some_and(StepState::has_succeeded))
     }
 
+    /// Returns true if a step has failed. Then the run offers nothing more.
+    pub fn has_failed(&self) -> bool {
+        self.steps.values().any(StepState::has_failed)
+    }
+
+    /// Returns the outcome that the steps have reached: all have succeeded, or one has failed and none is started or in doubt.
+    pub fn reached_outcome(&self) -> Option<RunOutcome> {
+        let is_idle = |step: &StepState| match step.current() {
+            Some((_, attempt)) => {
+                !matches!(attempt.state, AttemptState::Started { .. } | AttemptState::InDoubt { .. })
+            }
+            None => true,
+        };
+        if !self.steps.is_empty() && self.steps.values().all(StepState::has_succeeded) {
+            Some(RunOutcome::Completed)
+        } else if self.has_failed() && self.steps.values().all(is_idle) {
+            Some(RunOutcome::Failed)
+        } else {
+            None
+        }
+    }
+
+    /// Returns how the doubt of a step's current attempt is resolved: by the kind of the step, its policy, or a person. `None`: it waits
+    /// for its machine or a person.
+    pub fn doubt_resolution(&self, step: &StepState) -> Option<Decision> {
+        let resolution = match step.spec.on_machine_lost {
+            _ if step.spec.is_safe => Decision::Retry,
+            OnMachineLost::Retry => Decision::Retry,
+            OnMachineLost::Fail => Decision::Fail,
+            OnMachineLost::Wait => step.current()?.1.decision?,
+        };
+        Some(if self.has_failed() { Decision::Fail } else { resolution })
+    }
+
     fn change_owner(&mut self, epoch: Epoch, by: Instance) -> bool {
         let is_newer = epoch > self.epoch;
         if is_newer {
@@ -116,14 +151,16 @@ impl RunState {
             Fact::OwnerTookOver { .. } => false,
             Fact::Planned { steps } => self.plan(steps),
             Fact::Ended { outcome } => {
-                let is_first = self.outcome.is_none();
-                self.outcome = self.outcome.or(Some(*outcome));
-                is_first
+                let is_reached = self.reached_outcome() == Some(*outcome);
+                self.outcome = if is_reached { Some(*outcome) } else { None };
+                is_reached
             }
-            Fact::Offered { step, attempt, machine, .. } => {
-                self.outcome.is_none()
-                    && self.steps.get_mut(step).is_some_and(|step| step.offer(sequence, *attempt, *machine))
+            Fact::Offered { .. } | Fact::Started { .. } | Fact::PreparationFailed { .. }
+                if self.has_failed() =>
+            {
+                false
             }
+            Fact::Offered { step, attempt, machine, .. } => self.offer(sequence, step, *attempt, *machine),
             Fact::Started { step, attempt, by, node, offset } => {
                 self.change(sequence, step, *attempt, |current| current.start(*by, node, *offset))
             }
@@ -143,19 +180,36 @@ impl RunState {
             Fact::Decided { step, attempt, doubt, decision } => {
                 self.change(sequence, step, *attempt, |current| current.decide(*doubt, *decision))
             }
-            Fact::Failed { step, attempt } => self.change(sequence, step, *attempt, Attempt::fail),
+            Fact::Failed { step, attempt } => {
+                let resolution = self.steps.get(step).and_then(|step| self.doubt_resolution(step));
+                resolution == Some(Decision::Fail) && self.change(sequence, step, *attempt, Attempt::fail)
+            }
         }
     }
 
     fn plan(&mut self, steps: &[StepSpec]) -> bool {
-        let is_new = self.outcome.is_none() && steps.iter().all(|spec| !self.steps.contains_key(&spec.id));
-        if is_new {
+        let is_valid = self.steps.is_empty() && can_complete(steps);
+        if is_valid {
             let added = steps
                 .iter()
                 .map(|spec| (spec.id.clone(), StepState { spec: spec.clone(), attempts: Vec::new() }));
             self.steps.extend(added);
         }
-        is_new
+        is_valid
+    }
+
+    fn offer(&mut self, sequence: Sequence, step: &StepId, attempt: u32, machine: MachineId) -> bool {
+        let Some(found) = self.steps.get(step) else { return false };
+        let is_due = match found.current() {
+            None => self.is_ready(&found.spec),
+            Some((_, current)) => match current.state {
+                AttemptState::Offered => true,
+                AttemptState::Started { .. } => found.spec.is_safe,
+                AttemptState::InDoubt { .. } => self.doubt_resolution(found) == Some(Decision::Retry),
+                _ => false,
+            },
+        };
+        is_due && self.steps.get_mut(step).is_some_and(|step| step.offer(sequence, attempt, machine))
     }
 
     fn change(
@@ -196,10 +250,9 @@ impl StepState {
         }
     }
 
-    /// Offers the current attempt again, or the next one if the current one cannot have an effect that must be unique.
+    /// Offers the current attempt again if it has not started, else the next one.
     fn offer(&mut self, sequence: Sequence, attempt: u32, machine: MachineId) -> bool {
         let count = u32::try_from(self.attempts.len()).unwrap_or(u32::MAX);
-        let is_safe = self.spec.is_safe;
         let superseded = match self.attempts.last_mut() {
             None => None,
             Some(current) if attempt == count => {
@@ -210,8 +263,7 @@ impl StepState {
                 return is_open;
             }
             Some(current) => match current.state {
-                AttemptState::InDoubt { by } => Some((current, by)),
-                AttemptState::Started { by } if is_safe => Some((current, by)),
+                AttemptState::Started { by } | AttemptState::InDoubt { by } => Some((current, by)),
                 _ => return false,
             },
         };
@@ -326,6 +378,27 @@ impl Attempt {
         }
         is_valid
     }
+}
+
+/// Returns true if there are steps, their ids differ, and each of them is ready once others have succeeded.
+fn can_complete(steps: &[StepSpec]) -> bool {
+    let mut completed = BTreeSet::new();
+    loop {
+        let count = completed.len();
+        for spec in steps {
+            if spec.after.iter().all(|step| completed.contains(step)) {
+                completed.insert(&spec.id);
+            }
+        }
+        if completed.len() == count {
+            return count == steps.len() && !steps.is_empty();
+        }
+    }
+}
+
+/// Returns true for facts that may follow the end of a run.
+fn is_result(fact: &Fact) -> bool {
+    matches!(fact, Fact::Finished { .. } | Fact::LateResult { .. })
 }
 
 /// Returns the index of an attempt's number.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
 
-use nerve_cluster::journal::{AttemptState, Decision, OnMachineLost, StepState};
+use nerve_cluster::journal::{AttemptState, Decision, OnMachineLost, RunOutcome, StepState};
 use nerve_cluster::{AttemptId, Epoch, Fact, Instance, Record, RunId, RunState, Sequence, StepId};
 
 /// A broken invariant.
@@ -17,6 +17,8 @@ pub(crate) enum Violation {
     RetriedWithoutConsent(AttemptId),
     /// A process reported a replaced stream of leases, which no fault of the simulation does.
     LeaseReportedOutdated(RunId),
+    /// A run ended with an outcome that its steps do not have, or a record after the end changed it.
+    EndedTooEarly(RunId, Sequence),
     /// A prompt was typed without a valid `Started` or `Resumed` of its process.
     TypedWithoutRecord(AttemptId),
     /// A record of an older epoch changed the state.
@@ -87,6 +89,7 @@ impl Checker {
         let is_stale =
             is_forged || if is_takeover { record.epoch <= check.epoch } else { record.epoch != check.epoch };
         let before = is_stale.then(|| check.state.clone());
+        let has_ended = check.state.outcome.is_some();
         let current_before = check.current_attempt(&record.fact);
         let is_valid = check.state.apply(sequence, record);
         let is_misused = match &record.fact {
@@ -96,6 +99,14 @@ impl Checker {
             Fact::LateResult { .. } => current_before != check.current_attempt(&record.fact),
             _ => false,
         };
+        let is_wrong_end = match &record.fact {
+            Fact::Ended { outcome } => is_valid && !check.has_reached(*outcome),
+            Fact::LateResult { .. } => false,
+            _ => is_valid && has_ended,
+        };
+        if is_wrong_end {
+            self.violation.get_or_insert(Violation::EndedTooEarly(run.clone(), sequence));
+        }
         if is_misused {
             self.violation.get_or_insert(Violation::ResultMisused(run.clone(), sequence));
         }
@@ -106,7 +117,7 @@ impl Checker {
             if same != before {
                 self.violation.get_or_insert(Violation::StaleRecordCounted(run.clone(), sequence));
             }
-        } else if is_takeover {
+        } else if is_takeover && is_valid {
             check.epoch = record.epoch;
         }
         self.counts.other_void_records += u64::from(!is_valid && !is_stale);
@@ -198,6 +209,27 @@ impl Checker {
 }
 
 impl RunCheck {
+    /// Returns true if the run may end with an outcome.
+    fn has_reached(&self, outcome: RunOutcome) -> bool {
+        let mut states = self.state.steps.values().map(|step| step.attempts.last().map(|last| &last.state));
+        match outcome {
+            RunOutcome::Completed => states.all(
+                |state| matches!(state, Some(AttemptState::Finished { result, .. }) if result.is_success),
+            ),
+            RunOutcome::Failed => {
+                let is_under_way = |state: Option<&AttemptState>| {
+                    matches!(state, Some(AttemptState::Started { .. } | AttemptState::InDoubt { .. }))
+                };
+                let has_failed = |state: Option<&AttemptState>| match state {
+                    Some(AttemptState::Finished { result, .. }) => !result.is_success,
+                    Some(AttemptState::Failed { .. }) => true,
+                    _ => false,
+                };
+                states.clone().any(has_failed) && !states.any(is_under_way)
+            }
+        }
+    }
+
     /// Returns the number and the state of the current attempt at the step to whose result a fact belongs.
     fn current_attempt(&self, fact: &Fact) -> Option<(u32, AttemptState)> {
         let (Fact::Finished { step, .. } | Fact::LateResult { step, .. }) = fact else { return None };

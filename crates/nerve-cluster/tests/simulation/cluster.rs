@@ -559,7 +559,10 @@ impl Cluster {
             }
             None => false,
         };
-        let is_blocked = |step: &StepState| step.attempts.is_empty() && !state.is_ready(&step.spec);
+        let is_blocked = |step: &StepState| match step.current() {
+            Some((_, attempt)) => attempt.state == AttemptState::Offered && state.has_failed(),
+            None => !state.is_ready(&step.spec) || state.has_failed(),
+        };
         let is_quiet = |step: &StepState| {
             step.has_succeeded() || step.has_failed() || is_waiting(step) || is_blocked(step)
         };
