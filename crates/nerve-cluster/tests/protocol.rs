@@ -30,7 +30,24 @@ struct Cluster {
 struct Process {
     core: Machine,
     effects: Vec<Effect>,
-    is_connected: bool,
+    connection: Connection,
+}
+
+/// The part of the store that a process reaches.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Connection {
+    All,
+    Journals,
+    None,
+}
+
+impl Connection {
+    fn has(self, request: &Request) -> bool {
+        match request {
+            Request::Read { .. } | Request::Append { .. } => self != Connection::None,
+            _ => self == Connection::All,
+        }
+    }
 }
 
 impl Cluster {
@@ -49,7 +66,7 @@ impl Cluster {
     /// Starts a process that sees the given machines.
     fn start(&mut self, me: Instance, machines: &[u128]) -> Process {
         let core = Machine::new(me, LeaseTimes::new(Duration::from_secs(15)));
-        let mut process = Process { core, effects: Vec::new(), is_connected: true };
+        let mut process = Process { core, effects: Vec::new(), connection: Connection::All };
         self.input(&mut process, Input::Machines(machines.iter().map(|id| machine(*id)).collect()));
         self.input(&mut process, Input::RunFound(run()));
         process
@@ -62,9 +79,10 @@ impl Cluster {
             for effect in process.core.on(BootTime(self.now), input) {
                 match effect {
                     Effect::Store { id, request } => {
-                        let response = match process.is_connected {
-                            true => self.store.perform(self.now, &request),
-                            false => Response::Unavailable,
+                        let response = if process.connection.has(&request) {
+                            self.store.perform(self.now, &request)
+                        } else {
+                            Response::Unavailable
                         };
                         inputs.push(Input::Stored { id, response });
                     }
@@ -178,11 +196,11 @@ fn prompt_is_not_typed_without_acknowledgement() {
     let mut cluster = Cluster::new();
     let mut process = cluster.start(ME, &[1]);
     assert!(process.has(&Effect::Prepare { attempt: attempt() }), "{:?}", process.effects);
-    process.is_connected = false;
+    process.connection = Connection::None;
     cluster.input(&mut process, prepared());
     cluster.pass(5, &mut [&mut process]);
     assert!(!process.has(&Effect::TypePrompt { attempt: attempt() }));
-    process.is_connected = true;
+    process.connection = Connection::All;
     cluster.pass(3, &mut [&mut process]);
     assert!(process.has(&Effect::TypePrompt { attempt: attempt() }));
 }
@@ -193,23 +211,39 @@ fn doorbell_is_acknowledged_once_the_lease_is_held() {
     let mut owner = cluster.start(OTHER, &[1]);
     assert!(owner.has(&Effect::Ring { machine: MachineId(1), attempt: attempt() }), "{:?}", owner.effects);
     let mut executor = cluster.start(ME, &[1]);
-    executor.is_connected = false;
+    executor.connection = Connection::None;
     cluster.input(&mut executor, Input::Doorbell { delivery: 4, attempt: attempt() });
     assert!(!executor.has(&Effect::Acknowledge { delivery: 4 }));
-    executor.is_connected = true;
+    executor.connection = Connection::All;
     cluster.pass(3, &mut [&mut owner, &mut executor]);
     assert!(executor.has(&Effect::Acknowledge { delivery: 4 }), "{:?}", executor.effects);
 }
 
 #[test]
 fn nothing_begins_after_two_thirds_without_renewal() {
-    let mut cluster = Cluster::new();
-    let mut process = cluster.start(ME, &[1]);
-    process.is_connected = false;
-    cluster.pass(9, &mut [&mut process]);
-    assert!(!process.core.is_suspended(BootTime(cluster.now)));
-    cluster.pass(1, &mut [&mut process]);
-    assert!(process.core.is_suspended(BootTime(cluster.now)));
+    for (seconds, is_started) in [(9, true), (10, false)] {
+        let mut cluster = Cluster::new();
+        let mut process = cluster.start(ME, &[1]);
+        assert!(process.has(&Effect::Prepare { attempt: attempt() }), "{:?}", process.effects);
+        process.connection = Connection::Journals;
+        cluster.pass(seconds, &mut [&mut process]);
+        cluster.input(&mut process, prepared());
+        assert_eq!(cluster.attempt_state() == AttemptState::Started { by: ME }, is_started);
+        assert_eq!(process.has(&Effect::TypePrompt { attempt: attempt() }), is_started);
+        assert_eq!(process.core.is_suspended(BootTime(cluster.now)), !is_started);
+    }
+}
+
+#[test]
+fn owner_offers_nothing_after_two_thirds_without_renewal() {
+    for (seconds, is_offered) in [(9, true), (10, false)] {
+        let mut cluster = Cluster::new();
+        let mut owner = cluster.start(OTHER, &[]);
+        owner.connection = Connection::Journals;
+        cluster.pass(seconds, &mut [&mut owner]);
+        cluster.input(&mut owner, Input::Machines(vec![machine(1)]));
+        assert_eq!(cluster.state().attempt(&attempt().step, 1).is_some(), is_offered);
+    }
 }
 
 #[test]

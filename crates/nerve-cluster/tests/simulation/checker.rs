@@ -19,6 +19,8 @@ pub(crate) enum Violation {
     LeaseReportedOutdated(RunId),
     /// A run ended with an outcome that its steps do not have, or a record after the end changed it.
     EndedTooEarly(RunId, Sequence),
+    /// A process began something although ⅔ of the TTL had passed since its last accepted renewal.
+    BegunWithoutLease(String),
     /// A prompt was typed without a valid `Started` or `Resumed` of its process.
     TypedWithoutRecord(AttemptId),
     /// A record of an older epoch changed the state.
@@ -58,6 +60,7 @@ pub(crate) struct Counts {
     pub(crate) forgotten_runs: u64,
     pub(crate) failed_preparations: u64,
     pub(crate) failed_turns: u64,
+    pub(crate) crashes_before_effects: u64,
 }
 
 /// Follows the journals and the effects.
@@ -239,7 +242,7 @@ impl RunCheck {
 }
 
 impl Counts {
-    fn values(&mut self) -> [&mut u64; 17] {
+    fn values(&mut self) -> [&mut u64; 18] {
         [
             &mut self.typed,
             &mut self.takeovers,
@@ -258,6 +261,7 @@ impl Counts {
             &mut self.forgotten_runs,
             &mut self.failed_preparations,
             &mut self.failed_turns,
+            &mut self.crashes_before_effects,
         ]
     }
 

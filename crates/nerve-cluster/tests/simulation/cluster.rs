@@ -13,6 +13,7 @@ use nerve_cluster::{
 };
 
 use crate::checker::{Checker, Violation};
+use crate::lease_ages::LeaseAges;
 use crate::random::Random;
 use crate::store::{MemoryStore, Sabotage};
 
@@ -75,6 +76,7 @@ struct Process {
     host: usize,
     me: Instance,
     core: Machine,
+    leases: LeaseAges,
     is_alive: bool,
     paused_until: u64,
 }
@@ -151,7 +153,13 @@ impl Cluster {
     pub(crate) fn run(&mut self) -> Option<Violation> {
         let mut next_check = FAULTS_END + TTL;
         while self.checker.violation.is_none() {
-            let Some(((time, _), event)) = self.events.pop_first() else { break };
+            let Some(((time, _), event)) = self.events.pop_first() else {
+                // Every process has ended for good.
+                let unsettled = self.checker.runs.keys().find(|run| !self.is_settled(run)).cloned();
+                self.checker.violation = unsettled.map(Violation::StepLost);
+                self.check_end();
+                break;
+            };
             self.now = time;
             self.handle(event);
             if self.now < next_check {
@@ -319,7 +327,8 @@ impl Cluster {
             self.schedule(DEADLINE, Event::Deliver(process, Input::Stored { id, response }));
             // It may still arrive, after the deadline.
             if self.random.once_in(3) {
-                let delay = self.random.below(3 * DEADLINE);
+                let limit = if self.random.once_in(4) { 2 * TTL } else { 3 * DEADLINE };
+                let delay = self.random.below(limit);
                 self.schedule(delay, Event::Arrive { process, id, request, is_answered: false });
             }
             return;
@@ -353,10 +362,25 @@ impl Cluster {
             return;
         }
         let now = self.hosts[host].clock.read(self.now);
+        if let Input::Stored { id, response } = &input {
+            self.processes[process].leases.on_response(*id, response);
+        }
         if self.is_traced && input != Input::Tick {
             eprintln!("{:6} p{process} {now:?} {input:?}", self.now);
         }
         for effect in self.processes[process].core.on(now, input) {
+            self.processes[process].leases.on_effect(now, &effect);
+            if !self.processes[process].leases.may_begin(now, &effect) {
+                self.checker.violation.get_or_insert(Violation::BegunWithoutLease(format!("{effect:?}")));
+            }
+            // The process may crash before it performs an effect.
+            if self.fault_once_in(400) {
+                self.checker.counts.crashes_before_effects += 1;
+                self.stop(host);
+                let delay = self.random.below(2 * TTL);
+                self.schedule(delay, Event::Start(host));
+                return;
+            }
             self.perform(process, effect);
         }
     }
@@ -403,9 +427,11 @@ impl Cluster {
             }
             Effect::ReportIdentityConflict { .. } => {
                 self.checker.counts.identity_conflicts += 1;
-                // Some servers end, others wait for the other process to end.
+                // Some servers end and are started again later, others wait for the other process to end.
                 if self.random.once_in(2) {
                     self.stop(host);
+                    let delay = self.random.below(5 * TTL);
+                    self.schedule(delay, Event::Start(host));
                 }
             }
         }
@@ -449,7 +475,14 @@ impl Cluster {
         *process = Some(self.processes.len());
         let me = Instance { machine, boot: *boot, nonce };
         let core = Machine::new(me, LeaseTimes::new(Duration::from_millis(TTL)));
-        self.processes.push(Process { host, me, core, is_alive: true, paused_until: 0 });
+        self.processes.push(Process {
+            host,
+            me,
+            core,
+            leases: LeaseAges::new(me, TTL),
+            is_alive: true,
+            paused_until: 0,
+        });
         let number = self.processes.len() - 1;
         if self.is_traced {
             eprintln!("{:6} p{number} starts on host {host} as {me:?}", self.now);
@@ -580,13 +613,15 @@ impl Cluster {
         })
     }
 
-    /// Returns true if a process that has its machine's identity runs on a host with the turn.
+    /// Returns true if a process that has its machine's identity runs on a host with the turn, or can still start there.
     fn is_turn_present(&self, run: &RunId, step: &StepState, attempt: u32) -> bool {
         let id = AttemptId { run: run.clone(), step: step.spec.id.clone(), attempt };
         self.hosts.iter().any(|host| {
             let now = host.clock.read(self.now);
-            let is_active =
-                host.process.is_some_and(|process| !self.processes[process].core.is_suspended(now));
+            let is_active = match host.process {
+                Some(process) => !self.processes[process].core.is_suspended(now),
+                None => !host.is_dead,
+            };
             is_active && host.agents.contains_key(&id)
         })
     }

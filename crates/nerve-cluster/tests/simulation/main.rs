@@ -9,6 +9,7 @@
 
 mod checker;
 mod cluster;
+mod lease_ages;
 #[expect(unreachable_pub, reason = "a module of the test kit, which depends on half of the workspace")]
 #[path = "../../../nerve-testkit/src/random.rs"]
 mod random;
