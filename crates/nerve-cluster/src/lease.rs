@@ -72,6 +72,11 @@ impl Lease {
         }
     }
 
+    /// Returns true if another process may take the lease.
+    pub fn is_released(&self) -> bool {
+        matches!(self.view, View::Available(_) | View::Other(..))
+    }
+
     /// Reads the lease before any other request.
     pub fn read_again(&mut self) {
         self.view = View::Unknown;
@@ -138,8 +143,11 @@ impl Lease {
         if self.sequence().is_none() {
             self.confirmed = None;
         }
-        if self.other().is_some() {
-            self.quiet_until = Some(now.after(self.times.renewal()));
+        if let Some((_, holder)) = self.other() {
+            // A predecessor on the same machine is expected to release it soon.
+            let is_predecessor = holder.machine == self.me.machine;
+            let pause = if is_predecessor { self.times.retry() } else { self.times.renewal() };
+            self.quiet_until = Some(now.after(pause));
         }
     }
 

@@ -18,6 +18,9 @@ pub struct RequestId(pub u64);
 /// An event for the core.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
+    /// The server stops, its agents stay. The identity is released, so that the next process has it at once. The leases of steps stay,
+    /// so that no step is in doubt. The adapter ends the process after [`Machine::is_released`], or a deadline.
+    Stop,
     /// Time has passed. Due at least every twelfth of the TTL.
     Tick,
     /// A response of the store, or [`Response::Unavailable`] after the deadline. Repeated responses are ignored.
@@ -228,6 +231,11 @@ impl Machine {
         !self.identity.is_held(now)
     }
 
+    /// Returns true after [`Input::Stop`] once the next process can take the identity.
+    pub fn is_released(&self) -> bool {
+        self.identity.is_released()
+    }
+
     /// Returns the state of a run, as far as this process has read it.
     pub fn run(&self, id: &RunId) -> Option<&RunState> {
         Some(self.runs.get(id)?.journal.state())
@@ -237,7 +245,7 @@ impl Machine {
     pub fn waiting_steps(&self, now: BootTime, id: &RunId) -> Vec<WaitingStep> {
         match self.runs.get(id) {
             Some(run) if run.owner.is_active(now, run.journal.state()) => {
-                run.owner.waiting_steps(run.journal.state(), &self.machines)
+                run.owner.waiting_steps(now, run.journal.state(), &self.machines)
             }
             _ => Vec::new(),
         }
@@ -246,6 +254,10 @@ impl Machine {
     /// Hands an input to its receiver.
     fn accept(&mut self, now: BootTime, input: Input) -> Affected {
         match input {
+            Input::Stop => {
+                self.identity.stop();
+                Affected::All
+            }
             Input::Tick => Affected::All,
             Input::Stored { id, response } => self.accept_response(now, id, response),
             Input::Machines(machines) => {

@@ -18,7 +18,7 @@ pub(crate) struct RunOwner {
     lease: Lease,
     /// The last doorbell of each offered step.
     rung: BTreeMap<StepId, Ring>,
-    /// The last look at the lease of each started step.
+    /// The last check of the lease of each step that may be lost.
     checks: BTreeMap<StepId, LeaseCheck>,
     /// The last message of the own lease that did not exceed the journal's epoch.
     outdated: Option<OutdatedLease>,
@@ -102,15 +102,20 @@ impl RunOwner {
             let epoch = Epoch(self.lease.sequence()?);
             return (epoch > state.epoch).then_some((epoch, Fact::OwnerTookOver { by: self.me }));
         }
-        let next = state.steps.values().find_map(|step| self.decide_step(state, step, machines)?.ok());
+        let next = state.steps.values().find_map(|step| self.decide_step(now, state, step, machines)?.ok());
         let end = || state.reached_outcome().map(|outcome| Fact::Ended { outcome });
         Some((state.epoch, next.or_else(end)?))
     }
 
     /// Returns the steps for which no machine is available.
-    pub(crate) fn waiting_steps(&self, state: &RunState, machines: &[MachineInfo]) -> Vec<WaitingStep> {
+    pub(crate) fn waiting_steps(
+        &self,
+        now: BootTime,
+        state: &RunState,
+        machines: &[MachineInfo],
+    ) -> Vec<WaitingStep> {
         let waiting = |step: &StepState| {
-            let reason = self.decide_step(state, step, machines)?.err()?;
+            let reason = self.decide_step(now, state, step, machines)?.err()?;
             Some(WaitingStep { step: step.spec.id.clone(), reason })
         };
         state.steps.values().filter_map(waiting).collect()
@@ -131,7 +136,8 @@ impl RunOwner {
         due
     }
 
-    /// Returns the started steps whose lease is due for a check, with the request.
+    /// Returns the steps whose lease is due for a check, with the request: those that are started, and those in doubt without a
+    /// decision.
     pub(crate) fn check_leases(&mut self, now: BootTime, state: &RunState) -> Vec<(StepId, Request)> {
         let mut due = Vec::new();
         for (step, number, attempt) in current_attempts(state) {
@@ -139,7 +145,12 @@ impl RunOwner {
                 check.is_pending
                     || (check.changed == attempt.changed && now.is_within(self.times.renewal(), check.sent))
             });
-            if matches!(attempt.state, AttemptState::Started { .. }) && !is_recent {
+            let is_due = match attempt.state {
+                AttemptState::Started { .. } => true,
+                AttemptState::InDoubt { .. } => attempt.decision.is_none(),
+                _ => false,
+            };
+            if is_due && !is_recent {
                 let changed = attempt.changed;
                 let check = LeaseCheck { changed, sent: now, is_pending: true, is_lease_gone: false };
                 self.checks.insert(step.clone(), check);
@@ -160,6 +171,7 @@ impl RunOwner {
     /// Returns the fact that a step needs, or the reason why it cannot be offered to a machine.
     fn decide_step(
         &self,
+        now: BootTime,
         state: &RunState,
         step: &StepState,
         machines: &[MachineInfo],
@@ -175,13 +187,17 @@ impl RunOwner {
                 let is_present = machines.iter().any(|machine| machine.id == attempt.machine);
                 (can_offer && !is_present).then(|| offer(state, step, number, machines))
             }
-            AttemptState::Started { .. } if !self.is_lost(id, attempt) => None,
+            AttemptState::Started { .. } if !self.is_lost(now, id, attempt) => None,
             // Without a machine for the next attempt, the step is shown as in doubt.
             AttemptState::Started { .. } if step.spec.is_safe && can_offer => {
                 let doubt = Fact::InDoubt { step: id.clone(), attempt: number };
                 Some(offer(state, step, number + 1, machines).or(Ok(doubt)))
             }
             AttemptState::Started { .. } => Some(Ok(Fact::InDoubt { step: id.clone(), attempt: number })),
+            // The machine may have returned since: the policy applies only after another check. A person's decision applies at once.
+            AttemptState::InDoubt { .. } if attempt.decision.is_none() && !self.is_lost(now, id, attempt) => {
+                None
+            }
             AttemptState::InDoubt { .. } => match state.doubt_resolution(step)? {
                 Decision::Retry => Some(offer(state, step, number + 1, machines)),
                 Decision::Fail => Some(Ok(Fact::Failed { step: id.clone(), attempt: number })),
@@ -192,8 +208,13 @@ impl RunOwner {
         }
     }
 
-    fn is_lost(&self, step: &StepId, attempt: &Attempt) -> bool {
-        self.checks.get(step).is_some_and(|check| check.is_lease_gone && check.changed == attempt.changed)
+    /// Returns true if a recent check found no lease.
+    fn is_lost(&self, now: BootTime, step: &StepId, attempt: &Attempt) -> bool {
+        self.checks.get(step).is_some_and(|check| {
+            check.is_lease_gone
+                && check.changed == attempt.changed
+                && now.is_within(self.times.renewal(), check.sent)
+        })
     }
 
     fn id(&self, step: &StepId, attempt: u32) -> AttemptId {

@@ -373,3 +373,29 @@ fn step_without_machine_waits_with_the_reason() {
     cluster.input(&mut owner, Input::Machines(vec![machine(2), machine(3)]));
     assert_eq!(waiting(&owner, 0), []);
 }
+
+#[test]
+fn ordinary_restart_puts_no_step_in_doubt() {
+    let (mut cluster, mut process) = typed();
+    let mut owner = cluster.start(OTHER, &[1]);
+    cluster.input(&mut process, Input::Stop);
+    assert!(process.core.is_released());
+    cluster.pass(2, &mut [&mut owner]);
+    let mut restarted = cluster.start(RESTARTED, &[1]);
+    assert!(restarted.has(&Effect::InspectTurn { attempt: attempt() }), "{:?}", restarted.effects);
+    cluster.input(&mut restarted, Input::TurnInspected { attempt: attempt(), report: TurnReport::Running });
+    cluster.pass(60, &mut [&mut owner, &mut restarted]);
+    assert_eq!(cluster.attempt_state(), AttemptState::Started { by: RESTARTED });
+    let is_doubt = |(_, record): &(Sequence, Record)| matches!(record.fact, Fact::InDoubt { .. });
+    assert!(!cluster.store.records(&run()).iter().any(is_doubt));
+}
+
+#[test]
+fn stopped_process_begins_nothing() {
+    let mut cluster = Cluster::new();
+    let mut process = cluster.start(ME, &[1]);
+    cluster.input(&mut process, Input::Stop);
+    cluster.input(&mut process, prepared());
+    cluster.pass(30, &mut [&mut process]);
+    assert_eq!(cluster.attempt_state(), AttemptState::Offered);
+}

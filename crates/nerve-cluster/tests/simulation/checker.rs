@@ -61,6 +61,7 @@ pub(crate) struct Counts {
     pub(crate) failed_preparations: u64,
     pub(crate) failed_turns: u64,
     pub(crate) crashes_before_effects: u64,
+    pub(crate) released_identities: u64,
 }
 
 /// Follows the journals and the effects.
@@ -242,7 +243,7 @@ impl RunCheck {
 }
 
 impl Counts {
-    fn values(&mut self) -> [&mut u64; 18] {
+    fn values(&mut self) -> [&mut u64; 19] {
         [
             &mut self.typed,
             &mut self.takeovers,
@@ -262,6 +263,7 @@ impl Counts {
             &mut self.failed_preparations,
             &mut self.failed_turns,
             &mut self.crashes_before_effects,
+            &mut self.released_identities,
         ]
     }
 

@@ -107,6 +107,8 @@ enum Event {
     /// A person decides on a step in doubt.
     Decide,
     Start(usize),
+    /// A process ends, which has released its identity if it could.
+    Stop(usize),
 }
 
 impl Cluster {
@@ -251,6 +253,13 @@ impl Cluster {
             Event::Resubmit => self.resubmit(),
             Event::Decide => self.decide(),
             Event::Start(host) => self.start(host),
+            Event::Stop(process) => {
+                let Process { host, ref core, .. } = self.processes[process];
+                self.checker.counts.released_identities += u64::from(core.is_released());
+                if self.hosts[host].process == Some(process) {
+                    self.stop(host);
+                }
+            }
         }
     }
 
@@ -509,8 +518,15 @@ impl Cluster {
         }
         match kind {
             0 => {
-                self.stop(host);
-                self.schedule(until - self.now, Event::Start(host));
+                if let Some(process) = self.hosts[host].process
+                    && self.random.once_in(2)
+                {
+                    self.deliver(process, Input::Stop);
+                    self.schedule(DEADLINE, Event::Stop(process));
+                } else {
+                    self.stop(host);
+                }
+                self.schedule(DEADLINE + until - self.now, Event::Start(host));
             }
             1 => self.crash(host, until),
             2 => {
