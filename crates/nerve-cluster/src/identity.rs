@@ -101,6 +101,9 @@ impl Serialize for MachineId {
 impl<'de> Deserialize<'de> for MachineId {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<MachineId, D::Error> {
         let text = String::deserialize(deserializer)?;
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(serde::de::Error::custom("a machine's id has exactly 32 hexadecimal digits"));
+        }
         u128::from_str_radix(&text, 16).map(MachineId).map_err(serde::de::Error::custom)
     }
 }
@@ -118,6 +121,15 @@ mod tests {
 
     fn entry(sequence: u64, holder: Option<Instance>) -> Response {
         Response::Entry { sequence: Sequence(sequence), holder }
+    }
+
+    #[test]
+    fn machine_id_has_exactly_32_hexadecimal_digits() {
+        let json = format!("\"{}\"", MachineId(7));
+        assert_eq!(serde_json::from_str::<MachineId>(&json).unwrap(), MachineId(7));
+        for text in ["7", "+0000000000000000000000000000007", "0000000000000000000000000000000g", ""] {
+            assert!(serde_json::from_str::<MachineId>(&format!("\"{text}\"")).is_err(), "{text:?}");
+        }
     }
 
     #[test]

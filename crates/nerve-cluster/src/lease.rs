@@ -170,7 +170,7 @@ mod tests {
 
     fn lease() -> Lease {
         let times = LeaseTimes::new(Duration::from_secs(15));
-        Lease::new(Key::Owner(RunId("r".into())), ME, times, Takeover::FromSameMachine)
+        Lease::new(Key::Owner(RunId::new("r").unwrap()), ME, times, Takeover::FromSameMachine)
     }
 
     fn entry(sequence: u64, holder: Option<Instance>) -> Response {

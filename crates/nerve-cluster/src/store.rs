@@ -6,6 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use nerve_types::name::{self, NameError};
 use serde::{Deserialize, Serialize};
 
 use crate::identity::{Instance, MachineId};
@@ -16,13 +17,65 @@ use crate::journal::Record;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Sequence(pub u64);
 
-/// Id of a run.
+/// Id of a run, a name by the rule of [`nerve_types::name`]. Ids are joined by dots in subjects of the store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct RunId(pub String);
+#[serde(try_from = "String")]
+pub struct RunId(String);
 
-/// Id of a step in its run.
+/// Id of a step in its run, a name by the rule of [`nerve_types::name`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct StepId(pub String);
+#[serde(try_from = "String")]
+pub struct StepId(String);
+
+impl RunId {
+    /// Creates the id.
+    ///
+    /// # Errors
+    /// [`NameError`] quotes an invalid id.
+    pub fn new(id: impl Into<String>) -> Result<RunId, NameError> {
+        RunId::try_from(id.into())
+    }
+}
+
+impl StepId {
+    /// Creates the id.
+    ///
+    /// # Errors
+    /// [`NameError`] quotes an invalid id.
+    pub fn new(id: impl Into<String>) -> Result<StepId, NameError> {
+        StepId::try_from(id.into())
+    }
+}
+
+impl TryFrom<String> for RunId {
+    type Error = NameError;
+
+    fn try_from(id: String) -> Result<RunId, NameError> {
+        name::check("run", &id)?;
+        Ok(RunId(id))
+    }
+}
+
+impl TryFrom<String> for StepId {
+    type Error = NameError;
+
+    fn try_from(id: String) -> Result<StepId, NameError> {
+        name::check("step", &id)?;
+        Ok(StepId(id))
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for StepId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// One attempt at a step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -115,7 +168,7 @@ pub enum Response {
 
 impl fmt::Display for AttemptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.run.0, self.step.0, self.attempt)
+        write!(f, "{}.{}.{}", self.run, self.step, self.attempt)
     }
 }
 
@@ -124,8 +177,29 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Key::Machine(machine) => write!(f, "machine.{machine}"),
-            Key::Owner(run) => write!(f, "run.{}.owner", run.0),
+            Key::Owner(run) => write!(f, "run.{run}.owner"),
             Key::Step(attempt) => write!(f, "step.{attempt}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AttemptId, Key, RunId, StepId};
+
+    #[test]
+    fn ids_that_are_no_names_are_rejected() {
+        for id in ["", "a.b", "a b", "*", ">", "A", &"x".repeat(33)] {
+            let json = serde_json::to_string(id).unwrap();
+            assert!(RunId::new(id).is_err() && serde_json::from_str::<RunId>(&json).is_err(), "{id:?}");
+            assert!(StepId::new(id).is_err() && serde_json::from_str::<StepId>(&json).is_err(), "{id:?}");
+        }
+    }
+
+    #[test]
+    fn subjects_join_ids_by_dots() {
+        let (run, step) = (RunId::new("r-1").unwrap(), StepId::new("s").unwrap());
+        assert_eq!(Key::Owner(run.clone()).to_string(), "run.r-1.owner");
+        assert_eq!(Key::Step(AttemptId { run, step, attempt: 2 }).to_string(), "step.r-1.s.2");
     }
 }

@@ -13,7 +13,7 @@ const A_COPIED: Instance = Instance { machine: MachineId(1), boot: 1, nonce: 13 
 const B: Instance = Instance { machine: MachineId(2), boot: 1, nonce: 21 };
 
 fn step() -> StepId {
-    StepId("s".into())
+    StepId::new("s").unwrap()
 }
 
 fn result() -> StepResult {
@@ -247,8 +247,8 @@ fn only_results_follow_the_end() {
 /// Returns a plan of two steps, `s` and another.
 fn plan_of_two(other: &str, s_after: &[&str], other_after: &[&str]) -> Fact {
     let spec = |id: &str, after: &[&str]| {
-        let after: Vec<StepId> = after.iter().map(|id| StepId((*id).into())).collect();
-        StepSpec { id: StepId(id.into()), after, ..serde_json::from_str(r#"{"id":"s"}"#).unwrap() }
+        let after: Vec<StepId> = after.iter().map(|id| StepId::new(*id).unwrap()).collect();
+        StepSpec { id: StepId::new(id).unwrap(), after, ..serde_json::from_str(r#"{"id":"s"}"#).unwrap() }
     };
     Fact::Planned { steps: vec![spec("s", s_after), spec(other, other_after)] }
 }
@@ -271,7 +271,7 @@ fn failure_ends_the_offers_of_the_run() {
     let mut state = RunState::default();
     let other = |attempt, to: Instance| {
         let reason = Reason::MostFreeSlots;
-        Fact::Offered { step: StepId("t".into()), attempt, machine: to.machine, reason }
+        Fact::Offered { step: StepId::new("t").unwrap(), attempt, machine: to.machine, reason }
     };
     assert!(append(&mut state, 0, plan_of_two("t", &[], &[])));
     assert!(append(&mut state, 7, Fact::OwnerTookOver { by: B }));
@@ -280,7 +280,8 @@ fn failure_ends_the_offers_of_the_run() {
     }
     assert_void(&state, 7, other(1, A));
     let by = B;
-    let start = Fact::Started { step: StepId("t".into()), attempt: 1, by, node: "me".into(), offset: 0 };
+    let start =
+        Fact::Started { step: StepId::new("t").unwrap(), attempt: 1, by, node: "me".into(), offset: 0 };
     assert_void(&state, 7, start);
     assert!(append(&mut state, 7, Fact::Ended { outcome: RunOutcome::Failed }));
 }

@@ -128,11 +128,11 @@ impl Process {
 }
 
 fn run() -> RunId {
-    RunId("r".into())
+    RunId::new("r").unwrap()
 }
 
 fn attempt() -> AttemptId {
-    AttemptId { run: run(), step: StepId("s".into()), attempt: 1 }
+    AttemptId { run: run(), step: StepId::new("s").unwrap(), attempt: 1 }
 }
 
 fn machine(id: u128) -> MachineInfo {
@@ -366,7 +366,7 @@ fn step_without_machine_waits_with_the_reason() {
     let mut cluster = Cluster::with_steps(r#"[{"id":"s"},{"id":"t"}]"#);
     let mut owner = cluster.start(OTHER, &[2]);
     let waiting = |owner: &Process, now| owner.core.waiting_steps(BootTime(now), &run());
-    let t = StepId("t".into());
+    let t = StepId::new("t").unwrap();
     assert_eq!(waiting(&owner, 0), [WaitingStep { step: t.clone(), reason: NoMachine::NoFreeSlot }]);
     cluster.input(&mut owner, Input::Machines(vec![]));
     assert_eq!(waiting(&owner, 0).last(), Some(&WaitingStep { step: t, reason: NoMachine::NoMatch }));

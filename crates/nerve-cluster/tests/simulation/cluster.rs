@@ -9,7 +9,7 @@ use nerve_cluster::journal::{
 use nerve_cluster::placement::{MachineInfo, Requirement};
 use nerve_cluster::{
     AttemptId, BootTime, Effect, Fact, Input, Instance, Key, LeaseTimes, Machine, MachineId, Record, Request,
-    RequestId, Response, RunId, RunState, StepId, TurnReport,
+    RequestId, Response, RunId, RunState, Sequence, StepId, TurnReport,
 };
 
 use crate::checker::{Checker, Violation};
@@ -131,7 +131,7 @@ impl Cluster {
         };
         cluster.loss = *cluster.random.pick(&[5, 20, 100]).unwrap();
         for run in 0..1 + cluster.random.below(2) {
-            cluster.submit(RunId(format!("r{run}")));
+            cluster.submit(RunId::new(format!("r{run}")).unwrap());
         }
         for machine in 0..2 + cluster.random.below(3) {
             cluster.add_host(MachineId(u128::from(machine)), 0);
@@ -183,13 +183,18 @@ impl Cluster {
         self.checker.violation.clone()
     }
 
+    /// Returns the journals of all runs.
+    pub(crate) fn journals(&self) -> BTreeMap<RunId, Vec<(Sequence, Record)>> {
+        self.checker.runs.keys().map(|run| (run.clone(), self.store.records(run).to_vec())).collect()
+    }
+
     fn submit(&mut self, run: RunId) {
         let lost = [OnMachineLost::Wait, OnMachineLost::Retry, OnMachineLost::Fail];
         let mut steps: Vec<StepSpec> = Vec::new();
         for number in 0..1 + self.random.below(3) {
             let after = steps.last().filter(|_| self.random.once_in(2)).map(|step| step.id.clone());
             steps.push(StepSpec {
-                id: StepId(format!("s{number}")),
+                id: StepId::new(format!("s{number}")).unwrap(),
                 after: after.into_iter().collect(),
                 is_safe: self.random.once_in(3),
                 on_machine_lost: *self.random.pick(&lost).unwrap(),
