@@ -91,7 +91,7 @@ impl Execution {
     }
 
     /// Returns true if an attempt concerns a machine's processes.
-    pub(crate) fn concerns(attempt: &Attempt, me: Instance) -> bool {
+    pub(crate) fn is_relevant(attempt: &Attempt, me: Instance) -> bool {
         let is_over = match &attempt.state {
             AttemptState::Finished { .. } => true,
             AttemptState::Failed { .. } | AttemptState::Superseded { .. } => attempt.late.is_some(),
@@ -100,7 +100,7 @@ impl Execution {
         attempt.machine == me.machine && !is_over
     }
 
-    /// Returns true if the doorbell did its duty: this process has the lease, or must not take the attempt.
+    /// Returns true if the notification of the offer can be acknowledged: this process has the lease, or must not take the attempt.
     pub(crate) fn has_answered(&self, now: BootTime, state: &RunState) -> bool {
         self.claim(state) != Claim::Offered || self.lease.is_fresh(now)
     }
@@ -124,8 +124,8 @@ impl Execution {
     }
 
     /// Handles a response for the step's lease.
-    pub(crate) fn on(&mut self, now: BootTime, response: &Response) {
-        self.lease.on(now, response);
+    pub(crate) fn handle_lease_response(&mut self, now: BootTime, response: &Response) {
+        self.lease.handle_response(now, response);
     }
 
     /// Handles the end of a successful preparation.
@@ -249,7 +249,7 @@ impl Execution {
     fn can_report_late(&self, state: &RunState) -> bool {
         state.attempt(&self.id.step, self.id.attempt).is_some_and(|attempt| {
             matches!(attempt.state, AttemptState::Failed { .. } | AttemptState::Superseded { .. })
-                && Execution::concerns(attempt, self.me)
+                && Execution::is_relevant(attempt, self.me)
         })
     }
 }

@@ -69,8 +69,8 @@ impl Identity {
     }
 
     /// Handles the response. Returns another process that is alive under this identity, once per message.
-    pub(crate) fn on(&mut self, now: BootTime, response: &Response) -> Option<Instance> {
-        self.lease.on(now, response);
+    pub(crate) fn handle_response(&mut self, now: BootTime, response: &Response) -> Option<Instance> {
+        self.lease.handle_response(now, response);
         let Some((sequence, holder)) = self.lease.other() else {
             self.foreign = None;
             return None;
@@ -136,12 +136,12 @@ mod tests {
     fn copy_of_state_folder_is_refused_while_the_other_renews() {
         let mut identity = Identity::new(ME, LeaseTimes::new(Duration::from_secs(15)));
         assert!(matches!(identity.poll(BootTime(0)), Some(Request::Get { .. })));
-        assert_eq!(identity.on(BootTime(1), &entry(4, Some(COPY))), None);
+        assert_eq!(identity.handle_response(BootTime(1), &entry(4, Some(COPY))), None);
         assert_eq!(identity.poll(BootTime(2)), None);
         // The second message may have been under way when its sender crashed. A repeated reading proves nothing.
         for (time, sequence, alive) in [(1_251, 5, None), (2_501, 5, None), (3_751, 6, Some(COPY))] {
             assert!(matches!(identity.poll(BootTime(time)), Some(Request::Get { .. })));
-            assert_eq!(identity.on(BootTime(time), &entry(sequence, Some(COPY))), alive);
+            assert_eq!(identity.handle_response(BootTime(time), &entry(sequence, Some(COPY))), alive);
         }
         assert!(!identity.is_held(BootTime(3_751)));
     }
@@ -151,12 +151,12 @@ mod tests {
         let mut identity = Identity::new(ME, LeaseTimes::new(Duration::from_secs(15)));
         identity.poll(BootTime(0));
         let predecessor = Instance { boot: 1, ..COPY };
-        assert_eq!(identity.on(BootTime(1), &entry(4, Some(predecessor))), None);
+        assert_eq!(identity.handle_response(BootTime(1), &entry(4, Some(predecessor))), None);
         identity.poll(BootTime(5_001));
-        assert_eq!(identity.on(BootTime(5_002), &entry(5, None)), None);
+        assert_eq!(identity.handle_response(BootTime(5_002), &entry(5, None)), None);
         let put = identity.poll(BootTime(5_003));
         assert!(matches!(put, Some(Request::Put { expected: Sequence(5), holder: ME, .. })), "{put:?}");
-        identity.on(BootTime(5_100), &Response::Accepted(Sequence(6)));
+        identity.handle_response(BootTime(5_100), &Response::Accepted(Sequence(6)));
         assert!(identity.is_held(BootTime(5_100)));
     }
 }

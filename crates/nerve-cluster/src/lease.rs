@@ -6,7 +6,7 @@ use crate::time::{BootTime, LeaseTimes};
 
 /// When a lease that another process holds may be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Takeover {
+pub(crate) enum Takeover {
     /// Only after its release or expiry.
     IfFree,
     /// At once if the holder is an earlier process of the same machine. For machines that hold their identity.
@@ -15,7 +15,7 @@ pub enum Takeover {
 
 /// The lease as one process sees it. At most one request is outstanding.
 #[derive(Debug)]
-pub struct Lease {
+pub(crate) struct Lease {
     key: Key,
     me: Instance,
     times: LeaseTimes,
@@ -46,18 +46,18 @@ enum Pending {
 
 impl Lease {
     /// Creates a lease in unknown state. `me`: this process.
-    pub fn new(key: Key, me: Instance, times: LeaseTimes, takeover: Takeover) -> Lease {
+    pub(crate) fn new(key: Key, me: Instance, times: LeaseTimes, takeover: Takeover) -> Lease {
         let view = View::Unknown;
         Lease { key, me, times, takeover, view, confirmed: None, pending: None, quiet_until: None }
     }
 
     /// Returns true if the holder may begin new work: the last accepted renewal was sent less than ⅔ of the TTL ago.
-    pub fn is_fresh(&self, now: BootTime) -> bool {
+    pub(crate) fn is_fresh(&self, now: BootTime) -> bool {
         self.confirmed.is_some_and(|sent| now.is_within(self.times.begin_limit(), sent))
     }
 
     /// Returns the sequence of the last message if this process wrote it.
-    pub fn sequence(&self) -> Option<Sequence> {
+    pub(crate) fn sequence(&self) -> Option<Sequence> {
         match self.view {
             View::Mine(sequence) => Some(sequence),
             _ => None,
@@ -65,7 +65,7 @@ impl Lease {
     }
 
     /// Returns the last message if another process wrote it and the lease is not available.
-    pub fn other(&self) -> Option<(Sequence, Instance)> {
+    pub(crate) fn other(&self) -> Option<(Sequence, Instance)> {
         match self.view {
             View::Other(sequence, holder) => Some((sequence, holder)),
             _ => None,
@@ -73,17 +73,17 @@ impl Lease {
     }
 
     /// Returns true if another process may take the lease.
-    pub fn is_released(&self) -> bool {
+    pub(crate) fn is_released(&self) -> bool {
         matches!(self.view, View::Available(_) | View::Other(..))
     }
 
     /// Reads the lease before any other request.
-    pub fn read_again(&mut self) {
+    pub(crate) fn read_again(&mut self) {
         self.view = View::Unknown;
     }
 
     /// Returns the request that is due: read, take, renew or, unless `wanted`, release.
-    pub fn poll(&mut self, now: BootTime, wanted: bool) -> Option<Request> {
+    pub(crate) fn poll(&mut self, now: BootTime, wanted: bool) -> Option<Request> {
         if self.pending.is_some() || self.quiet_until.is_some_and(|time| now < time) {
             return None;
         }
@@ -104,7 +104,7 @@ impl Lease {
     }
 
     /// Handles the response to the outstanding request.
-    pub fn on(&mut self, now: BootTime, response: &Response) {
+    pub(crate) fn handle_response(&mut self, now: BootTime, response: &Response) {
         let pending = self.pending.take();
         self.quiet_until = None;
         match (pending, response) {
@@ -112,8 +112,10 @@ impl Lease {
                 self.view = View::Mine(*sequence);
                 self.confirmed = Some(sent);
             }
-            (Some(Pending::Delete), Response::Accepted(sequence)) => self.see(now, *sequence, None),
-            (Some(Pending::Get), Response::Entry { sequence, holder }) => self.see(now, *sequence, *holder),
+            (Some(Pending::Delete), Response::Accepted(sequence)) => self.apply_read(now, *sequence, None),
+            (Some(Pending::Get), Response::Entry { sequence, holder }) => {
+                self.apply_read(now, *sequence, *holder)
+            }
             // The message may be this process's own: an earlier request took effect late, or twice.
             (_, Response::WrongSequence { .. }) => self.view = View::Unknown,
             (_, _) => {
@@ -133,7 +135,7 @@ impl Lease {
     }
 
     /// Takes over what a read returned. A read never extends the time in which the holder may begin work.
-    fn see(&mut self, now: BootTime, sequence: Sequence, holder: Option<Instance>) {
+    fn apply_read(&mut self, now: BootTime, sequence: Sequence, holder: Option<Instance>) {
         self.view = match holder {
             None => View::Available(sequence),
             Some(holder) if holder == self.me => View::Mine(sequence),
@@ -181,9 +183,9 @@ mod tests {
     fn held() -> Lease {
         let mut lease = lease();
         lease.poll(BootTime(0), true);
-        lease.on(BootTime(0), &entry(0, None));
+        lease.handle_response(BootTime(0), &entry(0, None));
         lease.poll(BootTime(0), true);
-        lease.on(BootTime(3_000), &Response::Accepted(Sequence(1)));
+        lease.handle_response(BootTime(3_000), &Response::Accepted(Sequence(1)));
         lease
     }
 
@@ -212,7 +214,7 @@ mod tests {
     fn marker_of_expiry_is_expected_by_the_next_holder() {
         let mut lease = lease();
         lease.poll(BootTime(0), true);
-        lease.on(BootTime(0), &entry(8, None));
+        lease.handle_response(BootTime(0), &entry(8, None));
         assert_eq!(expected(lease.poll(BootTime(0), true)), Some(8));
     }
 
@@ -220,11 +222,11 @@ mod tests {
     fn renewal_with_unknown_outcome_is_read_first() {
         let mut lease = held();
         lease.poll(BootTime(5_000), true);
-        lease.on(BootTime(6_000), &Response::Unavailable);
+        lease.handle_response(BootTime(6_000), &Response::Unavailable);
         assert_eq!(lease.poll(BootTime(6_000), true), None, "waits before the retry");
         assert!(lease.is_fresh(BootTime(8_000)));
         assert!(matches!(lease.poll(BootTime(8_000), true), Some(Request::Get { .. })));
-        lease.on(BootTime(8_000), &entry(2, Some(ME)));
+        lease.handle_response(BootTime(8_000), &entry(2, Some(ME)));
         assert!(!lease.is_fresh(BootTime(10_000)), "a read does not extend it");
         assert_eq!(expected(lease.poll(BootTime(10_000), true)), Some(2));
     }
@@ -233,9 +235,9 @@ mod tests {
     fn loss_ends_freshness() {
         let mut lease = held();
         lease.poll(BootTime(5_000), true);
-        lease.on(BootTime(5_000), &Response::WrongSequence { last: Sequence(3) });
+        lease.handle_response(BootTime(5_000), &Response::WrongSequence { last: Sequence(3) });
         lease.poll(BootTime(5_000), true);
-        lease.on(BootTime(5_000), &entry(3, Some(OTHER)));
+        lease.handle_response(BootTime(5_000), &entry(3, Some(OTHER)));
         assert!(!lease.is_fresh(BootTime(5_000)));
         assert_eq!(lease.other(), Some((Sequence(3), OTHER)));
     }
@@ -244,7 +246,7 @@ mod tests {
     fn predecessor_on_same_machine_is_replaced_at_once() {
         let mut lease = lease();
         lease.poll(BootTime(0), true);
-        lease.on(BootTime(0), &entry(3, Some(Instance { boot: 1, ..ME })));
+        lease.handle_response(BootTime(0), &entry(3, Some(Instance { boot: 1, ..ME })));
         assert_eq!(expected(lease.poll(BootTime(0), true)), Some(3));
     }
 
@@ -252,7 +254,7 @@ mod tests {
     fn lease_is_not_fresh_after_the_clock_went_back() {
         let mut lease = held();
         lease.poll(BootTime(5_000), true);
-        lease.on(BootTime(5_000), &Response::Accepted(Sequence(2)));
+        lease.handle_response(BootTime(5_000), &Response::Accepted(Sequence(2)));
         assert!(lease.is_fresh(BootTime(5_000)));
         assert!(!lease.is_fresh(BootTime(4_999)));
         assert_eq!(expected(lease.poll(BootTime(4_999), true)), Some(2), "renews at once");
@@ -263,9 +265,9 @@ mod tests {
         let mut lease = held();
         lease.poll(BootTime(4_000), false);
         assert!(!lease.is_fresh(BootTime(4_000)));
-        lease.on(BootTime(5_000), &Response::Unavailable);
+        lease.handle_response(BootTime(5_000), &Response::Unavailable);
         lease.poll(BootTime(7_000), true);
-        lease.on(BootTime(7_000), &entry(1, Some(ME)));
+        lease.handle_response(BootTime(7_000), &entry(1, Some(ME)));
         assert!(!lease.is_fresh(BootTime(7_000)));
         assert_eq!(expected(lease.poll(BootTime(7_000), true)), Some(1));
     }
@@ -275,7 +277,7 @@ mod tests {
         let mut lease = held();
         let request = lease.poll(BootTime(4_000), false);
         assert!(matches!(request, Some(Request::Delete { expected: Sequence(1), .. })), "{request:?}");
-        lease.on(BootTime(4_000), &Response::Accepted(Sequence(2)));
+        lease.handle_response(BootTime(4_000), &Response::Accepted(Sequence(2)));
         assert!(!lease.is_fresh(BootTime(4_000)));
         assert_eq!(lease.poll(BootTime(4_000), false), None);
     }

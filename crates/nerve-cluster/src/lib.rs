@@ -1,6 +1,6 @@
 //! The pure core of runs over many machines: leases, epochs, the journal and placement, as a state machine.
 //!
-//! [`Machine`] is the core of one server. It takes the time of its own clock and an [`Input`], and returns [`Effect`]s. An adapter
+//! [`ServerCore`] is the core of one server. It takes the time of its own clock and an [`Input`], and returns [`Effect`]s. An adapter
 //! performs them against a replicated store. Nothing here does I/O, reads a clock or draws a random number.
 //!
 //! # The store
@@ -32,10 +32,10 @@
 //!
 //! # A step
 //! ```text
-//! owner     Offered ─ doorbell ┐            lease gone?  safe: Offered, next attempt
-//! executor                     └ lease ─ prepare ─ Started ─ type ─ Finished     agent: InDoubt ─ wait, retry or fail
+//! owner     Offered ─ notification ┐        lease gone?  safe: Offered, next attempt
+//! executor                         └ lease ─ prepare ─ Started ─ type ─ Finished     agent: InDoubt ─ wait, retry or fail
 //! ```
-//! The doorbell is only a hint; the offer is in the journal. A step that waits is resolved by its machine or by a person. A machine
+//! The notification is only a hint; the offer is in the journal. A step that waits is resolved by its machine or by a person. A machine
 //! that returns takes its leases again and appends `Resumed`. If the step has moved to another attempt or has failed, its result
 //! becomes a `LateResult`, which no step uses by itself.
 //!
@@ -49,15 +49,14 @@ mod executor;
 pub mod identity;
 pub mod journal;
 mod lease;
-mod machine;
 pub mod placement;
 mod run_owner;
+mod server_core;
 pub mod store;
 mod time;
 
 pub use identity::{Instance, MachineId};
 pub use journal::{Epoch, Fact, Record, RunState};
-pub use lease::{Lease, Takeover};
-pub use machine::{Effect, Input, Machine, RequestId, TurnReport};
+pub use server_core::{Effect, Input, RequestId, ServerCore, TurnReport};
 pub use store::{AttemptId, Key, Request, Response, RunId, Sequence, StepId};
 pub use time::{BootTime, LeaseTimes};

@@ -16,8 +16,8 @@ pub(crate) struct RunOwner {
     me: Instance,
     times: LeaseTimes,
     lease: Lease,
-    /// The last doorbell of each offered step.
-    rung: BTreeMap<StepId, Ring>,
+    /// The last notification of each offered step.
+    notified: BTreeMap<StepId, Notification>,
     /// The last check of the lease of each step that may be lost.
     checks: BTreeMap<StepId, LeaseCheck>,
     /// The last message of the own lease that did not exceed the journal's epoch.
@@ -31,8 +31,8 @@ struct OutdatedLease {
 }
 
 #[derive(Debug)]
-struct Ring {
-    /// The attempt's last record when the doorbell rang.
+struct Notification {
+    /// The attempt's last record when the machine was notified.
     changed: Sequence,
     at: BootTime,
 }
@@ -50,7 +50,7 @@ impl RunOwner {
     /// Creates a candidate.
     pub(crate) fn new(run: RunId, me: Instance, times: LeaseTimes) -> RunOwner {
         let lease = Lease::new(Key::Owner(run.clone()), me, times, Takeover::FromSameMachine);
-        RunOwner { run, me, times, lease, rung: BTreeMap::new(), checks: BTreeMap::new(), outdated: None }
+        RunOwner { run, me, times, lease, notified: BTreeMap::new(), checks: BTreeMap::new(), outdated: None }
     }
 
     /// Returns true if this process owns the run and may write for it.
@@ -84,8 +84,8 @@ impl RunOwner {
     }
 
     /// Handles a response for the owner's lease.
-    pub(crate) fn on(&mut self, now: BootTime, response: &Response) {
-        self.lease.on(now, response);
+    pub(crate) fn handle_lease_response(&mut self, now: BootTime, response: &Response) {
+        self.lease.handle_response(now, response);
     }
 
     /// Returns the next record that the run needs from its owner, with its epoch.
@@ -121,15 +121,15 @@ impl RunOwner {
         state.steps.values().filter_map(waiting).collect()
     }
 
-    /// Returns the offered attempts whose doorbell is due, with their machines.
-    pub(crate) fn ring(&mut self, now: BootTime, state: &RunState) -> Vec<(MachineId, AttemptId)> {
+    /// Returns the offered attempts whose notification is due, with their machines.
+    pub(crate) fn notify_offers(&mut self, now: BootTime, state: &RunState) -> Vec<(MachineId, AttemptId)> {
         let mut due = Vec::new();
         for (step, number, attempt) in current_attempts(state) {
-            let is_recent = self.rung.get(step).is_some_and(|ring| {
-                ring.changed == attempt.changed && now.is_within(self.times.renewal(), ring.at)
+            let is_recent = self.notified.get(step).is_some_and(|last| {
+                last.changed == attempt.changed && now.is_within(self.times.renewal(), last.at)
             });
             if attempt.state == AttemptState::Offered && !state.has_failed() && !is_recent {
-                self.rung.insert(step.clone(), Ring { changed: attempt.changed, at: now });
+                self.notified.insert(step.clone(), Notification { changed: attempt.changed, at: now });
                 due.push((attempt.machine, self.id(step, number)));
             }
         }
@@ -161,7 +161,7 @@ impl RunOwner {
     }
 
     /// Handles the response of a check.
-    pub(crate) fn on_check(&mut self, step: &StepId, response: &Response) {
+    pub(crate) fn handle_check(&mut self, step: &StepId, response: &Response) {
         if let Some(check) = self.checks.get_mut(step) {
             check.is_pending = false;
             check.is_lease_gone = matches!(response, Response::Entry { holder: None, .. });

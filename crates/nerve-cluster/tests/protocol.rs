@@ -11,8 +11,8 @@ use std::time::Duration;
 use nerve_cluster::journal::{AttemptState, Decision, Epoch, StepResult, StepSpec};
 use nerve_cluster::placement::{MachineInfo, NoMachine, WaitingStep};
 use nerve_cluster::{
-    AttemptId, BootTime, Effect, Fact, Input, Instance, LeaseTimes, Machine, MachineId, Record, Request,
-    Response, RunId, RunState, Sequence, StepId, TurnReport,
+    AttemptId, BootTime, Effect, Fact, Input, Instance, LeaseTimes, MachineId, Record, Request, Response,
+    RunId, RunState, Sequence, ServerCore, StepId, TurnReport,
 };
 use store::MemoryStore;
 
@@ -28,7 +28,7 @@ struct Cluster {
 
 /// A process, and the effects that concern its host, in order.
 struct Process {
-    core: Machine,
+    core: ServerCore,
     effects: Vec<Effect>,
     connection: Connection,
 }
@@ -65,7 +65,7 @@ impl Cluster {
 
     /// Starts a process that sees the given machines.
     fn start(&mut self, me: Instance, machines: &[u128]) -> Process {
-        let core = Machine::new(me, LeaseTimes::new(Duration::from_secs(15)));
+        let core = ServerCore::new(me, LeaseTimes::new(Duration::from_secs(15)));
         let mut process = Process { core, effects: Vec::new(), connection: Connection::All };
         self.input(&mut process, Input::Machines(machines.iter().map(|id| machine(*id)).collect()));
         self.input(&mut process, Input::RunFound(run()));
@@ -76,7 +76,7 @@ impl Cluster {
     fn input(&mut self, process: &mut Process, input: Input) {
         let mut inputs = vec![input];
         while let Some(input) = inputs.pop() {
-            for effect in process.core.on(BootTime(self.now), input) {
+            for effect in process.core.handle(BootTime(self.now), input) {
                 match effect {
                     Effect::Store { id, request } => {
                         let response = if process.connection.has(&request) {
@@ -206,13 +206,17 @@ fn prompt_is_not_typed_without_acknowledgement() {
 }
 
 #[test]
-fn doorbell_is_acknowledged_once_the_lease_is_held() {
+fn offer_notification_is_acknowledged_once_the_lease_is_held() {
     let mut cluster = Cluster::new();
     let mut owner = cluster.start(OTHER, &[1]);
-    assert!(owner.has(&Effect::Ring { machine: MachineId(1), attempt: attempt() }), "{:?}", owner.effects);
+    assert!(
+        owner.has(&Effect::NotifyOffer { machine: MachineId(1), attempt: attempt() }),
+        "{:?}",
+        owner.effects
+    );
     let mut executor = cluster.start(ME, &[1]);
     executor.connection = Connection::None;
-    cluster.input(&mut executor, Input::Doorbell { delivery: 4, attempt: attempt() });
+    cluster.input(&mut executor, Input::OfferNotification { delivery: 4, attempt: attempt() });
     assert!(!executor.has(&Effect::Acknowledge { delivery: 4 }));
     executor.connection = Connection::All;
     cluster.pass(3, &mut [&mut owner, &mut executor]);
@@ -311,9 +315,9 @@ fn run_is_not_forgotten_before_its_end() {
 #[test]
 fn responses_from_before_a_run_was_forgotten_are_dropped() {
     let cluster = Cluster::new();
-    let mut core = Machine::new(ME, LeaseTimes::new(Duration::from_secs(15)));
+    let mut core = ServerCore::new(ME, LeaseTimes::new(Duration::from_secs(15)));
     let mut read = |input| {
-        core.on(BootTime(0), input).into_iter().find_map(|effect| match effect {
+        core.handle(BootTime(0), input).into_iter().find_map(|effect| match effect {
             Effect::Store { id, request: Request::Read { .. } } => Some(id),
             _ => None,
         })
@@ -324,7 +328,7 @@ fn responses_from_before_a_run_was_forgotten_are_dropped() {
     let response = || Response::Records(cluster.store.records(&run()).to_vec());
     read(Input::Stored { id: old, response: response() });
     assert_eq!(core.run(&run()).unwrap().last, Sequence(0));
-    core.on(BootTime(0), Input::Stored { id: new, response: response() });
+    core.handle(BootTime(0), Input::Stored { id: new, response: response() });
     assert_eq!(core.run(&run()).unwrap().last, Sequence(1));
 }
 

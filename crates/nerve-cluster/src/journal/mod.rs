@@ -6,4 +6,4 @@ mod state;
 
 pub use record::{Decision, Epoch, Fact, OnMachineLost, Record, RunOutcome, StepResult, StepSpec};
 pub(crate) use replica::Replica;
-pub use state::{Attempt, AttemptState, RunState, StepState, TurnPlace};
+pub use state::{Attempt, AttemptState, RunState, StepState, TurnLocation};

@@ -76,7 +76,7 @@ impl Replica {
     }
 
     /// Handles the response to the outstanding request.
-    pub(crate) fn on(&mut self, now: BootTime, response: Response) {
+    pub(crate) fn handle_response(&mut self, now: BootTime, response: Response) {
         self.quiet_until = None;
         match (self.pending.take(), response) {
             // No other record is between the state and this one: the store compared the sequences.

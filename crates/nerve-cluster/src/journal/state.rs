@@ -40,7 +40,7 @@ pub struct Attempt {
     /// The machine to which the attempt was offered last.
     pub machine: MachineId,
     /// Where the turn is, once the attempt has started.
-    pub place: Option<TurnPlace>,
+    pub location: Option<TurnLocation>,
     /// A person's decision on the current doubt.
     pub decision: Option<Decision>,
     /// The result that arrived after the attempt stopped to count.
@@ -51,7 +51,7 @@ pub struct Attempt {
 
 /// Place of a turn on its machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnPlace {
+pub struct TurnLocation {
     /// The node.
     pub node: String,
     /// The node's output before the prompt, in bytes.
@@ -277,7 +277,7 @@ impl StepState {
         self.attempts.push(Attempt {
             state,
             machine,
-            place: None,
+            location: None,
             decision: None,
             late: None,
             changed: sequence,
@@ -317,7 +317,7 @@ impl Attempt {
     fn start(&mut self, by: Instance, node: &str, offset: u64) -> bool {
         let is_valid = self.is_offered_to(by);
         if is_valid {
-            self.place = Some(TurnPlace { node: node.to_string(), offset });
+            self.location = Some(TurnLocation { node: node.to_string(), offset });
         }
         self.set_if(is_valid, AttemptState::Started { by })
     }

@@ -8,8 +8,8 @@ use nerve_cluster::journal::{
 };
 use nerve_cluster::placement::{MachineInfo, Requirement};
 use nerve_cluster::{
-    AttemptId, BootTime, Effect, Fact, Input, Instance, Key, LeaseTimes, Machine, MachineId, Record, Request,
-    RequestId, Response, RunId, RunState, Sequence, StepId, TurnReport,
+    AttemptId, BootTime, Effect, Fact, Input, Instance, Key, LeaseTimes, MachineId, Record, Request,
+    RequestId, Response, RunId, RunState, Sequence, ServerCore, StepId, TurnReport,
 };
 
 use crate::checker::{Checker, Violation};
@@ -40,7 +40,7 @@ pub(crate) struct Cluster {
     store: MemoryStore,
     hosts: Vec<Host>,
     processes: Vec<Process>,
-    /// Doorbells that were acknowledged.
+    /// Notifications of offers that were acknowledged.
     acknowledged: BTreeSet<u64>,
     last_delivery: u64,
     /// Appends that were sent, which a client library may send again.
@@ -75,7 +75,7 @@ struct Clock {
 struct Process {
     host: usize,
     me: Instance,
-    core: Machine,
+    core: ServerCore,
     leases: LeaseAges,
     is_alive: bool,
     paused_until: u64,
@@ -93,8 +93,8 @@ enum Event {
     },
     /// An input reaches a process.
     Deliver(usize, Input),
-    /// The queue delivers a doorbell that is not acknowledged.
-    Ring {
+    /// The queue delivers the notification of an offer that is not acknowledged.
+    NotifyOffer {
         machine: MachineId,
         attempt: AttemptId,
         delivery: u64,
@@ -250,8 +250,8 @@ impl Cluster {
                 }
             }
             Event::Deliver(process, input) => self.deliver(process, input),
-            Event::Ring { machine, attempt, delivery, deliveries } => {
-                self.ring(machine, attempt, delivery, deliveries);
+            Event::NotifyOffer { machine, attempt, delivery, deliveries } => {
+                self.notify_offer(machine, attempt, delivery, deliveries);
             }
             Event::TurnEnds(host, attempt) => self.end_turn(host, attempt),
             Event::Fault => self.fault(),
@@ -382,7 +382,7 @@ impl Cluster {
         if self.is_traced && input != Input::Tick {
             eprintln!("{:6} p{process} {now:?} {input:?}", self.now);
         }
-        for effect in self.processes[process].core.on(now, input) {
+        for effect in self.processes[process].core.handle(now, input) {
             self.processes[process].leases.on_effect(now, &effect);
             if !self.processes[process].leases.may_begin(now, &effect) {
                 self.checker.violation.get_or_insert(Violation::BegunWithoutLease(format!("{effect:?}")));
@@ -406,11 +406,11 @@ impl Cluster {
         let Process { host, me, .. } = self.processes[process];
         match effect {
             Effect::Store { id, request } => self.send(process, id, request),
-            Effect::Ring { machine, attempt } => {
+            Effect::NotifyOffer { machine, attempt } => {
                 if !self.fault_once_in(6) {
                     self.last_delivery += 1;
                     let (delay, delivery) = (self.latency(), self.last_delivery);
-                    self.schedule(delay, Event::Ring { machine, attempt, delivery, deliveries: 3 });
+                    self.schedule(delay, Event::NotifyOffer { machine, attempt, delivery, deliveries: 3 });
                 }
             }
             Effect::Acknowledge { delivery } => {
@@ -451,7 +451,7 @@ impl Cluster {
         }
     }
 
-    fn ring(&mut self, machine: MachineId, attempt: AttemptId, delivery: u64, deliveries: u32) {
+    fn notify_offer(&mut self, machine: MachineId, attempt: AttemptId, delivery: u64, deliveries: u32) {
         if deliveries == 0 || self.acknowledged.contains(&delivery) {
             return;
         }
@@ -462,9 +462,9 @@ impl Cluster {
             .filter_map(|host| host.process)
             .collect();
         for process in receivers {
-            self.deliver(process, Input::Doorbell { delivery, attempt: attempt.clone() });
+            self.deliver(process, Input::OfferNotification { delivery, attempt: attempt.clone() });
         }
-        let next = Event::Ring { machine, attempt, delivery, deliveries: deliveries - 1 };
+        let next = Event::NotifyOffer { machine, attempt, delivery, deliveries: deliveries - 1 };
         self.schedule(TTL / 2, next);
     }
 
@@ -488,7 +488,7 @@ impl Cluster {
         *boot += 1;
         *process = Some(self.processes.len());
         let me = Instance { machine, boot: *boot, nonce };
-        let core = Machine::new(me, LeaseTimes::new(Duration::from_millis(TTL)));
+        let core = ServerCore::new(me, LeaseTimes::new(Duration::from_millis(TTL)));
         self.processes.push(Process {
             host,
             me,

@@ -19,7 +19,7 @@ pub struct RequestId(pub u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// The server stops, its agents stay. The identity is released, so that the next process has it at once. The leases of steps stay,
-    /// so that no step is in doubt. The adapter ends the process after [`Machine::is_released`], or a deadline.
+    /// so that no step is in doubt. The adapter ends the process after [`ServerCore::is_released`], or a deadline.
     Stop,
     /// Time has passed. Due at least every twelfth of the TTL.
     Tick,
@@ -39,7 +39,7 @@ pub enum Input {
     /// The machines that are present, as far as known.
     Machines(Vec<MachineInfo>),
     /// An attempt was offered to this machine: a hint, delivered until acknowledged.
-    Doorbell {
+    OfferNotification {
         /// Number of the delivery, for [`Effect::Acknowledge`].
         delivery: u64,
         /// The attempt.
@@ -96,14 +96,14 @@ pub enum Effect {
         /// The request.
         request: Request,
     },
-    /// Publishes a doorbell to a machine.
-    Ring {
+    /// Notifies a machine of an offer.
+    NotifyOffer {
         /// The machine.
         machine: MachineId,
         /// The attempt.
         attempt: AttemptId,
     },
-    /// Acknowledges a doorbell.
+    /// Acknowledges the notification of an offer.
     Acknowledge {
         /// Number of the delivery.
         delivery: u64,
@@ -139,7 +139,7 @@ pub enum Effect {
 
 /// The core of one server process.
 #[derive(Debug)]
-pub struct Machine {
+pub struct ServerCore {
     me: Instance,
     times: LeaseTimes,
     identity: Identity,
@@ -157,8 +157,8 @@ struct Run {
     executions: BTreeMap<(StepId, u32), Execution>,
     /// Decisions that are not in the journal yet.
     decisions: Vec<(StepId, u32, Sequence, Decision)>,
-    /// Doorbells that are not acknowledged yet.
-    doorbells: Vec<(u64, AttemptId)>,
+    /// Notifications of offers that are not acknowledged yet.
+    notifications: Vec<(u64, AttemptId)>,
 }
 
 /// Facts that a run needs from its machine.
@@ -188,16 +188,16 @@ struct Outbox {
     last_id: u64,
 }
 
-impl Machine {
+impl ServerCore {
     /// Creates the core of a process that has just started.
-    pub fn new(me: Instance, times: LeaseTimes) -> Machine {
+    pub fn new(me: Instance, times: LeaseTimes) -> ServerCore {
         let identity = Identity::new(me, times);
         let (machines, runs, outbox) = (Vec::new(), BTreeMap::new(), Outbox::default());
-        Machine { me, times, identity, machines, runs, outbox }
+        ServerCore { me, times, identity, machines, runs, outbox }
     }
 
     /// Handles an input and returns the effects, in order.
-    pub fn on(&mut self, now: BootTime, input: Input) -> Vec<Effect> {
+    pub fn handle(&mut self, now: BootTime, input: Input) -> Vec<Effect> {
         let affected = self.accept(now, input);
         if let Some(request) = self.identity.poll(now) {
             self.outbox.send(Route::Identity, request);
@@ -269,17 +269,17 @@ impl Machine {
                 Affected::None
             }
             Input::RunFound(run) | Input::JournalChanged(run) => {
-                self.find(&run).journal.mark_behind();
+                self.get_or_create_run(&run).journal.mark_behind();
                 Affected::Run(run)
             }
-            Input::Doorbell { delivery, attempt } => {
-                let run = self.find(&attempt.run);
+            Input::OfferNotification { delivery, attempt } => {
+                let run = self.get_or_create_run(&attempt.run);
                 run.journal.mark_behind();
-                run.doorbells.push((delivery, attempt.clone()));
+                run.notifications.push((delivery, attempt.clone()));
                 Affected::Run(attempt.run)
             }
             Input::Decide { attempt, doubt, decision } => {
-                let run = self.find(&attempt.run);
+                let run = self.get_or_create_run(&attempt.run);
                 run.journal.mark_behind();
                 run.decisions.push((attempt.step, attempt.attempt, doubt, decision));
                 Affected::Run(attempt.run)
@@ -303,30 +303,32 @@ impl Machine {
         match self.outbox.routes.remove(&id) {
             None => Affected::None,
             Some(Route::Identity) => {
-                if let Some(holder) = self.identity.on(now, &response) {
+                if let Some(holder) = self.identity.handle_response(now, &response) {
                     self.outbox.effects.push(Effect::ReportIdentityConflict { holder });
                 }
                 Affected::All
             }
             Some(Route::Owner(id)) => {
                 if let Some(run) = self.runs.get_mut(&id) {
-                    run.owner.on(now, &response);
+                    run.owner.handle_lease_response(now, &response);
                 }
                 Affected::Run(id)
             }
             Some(Route::Journal(id)) => {
                 if let Some(run) = self.runs.get_mut(&id) {
-                    run.journal.on(now, response);
+                    run.journal.handle_response(now, response);
                 }
                 Affected::Run(id)
             }
             Some(Route::LeaseCheck(id, step)) => {
                 if let Some(run) = self.runs.get_mut(&id) {
-                    run.owner.on_check(&step, &response);
+                    run.owner.handle_check(&step, &response);
                 }
                 Affected::Run(id)
             }
-            Some(Route::StepLease(attempt)) => self.change(attempt, |execution| execution.on(now, &response)),
+            Some(Route::StepLease(attempt)) => {
+                self.change(attempt, |execution| execution.handle_lease_response(now, &response))
+            }
         }
     }
 
@@ -339,7 +341,7 @@ impl Machine {
         }
     }
 
-    fn find(&mut self, id: &RunId) -> &mut Run {
+    fn get_or_create_run(&mut self, id: &RunId) -> &mut Run {
         let (me, times) = (self.me, self.times);
         self.runs.entry(id.clone()).or_insert_with(|| Run {
             id: id.clone(),
@@ -347,7 +349,7 @@ impl Machine {
             owner: RunOwner::new(id.clone(), me, times),
             executions: BTreeMap::new(),
             decisions: Vec::new(),
-            doorbells: Vec::new(),
+            notifications: Vec::new(),
         })
     }
 
@@ -379,8 +381,8 @@ impl Run {
         let state = self.journal.state();
         let is_owner = self.owner.is_active(context.now, state);
         if is_owner {
-            for (machine, attempt) in self.owner.ring(context.now, state) {
-                outbox.effects.push(Effect::Ring { machine, attempt });
+            for (machine, attempt) in self.owner.notify_offers(context.now, state) {
+                outbox.effects.push(Effect::NotifyOffer { machine, attempt });
             }
             for (step, request) in self.owner.check_leases(context.now, state) {
                 outbox.send(Route::LeaseCheck(self.id.clone(), step), request);
@@ -408,7 +410,7 @@ impl Run {
         for (step, state) in &self.journal.state().steps {
             for (number, attempt) in (1..).zip(&state.attempts) {
                 let key = (step.clone(), number);
-                if Execution::concerns(attempt, context.me) && !self.executions.contains_key(&key) {
+                if Execution::is_relevant(attempt, context.me) && !self.executions.contains_key(&key) {
                     let id = AttemptId { run: self.id.clone(), step: step.clone(), attempt: number };
                     self.executions.insert(key, Execution::new(id, attempt, context.me, context.times));
                 }
@@ -476,7 +478,7 @@ impl Run {
 
     fn acknowledge(&mut self, now: BootTime, outbox: &mut Outbox) {
         let (state, executions) = (self.journal.state(), &self.executions);
-        self.doorbells.retain(|(delivery, attempt)| {
+        self.notifications.retain(|(delivery, attempt)| {
             let execution = executions.get(&(attempt.step.clone(), attempt.attempt));
             let is_answered = execution.is_none_or(|execution| execution.has_answered(now, state));
             if is_answered {
