@@ -275,7 +275,10 @@ impl ServerCore {
             Input::OfferNotification { delivery, attempt } => {
                 let run = self.get_or_create_run(&attempt.run);
                 run.journal.mark_behind();
-                run.notifications.push((delivery, attempt.clone()));
+                let notification = (delivery, attempt.clone());
+                if !run.notifications.contains(&notification) {
+                    run.notifications.push(notification);
+                }
                 Affected::Run(attempt.run)
             }
             Input::Decide { attempt, doubt, decision } => {
@@ -393,7 +396,13 @@ impl Run {
         }
         let state = self.journal.state();
         let is_watched = is_owner || self.executions.values().any(|execution| execution.is_open(state));
-        if let Some(request) = self.journal.poll(context.now, is_watched) {
+        // Others read too, more slowly: a hint may be lost.
+        let interval = if is_watched {
+            Some(context.times.renewal())
+        } else {
+            state.outcome.is_none().then(|| context.times.ttl())
+        };
+        if let Some(request) = self.journal.poll(context.now, interval) {
             outbox.send(Route::Journal(self.id.clone()), request);
         }
     }

@@ -31,9 +31,10 @@ pub struct LeaseTimes {
 }
 
 impl LeaseTimes {
-    /// Creates the durations. `ttl`: time to live of a lease in the store since its last renewal; usually 15 seconds.
+    /// Creates the durations. `ttl`: time to live of a lease in the store since its last renewal, from 1 second to 1 hour; usually 15
+    /// seconds. Values outside become the nearest limit.
     pub fn new(ttl: Duration) -> LeaseTimes {
-        LeaseTimes { ttl }
+        LeaseTimes { ttl: ttl.clamp(Duration::from_secs(1), Duration::from_secs(3_600)) }
     }
 
     /// Returns the time to live.

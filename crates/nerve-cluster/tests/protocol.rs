@@ -403,3 +403,16 @@ fn stopped_process_begins_nothing() {
     cluster.pass(30, &mut [&mut process]);
     assert_eq!(cluster.attempt_state(), AttemptState::Offered);
 }
+
+#[test]
+fn lost_hints_delay_a_reader_but_do_not_stop_it() {
+    let mut cluster = Cluster::new();
+    let mut owner = cluster.start(ME, &[1]);
+    let mut reader = cluster.start(OTHER, &[]);
+    cluster.input(&mut owner, prepared());
+    cluster.input(&mut owner, finished());
+    assert!(cluster.state().outcome.is_some());
+    assert_eq!(reader.core.run(&run()).unwrap().outcome, None);
+    cluster.pass(16, &mut [&mut reader]);
+    assert_eq!(*reader.core.run(&run()).unwrap(), cluster.state());
+}

@@ -1,5 +1,7 @@
 //! A process's copy of a journal: reads the tail, and appends by compare-and-set.
 
+use std::time::Duration;
+
 use super::record::{Epoch, Fact, Record};
 use super::state::RunState;
 use crate::store::{Request, Response, RunId};
@@ -54,10 +56,10 @@ impl Replica {
         }
     }
 
-    /// Returns the request for the tail if it is due: after a notification, and at intervals while the run `is_watched`.
-    pub(crate) fn poll(&mut self, now: BootTime, is_watched: bool) -> Option<Request> {
-        let is_old = !self.read_at.is_some_and(|time| now.is_within(self.times.renewal(), time));
-        self.is_behind |= is_watched && is_old;
+    /// Returns the request for the tail if it is due: after a notification, and when the last reading is older than `interval`.
+    pub(crate) fn poll(&mut self, now: BootTime, interval: Option<Duration>) -> Option<Request> {
+        let is_recent = |interval| self.read_at.is_some_and(|time| now.is_within(interval, time));
+        self.is_behind |= interval.is_some_and(|interval| !is_recent(interval));
         let is_quiet = self.quiet_until.is_some_and(|time| now < time);
         if !self.is_behind || self.pending.is_some() || is_quiet {
             return None;
