@@ -11,7 +11,7 @@ use crate::time::{BootTime, LeaseTimes};
 pub enum TurnReport {
     /// The agent works on it.
     Running,
-    /// It has ended.
+    /// The turn has ended.
     Finished(StepResult),
     /// The host or its agent is gone, or never received the prompt.
     Lost,
@@ -58,7 +58,7 @@ enum Claim {
     InDoubt {
         is_mine: bool,
     },
-    /// It runs elsewhere or does not count any more.
+    /// The attempt runs elsewhere or does not count any more.
     None,
 }
 

@@ -3,6 +3,16 @@
 //! [`ServerCore`] is the core of one server. It takes the time of its own clock and an [`Input`], and returns [`Effect`]s. An adapter
 //! performs them against a replicated store. Nothing here does I/O, reads a clock or draws a random number.
 //!
+//! | word | meaning |
+//! |---|---|
+//! | machine | a computer with a state folder; [`MachineId`] is its identity, [`Instance`] one process of its server |
+//! | run, step | a graph of steps, and one of them: a prompt for an agent, or a command |
+//! | attempt | one execution of a step; a step whose machine was lost may have several |
+//! | node, prompt, turn | an agent's terminal, the text that is typed into it, and the agent's work until it answers |
+//! | offer | a record that lets one machine take an attempt |
+//! | hint | an input that may be lost or repeated, and only leads to an earlier reading |
+//! | fold | the function from a journal's records to the state of the run, equal on all machines |
+//!
 //! # The store
 //! The store is a log with positions, [`Sequence`]s. It has keys with a time to live and one journal per run. Every write is a
 //! compare-and-set on the last sequence of its key or journal. A response [`Unavailable`](Response::Unavailable) means that the write
@@ -29,6 +39,13 @@
 //!
 //! A holder renews after a third of the TTL. It begins nothing new once two thirds have passed since it sent the last renewal that
 //! the store accepted, by its own clock. Clocks of different machines are never compared.
+//!
+//! # The adapter's contract
+//! * It performs effects in the order in which they are returned, and returns one response per request, at the latest after a deadline.
+//! * It never repeats [`Effect::TypePrompt`]: if typing fails, the turn has failed.
+//! * One process uses a state folder at a time. Its boot counter is durable before the process starts its core.
+//! * Its clock includes suspension, and no process continues from a snapshot of its memory: it would type a prompt again.
+//! * The store never loses a record that it acknowledged. JetStream needs `sync_interval: always` or three replicas for that.
 //!
 //! # A step
 //! ```text

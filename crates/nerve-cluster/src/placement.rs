@@ -25,11 +25,11 @@ pub struct Requirement {
 /// A machine that is present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineInfo {
-    /// Its identity.
+    /// The machine's identity.
     pub id: MachineId,
-    /// Its name.
+    /// The name in addresses.
     pub name: String,
-    /// Its labels.
+    /// The labels that steps can require.
     pub labels: BTreeSet<String>,
     /// Number of steps that it can begin now.
     pub free_slots: u32,
@@ -45,9 +45,9 @@ pub enum Reason {
     Named,
     /// No other present machine has the labels and a free slot.
     OnlyCandidate,
-    /// It has the workspace.
+    /// The machine has the workspace.
     HasWorkspace,
-    /// It has the most free slots.
+    /// The machine has the most free slots.
     MostFreeSlots,
 }
 

@@ -56,7 +56,7 @@ pub enum Fact {
 /// A step of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepSpec {
-    /// Its id.
+    /// The step's id.
     pub id: StepId,
     /// Steps that must have succeeded before.
     #[serde(default)]

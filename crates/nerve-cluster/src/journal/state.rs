@@ -26,9 +26,9 @@ pub struct RunState {
 /// State of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepState {
-    /// Its definition.
+    /// The step's definition.
     pub spec: StepSpec,
-    /// Its attempts in order. Only the last counts.
+    /// The attempts in order. Only the last counts.
     pub attempts: Vec<Attempt>,
 }
 
@@ -43,7 +43,7 @@ pub struct Attempt {
     pub location: Option<TurnLocation>,
     /// A person's decision on the current doubt.
     pub decision: Option<Decision>,
-    /// The result that arrived after the attempt stopped to count.
+    /// The result that arrived after the attempt had been superseded or had failed.
     pub late: Option<StepResult>,
     /// Sequence of the record that changed the attempt last.
     pub changed: Sequence,
@@ -64,13 +64,13 @@ pub struct TurnLocation {
 pub enum AttemptState {
     /// The machine may take it.
     Offered,
-    /// It may have been typed.
+    /// The prompt may have been typed.
     Started { by: Instance },
-    /// Its machine is lost, or has lost the turn.
+    /// The machine is lost, or has lost the turn.
     InDoubt { by: Instance },
-    /// It has the step's result.
+    /// The attempt has the step's result.
     Finished { by: Instance, result: StepResult },
-    /// It counts as a failure of the step, its result is unknown.
+    /// The attempt counts as a failure of the step. The result is unknown.
     Failed { by: Instance },
     /// The next attempt replaces it.
     Superseded { by: Instance },

@@ -52,7 +52,7 @@ pub(crate) struct Counts {
     pub(crate) stale_records: u64,
     pub(crate) other_void_records: u64,
     pub(crate) identity_conflicts: u64,
-    /// Prompts typed after the attempt stopped to count, by a process with a stopped clock or a request in flight.
+    /// Prompts typed after the attempt had been superseded or had failed, by a process with a stopped clock or a request in flight.
     pub(crate) late_effects: u64,
     pub(crate) completed_runs: u64,
     pub(crate) failed_runs: u64,
