@@ -1,7 +1,7 @@
 //! Execution of one attempt on a machine.
 
 use crate::identity::Instance;
-use crate::journal::{Attempt, AttemptState, Fact, RunState, StepResult};
+use crate::journal::{Attempt, AttemptState, RecordKind, RunState, StepResult};
 use crate::lease::{Lease, Takeover};
 use crate::store::{AttemptId, Key, Request, Response};
 use crate::time::{BootTime, LeaseTimes};
@@ -67,8 +67,8 @@ enum Claim {
 pub(crate) enum Action {
     /// Prepares the node.
     Prepare,
-    /// Appends a fact.
-    Append(Fact),
+    /// Appends a record.
+    Append(RecordKind),
     /// Types the prompt.
     Type,
     /// Inspects the turn.
@@ -172,17 +172,22 @@ impl Execution {
             (Claim::Offered, Turn::Ready { node, offset }) if can_begin => {
                 let (step, attempt, by) = (self.id.step.clone(), self.id.attempt, self.me);
                 let (node, offset) = (node.clone(), *offset);
-                Some(Action::Append(Fact::Started { step, attempt, by, node, offset }))
+                Some(Action::Append(RecordKind::Started { step, attempt, by, node, offset }))
             }
             (Claim::Offered, Turn::PreparationFailed(error)) if can_begin => {
                 let (step, attempt, by) = (self.id.step.clone(), self.id.attempt, self.me);
-                Some(Action::Append(Fact::PreparationFailed { step, attempt, by, error: error.clone() }))
+                Some(Action::Append(RecordKind::PreparationFailed {
+                    step,
+                    attempt,
+                    by,
+                    error: error.clone(),
+                }))
             }
             (Claim::Started { is_mine: true }, Turn::Ready { .. }) => self.pass_fence(can_begin),
             (Claim::Started { is_mine: true }, Turn::Finished(result)) => {
                 let (step, attempt, by, result) =
                     (self.id.step.clone(), self.id.attempt, self.me, result.clone());
-                Some(Action::Append(Fact::Finished { step, attempt, by, result }))
+                Some(Action::Append(RecordKind::Finished { step, attempt, by, result }))
             }
             // This process forgot the run, so it may have typed.
             (Claim::Started { is_mine: true } | Claim::InDoubt { is_mine: true }, Turn::Unknown)
@@ -200,13 +205,13 @@ impl Execution {
                 Turn::Ready { .. } | Turn::Running | Turn::Finished(_),
             ) if can_begin => {
                 let (step, attempt, by) = (self.id.step.clone(), self.id.attempt, self.me);
-                Some(Action::Append(Fact::Resumed { step, attempt, by }))
+                Some(Action::Append(RecordKind::Resumed { step, attempt, by }))
             }
             (Claim::None, Turn::Unknown) if has_identity && self.can_report_late(state) => self.inspect(),
             (Claim::None, Turn::Finished(result)) if self.can_report_late(state) => {
                 let (step, attempt, by, result) =
                     (self.id.step.clone(), self.id.attempt, self.me, result.clone());
-                Some(Action::Append(Fact::LateResult { step, attempt, by, result }))
+                Some(Action::Append(RecordKind::LateResult { step, attempt, by, result }))
             }
             _ => None,
         }

@@ -22,7 +22,7 @@
 //! A paused machine can believe in an expired lease. So no lease protects an effect; the run's journal does:
 //!
 //! 1. Every reader folds the records in order into the same [`RunState`]. The fold rejects a record that does not fit: a second
-//!    `Started` of an attempt, a result of a superseded attempt, a fact of another epoch.
+//!    `Started` of an attempt, a result of a superseded attempt, a record of another epoch.
 //! 2. A writer that knows the journal up to sequence `n` appends with "the last is `n`". If the store accepts, no record is between,
 //!    and the fold accepts it too.
 //! 3. **Fence**: a machine types a prompt only after the journal accepted its `Started`, and only once per process.
@@ -73,7 +73,7 @@ pub mod store;
 mod time;
 
 pub use identity::{Instance, MachineId};
-pub use journal::{Epoch, Fact, Record, RunState};
+pub use journal::{Epoch, Record, RecordKind, RunState};
 pub use server_core::{Effect, Input, RequestId, ServerCore, TurnReport};
 pub use store::{AttemptId, Key, Request, Response, RunId, Sequence, StepId};
 pub use time::{BootTime, LeaseTimes};

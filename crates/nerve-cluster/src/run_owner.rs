@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::identity::{Instance, MachineId};
-use crate::journal::{Attempt, AttemptState, Decision, Epoch, Fact, RunState, StepState};
+use crate::journal::{Attempt, AttemptState, Decision, Epoch, RecordKind, RunState, StepState};
 use crate::lease::{Lease, Takeover};
 use crate::placement::{MachineInfo, NoMachine, WaitingStep, place};
 use crate::store::{AttemptId, Key, Request, Response, RunId, Sequence, StepId};
@@ -94,16 +94,16 @@ impl RunOwner {
         now: BootTime,
         state: &RunState,
         machines: &[MachineInfo],
-    ) -> Option<(Epoch, Fact)> {
+    ) -> Option<(Epoch, RecordKind)> {
         if !self.lease.is_fresh(now) || state.outcome.is_some() || state.steps.is_empty() {
             return None;
         }
         if state.owner != Some(self.me) {
             let epoch = Epoch(self.lease.sequence()?);
-            return (epoch > state.epoch).then_some((epoch, Fact::OwnerTookOver { by: self.me }));
+            return (epoch > state.epoch).then_some((epoch, RecordKind::OwnerTookOver { by: self.me }));
         }
         let next = state.steps.values().find_map(|step| self.decide_step(now, state, step, machines)?.ok());
-        let end = || state.reached_outcome().map(|outcome| Fact::Ended { outcome });
+        let end = || state.reached_outcome().map(|outcome| RecordKind::Ended { outcome });
         Some((state.epoch, next.or_else(end)?))
     }
 
@@ -168,14 +168,14 @@ impl RunOwner {
         }
     }
 
-    /// Returns the fact that a step needs, or the reason why it cannot be offered to a machine.
+    /// Returns the record that a step needs, or the reason why it cannot be offered to a machine.
     fn decide_step(
         &self,
         now: BootTime,
         state: &RunState,
         step: &StepState,
         machines: &[MachineInfo],
-    ) -> Option<Result<Fact, NoMachine>> {
+    ) -> Option<Result<RecordKind, NoMachine>> {
         let id = &step.spec.id;
         let can_offer = !state.has_failed();
         let Some((number, attempt)) = step.current() else {
@@ -190,17 +190,19 @@ impl RunOwner {
             AttemptState::Started { .. } if !self.is_lost(now, id, attempt) => None,
             // Without a machine for the next attempt, the step is shown as in doubt.
             AttemptState::Started { .. } if step.spec.is_safe && can_offer => {
-                let doubt = Fact::InDoubt { step: id.clone(), attempt: number };
+                let doubt = RecordKind::InDoubt { step: id.clone(), attempt: number };
                 Some(offer(state, step, number + 1, machines).or(Ok(doubt)))
             }
-            AttemptState::Started { .. } => Some(Ok(Fact::InDoubt { step: id.clone(), attempt: number })),
+            AttemptState::Started { .. } => {
+                Some(Ok(RecordKind::InDoubt { step: id.clone(), attempt: number }))
+            }
             // The machine may have returned since: the policy applies only after another check. A person's decision applies at once.
             AttemptState::InDoubt { .. } if attempt.decision.is_none() && !self.is_lost(now, id, attempt) => {
                 None
             }
             AttemptState::InDoubt { .. } => match state.doubt_resolution(step)? {
                 Decision::Retry => Some(offer(state, step, number + 1, machines)),
-                Decision::Fail => Some(Ok(Fact::Failed { step: id.clone(), attempt: number })),
+                Decision::Fail => Some(Ok(RecordKind::Failed { step: id.clone(), attempt: number })),
             },
             AttemptState::Finished { .. } | AttemptState::Failed { .. } | AttemptState::Superseded { .. } => {
                 None
@@ -232,7 +234,7 @@ fn offer(
     step: &StepState,
     attempt: u32,
     machines: &[MachineInfo],
-) -> Result<Fact, NoMachine> {
+) -> Result<RecordKind, NoMachine> {
     let mut machines = machines.to_vec();
     for (_, _, other) in current_attempts(state).filter(|(_, _, other)| other.state == AttemptState::Offered)
     {
@@ -241,5 +243,5 @@ fn offer(
         }
     }
     let (machine, reason) = place(&step.spec.requirement, &machines)?;
-    Ok(Fact::Offered { step: step.spec.id.clone(), attempt, machine, reason })
+    Ok(RecordKind::Offered { step: step.spec.id.clone(), attempt, machine, reason })
 }

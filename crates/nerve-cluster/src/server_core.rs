@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 pub use crate::executor::TurnReport;
 use crate::executor::{Action, Execution};
 use crate::identity::{Identity, Instance, MachineId};
-use crate::journal::{Decision, Fact, Replica, RunState, StepResult};
+use crate::journal::{Decision, RecordKind, Replica, RunState, StepResult};
 use crate::placement::{MachineInfo, WaitingStep};
 use crate::run_owner::RunOwner;
 use crate::store::{AttemptId, Request, Response, RunId, Sequence, StepId};
@@ -431,14 +431,14 @@ impl Run {
     fn act(&mut self, context: &Context<'_>, outbox: &mut Outbox) -> bool {
         let state = self.journal.state();
         if context.has_identity
-            && let Some((epoch, fact)) = self.owner.decide(context.now, state, context.machines)
+            && let Some((epoch, kind)) = self.owner.decide(context.now, state, context.machines)
         {
-            outbox.send(Route::Journal(self.id.clone()), self.journal.append(epoch, fact));
+            outbox.send(Route::Journal(self.id.clone()), self.journal.append(epoch, kind));
             return true;
         }
-        if let Some(fact) = self.next_decision() {
+        if let Some(kind) = self.next_decision() {
             let epoch = self.journal.state().epoch;
-            outbox.send(Route::Journal(self.id.clone()), self.journal.append(epoch, fact));
+            outbox.send(Route::Journal(self.id.clone()), self.journal.append(epoch, kind));
             return true;
         }
         let state = self.journal.state();
@@ -452,8 +452,8 @@ impl Run {
             Action::Type => outbox.effects.push(Effect::TypePrompt { attempt }),
             Action::Inspect => outbox.effects.push(Effect::InspectTurn { attempt }),
             Action::Read => self.journal.mark_behind(),
-            Action::Append(fact) => {
-                let request = self.journal.append(state.epoch, fact);
+            Action::Append(kind) => {
+                let request = self.journal.append(state.epoch, kind);
                 outbox.send(Route::Journal(self.id.clone()), request);
             }
         }
@@ -461,13 +461,13 @@ impl Run {
     }
 
     /// Returns a decision for the journal. Drops those that it has, and those that are out of date.
-    fn next_decision(&mut self) -> Option<Fact> {
+    fn next_decision(&mut self) -> Option<RecordKind> {
         let state = self.journal.state();
         self.decisions.retain(|(step, attempt, doubt, _)| {
             state.attempt(step, *attempt).is_some_and(|attempt| attempt.undecided_doubt() == Some(*doubt))
         });
         let (step, attempt, doubt, decision) = self.decisions.first()?.clone();
-        Some(Fact::Decided { step, attempt, doubt, decision })
+        Some(RecordKind::Decided { step, attempt, doubt, decision })
     }
 
     fn poll_leases(&mut self, now: BootTime, outbox: &mut Outbox) {

@@ -3,7 +3,7 @@
 
 use nerve_cluster::journal::{AttemptState, Decision, OnMachineLost, RunOutcome, StepResult, StepSpec};
 use nerve_cluster::placement::{Reason, Requirement};
-use nerve_cluster::{Epoch, Fact, Instance, MachineId, Record, RunState, Sequence, StepId};
+use nerve_cluster::{Epoch, Instance, MachineId, Record, RecordKind, RunState, Sequence, StepId};
 
 const A: Instance = Instance { machine: MachineId(1), boot: 1, nonce: 11 };
 /// The process after a restart of A's server.
@@ -20,57 +20,57 @@ fn result() -> StepResult {
     StepResult { is_success: true, value: "done".into() }
 }
 
-fn planned(is_safe: bool) -> Fact {
+fn planned(is_safe: bool) -> RecordKind {
     let requirement = Requirement::default();
     let spec =
         StepSpec { id: step(), after: vec![], is_safe, on_machine_lost: OnMachineLost::Wait, requirement };
-    Fact::Planned { steps: vec![spec] }
+    RecordKind::Planned { steps: vec![spec] }
 }
 
-fn offered(attempt: u32, to: Instance) -> Fact {
-    Fact::Offered { step: step(), attempt, machine: to.machine, reason: Reason::MostFreeSlots }
+fn offered(attempt: u32, to: Instance) -> RecordKind {
+    RecordKind::Offered { step: step(), attempt, machine: to.machine, reason: Reason::MostFreeSlots }
 }
 
-fn started(attempt: u32, by: Instance) -> Fact {
-    Fact::Started { step: step(), attempt, by, node: "me".into(), offset: 0 }
+fn started(attempt: u32, by: Instance) -> RecordKind {
+    RecordKind::Started { step: step(), attempt, by, node: "me".into(), offset: 0 }
 }
 
-fn resumed(by: Instance) -> Fact {
-    Fact::Resumed { step: step(), attempt: 1, by }
+fn resumed(by: Instance) -> RecordKind {
+    RecordKind::Resumed { step: step(), attempt: 1, by }
 }
 
-fn in_doubt() -> Fact {
-    Fact::InDoubt { step: step(), attempt: 1 }
+fn in_doubt() -> RecordKind {
+    RecordKind::InDoubt { step: step(), attempt: 1 }
 }
 
-fn decided(doubt: u64, decision: Decision) -> Fact {
-    Fact::Decided { step: step(), attempt: 1, doubt: Sequence(doubt), decision }
+fn decided(doubt: u64, decision: Decision) -> RecordKind {
+    RecordKind::Decided { step: step(), attempt: 1, doubt: Sequence(doubt), decision }
 }
 
-fn preparation_failed(by: Instance) -> Fact {
-    Fact::PreparationFailed { step: step(), attempt: 1, by, error: "no space".into() }
+fn preparation_failed(by: Instance) -> RecordKind {
+    RecordKind::PreparationFailed { step: step(), attempt: 1, by, error: "no space".into() }
 }
 
-fn finished(by: Instance) -> Fact {
-    Fact::Finished { step: step(), attempt: 1, by, result: result() }
+fn finished(by: Instance) -> RecordKind {
+    RecordKind::Finished { step: step(), attempt: 1, by, result: result() }
 }
 
-fn late(by: Instance) -> Fact {
-    Fact::LateResult { step: step(), attempt: 1, by, result: result() }
+fn late(by: Instance) -> RecordKind {
+    RecordKind::LateResult { step: step(), attempt: 1, by, result: result() }
 }
 
-fn append(state: &mut RunState, epoch: u64, fact: Fact) -> bool {
-    let record = Record { epoch: Epoch(Sequence(epoch)), fact };
+fn append(state: &mut RunState, epoch: u64, kind: RecordKind) -> bool {
+    let record = Record { epoch: Epoch(Sequence(epoch)), kind };
     state.apply(Sequence(state.last.0 + 1), &record)
 }
 
-/// Returns the state of a run with one step and an owner in epoch 7, after more facts, all of which are valid.
-fn state(is_safe: bool, facts: Vec<Fact>) -> RunState {
+/// Returns the state of a run with one step and an owner in epoch 7, after more records, all of which are valid.
+fn state(is_safe: bool, kinds: Vec<RecordKind>) -> RunState {
     let mut state = RunState::default();
     assert!(append(&mut state, 0, planned(is_safe)));
-    assert!(append(&mut state, 7, Fact::OwnerTookOver { by: B }));
-    for fact in facts {
-        assert!(append(&mut state, 7, fact.clone()), "{fact:?}");
+    assert!(append(&mut state, 7, RecordKind::OwnerTookOver { by: B }));
+    for kind in kinds {
+        assert!(append(&mut state, 7, kind.clone()), "{kind:?}");
     }
     state
 }
@@ -80,9 +80,9 @@ fn current(state: &RunState) -> &AttemptState {
 }
 
 #[track_caller]
-fn assert_void(state: &RunState, epoch: u64, fact: Fact) {
+fn assert_void(state: &RunState, epoch: u64, kind: RecordKind) {
     let mut after = state.clone();
-    assert!(!append(&mut after, epoch, fact));
+    assert!(!append(&mut after, epoch, kind));
     assert_eq!(after.void_records, state.void_records + 1);
     assert_eq!(RunState { last: state.last, void_records: state.void_records, ..after }, *state);
 }
@@ -92,7 +92,7 @@ fn records_of_other_epochs_are_void() {
     let state = state(false, vec![offered(1, A)]);
     for epoch in [0, 6, 8] {
         assert_void(&state, epoch, started(1, A));
-        assert_void(&state, epoch, Fact::Ended { outcome: RunOutcome::Failed });
+        assert_void(&state, epoch, RecordKind::Ended { outcome: RunOutcome::Failed });
     }
 }
 
@@ -100,9 +100,9 @@ fn records_of_other_epochs_are_void() {
 fn takeover_needs_a_higher_epoch() {
     let mut state = state(false, vec![offered(1, A)]);
     for epoch in [6, 7] {
-        assert_void(&state, epoch, Fact::OwnerTookOver { by: A });
+        assert_void(&state, epoch, RecordKind::OwnerTookOver { by: A });
     }
-    assert!(append(&mut state, 8, Fact::OwnerTookOver { by: A }));
+    assert!(append(&mut state, 8, RecordKind::OwnerTookOver { by: A }));
     assert_eq!((state.owner, state.epoch), (Some(A), Epoch(Sequence(8))));
     assert_void(&state, 7, started(1, A));
     assert!(append(&mut state, 8, started(1, A)), "an offer outlives its owner");
@@ -166,8 +166,8 @@ fn machine_that_returns_resolves_the_doubt() {
 
 #[test]
 fn late_result_is_kept_and_changes_no_step() {
-    let facts = vec![offered(1, A), started(1, A), in_doubt(), decided(5, Decision::Retry), offered(2, B)];
-    let superseded = state(false, facts);
+    let kinds = vec![offered(1, A), started(1, A), in_doubt(), decided(5, Decision::Retry), offered(2, B)];
+    let superseded = state(false, kinds);
     assert_void(&superseded, 7, finished(A));
     assert_void(&superseded, 7, late(B));
     let mut kept = superseded.clone();
@@ -199,7 +199,7 @@ fn decision_does_not_outlive_its_doubt() {
 
 #[test]
 fn doubt_of_a_step_that_waits_fails_only_by_decision() {
-    let failed = || Fact::Failed { step: step(), attempt: 1 };
+    let failed = || RecordKind::Failed { step: step(), attempt: 1 };
     let waiting = vec![offered(1, A), started(1, A), in_doubt()];
     assert_void(&state(false, waiting.clone()), 7, failed());
     let retried = [waiting.clone(), vec![decided(5, Decision::Retry)]].concat();
@@ -219,10 +219,10 @@ fn run_ends_only_with_the_outcome_of_its_steps() {
         (vec![offered(1, A), started(1, A), finished(A)], Some(RunOutcome::Completed)),
         (vec![offered(1, A), preparation_failed(A)], Some(RunOutcome::Failed)),
     ];
-    for (facts, reached) in cases {
-        let state = state(false, facts);
+    for (kinds, reached) in cases {
+        let state = state(false, kinds);
         for outcome in [RunOutcome::Completed, RunOutcome::Failed] {
-            let is_valid = append(&mut state.clone(), 7, Fact::Ended { outcome });
+            let is_valid = append(&mut state.clone(), 7, RecordKind::Ended { outcome });
             assert_eq!(is_valid, reached == Some(outcome), "{outcome:?} in {state:?}");
         }
     }
@@ -230,33 +230,33 @@ fn run_ends_only_with_the_outcome_of_its_steps() {
 
 #[test]
 fn only_results_follow_the_end() {
-    let ended = Fact::Ended { outcome: RunOutcome::Failed };
-    let facts = vec![offered(1, A), started(1, A), in_doubt(), decided(5, Decision::Fail)];
-    let failed = vec![Fact::Failed { step: step(), attempt: 1 }, ended];
-    let ended = state(false, [facts, failed].concat());
+    let ended = RecordKind::Ended { outcome: RunOutcome::Failed };
+    let kinds = vec![offered(1, A), started(1, A), in_doubt(), decided(5, Decision::Fail)];
+    let failed = vec![RecordKind::Failed { step: step(), attempt: 1 }, ended];
+    let ended = state(false, [kinds, failed].concat());
     let void =
         [offered(2, A), started(1, A), resumed(A), in_doubt(), decided(5, Decision::Retry), planned(false)];
-    for fact in void {
-        assert_void(&ended, 7, fact);
+    for kind in void {
+        assert_void(&ended, 7, kind);
     }
-    assert_void(&ended, 7, Fact::Ended { outcome: RunOutcome::Completed });
-    assert_void(&ended, 8, Fact::OwnerTookOver { by: A });
+    assert_void(&ended, 7, RecordKind::Ended { outcome: RunOutcome::Completed });
+    assert_void(&ended, 8, RecordKind::OwnerTookOver { by: A });
     assert!(append(&mut ended.clone(), 7, late(A)));
 }
 
 /// Returns a plan of two steps, `s` and another.
-fn plan_of_two(other: &str, s_after: &[&str], other_after: &[&str]) -> Fact {
+fn plan_of_two(other: &str, s_after: &[&str], other_after: &[&str]) -> RecordKind {
     let spec = |id: &str, after: &[&str]| {
         let after: Vec<StepId> = after.iter().map(|id| StepId::new(*id).unwrap()).collect();
         StepSpec { id: StepId::new(id).unwrap(), after, ..serde_json::from_str(r#"{"id":"s"}"#).unwrap() }
     };
-    Fact::Planned { steps: vec![spec("s", s_after), spec(other, other_after)] }
+    RecordKind::Planned { steps: vec![spec("s", s_after), spec(other, other_after)] }
 }
 
 #[test]
 fn plan_that_cannot_complete_is_void() {
     let empty = RunState::default();
-    assert_void(&empty, 0, Fact::Planned { steps: vec![] });
+    assert_void(&empty, 0, RecordKind::Planned { steps: vec![] });
     assert_void(&empty, 0, plan_of_two("s", &[], &[]));
     assert_void(&empty, 0, plan_of_two("t", &["x"], &[]));
     assert_void(&empty, 0, plan_of_two("t", &["s"], &[]));
@@ -271,19 +271,19 @@ fn failure_ends_the_offers_of_the_run() {
     let mut state = RunState::default();
     let other = |attempt, to: Instance| {
         let reason = Reason::MostFreeSlots;
-        Fact::Offered { step: StepId::new("t").unwrap(), attempt, machine: to.machine, reason }
+        RecordKind::Offered { step: StepId::new("t").unwrap(), attempt, machine: to.machine, reason }
     };
     assert!(append(&mut state, 0, plan_of_two("t", &[], &[])));
-    assert!(append(&mut state, 7, Fact::OwnerTookOver { by: B }));
-    for fact in [other(1, B), offered(1, A), preparation_failed(A)] {
-        assert!(append(&mut state, 7, fact));
+    assert!(append(&mut state, 7, RecordKind::OwnerTookOver { by: B }));
+    for kind in [other(1, B), offered(1, A), preparation_failed(A)] {
+        assert!(append(&mut state, 7, kind));
     }
     assert_void(&state, 7, other(1, A));
     let by = B;
     let start =
-        Fact::Started { step: StepId::new("t").unwrap(), attempt: 1, by, node: "me".into(), offset: 0 };
+        RecordKind::Started { step: StepId::new("t").unwrap(), attempt: 1, by, node: "me".into(), offset: 0 };
     assert_void(&state, 7, start);
-    assert!(append(&mut state, 7, Fact::Ended { outcome: RunOutcome::Failed }));
+    assert!(append(&mut state, 7, RecordKind::Ended { outcome: RunOutcome::Failed }));
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn step_is_not_offered_before_its_predecessors_succeed() {
 fn repeated_delivery_changes_nothing() {
     let mut state = state(false, vec![offered(1, A)]);
     let before = state.clone();
-    let record = Record { epoch: Epoch(Sequence(7)), fact: started(1, A) };
+    let record = Record { epoch: Epoch(Sequence(7)), kind: started(1, A) };
     for sequence in 0..=before.last.0 {
         assert!(!state.apply(Sequence(sequence), &record));
     }
@@ -309,20 +309,20 @@ fn records_are_flat_json_objects() {
     let cases = [
         (
             started(1, A),
-            r#"{"epoch":7,"fact":"started","step":"s","attempt":1,"by":{"machine":"00000000000000000000000000000001","boot":1,"nonce":11},"node":"me","offset":0}"#,
+            r#"{"epoch":7,"kind":"started","step":"s","attempt":1,"by":{"machine":"00000000000000000000000000000001","boot":1,"nonce":11},"node":"me","offset":0}"#,
         ),
         (
             offered(2, B),
-            r#"{"epoch":7,"fact":"offered","step":"s","attempt":2,"machine":"00000000000000000000000000000002","reason":"most_free_slots"}"#,
+            r#"{"epoch":7,"kind":"offered","step":"s","attempt":2,"machine":"00000000000000000000000000000002","reason":"most_free_slots"}"#,
         ),
-        (in_doubt(), r#"{"epoch":7,"fact":"in_doubt","step":"s","attempt":1}"#),
+        (in_doubt(), r#"{"epoch":7,"kind":"in_doubt","step":"s","attempt":1}"#),
         (
-            Fact::Ended { outcome: RunOutcome::Completed },
-            r#"{"epoch":7,"fact":"ended","outcome":"completed"}"#,
+            RecordKind::Ended { outcome: RunOutcome::Completed },
+            r#"{"epoch":7,"kind":"ended","outcome":"completed"}"#,
         ),
     ];
-    for (fact, json) in cases {
-        let record = Record { epoch: Epoch(Sequence(7)), fact };
+    for (kind, json) in cases {
+        let record = Record { epoch: Epoch(Sequence(7)), kind };
         assert_eq!(serde_json::to_string(&record).unwrap(), json);
         assert_eq!(serde_json::from_str::<Record>(json).unwrap(), record);
     }
@@ -331,5 +331,5 @@ fn records_are_flat_json_objects() {
 #[test]
 fn step_without_options_is_an_agent_that_waits() {
     let spec: StepSpec = serde_json::from_str(r#"{"id":"s"}"#).unwrap();
-    assert_eq!(Fact::Planned { steps: vec![spec] }, planned(false));
+    assert_eq!(RecordKind::Planned { steps: vec![spec] }, planned(false));
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use nerve_cluster::journal::{AttemptState, Decision, Epoch, StepResult, StepSpec};
 use nerve_cluster::placement::{MachineInfo, NoMachine, WaitingStep};
 use nerve_cluster::{
-    AttemptId, BootTime, Effect, Fact, Input, Instance, LeaseTimes, MachineId, Record, Request, Response,
-    RunId, RunState, Sequence, ServerCore, StepId, TurnReport,
+    AttemptId, BootTime, Effect, Input, Instance, LeaseTimes, MachineId, Record, RecordKind, Request,
+    Response, RunId, RunState, Sequence, ServerCore, StepId, TurnReport,
 };
 use store::MemoryStore;
 
@@ -58,7 +58,7 @@ impl Cluster {
     fn with_steps(json: &str) -> Cluster {
         let steps: Vec<StepSpec> = serde_json::from_str(json).unwrap();
         let mut store = MemoryStore::new(None);
-        let record = Record { epoch: Epoch::default(), fact: Fact::Planned { steps } };
+        let record = Record { epoch: Epoch::default(), kind: RecordKind::Planned { steps } };
         store.perform(0, &Request::Append { run: run(), record, expected: Sequence(0) });
         Cluster { now: 0, store }
     }
@@ -174,20 +174,20 @@ fn typed() -> (Cluster, Process) {
 fn run_of_one_step_completes() {
     let (mut cluster, mut process) = typed();
     cluster.input(&mut process, finished());
-    let facts: Vec<_> = cluster.store.records(&run()).iter().map(|(_, record)| &record.fact).collect();
+    let kinds: Vec<_> = cluster.store.records(&run()).iter().map(|(_, record)| &record.kind).collect();
     assert!(
         matches!(
-            facts[..],
+            kinds[..],
             [
-                Fact::Planned { .. },
-                Fact::OwnerTookOver { .. },
-                Fact::Offered { .. },
-                Fact::Started { offset: 9, .. },
-                Fact::Finished { .. },
-                Fact::Ended { .. }
+                RecordKind::Planned { .. },
+                RecordKind::OwnerTookOver { .. },
+                RecordKind::Offered { .. },
+                RecordKind::Started { offset: 9, .. },
+                RecordKind::Finished { .. },
+                RecordKind::Ended { .. }
             ]
         ),
-        "{facts:#?}"
+        "{kinds:#?}"
     );
 }
 
@@ -338,7 +338,7 @@ fn preparation_that_fails_fails_the_step_without_a_start() {
     let mut process = cluster.start(ME, &[1]);
     cluster.input(&mut process, preparation_failed());
     assert!(cluster.state().steps[&attempt().step].has_failed());
-    let is_started = |(_, record): &(Sequence, Record)| matches!(record.fact, Fact::Started { .. });
+    let is_started = |(_, record): &(Sequence, Record)| matches!(record.kind, RecordKind::Started { .. });
     assert!(!cluster.store.records(&run()).iter().any(is_started));
 }
 
@@ -357,7 +357,7 @@ fn failed_preparation_is_no_result_of_a_turn_of_another_process() {
 #[test]
 fn takeover_with_an_outdated_lease_is_reported_and_not_appended() {
     let mut cluster = Cluster::new();
-    let record = Record { epoch: Epoch(Sequence(1_000)), fact: Fact::OwnerTookOver { by: OTHER } };
+    let record = Record { epoch: Epoch(Sequence(1_000)), kind: RecordKind::OwnerTookOver { by: OTHER } };
     cluster.store.perform(0, &Request::Append { run: run(), record, expected: Sequence(1) });
     let mut process = cluster.start(ME, &[1]);
     cluster.pass(4, &mut [&mut process]);
@@ -390,7 +390,7 @@ fn ordinary_restart_puts_no_step_in_doubt() {
     cluster.input(&mut restarted, Input::TurnInspected { attempt: attempt(), report: TurnReport::Running });
     cluster.pass(60, &mut [&mut owner, &mut restarted]);
     assert_eq!(cluster.attempt_state(), AttemptState::Started { by: RESTARTED });
-    let is_doubt = |(_, record): &(Sequence, Record)| matches!(record.fact, Fact::InDoubt { .. });
+    let is_doubt = |(_, record): &(Sequence, Record)| matches!(record.kind, RecordKind::InDoubt { .. });
     assert!(!cluster.store.records(&run()).iter().any(is_doubt));
 }
 

@@ -4,6 +4,6 @@ mod record;
 mod replica;
 mod state;
 
-pub use record::{Decision, Epoch, Fact, OnMachineLost, Record, RunOutcome, StepResult, StepSpec};
+pub use record::{Decision, Epoch, OnMachineLost, Record, RecordKind, RunOutcome, StepResult, StepSpec};
 pub(crate) use replica::Replica;
 pub use state::{Attempt, AttemptState, RunState, StepState, TurnLocation};

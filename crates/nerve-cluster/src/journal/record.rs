@@ -15,16 +15,16 @@ pub struct Epoch(pub Sequence);
 pub struct Record {
     /// The epoch in which the writer wrote it. Except for `OwnerTookOver`, readers reject it in another epoch.
     pub epoch: Epoch,
-    /// The fact.
+    /// The kind of record, with its fields.
     #[serde(flatten)]
-    pub fact: Fact,
+    pub kind: RecordKind,
 }
 
-/// A fact about a run. `by`: the process that wrote it. `attempt`: number of the attempt, from 1.
+/// The kind of a record and its fields. `by`: the process that wrote it. `attempt`: number of the attempt, from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "fact", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the fields repeat, and are described here and at their variants")]
-pub enum Fact {
+pub enum RecordKind {
     /// The run has these steps. The first record of a run, written by the client's server in epoch 0. Void if there are no steps, two
     /// with the same id, or some that can never be ready.
     Planned { steps: Vec<StepSpec> },

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::record::{Epoch, Fact, Record};
+use super::record::{Epoch, Record, RecordKind};
 use super::state::RunState;
 use crate::store::{Request, Response, RunId};
 use crate::time::{BootTime, LeaseTimes};
@@ -69,10 +69,10 @@ impl Replica {
         Some(Request::Read { run: self.run.clone(), after: self.state.last })
     }
 
-    /// Returns the request that appends a fact that was decided from the state. The replica must be current.
-    pub(crate) fn append(&mut self, epoch: Epoch, fact: Fact) -> Request {
+    /// Returns the request that appends a record that was decided from the state. The replica must be current.
+    pub(crate) fn append(&mut self, epoch: Epoch, kind: RecordKind) -> Request {
         debug_assert!(self.is_current(), "appends to a replica that is behind");
-        let record = Record { epoch, fact };
+        let record = Record { epoch, kind };
         self.pending = Some(Pending::Append(record.clone()));
         Request::Append { run: self.run.clone(), record, expected: self.state.last }
     }

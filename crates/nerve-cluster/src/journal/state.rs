@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::record::{Decision, Epoch, Fact, OnMachineLost, Record, RunOutcome, StepResult, StepSpec};
+use super::record::{Decision, Epoch, OnMachineLost, Record, RecordKind, RunOutcome, StepResult, StepSpec};
 use crate::identity::{Instance, MachineId};
 use crate::store::{Sequence, StepId};
 
@@ -84,11 +84,11 @@ impl RunState {
             return false;
         }
         self.last = sequence;
-        let is_valid = match &record.fact {
-            fact if self.outcome.is_some() && !is_result(fact) => false,
-            Fact::OwnerTookOver { by } => self.change_owner(record.epoch, *by),
+        let is_valid = match &record.kind {
+            kind if self.outcome.is_some() && !is_result(kind) => false,
+            RecordKind::OwnerTookOver { by } => self.change_owner(record.epoch, *by),
             _ if record.epoch != self.epoch => false,
-            fact => self.apply_fact(sequence, fact),
+            kind => self.apply_kind(sequence, kind),
         };
         self.void_records += u64::from(!is_valid);
         is_valid
@@ -146,41 +146,45 @@ impl RunState {
         is_newer
     }
 
-    fn apply_fact(&mut self, sequence: Sequence, fact: &Fact) -> bool {
-        match fact {
-            Fact::OwnerTookOver { .. } => false,
-            Fact::Planned { steps } => self.plan(steps),
-            Fact::Ended { outcome } => {
+    fn apply_kind(&mut self, sequence: Sequence, kind: &RecordKind) -> bool {
+        match kind {
+            RecordKind::OwnerTookOver { .. } => false,
+            RecordKind::Planned { steps } => self.plan(steps),
+            RecordKind::Ended { outcome } => {
                 let is_reached = self.reached_outcome() == Some(*outcome);
                 self.outcome = if is_reached { Some(*outcome) } else { None };
                 is_reached
             }
-            Fact::Offered { .. } | Fact::Started { .. } | Fact::PreparationFailed { .. }
+            RecordKind::Offered { .. }
+            | RecordKind::Started { .. }
+            | RecordKind::PreparationFailed { .. }
                 if self.has_failed() =>
             {
                 false
             }
-            Fact::Offered { step, attempt, machine, .. } => self.offer(sequence, step, *attempt, *machine),
-            Fact::Started { step, attempt, by, node, offset } => {
+            RecordKind::Offered { step, attempt, machine, .. } => {
+                self.offer(sequence, step, *attempt, *machine)
+            }
+            RecordKind::Started { step, attempt, by, node, offset } => {
                 self.change(sequence, step, *attempt, |current| current.start(*by, node, *offset))
             }
-            Fact::PreparationFailed { step, attempt, by, error } => {
+            RecordKind::PreparationFailed { step, attempt, by, error } => {
                 self.change(sequence, step, *attempt, |current| current.fail_preparation(*by, error))
             }
-            Fact::Resumed { step, attempt, by } => {
+            RecordKind::Resumed { step, attempt, by } => {
                 self.change(sequence, step, *attempt, |current| current.resume(*by))
             }
-            Fact::InDoubt { step, attempt } => self.change(sequence, step, *attempt, Attempt::doubt),
-            Fact::Finished { step, attempt, by, result } => {
+            RecordKind::InDoubt { step, attempt } => self.change(sequence, step, *attempt, Attempt::doubt),
+            RecordKind::Finished { step, attempt, by, result } => {
                 self.change(sequence, step, *attempt, |current| current.finish(*by, result))
             }
-            Fact::LateResult { step, attempt, by, result } => {
+            RecordKind::LateResult { step, attempt, by, result } => {
                 self.change(sequence, step, *attempt, |current| current.keep_late(*by, result))
             }
-            Fact::Decided { step, attempt, doubt, decision } => {
+            RecordKind::Decided { step, attempt, doubt, decision } => {
                 self.change(sequence, step, *attempt, |current| current.decide(*doubt, *decision))
             }
-            Fact::Failed { step, attempt } => {
+            RecordKind::Failed { step, attempt } => {
                 let resolution = self.steps.get(step).and_then(|step| self.doubt_resolution(step));
                 resolution == Some(Decision::Fail) && self.change(sequence, step, *attempt, Attempt::fail)
             }
@@ -396,9 +400,9 @@ fn can_complete(steps: &[StepSpec]) -> bool {
     }
 }
 
-/// Returns true for facts that may follow the end of a run.
-fn is_result(fact: &Fact) -> bool {
-    matches!(fact, Fact::Finished { .. } | Fact::LateResult { .. })
+/// Returns true for records that may follow the end of a run.
+fn is_result(kind: &RecordKind) -> bool {
+    matches!(kind, RecordKind::Finished { .. } | RecordKind::LateResult { .. })
 }
 
 /// Returns the index of an attempt's number.

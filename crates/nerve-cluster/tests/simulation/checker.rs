@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
 
 use nerve_cluster::journal::{AttemptState, Decision, OnMachineLost, RunOutcome, StepState};
-use nerve_cluster::{AttemptId, Epoch, Fact, Instance, Record, RunId, RunState, Sequence, StepId};
+use nerve_cluster::{AttemptId, Epoch, Instance, Record, RecordKind, RunId, RunState, Sequence, StepId};
 
 /// A broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,23 +89,23 @@ impl Checker {
     /// Follows a record that the store appended. `is_forged`: its epoch is not the one in which it was written.
     pub(crate) fn on_append(&mut self, run: &RunId, sequence: Sequence, record: &Record, is_forged: bool) {
         let check = self.runs.entry(run.clone()).or_default();
-        let is_takeover = matches!(record.fact, Fact::OwnerTookOver { .. });
+        let is_takeover = matches!(record.kind, RecordKind::OwnerTookOver { .. });
         let is_stale =
             is_forged || if is_takeover { record.epoch <= check.epoch } else { record.epoch != check.epoch };
         let before = is_stale.then(|| check.state.clone());
         let has_ended = check.state.outcome.is_some();
-        let current_before = check.current_attempt(&record.fact);
+        let current_before = check.current_attempt(&record.kind);
         let is_valid = check.state.apply(sequence, record);
-        let is_misused = match &record.fact {
-            Fact::Finished { attempt, by, .. } => {
+        let is_misused = match &record.kind {
+            RecordKind::Finished { attempt, by, .. } => {
                 is_valid && current_before != Some((*attempt, AttemptState::Started { by: *by }))
             }
-            Fact::LateResult { .. } => current_before != check.current_attempt(&record.fact),
+            RecordKind::LateResult { .. } => current_before != check.current_attempt(&record.kind),
             _ => false,
         };
-        let is_wrong_end = match &record.fact {
-            Fact::Ended { outcome } => is_valid && !check.has_reached(*outcome),
-            Fact::LateResult { .. } => false,
+        let is_wrong_end = match &record.kind {
+            RecordKind::Ended { outcome } => is_valid && !check.has_reached(*outcome),
+            RecordKind::LateResult { .. } => false,
             _ => is_valid && has_ended,
         };
         if is_wrong_end {
@@ -126,31 +126,31 @@ impl Checker {
         }
         self.counts.other_void_records += u64::from(!is_valid && !is_stale);
         if is_valid {
-            self.on_fact(run, &record.fact);
+            self.on_kind(run, &record.kind);
         }
     }
 
-    fn on_fact(&mut self, run: &RunId, fact: &Fact) {
+    fn on_kind(&mut self, run: &RunId, kind: &RecordKind) {
         let counts = &mut self.counts;
         let id = |step: &StepId, attempt| AttemptId { run: run.clone(), step: step.clone(), attempt };
-        match fact {
-            Fact::OwnerTookOver { .. } => counts.takeovers += 1,
-            Fact::Offered { step, attempt, .. } => {
+        match kind {
+            RecordKind::OwnerTookOver { .. } => counts.takeovers += 1,
+            RecordKind::Offered { step, attempt, .. } => {
                 counts.further_attempts += u64::from(*attempt > 1);
                 let id = id(step, *attempt);
                 if !self.is_permitted(&id) {
                     self.violation.get_or_insert(Violation::RetriedWithoutConsent(id));
                 }
             }
-            Fact::InDoubt { .. } => counts.in_doubt += 1,
-            Fact::Decided { step, attempt, decision, .. } => {
+            RecordKind::InDoubt { .. } => counts.in_doubt += 1,
+            RecordKind::Decided { step, attempt, decision, .. } => {
                 counts.decisions += 1;
                 if *decision == Decision::Retry {
                     self.retried.insert(id(step, attempt + 1));
                 }
             }
-            Fact::Started { step, attempt, by, .. } | Fact::Resumed { step, attempt, by } => {
-                if matches!(fact, Fact::Resumed { .. }) {
+            RecordKind::Started { step, attempt, by, .. } | RecordKind::Resumed { step, attempt, by } => {
+                if matches!(kind, RecordKind::Resumed { .. }) {
                     counts.resumed += 1;
                     // The doubt is over, and so is the person's consent.
                     self.retried.remove(&id(step, attempt + 1));
@@ -159,16 +159,17 @@ impl Checker {
                 let check = self.runs.entry(run.clone()).or_default();
                 check.allowed.entry(id).or_default().insert(*by);
             }
-            Fact::PreparationFailed { step, attempt, .. } => {
+            RecordKind::PreparationFailed { step, attempt, .. } => {
                 counts.failed_preparations += 1;
                 let id = id(step, *attempt);
                 if self.typed.contains_key(&id) {
                     self.violation.get_or_insert(Violation::TypedWithoutPreparation(id));
                 }
             }
-            Fact::Finished { step, attempt, result, .. } | Fact::LateResult { step, attempt, result, .. } => {
+            RecordKind::Finished { step, attempt, result, .. }
+            | RecordKind::LateResult { step, attempt, result, .. } => {
                 counts.failed_turns += u64::from(!result.is_success);
-                counts.late_results += u64::from(matches!(fact, Fact::LateResult { .. }));
+                counts.late_results += u64::from(matches!(kind, RecordKind::LateResult { .. }));
                 let id = id(step, *attempt);
                 if !self.typed.contains_key(&id) || result.value != id.to_string() {
                     self.violation.get_or_insert(Violation::ResultWithoutTurn(id));
@@ -234,9 +235,11 @@ impl RunCheck {
         }
     }
 
-    /// Returns the number and the state of the current attempt at the step to whose result a fact belongs.
-    fn current_attempt(&self, fact: &Fact) -> Option<(u32, AttemptState)> {
-        let (Fact::Finished { step, .. } | Fact::LateResult { step, .. }) = fact else { return None };
+    /// Returns the number and the state of the current attempt at the step to whose result a record belongs.
+    fn current_attempt(&self, kind: &RecordKind) -> Option<(u32, AttemptState)> {
+        let (RecordKind::Finished { step, .. } | RecordKind::LateResult { step, .. }) = kind else {
+            return None;
+        };
         let (number, attempt) = self.state.steps.get(step)?.current()?;
         Some((number, attempt.state.clone()))
     }

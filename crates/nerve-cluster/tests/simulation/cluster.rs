@@ -8,7 +8,7 @@ use nerve_cluster::journal::{
 };
 use nerve_cluster::placement::{MachineInfo, Requirement};
 use nerve_cluster::{
-    AttemptId, BootTime, Effect, Fact, Input, Instance, Key, LeaseTimes, MachineId, Record, Request,
+    AttemptId, BootTime, Effect, Input, Instance, Key, LeaseTimes, MachineId, Record, RecordKind, Request,
     RequestId, Response, RunId, RunState, Sequence, ServerCore, StepId, TurnReport,
 };
 
@@ -201,7 +201,7 @@ impl Cluster {
                 requirement: Requirement::default(),
             });
         }
-        self.append(&run, &Record { epoch: Epoch::default(), fact: Fact::Planned { steps } }, false);
+        self.append(&run, &Record { epoch: Epoch::default(), kind: RecordKind::Planned { steps } }, false);
     }
 
     /// Appends a record behind the last one, whatever it is.
@@ -318,7 +318,7 @@ impl Cluster {
         }
         if let Request::Append { run, record, .. } = request {
             let is_lost = self.store.sabotage == Some(Sabotage::LoseStarted)
-                && matches!(record.fact, Fact::Started { .. });
+                && matches!(record.kind, RecordKind::Started { .. });
             if let Response::Accepted(sequence) = response
                 && !is_lost
             {

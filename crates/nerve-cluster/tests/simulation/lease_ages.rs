@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nerve_cluster::{BootTime, Effect, Fact, Instance, Key, Request, RequestId, Response};
+use nerve_cluster::{BootTime, Effect, Instance, Key, RecordKind, Request, RequestId, Response};
 
 /// When a process sent its renewals.
 #[derive(Debug)]
@@ -52,17 +52,17 @@ impl LeaseAges {
             Effect::Prepare { attempt } | Effect::TypePrompt { attempt } => {
                 self.is_fresh(now, &identity) && self.is_fresh(now, &Key::Step(attempt.clone()))
             }
-            Effect::Store { request: Request::Append { run, record, .. }, .. } => match &record.fact {
-                Fact::OwnerTookOver { .. }
-                | Fact::Offered { .. }
-                | Fact::InDoubt { .. }
-                | Fact::Failed { .. }
-                | Fact::Ended { .. } => {
+            Effect::Store { request: Request::Append { run, record, .. }, .. } => match &record.kind {
+                RecordKind::OwnerTookOver { .. }
+                | RecordKind::Offered { .. }
+                | RecordKind::InDoubt { .. }
+                | RecordKind::Failed { .. }
+                | RecordKind::Ended { .. } => {
                     self.is_fresh(now, &identity) && self.is_fresh(now, &Key::Owner(run.clone()))
                 }
-                Fact::Started { .. } | Fact::PreparationFailed { .. } | Fact::Resumed { .. } => {
-                    self.is_fresh(now, &identity)
-                }
+                RecordKind::Started { .. }
+                | RecordKind::PreparationFailed { .. }
+                | RecordKind::Resumed { .. } => self.is_fresh(now, &identity),
                 _ => true,
             },
             _ => true,

@@ -112,7 +112,7 @@ impl MemoryStore {
         }
         self.journal_stream += 1;
         let sequence = Sequence(self.journal_stream);
-        let is_started = matches!(record.fact, nerve_cluster::Fact::Started { .. });
+        let is_started = matches!(record.kind, nerve_cluster::RecordKind::Started { .. });
         if !(is_started && self.sabotage == Some(Sabotage::LoseStarted)) {
             self.journals.entry(run.clone()).or_default().push((sequence, record.clone()));
         }
