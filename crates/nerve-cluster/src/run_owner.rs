@@ -59,8 +59,8 @@ impl RunOwner {
     }
 
     /// Returns the next request for the owner's lease.
-    pub(crate) fn poll(&mut self, now: BootTime, state: &RunState) -> Option<Request> {
-        let is_wanted = !state.steps.is_empty() && state.outcome.is_none();
+    pub(crate) fn poll(&mut self, now: BootTime, state: &RunState, can_write: bool) -> Option<Request> {
+        let is_wanted = can_write && !state.steps.is_empty() && state.outcome.is_none();
         self.lease.poll(now, is_wanted)
     }
 

@@ -241,6 +241,11 @@ impl ServerCore {
         Some(self.runs.get(id)?.journal.state())
     }
 
+    /// Returns true if a later version wrote records of a run. This process only reads the run then: its state may be wrong.
+    pub fn has_unsupported_records(&self, id: &RunId) -> bool {
+        self.runs.get(id).is_some_and(|run| run.journal.has_unsupported_records())
+    }
+
     /// Returns the steps of a run that wait for a machine, if this process owns the run.
     pub fn waiting_steps(&self, now: BootTime, id: &RunId) -> Vec<WaitingStep> {
         match self.runs.get(id) {
@@ -475,7 +480,7 @@ impl Run {
         if self.owner.has_confirmed_outdated_lease(state) {
             outbox.effects.push(Effect::ReportOutdatedLease { run: self.id.clone() });
         }
-        if let Some(request) = self.owner.poll(now, state) {
+        if let Some(request) = self.owner.poll(now, state, !self.journal.has_unsupported_records()) {
             outbox.send(Route::Owner(self.id.clone()), request);
         }
         for execution in self.executions.values_mut() {

@@ -10,7 +10,7 @@ use nerve_types::name::{self, NameError};
 use serde::{Deserialize, Serialize};
 
 use crate::identity::{Instance, MachineId};
-use crate::journal::Record;
+use crate::journal::{Record, UndecodableRecord};
 
 /// Position of a message in the store. Increases with every accepted write of the same stream; 0 stands for "no message yet". All keys
 /// share one stream, so sequences of leases are comparable.
@@ -162,8 +162,8 @@ pub enum Response {
         /// The holder; `None` if the lease is free.
         holder: Option<Instance>,
     },
-    /// Records with their sequences, in order.
-    Records(Vec<(Sequence, Record)>),
+    /// Records with their sequences, in order, as [`Record::decode`] returns them.
+    Records(Vec<(Sequence, Result<Record, UndecodableRecord>)>),
 }
 
 impl fmt::Display for AttemptId {

@@ -1,7 +1,9 @@
 //! The rules by which readers accept or reject records of a journal.
 #![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
-use nerve_cluster::journal::{AttemptState, Decision, OnMachineLost, RunOutcome, StepResult, StepSpec};
+use nerve_cluster::journal::{
+    AttemptState, Decision, OnMachineLost, RunOutcome, StepResult, StepSpec, UndecodableRecord,
+};
 use nerve_cluster::placement::{Reason, Requirement};
 use nerve_cluster::{Epoch, Instance, MachineId, Record, RecordKind, RunState, Sequence, StepId};
 
@@ -332,4 +334,15 @@ fn records_are_flat_json_objects() {
 fn step_without_options_is_an_agent_that_waits() {
     let spec: StepSpec = serde_json::from_str(r#"{"id":"s"}"#).unwrap();
     assert_eq!(RecordKind::Planned { steps: vec![spec] }, planned(false));
+}
+
+#[test]
+fn undecodable_records_are_classified() {
+    let record = br#"{"epoch":7,"kind":"in_doubt","step":"s","attempt":1,"cause":"new field"}"#;
+    assert_eq!(Record::decode(record), Ok(Record { epoch: Epoch(Sequence(7)), kind: in_doubt() }));
+    let later = br#"{"epoch":7,"kind":"paused"}"#;
+    assert_eq!(Record::decode(later), Err(UndecodableRecord::Unsupported));
+    for garbage in ["", "{", "7", r#"{"kind":"paused"}"#, r#"{"epoch":"x","kind":"ended"}"#] {
+        assert_eq!(Record::decode(garbage.as_bytes()), Err(UndecodableRecord::Garbage), "{garbage:?}");
+    }
 }

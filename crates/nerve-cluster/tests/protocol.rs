@@ -8,7 +8,7 @@ mod store;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nerve_cluster::journal::{AttemptState, Decision, Epoch, StepResult, StepSpec};
+use nerve_cluster::journal::{AttemptState, Decision, Epoch, StepResult, StepSpec, UndecodableRecord};
 use nerve_cluster::placement::{MachineInfo, NoMachine, WaitingStep};
 use nerve_cluster::{
     AttemptId, BootTime, Effect, Input, Instance, LeaseTimes, MachineId, Record, RecordKind, Request,
@@ -314,7 +314,7 @@ fn run_is_not_forgotten_before_its_end() {
 
 #[test]
 fn responses_from_before_a_run_was_forgotten_are_dropped() {
-    let cluster = Cluster::new();
+    let mut cluster = Cluster::new();
     let mut core = ServerCore::new(ME, LeaseTimes::new(Duration::from_secs(15)));
     let mut read = |input| {
         core.handle(BootTime(0), input).into_iter().find_map(|effect| match effect {
@@ -325,7 +325,7 @@ fn responses_from_before_a_run_was_forgotten_are_dropped() {
     let old = read(Input::RunFound(run())).unwrap();
     assert_eq!(read(Input::RunForgotten(run())), None);
     let new = read(Input::RunFound(run())).unwrap();
-    let response = || Response::Records(cluster.store.records(&run()).to_vec());
+    let mut response = || cluster.store.perform(0, &Request::Read { run: run(), after: Sequence(0) });
     read(Input::Stored { id: old, response: response() });
     assert_eq!(core.run(&run()).unwrap().last, Sequence(0));
     core.handle(BootTime(0), Input::Stored { id: new, response: response() });
@@ -415,4 +415,34 @@ fn lost_hints_delay_a_reader_but_do_not_stop_it() {
     assert_eq!(reader.core.run(&run()).unwrap().outcome, None);
     cluster.pass(16, &mut [&mut reader]);
     assert_eq!(*reader.core.run(&run()).unwrap(), cluster.state());
+}
+
+/// Returns a process that has typed a prompt and then read a message that it cannot decode, and the number of its later appends.
+fn appends_after(error: UndecodableRecord) -> (Process, usize) {
+    let (mut cluster, mut process) = typed();
+    let effects = process.core.handle(BootTime(0), Input::JournalChanged(run()));
+    let [Effect::Store { id, request: Request::Read { after, .. } }] = effects[..] else {
+        panic!("{effects:?}")
+    };
+    let response = Response::Records(vec![(Sequence(after.0 + 1), Err(error))]);
+    cluster.input(&mut process, Input::Stored { id, response });
+    let effects = process.core.handle(BootTime(0), finished());
+    let is_append =
+        |effect: &&Effect| matches!(effect, Effect::Store { request: Request::Append { .. }, .. });
+    let count = effects.iter().filter(is_append).count();
+    (process, count)
+}
+
+#[test]
+fn record_of_a_later_version_stops_its_reader_from_writing() {
+    let (process, appends) = appends_after(UndecodableRecord::Unsupported);
+    assert!(process.core.has_unsupported_records(&run()));
+    assert_eq!(appends, 0);
+}
+
+#[test]
+fn garbage_in_a_journal_is_void() {
+    let (process, appends) = appends_after(UndecodableRecord::Garbage);
+    assert_eq!(process.core.run(&run()).unwrap().void_records, 1);
+    assert_eq!(appends, 1);
 }

@@ -4,6 +4,8 @@ mod record;
 mod replica;
 mod state;
 
-pub use record::{Decision, Epoch, OnMachineLost, Record, RecordKind, RunOutcome, StepResult, StepSpec};
+pub use record::{
+    Decision, Epoch, OnMachineLost, Record, RecordKind, RunOutcome, StepResult, StepSpec, UndecodableRecord,
+};
 pub(crate) use replica::Replica;
 pub use state::{Attempt, AttemptState, RunState, StepState, TurnLocation};

@@ -1,6 +1,7 @@
 //! Records of a run's journal.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::identity::{Instance, MachineId};
 use crate::placement::{Reason, Requirement};
@@ -18,6 +19,32 @@ pub struct Record {
     /// The kind of record, with its fields.
     #[serde(flatten)]
     pub kind: RecordKind,
+}
+
+/// A message of the journal that this version cannot decode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UndecodableRecord {
+    /// No version writes this. The message is void for all readers.
+    Garbage,
+    /// A later version may have written it, so it may be valid for others. A reader that meets it does not write any more.
+    Unsupported,
+}
+
+impl Record {
+    /// Decodes a message of the journal. Fields that this version does not know are ignored.
+    ///
+    /// # Errors
+    /// [`UndecodableRecord::Unsupported`] if the message has an epoch and a kind, else [`UndecodableRecord::Garbage`].
+    pub fn decode(json: &[u8]) -> Result<Record, UndecodableRecord> {
+        serde_json::from_slice(json).map_err(|_| {
+            let value: Value = serde_json::from_slice(json).unwrap_or_default();
+            if value["epoch"].is_u64() && value["kind"].is_string() {
+                UndecodableRecord::Unsupported
+            } else {
+                UndecodableRecord::Garbage
+            }
+        })
+    }
 }
 
 /// The kind of a record and its fields. `by`: the process that wrote it. `attempt`: number of the attempt, from 1.

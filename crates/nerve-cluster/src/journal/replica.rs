@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::record::{Epoch, Record, RecordKind};
+use super::record::{Epoch, Record, RecordKind, UndecodableRecord};
 use super::state::RunState;
 use crate::store::{Request, Response, RunId};
 use crate::time::{BootTime, LeaseTimes};
@@ -16,6 +16,8 @@ pub(crate) struct Replica {
     pending: Option<Pending>,
     /// True if the store may have records that the state lacks.
     is_behind: bool,
+    /// True if a later version wrote records, so that the state may be wrong.
+    has_unsupported_records: bool,
     /// When the last read was sent.
     read_at: Option<BootTime>,
     /// No request before this time.
@@ -35,7 +37,16 @@ impl Replica {
     /// Creates an empty replica, which must read first.
     pub(crate) fn new(run: RunId, times: LeaseTimes) -> Replica {
         let state = RunState::default();
-        Replica { run, times, state, pending: None, is_behind: true, read_at: None, quiet_until: None }
+        Replica {
+            run,
+            times,
+            state,
+            pending: None,
+            is_behind: true,
+            has_unsupported_records: false,
+            read_at: None,
+            quiet_until: None,
+        }
     }
 
     /// Returns the state of the run, as far as read.
@@ -45,7 +56,12 @@ impl Replica {
 
     /// Returns true if a decision from the state can be appended now.
     pub(crate) fn is_current(&self) -> bool {
-        self.pending.is_none() && !self.is_behind
+        self.pending.is_none() && !self.is_behind && !self.has_unsupported_records
+    }
+
+    /// Returns true if a later version wrote records. Then this process does not write any more.
+    pub(crate) fn has_unsupported_records(&self) -> bool {
+        self.has_unsupported_records
     }
 
     /// Requests that the tail is read before the next decision.
@@ -87,7 +103,15 @@ impl Replica {
             }
             (Some(Pending::Read { notified }), Response::Records(records)) => {
                 for (sequence, record) in &records {
-                    self.state.apply(*sequence, record);
+                    match record {
+                        Ok(record) => {
+                            self.state.apply(*sequence, record);
+                        }
+                        Err(error) => {
+                            self.state.skip(*sequence);
+                            self.has_unsupported_records |= *error == UndecodableRecord::Unsupported;
+                        }
+                    }
                 }
                 self.is_behind = notified;
             }

@@ -94,6 +94,14 @@ impl RunState {
         is_valid
     }
 
+    /// Passes over a message that is no record.
+    pub(crate) fn skip(&mut self, sequence: Sequence) {
+        if sequence > self.last {
+            self.last = sequence;
+            self.void_records += 1;
+        }
+    }
+
     /// Returns an attempt.
     pub fn attempt(&self, step: &StepId, attempt: u32) -> Option<&Attempt> {
         self.steps.get(step)?.attempts.get(index(attempt)?)

@@ -56,7 +56,8 @@ impl MemoryStore {
             Request::Read { run, after } => {
                 let records = self.records(run);
                 let start = records.partition_point(|(sequence, _)| sequence <= after);
-                Response::Records(records[start..].to_vec())
+                let decoded = |(sequence, record): &(Sequence, Record)| (*sequence, Ok(record.clone()));
+                Response::Records(records[start..].iter().map(decoded).collect())
             }
             Request::Append { run, record, expected } => self.append(run, record, *expected),
         }
