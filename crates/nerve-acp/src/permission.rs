@@ -218,8 +218,8 @@ mod tests {
         for (label, kind) in [
             ("Yes", AllowOnce),
             ("Yes, I trust this folder", AllowOnce),
-            ("Yes, and don't ask again for ls commands in /work", AllowAlways),
-            ("Yes, and always allow access to /work from this project", AllowAlways),
+            ("Yes, and don't ask again for ls commands in /shop", AllowAlways),
+            ("Yes, and always allow access to /shop from this project", AllowAlways),
             ("Yes, and switch to auto mode", AllowAlways),
             ("Yes, allow all edits during this session", AllowAlways),
             ("No, and tell Claude what to do differently (esc)", RejectOnce),

@@ -157,11 +157,11 @@ mod tests {
     #[test]
     fn edit_has_diff_and_absolute_location() {
         let args = json!({ "file_path": "src/a.rs", "old_string": "1", "new_string": "2" });
-        let call = build_call("t1", "Edit", &args.to_string(), Path::new("/work"));
+        let call = build_call("t1", "Edit", &args.to_string(), Path::new("/shop"));
         let expected = json!({
             "toolCallId": "t1", "title": "Edit: src/a.rs", "kind": "edit", "status": "in_progress",
-            "content": [{ "type": "diff", "path": "/work/src/a.rs", "oldText": "1", "newText": "2" }],
-            "locations": [{ "path": "/work/src/a.rs" }], "rawInput": args,
+            "content": [{ "type": "diff", "path": "/shop/src/a.rs", "oldText": "1", "newText": "2" }],
+            "locations": [{ "path": "/shop/src/a.rs" }], "rawInput": args,
         });
         assert_eq!(to_value(call).unwrap(), expected);
     }

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     fn updates() -> TurnUpdates {
-        TurnUpdates::new(PathBuf::from("/work"))
+        TurnUpdates::new(PathBuf::from("/shop"))
     }
 
     fn thought(text: &str) -> Activity {

@@ -409,7 +409,7 @@ mod tests {
         let settings = tempfile::tempdir().unwrap();
         let pid = std::process::id().cast_signed();
         std::fs::create_dir(settings.path().join("sessions")).unwrap();
-        let status = r#"{"sessionId":"a-1","cwd":"/work/🦀"}"#;
+        let status = r#"{"sessionId":"a-1","cwd":"/shop/🦀"}"#;
         std::fs::write(settings.path().join(format!("sessions/{pid}.json")), status).unwrap();
         let env = [("CLAUDE_CONFIG_DIR".to_string(), settings.path().display().to_string())].into();
         let session_files = SessionFiles::for_env(&env).expect("a home folder");
@@ -422,7 +422,7 @@ mod tests {
             last: None,
         };
         // The crab has two UTF-16 units.
-        assert_eq!(source.transcript(), Some(settings.path().join("projects/-work---/a-1.jsonl")));
+        assert_eq!(source.transcript(), Some(settings.path().join("projects/-shop---/a-1.jsonl")));
     }
 
     #[test]
