@@ -36,20 +36,18 @@ pub(crate) struct Permission {
 /// # Errors
 /// The node does not exist, or the nerve server cannot be reached.
 pub(crate) async fn look_up(node: &RemoteNode) -> Result<NodeExplanation, ClientError> {
-    let mut seen = node.why().await?;
+    let mut explanation = node.why().await?;
     for _ in 0..DRAW_CHECKS {
-        if seen.state != NodeState::Blocked {
+        if explanation.state != NodeState::Blocked {
             break;
         }
         tokio::time::sleep(DRAW_INTERVAL).await;
-        let again = node.why().await?;
-        let is_same = (&again.choices, &again.dialog_id) == (&seen.choices, &seen.dialog_id);
-        seen = again;
-        if is_same {
+        let previous = std::mem::replace(&mut explanation, node.why().await?);
+        if (&previous.choices, &previous.dialog_id) == (&explanation.choices, &explanation.dialog_id) {
             break;
         }
     }
-    Ok(seen)
+    Ok(explanation)
 }
 
 impl Permission {

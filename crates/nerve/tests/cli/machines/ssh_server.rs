@@ -66,7 +66,7 @@ impl SshServer {
         fs::write(self.config(), config + &host).unwrap();
     }
 
-    /// Makes the client know this key, and no other, as that of the host.
+    /// Replaces the client's known keys of the host with this one.
     pub(crate) fn trust_host_key(&self, public_key: &str) {
         let key = fs::read_to_string(self.folder.join(public_key)).unwrap();
         let known = format!("[127.0.0.1]:{} {key}", self.port);
