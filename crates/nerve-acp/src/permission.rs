@@ -20,7 +20,7 @@ const CANCEL: &str = "cancel";
 
 /// Pause between two looks at a dialog that may still be drawn.
 const DRAW_INTERVAL: Duration = Duration::from_millis(30);
-/// Maximum number of looks.
+/// Maximum number of looks after the first.
 const DRAW_CHECKS: u32 = 20;
 
 /// A permission request that waits for the client.
@@ -31,7 +31,8 @@ pub(crate) struct Permission {
     request: ClientRequest,
 }
 
-/// Returns the state of a node. Waits while a dialog is being drawn: its choices are complete when two looks see the same ones.
+/// Returns the state of a node. While it is blocked, looks again until two looks in a row see the same dialog with the same choices:
+/// before that, the dialog may be half drawn. Returns the last look if [`DRAW_CHECKS`] are not enough.
 ///
 /// # Errors
 /// The node does not exist, or the nerve server cannot be reached.
@@ -51,26 +52,26 @@ pub(crate) async fn look_up(node: &RemoteNode) -> Result<NodeExplanation, Client
 }
 
 impl Permission {
-    /// Asks the client. `running`: the tool call that the dialog is about, if one is known.
+    /// Sends the request to the client. `running_call`: the tool call that the dialog is about, if one is known.
     pub(crate) async fn ask(
         peer: &Peer,
         session: &str,
         dialog: &NodeExplanation,
-        running: Option<&Call>,
+        running_call: Option<&Call>,
     ) -> Permission {
         let dialog_id = dialog.dialog_id.clone().unwrap_or_default();
         let kind = dialog.metadata.text("blocked");
-        let (id, before) = match running {
+        let (id, content) = match running_call {
             Some(call) => (call.id.clone(), &call.content[..]),
             None => (format!("dialog-{dialog_id}"), &[][..]),
         };
-        let mut call = tool_call::build_update(&id, before, &dialog_text(&dialog.screen), None);
-        if running.is_none() {
-            call.title = Some(describe_dialog(kind).to_string());
-            call.kind = Some("other");
+        let mut update = tool_call::build_update(&id, content, &dialog_text(&dialog.screen), None);
+        if running_call.is_none() {
+            update.title = Some(describe_dialog(kind).to_string());
+            update.kind = Some("other");
         }
         let options = list_options(&dialog.choices);
-        let params = json!({ "sessionId": session, "toolCall": call, "options": options });
+        let params = json!({ "sessionId": session, "toolCall": update, "options": options });
         let request = peer.request("session/request_permission", params).await;
         Permission { dialog_id, choices: dialog.choices.clone(), request }
     }
@@ -80,7 +81,7 @@ impl Permission {
         dialog.dialog_id.as_deref() == Some(&*self.dialog_id) && dialog.choices == self.choices
     }
 
-    /// Waits for the response. Cancel-safe.
+    /// Waits for the response. Dropping the future loses nothing; it must not be called again after it has returned.
     pub(crate) async fn await_response(&mut self) -> Result<Value, RpcError> {
         let lost = |_| Err(RpcError::disconnected());
         (&mut self.request.response).await.unwrap_or_else(lost)
@@ -129,20 +130,20 @@ pub(crate) async fn answer(
         dialog_id: Some(dialog_id),
         ..AnswerNode::default()
     };
-    let changed = [ErrorKind::InvalidRequest, ErrorKind::Busy, ErrorKind::Blocked];
+    let no_effect_kinds = [ErrorKind::InvalidRequest, ErrorKind::Busy, ErrorKind::Blocked];
     match node.client().request(&request).await {
-        Err(ClientError::Server(error)) if changed.contains(&error.details.error_type) => {
+        Err(ClientError::Server(error)) if no_effect_kinds.contains(&error.details.error_type) => {
             tracing::info!(%error, "the answer had no effect on the dialog");
             Ok(false)
         }
-        done => done.map(|_| true),
+        result => result.map(|_| true),
     }
 }
 
 /// Returns the options of a dialog; their ids are the positions of the choices, from 1. Without choices it can only be closed.
 fn list_options(choices: &[String]) -> Vec<PermissionOption> {
-    let option = |(at, choice): (usize, &String)| PermissionOption {
-        option_id: (at + 1).to_string(),
+    let to_option = |(index, choice): (usize, &String)| PermissionOption {
+        option_id: (index + 1).to_string(),
         name: choice.clone(),
         kind: classify_choice(choice),
     };
@@ -152,17 +153,18 @@ fn list_options(choices: &[String]) -> Vec<PermissionOption> {
             name: "Close the dialog".to_string(),
             kind: PermissionKind::RejectOnce,
         }],
-        choices => choices.iter().enumerate().map(option).collect(),
+        choices => choices.iter().enumerate().map(to_option).collect(),
     }
 }
 
-/// Derives the effect of a choice from its label.
+/// Derives the effect of a choice from its label: the first word shows whether it rejects, a phrase anywhere whether it lasts.
 fn classify_choice(label: &str) -> PermissionKind {
     let label = label.to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| label.contains(word));
-    let first = label.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    let rejects = ["no", "reject", "deny", "cancel", "exit", "never", "stop", "decline", "abort", "quit"];
-    let is_lasting = has(&[
+    let contains_any = |words: &[&str]| words.iter().any(|word| label.contains(word));
+    let first_word = label.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    let reject_words =
+        ["no", "reject", "deny", "cancel", "exit", "never", "stop", "decline", "abort", "quit"];
+    let is_lasting = contains_any(&[
         "always",
         "don't ask",
         "do not ask",
@@ -172,7 +174,7 @@ fn classify_choice(label: &str) -> PermissionKind {
         "during this session",
         "for this session",
     ]);
-    match (rejects.contains(&first), is_lasting) {
+    match (reject_words.contains(&first_word), is_lasting) {
         (true, false) => PermissionKind::RejectOnce,
         (true, true) => PermissionKind::RejectAlways,
         (false, true) => PermissionKind::AllowAlways,
@@ -193,13 +195,16 @@ fn describe_dialog(kind: &str) -> &'static str {
     }
 }
 
-/// Returns the dialog on a screen: the text below its last solid rule, without dashed rules. Without a rule, the whole screen.
+/// Returns the dialog on a screen: the text below its last solid rule, without dashed rules. Returns the whole screen if there is no
+/// solid rule or nothing below it.
 fn dialog_text(screen: &str) -> String {
-    let is_rule = |line: &&str| line.chars().filter(|c| matches!(c, '─' | '▔' | '━')).count() >= 10;
+    let is_solid_rule = |line: &&str| line.chars().filter(|c| matches!(c, '─' | '▔' | '━')).count() >= 10;
     let lines: Vec<&str> = screen.lines().map(str::trim_end).collect();
-    let start = lines.iter().rposition(is_rule).map_or(0, |at| at + 1);
-    let is_dashed = |line: &str| !line.is_empty() && line.chars().all(|c| matches!(c, '╌' | '┄' | '┈' | ' '));
-    let below = lines[start..].iter().filter(|line| !is_dashed(line)).copied().collect::<Vec<_>>().join("\n");
+    let start = lines.iter().rposition(is_solid_rule).map_or(0, |index| index + 1);
+    let is_dashed_rule =
+        |line: &str| !line.is_empty() && line.chars().all(|c| matches!(c, '╌' | '┄' | '┈' | ' '));
+    let below =
+        lines[start..].iter().filter(|line| !is_dashed_rule(line)).copied().collect::<Vec<_>>().join("\n");
     let text = if below.trim().is_empty() { lines.join("\n") } else { below };
     text.trim_matches('\n').to_string()
 }
