@@ -29,7 +29,7 @@ impl NerveClient {
         self.request(request).await
     }
 
-    /// Returns an overview of a recording. That of a long one is complete only after several requests.
+    /// Returns an overview of a recording. For a long recording, it is complete only after several requests.
     pub async fn timeline(&self, request: &GetTimeline) -> Result<RecordingTimeline, ClientError> {
         self.request(request).await
     }
@@ -67,26 +67,26 @@ impl NerveClient {
         self.request(request).await
     }
 
-    /// Creates a branch like [`create_branch`](NerveClient::create_branch), and passes each step as it begins. The client
-    /// receives the steps unless it [subscribed](NerveClient::subscribe) to other events only. Those of several branches
-    /// that one client creates at the same time are not distinguished.
+    /// Creates a branch like [`create_branch`](NerveClient::create_branch), and calls `on_step` when a step begins. There are no
+    /// calls if the client has [subscribed](NerveClient::subscribe) to other events only. If one client creates several branches
+    /// at once, each call receives the steps of all of them.
     pub async fn create_branch_with_progress(
         &self,
         request: &CreateBranch,
         mut on_step: impl FnMut(&str),
     ) -> Result<BranchCreated, ClientError> {
         let mut events = self.events();
-        let created = self.create_branch(request);
-        tokio::pin!(created);
+        let creation = self.create_branch(request);
+        tokio::pin!(creation);
         loop {
             tokio::select! {
                 // The events of a request arrive before its reply.
                 biased;
                 event = events.next() => match event {
                     Some(event) => branch_step(&event).into_iter().for_each(&mut on_step),
-                    None => return created.await,
+                    None => return creation.await,
                 },
-                reply = &mut created => return reply,
+                reply = &mut creation => return reply,
             }
         }
     }

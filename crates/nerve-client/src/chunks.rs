@@ -50,16 +50,17 @@ impl ChunkSink {
 
     /// Returns the text if the event is a chunk of this request. Compares the node, and session and request id if the server sends them.
     fn text<'a>(&self, id: i64, event: &'a EventMessage) -> Option<&'a str> {
-        let node = event.node_id.as_deref() == Some(self.node.as_str());
-        let session = match (&self.session, &event.session_id) {
+        let same_node = event.node_id.as_deref() == Some(self.node.as_str());
+        let same_session = match (&self.session, &event.session_id) {
             (Some(ours), Some(theirs)) => ours == theirs,
             _ => true,
         };
-        let request = match event.data.get("request_id").and_then(Value::as_str) {
+        let same_request = match event.data.get("request_id").and_then(Value::as_str) {
             Some(theirs) => theirs == id.to_string(),
             None => true,
         };
-        let ours = node && session && request && event.event_type == EventType::OutputChunk.as_str();
-        ours.then(|| event.data.get("chunk").and_then(Value::as_str))?
+        let is_chunk = event.event_type == EventType::OutputChunk.as_str();
+        (is_chunk && same_node && same_session && same_request)
+            .then(|| event.data.get("chunk").and_then(Value::as_str))?
     }
 }

@@ -106,8 +106,8 @@ impl NerveClient {
         NerveClient::open(Endpoint::Ssh(Box::new(target))).await
     }
 
-    /// Returns true if the server runs on this machine: it has a Unix socket, or is in this process. A server that is reached over TCP
-    /// or ssh counts as remote.
+    /// Returns true if the client uses a Unix socket or a stream from [`NerveClient::over`]. A server that is reached over TCP, HTTP or
+    /// ssh counts as remote, even on this machine.
     pub fn is_local(&self) -> bool {
         self.link.is_local()
     }
@@ -116,8 +116,8 @@ impl NerveClient {
         Ok(NerveClient { link: Arc::new(Link::open(endpoint).await?) })
     }
 
-    /// Creates a client over any stream, for example to a server in the same process. It is closed with the client and never reopened. Must
-    /// be called within a tokio runtime.
+    /// Creates a client over any stream, for example to a server in the same process. The stream is closed with the client and never
+    /// reopened. Must be called within a tokio runtime.
     pub fn over(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> NerveClient {
         NerveClient { link: Arc::new(Link::over(stream)) }
     }
@@ -188,7 +188,7 @@ impl NerveClient {
         self.link.router().unmatched()
     }
 
-    /// Takes the server's warnings since the last call, without duplicates: older names that were used.
+    /// Returns and clears the server's warnings about deprecated names in requests, without duplicates and at most 64.
     pub fn take_warnings(&self) -> Vec<String> {
         self.link.router().take_warnings()
     }
@@ -199,7 +199,8 @@ impl NerveClient {
         EventStream::new(&self.link)
     }
 
-    /// Selects the events that this client receives, and returns a stream of them. Applies to all its streams, and again after a reconnect.
+    /// Selects the events that this client receives, and returns a stream of them. The filter applies to all streams of the client, also
+    /// after a reconnect.
     pub async fn subscribe(&self, filter: &Subscribe) -> Result<EventStream, ClientError> {
         // Created before the request: events may arrive before its reply.
         let events = EventStream::before_subscribe(&self.link);

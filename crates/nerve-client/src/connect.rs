@@ -17,7 +17,7 @@ use crate::event_router::{EventRouter, Subscription};
 use crate::pending_requests::{CloseReason, ReplyHooks};
 use crate::reconnect::{Backoff, Reconnect, jitter};
 
-/// Makes connections. Shared by a link and its reconnect task.
+/// Opens and reopens the connection to one server. Shared by a link and its reconnect task.
 #[derive(Debug)]
 pub(crate) struct Connector {
     /// `None` for a stream provided by the caller, which cannot be reopened.
@@ -36,12 +36,12 @@ struct State {
     connection: Option<Arc<Connection>>,
     reconnect: Reconnect,
     backoff: Backoff,
-    /// Number of failed attempts to connect, and the last error.
+    /// Number of times that connecting was given up, and the last error.
     failures: (u64, Option<ClientError>),
 }
 
 impl Connector {
-    /// Returns true unless the server is reached over a network connection.
+    /// Returns true if the connection is a Unix socket or a stream provided by the caller.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.endpoint, None | Some(Endpoint::Unix(_)))
     }
@@ -115,7 +115,7 @@ impl Connector {
         self.state.lock().connection.clone().filter(|connection| connection.shared().is_open())
     }
 
-    /// Returns the error if there is no connection and none will be opened.
+    /// Returns the error of further requests if there is no connection and none will be opened.
     fn terminal_error(&self) -> Option<ClientError> {
         if *self.closed.borrow() {
             return Some(CloseReason::ByClient.error(false, None));
@@ -140,53 +140,53 @@ impl Connector {
         let Some(endpoint) = &self.endpoint else { return Err(ClientError::closed()) };
         let mut closed = self.closed.subscribe();
         tokio::select! {
-            connected = self.connect(endpoint, deadline) => connected,
+            result = self.connect(endpoint, deadline) => result,
             _ = closed.wait_for(|closed| *closed) => Err(CloseReason::ByClient.error(false, None)),
         }
     }
 
     async fn connect(&self, endpoint: &Endpoint, deadline: Instant) -> Result<Arc<Connection>, ClientError> {
         let failures = self.state.lock().failures.0;
-        let _turn = self.connect_lock.lock().await;
+        let _guard = self.connect_lock.lock().await;
         if let Some(open) = self.open() {
             return Ok(open);
         }
-        if let (count, Some(why)) = &self.state.lock().failures
+        if let (count, Some(error)) = &self.state.lock().failures
             && *count > failures
-            && (!why.is_transient() || Instant::now() >= deadline)
+            && (!error.is_transient() || Instant::now() >= deadline)
         {
             // Another task has failed meanwhile, and a further attempt would fail too.
-            return Err(why.duplicate());
+            return Err(error.duplicate());
         }
-        let ending = self.state.lock().connection.clone();
-        if let Some(ending) = ending {
-            // Wait for the answers that the ending connection still receives, before it is replaced.
-            let _ = timeout_at(deadline, ending.shared().ended()).await;
+        let old_connection = self.state.lock().connection.clone();
+        if let Some(old_connection) = old_connection {
+            // Wait for the replies that the old connection still receives, before it is replaced.
+            let _ = timeout_at(deadline, old_connection.shared().ended()).await;
         }
         self.record_end();
-        let mut last = None;
+        let mut last_error = None;
         loop {
             let next = self.state.lock().backoff.next();
-            let trying = async {
+            let attempt = async {
                 if let Some(next) = next {
                     sleep_until(next).await;
                 }
                 self.connect_once(endpoint).await
             };
-            let why = match timeout_at(deadline, trying).await {
+            let error = match timeout_at(deadline, attempt).await {
                 Ok(Ok(connection)) => {
                     tracing::debug!("reconnected");
                     return Ok(connection);
                 }
                 Ok(Err(error)) => error,
-                Err(_) => return Err(self.give_up(last.unwrap_or_else(timed_out))),
+                Err(_) => return Err(self.give_up(last_error.unwrap_or_else(timed_out))),
             };
-            tracing::debug!(error = %why, "not connected");
+            tracing::debug!(%error, "not connected");
             self.state.lock().backoff.failed(Instant::now(), jitter());
-            if !why.is_transient() {
-                return Err(self.give_up(why));
+            if !error.is_transient() {
+                return Err(self.give_up(error));
             }
-            last = Some(why);
+            last_error = Some(error);
         }
     }
 
@@ -212,6 +212,7 @@ impl Connector {
         let connection = endpoint.connect(&self.router, true).await?;
         if let Some(subscription) = self.router.resume_subscription() {
             let restart = subscription.clone().restarted();
+            // A server other than the last one cannot resume: the connection stays muted, and a second SUBSCRIBE begins anew.
             for subscription in [subscription, restart] {
                 let params = subscription.params();
                 let line = endpoint::encode_request(&self.router, RequestName::Subscribe, &params)?;
@@ -238,8 +239,8 @@ impl Connector {
         Ok(connection)
     }
 
-    /// Subscribes to all events, unless the connection has subscribed: until then a server sends only the events that the
-    /// first version of the protocol had.
+    /// Subscribes to all events, unless the connection already has a subscription. Without one, a server sends only the events of the
+    /// protocol's first version.
     pub(crate) fn subscribe_once(&self, connection: &Connection, runtime: &Handle) {
         let subscription = Subscription::all();
         match endpoint::encode_request(&self.router, RequestName::Subscribe, &subscription.params()) {
@@ -248,13 +249,13 @@ impl Connector {
         }
     }
 
-    fn give_up(&self, why: ClientError) -> ClientError {
+    fn give_up(&self, error: ClientError) -> ClientError {
         let mut state = self.state.lock();
-        state.failures = (state.failures.0 + 1, Some(why.duplicate()));
-        why
+        state.failures = (state.failures.0 + 1, Some(error.duplicate()));
+        error
     }
 
-    /// Reconnects as long as there are event streams.
+    /// Reconnects after each disconnect while there are event streams. Never returns.
     pub(crate) async fn maintain(self: Arc<Connector>) {
         loop {
             self.router.wait_disconnected().await;
@@ -270,7 +271,7 @@ impl Connector {
 }
 
 fn timed_out() -> ClientError {
-    let why = "connection not accepted in time";
-    let source = std::io::Error::new(std::io::ErrorKind::TimedOut, why);
+    let reason = "connection not accepted in time";
+    let source = std::io::Error::new(std::io::ErrorKind::TimedOut, reason);
     ClientError::Io { action: "cannot reconnect".to_string(), source }
 }

@@ -67,12 +67,12 @@ impl Drop for Connection {
 impl Connection {
     /// Creates a connection over a byte stream. Must be called within a tokio runtime.
     pub(crate) fn over(
-        reading: impl AsyncRead + Unpin + Send + 'static,
-        writing: impl AsyncWrite + Unpin + Send + 'static,
+        reader: impl AsyncRead + Unpin + Send + 'static,
+        writer: impl AsyncWrite + Unpin + Send + 'static,
         router: &Arc<EventRouter>,
         muted: bool,
     ) -> Connection {
-        Connection::new(LineReader::new(reading), StreamSink(writing), router, muted)
+        Connection::new(LineReader::new(reader), StreamSink(writer), router, muted)
     }
 
     /// Creates a connection and starts its task. Must be called within a tokio runtime. `muted`: events are
@@ -100,7 +100,7 @@ impl Connection {
         Ok(pending)
     }
 
-    /// Queues a SUBSCRIBE whose answer nothing waits for, unless the connection has subscribed. Requests that are queued
+    /// Queues a SUBSCRIBE without waiting for its reply, unless the connection already has a subscription. Requests that are queued
     /// later are sent after it.
     pub(crate) fn subscribe_once(&self, line: Line, subscription: Subscription, runtime: &Handle) {
         if !self.shared.register_own_subscribe(line.id, subscription) {
@@ -125,29 +125,29 @@ async fn run_connection(
     queue: mpsc::Receiver<Line>,
     shared: Arc<Shared>,
 ) {
-    let reading = read_all(source, &shared);
-    tokio::pin!(reading);
-    let why = tokio::select! {
-        // Reading first, so that nothing is written after the server has closed.
+    let read_loop = read_all(source, &shared);
+    tokio::pin!(read_loop);
+    let reason = tokio::select! {
+        // Read first, so that nothing is written after the server has closed.
         biased;
-        why = &mut reading => why,
-        why = write_all(sink, queue, &shared) => {
+        reason = &mut read_loop => reason,
+        reason = write_all(sink, queue, &shared) => {
             shared.close_writes();
-            tokio::time::timeout(DRAIN_TIMEOUT, reading).await.unwrap_or(why)
+            tokio::time::timeout(DRAIN_TIMEOUT, read_loop).await.unwrap_or(reason)
         }
     };
-    shared.close(why);
+    shared.close(reason);
 }
 
 async fn read_all(mut source: impl LineSource, shared: &Shared) -> CloseReason {
     loop {
         match source.next().await {
             Ok(line) => {
-                if let Err(why) = shared.deliver(&line) {
-                    return why;
+                if let Err(reason) = shared.deliver(&line) {
+                    return reason;
                 }
             }
-            Err(why) => return why,
+            Err(reason) => return reason,
         }
     }
 }

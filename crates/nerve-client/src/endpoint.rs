@@ -55,7 +55,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Endpoint {
-    /// Connects and authenticates.
+    /// Connects and authenticates. `muted`: see [`Connection::new`].
     pub(crate) async fn connect(
         &self,
         router: &Arc<EventRouter>,
@@ -70,8 +70,8 @@ impl Endpoint {
                     },
                     _ => ClientError::Io { action: format!("cannot connect to {}", path.display()), source },
                 })?;
-                let (reading, writing) = socket.into_split();
-                Ok(Connection::over(reading, writing, router, muted))
+                let (reader, writer) = socket.into_split();
+                Ok(Connection::over(reader, writer, router, muted))
             }
             Endpoint::Tcp { address, token, tls } => {
                 let (host, port) = split_host_port(address)
@@ -79,8 +79,8 @@ impl Endpoint {
                 let stream = tcp::connect(host, port).await?;
                 let connection = match tls {
                     Tls::Off => {
-                        let (reading, writing) = stream.into_split();
-                        Connection::over(reading, writing, router, muted)
+                        let (reader, writer) = stream.into_split();
+                        Connection::over(reader, writer, router, muted)
                     }
                     tls => wrap_stream(tls.connect(stream, host).await?, router, muted),
                 };
@@ -95,14 +95,14 @@ impl Endpoint {
     }
 }
 
-/// Creates a connection over a stream without native halves.
+/// Creates a connection over a stream that cannot split itself, such as TLS.
 pub(crate) fn wrap_stream(
     stream: impl AsyncRead + AsyncWrite + Send + 'static,
     router: &Arc<EventRouter>,
     muted: bool,
 ) -> Connection {
-    let (reading, writing) = tokio::io::split(stream);
-    Connection::over(reading, writing, router, muted)
+    let (reader, writer) = tokio::io::split(stream);
+    Connection::over(reader, writer, router, muted)
 }
 
 /// Encodes a request with a new id.

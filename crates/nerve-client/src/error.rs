@@ -21,8 +21,7 @@ pub enum ClientError {
         /// Hint on how to solve the problem.
         hint: &'static str,
     },
-    /// The connection ended before the answer. A request that changes something is never resent; the content
-    /// says whether it was sent at all.
+    /// The connection ended before the answer. [`UnansweredRequest::sent`] says whether the request may have been executed.
     #[error(transparent)]
     Closed(UnansweredRequest),
     /// The server reported an error.
@@ -45,7 +44,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Returns the server's error, if it is one.
+    /// Returns the error that the server reported; `None` for other errors.
     pub fn server(&self) -> Option<&ServerError> {
         match self {
             ClientError::Server(error) => Some(error),

@@ -42,7 +42,7 @@ struct State {
     warnings: Vec<String>,
 }
 
-/// The last event received, and the server that counted it.
+/// The position in a server's events: its id, and the number of the last event received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Position {
     server: Option<String>,
@@ -50,7 +50,7 @@ struct Position {
 }
 
 impl Position {
-    /// Returns true if the reply comes from a server that counts events anew.
+    /// Returns true if the reply comes from another server, whose event numbers start over.
     fn is_other_server(&self, reply: &Subscribed) -> bool {
         match (&self.server, &reply.server) {
             (Some(ours), Some(theirs)) => ours != theirs,
@@ -218,10 +218,10 @@ impl EventRouter {
 
     /// Returns the SUBSCRIBE that restores the state of the last connection, if one is needed.
     pub(crate) fn resume_subscription(&self) -> Option<Subscription> {
-        let heard = self.has_listeners();
+        let has_listeners = self.has_listeners();
         let state = self.state.lock();
-        let since = state.position.seq.filter(|_| heard);
-        (heard || state.filter.is_some()).then(|| Subscription {
+        let since = state.position.seq.filter(|_| has_listeners);
+        (has_listeners || state.filter.is_some()).then(|| Subscription {
             filter: state.filter.clone(),
             since,
             purpose: Purpose::Resume,

@@ -29,8 +29,8 @@ impl EventStream {
     /// Returns the next event. A reader that is too slow loses events and gets an EVENTS_DROPPED instead.
     ///
     /// After a reconnect the stream resumes after the last event. If the server was restarted, an
-    /// EVENTS_DROPPED comes first, with `dropped` null because the number of lost events is unknown. All
-    /// events that the new server has follow; their `seq` starts over.
+    /// EVENTS_DROPPED comes first, with `dropped` null because the number of lost events is unknown. Then all
+    /// events of the new server follow, whose `seq` starts over.
     ///
     /// Returns `None` when the client is closed, or its connection has ended and is not replaced.
     /// Cancel-safe.

@@ -37,7 +37,7 @@ pub struct ExecuteStream {
     link: Arc<Link>,
 }
 
-/// Next thing that a stream waits for.
+/// Event that a stream waits for next.
 #[derive(Debug)]
 enum Wait {
     Reply(PendingReply),

@@ -11,7 +11,7 @@ use crate::client::NerveClient;
 use crate::error::ClientError;
 
 impl NerveClient {
-    /// Runs a graph, given as in a graph file, and waits for its end. Dropping the future does not end the run: use
+    /// Runs a graph, in the form of a graph file, and waits for its end. Dropping the future does not end the run: use
     /// [`NerveClient::cancel_run`].
     ///
     /// # Errors

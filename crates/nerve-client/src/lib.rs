@@ -14,7 +14,7 @@
 //! # }
 //! ```
 //!
-//! A graph is given as in a graph file. The error of a failed run contains its partial results:
+//! A graph has the form of a graph file. The error of a failed run contains its partial results:
 //!
 //! ```no_run
 //! # async fn example(client: nerve_client::NerveClient) -> Result<(), Box<dyn std::error::Error>> {

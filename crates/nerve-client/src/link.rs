@@ -25,7 +25,7 @@ use crate::event_router::{EventRouter, Events, Subscription};
 use crate::pending_requests::{Outcome, PendingReply, ReplyHooks};
 use crate::reconnect::Reconnect;
 
-/// Shared by clients, nodes and streams. Dropping the last reference closes the connection.
+/// A link to a server, shared by clients, nodes and streams. Dropping the last reference closes the connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     connector: Arc<Connector>,
@@ -91,7 +91,7 @@ impl Link {
         endpoint::encode_request(self.connector.router(), command, params)
     }
 
-    /// Sends a command and waits for its answer. Boxed, so that callers' crates do not compile it again.
+    /// Sends a request and waits for its reply. Boxed, so that callers' crates do not compile it again.
     pub(crate) fn request(&self, command: RequestName, line: Line) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
             let subscription = match command {
@@ -183,8 +183,8 @@ impl Link {
         if self.connector.can_reconnect() {
             let mut maintainer = self.maintainer.lock();
             if maintainer.is_none() {
-                let maintaining = Arc::clone(&self.connector).maintain();
-                *maintainer = Some(self.runtime.spawn(maintaining).abort_handle());
+                let reconnect_task = Arc::clone(&self.connector).maintain();
+                *maintainer = Some(self.runtime.spawn(reconnect_task).abort_handle());
             }
             if self.connector.open().is_none() {
                 self.connector.router().notify_disconnected();

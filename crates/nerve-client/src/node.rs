@@ -70,7 +70,7 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`]; typical server errors are `timeout`, `blocked`, `busy` and `delivery_error`.
     pub async fn execute(&self, input: impl Into<ExecuteInput>) -> Result<Turn, ClientError> {
-        self.client.request_as(&self.addressed(input.into())).await
+        self.client.request_as(&self.address(input.into())).await
     }
 
     /// Sends a prompt like [`RemoteNode::execute`] and streams its answer, then the finished turn.
@@ -78,7 +78,7 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`]; errors of the turn are items of the stream.
     pub async fn execute_stream(&self, input: impl Into<ExecuteInput>) -> Result<ExecuteStream, ClientError> {
-        self.client.stream(ExecuteInput { stream: true, ..self.addressed(input.into()) }).await
+        self.client.stream(ExecuteInput { stream: true, ..self.address(input.into()) }).await
     }
 
     /// Sends a prompt like [`RemoteNode::execute`] and returns at once, with an id for [`NerveClient::wait_for_result`].
@@ -86,7 +86,7 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`]; errors of the turn are in its result.
     pub async fn execute_async(&self, input: impl Into<ExecuteInput>) -> Result<String, ClientError> {
-        let input = ExecuteInput { is_async: true, ..self.addressed(input.into()) };
+        let input = ExecuteInput { is_async: true, ..self.address(input.into()) };
         Ok(self.client.request_as::<_, TurnAccepted>(&input).await?.result_id)
     }
 
@@ -279,7 +279,7 @@ impl RemoteNode {
     }
 
     /// Addresses a prompt to this node.
-    fn addressed(&self, input: ExecuteInput) -> ExecuteInput {
+    fn address(&self, input: ExecuteInput) -> ExecuteInput {
         let (node_id, session_id) = self.ids();
         ExecuteInput { node_id, session_id, is_async: false, ..input }
     }

@@ -21,7 +21,7 @@ use crate::event_router::{EventRouter, Subscription};
 /// The reply to a request as JSON text, which is decoded straight into the type of the reply.
 pub(crate) type Outcome = Result<Box<RawValue>, ClientError>;
 
-/// A handle to the answer of a sent request.
+/// A handle to the reply of a queued request.
 #[derive(Debug)]
 pub(crate) struct PendingReply {
     id: i64,
@@ -29,7 +29,7 @@ pub(crate) struct PendingReply {
     shared: Arc<Shared>,
 }
 
-/// An answer, with the number of output chunks lost since the last one delivered.
+/// A reply, with the number of output chunks lost since the last one delivered.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) outcome: Outcome,
@@ -37,7 +37,7 @@ pub(crate) struct Reply {
 }
 
 impl PendingReply {
-    /// Waits for the answer. Cancel-safe.
+    /// Waits for the reply. Cancel-safe.
     pub(crate) async fn wait(&mut self) -> Reply {
         match (&mut self.reply).await {
             Ok(reply) => reply,
@@ -52,16 +52,16 @@ impl Drop for PendingReply {
     }
 }
 
-/// Side effects of an answer.
+/// Side effects of a reply.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyHooks {
-    /// Receives the OUTPUT_CHUNK events before the answer.
+    /// Receives the OUTPUT_CHUNK events before the reply.
     pub(crate) chunks: Option<ChunkSink>,
     /// The request is this SUBSCRIBE.
     pub(crate) subscription: Option<Subscription>,
 }
 
-/// A request without an answer.
+/// A request without a reply yet.
 #[derive(Debug)]
 struct PendingRequest {
     reply: oneshot::Sender<Reply>,
@@ -119,11 +119,11 @@ impl CloseReason {
                 ClientError::Closed(UnansweredRequest::new("this client is closed", sent, id))
             }
             CloseReason::ByServer => ClientError::Closed(UnansweredRequest::new(CLOSED_BY_SERVER, sent, id)),
-            CloseReason::Broken(why) => {
-                let reason = format!("connection to the server lost: {why}");
+            CloseReason::Broken(cause) => {
+                let reason = format!("connection to the server lost: {cause}");
                 ClientError::Closed(UnansweredRequest::new(reason, sent, id))
             }
-            CloseReason::InvalidData(what) => ClientError::Protocol(what.clone()),
+            CloseReason::InvalidData(problem) => ClientError::Protocol(problem.clone()),
         }
     }
 
@@ -245,28 +245,30 @@ impl Shared {
     }
 
     /// Ends the connection and fails all pending requests. The first reason is kept.
-    pub(crate) fn close(&self, why: CloseReason) {
-        let permanent = why.is_permanent();
-        if self.end(why) {
+    pub(crate) fn close(&self, reason: CloseReason) {
+        let permanent = reason.is_permanent();
+        if self.end(reason) {
             self.router.connection_ended(permanent);
         }
     }
 
-    /// Like [`Shared::close`] when the client is closed: no other connection is needed.
+    /// Ends the connection because the client is closed. Unlike [`Shared::close`], does not report the end to the router: no other
+    /// connection is needed.
     pub(crate) fn abandon(&self) {
         self.end(CloseReason::ByClient);
     }
 
-    fn end(&self, why: CloseReason) -> bool {
+    /// Fails all pending requests. Returns false if the connection had already ended.
+    fn end(&self, reason: CloseReason) -> bool {
         let mut state = self.state.lock();
         if state.closed.is_some() {
             return false;
         }
         for (id, pending) in std::mem::take(&mut state.pending) {
-            let error = why.error(pending.sent, Some(id));
+            let error = reason.error(pending.sent, Some(id));
             pending.answer(Err(error));
         }
-        state.closed = Some(why);
+        state.closed = Some(reason);
         self.ended.notify_waiters();
         true
     }
@@ -344,11 +346,11 @@ impl Shared {
         let pending: Vec<_> = match request_id {
             Some(id) => {
                 let id = parse_id(id);
-                let found = id.and_then(|id| Some((id, state.pending.remove(&id)?)));
-                if found.is_none() {
+                let request = id.and_then(|id| Some((id, state.pending.remove(&id)?)));
+                if request.is_none() {
                     self.router.count_unmatched(id);
                 }
-                found.into_iter().collect()
+                request.into_iter().collect()
             }
             None => state.pending.drain().collect(),
         };
@@ -373,8 +375,8 @@ fn decode<T: DeserializeOwned>(line: &[u8]) -> Result<T, CloseReason> {
         Ok(message) if !is_list => Ok(message),
         Ok(_) => Err(CloseReason::InvalidData("the server sent a list instead of a message".to_string())),
         Err(error) => {
-            let what = if error.classify() == Category::Data { "an invalid message" } else { "invalid JSON" };
-            Err(CloseReason::InvalidData(format!("the server sent {what}: {error}")))
+            let kind = if error.classify() == Category::Data { "an invalid message" } else { "invalid JSON" };
+            Err(CloseReason::InvalidData(format!("the server sent {kind}: {error}")))
         }
     }
 }

@@ -41,13 +41,13 @@ const BATCH_OPTIONS: [&str; 2] = ["BatchMode=yes", "RequestTTY=no"];
 const SSH_MARGIN: Duration = Duration::from_secs(1);
 /// Maximum number of bytes that a shell's startup files may print before the server replies.
 const MAX_NOISE: u64 = 64 << 10;
-/// Maximum number of bytes kept of what ssh reports.
+/// Maximum number of bytes kept of the standard error of ssh.
 const MAX_STDERR: usize = 16 << 10;
 /// Time for which the end of ssh and the rest of its report are awaited after a failure.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// The program of ssh, unless another one is set.
+/// Default of [`SshTarget::ssh`].
 const DEFAULT_PROGRAM: &str = "ssh";
-/// The server on a machine, unless another one is set.
+/// Default of [`SshTarget::server`].
 const DEFAULT_SERVER: &str = "default";
 
 /// A server on another machine that is reached through ssh.
@@ -145,8 +145,8 @@ impl SshTarget {
         std::iter::once(program).chain(args).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the command with which the user runs nerve on the machine, for the shell on this machine. `server_option`: the words
-    /// before the name of the server, which is left out if it is the default.
+    /// Returns the command line for the user's local shell that runs nerve on the machine. The name of the server follows
+    /// `server_option`; both are left out for the default server.
     pub(crate) fn shell_command(&self, words: &[&str], server_option: &[&str]) -> String {
         let mut args: Vec<String> = words.iter().map(|word| (*word).to_string()).collect();
         if self.server != DEFAULT_SERVER {
@@ -196,7 +196,7 @@ impl fmt::Display for SshTarget {
     }
 }
 
-/// Returns true if a user or host means only itself, for ssh and for the commands in its configuration.
+/// Returns true if a user or host has no special meaning for ssh and for the commands in its configuration.
 fn is_plain(word: &str, with_colons: bool) -> bool {
     let is_allowed =
         |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte) || (with_colons && byte == b':');
@@ -239,7 +239,7 @@ pub(crate) async fn open(
     let mut process = SshProcess { child, report: Report::collect(stderr) };
     let line = encode_request(router, RequestName::Ping, &Ping {})?;
     let start = async {
-        // If ssh has ended, its output and its exit status say more.
+        // Fails if ssh has ended; its output and its exit status say why.
         let _ = stdin.write_all(&line.bytes).await;
         skip_to_reply(&mut stdout, &line).await
     };
@@ -269,11 +269,12 @@ pub(crate) async fn open(
     }
 }
 
-/// How the output of ssh begins.
+/// Result of the wait for the first reply.
 enum Start {
     Replied,
     /// The output ended before a reply.
     Ended,
+    /// More than [`MAX_NOISE`] bytes precede the reply.
     Noise,
 }
 
@@ -338,7 +339,7 @@ impl SshProcess {
     }
 }
 
-/// What ssh reports on its standard error, read all the time so that ssh never waits.
+/// The standard error of ssh, read continuously so that ssh never blocks.
 struct Report {
     text: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,

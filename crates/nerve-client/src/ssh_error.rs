@@ -33,7 +33,7 @@ pub struct SshError {
     pub kind: SshErrorKind,
     /// Machine and server that the connection was for.
     pub target: SshTarget,
-    /// What ssh or the machine reported, in one line.
+    /// Message of ssh or of the machine, in one line.
     pub reason: String,
 }
 
@@ -74,7 +74,7 @@ impl SshError {
         report.lines().map(str::trim).rfind(|line| !line.is_empty()).map(printable)
     }
 
-    /// Returns what helps, preferably a command to run.
+    /// Returns a hint, preferably a command to run.
     pub fn hint(&self) -> String {
         let to = &self.target;
         match self.kind {
@@ -139,7 +139,7 @@ fn ssh_kind(report: &str) -> SshErrorKind {
 
 /// Returns a line without characters that could control a terminal, at most 200 characters long.
 fn printable(line: &str) -> String {
-    line.chars().filter(|one| !one.is_control()).take(200).collect()
+    line.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ struct ServerUrl<'a> {
 
 impl<'a> ServerUrl<'a> {
     fn parse(url: &'a str, tls: &'a Tls) -> Result<ServerUrl<'a>, ClientError> {
-        let wrong = |why: &str| ClientError::Protocol(format!("{url:?}: {why}"));
+        let wrong = |problem: &str| ClientError::Protocol(format!("{url:?}: {problem}"));
         let form = "expected http://host:port or https://host:port";
         let (scheme, authority) = url.split_once("://").ok_or_else(|| wrong(form))?;
         let authority = authority.strip_suffix('/').unwrap_or(authority);
@@ -88,13 +88,13 @@ impl<'a> ServerUrl<'a> {
             _ => return Err(wrong(form)),
         };
         let parsed: Uri = format!("ws://{authority}{PATH}").parse().map_err(|_| wrong(form))?;
-        let host = parsed.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong(form))?.len();
+        let host_len = parsed.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong(form))?.len();
         let port = match parsed.port() {
             Some(_) => parsed.port_u16().ok_or_else(|| wrong(form))?,
-            None if authority.len() > host => return Err(wrong(form)),
+            None if authority.len() > host_len => return Err(wrong(form)),
             None => default_port,
         };
-        let host = &authority[..host];
+        let host = &authority[..host_len];
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         Ok(ServerUrl { url, host, port, authority, tls })
     }
@@ -112,7 +112,7 @@ where
 {
     let broken =
         |source| ClientError::Io { action: format!("cannot open the WebSocket at {}", server.url), source };
-    let wrong = |what: &str| ClientError::Protocol(format!("{}: {what}", server.url));
+    let wrong = |problem: &str| ClientError::Protocol(format!("{}: {problem}", server.url));
     let mut request = format!("ws://{}{PATH}", server.authority)
         .into_client_request()
         .map_err(|error| wrong(&error.to_string()))?;
@@ -130,7 +130,7 @@ where
         }
         Err(Error::Http(response)) => Err(rejection(server, &response)),
         Err(Error::Io(source)) => Err(broken(source)),
-        // The connection ended first.
+        // The connection ended before the handshake.
         Err(Error::Protocol(ProtocolError::HandshakeIncomplete) | Error::ConnectionClosed) => {
             Err(broken(io::ErrorKind::UnexpectedEof.into()))
         }
