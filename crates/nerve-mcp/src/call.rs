@@ -44,7 +44,7 @@ struct ProgressSink {
     token: ProgressToken,
 }
 
-/// Events, and a function that describes the relevant ones.
+/// A stream of events, and a function that describes the relevant ones as progress.
 pub(crate) struct Progress<'a> {
     events: EventStream,
     describe: &'a (dyn Fn(&EventMessage) -> Option<String> + Send + Sync),

@@ -10,7 +10,7 @@
 //! | `tool_result` | results and errors of tools |
 //! | `call` | one tool call: arguments, cancellation, progress |
 //! | `resources` | screens and recordings as text |
-//! | `resource_updates` | notifications about changes of the list of nodes |
+//! | `resource_updates` | notifications of changes to the list of nodes |
 //! | `disconnect` | detects that a client has disconnected |
 //! | [`http`] | streamable HTTP, for many clients |
 //!
@@ -54,43 +54,43 @@ use crate::server::McpServer;
 /// Time that running calls may take to finish at shutdown.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Serves one client until it closes `reading` or `stop` completes. Running calls then get a few seconds to finish. Nodes are
+/// Serves one client until it closes `input` or `stop` completes. Running calls then get a few seconds to finish. Nodes are
 /// not affected.
 ///
 /// # Errors
-/// Returns an error if the client does not speak MCP or `writing` fails.
+/// Returns an error if the client does not speak MCP or `output` fails.
 pub fn serve(
     config: Config,
-    reading: impl AsyncRead + Unpin + Send + 'static,
-    writing: impl AsyncWrite + Unpin + Send + 'static,
+    input: impl AsyncRead + Unpin + Send + 'static,
+    output: impl AsyncWrite + Unpin + Send + 'static,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> LocalBoxFuture<'static, Result<(), McpError>> {
-    // Boxed and not generic: callers' crates would compile the whole server again.
-    serve_boxed(config, Box::new(reading), Box::new(writing), Box::pin(stop))
+    // Boxed and not generic: otherwise callers' crates would compile the whole server again.
+    serve_boxed(config, Box::new(input), Box::new(output), Box::pin(stop))
 }
 
 fn serve_boxed(
     config: Config,
-    reading: Box<dyn AsyncRead + Unpin + Send>,
-    writing: Box<dyn AsyncWrite + Unpin + Send>,
+    input: Box<dyn AsyncRead + Unpin + Send>,
+    output: Box<dyn AsyncWrite + Unpin + Send>,
     stop: BoxFuture<'static, ()>,
 ) -> LocalBoxFuture<'static, Result<(), McpError>> {
-    Box::pin(serve_streams(config, reading, writing, stop))
+    Box::pin(serve_streams(config, input, output, stop))
 }
 
 async fn serve_streams(
     config: Config,
-    reading: Box<dyn AsyncRead + Unpin + Send>,
-    writing: Box<dyn AsyncWrite + Unpin + Send>,
+    input: Box<dyn AsyncRead + Unpin + Send>,
+    output: Box<dyn AsyncWrite + Unpin + Send>,
     mut stop: BoxFuture<'static, ()>,
 ) -> Result<(), McpError> {
     let disconnected = CancellationToken::new();
-    let _at_the_end = disconnected.clone().drop_guard();
+    let _cancel_on_drop = disconnected.clone().drop_guard();
     let transport =
-        AsyncRwTransport::new_server(DisconnectDetector::new(reading, disconnected.clone()), writing);
+        AsyncRwTransport::new_server(DisconnectDetector::new(input, disconnected.clone()), output);
     let context = Arc::new(ServerContext::new(config, disconnected.clone()));
     // Subscribe before the first message, so that no change is missed.
-    let _listening = context.updates.subscribe();
+    let _subscription = context.updates.subscribe();
     let server = McpServer::new(context, disconnected.clone());
     let started = tokio::select! {
         started = rmcp::serve_server(server, transport) => started,

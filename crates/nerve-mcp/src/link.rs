@@ -22,7 +22,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 pub struct Link {
     mode: ConnectMode,
     /// Notified on each connection.
-    wait_connected: Notify,
+    connected: Notify,
     /// Number of connections made.
     connect_count: AtomicU64,
 }
@@ -87,7 +87,7 @@ impl Link {
     }
 
     fn new(mode: ConnectMode) -> Link {
-        Link { mode, wait_connected: Notify::new(), connect_count: AtomicU64::new(0) }
+        Link { mode, connected: Notify::new(), connect_count: AtomicU64::new(0) }
     }
 
     /// Connects for one call.
@@ -111,7 +111,7 @@ impl Link {
             },
         };
         self.connect_count.fetch_add(1, Ordering::AcqRel);
-        self.wait_connected.notify_waiters();
+        self.connected.notify_waiters();
         Ok(client)
     }
 
@@ -147,6 +147,6 @@ impl Link {
 
     /// Waits for the next connection made by a call.
     pub(crate) async fn wait_connected(&self) {
-        self.wait_connected.notified().await;
+        self.connected.notified().await;
     }
 }

@@ -17,7 +17,7 @@ const EVENT_TYPES: [EventType; 2] = [EventType::NodeCreated, EventType::NodeStop
 /// Interval of attempts to reach a server, unless a call reaches it earlier.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Publishes changes of the list to subscribers. The server is watched while there are any.
+/// Publishes changes of the list to subscribers. Watches the server only while there are subscribers.
 #[derive(Debug, Clone)]
 pub(crate) struct ResourceUpdates {
     link: Arc<Link>,
@@ -43,8 +43,8 @@ impl ResourceUpdates {
         receiver
     }
 
-    /// Watches the server while there are subscribers. `connect_count`: connections made before the first one
-    /// subscribed.
+    /// Watches the server while there are subscribers. `connect_count`: number of connections made before the
+    /// first client subscribed.
     async fn watch(&self, mut connect_count: u64) {
         loop {
             tokio::select! {
@@ -62,7 +62,7 @@ impl ResourceUpdates {
     }
 
     async fn run(&self, link: &Link, connect_count: u64) {
-        // Changes without a subscriber are unknown. There are none before the first connection.
+        // The list may have changed before this subscription. That matters only if a call connected first and may have read it.
         let (mut was_unreachable, own_connection) = (false, connect_count + 1);
         loop {
             if let Ok(Subscription { client: _client, mut events }) =
@@ -72,8 +72,8 @@ impl ResourceUpdates {
                     self.increment_version();
                 }
                 while let Some(event) = events.next().await {
-                    let counts = EVENT_TYPES.iter().chain([&EventType::EventsDropped]);
-                    if counts.into_iter().any(|kind| kind.as_str() == event.event_type) {
+                    let relevant_types = EVENT_TYPES.iter().chain([&EventType::EventsDropped]);
+                    if relevant_types.into_iter().any(|kind| kind.as_str() == event.event_type) {
                         self.increment_version();
                     }
                 }
@@ -95,18 +95,18 @@ impl ResourceUpdates {
     /// Notifies a client that has sent `initialize`, until it disconnects.
     pub(crate) async fn notify_peer(&self, peer: Peer<RoleServer>, client_disconnected: &CancellationToken) {
         let mut version = self.subscribe();
-        let notifying = async {
+        let notify_loop = async {
             while version.changed().await.is_ok() && peer.notify_resource_list_changed().await.is_ok() {}
         };
-        client_disconnected.run_until_cancelled(notifying).await;
+        client_disconnected.run_until_cancelled(notify_loop).await;
     }
 
-    /// Notifies a client that has subscribed with a request, until that is cancelled.
+    /// Notifies a client that has subscribed with a request, until no client is served any more.
     pub(crate) async fn notify_subscriber(&self, sink: &SubscriptionSink) {
         let mut version = self.subscribe();
-        let notifying = async {
+        let notify_loop = async {
             while version.changed().await.is_ok() && sink.notify_resource_list_changed().await.is_ok() {}
         };
-        self.disconnected.run_until_cancelled(notifying).await;
+        self.disconnected.run_until_cancelled(notify_loop).await;
     }
 }

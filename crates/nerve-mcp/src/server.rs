@@ -45,7 +45,8 @@ pub(crate) struct McpServer {
     _tracker_token: Option<TaskTrackerToken>,
 }
 
-/// Cancelled when the client of a request disconnects, if that differs between the requests of a server.
+/// A token in the extensions of a request, cancelled when its client disconnects. Used where the requests of one server may come
+/// from different connections.
 #[derive(Debug, Clone)]
 pub(crate) struct DisconnectToken(pub(crate) CancellationToken);
 
@@ -64,6 +65,7 @@ impl McpServer {
         McpServer { _tracker_token: Some(tracked), ..McpServer::new(context, disconnected) }
     }
 
+    /// Returns the token that is cancelled when the client of a request disconnects.
     fn disconnected(&self, extensions: &Extensions) -> CancellationToken {
         extensions
             .get::<DisconnectToken>()
@@ -112,8 +114,8 @@ impl ServerHandler for McpServer {
         };
         let permits = (self.calls.try_acquire(), self.context.calls.try_acquire());
         let (Ok(_permit), Ok(_global_permit)) = permits else {
-            let most = if permits.0.is_err() { MAX_CALLS } else { MAX_ALL_CALLS };
-            let failure = Failure::new(ErrorKind::Busy, format!("{most} calls are already running"));
+            let limit = if permits.0.is_err() { MAX_CALLS } else { MAX_ALL_CALLS };
+            let failure = Failure::new(ErrorKind::Busy, format!("{limit} calls are already running"));
             return Ok(failure.hint("wait for a call to finish, or cancel one").result().into());
         };
         let disconnected = self.disconnected(&context.extensions);

@@ -65,7 +65,7 @@ pub(crate) struct Failure {
     message: String,
     /// The name of an [`ErrorKind`], or a type that only MCP has: `not_running`, `invalid_arguments` …
     pub(crate) error_type: &'static str,
-    /// The details of the server. `error_type` replaces theirs.
+    /// Details from the server. The field `error_type` above replaces the one in them.
     details: Box<ErrorDetails>,
 }
 
@@ -213,11 +213,11 @@ fn bound_value(mut value: Value, max: usize) -> Value {
         return truncate(text, max).0.into();
     }
     let bytes = |value: &Value| value.to_string().len();
-    for text in [16 * 1024, 2 * 1024, 256] {
+    for max_text in [16 * 1024, 2 * 1024, 256] {
         if bytes(&value) <= max {
             return value;
         }
-        truncate_texts(&mut value, text);
+        truncate_texts(&mut value, max_text);
     }
     if bytes(&value) <= max { value } else { json!("[left out: too long]") }
 }

@@ -32,7 +32,7 @@ enum State {
     Done,
 }
 
-/// Returns the response, or a stream that will contain it. Dropped with the connection.
+/// Returns the response, or a stream that will contain it. Both are dropped with the connection.
 pub(super) async fn answer(
     response: impl Future<Output = Response<Body>> + Send + 'static,
 ) -> Response<Body> {
@@ -77,10 +77,10 @@ async fn next(state: &mut State) -> Option<Frame<Bytes>> {
         let Ok(response) = tokio::time::timeout(INTERVAL, response).await else {
             return Some(keepalive_frame());
         };
-        let late = is_stream(&response);
+        let is_event_stream = is_stream(&response);
         let (_, body) = response.into_parts();
         *state = State::Sending(body);
-        if !late {
+        if !is_event_stream {
             // The status was already sent; the body becomes an event.
             let State::Sending(body) = std::mem::replace(state, State::Done) else { return None };
             return event(body).await;

@@ -103,15 +103,15 @@ impl HttpService {
     }
 
     /// Waits until the service was closed and every session and request has sent or dropped its last message.
-    /// The runtime must not end earlier: it would take the channels of the sessions down first, which they
-    /// report as errors.
+    /// The runtime must not end earlier: it would close the sessions' channels first, and the sessions would
+    /// report errors.
     pub async fn ended(self) {
         self.servers.wait().await;
     }
 
     /// Handles one request.
     pub fn answer(&self, request: Request<Full<Bytes>>) -> BoxFuture<'_, Response<Body>> {
-        // Boxed: callers' crates would compile the protocol's SDK again.
+        // Boxed: otherwise callers' crates would compile the protocol's SDK again.
         Box::pin(async move {
             if let Some(id) = session(&request) {
                 if request.method() == Method::DELETE && !self.sessions.has(&id) {
@@ -125,8 +125,8 @@ impl HttpService {
             let is_sessionless = request.method() == Method::POST
                 && session(&request).is_none()
                 && !begins_session(request.body()).await;
-            let answering = handle(self.service.clone(), request);
-            if is_sessionless { keepalive::answer(answering).await } else { answering.await }
+            let response = handle(self.service.clone(), request);
+            if is_sessionless { keepalive::answer(response).await } else { response.await }
         })
     }
 
@@ -137,7 +137,7 @@ impl HttpService {
     }
 }
 
-/// Returns true if the request starts a session, whose id must be in the head of the response. That head
+/// Returns true if the request starts a session. The head of its response contains the session's id and
 /// cannot be sent early.
 async fn begins_session(body: &Full<Bytes>) -> bool {
     #[derive(Deserialize)]
@@ -154,17 +154,17 @@ async fn handle(
     service: StreamableHttpService<McpServer, Sessions>,
     request: Request<Full<Bytes>>,
 ) -> Response<Body> {
-    let answering = async {
+    let exchange = async {
         let response = service.handle(request).await;
         (response, SESSION_LIMIT_REACHED.with(Cell::get))
     };
-    let (response, limit_reached) = SESSION_LIMIT_REACHED.scope(Cell::new(false), answering).await;
+    let (response, limit_reached) = SESSION_LIMIT_REACHED.scope(Cell::new(false), exchange).await;
     if !limit_reached {
         return response.map(BodyExt::boxed_unsync);
     }
-    let words =
+    let message =
         format!("too many sessions: the limit is {}; end one, or retry later", sessions::MAX_SESSIONS);
-    let mut response = error_response(StatusCode::SERVICE_UNAVAILABLE, &words);
+    let mut response = error_response(StatusCode::SERVICE_UNAVAILABLE, &message);
     response
         .headers_mut()
         .insert(header::RETRY_AFTER, HeaderValue::from(sessions::EVICTABLE_AFTER.as_secs()));

@@ -30,6 +30,7 @@ struct Buffer {
 }
 
 impl Buffer {
+    /// Returns the index after the last message.
     fn end(&self) -> usize {
         self.dropped + self.messages.len()
     }
@@ -82,9 +83,9 @@ impl ResponseLog {
         stream::unfold(cursor, |mut cursor| async move {
             let Cursor { buffer, reader, next } = &mut cursor;
             let message = {
-                let there =
+                let is_ready =
                     |buffer: &Buffer| buffer.reader != *reader || buffer.end() > *next || buffer.is_complete;
-                let buffer = buffer.wait_for(|buffer| there(buffer)).await.ok()?;
+                let buffer = buffer.wait_for(|buffer| is_ready(buffer)).await.ok()?;
                 if buffer.reader != *reader {
                     return None;
                 }

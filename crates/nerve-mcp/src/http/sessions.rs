@@ -23,8 +23,8 @@ use crate::server::DisconnectToken;
 pub(super) const MAX_SESSIONS: usize = 64;
 /// Idle time after which a session may be evicted for a new one.
 pub(super) const EVICTABLE_AFTER: Duration = Duration::from_secs(30);
-/// Idle time after which a session ends. It exceeds the length of a turn, whose response a client may come
-/// back for.
+/// Idle time after which a session ends. It exceeds the length of a turn, so that a client can reconnect to
+/// read the response.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Interval of the search for idle sessions.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -80,6 +80,7 @@ pub(crate) struct Sessions {
     disconnected: CancellationToken,
 }
 
+/// The sessions by their ids.
 #[derive(Debug, Default)]
 struct SessionTable(Mutex<HashMap<SessionId, Session>>);
 
@@ -108,12 +109,12 @@ impl SessionTable {
         }
     }
 
-    /// Returns the session that has been idle for longest, if that is at least `least`.
-    fn longest_idle(&self, least: Duration) -> Option<SessionId> {
+    /// Returns the session that has been idle longest, if for at least `min_idle`.
+    fn longest_idle(&self, min_idle: Duration) -> Option<SessionId> {
         let table = self.lock();
         let idle = table.iter().filter(|(_, session)| session.connections == 0);
         let (id, session) = idle.min_by_key(|(_, session)| session.idle_since)?;
-        (session.idle_since.elapsed() >= least).then(|| id.clone())
+        (session.idle_since.elapsed() >= min_idle).then(|| id.clone())
     }
 
     /// Counts a connection until the guard is dropped. Returns `None` if the session has ended.
@@ -126,13 +127,13 @@ impl SessionTable {
     fn drop_old_responses(&self, id: &SessionId) {
         let mut table = self.lock();
         let Some(session) = table.get_mut(id) else { return };
-        let over: Vec<u64> = session
+        let complete: Vec<u64> = session
             .responses
             .iter()
             .filter(|(_, response)| response.is_complete())
             .map(|(number, _)| *number)
             .collect();
-        for number in over.iter().take(over.len().saturating_sub(KEPT_RESPONSES)) {
+        for number in complete.iter().take(complete.len().saturating_sub(KEPT_RESPONSES)) {
             session.responses.remove(number);
         }
     }
@@ -155,9 +156,9 @@ impl Drop for ConnectionGuard {
 }
 
 /// Keeps a connection counted as long as its stream exists.
-fn guard_stream<S: Stream>(connections: ConnectionGuard, stream: S) -> impl Stream<Item = S::Item> + use<S> {
+fn guard_stream<S: Stream>(guard: ConnectionGuard, stream: S) -> impl Stream<Item = S::Item> + use<S> {
     stream.inspect(move |_| {
-        let _ = &connections;
+        let _ = &guard;
     })
 }
 
@@ -228,10 +229,10 @@ impl Sessions {
         number: u64,
         from: usize,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static + use<>, SessionError> {
-        let connections = self.table.connect(id).ok_or(SessionError::Unknown)?;
+        let guard = self.table.connect(id).ok_or(SessionError::Unknown)?;
         let response = self.table.lock().get(id).and_then(|session| session.responses.get(&number).cloned());
         let response = response.ok_or(SessionError::ResponseExpired)?;
-        Ok(guard_stream(connections, response.read(from)))
+        Ok(guard_stream(guard, response.read(from)))
     }
 }
 
@@ -294,13 +295,13 @@ impl SessionManager for Sessions {
             session.responses.insert(session.last_response, response.clone());
             response
         };
-        let reading = self.read(id, response.number(), 0)?;
+        let stream = self.read(id, response.number(), 0)?;
         let (table, id) = (Arc::clone(&self.table), id.clone());
         tokio::spawn(async move {
             response.record(messages).await;
             table.drop_old_responses(&id);
         });
-        Ok(reading)
+        Ok(stream)
     }
 
     async fn accept_message(
@@ -318,9 +319,9 @@ impl SessionManager for Sessions {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        let connections = self.table.connect(id).ok_or(SessionError::Unknown)?;
+        let guard = self.table.connect(id).ok_or(SessionError::Unknown)?;
         let stream = self.sdk.create_standalone_stream(id).await?;
-        Ok(guard_stream(connections, stream))
+        Ok(guard_stream(guard, stream))
     }
 
     async fn resume(

@@ -44,7 +44,7 @@ pub(super) async fn page(
     let store = context.recordings.clone();
     let (resources, more) = tokio::task::spawn_blocking(move || {
         let recordings = store.map(|store| store.all()).unwrap_or_default();
-        let all = screens.len() + recordings.len();
+        let total = screens.len() + recordings.len();
         let of_recordings = recordings.iter().skip(from.saturating_sub(screens.len()));
         let resources: Vec<Resource> = screens
             .iter()
@@ -53,7 +53,7 @@ pub(super) async fn page(
             .chain(of_recordings.filter_map(|path| recording(path)))
             .take(PAGE)
             .collect();
-        (resources, from.saturating_add(PAGE) < all)
+        (resources, from.saturating_add(PAGE) < total)
     })
     .await
     .map_err(|error| Failure::new(ErrorKind::Internal, error.to_string()))?;
@@ -67,12 +67,12 @@ async fn screens(context: &ServerContext) -> Result<Vec<Resource>, Failure> {
     let mut screens = Vec::new();
     for session in client.sessions().await? {
         for node in client.list_nodes(Some(&session.name)).await? {
-            let named = (session.name != DEFAULT_SESSION).then(|| session.name.clone());
-            let label = match &named {
+            let session_name = (session.name != DEFAULT_SESSION).then(|| session.name.clone());
+            let label = match &session_name {
                 Some(session) => format!("{session}/{}", node.node_id),
                 None => node.node_id.clone(),
             };
-            let uri = ResourceUri::Screen { node: node.node_id, session: named }.text();
+            let uri = ResourceUri::Screen { node: node.node_id, session: session_name }.text();
             let description = format!("What the terminal of node '{label}' shows; it is {}", node.state);
             screens.push(
                 Resource::new(uri, format!("screen of {label}"))
@@ -89,8 +89,8 @@ fn recording(path: &std::path::Path) -> Option<Resource> {
     let uri = ResourceUri::Recording { id: id.to_string(), from: 1, lines: DEFAULT_LINES }.text();
     // Recordings with missing or broken metadata are listed too.
     let meta = Meta::load(path).ok().flatten().unwrap_or_default();
-    let of = meta.node.map(|node| format!(" of node '{node}'")).unwrap_or_default();
-    let description = format!("Recording{of}: {}", meta.cmd.join(" "));
+    let source = meta.node.map(|node| format!(" of node '{node}'")).unwrap_or_default();
+    let description = format!("Recording{source}: {}", meta.cmd.join(" "));
     let description: String = description.chars().take(200).collect();
     Some(Resource::new(uri, format!("recording {id}")).with_description(description).with_mime_type(TEXT))
 }

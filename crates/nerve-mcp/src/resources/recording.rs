@@ -34,12 +34,12 @@ pub(super) async fn read(
     };
     // Held until the recording is read. The semaphore is never closed.
     let _permit = context.read_permits.acquire().await;
-    let reading = tokio::task::spawn_blocking(move || {
+    let task = tokio::task::spawn_blocking(move || {
         let path = find(&store, &id)?;
         let window = render(&path, from, lines)?;
         Ok(format_window(&id, &window))
     });
-    reading.await.map_err(|error| Failure::new(ErrorKind::Internal, error.to_string()))?
+    task.await.map_err(|error| Failure::new(ErrorKind::Internal, error.to_string()))?
 }
 
 fn render(path: &Path, from: u64, lines: u64) -> Result<Window, Failure> {

@@ -89,9 +89,9 @@ fn is_name(text: &str) -> bool {
     nerve_types::name::check("node", text).is_ok()
 }
 
-fn number(name: &str, given: Option<&str>, default: u64) -> Result<u64, Failure> {
-    let Some(given) = given else { return Ok(default) };
-    given
+fn number(name: &str, value: Option<&str>, default: u64) -> Result<u64, Failure> {
+    let Some(value) = value else { return Ok(default) };
+    value
         .parse()
         .map_err(|_| Failure::new("invalid_arguments", format!("{name} of a resource must be a number")))
 }

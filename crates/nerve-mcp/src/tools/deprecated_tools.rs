@@ -35,36 +35,36 @@ pub(super) static TOOLS: &[ToolSpec] = &[
     ),
 ];
 
-async fn create_channel(call: Call, given: args::CreateChannel) -> Result<Success, Failure> {
-    let given = args::CreateNode {
-        node_id: given.name,
-        command: given.command,
-        cwd: given.cwd,
+async fn create_channel(call: Call, args: args::CreateChannel) -> Result<Success, Failure> {
+    let args = args::CreateNode {
+        node_id: args.name,
+        command: args.command,
+        cwd: args.cwd,
         wait: true,
         ..Default::default()
     };
-    Ok(with_deprecation(nodes::create(call, given).await?, "nerve_create_channel", "nerve_create_node"))
+    Ok(with_deprecation(nodes::create(call, args).await?, "nerve_create_channel", "nerve_create_node"))
 }
 
-async fn send(call: Call, given: args::Send) -> Result<Success, Failure> {
+async fn send(call: Call, args: args::Send) -> Result<Success, Failure> {
     let execute = args::Execute {
-        node_id: given.channel_name,
-        text: given.text,
-        timeout: given.timeout,
+        node_id: args.channel_name,
+        text: args.text,
+        timeout: args.timeout,
         ..Default::default()
     };
-    Ok(with_deprecation(turns::run_turn(call, execute, given.parser).await?, "nerve_send", "nerve_execute"))
+    Ok(with_deprecation(turns::run_turn(call, execute, args.parser).await?, "nerve_send", "nerve_execute"))
 }
 
-async fn list_channels(call: Call, given: args::ListNodes) -> Result<Success, Failure> {
-    Ok(with_deprecation(nodes::list(call, given).await?, "nerve_list_channels", "nerve_list_nodes"))
+async fn list_channels(call: Call, args: args::ListNodes) -> Result<Success, Failure> {
+    Ok(with_deprecation(nodes::list(call, args).await?, "nerve_list_channels", "nerve_list_nodes"))
 }
 
-async fn close_channel(call: Call, given: args::CloseChannel) -> Result<Success, Failure> {
-    let given = args::Node { node_id: given.channel_name, session: None };
-    Ok(with_deprecation(nodes::stop(call, given).await?, "nerve_close_channel", "nerve_stop_node"))
+async fn close_channel(call: Call, args: args::CloseChannel) -> Result<Success, Failure> {
+    let args = args::Node { node_id: args.channel_name, session: None };
+    Ok(with_deprecation(nodes::stop(call, args).await?, "nerve_close_channel", "nerve_stop_node"))
 }
 
-fn with_deprecation(done: Success, used: &str, instead: &str) -> Success {
-    done.warn([format!("{used} is deprecated, use {instead}")])
+fn with_deprecation(success: Success, used: &str, instead: &str) -> Success {
+    success.warn([format!("{used} is deprecated, use {instead}")])
 }

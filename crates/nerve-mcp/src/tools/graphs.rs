@@ -20,29 +20,29 @@ const MAX_STEP_TEXT: usize = 4 * 1024;
 /// Cancelling a run is immediate unless the server is stuck.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) async fn run(call: Call, given: args::RunGraph) -> Result<Success, Failure> {
+pub(super) async fn run(call: Call, args: args::RunGraph) -> Result<Success, Failure> {
     // Chosen by the client, so that the run's events can be subscribed to before it starts.
     let mut run_id = Uuid::new_v4().simple().to_string();
     run_id.truncate(20);
     let options = RunOptions {
-        session_id: given.session,
-        input: given.input,
+        session_id: args.session,
+        input: args.input,
         run_id: Some(run_id.clone()),
-        trace: given.trace,
+        trace: args.trace,
         keep_nodes: false,
         ..RunOptions::default()
     };
     let describe = |event: &EventMessage| {
-        let ours = event.data.get("run_id").and_then(Value::as_str) == Some(run_id.as_str());
-        if ours { describe_run_event(event) } else { None }
+        let is_own = event.data.get("run_id").and_then(Value::as_str) == Some(run_id.as_str());
+        if is_own { describe_run_event(event) } else { None }
     };
     let (client, progress) = call.start(&PROGRESS_EVENTS, None, Some(&run_id), &describe).await?;
-    let (graph, graph_id) = match (given.graph, given.graph_id) {
+    let (graph, graph_id) = match (args.graph, args.graph_id) {
         (Some(graph), None) => (Some(graph), String::new()),
         (None, Some(graph_id)) => (None, graph_id),
         _ => return Err(Failure::new("invalid_arguments", "give either graph or graph_id")),
     };
-    if given.detach {
+    if args.detach {
         let run = match graph {
             Some(graph) => client.start_graph(graph, &options).await?,
             None => client.start_registered_graph(&graph_id, &options).await?,
@@ -58,7 +58,7 @@ pub(super) async fn run(call: Call, given: args::RunGraph) -> Result<Success, Fa
     };
     match call.follow(work, progress).await? {
         WaitOutcome::Done(ended) => Ok(run_success(ended).warn(client.take_warnings())),
-        WaitOutcome::Cancelled if given.cancel_on_cancel => {
+        WaitOutcome::Cancelled if args.cancel_on_cancel => {
             let _ = tokio::time::timeout(CANCEL_TIMEOUT, client.cancel_run(&run_id)).await;
             Err(Failure::new(ErrorKind::Cancelled, "the call and its run were cancelled"))
         }

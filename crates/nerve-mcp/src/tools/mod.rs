@@ -53,8 +53,8 @@ macro_rules! tool {
             schema: rmcp::handler::server::tool::schema_for_input::<$crate::tools::arguments::$arguments>,
             run: |call| {
                 Box::pin(async move {
-                    let given: $crate::tools::arguments::$arguments = call.arguments()?;
-                    $($handler)::+(call, given).await
+                    let args: $crate::tools::arguments::$arguments = call.arguments()?;
+                    $($handler)::+(call, args).await
                 })
             },
         }

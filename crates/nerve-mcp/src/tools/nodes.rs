@@ -19,16 +19,16 @@ const DEFAULT_ENTRIES: usize = 20;
 const MAX_ENTRIES: usize = 500;
 
 /// Converts seconds to the protocol's type.
-pub(super) fn seconds(name: &str, given: Option<f64>) -> Result<Option<Seconds>, Failure> {
-    let Some(given) = given else { return Ok(None) };
+pub(super) fn seconds(name: &str, value: Option<f64>) -> Result<Option<Seconds>, Failure> {
+    let Some(value) = value else { return Ok(None) };
     let wrong =
         || Failure::new("invalid_arguments", format!("{name} must be seconds from 0 to {}", Seconds::MAX));
-    Seconds::new(given).map(Some).ok_or_else(wrong)
+    Seconds::new(value).map(Some).ok_or_else(wrong)
 }
 
-pub(super) async fn list(call: Call, given: args::ListNodes) -> Result<Success, Failure> {
+pub(super) async fn list(call: Call, args: args::ListNodes) -> Result<Success, Failure> {
     let client = call.link.client().await?;
-    let nodes = client.list_nodes(given.session.as_deref()).await?;
+    let nodes = client.list_nodes(args.session.as_deref()).await?;
     let line = |node: &NodeInfo| {
         let command = node.metadata.text("command");
         format!("{}  {}  {}  {}", node.node_id, node.state, node.kind, command).trim_end().to_string()
@@ -44,20 +44,20 @@ pub(super) async fn list(call: Call, given: args::ListNodes) -> Result<Success, 
     Ok(Success::new(&text, &json!({ "nodes": rows.collect::<Vec<_>>() })))
 }
 
-pub(super) async fn create(call: Call, given: args::CreateNode) -> Result<Success, Failure> {
-    let ready_timeout = seconds("ready_timeout", given.ready_timeout)?;
+pub(super) async fn create(call: Call, args: args::CreateNode) -> Result<Success, Failure> {
+    let ready_timeout = seconds("ready_timeout", args.ready_timeout)?;
     let mut params = CreateNode {
-        session_id: given.session,
-        command: given.command,
-        cwd: given.cwd.map(Into::into),
-        env: given.env,
-        cols: given.cols,
-        rows: given.rows,
-        profile: given.profile,
-        proxy: given.proxy.map(|kind| Box::new(ProxySettings::new(kind))),
-        ..CreateNode::new(given.node_id)
+        session_id: args.session,
+        command: args.command,
+        cwd: args.cwd.map(Into::into),
+        env: args.env,
+        cols: args.cols,
+        rows: args.rows,
+        profile: args.profile,
+        proxy: args.proxy.map(|kind| Box::new(ProxySettings::new(kind))),
+        ..CreateNode::new(args.node_id)
     };
-    if let Some(backend) = given.backend {
+    if let Some(backend) = args.backend {
         params.backend = backend;
     }
     if let Some(timeout) = ready_timeout {
@@ -66,7 +66,7 @@ pub(super) async fn create(call: Call, given: args::CreateNode) -> Result<Succes
     let timeout = params.ready_timeout.duration();
     let client = call.link.client().await?;
     let node = client.create_node(&params).await?;
-    if given.wait {
+    if args.wait {
         // A node that is not ready in time is still a node: its state is reported.
         let _ = node
             .wait(
@@ -105,17 +105,17 @@ fn describe_state(now: &NodeExplanation) -> String {
     format!(" ({})\n\nThe terminal shows:\n{screen}\n{}{hint}", now.evidence, format_choices(&now.choices))
 }
 
-pub(super) async fn read(call: Call, given: args::Read) -> Result<Success, Failure> {
+pub(super) async fn read(call: Call, args: args::Read) -> Result<Success, Failure> {
     let client = call.link.client().await?;
-    let node = client.node(&given.node_id, given.session.as_deref());
+    let node = client.node(&args.node_id, args.session.as_deref());
     let now = node.why().await?;
-    let text = if given.screen {
+    let text = if args.screen {
         now.screen.trim_end().to_string()
     } else {
-        node.read(Some(given.lines.unwrap_or(DEFAULT_LINES).clamp(1, MAX_LINES))).await?
+        node.read(Some(args.lines.unwrap_or(DEFAULT_LINES).clamp(1, MAX_LINES))).await?
     };
     let (text, truncated) = truncate(text.trim_end(), MAX_TEXT);
-    let mut shown = format!("{text}\n\n[node '{}' is {}: {}]", given.node_id, now.state, now.evidence);
+    let mut shown = format!("{text}\n\n[node '{}' is {}: {}]", args.node_id, now.state, now.evidence);
     shown.push_str(&format_choices(&now.choices));
     // Without the node's details and the rest of its screen: `text` is the part that was requested.
     let data = json!({
@@ -125,45 +125,45 @@ pub(super) async fn read(call: Call, given: args::Read) -> Result<Success, Failu
     Ok(Success { text: shown, ..Success::new("", &data).with("text", text) })
 }
 
-pub(super) async fn write(call: Call, given: args::Write) -> Result<Success, Failure> {
+pub(super) async fn write(call: Call, args: args::Write) -> Result<Success, Failure> {
     let client = call.link.client().await?;
-    let written = client.node(&given.node_id, given.session.as_deref()).write(&given.data).await?;
-    let text = format!("{written} bytes were written to node '{}'.", given.node_id);
-    Ok(Success::new(&text, &Written { written }).with("node_id", given.node_id))
+    let written = client.node(&args.node_id, args.session.as_deref()).write(&args.data).await?;
+    let text = format!("{written} bytes were written to node '{}'.", args.node_id);
+    Ok(Success::new(&text, &Written { written }).with("node_id", args.node_id))
 }
 
-pub(super) async fn interrupt(call: Call, given: args::Node) -> Result<Success, Failure> {
+pub(super) async fn interrupt(call: Call, args: args::Node) -> Result<Success, Failure> {
     let client = call.link.client().await?;
-    client.node(&given.node_id, given.session.as_deref()).interrupt().await?;
-    let text = format!("Node '{}' was interrupted.", given.node_id);
-    Ok(Success::new(&text, &Interrupted { interrupted: true }).with("node_id", given.node_id))
+    client.node(&args.node_id, args.session.as_deref()).interrupt().await?;
+    let text = format!("Node '{}' was interrupted.", args.node_id);
+    Ok(Success::new(&text, &Interrupted { interrupted: true }).with("node_id", args.node_id))
 }
 
-pub(super) async fn fork(call: Call, given: args::Fork) -> Result<Success, Failure> {
+pub(super) async fn fork(call: Call, args: args::Fork) -> Result<Success, Failure> {
     let client = call.link.client().await?;
-    let source = client.node(&given.source_id, given.session.as_deref());
-    let fork = match given.at {
-        Some(turn) => source.fork_at(&given.target_id, turn).await?,
-        None => source.fork(&given.target_id).await?,
+    let source = client.node(&args.source_id, args.session.as_deref());
+    let fork = match args.at {
+        Some(turn) => source.fork_at(&args.target_id, turn).await?,
+        None => source.fork(&args.target_id).await?,
     };
-    let text = format!("Node '{}' was forked from '{}'.", fork.id(), given.source_id);
-    Ok(Success::new(&text, &NodeForked { node_id: fork.id().to_string(), forked_from: given.source_id }))
+    let text = format!("Node '{}' was forked from '{}'.", fork.id(), args.source_id);
+    Ok(Success::new(&text, &NodeForked { node_id: fork.id().to_string(), forked_from: args.source_id }))
 }
 
-pub(super) async fn stop(call: Call, given: args::Node) -> Result<Success, Failure> {
+pub(super) async fn stop(call: Call, args: args::Node) -> Result<Success, Failure> {
     let client = call.link.client().await?;
-    client.node(&given.node_id, given.session.as_deref()).stop().await?;
-    let text = format!("Node '{}' was stopped.", given.node_id);
-    Ok(Success::new(&text, &Stopped { stopped: true }).with("node_id", given.node_id))
+    client.node(&args.node_id, args.session.as_deref()).stop().await?;
+    let text = format!("Node '{}' was stopped.", args.node_id);
+    Ok(Success::new(&text, &Stopped { stopped: true }).with("node_id", args.node_id))
 }
 
-pub(super) async fn history(call: Call, given: args::History) -> Result<Success, Failure> {
+pub(super) async fn history(call: Call, args: args::History) -> Result<Success, Failure> {
     let client = call.link.client().await?;
-    let node = client.node(&given.node_id, given.session.as_deref());
+    let node = client.node(&args.node_id, args.session.as_deref());
     let filter = GetHistory {
-        last: Some(given.last.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES)),
-        op: given.op,
-        inputs_only: given.inputs_only,
+        last: Some(args.last.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES)),
+        op: args.op,
+        inputs_only: args.inputs_only,
         ..GetHistory::default()
     };
     let mut history = node.history(&filter).await?;

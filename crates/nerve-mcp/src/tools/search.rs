@@ -12,15 +12,15 @@ const DEFAULT_HITS: usize = 20;
 /// Maximum number of hits.
 const MAX_HITS: usize = 100;
 
-pub(super) async fn search(call: Call, given: args::Search) -> Result<Success, Failure> {
+pub(super) async fn search(call: Call, args: args::Search) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let request = Search {
-        pattern: given.pattern,
-        node_id: given.node_id,
-        session_id: given.session,
-        since: given.since,
-        kinds: given.kinds,
-        limit: Some(given.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS)),
+        pattern: args.pattern,
+        node_id: args.node_id,
+        session_id: args.session,
+        since: args.since,
+        kinds: args.kinds,
+        limit: Some(args.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS)),
     };
     let result = client.search(&request).await?;
     let text = match result.hits.len() {

@@ -18,12 +18,12 @@ const MAX_SNAPSHOTS: usize = 200;
 /// Default number of listed recordings.
 const DEFAULT_RECORDINGS: usize = 50;
 
-pub(super) async fn list(call: Call, given: args::ListSnapshots) -> Result<Success, Failure> {
+pub(super) async fn list(call: Call, args: args::ListSnapshots) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let filter = ListSnapshots {
-        node_id: given.node_id,
-        recording: given.recording,
-        session_id: given.session,
+        node_id: args.node_id,
+        recording: args.recording,
+        session_id: args.session,
         last: Some(MAX_SNAPSHOTS),
         ..ListSnapshots::default()
     };
@@ -46,14 +46,14 @@ fn files_text(files: Option<&SnapshotFiles>) -> String {
     }
 }
 
-pub(super) async fn take(call: Call, given: args::TakeSnapshot) -> Result<Success, Failure> {
+pub(super) async fn take(call: Call, args: args::TakeSnapshot) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let request = TakeSnapshot {
-        node_id: Some(given.node_id),
-        session_id: given.session,
-        label: given.label,
-        dir: given.dir,
-        no_files: given.no_files,
+        node_id: Some(args.node_id),
+        session_id: args.session,
+        label: args.label,
+        dir: args.dir,
+        no_files: args.no_files,
         ..TakeSnapshot::default()
     };
     let taken = client.take_snapshot(&request).await?;
@@ -61,14 +61,14 @@ pub(super) async fn take(call: Call, given: args::TakeSnapshot) -> Result<Succes
     Ok(Success::new(&text, &taken).warn(client.take_warnings()))
 }
 
-pub(super) async fn restore(call: Call, given: args::RestoreSnapshot) -> Result<Success, Failure> {
+pub(super) async fn restore(call: Call, args: args::RestoreSnapshot) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let request = RestoreSnapshot {
-        snapshot_id: given.snapshot_id,
-        to: given.to,
-        node_id: given.node_id,
-        recording: given.recording,
-        session_id: given.session,
+        snapshot_id: args.snapshot_id,
+        to: args.to,
+        node_id: args.node_id,
+        recording: args.recording,
+        session_id: args.session,
         dir: None,
     };
     let restored = client.restore_snapshot(&request).await?;
@@ -76,17 +76,17 @@ pub(super) async fn restore(call: Call, given: args::RestoreSnapshot) -> Result<
     Ok(Success::new(&text, &restored))
 }
 
-pub(super) async fn branch(call: Call, given: args::CreateBranch) -> Result<Success, Failure> {
+pub(super) async fn branch(call: Call, args: args::CreateBranch) -> Result<Success, Failure> {
     let describe = |event: &EventMessage| branch_step(event).map(str::to_string);
     let (client, progress) = call.start(&[EventType::BranchProgress], None, None, &describe).await?;
     let request = CreateBranch {
-        source_id: given.source_id,
-        recording: given.recording,
-        at: given.at,
-        target_id: given.target_id,
-        session_id: given.session,
-        timeout: seconds("timeout", given.timeout)?,
-        ..CreateBranch::new(given.instruction)
+        source_id: args.source_id,
+        recording: args.recording,
+        at: args.at,
+        target_id: args.target_id,
+        session_id: args.session,
+        timeout: seconds("timeout", args.timeout)?,
+        ..CreateBranch::new(args.instruction)
     };
     let branch = match call.follow(client.create_branch(&request), progress).await? {
         WaitOutcome::Done(branch) => branch,
@@ -117,9 +117,9 @@ pub(super) async fn list_branches(call: Call, _: args::ListBranches) -> Result<S
     Ok(Success::new(&text, &BranchList { branches }).warn(client.take_warnings()))
 }
 
-pub(super) async fn list_recordings(call: Call, given: args::ListRecordings) -> Result<Success, Failure> {
+pub(super) async fn list_recordings(call: Call, args: args::ListRecordings) -> Result<Success, Failure> {
     let client = call.link.client().await?;
-    let recordings = client.recordings(Some(given.last.unwrap_or(DEFAULT_RECORDINGS))).await?;
+    let recordings = client.recordings(Some(args.last.unwrap_or(DEFAULT_RECORDINGS))).await?;
     let line = |recording: &RecordingInfo| {
         let RecordingInfo { recording_id: id, command, snapshots, live, .. } = recording;
         let live = if *live { ", being recorded" } else { "" };

@@ -23,28 +23,28 @@ const TRUNCATED_NOTE: &str = "the answer was too long and is cut: nerve_read has
 /// Withdrawing a prompt is immediate unless the server is stuck.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) async fn execute(call: Call, given: args::Execute) -> Result<Success, Failure> {
-    run_turn(call, given, None).await
+pub(super) async fn execute(call: Call, args: args::Execute) -> Result<Success, Failure> {
+    run_turn(call, args, None).await
 }
 
 /// Runs a turn. `parser`: `None` for the node's.
 pub(super) async fn run_turn(
     call: Call,
-    given: args::Execute,
+    args: args::Execute,
     parser: Option<ParserKind>,
 ) -> Result<Success, Failure> {
     let params = ExecuteInput {
-        session_id: given.session.clone(),
+        session_id: args.session.clone(),
         parser,
-        timeout: seconds("timeout", given.timeout)?,
+        timeout: seconds("timeout", args.timeout)?,
         stream: call.wants_progress(),
-        fail_if_busy: given.fail_if_busy,
-        detach_on_timeout: given.detach_on_timeout,
-        ..ExecuteInput::new(given.node_id.as_str(), given.text)
+        fail_if_busy: args.fail_if_busy,
+        detach_on_timeout: args.detach_on_timeout,
+        ..ExecuteInput::new(args.node_id.as_str(), args.text)
     };
-    let describe = describe_events_of(&given.node_id, given.session.as_deref());
-    let (client, progress) = call.start(&PROGRESS_EVENTS, Some(&given.node_id), None, &describe).await?;
-    let done = if given.interrupt_on_cancel {
+    let describe = describe_events_of(&args.node_id, args.session.as_deref());
+    let (client, progress) = call.start(&PROGRESS_EVENTS, Some(&args.node_id), None, &describe).await?;
+    let turn = if args.interrupt_on_cancel {
         let params = ExecuteInput { is_async: true, ..params };
         let accepted: TurnAccepted = client.request_as(&params).await?;
         let id = &accepted.result_id;
@@ -53,47 +53,47 @@ pub(super) async fn run_turn(
             WaitOutcome::Disconnected => return Err(cancelled("its turn continues")),
             WaitOutcome::Cancelled => {
                 // Cancels exactly this turn: turns of others may be queued before it.
-                let taken = tokio::time::timeout(CANCEL_TIMEOUT, client.cancel_result(id)).await;
-                let what = if matches!(taken, Ok(Ok(_))) {
+                let cancellation = tokio::time::timeout(CANCEL_TIMEOUT, client.cancel_result(id)).await;
+                let status = if matches!(cancellation, Ok(Ok(_))) {
                     "its turn was interrupted"
                 } else {
                     "its turn may continue"
                 };
-                return Err(cancelled(what));
+                return Err(cancelled(status));
             }
         }
     } else {
         match call.follow(client.request_as(&params), progress).await? {
-            WaitOutcome::Done(done) => done,
+            WaitOutcome::Done(turn) => turn,
             WaitOutcome::Cancelled | WaitOutcome::Disconnected => {
                 return Err(cancelled("its turn continues"));
             }
         }
     };
-    Ok(turn_success(done).warn(client.take_warnings()))
+    Ok(turn_success(turn).warn(client.take_warnings()))
 }
 
-pub(super) async fn answer(call: Call, given: args::Answer) -> Result<Success, Failure> {
-    if given.choice.is_some() == given.cancel {
+pub(super) async fn answer(call: Call, args: args::Answer) -> Result<Success, Failure> {
+    if args.choice.is_some() == args.cancel {
         let failure = Failure::new("invalid_arguments", "give either choice or cancel");
         return Err(failure.hint("nerve_read shows the dialog and its choices"));
     }
     let params = AnswerNode {
-        node_id: given.node_id.clone(),
-        session_id: given.session.clone(),
-        choice: given.choice,
-        cancel: given.cancel,
-        wait: given.wait,
-        timeout: seconds("timeout", given.timeout)?,
+        node_id: args.node_id.clone(),
+        session_id: args.session.clone(),
+        choice: args.choice,
+        cancel: args.cancel,
+        wait: args.wait,
+        timeout: seconds("timeout", args.timeout)?,
         ..AnswerNode::default()
     };
-    let describe = describe_events_of(&given.node_id, given.session.as_deref());
-    let (client, progress) = call.start(&PROGRESS_EVENTS, Some(&given.node_id), None, &describe).await?;
+    let describe = describe_events_of(&args.node_id, args.session.as_deref());
+    let (client, progress) = call.start(&PROGRESS_EVENTS, Some(&args.node_id), None, &describe).await?;
     match call.follow(client.request(&params), progress).await? {
         WaitOutcome::Done(AnswerReply::Turn(turn)) => Ok(turn_success(*turn).warn(client.take_warnings())),
         WaitOutcome::Done(AnswerReply::Done(_)) => {
-            let text = format!("The dialog of node '{}' is answered.", given.node_id);
-            Ok(Success::new(&text, &json!({ "node_id": given.node_id, "answered": true })))
+            let text = format!("The dialog of node '{}' is answered.", args.node_id);
+            Ok(Success::new(&text, &json!({ "node_id": args.node_id, "answered": true })))
         }
         WaitOutcome::Cancelled | WaitOutcome::Disconnected => {
             Err(cancelled("the dialog may be answered, and the turn continues"))
@@ -108,9 +108,9 @@ fn describe_events_of(
 ) -> impl Fn(&EventMessage) -> Option<String> + Send + Sync {
     let (node, session) = (node.to_string(), session.unwrap_or(DEFAULT_SESSION).to_string());
     move |event| {
-        let ours = event.node_id.as_deref() == Some(node.as_str())
+        let is_own = event.node_id.as_deref() == Some(node.as_str())
             && event.session_id.as_deref().is_none_or(|of| of == session);
-        if ours { describe_node_event(event) } else { None }
+        if is_own { describe_node_event(event) } else { None }
     }
 }
 
