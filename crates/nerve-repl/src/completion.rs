@@ -78,8 +78,8 @@ fn word_kind(commands: &clap::Command, words: &[&str], prefix: &str) -> WordKind
         command = commands.find_subcommand("graph").unwrap_or(commands);
     }
     while let [word, others @ ..] = rest {
-        let Some(found) = command.find_subcommand(word) else { break };
-        (command, rest) = (found, others);
+        let Some(subcommand) = command.find_subcommand(word) else { break };
+        (command, rest) = (subcommand, others);
         // The arguments of `help` are command names.
         if command.get_name() == "help" {
             (command, rest) = (commands, others);
@@ -103,23 +103,23 @@ fn word_kind(commands: &clap::Command, words: &[&str], prefix: &str) -> WordKind
 }
 
 fn subcommands(command: &clap::Command) -> WordKind {
-    let shown = command.get_subcommands().filter(|child| !child.is_hide_set());
-    WordKind::Words(shown.map(|child| child.get_name().to_string()).collect())
+    let visible = command.get_subcommands().filter(|child| !child.is_hide_set());
+    WordKind::Words(visible.map(|child| child.get_name().to_string()).collect())
 }
 
 fn options(command: &clap::Command) -> WordKind {
-    let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
-    WordKind::Words(shown.filter_map(|arg| arg.get_long().map(|long| format!("--{long}"))).collect())
+    let visible = command.get_arguments().filter(|arg| !arg.is_hide_set());
+    WordKind::Words(visible.filter_map(|arg| arg.get_long().map(|long| format!("--{long}"))).collect())
 }
 
 /// Returns the option named by `word` if its value is the next word.
 fn value_option<'a>(command: &'a clap::Command, word: &str) -> Option<&'a Arg> {
-    let found = command.get_arguments().find(|arg| match (word.strip_prefix("--"), word.strip_prefix('-')) {
+    let arg = command.get_arguments().find(|arg| match (word.strip_prefix("--"), word.strip_prefix('-')) {
         (Some(long), _) => arg.get_long() == Some(long),
         (None, Some(short)) => short.chars().eq(arg.get_short()),
         (None, None) => false,
     });
-    found.filter(|arg| matches!(arg.get_action(), ArgAction::Set | ArgAction::Append))
+    arg.filter(|arg| matches!(arg.get_action(), ArgAction::Set | ArgAction::Append))
 }
 
 /// Counts the positional arguments among `words`.

@@ -215,11 +215,11 @@ impl TerminalGuard {
 
 impl Drop for TerminalGuard {
     fn drop(&mut self) {
-        let Some(before) = &self.0 else { return };
-        let is_changed = tcgetattr(stdin()).is_ok_and(|now| now.local_modes != before.local_modes);
+        let Some(saved) = &self.0 else { return };
+        let is_changed = tcgetattr(stdin()).is_ok_and(|now| now.local_modes != saved.local_modes);
         if is_changed {
             // The terminal may have been closed.
-            let _ = tcsetattr(stdin(), OptionalActions::Now, before);
+            let _ = tcsetattr(stdin(), OptionalActions::Now, saved);
             // Bracketed paste off (xterm's DECSET 2004).
             let _ = std::io::stdout().write_all(b"\x1b[?2004l\r\n");
         }

@@ -45,7 +45,7 @@ fn describe(event: &EventMessage, answer: &str) -> Option<String> {
         EventKind::NodeCreated { kind, .. } => format!("{node} created ({kind})"),
         EventKind::NodeReady { .. } => format!("{node} is ready"),
         EventKind::NodeBusy { .. } => format!("{node} is busy"),
-        EventKind::NodeBlocked { kind, choices, .. } => blocked(node, kind, &choices),
+        EventKind::NodeBlocked { kind, choices, .. } => format_block(node, kind, &choices),
         EventKind::NodeQueueChanged {} => format!("the queue of {node} has changed"),
         EventKind::NodeSuspended { evidence, .. } => format!("{node} is suspended: {evidence}"),
         EventKind::NodeStopped { reason } => match reason.as_str() {
@@ -77,11 +77,11 @@ fn describe(event: &EventMessage, answer: &str) -> Option<String> {
             let retry = retry_in_ms.map(|delay| format!("; retry in {}", duration(delay as f64 / 1000.0)));
             format!("{step} failed: {error}{}", retry.unwrap_or_default())
         }
-        EventKind::GateAsked { gate, .. } => gate_asked(&step, &gate, answer),
+        EventKind::GateAsked { gate, .. } => format_gate(&step, &gate, answer),
         EventKind::GateAnswered { choice, by, .. } => format!("{step}: {choice} ({by})"),
         EventKind::GraphCompleted { run, status, duration_ms, tokens_used, error, .. } => {
-            let why = error.map(|error| format!(": {error}")).unwrap_or_default();
-            format!("{} {status}{}{why}", run.graph_id, effort(duration_ms, tokens_used))
+            let reason = error.map(|error| format!(": {error}")).unwrap_or_default();
+            format!("{} {status}{}{reason}", run.graph_id, effort(duration_ms, tokens_used))
         }
         EventKind::ResultReady { result_id, status, .. } => format!("{node}: result {result_id} is {status}"),
         EventKind::SnapshotTaken { snapshot_id, .. } => format!("{node}: snapshot {snapshot_id} taken"),
@@ -105,7 +105,7 @@ pub(super) fn run_id(event: &EventMessage) -> Option<&str> {
     event.data.get("run_id")?.as_str()
 }
 
-fn blocked(node: &str, kind: BlockKind, choices: &[String]) -> String {
+fn format_block(node: &str, kind: BlockKind, choices: &[String]) -> String {
     let choices: Vec<String> =
         choices.iter().enumerate().map(|(at, text)| format!("{}. {text}", at + 1)).collect();
     match choices.is_empty() {
@@ -114,7 +114,7 @@ fn blocked(node: &str, kind: BlockKind, choices: &[String]) -> String {
     }
 }
 
-fn gate_asked(step: &str, gate: &GateInfo, answer: &str) -> String {
+fn format_gate(step: &str, gate: &GateInfo, answer: &str) -> String {
     let default = gate.default.as_ref().map(|default| format!(" [default: {default}]")).unwrap_or_default();
     format!("{step} asks: {}; answer with '{answer}'{default}", format_question(gate))
 }

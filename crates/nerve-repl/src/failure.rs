@@ -29,7 +29,7 @@ pub const INCOMPLETE: u8 = 8;
 /// Interrupted by Ctrl+C, or the turn was interrupted (128 + SIGINT).
 pub const INTERRUPTED: u8 = 130;
 
-/// Request fields and requests that hints name, with the option or command that replaces each.
+/// Names of request fields and requests in the engine's hints, with the option or command that replaces each.
 const TERMS: [(&str, &str); 17] = [
     ("at", "--at"),
     ("dir", "--dir"),
@@ -166,7 +166,7 @@ impl From<&ClientError> for Failure {
     }
 }
 
-/// Replaces the fields and requests that a hint of the engine names, such as `` `to` ``, by options and commands.
+/// Replaces the names of fields and requests in a hint of the engine, such as `` `to` ``, by options and commands.
 fn replace_terms(hint: &str) -> String {
     TERMS.iter().fold(hint.to_string(), |hint, (term, option)| hint.replace(&format!("`{term}`"), option))
 }

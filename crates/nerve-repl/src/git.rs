@@ -55,8 +55,8 @@ impl Git {
     /// # Errors
     /// Exit code 2 outside of a checkout; 1 if git is not installed.
     pub fn find(dir: &Path) -> Result<Git> {
-        let found = Git::at(dir);
-        let output = found.output(&["rev-parse", "--show-toplevel"])?;
+        let candidate = Git::at(dir);
+        let output = candidate.output(&["rev-parse", "--show-toplevel"])?;
         if !output.status.success() {
             let text = message(&output);
             let reason = if text.contains("not a git repository") || text.is_empty() {
@@ -130,10 +130,10 @@ impl Git {
         Ok(text(&names).lines().any(|name| name != branch))
     }
 
-    /// Adds a worktree with a new branch at a commit. One at a time: git fails if it reads another one that is half made.
+    /// Adds a worktree with a new branch at a commit. Calls run one at a time, because git fails if it reads a half-made worktree.
     pub fn add_worktree(&self, path: &Path, branch: &str, commit: &str) -> Result<()> {
         static TURN: Mutex<()> = Mutex::new(());
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let path = path.as_os_str();
         let args = ["worktree", "add", "--quiet", "--no-track", "-b", branch, "--"].map(OsStr::new);
         self.run(&[&args[..], &[path, OsStr::new(commit)]].concat()).map(drop)
@@ -193,10 +193,10 @@ impl Git {
         self.run(&["add", "--all", "--sparse"])?;
         let unattended = ["-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"];
         let commit = ["commit", "--quiet", "--no-verify", "--message", message];
-        checked("commit", self.output(&[&unattended[..], &commit].concat())?).map(drop)
+        check_status("commit", self.output(&[&unattended[..], &commit].concat())?).map(drop)
     }
 
-    /// Merges a branch into the current one. The inner error has the files in conflict; the merge is undone then.
+    /// Merges a branch into the current one. The inner error has the files in conflict, after the merge was aborted.
     ///
     /// # Errors
     /// git refuses the merge.
@@ -257,7 +257,7 @@ impl Git {
     /// Returns those of the paths, each with a NUL at its end, that are ignored.
     fn check_ignore(&self, paths: &[u8]) -> Result<Vec<PathBuf>> {
         let mut command = self.command(&["check-ignore", "-z", "--stdin"]);
-        let mut child = command.stdin(Stdio::piped()).spawn().map_err(not_started)?;
+        let mut child = command.stdin(Stdio::piped()).spawn().map_err(spawn_error)?;
         let (mut stdin, paths) = (child.stdin.take().context("no standard input")?, paths.to_vec());
         // In a thread, because git answers while it reads.
         let writer = std::thread::spawn(move || stdin.write_all(&paths));
@@ -277,8 +277,8 @@ impl Git {
     pub fn diff_stat(&self, base: &str) -> Result<DiffStat> {
         let index = self.temporary_index()?;
         let mut command = self.command(&["diff", "--cached", "--numstat", "-z", "--no-renames", base]);
-        let output = command.env("GIT_INDEX_FILE", index.as_os_str()).output().map_err(not_started)?;
-        Ok(parse_numstat(&checked("diff", output)?))
+        let output = command.env("GIT_INDEX_FILE", index.as_os_str()).output().map_err(spawn_error)?;
+        Ok(parse_numstat(&check_status("diff", output)?))
     }
 
     /// Counts the changes between two commits.
@@ -310,8 +310,8 @@ impl Git {
         }
         let index = index.into_temp_path();
         let mut command = self.command(&["add", "--all", "--sparse"]);
-        let output = command.env("GIT_INDEX_FILE", index.as_os_str()).output().map_err(not_started)?;
-        checked("add", output)?;
+        let output = command.env("GIT_INDEX_FILE", index.as_os_str()).output().map_err(spawn_error)?;
+        check_status("add", output)?;
         Ok(index)
     }
 
@@ -322,11 +322,11 @@ impl Git {
     fn run<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Vec<u8>> {
         let output = self.output(args)?;
         let name = args.first().map(|name| name.as_ref().to_string_lossy().into_owned()).unwrap_or_default();
-        checked(&name, output)
+        check_status(&name, output)
     }
 
     fn output<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Output> {
-        self.command(args).output().map_err(not_started)
+        self.command(args).output().map_err(spawn_error)
     }
 
     fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
@@ -349,7 +349,7 @@ fn print(mut command: Command) -> Result<()> {
         Some(locale) => command.env("LC_ALL", locale),
         None => command.env_remove("LC_ALL"),
     };
-    let status = command.stdout(Stdio::inherit()).stderr(Stdio::inherit()).status().map_err(not_started)?;
+    let status = command.stdout(Stdio::inherit()).stderr(Stdio::inherit()).status().map_err(spawn_error)?;
     // A reader that leaves early, such as `head`, ends git by a signal.
     match status.code() {
         Some(0) | None => Ok(()),
@@ -357,7 +357,7 @@ fn print(mut command: Command) -> Result<()> {
     }
 }
 
-fn checked(name: &str, output: Output) -> Result<Vec<u8>> {
+fn check_status(name: &str, output: Output) -> Result<Vec<u8>> {
     if output.status.success() {
         return Ok(output.stdout);
     }
@@ -367,7 +367,7 @@ fn checked(name: &str, output: Output) -> Result<Vec<u8>> {
     Err(Failure { hint, ..Failure::new(FAILED, format!("git {name} failed: {reason}")) }.into())
 }
 
-fn not_started(error: std::io::Error) -> anyhow::Error {
+fn spawn_error(error: std::io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::NotFound => {
             let failure = Failure::new(FAILED, "cannot run git: it is not installed, or not in PATH");
@@ -379,9 +379,9 @@ fn not_started(error: std::io::Error) -> anyhow::Error {
 
 /// Returns the message of a failed git without its prefixes.
 fn message(output: &Output) -> String {
-    let shown = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
-    let shown = String::from_utf8_lossy(shown);
-    let lines = shown.lines().map(|line| {
+    let report = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+    let report = String::from_utf8_lossy(report);
+    let lines = report.lines().map(|line| {
         let line = line.strip_prefix("fatal: ").or_else(|| line.strip_prefix("error: ")).unwrap_or(line);
         line.trim_end()
     });

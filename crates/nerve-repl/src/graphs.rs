@@ -51,9 +51,9 @@ impl Shell {
                 out::table(&["graph", "steps"], &rows)
             }
             GraphCommand::Get(args) => {
-                let found =
+                let graph =
                     self.wait_briefly(async { Ok(client.get_graph(&args.graph, session).await?) }).await?;
-                self.set_draft(Draft::from_definition(found.definition));
+                self.set_draft(Draft::from_definition(graph.definition));
                 self.print_current()
             }
             GraphCommand::Create => {

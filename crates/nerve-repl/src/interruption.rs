@@ -26,7 +26,7 @@ pub(super) enum InterruptAction {
 #[derive(Debug)]
 pub(super) struct Interruption {
     pub(super) action: InterruptAction,
-    /// Set once interrupted: when the REPL stops waiting.
+    /// Time at which the REPL stops waiting; set by an interrupt.
     pub(super) deadline: Option<Instant>,
 }
 

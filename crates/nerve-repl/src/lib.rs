@@ -1,10 +1,10 @@
-//! An interactive client for nodes and graphs, and what it shares with nerve's command line.
+//! An interactive client for nodes and graphs, and the commands that it shares with nerve's command line.
 //!
 //! | module | content |
 //! |---|---|
 //! | [`node_command`] | the commands of `nerve node`: arguments, requests, output |
 //! | [`machine_command`] | the commands of `nerve machine` |
-//! | [`graph_file`] | a graph file on its way to a server |
+//! | [`graph_file`] | prepares a graph file and its input for a server |
 //! | [`run_display`] | the live display of a run |
 //! | [`clock`] | the current time |
 //! | [`out`], [`failure`] | output; errors with their exit codes |
@@ -92,7 +92,7 @@ pub async fn run(client: NerveClient, options: Options) -> Result<u8> {
     }
     let (graph, commands) = classify_file(options.file)?;
     // On a terminal the REPL becomes interactive after the script. Otherwise standard input is read only without a script.
-    let rest = match (screen::is_terminal(), commands.is_some()) {
+    let remaining_input = match (screen::is_terminal(), commands.is_some()) {
         (true, _) => Some(RemainingInput::Terminal),
         (false, true) => None,
         (false, false) => Some(RemainingInput::StandardInput),
@@ -109,8 +109,8 @@ pub async fn run(client: NerveClient, options: Options) -> Result<u8> {
         let continues = exit.code == DONE || (options.keep_going && exit.code != INTERRUPTED);
         is_done = shell.has_exited() || !continues;
     }
-    if let (false, Some(rest)) = (is_done, rest) {
-        let source = match rest {
+    if let (false, Some(remaining_input)) = (is_done, remaining_input) {
+        let source = match remaining_input {
             RemainingInput::StandardInput => Source::standard_input(),
             RemainingInput::Terminal => interactive_source(&mut shell, client, state, options.history).await,
         };

@@ -38,7 +38,7 @@ pub(super) fn with_state<T>(state: &SharedState, with: impl FnOnce(&mut ReplStat
 
 type Request = (NameKind, blocking::SyncSender<Vec<String>>);
 
-/// The requesting end, with a cache.
+/// Requests names from the task that queries the server, and caches them.
 #[derive(Debug)]
 pub(super) struct Lookup {
     requests: mpsc::Sender<Request>,
@@ -73,9 +73,9 @@ impl Lookup {
 
 async fn answer_requests(client: NerveClient, state: SharedState, mut requests: mpsc::Receiver<Request>) {
     while let Some((kind, reply)) = requests.recv().await {
-        let found = tokio::time::timeout(TIMEOUT, find_names(&client, &state, kind)).await;
+        let outcome = tokio::time::timeout(TIMEOUT, find_names(&client, &state, kind)).await;
         // On failure the requester falls back to its cache.
-        if let Ok(Ok(list)) = found {
+        if let Ok(Ok(list)) = outcome {
             let _ = reply.try_send(list);
         }
     }

@@ -35,14 +35,14 @@ impl Shell {
         let remote = self.client.node(node, self.session().as_deref());
         let started = async { Ok(remote.execute_stream(text).await?) };
         let mut answer = self.wait(&mut interruption, started).await?;
-        let mut shown = false;
+        let mut has_text = false;
         while let Some(item) = self
             .wait(&mut interruption, async { answer.next().await.transpose().map_err(Into::into) })
             .await?
         {
             match item {
                 StreamItem::Chunk(chunk) => {
-                    shown |= !chunk.trim().is_empty();
+                    has_text |= !chunk.trim().is_empty();
                     self.screen.print_chunk(&chunk)?;
                 }
                 StreamItem::Missed(count) => {
@@ -50,7 +50,7 @@ impl Shell {
                 }
                 StreamItem::Response(data) => {
                     self.screen.end_line()?;
-                    if !shown {
+                    if !has_text {
                         execute::print(&data, false)?;
                     }
                     return interruption.resolve(execute::check(&data.response));
@@ -152,7 +152,8 @@ impl Shell {
         }
     }
 
-    /// Starts a node by `work`, and registers it to be stopped at exit. An interrupted start may still succeed.
+    /// Awaits `work`, which starts a node, and registers the node to be stopped at exit. It stays registered if the start is
+    /// interrupted, because it may still succeed.
     async fn start_node(
         &mut self,
         session: Option<&str>,
@@ -184,8 +185,8 @@ impl Shell {
                 ("graphs", session.graphs.join(", ")),
             ]);
         };
-        let found = self.wait_briefly(async { Ok(client.session(Some(&name)).await) }).await?;
-        match found {
+        let lookup = self.wait_briefly(async { Ok(client.session(Some(&name)).await) }).await?;
+        match lookup {
             Ok(_) => {}
             Err(ClientError::Server(error)) if error.details.error_type == ErrorKind::NotFound => {
                 let params = CreateSession { name: name.clone(), ..CreateSession::default() };

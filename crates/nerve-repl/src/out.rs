@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::failure::Failure;
 
-/// Shorter waits show no progress.
+/// Time after which a wait shows progress, and interval of its updates.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
 /// Spaces between the columns of a table.
@@ -134,7 +134,7 @@ impl<'a> Table<'a> {
         line(cells.collect::<String>().trim_end())
     }
 
-    /// Pads a cell. `text` is what is visible of it.
+    /// Pads a cell. `text` is its visible part.
     fn align(&self, shown: String, text: &str, column: usize) -> String {
         let padding = " ".repeat(self.widths[column].saturating_sub(text.chars().count()));
         let gap = " ".repeat(GAP);
@@ -145,14 +145,14 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Returns the columns of the terminal that standard output is; `None` if it is none.
+/// Returns the width of the terminal on standard output, in columns; `None` if standard output is no terminal.
 pub fn window_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Selects the columns of a table that are not empty and fit. While they need more than `width` characters, leaves out
-/// one of `optional`, in its order.
+/// Returns the table without its empty columns. While it needs more than `width` characters, further columns are dropped in
+/// the order of `optional`.
 pub fn select_columns<'a>(
     header: &[&'a str],
     rows: &[Vec<String>],
@@ -165,37 +165,37 @@ pub fn select_columns<'a>(
         (0..header.len()).filter(|column| cells(*column).any(|chars| chars > 0)).collect();
     let mut total: usize = columns.iter().map(needed).sum();
     for title in optional {
-        let dropped = columns.iter().position(|column| header[*column] == *title);
-        if let Some(place) = dropped.filter(|_| width.is_some_and(|width| total > width + GAP)) {
-            total -= needed(&columns.remove(place));
+        let position = columns.iter().position(|column| header[*column] == *title);
+        if let Some(index) = position.filter(|_| width.is_some_and(|width| total > width + GAP)) {
+            total -= needed(&columns.remove(index));
         }
     }
     let pick = |row: &Vec<String>| columns.iter().map(|column| row[*column].clone()).collect();
     (columns.iter().map(|column| header[*column]).collect(), rows.iter().map(pick).collect())
 }
 
-/// Shortens the cells of a column as far as a table needs to fit into `width` characters, but to no less than `least`.
+/// Shortens the cells of a column as far as a table needs to fit into `width` characters, but to no less than `min_width`.
 pub fn shorten_column(
     header: &[&str],
     rows: &mut [Vec<String>],
     column: usize,
-    (width, least): (usize, usize),
+    (width, min_width): (usize, usize),
     shorten: impl Fn(&str, usize) -> String,
 ) {
     let excess = Table::new(header, rows).width().saturating_sub(width);
     let longest = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let most = longest.saturating_sub(excess).max(least);
-    rows.iter_mut().for_each(|row| row[column] = shorten(&row[column], most));
+    let limit = longest.saturating_sub(excess).max(min_width);
+    rows.iter_mut().for_each(|row| row[column] = shorten(&row[column], limit));
 }
 
-/// Returns a text with an ellipsis in its middle if it exceeds `most` characters. More of the end stays, where paths differ.
-pub fn shorten_middle(text: &str, most: usize) -> String {
+/// Returns a text with an ellipsis in its middle if it exceeds `limit` characters. More of the end stays, where paths differ.
+pub fn shorten_middle(text: &str, limit: usize) -> String {
     let chars = text.chars().count();
-    if chars <= most {
+    if chars <= limit {
         return text.to_string();
     }
-    let start = most / 3;
-    let end = most.saturating_sub(start + 1);
+    let start = limit / 3;
+    let end = limit.saturating_sub(start + 1);
     let (before, after): (String, String) =
         (text.chars().take(start).collect(), text.chars().skip(chars - end).collect());
     format!("{before}…{after}")
@@ -271,8 +271,8 @@ fn screen(text: &str) {
     }
     let rows: Vec<&str> = text.lines().collect();
     let end = &rows[rows.len().saturating_sub(ERROR_ROWS)..];
-    let which = if end.len() < rows.len() { " (last rows)" } else { "" };
-    note(format_args!("{FAINT}screen{which}{FAINT:#}:"));
+    let suffix = if end.len() < rows.len() { " (last rows)" } else { "" };
+    note(format_args!("{FAINT}screen{suffix}{FAINT:#}:"));
     for row in end {
         note(format_args!("  {FAINT}|{FAINT:#} {row}"));
     }
@@ -310,10 +310,10 @@ pub fn mark(ok: bool, essential: bool) -> String {
     format!("{style}{word:<4}{style:#}")
 }
 
-/// Returns a text on one line, cut to `most` characters with an ellipsis.
-pub fn preview(text: &str, most: usize) -> String {
+/// Returns a text on one line, cut to `limit` characters with an ellipsis.
+pub fn preview(text: &str, limit: usize) -> String {
     let clean = one_line(text);
-    let mut short: String = clean.chars().take(most).collect();
+    let mut short: String = clean.chars().take(limit).collect();
     if short.len() < clean.len() {
         short.push('…');
     }
@@ -321,8 +321,8 @@ pub fn preview(text: &str, most: usize) -> String {
 }
 
 /// Awaits `work` and shows the elapsed seconds on stderr, if that is a terminal and it takes more than a second.
-pub async fn progress<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let (_step, steps) = watch::channel(what.to_string());
+pub async fn progress<T>(label: &str, work: impl Future<Output = T>) -> T {
+    let (_step, steps) = watch::channel(label.to_string());
     progress_with_steps(steps, work).await
 }
 

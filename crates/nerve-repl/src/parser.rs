@@ -101,8 +101,8 @@ fn prompt(node: &str, text: String) -> Result<Request, Failure> {
     Ok(Request::Prompt { node: node.to_string(), text })
 }
 
-/// Splits a command with a verbatim text. Returns `None` if it has options, or no node or text, and is parsed like any
-/// other command.
+/// Splits a command with a verbatim text. Returns `None` if it has options, or lacks a node or a text: it is then parsed
+/// like any other command.
 fn verbatim_words(command: &str, rest: &str, input: &Input) -> Option<Vec<String>> {
     let (node, rest) = split_word(rest);
     let text = verbatim(rest, input.block.as_deref());

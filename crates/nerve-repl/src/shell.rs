@@ -38,7 +38,7 @@ pub(super) struct Shell {
     pub(super) runs: Runs,
     pub(super) run_ends: mpsc::UnboundedReceiver<RunEnd>,
     pub(super) started: StartedNodes,
-    /// Node whose events are not shown, because its answer is.
+    /// Node whose events are hidden while its answer is printed.
     pub(super) muted_node: Option<String>,
     events: Option<EventStream>,
     signals: Signals,
@@ -46,7 +46,7 @@ pub(super) struct Shell {
     exited: bool,
 }
 
-/// Ending of the REPL.
+/// The end of the REPL: its exit code, and whether started nodes and runs stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exit {
     /// Exit code.
@@ -105,8 +105,8 @@ impl Shell {
             match next {
                 None => return exit(INTERRUPTED),
                 Some(SourceEvent::End) => return exit(if failed { FAILED } else { DONE }),
-                Some(SourceEvent::Failed(why)) => {
-                    self.screen.failure(Failure::new(FAILED, why), None);
+                Some(SourceEvent::Failed(reason)) => {
+                    self.screen.failure(Failure::new(FAILED, reason), None);
                     return exit(FAILED);
                 }
                 Some(SourceEvent::Interrupted { .. }) if source.is_script() => return exit(INTERRUPTED),
@@ -169,9 +169,9 @@ impl Shell {
             return exit.code;
         }
         let unfinished = !self.runs.active().is_empty();
-        let stopping = std::mem::take(&mut self.started).stop(&self.client, &self.runs);
+        let stop = std::mem::take(&mut self.started).stop(&self.client, &self.runs);
         let messages = tokio::select! {
-            messages = stopping => messages,
+            messages = stop => messages,
             _ = self.signals.interrupt.recv() => vec!["exited immediately; started nodes and runs may still be running".to_string()],
         };
         for line in messages {
@@ -186,7 +186,7 @@ impl Shell {
             tokio::select! {
                 next = source.next() => return Some(next),
                 event = next_event(&mut self.events) => self.on_event(&event),
-                Some(ended) = self.run_ends.recv() => self.on_run_end(&ended),
+                Some(run_end) = self.run_ends.recv() => self.on_run_end(&run_end),
                 _ = self.signals.interrupt.recv() => return Some(SourceEvent::Interrupted { blank: true }),
                 () = self.signals.termination.recv() => return None,
             }
@@ -210,7 +210,7 @@ impl Shell {
                 // Shows earlier events before the result.
                 event = next_event(&mut self.events) => self.on_event(&event),
                 done = &mut work => return done,
-                Some(ended) = self.run_ends.recv() => self.on_run_end(&ended),
+                Some(run_end) = self.run_ends.recv() => self.on_run_end(&run_end),
                 _ = self.signals.interrupt.recv() => self.on_interrupt(interruption)?,
                 () = self.signals.termination.recv() => return Err(TerminationError.into()),
                 () = sleep_until(deadline) => return Err(abandoned().into()),
@@ -230,12 +230,12 @@ impl Shell {
             tokio::select! {
                 biased;
                 event = next_event(&mut self.events) => self.on_event(&event),
-                Some(ended) = self.run_ends.recv() => match ended.run == run {
+                Some(run_end) = self.run_ends.recv() => match run_end.run == run {
                     true => {
-                        self.runs.on_end(&ended);
-                        return Ok(Some(ended));
+                        self.runs.on_end(&run_end);
+                        return Ok(Some(run_end));
                     }
-                    false => self.on_run_end(&ended),
+                    false => self.on_run_end(&run_end),
                 },
                 () = self.signals.termination.recv() => return Err(TerminationError.into()),
             }
@@ -259,12 +259,12 @@ impl Shell {
                         self.refresh_gates(run).await;
                     }
                 }
-                Some(ended) = self.run_ends.recv() => {
-                    if ended.run == run {
-                        self.runs.on_end(&ended);
-                        return interruption.resolve(Ok(Some(ended)));
+                Some(run_end) = self.run_ends.recv() => {
+                    if run_end.run == run {
+                        self.runs.on_end(&run_end);
+                        return interruption.resolve(Ok(Some(run_end)));
                     }
-                    self.on_run_end(&ended);
+                    self.on_run_end(&run_end);
                 }
                 _ = self.signals.interrupt.recv() => self.on_interrupt(&mut interruption)?,
                 () = self.signals.termination.recv() => return Err(TerminationError.into()),
@@ -308,7 +308,7 @@ impl Shell {
         self.runs.on_event(event);
         let session = self.session();
         let is_relevant =
-            event.session_id.as_deref().is_none_or(|of| of == session.as_deref().unwrap_or(DEFAULT))
+            event.session_id.as_deref().is_none_or(|id| id == session.as_deref().unwrap_or(DEFAULT))
                 || event_line::run_id(event).is_some_and(|run| self.runs.is_active(run));
         let is_muted = event_line::run_id(event).is_none()
             && event.node_id.is_some()
@@ -322,13 +322,13 @@ impl Shell {
     }
 
     /// Reports the end of a run in the background.
-    fn on_run_end(&mut self, ended: &RunEnd) {
-        self.runs.on_end(ended);
-        let why = match &ended.outcome {
+    fn on_run_end(&mut self, run_end: &RunEnd) {
+        self.runs.on_end(run_end);
+        let detail = match &run_end.outcome {
             Ok(_) => "'result' shows its results".to_string(),
             Err(error) => error.to_string(),
         };
-        self.screen.note(&format!("run {} has ended: {why}", ended.run));
+        self.screen.note(&format!("run {} has ended: {detail}", run_end.run));
     }
 
     async fn refresh_gates(&mut self, run: &str) {
@@ -429,7 +429,7 @@ impl Shell {
     }
 }
 
-/// Returns the next event, or never after the last one.
+/// Returns the next event, and `None` at the end of the stream. Without a stream, waits forever.
 async fn next_event(events: &mut Option<EventStream>) -> Option<EventMessage> {
     match events {
         Some(events) => events.next().await,

@@ -28,7 +28,7 @@ pub(super) struct Source {
     reader: InputReader,
 }
 
-/// The next thing that the source delivers.
+/// An item that a source delivers.
 #[derive(Debug)]
 pub(super) enum SourceEvent {
     /// Commands, with their location in a script.
@@ -121,7 +121,7 @@ impl Source {
             match read {
                 RawInput::Text(text) => return SourceEvent::Inputs(split_inputs(&text), None),
                 RawInput::Interrupted { blank } => return SourceEvent::Interrupted { blank },
-                RawInput::Failed(why) => return SourceEvent::Failed(why),
+                RawInput::Failed(reason) => return SourceEvent::Failed(reason),
                 RawInput::Line(text) => {
                     let location = self.next_location();
                     let location = self.input_start.take().unwrap_or(location);
@@ -169,8 +169,8 @@ fn read_line(reader: &mut impl BufRead) -> RawInput {
 
 /// Returns true if the file extension is that of a graph file.
 pub(super) fn is_graph_file(path: &Path) -> bool {
-    let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
-    ending.is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known))
+    let extension = path.extension().map(|extension| extension.to_ascii_lowercase());
+    extension.is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known))
 }
 
 #[cfg(test)]

@@ -40,25 +40,25 @@ impl StartedNodes {
     /// Cancels the active runs concurrently, then stops the nodes concurrently. Returns messages about successes and failures.
     pub(super) async fn stop(self, client: &NerveClient, runs: &Runs) -> Vec<String> {
         let deadline = tokio::time::Instant::now() + STOP_TIMEOUT;
-        let mut cancelling = JoinSet::new();
+        let mut cancels = JoinSet::new();
         for run in runs.active() {
             let client = client.clone();
-            cancelling.spawn(async move {
+            cancels.spawn(async move {
                 let done = client.cancel_run(&run).await.map(drop);
                 (run, done)
             });
         }
-        let mut messages = summarize("run", "cancelled", finish(cancelling, runs.active(), deadline).await);
-        let mut stopping = JoinSet::new();
+        let mut messages = summarize("run", "cancelled", finish(cancels, runs.active(), deadline).await);
+        let mut stops = JoinSet::new();
         for (session, node) in self.nodes.clone() {
             let client = client.clone();
-            stopping.spawn(async move {
+            stops.spawn(async move {
                 let done = client.node(&node, session.as_deref()).stop().await;
                 (display_name(&(session, node)), done)
             });
         }
         let names = self.nodes.iter().map(display_name).collect();
-        messages.extend(summarize("node", "stopped", finish(stopping, names, deadline).await));
+        messages.extend(summarize("node", "stopped", finish(stops, names, deadline).await));
         messages
     }
 }
@@ -80,7 +80,7 @@ async fn finish(
     (done, unfinished)
 }
 
-fn summarize(thing: &str, how: &str, (done, unfinished): (Vec<TaskResult>, Vec<String>)) -> Vec<String> {
+fn summarize(thing: &str, verb: &str, (done, unfinished): (Vec<TaskResult>, Vec<String>)) -> Vec<String> {
     let mut messages = Vec::new();
     let mut names = Vec::new();
     for (name, result) in done {
@@ -90,17 +90,17 @@ fn summarize(thing: &str, how: &str, (done, unfinished): (Vec<TaskResult>, Vec<S
             Err(ClientError::Closed(_)) => {}
             Err(error)
                 if error.server().is_some_and(|error| error.details.error_type == ErrorKind::NotFound) => {}
-            Err(error) => messages.push(format!("{thing} '{name}' could not be {how}: {error}")),
+            Err(error) => messages.push(format!("{thing} '{name}' could not be {verb}: {error}")),
         }
     }
     if !names.is_empty() {
         let plural = if names.len() == 1 { "" } else { "s" };
-        messages.insert(0, format!("{how} {thing}{plural} {}", names.join(", ")));
+        messages.insert(0, format!("{verb} {thing}{plural} {}", names.join(", ")));
     }
     messages.extend(
         unfinished
             .iter()
-            .map(|name| format!("{thing} '{name}' was not {how} within {} s", STOP_TIMEOUT.as_secs())),
+            .map(|name| format!("{thing} '{name}' was not {verb} within {} s", STOP_TIMEOUT.as_secs())),
     );
     messages
 }

@@ -26,7 +26,7 @@ pub fn check(worktree: &Git, common_dir: &Path) -> Result<bool> {
         repositories.push(submodule.git_dir()?);
     }
     for path in &repositories {
-        // The same submodule of the repository.
+        // The main worktree's repository of the same submodule.
         let original = path.strip_prefix(&git_dir).ok().map(|relative| Git::at(&common_dir.join(relative)));
         let known = match original.filter(|git| git.dir().is_dir()) {
             Some(original) => original.commits_of_refs()?,
@@ -45,16 +45,16 @@ fn unsaved(work: &str, path: &Path) -> anyhow::Error {
 }
 
 /// Finds git directories: the name of a submodule may have several parts, and it may have submodules itself.
-fn find_repositories(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+fn find_repositories(dir: &Path, repositories: &mut Vec<PathBuf>) -> Result<()> {
     if dir.join("HEAD").is_file() {
-        found.push(dir.to_path_buf());
-        return find_repositories(&dir.join("modules"), found);
+        repositories.push(dir.to_path_buf());
+        return find_repositories(&dir.join("modules"), repositories);
     }
     if !dir.is_dir() {
         return Ok(());
     }
     for entry in std::fs::read_dir(dir)? {
-        find_repositories(&entry?.path(), found)?;
+        find_repositories(&entry?.path(), repositories)?;
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ impl FromStr for Field {
 /// # Errors
 /// The file of `--input @PATH` cannot be read; exit code 2 if `--set` is given and the input is not an object.
 pub fn read(args: &InputArgs) -> Result<Value> {
-    let given = match args.input.as_deref() {
+    let input = match args.input.as_deref() {
         None => Value::Null,
         Some(text) => match text.strip_prefix('@') {
             Some(path) => {
@@ -56,7 +56,7 @@ pub fn read(args: &InputArgs) -> Result<Value> {
             None => value(text),
         },
     };
-    merge(given, &args.set)
+    merge(input, &args.set)
 }
 
 /// Parses objects and lists as JSON. Everything else is text.
@@ -71,12 +71,12 @@ fn value(text: &str) -> Value {
 ///
 /// # Errors
 /// Exit code 2 if the input does not match the graph.
-pub fn validate(file: &GraphFile, given: Value) -> Result<Value> {
-    let json_error = given.as_str().and_then(json_error);
-    file.input(given).map_err(|error| {
+pub fn validate(file: &GraphFile, input: Value) -> Result<Value> {
+    let json_error = input.as_str().and_then(json_error);
+    file.input(input).map_err(|error| {
         let failure = Failure::from_error(&error.into());
         match json_error {
-            Some(why) => failure.hint(format!("the input looks like JSON, but is invalid: {why}")).into(),
+            Some(error) => failure.hint(format!("the input looks like JSON, but is invalid: {error}")).into(),
             None => failure.into(),
         }
     })
@@ -88,11 +88,11 @@ fn json_error(text: &str) -> Option<serde_json::Error> {
     serde_json::from_str::<Value>(text).err().filter(|_| is_json_like)
 }
 
-fn merge(given: Value, fields: &[Field]) -> Result<Value> {
+fn merge(base: Value, fields: &[Field]) -> Result<Value> {
     if fields.is_empty() {
-        return Ok(given);
+        return Ok(base);
     }
-    let mut input = match given {
+    let mut input = match base {
         Value::Object(input) => input,
         Value::Null => Map::new(),
         _ => {

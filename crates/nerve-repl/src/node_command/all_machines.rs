@@ -15,11 +15,11 @@ use crate::machine_command::{as_json, format_contact};
 
 /// Time limit for a machine's list, which includes the connection.
 const MACHINE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Columns before those of a list of nodes.
+/// Columns that precede [`COLUMNS`].
 const LOCATION_COLUMNS: [&str; 3] = ["machine", "server", "session"];
 
-/// Prints the nodes of the servers on this machine and of all machines in the list, asked in parallel. A machine that does not reply
-/// is a row. `session`: only of sessions of this name.
+/// Prints the nodes of the servers on this machine and of all machines in the list, which are queried in parallel. A machine that does
+/// not reply has a row with the reason. `session`: prints only nodes of sessions with this name.
 ///
 /// # Errors
 /// The list of machines is damaged, or standard output cannot be written.
@@ -69,9 +69,9 @@ fn server_rows(machine: &str, nodes: &ServerNodes) -> Vec<Vec<String>> {
 fn unreachable_row(reply: &MachineReply<ServerNodes>) -> Vec<String> {
     let mut row = vec![String::new(); LOCATION_COLUMNS.len() + COLUMNS.len()];
     row[0].clone_from(&reply.machine.name);
-    let why = reply.outcome.as_ref().err().map(|error| error.message.as_str()).unwrap_or_default();
+    let reason = reply.outcome.as_ref().err().map(|error| error.message.as_str()).unwrap_or_default();
     row[LOCATION_COLUMNS.len() + STATE] =
-        format!("unreachable, {}: {why}", format_contact(reply.last_contact));
+        format!("unreachable, {}: {reason}", format_contact(reply.last_contact));
     row
 }
 

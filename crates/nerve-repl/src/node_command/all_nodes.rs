@@ -1,4 +1,4 @@
-//! `nerve ls --all`: the nodes of all sessions of several servers; and how many there are in other sessions.
+//! `nerve ls --all`: the nodes of all sessions of several servers, and the number of nodes in other sessions.
 
 use std::time::Duration;
 
@@ -24,16 +24,16 @@ pub type NamedServer = (String, NerveClient);
 
 /// The nodes of a server.
 pub(super) struct ServerNodes {
-    /// Its name, if it is known.
+    /// Name of the server, if known.
     pub(super) server: Option<String>,
     pub(super) running: Vec<NodeInfo>,
     pub(super) stopped: Vec<NodeInfo>,
 }
 
-/// Prints the nodes of all servers. `session`: only of sessions of this name.
+/// Prints the nodes of all servers. `session`: prints only nodes of sessions with this name.
 ///
 /// # Errors
-/// Standard output cannot be written. A server that does not list its nodes is a warning.
+/// Standard output cannot be written. A server that does not list its nodes only causes a warning.
 pub async fn print(servers: &[NamedServer], session: Option<&str>, as_json: bool) -> Result<()> {
     let all = list_all(servers, session).await;
     if as_json {
@@ -56,7 +56,7 @@ pub async fn print(servers: &[NamedServer], session: Option<&str>, as_json: bool
     print_rows(&[&["server", "session"][..], &COLUMNS].concat(), rows)
 }
 
-/// Lists the nodes of all servers, asked in parallel. A server that does not list its nodes is a warning.
+/// Lists the nodes of all servers, which are queried in parallel. A server that does not list its nodes causes a warning.
 pub(super) async fn list_all(servers: &[NamedServer], session: Option<&str>) -> Vec<ServerNodes> {
     let lists = servers.iter().map(|(name, client)| timeout(LIST_TIMEOUT, list(Some(name), client, session)));
     let mut all = Vec::new();
@@ -70,7 +70,7 @@ pub(super) async fn list_all(servers: &[NamedServer], session: Option<&str>) -> 
     all
 }
 
-/// Prints to stderr how many nodes there are in other sessions than that of `server`.
+/// Prints to stderr the number of nodes outside of `session` of `server`.
 pub async fn print_hint(servers: &[NamedServer], server: &str, session: Option<&str>) {
     let session = session.unwrap_or(DEFAULT_SESSION);
     let mut count = 0;
@@ -86,7 +86,7 @@ pub async fn print_hint(servers: &[NamedServer], server: &str, session: Option<&
     }
 }
 
-/// Lists the nodes of a server. `only`: those of this session.
+/// Lists the nodes of a server. `only`: lists only the nodes of this session.
 pub(super) async fn list(
     server: Option<&str>,
     client: &NerveClient,

@@ -106,7 +106,7 @@ impl BudgetOptions {
 }
 
 impl TotalBudgetOptions {
-    /// Returns the limits of each attempt, then those of all together. The action at a limit is that of both.
+    /// Returns the limits of each attempt, then those of all together. Both have the action at a limit of `each`.
     ///
     /// # Errors
     /// Only the action at a limit is given.

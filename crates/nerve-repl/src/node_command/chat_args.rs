@@ -52,6 +52,6 @@ impl ChatOptions {
             ("--keep", keep.is_some()),
         ]
         .into_iter()
-        .find_map(|(option, given)| given.then_some(option))
+        .find_map(|(option, is_set)| is_set.then_some(option))
     }
 }

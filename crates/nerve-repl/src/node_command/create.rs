@@ -31,7 +31,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
     };
     let mut env: BTreeMap<String, String> = args.env.into_iter().map(|pair| (pair.key, pair.value)).collect();
     env.extend(trace_tools(args.trace_tools));
-    // The program of an existing pane has its environment.
+    // The program of an existing pane already has its environment.
     let shell_env = if args.pane.pane_id.is_some() { None } else { shell_env(&target.client) };
     let params = CreateNode {
         session_id: target.session.clone(),
@@ -105,8 +105,8 @@ fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
         Failure::new(USAGE, message).hint(format!("use {backends}"))
     };
     let pane = &args.pane;
-    for (option, given) in [("--pane-id", pane.pane_id.is_some()), ("--socket", pane.socket.is_some())] {
-        if given && !(is_tmux || is_wezterm) {
+    for (option, is_set) in [("--pane-id", pane.pane_id.is_some()), ("--socket", pane.socket.is_some())] {
+        if is_set && !(is_tmux || is_wezterm) {
             return Err(mismatch(option, "panes", "-b tmux, claude-tmux, wezterm or claude-wezterm"));
         }
     }
@@ -122,19 +122,19 @@ fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
         ("--tmux-session", pane.tmux_session.is_some(), "is already in a session"),
         ("--proxy", args.proxy.proxy.is_some(), "already has its environment"),
     ];
-    match new_pane_options.into_iter().find(|(_, given, _)| *given) {
+    match new_pane_options.into_iter().find(|(_, is_set, _)| *is_set) {
         None => Ok(()),
-        Some((option, _, why)) => {
-            let message = format!("{option} requires a new pane: pane {id} exists and {why}");
+        Some((option, _, reason)) => {
+            let message = format!("{option} requires a new pane: pane {id} exists and {reason}");
             Err(Failure::new(USAGE, message).hint("omit one of them; --profile selects the agent profile"))
         }
     }
 }
 
 /// Returns the absolute working directory. Relative paths refer to the directory of this command, not of the server.
-fn directory(given: Option<&Path>) -> Result<PathBuf> {
+fn directory(cwd: Option<&Path>) -> Result<PathBuf> {
     let here = std::env::current_dir().context("cannot find the current directory")?;
-    let path = given.map_or(here.clone(), |given| here.join(given));
+    let path = cwd.map_or(here.clone(), |cwd| here.join(cwd));
     // `..` would stay in lists, and in the id of an agent's project.
     let has_parents = path.components().any(|part| part == Component::ParentDir);
     let path = if has_parents { path.canonicalize().unwrap_or(path) } else { path };
@@ -142,7 +142,7 @@ fn directory(given: Option<&Path>) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns the variable that enables tool tracing.
-pub fn trace_tools(wanted: bool) -> Option<(String, String)> {
-    wanted.then(|| (trace::VARIABLE.to_string(), "1".to_string()))
+/// Returns the variable that enables tool tracing; `None` if not `enabled`.
+pub fn trace_tools(enabled: bool) -> Option<(String, String)> {
+    enabled.then(|| (trace::VARIABLE.to_string(), "1".to_string()))
 }

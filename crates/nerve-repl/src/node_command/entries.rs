@@ -92,20 +92,20 @@ fn details(entry: &Value) -> Vec<String> {
     }
 }
 
-/// Returns what was decided about a dialog or a prompt, and by which client.
+/// Returns the decision about a dialog or a prompt, and the client that made it.
 fn decision(entry: &Value) -> Vec<String> {
     let names = ["dialog", "choice", "input", "reason"];
     let field = |name: &str| Some(format!("{name}: {}", out::preview(text(entry, name)?, MAX_TYPED)));
     let by =
         [text(entry, "client"), text(entry, "transport")].map(|text| out::preview(text.unwrap_or("?"), 40));
-    let what: Vec<String> = names.into_iter().filter_map(field).collect();
-    vec![what.join(", "), format!("By: {} ({})", by[0], by[1])]
+    let fields: Vec<String> = names.into_iter().filter_map(field).collect();
+    vec![fields.join(", "), format!("By: {} ({})", by[0], by[1])]
 }
 
 /// Escapes the control characters in typed data.
 fn visible(input: &str) -> String {
-    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    input.chars().map(shown).collect()
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    input.chars().map(escape).collect()
 }
 
 fn op(entry: &Value) -> &str {

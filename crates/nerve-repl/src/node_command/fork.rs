@@ -36,8 +36,8 @@ pub(crate) fn source(node: &str) -> &str {
 
 /// Returns an unused name for a fork.
 pub(crate) async fn free_name(client: &NerveClient, session: Option<&str>, source: &str) -> Result<String> {
-    let taken = client.list_nodes(session).await?;
-    Ok(name_for(source, |name| taken.iter().any(|node| node.node_id == name)))
+    let nodes = client.list_nodes(session).await?;
+    Ok(name_for(source, |name| nodes.iter().any(|node| node.node_id == name)))
 }
 
 /// Returns the first free name of `SRC-fork`, `SRC-fork-2` …; forks of forks share the numbering.

@@ -71,16 +71,16 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     if !matches!(state, NodeState::Blocked | NodeState::Suspended) {
         return Err(Failure::new(FAILED, message).into());
     }
-    let why = target.request(&ExplainNode::new(args.node.clone(), target.session.clone())).await?;
-    let why: NodeExplanation = serde_json::from_value(why)?;
-    let mut failure = Failure::new(BLOCKED, format!("{message}: {}", why.evidence));
-    failure.screen = Some(why.screen);
-    failure.choices = why.choices;
+    let explanation = target.request(&ExplainNode::new(args.node.clone(), target.session.clone())).await?;
+    let explanation: NodeExplanation = serde_json::from_value(explanation)?;
+    let mut failure = Failure::new(BLOCKED, format!("{message}: {}", explanation.evidence));
+    failure.screen = Some(explanation.screen);
+    failure.choices = explanation.choices;
     let hint = match failure.choices.is_empty() {
         _ if state == NodeState::Suspended => {
             format!("wait for it, or interrupt it with 'nerve node interrupt {}'", args.node)
         }
-        true if why.metadata.text("blocked") == BlockKind::Budget.as_str() => {
+        true if explanation.metadata.text("blocked") == BlockKind::Budget.as_str() => {
             format!("set other limits: 'nerve budget {} …'", args.node)
         }
         true => {
@@ -97,29 +97,29 @@ pub(super) async fn why(target: &Target, node: String) -> Result<()> {
     if target.json {
         return out::json(&data);
     }
-    let why: NodeExplanation = serde_json::from_value(data)?;
+    let explanation: NodeExplanation = serde_json::from_value(data)?;
     let mut fields = vec![
-        ("node", why.node_id.clone()),
-        ("state", format_state(why.state, &why.metadata)),
-        ("evidence", why.evidence.clone()),
-        ("source", format!("{}, seen after {} bytes of output", why.source, why.offset)),
+        ("node", explanation.node_id.clone()),
+        ("state", format_state(explanation.state, &explanation.metadata)),
+        ("evidence", explanation.evidence.clone()),
+        ("source", format!("{}, seen after {} bytes of output", explanation.source, explanation.offset)),
     ];
-    if let Some(turn) = &why.turn {
+    if let Some(turn) = &explanation.turn {
         fields.push(("turn", format!("{}, its prompt is {}", turn.turn, turn.delivery)));
     }
-    if let Some(faults) = why.metadata.known_text("faults") {
+    if let Some(faults) = explanation.metadata.known_text("faults") {
         fields.push(("faults", faults.to_string()));
     }
     out::fields(&fields)?;
-    if !why.choices.is_empty() {
+    if !explanation.choices.is_empty() {
         out::line("\nchoices")?;
-        for (number, choice) in why.choices.iter().enumerate() {
+        for (number, choice) in explanation.choices.iter().enumerate() {
             out::text(&format!("  {}. {choice}", number + 1))?;
         }
     }
     out::line("\nscreen")?;
     let mut screen = String::new();
-    for row in why.screen.trim_end().lines() {
+    for row in explanation.screen.trim_end().lines() {
         writeln!(screen, "  | {row}")?;
     }
     out::text(&screen)

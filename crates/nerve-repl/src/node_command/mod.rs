@@ -58,10 +58,10 @@ pub struct Target {
 /// # Errors
 /// The request fails, or a turn does.
 pub async fn perform(target: &Target, command: NodeCommand) -> Result<()> {
-    let done = dispatch(target, command).await;
+    let result = dispatch(target, command).await;
     // The server sends warnings separately from its replies.
     target.client.take_warnings().iter().for_each(|warning| out::warning(out::sanitize(warning)));
-    done
+    result
 }
 
 async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {

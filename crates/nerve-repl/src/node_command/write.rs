@@ -41,12 +41,12 @@ fn literal_escape(data: &str) -> Option<&str> {
 }
 
 fn bytes(args: &WriteArgs) -> Result<Vec<u8>> {
-    let given = match args.data.as_deref() {
+    let data = match args.data.as_deref() {
         Some("-") => read_standard_input()?,
         Some(data) => data.as_bytes().to_vec(),
         None => Vec::new(),
     };
-    let mut bytes = given;
+    let mut bytes = data;
     if args.escape {
         let text = std::str::from_utf8(&bytes).map_err(|_| Failure::new(USAGE, "the data is not UTF-8"))?;
         bytes = unescape(text).map_err(|error| Failure::new(USAGE, error.to_string()))?;

@@ -106,17 +106,17 @@ impl RunFollower {
         tokio::pin!(work);
         let mut ticks = interval(DRAW_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut listening = true;
-        let done = loop {
+        let mut is_subscribed = true;
+        let outcome = loop {
             let deadline = self.cancel_deadline.unwrap_or_else(Instant::now);
             tokio::select! {
                 biased;
                 _ = self.interrupts.recv() => self.on_interrupt()?,
-                done = &mut work => break done,
-                event = self.events.next(), if listening => match event {
+                outcome = &mut work => break outcome,
+                event = self.events.next(), if is_subscribed => match event {
                     Some(event) => self.on_event(&event).await,
                     None => {
-                        listening = false;
+                        is_subscribed = false;
                         self.ended.notify_one();
                     }
                 },
@@ -125,14 +125,14 @@ impl RunFollower {
                 _ = ticks.tick() => self.draw(),
             }
         };
-        if listening && !matches!(done, Err(ClientError::Closed(_))) {
-            // The result is there; missing events do not matter.
+        if is_subscribed && !matches!(outcome, Err(ClientError::Closed(_))) {
+            // The result has arrived; missing events do not matter.
             let _ = timeout(FINAL_EVENTS_TIMEOUT, self.last_events()).await;
         }
         self.stop_asking();
         self.screen.draw(&self.progress);
         self.screen.leave();
-        Ok(done)
+        Ok(outcome)
     }
 
     /// Shows progress until the run has ended, for a run started by another client.

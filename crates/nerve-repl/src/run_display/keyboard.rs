@@ -22,7 +22,7 @@ pub(super) struct Keyboard {
 }
 
 impl Keyboard {
-    /// Returns `None` if standard input is not a terminal or this process is in the background.
+    /// Creates a keyboard; `None` if standard input is not a terminal or this process is in the background.
     pub(super) fn new() -> Option<Keyboard> {
         let is_foreground = tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
         (io::stdin().is_terminal() && is_foreground).then_some(Keyboard { lines: None })

@@ -189,12 +189,12 @@ impl Progress {
 
     /// Returns the number of completed top-level steps.
     pub(super) fn done_count(&self) -> usize {
-        self.steps.iter().filter(|row| is_own(&row.step) && row.state.is_done()).count()
+        self.steps.iter().filter(|row| is_top_level(&row.step) && row.state.is_done()).count()
     }
 
     /// Returns the tokens of all top-level steps. Those of items and rounds are added when their step completes.
     pub(super) fn tokens(&self) -> u64 {
-        self.steps.iter().filter(|row| is_own(&row.step)).map(|row| row.tokens).sum()
+        self.steps.iter().filter(|row| is_top_level(&row.step)).map(|row| row.tokens).sum()
     }
 
     fn open_gate(&mut self, gate: GateInfo, at: f64) {
@@ -228,14 +228,14 @@ impl Progress {
         if self.steps.len() >= self.total.saturating_add(2 * MAX_PARTS) {
             let mut removable = MAX_PARTS;
             self.steps.retain(|row| {
-                let is_removed = removable > 0 && row.state.is_done() && !is_own(&row.step);
+                let is_removed = removable > 0 && row.state.is_done() && !is_top_level(&row.step);
                 removable -= usize::from(is_removed);
                 !is_removed
             });
             self.rows_by_id = self.steps.iter().enumerate().map(|(at, row)| (row.step.clone(), at)).collect();
         }
-        let own = step.split(['/', '[', '#']).next().unwrap_or(step);
-        let group = self.rows_by_id.get(own).map_or(self.steps.len(), |index| self.steps[*index].group);
+        let top_level = step.split(['/', '[', '#']).next().unwrap_or(step);
+        let group = self.rows_by_id.get(top_level).map_or(self.steps.len(), |index| self.steps[*index].group);
         let index = self.steps.len();
         self.steps.push(StepRow { step: step.to_string(), group, ..StepRow::default() });
         self.rows_by_id.insert(step.to_string(), index);
@@ -244,7 +244,7 @@ impl Progress {
 }
 
 /// Returns true for a top-level step: no item, round or nested step.
-fn is_own(step: &str) -> bool {
+fn is_top_level(step: &str) -> bool {
     !step.contains(['/', '[', '#'])
 }
 

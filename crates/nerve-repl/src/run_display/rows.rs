@@ -23,10 +23,10 @@ pub(super) struct Row {
 
 /// Renders at most `height` rows of at most `width` columns. `now`: seconds since the Unix epoch.
 pub(super) fn rows(progress: &Progress, now: f64, width: usize, height: usize) -> Vec<Row> {
-    let shown = selection(progress, height.saturating_sub(2));
+    let shown = select_steps(progress, height.saturating_sub(2));
     let longest = shown.iter().map(|row| columns(&row.step)).max().unwrap_or(0);
-    let id = longest.min(ID_COLUMNS).min(width.saturating_sub(STATE_AND_TIME_COLUMNS).max(8));
-    let mut rows: Vec<Row> = shown.iter().map(|step| step_row(step, now, id, width)).collect();
+    let id_width = longest.min(ID_COLUMNS).min(width.saturating_sub(STATE_AND_TIME_COLUMNS).max(8));
+    let mut rows: Vec<Row> = shown.iter().map(|step| step_row(step, now, id_width, width)).collect();
     rows.extend(hidden_summary(progress, &shown, width));
     rows.push(summary(progress, now, width));
     rows.truncate(height);
@@ -56,7 +56,7 @@ impl Row {
 }
 
 /// Selects at most `limit` steps, in order. Prefers active steps, then failed, the latest completed, and the next pending ones.
-fn selection(progress: &Progress, limit: usize) -> Vec<&StepRow> {
+fn select_steps(progress: &Progress, limit: usize) -> Vec<&StepRow> {
     let mut steps: Vec<&StepRow> = progress.steps.iter().collect();
     if steps.len() > limit {
         let rank = |row: &StepRow| match row.state {
@@ -77,13 +77,13 @@ fn selection(progress: &Progress, limit: usize) -> Vec<&StepRow> {
     steps
 }
 
-fn step_row(step: &StepRow, now: f64, id: usize, width: usize) -> Row {
+fn step_row(step: &StepRow, now: f64, id_width: usize, width: usize) -> Row {
     let mut row = Row::default();
     let state = step.state.label();
     row.push(style(step.state), &format!("{state:<9}"), width);
     row.push(Style::new(), " ", width);
-    let name = truncate(&step.step, id);
-    let pad = " ".repeat(id.saturating_sub(columns(&name)));
+    let name = truncate(&step.step, id_width);
+    let pad = " ".repeat(id_width.saturating_sub(columns(&name)));
     row.push(Style::new(), &format!("{name}{pad}"), width);
     if step.state == StepState::Pending {
         return row;
@@ -116,9 +116,9 @@ fn hidden_summary(progress: &Progress, shown: &[&StepRow], width: usize) -> Opti
     if shown.len() == progress.steps.len() {
         return None;
     }
-    let count = |is: &dyn Fn(StepState) -> bool| {
-        let all = progress.steps.iter().filter(|row| is(row.state)).count();
-        all - shown.iter().filter(|row| is(row.state)).count()
+    let count = |matches: &dyn Fn(StepState) -> bool| {
+        let all = progress.steps.iter().filter(|row| matches(row.state)).count();
+        all - shown.iter().filter(|row| matches(row.state)).count()
     };
     let counts = [
         (count(&StepState::is_active), "active"),
@@ -129,7 +129,7 @@ fn hidden_summary(progress: &Progress, shown: &[&StepRow], width: usize) -> Opti
     let parts: Vec<String> = counts
         .iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
+        .map(|(count, label)| format!("{count} {label}"))
         .collect();
     let mut row = Row::default();
     row.push(out::FAINT, &format!("… and {}", parts.join(", ")), width);
