@@ -7,7 +7,7 @@ use clap::{Arg, Command};
 /// Moves arguments that begin with a dash and contain white space to the end, behind `--`. Options of the command and
 /// their values stay. Commands that take a program's arguments are left alone.
 pub(super) fn protect(args: Vec<OsString>, root: impl FnOnce() -> Command) -> Vec<OsString> {
-    if !args.iter().any(|arg| arg.to_str().is_some_and(has_shape)) || args.iter().any(|arg| arg == "--") {
+    if !args.iter().any(|arg| arg.to_str().is_some_and(is_dashed)) || args.iter().any(|arg| arg == "--") {
         return args;
     }
     let mut root = root();
@@ -26,7 +26,7 @@ pub(super) fn protect(args: Vec<OsString>, root: impl FnOnce() -> Command) -> Ve
     for arg in args {
         let is_value =
             others.last().and_then(|last| last.to_str()).is_some_and(|last| needs_value(command, last));
-        let is_prompt = arg.to_str().is_some_and(|text| has_shape(text) && !has_value(command, text));
+        let is_prompt = arg.to_str().is_some_and(|text| is_dashed(text) && !has_value(command, text));
         if is_prompt && !is_value { prompts.push(arg) } else { others.push(arg) }
     }
     if !prompts.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn protect(args: Vec<OsString>, root: impl FnOnce() -> Command) -> Ve
 }
 
 /// Returns true if an argument looks like an option, but has more than one word.
-fn has_shape(arg: &str) -> bool {
+fn is_dashed(arg: &str) -> bool {
     arg.starts_with('-') && arg.contains(char::is_whitespace)
 }
 

@@ -20,17 +20,17 @@ pub fn join_paragraphs(mut command: Command) -> Command {
 }
 
 fn join_lines(text: &str) -> String {
-    let mut whole = String::with_capacity(text.len());
+    let mut joined = String::with_capacity(text.len());
     let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
-    let mut before = "";
+    let mut previous = "";
     for line in text.lines() {
-        if !whole.is_empty() {
-            whole.push(if is_prose(before) && is_prose(line) { ' ' } else { '\n' });
+        if !joined.is_empty() {
+            joined.push(if is_prose(previous) && is_prose(line) { ' ' } else { '\n' });
         }
-        whole.push_str(line);
-        before = line;
+        joined.push_str(line);
+        previous = line;
     }
-    whole
+    joined
 }
 
 #[cfg(test)]

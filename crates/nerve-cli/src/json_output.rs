@@ -1,4 +1,4 @@
-//! Finds out whether a command line asks for JSON, in which errors are printed then, too.
+//! Detects whether a command line requests JSON. Its errors are then printed as JSON, too.
 
 use clap::ArgMatches;
 use nerve_repl::failure::{Failure, USAGE};

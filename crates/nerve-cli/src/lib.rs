@@ -99,7 +99,7 @@ ENVIRONMENT
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
-    /// Errors are printed as JSON, because the command's output is.
+    /// Errors are printed as JSON, because the command prints JSON.
     #[arg(skip)]
     pub prints_json: bool,
 }
@@ -231,7 +231,7 @@ pub enum Command {
     OpenApi,
 }
 
-/// Commands at the top level that are also in a group: their short name and their full one.
+/// The short and the full name of each top-level command that is also in a group.
 pub const SHORTCUTS: [(&str, &[&str]); 12] = [
     ("new", &["node", "create"]),
     ("send", &["node", "execute"]),
@@ -253,14 +253,14 @@ impl Cli {
         let args = leading_options::move_behind_command(std::env::args_os().collect());
         let args = dash_prompt::protect(args, Cli::build_command);
         let mut command = Cli::build_command();
-        let parsed = command.try_get_matches_from_mut(&args).and_then(|mut matches| {
+        let result = command.try_get_matches_from_mut(&args).and_then(|mut matches| {
             let prints_json = json_output::is_requested(&matches);
             server_conflict::exit_if_found(&matches, prints_json);
             let cli = <Cli as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)
                 .map_err(|error| error.format(&mut command))?;
             Ok(Cli { prints_json, ..cli })
         });
-        parsed.unwrap_or_else(|mut error| {
+        result.unwrap_or_else(|mut error| {
             let words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
             suggestions::improve(&mut error, &command, &words);
             if error.use_stderr() && json_output::is_written(&words) {

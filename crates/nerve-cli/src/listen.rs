@@ -24,7 +24,7 @@ pub struct ListenArgs {
     pub port: Option<u16>,
 }
 
-/// Access to network listeners. The command has an option `http`, and a group `network` with its options for addresses.
+/// Access options of network listeners. The command must have an option `http`, and a group `network` of its address options.
 #[derive(Debug, Clone, Default, Args)]
 pub struct AccessArgs {
     /// Host name accepted over HTTP, in addition to localhost and addresses; repeatable

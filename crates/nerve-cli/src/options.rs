@@ -65,7 +65,7 @@ pub struct OptionEntry {
 }
 
 impl OptionEntry {
-    /// Returns the meaning of the option `long`. `None`: its help texts differ, and no text covers them.
+    /// Returns the meaning of the option `long`; `None` if its help texts differ and the table of meanings has no entry for it.
     pub fn meaning(&self, long: &str) -> Option<&str> {
         let general = MEANINGS.iter().find(|(name, _)| *name == long).map(|(_, meaning)| *meaning);
         general.or_else(|| self.helps.first().filter(|_| self.helps.len() == 1).map(String::as_str))
@@ -80,8 +80,8 @@ pub fn collect(root: &Command) -> BTreeMap<String, OptionEntry> {
 }
 
 fn visit(command: &Command, path: &str, all: &mut BTreeMap<String, OptionEntry>) {
-    let is_own = |arg: &&Arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str());
-    for arg in command.get_arguments().filter(is_own) {
+    let is_listed = |arg: &&Arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str());
+    for arg in command.get_arguments().filter(is_listed) {
         let Some(long) = arg.get_long() else { continue };
         let entry: &mut OptionEntry = all.entry(long.to_string()).or_default();
         entry.shorts.extend(arg.get_short());

@@ -76,19 +76,19 @@ pub struct RecordArgs {
     pub command: Vec<String>,
 }
 
-/// Where a recording is kept.
+/// Location of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordingTarget<'a> {
-    /// Nowhere.
+    /// No recording is kept.
     None,
     /// The folder of recordings.
     Library,
-    /// This file.
+    /// The file of this path.
     File(&'a Path),
 }
 
 impl RecordArgs {
-    /// Returns where the recording is kept.
+    /// Returns the location of the recording.
     pub fn target(&self) -> RecordingTarget<'_> {
         match &self.out_file {
             Some(Some(path)) => RecordingTarget::File(path),

@@ -440,7 +440,7 @@ impl FromStr for Age {
     }
 }
 
-/// Parses the age of data to remove. A request has times of at most a year: a longer age would remove more than wanted.
+/// Parses the age of data to remove, at most a year. A request cannot hold a longer time, and a shortened one would remove more.
 pub(crate) fn removal_age(text: &str) -> Result<Age, String> {
     let age: Age = text.parse()?;
     match age.0.as_secs_f64() <= Seconds::MAX {

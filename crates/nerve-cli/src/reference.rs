@@ -94,15 +94,15 @@ fn full_name(name: &str) -> Option<String> {
 }
 
 fn describe_arguments(command: &Command, page: &mut String) -> fmt::Result {
-    let shown = |arg: &&Arg| !arg.is_hide_set() && !matches!(arg.get_id().as_str(), "help" | "version");
-    let arguments: Vec<&Arg> = command.get_arguments().filter(shown).collect();
+    let is_listed = |arg: &&Arg| !arg.is_hide_set() && !matches!(arg.get_id().as_str(), "help" | "version");
+    let arguments: Vec<&Arg> = command.get_arguments().filter(is_listed).collect();
     if arguments.is_empty() {
         return Ok(());
     }
     writeln!(page, "\n| argument | |\n|---|---|")?;
     for argument in arguments {
         let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-        writeln!(page, "| `{}` | {}{} |", spelling(argument), help.replace('|', "\\|"), limits(argument))?;
+        writeln!(page, "| `{}` | {}{} |", spelling(argument), help.replace('|', "\\|"), notes(argument))?;
     }
     Ok(())
 }
@@ -124,7 +124,8 @@ fn spelling(argument: &Arg) -> String {
     }
 }
 
-fn limits(argument: &Arg) -> String {
+/// Describes the possible values, the default and the environment variable of an argument.
+fn notes(argument: &Arg) -> String {
     let mut notes = Vec::new();
     let takes_values = argument.get_action().takes_values();
     let values = argument.get_possible_values();

@@ -45,7 +45,7 @@ pub struct SearchArgs {
     pub json: bool,
 }
 
-/// What to search.
+/// Part of the conversations and recordings to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum SearchPart {
     /// Prompts

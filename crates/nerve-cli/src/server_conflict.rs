@@ -34,7 +34,7 @@ fn check(matches: &ArgMatches) -> Result<(), Failure> {
     }
     for argument in NODE_ARGUMENTS {
         let Some(node) = text(matches, argument) else { continue };
-        // The file of a recording, for the transcript.
+        // The source of a transcript may also be the file of a recording.
         if argument == "source" && Path::new(node).exists() {
             continue;
         }

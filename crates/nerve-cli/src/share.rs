@@ -9,7 +9,7 @@ use crate::node::NodeTarget;
 use crate::recording::Age;
 use crate::web::base_url;
 
-/// Longest life of a share.
+/// Maximum lifetime of a share.
 const MAX_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! Suggests commands for a word that is none.
+//! Suggests commands for an unknown command.
 
 use clap::Command;
 use clap::builder::StyledStr;
@@ -7,7 +7,7 @@ use nerve_types::suggestion::nearest;
 
 use super::SHORTCUTS;
 
-/// Words that people try, and the commands that do it. Words that name a command of a group need no entry.
+/// Words that people try, and the commands to use instead. A word that names a command of a group needs no entry.
 const WORDS: [(&[&str], &[&str]); 31] = [
     (&["up", "serve", "daemon", "resume"], &["start", "server start", "session start"]),
     (&["status", "state"], &["ls", "server status", "graph status"]),
@@ -42,7 +42,7 @@ const WORDS: [(&[&str], &[&str]); 31] = [
     (&["asciicast", "convert"], &["recording export", "recording import"]),
 ];
 
-/// Replaces clap's suggestions in the error about an unknown subcommand: it does not know the words of the table, and counts
+/// Replaces clap's suggestions in the error about an unknown subcommand: clap does not know the words of the table, and counts
 /// two exchanged letters as two errors.
 pub(super) fn improve(error: &mut Error, root: &Command, args: &[String]) {
     if error.kind() != ErrorKind::InvalidSubcommand {
@@ -92,8 +92,7 @@ enum Suggestion {
     Commands(Vec<String>),
 }
 
-/// Returns the commands for a word after the group `path`: first those that the word means exactly, then those that a similar
-/// word means.
+/// Returns the commands for a word after the group `path`: those for the word itself, otherwise those for a similar word.
 fn suggest(root: &Command, path: &[&str], word: &str) -> Suggestion {
     let exact = if path.is_empty() { commands_for(root, word) } else { commands_in_group(path, word) };
     if !exact.is_empty() {
@@ -115,14 +114,14 @@ fn suggest(root: &Command, path: &[&str], word: &str) -> Suggestion {
 }
 
 /// Returns the commands of the table for a word.
-fn listed(word: &str) -> impl Iterator<Item = &'static str> {
+fn table_commands(word: &str) -> impl Iterator<Item = &'static str> {
     WORDS.iter().filter(move |(words, _)| words.contains(&word)).flat_map(|(_, commands)| *commands).copied()
 }
 
 /// Returns the commands of the table for a word, or else those of this name in any group.
 fn commands_for(root: &Command, word: &str) -> Vec<String> {
-    let listed: Vec<String> = listed(word).map(str::to_string).collect();
-    if listed.is_empty() { commands_named(root, word) } else { listed }
+    let table_commands: Vec<String> = table_commands(word).map(str::to_string).collect();
+    if table_commands.is_empty() { commands_named(root, word) } else { table_commands }
 }
 
 /// Returns the commands of the table for a word that are in a group.
@@ -132,17 +131,17 @@ fn commands_in_group(path: &[&str], word: &str) -> Vec<String> {
         let full = SHORTCUTS.iter().find(|(short, _)| short == command).map(|(_, full)| full.join(" "));
         full.as_deref().unwrap_or(command).starts_with(&prefix)
     };
-    listed(word).filter(is_in_group).map(str::to_string).collect()
+    table_commands(word).filter(is_in_group).map(str::to_string).collect()
 }
 
 /// Returns the visible commands of this name in the visible groups.
 fn commands_named(root: &Command, word: &str) -> Vec<String> {
     let groups = root.get_subcommands().filter(|group| !group.is_hide_set());
-    let named = groups.filter_map(|group| {
+    let paths = groups.filter_map(|group| {
         let command = group.find_subcommand(word).filter(|command| !command.is_hide_set())?;
         Some(format!("{} {}", group.get_name(), command.get_name()))
     });
-    named.filter(|path| path != "help help").collect()
+    paths.filter(|path| path != "help help").collect()
 }
 
 /// Returns the names of the visible commands of a group.

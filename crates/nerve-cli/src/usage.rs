@@ -39,7 +39,7 @@ pub struct UsageArgs {
     pub json: bool,
 }
 
-/// What the rows of the table are.
+/// Grouping of the usage into rows of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum UsageGrouping {
     /// Nodes, and recordings without a node

@@ -27,7 +27,7 @@ pub struct PlannedAttempt {
     pub branch: String,
 }
 
-/// Plans `count` attempts, by default one for each command. The commands take turns.
+/// Plans `count` attempts, by default one for each command. Commands repeat in order if there are more attempts.
 pub fn plan(name: &str, commands: &[String], count: Option<u32>) -> Vec<PlannedAttempt> {
     let count = count.map_or(commands.len(), |count| count as usize);
     let attempts = (1..).zip(commands.iter().cycle().take(count));
