@@ -10,7 +10,7 @@ use crate::exit::{FAILED, Failure};
 /// Returns the path of this program, or of the file that replaced it in an update.
 ///
 /// # Errors
-/// The system does not report the path, or lacks what processes are recognised by.
+/// The system does not report the path, or nerve cannot identify processes on it.
 pub(crate) fn path() -> Result<PathBuf> {
     os::check().map_err(|error| {
         Failure::new(FAILED, format!("cannot start processes: {error}")).hint(os::REQUIREMENT)

@@ -1,4 +1,4 @@
-//! Exit codes of the programs that commands run, and the end by a signal.
+//! Converts errors and exit statuses of programs to exit codes, and ends this process by a signal.
 
 pub(crate) use nerve_repl::failure::{
     DONE, FAILED, Failure, INTERRUPTED, NOT_FOUND, TIMED_OUT, USAGE, exit_code_of,
@@ -9,7 +9,7 @@ use nerve_types::ExitStatus;
 use rustix::process::{Signal, kill_current_process_group};
 use signal_hook::low_level::emulate_default_handler;
 
-/// Converts an error; those of a server's files and addresses have exit codes too.
+/// Converts an error to its message, exit code and hint, including errors of a server's files and addresses.
 pub(crate) fn failure(error: &anyhow::Error) -> Failure {
     match error.chain().find_map(|cause| cause.downcast_ref::<ServerError>()) {
         Some(error) => {

@@ -20,7 +20,7 @@ const MAX_FILE: u64 = 1 << 20;
 /// Loads the user's settings. Returns the defaults if there is no file.
 ///
 /// # Errors
-/// The file exists but cannot be read, or is invalid: with line and column.
+/// The file exists but cannot be read, or is invalid; the message has line and column.
 pub(crate) fn load() -> Result<Settings> {
     read(&path(), false)
 }
@@ -75,7 +75,7 @@ pub(crate) fn gutter(settings: &Settings, option: Option<GutterArg>) -> Gutter {
     }
 }
 
-/// Returns the options of a viewer that the user has configured.
+/// Returns the options of a viewer: `name` and `gutter`, and the user's settings.
 pub(crate) fn viewer_options(settings: &Settings, name: String, gutter: Gutter) -> ViewerOptions {
     ViewerOptions {
         name,

@@ -21,17 +21,17 @@ pub(crate) fn run(args: AcpArgs) -> Result<()> {
     let connector = Connector::new(move || {
         let server = server.clone();
         async move {
-            let connected = LocalServer::connect_or_start(&server, &mut |_| {}).await;
-            connected.map(LocalServer::into_client).map_err(|error| {
+            let result = LocalServer::connect_or_start(&server, &mut |_| {}).await;
+            result.map(LocalServer::into_client).map_err(|error| {
                 let failure = exit::failure(&error);
                 ConnectError { message: failure.message, hint: failure.hint }
             })
         }
     });
     let config = Config { connector, agent, profile, session, shell_env: Some(read_variables()), keep };
-    let served = async { nerve_acp::serve(config, stdin(), stdout(), nerve_server::stop_signal()).await };
-    let done = runtime.block_on(served);
+    let service = async { nerve_acp::serve(config, stdin(), stdout(), nerve_server::stop_signal()).await };
+    let result = runtime.block_on(service);
     // A thread may still block on standard input.
     runtime.shutdown_background();
-    Ok(done?)
+    Ok(result?)
 }

@@ -43,12 +43,12 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
         () = stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
     };
     engine.shut_down(false).await;
-    let printed = answer.and_then(|data| {
+    let result = answer.and_then(|data| {
         execute::print(&data, args.json)?;
         execute::check(&data.response)
     });
     trace_export.finish().await;
-    printed
+    result
 }
 
 /// Runs the turn. On a terminal, the user answers the agent's dialogs.
@@ -58,16 +58,16 @@ async fn ask(engine: &Engine, args: &AskArgs, text: &str) -> Result<Turn> {
     // Dialogs are shown on standard error, so standard output may be a pipe.
     let can_answer = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     loop {
-        let mut ended = out::progress(&waiting, send(engine, args, text)).await.map(Some);
-        while let Err(error) = &ended
+        let mut outcome = out::progress(&waiting, send(engine, args, text)).await.map(Some);
+        while let Err(error) = &outcome
             && error.kind == ErrorKind::Blocked
             && can_answer
         {
             let Some(choice) = read_choice(error).await else { break };
-            ended = out::progress(&waiting, answer(engine, args, choice)).await;
+            outcome = out::progress(&waiting, answer(engine, args, choice)).await;
         }
         // No turn has ended if the dialog came before the prompt, which was not sent.
-        if let Some(turn) = ended.map_err(with_dialog_hint)? {
+        if let Some(turn) = outcome.map_err(with_dialog_hint)? {
             return Ok(turn);
         }
     }

@@ -30,7 +30,8 @@ const PROMPTS: [&str; 3] = [
     "List the files in this directory, using a tool, and tell me how many there are.",
 ];
 
-/// Longest path of a directory for the demo's own one, in which `run/hosts/0123456789ab/hooks/socket` is a socket path.
+/// Maximum length in bytes of the parent of the demo's directory. Below it, `run/hosts/0123456789ab/hooks/socket` must still fit the
+/// system's limit for socket paths.
 const LONGEST_PARENT: usize = 50;
 
 /// Runs the demo on its own server in a temporary directory.
@@ -46,12 +47,12 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
     config.nodes.profile_dir = Some(ServerPaths::from_env().profiles());
     let stop = nerve_server::stop_signal();
     let server = create_socket_server(&ServerConfig::new("demo", paths.clone()), config)?;
-    let shown = tokio::select! {
-        shown = show(&args, &paths) => shown,
+    let result = tokio::select! {
+        result = show(&args, &paths) => result,
         () = stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
     };
     server.stop().await?;
-    shown
+    result
 }
 
 async fn show(args: &DemoArgs, paths: &ServerPaths) -> Result<()> {
@@ -61,7 +62,7 @@ async fn show(args: &DemoArgs, paths: &ServerPaths) -> Result<()> {
     let events = client.subscribe(&Subscribe::default()).await?;
     // A separate task prints events, because states change while a turn is awaited.
     let quiet = args.json;
-    let printing = tokio::spawn(async move { print_events(events, quiet).await });
+    let event_task = tokio::spawn(async move { print_events(events, quiet).await });
     let node = client.create_node(&node_params(args)?).await?;
     node.wait(&[NodeState::Ready], Some(TIMEOUT)).await?;
     let prompts = if args.command.is_some() { PROMPTS } else { MOCK_PROMPTS };
@@ -72,7 +73,7 @@ async fn show(args: &DemoArgs, paths: &ServerPaths) -> Result<()> {
     let history = node.history(&GetHistory::default()).await?;
     node.stop().await?;
     drop((node, client));
-    let events = printing.await.context("cannot print the events")?;
+    let events = event_task.await.context("cannot print the events")?;
     if args.json {
         return out::json(&report(&turns, &history, &events));
     }
@@ -123,11 +124,11 @@ async fn cancel_dialog(args: &DemoArgs, node: &RemoteNode, choices: &[String]) -
 }
 
 fn node_params(args: &DemoArgs) -> Result<CreateNode> {
-    let own = crate::current_exe::path()?;
-    let own = own.to_str().context("the path of this program is not UTF-8")?.to_string();
+    let program = crate::current_exe::path()?;
+    let program = program.to_str().context("the path of this program is not UTF-8")?.to_string();
     let command = match &args.command {
         Some(command) => CommandLine::Text(command.clone()),
-        None => CommandLine::Argv(vec![own, "mock-agent".to_string()]),
+        None => CommandLine::Argv(vec![program, "mock-agent".to_string()]),
     };
     // The built-in agent imitates Claude Code.
     let profile = args.command.is_none().then(|| "claude".to_string());
@@ -136,7 +137,7 @@ fn node_params(args: &DemoArgs) -> Result<CreateNode> {
 }
 
 async fn print_events(mut events: EventStream, quiet: bool) -> Vec<EventMessage> {
-    let mut seen = Vec::new();
+    let mut log = Vec::new();
     while let Some(event) = events.next().await {
         // The answer itself is printed.
         if !quiet && event.event_type != "OUTPUT_PARSED" {
@@ -146,12 +147,12 @@ async fn print_events(mut events: EventStream, quiet: bool) -> Vec<EventMessage>
             out::note(format_args!("{}{}{:#}", out::FAINT, line.trim_end(), out::FAINT));
         }
         let last = event.event_type == "NODE_STOPPED";
-        seen.push(event);
+        log.push(event);
         if last {
             break;
         }
     }
-    seen
+    log
 }
 
 fn print_status(args: &DemoArgs, text: std::fmt::Arguments<'_>) {
@@ -181,8 +182,8 @@ fn next_steps(args: &DemoArgs) -> Result<()> {
         (create.as_str(), "create a node on it"),
     ];
     let width = steps.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
-    for (command, what) in steps {
-        out::line(format_args!("  {command:<width$}  {what}"))?;
+    for (command, purpose) in steps {
+        out::line(format_args!("  {command:<width$}  {purpose}"))?;
     }
     Ok(())
 }

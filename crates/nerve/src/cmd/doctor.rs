@@ -42,7 +42,7 @@ const PROGRAMS: [(&str, &str); 6] = [
 struct Check {
     name: String,
     ok: bool,
-    /// nerve does not work without it.
+    /// nerve does not work if the check fails.
     essential: bool,
     /// Result of the check, or the reason why it failed.
     found: String,
@@ -53,7 +53,7 @@ impl Check {
     /// Creates a check. `result`: the result, or the reason why the check failed.
     fn new(name: &str, result: Result<String, String>) -> Check {
         let ok = result.is_ok();
-        let found = result.unwrap_or_else(|why| why);
+        let found = result.unwrap_or_else(|reason| reason);
         Check { name: name.to_string(), ok, essential: false, found, hint: None }
     }
 
@@ -142,8 +142,8 @@ fn machine(paths: &ServerPaths) -> Vec<Check> {
 }
 
 fn terminals() -> Check {
-    let opened = OpenOptions::new().read(true).write(true).open("/dev/ptmx");
-    let result = match opened {
+    let device = OpenOptions::new().read(true).write(true).open("/dev/ptmx");
+    let result = match device {
         Ok(_) => Ok("/dev/ptmx can be opened".to_string()),
         Err(error) => Err(format!("cannot open /dev/ptmx: {error}")),
     };
@@ -156,8 +156,8 @@ fn processes() -> Check {
 }
 
 fn runtime_directory(paths: &ServerPaths) -> Check {
-    let made = private_directory(&paths.runtime).map(|()| paths.runtime.display().to_string());
-    server_check("runtime directory", made)
+    let result = private_directory(&paths.runtime).map(|()| paths.runtime.display().to_string());
+    server_check("runtime directory", result)
 }
 
 fn socket_length(paths: &ServerPaths) -> Check {
@@ -196,7 +196,7 @@ fn writable(name: &str, dir: &Path) -> Check {
 }
 
 async fn programs() -> Vec<Check> {
-    let looked = PROGRAMS.map(|(name, install)| {
+    let jobs = PROGRAMS.map(|(name, install)| {
         tokio::spawn(async move {
             let path = find(name, std::env::var_os("PATH").as_deref());
             let result = match path {
@@ -211,7 +211,7 @@ async fn programs() -> Vec<Check> {
         })
     });
     let mut checks = Vec::new();
-    for check in looked {
+    for check in jobs {
         checks.extend(check.await);
     }
     checks
@@ -221,9 +221,9 @@ async fn programs() -> Vec<Check> {
 async fn multiplexers() -> [Check; 2] {
     let path = std::env::var_os("PATH");
     let tmux = Tmux::new(None).version().await;
-    let found =
+    let location =
         find("tmux", path.as_deref()).map(|path| format!(" ({})", path.display())).unwrap_or_default();
-    let tmux = tmux_check(tmux, &found);
+    let tmux = tmux_check(tmux, &location);
     if !cfg!(feature = "wezterm") {
         return [tmux, without_support("wezterm", &PaneError::NotBuilt("WezTerm"))];
     }
@@ -235,8 +235,8 @@ async fn multiplexers() -> [Check; 2] {
     };
     let result = match (program, version) {
         (Some(program), Some(version)) => {
-            let found = format!("{version} ({})", program.display());
-            if version.starts_with("wezterm") { Ok(found) } else { Err(found) }
+            let text = format!("{version} ({})", program.display());
+            if version.starts_with("wezterm") { Ok(text) } else { Err(text) }
         }
         (Some(program), None) => Err(format!("{} does not print its version", program.display())),
         (None, _) => Err("not found".to_string()),
@@ -245,15 +245,15 @@ async fn multiplexers() -> [Check; 2] {
     [tmux, Check::new("wezterm", result).hint(hint)]
 }
 
-/// Checks tmux by its version. `found`: its path, for the result.
-fn tmux_check(version: Result<String, PaneError>, found: &str) -> Check {
+/// Checks tmux by its version. `location`: its path, for the result.
+fn tmux_check(version: Result<String, PaneError>, location: &str) -> Check {
     if let Err(error @ PaneError::NotBuilt(_)) = &version {
         return without_support("tmux", error);
     }
     let result = match version {
-        Ok(version) => Ok(format!("tmux {version}{found}")),
+        Ok(version) => Ok(format!("tmux {version}{location}")),
         Err(PaneError::NotInstalled(_)) => Err("not found".to_string()),
-        Err(error) => Err(format!("{error}{found}")),
+        Err(error) => Err(format!("{error}{location}")),
     };
     Check::new("tmux", result).hint("for nodes in tmux panes: apt-get install tmux (3.2 or newer)")
 }
@@ -264,10 +264,10 @@ fn without_support(name: &str, error: &PaneError) -> Check {
 }
 
 fn find(program: &str, path: Option<&OsStr>) -> Option<PathBuf> {
-    let runs = |file: &PathBuf| {
+    let is_executable = |file: &PathBuf| {
         fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
-    std::env::split_paths(path?).map(|dir| dir.join(program)).find(runs)
+    std::env::split_paths(path?).map(|dir| dir.join(program)).find(is_executable)
 }
 
 async fn version(program: &Path) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Errors of a server as errors of the engine.
+//! Converts errors of a server to errors of the engine.
 
 use nerve_client::{ClientError, ServerError};
 use nerve_node::error::EngineError;

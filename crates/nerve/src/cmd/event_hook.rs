@@ -12,7 +12,7 @@ use tokio::time::timeout;
 /// Time after which a command is killed.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Kills the processes that a command has left, also if its caller was dropped.
+/// Kills the remaining processes of a command when dropped.
 struct GroupGuard(Option<rustix::process::Pid>);
 
 impl Drop for GroupGuard {
@@ -24,8 +24,8 @@ impl Drop for GroupGuard {
     }
 }
 
-/// Runs a shell command with the event as JSON on its standard input and a sentence about it in a variable, in
-/// addition to `variables`. Waits for its end.
+/// Runs a shell command and waits for its end. The command gets the event as JSON on its standard input, and a sentence about
+/// the event in a variable, in addition to `variables`.
 ///
 /// # Errors
 /// The command cannot be started, fails, or takes longer than [`LIMIT`]; its children are killed in any case.
@@ -49,14 +49,14 @@ pub(crate) async fn run(
         .spawn()
         .context("cannot start the command")?;
     let _group = GroupGuard(child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())));
-    let finished = async {
+    let execution = async {
         if let Some(mut stdin) = child.stdin.take() {
             // A command that does not read its input is not an error.
             let _ = stdin.write_all(&json).await;
         }
         child.wait().await
     };
-    let status = match timeout(LIMIT, finished).await {
+    let status = match timeout(LIMIT, execution).await {
         Ok(status) => status?,
         Err(_) => bail!("the command was killed after {} s", LIMIT.as_secs()),
     };

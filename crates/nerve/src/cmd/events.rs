@@ -14,7 +14,7 @@ use nerve_cli::events::EventsArgs;
 use nerve_repl::activity_text;
 use nerve_repl::clock::local_time;
 
-/// Maximum length of the details of an event without a sentence of its own, in characters.
+/// Maximum length of the description of an event, in characters.
 const MAX_DETAILS: usize = 160;
 
 /// Runs the command until the server ends. A restart of the server does not end it.
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
         match &args.exec {
             _ if event.kind() == Some(EventType::ServerShutdown)
                 && !is_requested(EventType::ServerShutdown) => {}
-            // No occasion for the command.
+            // These events are about the stream, not for the command.
             Some(_) if is_about_events(event.kind()) => {
                 out::warning(describe(&event));
             }
@@ -53,21 +53,21 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
     end_of_events(&args.server.server).await
 }
 
-/// Returns true for events about the stream itself, which are sent whatever its filter is.
+/// Returns true for events about the stream itself, which pass every filter.
 fn is_about_events(kind: Option<EventType>) -> bool {
     matches!(kind, Some(EventType::EventsDropped | EventType::ServerShutdown))
 }
 
-/// Explains the end of a stream of events: the announcement of the server's end may not pass its filter.
+/// Prints why a stream of events has ended. The server's announcement may be missing, because the filter excluded it.
 ///
 /// # Errors
 /// The server still runs.
 pub(crate) async fn end_of_events(server: &str) -> Result<()> {
-    let runs = match connect(server).await {
+    let is_running = match connect(server).await {
         Ok(client) => client.ping().await.is_ok(),
         Err(_) => false,
     };
-    if runs {
+    if is_running {
         return Err(Failure::new(FAILED, "the connection to the server was lost").into());
     }
     out::note(format_args!("server '{server}' has ended"));

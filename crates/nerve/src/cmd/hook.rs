@@ -19,9 +19,11 @@ pub(crate) fn run(args: &HookArgs) {
     let Ok(message) = read.map_err(drop).and_then(|_| serde_json::from_slice(&input).map_err(drop)) else {
         return;
     };
-    if let (Some(announced), Some(folder)) = (Announcement::from_hook_input(&message), args.socket.parent()) {
+    if let (Some(announcement), Some(folder)) =
+        (Announcement::from_hook_input(&message), args.socket.parent())
+    {
         // If the command cannot be announced, it runs without recording.
-        return announced.store(folder).unwrap_or_default();
+        return announcement.store(folder).unwrap_or_default();
     }
     let Ok(socket) = UnixDatagram::unbound() else { return };
     // A node that has stopped listening needs no message.

@@ -49,7 +49,7 @@ struct HostInfo {
     node: Option<String>,
     /// The host belongs to 'nerve record'.
     recorder: bool,
-    /// Id of the recording, or that it would have; also accepted by 'nerve attach'.
+    /// Id of the recording, even if none is kept; also accepted by 'nerve attach'.
     recording_id: String,
     command: Vec<String>,
     /// Command without the arguments that nerve added for hooks.
@@ -131,13 +131,13 @@ async fn stop(args: StopArgs) -> Result<()> {
         }
         false => args.ids.iter().map(|id| find_host(id)).collect::<Result<_>>()?,
     };
-    let stopping = async {
+    let stops = async {
         for host in &hosts {
             stop_host(host).await?;
         }
         anyhow::Ok(())
     };
-    match tokio::time::timeout(args.timeout.0, out::progress("stopping", stopping)).await {
+    match tokio::time::timeout(args.timeout.0, out::progress("stopping", stops)).await {
         Ok(done) => done?,
         Err(_) => {
             let alive: Vec<&str> =
@@ -207,11 +207,11 @@ fn find_host(text: &str) -> Result<Entry> {
     }
     let all = entries(&registry);
     let (running, ended): (Vec<&Entry>, Vec<&Entry>) = all.iter().partition(|host| host.is_alive());
-    let found = Name::parse(text).and_then(|name| match recordings::find_host(&running, &name, None) {
+    let lookup = Name::parse(text).and_then(|name| match recordings::find_host(&running, &name, None) {
         Err(LookupError::NotFound { .. }) => recordings::find_host(&ended, &name, None),
-        found => found,
+        lookup => lookup,
     });
-    found.cloned().map_err(|error| match error {
+    lookup.cloned().map_err(|error| match error {
         LookupError::Ambiguous { .. } => recordings::lookup_error(error).into(),
         _ => Failure::new(NOT_FOUND, format!("no host '{text}'"))
             .hint("list the hosts: nerve host list")

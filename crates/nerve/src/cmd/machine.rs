@@ -1,4 +1,4 @@
-//! `nerve machine`: the user's other machines; and `nerve connect`, with which they reach a server.
+//! `nerve machine`: the user's other machines. `nerve connect`: through it, they reach a server on this machine.
 
 use std::io;
 use std::os::unix::net::UnixStream;

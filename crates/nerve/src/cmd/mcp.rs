@@ -51,15 +51,15 @@ pub(crate) fn run(args: &McpArgs) -> Result<()> {
 async fn serve(args: &McpArgs) -> Result<()> {
     let stop = nerve_server::stop_signal();
     let paths = ServerPaths::from_env();
-    let (source, here) = source(args, &paths)?;
+    let (source, in_process_server) = source(args, &paths)?;
     let done = match args.http {
         Some(address) => serve_http(args, paths, address, source, stop).await,
         None => {
-            let (reading, writing) = (tokio::io::stdin(), tokio::io::stdout());
-            nerve_mcp::serve(source.config(), reading, writing, stop).await.map_err(Into::into)
+            let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
+            nerve_mcp::serve(source.config(), input, output, stop).await.map_err(Into::into)
         }
     };
-    if let Some(server) = here
+    if let Some(server) = in_process_server
         && tokio::time::timeout(STOP_TIMEOUT, server.stop(false)).await.is_err()
     {
         out::warning(format_args!("some nodes did not stop within {} s", STOP_TIMEOUT.as_secs()));
@@ -80,20 +80,20 @@ async fn serve_http(
     listen::set_access(&mut config, &args.access);
     config.mounts.push(create_mcp(move || source.config()));
     config.fit(rlimit::raise());
-    let front = GateService::bind(&config, address)?;
+    let gate = GateService::bind(&config, address)?;
     listen::warn(&config, &ListenArgs::default());
-    let url = format!("{}{PATH}", front.url());
+    let url = format!("{}{PATH}", gate.url());
     if args.json {
         out::json_line(&json!({
             "url": url,
-            "address": front.address().to_string(),
+            "address": gate.address().to_string(),
             "token_file": config.token.path(),
         }))?;
     } else {
         out::line(format_args!("listening on {url}"))?;
         out::note(format_args!("clients need the token in {}", config.token.path().display()));
     }
-    Ok(front.run(stop).await?)
+    Ok(gate.run(stop).await?)
 }
 
 /// Source of the nodes and recordings.
@@ -132,13 +132,13 @@ fn source(args: &McpArgs, paths: &ServerPaths) -> Result<(Source, Option<InProce
         let source = Source { nodes, recordings: Some(paths.recordings()), legacy_tools };
         return Ok((source, Some(server)));
     }
-    let elsewhere = is_remote(&args.server);
-    if !elsewhere {
+    let is_elsewhere = is_remote(&args.server);
+    if !is_elsewhere {
         // Reports an invalid name now instead of at each call.
         paths.socket(&args.server)?;
     }
     // A remote server has its recordings on its own machine.
-    let recordings = (!elsewhere).then(|| paths.recordings());
+    let recordings = (!is_elsewhere).then(|| paths.recordings());
     Ok((Source { nodes: NodeSource::Server(args.server.clone()), recordings, legacy_tools }, None))
 }
 
@@ -157,6 +157,6 @@ fn link_to_server(server: String) -> Link {
 
 fn start_in_process(paths: &ServerPaths) -> Result<(NerveClient, InProcessServer)> {
     let config = engine_config(SERVER, paths, crate::current_exe::path().ok());
-    let here = create_standalone(config).context("cannot start a server in this process")?;
-    Ok(here.into_parts())
+    let standalone = create_standalone(config).context("cannot start a server in this process")?;
+    Ok(standalone.into_parts())
 }

@@ -176,7 +176,7 @@ fn run_server(args: ServerArgs) -> Result<()> {
     }
 }
 
-/// Runs a command of `nerve node`. Warns if `group`, the words before it, or its own name is an older one.
+/// Runs a command of `nerve node`. Warns if its name, or the words before it (`group`), are deprecated.
 fn run_node(args: NodeArgs, group: &str) -> Result<()> {
     let outdated = match &args.command {
         NodeCommand::Delete(_) => Some(("delete", "stop")),
@@ -185,8 +185,8 @@ fn run_node(args: NodeArgs, group: &str) -> Result<()> {
         _ if group == CHANNEL => Some(("…", "node …")),
         _ => None,
     };
-    if let Some((used, today)) = outdated {
-        out::warning(format_args!("'nerve {group} {used}' is now 'nerve {today}'"));
+    if let Some((old_name, new_name)) = outdated {
+        out::warning(format_args!("'nerve {group} {old_name}' is now 'nerve {new_name}'"));
     }
     let detached_hint = match &args.command {
         NodeCommand::Execute(args) | NodeCommand::Send(args) if !args.talk.is_async => Some(format!(

@@ -70,30 +70,30 @@ async fn history_of(
     let paths = ServerPaths::from_env();
     match NerveClient::connect(&paths.socket(server)?).await {
         Ok(client) => match history::request(&client, session, args, json).await {
-            Err(error) if is_in_old_place(&paths, server, session, args) => {
-                from_file(&paths, server, session, args, json).map_err(|_| error)
+            Err(error) if is_in_old_directory(&paths, server, session, args) => {
+                read_history_file(&paths, server, session, args, json).map_err(|_| error)
             }
             reply => reply,
         },
-        Err(ClientError::NotRunning { .. }) => from_file(&paths, server, session, args, json),
+        Err(ClientError::NotRunning { .. }) => read_history_file(&paths, server, session, args, json),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Returns true if only an older version's log of the node exists, in the current directory.
-fn is_in_old_place(paths: &ServerPaths, server: &str, session: Option<&str>, args: &HistoryArgs) -> bool {
+fn is_in_old_directory(paths: &ServerPaths, server: &str, session: Option<&str>, args: &HistoryArgs) -> bool {
     let open = |base| HistoryReader::open_in_session(base, server, session, &args.node);
     open(&paths.history).is_err() && open(&paths.old_history).is_ok()
 }
 
-fn from_file(
+fn read_history_file(
     paths: &ServerPaths,
     server: &str,
     session: Option<&str>,
     args: &HistoryArgs,
     json: bool,
 ) -> Result<NodeHistory> {
-    let is_old = is_in_old_place(paths, server, session, args);
+    let is_old = is_in_old_directory(paths, server, session, args);
     let base = if is_old { &paths.old_history } else { &paths.history };
     let filter = Filter {
         last: args.last.map(|last| usize::try_from(last).unwrap_or(usize::MAX)),

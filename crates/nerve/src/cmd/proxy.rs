@@ -27,17 +27,17 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<()> {
         }
         ProxyCommand::Openai(args) => {
             let config = config(args.settings, Upstream::OPENAI)?;
-            let more =
+            let config =
                 ProxyConfig { max_output: args.max_output, reasoning: args.reasoning, on_call, ..config };
-            create_openai_proxy(more).await
+            create_openai_proxy(config).await
         }
     };
     let proxy = started.map_err(failure)?;
     announce(&proxy, as_json)?;
     stop.await;
-    let spent = proxy.shutdown().await;
+    let totals = proxy.shutdown().await;
     trace_export.finish().await;
-    summary(spent, as_json)
+    print_summary(totals, as_json)
 }
 
 fn config(settings: Settings, default_upstream: &str) -> Result<ProxyConfig> {
@@ -64,8 +64,8 @@ fn config(settings: Settings, default_upstream: &str) -> Result<ProxyConfig> {
 
 /// Reads a key from an environment variable. Errors contain only the variable's name.
 fn secret(name: &str) -> Result<Secret> {
-    let found = std::env::var(name).ok().map(|text| Secret::new(&text)).filter(|secret| !secret.is_empty());
-    found.ok_or_else(|| {
+    let secret = std::env::var(name).ok().map(|text| Secret::new(&text)).filter(|secret| !secret.is_empty());
+    secret.ok_or_else(|| {
         // The user may have passed the key itself.
         let shown = if name.len() > 64 { "(too long for a name)" } else { name };
         Failure::new(USAGE, format!("variable '{shown}' is empty or not set"))
@@ -89,25 +89,25 @@ fn announce(proxy: &Proxy, as_json: bool) -> Result<()> {
     out::line(format_args!("ANTHROPIC_BASE_URL={}", proxy.url()))
 }
 
-fn summary(spent: Totals, as_json: bool) -> Result<()> {
-    let usage = spent.usage;
+fn print_summary(totals: Totals, as_json: bool) -> Result<()> {
+    let usage = totals.usage;
     if as_json {
         return out::json_line(&json!({
-            "requests": spent.requests,
-            "refused": spent.refused,
+            "requests": totals.requests,
+            "refused": totals.refused,
             "tokens": {
                 "input": usage.input, "output": usage.output,
                 "cache_read": usage.cache_read, "cache_write": usage.cache_write,
             },
-            "cost_usd": spent.cost_usd,
+            "cost_usd": totals.cost_usd,
         }));
     }
-    let cost = if spent.cost_usd > 0.0 { format!(", ${:.4}", spent.cost_usd) } else { String::new() };
-    let refused = if spent.refused > 0 { format!(", {} refused", spent.refused) } else { String::new() };
+    let cost = if totals.cost_usd > 0.0 { format!(", ${:.4}", totals.cost_usd) } else { String::new() };
+    let refused = if totals.refused > 0 { format!(", {} refused", totals.refused) } else { String::new() };
     let input = usage.total().saturating_sub(usage.output);
     out::note(format_args!(
         "{} requests{refused}, {input} tokens in, {} out{cost}",
-        spent.requests, usage.output
+        totals.requests, usage.output
     ));
     Ok(())
 }

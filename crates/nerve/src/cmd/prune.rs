@@ -19,7 +19,7 @@ use super::server::{connect, is_remote};
 use crate::exit::{Failure, USAGE};
 use crate::out;
 
-/// What was removed, or would be.
+/// The removed nodes and data, or those that would be removed.
 struct Pruned {
     /// Names of nodes; `None` if the server is not running.
     nodes: Option<Vec<String>>,
@@ -59,17 +59,18 @@ pub(super) async fn run(args: PruneArgs) -> Result<()> {
         }
     };
     let not_before = SystemTime::now().checked_sub(age.0).unwrap_or(SystemTime::UNIX_EPOCH);
-    let is_pruned = |of: &str, node: &str| {
-        of == server.as_str() && nodes.iter().flatten().any(|name| name.rsplit('/').next() == Some(node))
+    let is_pruned = |server_name: &str, node: &str| {
+        server_name == server.as_str()
+            && nodes.iter().flatten().any(|name| name.rsplit('/').next() == Some(node))
     };
-    // Before the journals of their runs are removed.
+    // Worktrees go first: the journals of their runs are removed below.
     let PrunedWorktrees { removed, kept } = fan_out::prune(not_before, args.dry_run, is_pruned).await;
     let mut data = vec![PrunedData { kind: "worktrees", removed, kept }];
     data.extend(prune_data(age.0, not_before, args.dry_run)?);
     print(&Pruned { nodes, data }, &args)
 }
 
-/// Removes what was last written longer ago. Returns for each kind what was removed, and what stays.
+/// Removes data that was last written before `not_before`. Returns the removed and the kept data of each kind.
 fn prune_data(age: Duration, not_before: SystemTime, dry_run: bool) -> Result<Vec<PrunedData>> {
     let paths = ServerPaths::from_env();
     let dirs = paths.data_dirs();

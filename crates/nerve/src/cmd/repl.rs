@@ -65,6 +65,6 @@ fn editor_history() -> Option<PathBuf> {
 fn start_in_process(telemetry: Telemetry) -> Result<(NerveClient, InProcessServer)> {
     let paths = ServerPaths::from_env();
     let config = EngineConfig { telemetry, ..engine_config(SERVER, &paths, crate::current_exe::path().ok()) };
-    let here = create_standalone(config).context("cannot start a server in this process")?;
-    Ok(here.into_parts())
+    let standalone = create_standalone(config).context("cannot start a server in this process")?;
+    Ok(standalone.into_parts())
 }

@@ -14,14 +14,14 @@ pub(super) fn is_available() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb_terminal()
 }
 
-/// Fails with the hint `instead` unless full-screen output is possible. `what` is the subject of "… needs a terminal".
-pub(super) fn require(what: &str, instead: &str) -> Result<(), Failure> {
+/// Fails unless full-screen output is possible. `feature` is the subject of "… needs a terminal", `alternative` is the hint.
+pub(super) fn require(feature: &str, alternative: &str) -> Result<(), Failure> {
     if is_available() {
         return Ok(());
     }
     let message = match io::stdin().is_terminal() && io::stdout().is_terminal() {
-        true => format!("{what} needs a terminal with cursor movement: TERM is 'dumb'"),
-        false => format!("{what} needs a terminal for input and output"),
+        true => format!("{feature} needs a terminal with cursor movement: TERM is 'dumb'"),
+        false => format!("{feature} needs a terminal for input and output"),
     };
-    Err(Failure::new(USAGE, message).hint(instead))
+    Err(Failure::new(USAGE, message).hint(alternative))
 }

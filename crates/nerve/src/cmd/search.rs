@@ -63,12 +63,12 @@ pub(super) fn run(args: &SearchArgs) -> Result<u8> {
 /// Searches, and shows the progress of the index on a terminal if it takes long.
 fn search(query: &Query) -> Result<SearchResult> {
     let dirs = ServerPaths::from_env().data_dirs();
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut stderr = std::io::stderr();
     let is_terminal = stderr.is_terminal();
     let mut is_shown = false;
     let mut show_progress = |done: usize, count: usize| {
-        if is_terminal && (is_shown || begun.elapsed() >= PROGRESS_DELAY) {
+        if is_terminal && (is_shown || started.elapsed() >= PROGRESS_DELAY) {
             is_shown = true;
             let percent = (done * 100).checked_div(count).unwrap_or(100);
             let _ = write!(stderr, "\rindexing: {done} of {count} files ({percent} %)");
@@ -97,7 +97,7 @@ fn print(hit: &SearchHit) -> Result<()> {
     let kind: &str = hit.kind.into();
     let time = local_time(hit.happened_at.seconds());
     out::line(format_args!("{name}{turn} · {time} · {kind}"))?;
-    out::line(format_args!("    {}", highlighted(hit)))?;
+    out::line(format_args!("    {}", highlight(hit)))?;
     out::line(format_args!("    {}\n", out::sanitize(&open_command(hit))))
 }
 
@@ -111,7 +111,7 @@ fn node_path(hit: &SearchHit) -> Option<String> {
 }
 
 /// Returns the text of a hit in one line with its matches in bold.
-fn highlighted(hit: &SearchHit) -> String {
+fn highlight(hit: &SearchHit) -> String {
     let (bold, plain) = (anstyle::Style::new().bold(), anstyle::Reset);
     let (mut text, mut last) = (String::new(), 0);
     let one_line = |text: &str| out::sanitize(&text.replace(['\n', '\t'], " "));

@@ -149,9 +149,10 @@ fn show(service: &Service, json: bool) -> Result<()> {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
     };
     if json {
-        let mut shown = service.as_json();
-        (shown["enabled"], shown["active"]) = (answer("is-enabled")?.into(), answer("is-active")?.into());
-        return out::json(&shown);
+        let mut document = service.as_json();
+        (document["enabled"], document["active"]) =
+            (answer("is-enabled")?.into(), answer("is-active")?.into());
+        return out::json(&document);
     }
     out::fields(&[
         ("unit", service.unit.clone()),
@@ -169,7 +170,7 @@ fn check_installed(service: &Service) -> Result<()> {
     Err(Failure::new(NOT_FOUND, message).hint("install it with 'nerve service install'").into())
 }
 
-/// Runs `systemctl --user` and fails if it does.
+/// Runs `systemctl --user`. An exit status other than 0 is an error.
 fn systemctl(args: &[&str]) -> Result<()> {
     let output = call(args)?;
     if output.status.success() {

@@ -61,15 +61,15 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
 }
 
 /// Prints the started or stopped nodes. Fails if one could not be.
-fn lifecycle(done: NodesChanged, how: &str, as_json: bool) -> Result<()> {
+fn lifecycle(done: NodesChanged, verb: &str, as_json: bool) -> Result<()> {
     if as_json {
         out::json(&done)?;
     } else {
         for node in &done.nodes {
-            out::line(format_args!("node '{node}' {how}"))?;
+            out::line(format_args!("node '{node}' {verb}"))?;
         }
         if done.nodes.is_empty() && done.failed.is_empty() {
-            out::note(format_args!("no nodes to be {how}"));
+            out::note(format_args!("no nodes to be {verb}"));
         }
     }
     if done.failed.is_empty() {
@@ -77,7 +77,7 @@ fn lifecycle(done: NodesChanged, how: &str, as_json: bool) -> Result<()> {
     }
     let describe =
         |node: &NodeFailure| describe_failure(&node.node_id, "", &node.error, node.hint.as_deref());
-    Err(failed_nodes(how, done.failed.iter().map(describe).collect()).into())
+    Err(failed_nodes(verb, done.failed.iter().map(describe).collect()).into())
 }
 
 /// Describes in a line why a node could not be started or stopped. `place`: words after its name, such as its session.
@@ -92,9 +92,9 @@ pub(super) fn describe_failure(node: &str, place: &str, error: &str, hint: Optio
 }
 
 /// Creates the error about nodes that could not be started or stopped, with a line for each.
-pub(super) fn failed_nodes(how: &str, lines: Vec<String>) -> Failure {
+pub(super) fn failed_nodes(verb: &str, lines: Vec<String>) -> Failure {
     let nodes = if lines.len() == 1 { "1 node".to_string() } else { format!("{} nodes", lines.len()) };
-    Failure::new(FAILED, format!("{nodes} could not be {how}:\n  {}", lines.join("\n  ")))
+    Failure::new(FAILED, format!("{nodes} could not be {verb}:\n  {}", lines.join("\n  ")))
 }
 
 fn row(session: &SessionInfo) -> Vec<String> {

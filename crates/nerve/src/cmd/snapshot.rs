@@ -71,8 +71,8 @@ fn print(taken: &SnapshotTaken, json: bool) -> Result<()> {
     if json {
         return out::json(taken);
     }
-    for what in &taken.left_out {
-        out::warning(format_args!("not stored: {what}"));
+    for file in &taken.left_out {
+        out::warning(format_args!("not stored: {file}"));
     }
     let files = taken.files.clone();
     let (files, reference) = files
@@ -114,8 +114,8 @@ fn restore(args: RestoreArgs) -> Result<()> {
     if args.json {
         return out::json(&restored);
     }
-    for what in restored.left_out {
-        out::warning(format_args!("not restored: {what}"));
+    for file in restored.left_out {
+        out::warning(format_args!("not restored: {file}"));
     }
     out::line(format_args!("snapshot {} restored to {}", restored.snapshot_id, restored.to))
 }

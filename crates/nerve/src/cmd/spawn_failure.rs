@@ -9,7 +9,7 @@ const NOT_RUNNABLE: u8 = 126;
 /// Command not found (POSIX XCU 2.8.2).
 const NO_COMMAND: u8 = 127;
 
-/// Converts the error of starting `argv`. `as_line` tells how to run a shell line instead.
+/// Converts the error of starting `argv`. `as_line`: the arguments that run a shell line instead.
 pub(super) fn failure(error: &SpawnError, argv: &[String], as_line: &str) -> Failure {
     match error {
         SpawnError::NoProgram { .. } => Failure::new(NO_COMMAND, error.to_string()).hint(format!(

@@ -40,7 +40,7 @@ pub(super) async fn run(mut args: TranscriptArgs) -> Result<()> {
     output.finish()
 }
 
-/// Asks a server on another machine.
+/// Requests the transcript from a server on another machine.
 async fn request(args: &TranscriptArgs) -> Result<Transcript> {
     let client = connect(&args.server.server).await?;
     let of_node = GetTranscript {

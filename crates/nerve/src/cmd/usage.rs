@@ -37,17 +37,17 @@ pub(super) fn run(args: &UsageArgs) -> Result<()> {
         session: args.session.clone(),
         since_ms: args.since.as_deref().map(|text| since::parse(text, &Zoned::now())).transpose()?,
     };
-    let found = collect(&paths.data_dirs(), &prices, &query);
-    if found.sources == 0 && !query.nodes.is_empty() {
+    let usage = collect(&paths.data_dirs(), &prices, &query);
+    if usage.sources == 0 && !query.nodes.is_empty() {
         let message = format!("no recording, log or history of {}", args.nodes.join(", "));
         let hint = "list what is known: nerve usage";
         return Err(Failure::new(NOT_FOUND, message).hint(hint).into());
     }
     let by = grouping(args.by);
-    let report = UsageReport::new(&found.entries, by, &TimeZone::system());
-    print_problems(&found);
+    let report = UsageReport::new(&usage.entries, by, &TimeZone::system());
+    print_problems(&usage);
     if args.json {
-        return out::json(&as_json(&report, &found, by));
+        return out::json(&as_json(&report, &usage, by));
     }
     print_table(&report, by)?;
     print_unpriced(&report, &paths);
@@ -85,19 +85,19 @@ fn grouping(by: UsageGrouping) -> Grouping {
     }
 }
 
-fn print_problems(found: &CollectedUsage) {
-    for problem in found.problems.iter().take(MAX_NAMED) {
+fn print_problems(usage: &CollectedUsage) {
+    for problem in usage.problems.iter().take(MAX_NAMED) {
         out::warning(out::sanitize(problem));
     }
-    let more = found.problems.len().saturating_sub(MAX_NAMED);
+    let more = usage.problems.len().saturating_sub(MAX_NAMED);
     if more > 0 {
         out::warning(format_args!("{more} more files were not read completely"));
     }
-    if found.missing > 0 {
-        let agents = if found.missing == 1 {
+    if usage.missing > 0 {
+        let agents = if usage.missing == 1 {
             "1 recorded agent has"
         } else {
-            &format!("{} recorded agents have", found.missing)
+            &format!("{} recorded agents have", usage.missing)
         };
         out::note(format_args!("{agents} no session file: it had no prompt, or the file is gone"));
     }
@@ -190,7 +190,7 @@ fn print_unpriced(report: &UsageReport, paths: &ServerPaths) {
     }
 }
 
-fn as_json(report: &UsageReport, found: &CollectedUsage, by: Grouping) -> Value {
+fn as_json(report: &UsageReport, usage: &CollectedUsage, by: Grouping) -> Value {
     let row = |row: &UsageRow| {
         let mut value = counts_json(row);
         let UsageSource { server, session, node, recording_id } = &row.source;
@@ -215,8 +215,8 @@ fn as_json(report: &UsageReport, found: &CollectedUsage, by: Grouping) -> Value 
         "rows": report.rows.iter().map(row).collect::<Vec<_>>(),
         "total": counts_json(&report.total),
         "unpriced": unpriced.collect::<Vec<_>>(),
-        "problems": found.problems,
-        "missing_recordings": found.missing,
+        "problems": usage.problems,
+        "missing_recordings": usage.missing,
     })
 }
 

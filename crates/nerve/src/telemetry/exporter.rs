@@ -94,8 +94,8 @@ impl Exporter {
 /// Returns the resource attributes. `service.name` is `nerve` unless the environment sets it.
 fn resource(server: &str) -> Resource {
     const SERVICE: Key = Key::from_static_str("service.name");
-    let named = Resource::builder().build();
-    let is_named = named.get(&SERVICE).is_some_and(|name| !name.as_str().starts_with("unknown_service"));
+    let resource = Resource::builder().build();
+    let is_named = resource.get(&SERVICE).is_some_and(|name| !name.as_str().starts_with("unknown_service"));
     let builder = Resource::builder().with_attributes([
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
         KeyValue::new("nerve.server", server.to_string()),

@@ -19,7 +19,7 @@ pub(super) struct LossReporter {
 #[derive(Debug, Default)]
 struct Losses {
     lost: usize,
-    why: String,
+    reason: String,
     reported_at: Option<Instant>,
 }
 
@@ -29,11 +29,11 @@ impl LossReporter {
     }
 
     /// Adds lost spans, and reports all of them if the last report is old.
-    pub(super) fn record(&self, lost: usize, why: String) {
+    pub(super) fn record(&self, lost: usize, reason: String) {
         let is_due = {
             let mut losses = self.losses.lock();
             losses.lost += lost;
-            losses.why = why;
+            losses.reason = reason;
             losses.reported_at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL)
         };
         if is_due {
@@ -43,13 +43,13 @@ impl LossReporter {
 
     /// Reports the lost spans that were not reported yet.
     pub(super) fn flush(&self) {
-        let (lost, why) = {
+        let (lost, reason) = {
             let mut losses = self.losses.lock();
             losses.reported_at = Some(Instant::now());
-            (std::mem::take(&mut losses.lost), std::mem::take(&mut losses.why))
+            (std::mem::take(&mut losses.lost), std::mem::take(&mut losses.reason))
         };
         if lost > 0 {
-            (self.report)(&format!("{lost} spans were lost: {why}"));
+            (self.report)(&format!("{lost} spans were lost: {reason}"));
         }
     }
 }

@@ -91,7 +91,7 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
         report::print_notes(&plan);
     }
     let (step, steps) = watch::channel(FIRST_STEP.to_string());
-    let mut show = |words: &str| drop(step.send_replace(words.to_string()));
+    let mut show = |label: &str| drop(step.send_replace(label.to_string()));
     let work = async {
         let server = LocalServer::connect_or_start(&plan.server, &mut show).await?;
         anyhow::Ok(create_branch(&server, plan, &instruction, &mut show).await?)
@@ -105,10 +105,10 @@ fn is_recording(instruction: &str, dirs: &DataDirs) -> bool {
         Ok(Candidate { path: Some(path), .. }) if path == Path::new(instruction) => {
             recordings::check(&path).is_ok()
         }
-        Ok(found) => {
+        Ok(entry) => {
             // A word can be the beginning of an id by chance.
             let is_word = instruction.bytes().all(|byte| byte.is_ascii_alphabetic());
-            !is_word || found.has_id(instruction) || found.node.is_some_and(|path| path.node == instruction)
+            !is_word || entry.has_id(instruction) || entry.node.is_some_and(|path| path.node == instruction)
         }
         Err(error) => error.kind == ErrorKind::InvalidRequest && Name::parse(instruction).is_ok(),
     }
@@ -144,8 +144,8 @@ async fn remote(args: BranchArgs, recording: Option<String>, text: String) -> Re
     // An older server knows no such event.
     let _ = client.subscribe(&Subscribe { types, ..Subscribe::default() }).await;
     let (step, steps) = watch::channel(FIRST_STEP.to_string());
-    let work = client.create_branch_with_progress(&request, |words| {
-        step.send_replace(out::preview(words, MAX_STEP));
+    let work = client.create_branch_with_progress(&request, |label| {
+        step.send_replace(out::preview(label, MAX_STEP));
     });
     let branch = out::progress_with_steps(steps, work).await?;
     client.take_warnings().iter().for_each(out::warning);

@@ -50,8 +50,8 @@ pub(super) fn print_result(branch: &BranchCreated, as_json: bool) -> Result<()> 
     if as_json {
         return out::json(branch);
     }
-    for what in &branch.left_out {
-        out::warning(format_args!("not restored: {what}"));
+    for file in &branch.left_out {
+        out::warning(format_args!("not restored: {file}"));
     }
     let node = &branch.node_id;
     if let Some(missing) = branch.environment.missing.as_deref().and_then(missing_note) {
@@ -102,9 +102,9 @@ fn files(plan: &Plan) -> (String, String) {
 /// Describes the node's variables without their values.
 fn environment(plan: &Plan, inherited: Option<&InheritedSettings>) -> String {
     let mut parts = Vec::new();
-    let given: Vec<&str> = plan.overrides.env.keys().map(String::as_str).collect();
-    if !given.is_empty() {
-        parts.push(format!("{} as given", given.join(", ")));
+    let names: Vec<&str> = plan.overrides.env.keys().map(String::as_str).collect();
+    if !names.is_empty() {
+        parts.push(format!("{} as given", names.join(", ")));
     }
     match inherited {
         None => {
@@ -121,8 +121,8 @@ fn environment(plan: &Plan, inherited: Option<&InheritedSettings>) -> String {
 }
 
 fn proxy(plan: &Plan, inherited: Option<&InheritedSettings>) -> String {
-    let taken = inherited.and_then(|inherited| inherited.proxy);
-    match (&plan.overrides.proxy, taken) {
+    let inherited_proxy = inherited.and_then(|inherited| inherited.proxy);
+    match (&plan.overrides.proxy, inherited_proxy) {
         (Some(_), _) => "its own, as given".to_string(),
         (None, Some(kind)) => format!("its own to {kind}, with the settings of the recorded node's"),
         (None, None) if plan.overrides.no_proxy => "none, as requested".to_string(),

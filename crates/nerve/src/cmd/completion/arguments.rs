@@ -46,7 +46,7 @@ impl ValueCompleter for NameCompleter {
     }
 }
 
-/// Adds completers to the arguments of a command and its subcommands. `path`: the names of the commands around it.
+/// Adds completers to the arguments of a command and its subcommands. `path`: the names of the enclosing commands.
 pub(super) fn add_completers(command: Command, path: &str) -> Command {
     let path = format!("{path} {}", command.get_name());
     let command = command.mut_args(|arg| match completer(&arg, &path) {

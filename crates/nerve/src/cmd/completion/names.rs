@@ -21,7 +21,7 @@ const MAX_RECORDINGS: usize = 100;
 /// Number of ids offered for an empty word.
 const MAX_IDS: usize = 10;
 
-/// A name, and what it is.
+/// A name with its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) text: String,
@@ -54,15 +54,15 @@ impl Line {
         };
         let assigned =
             |name: &str| words.iter().rev().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-        let given = |names: &[&str]| {
+        let option = |names: &[&str]| {
             value(names).or_else(|| names.iter().find_map(|name| assigned(name).map(str::to_string)))
         };
-        let server = given(&["--server", "-s"]);
-        Line { server: nerve_cli::server::or_default_name(server.as_deref()), session: given(&["--session"]) }
+        let (server, session) = (option(&["--server", "-s"]), option(&["--session"]));
+        Line { server: nerve_cli::server::or_default_name(server.as_deref()), session }
     }
 }
 
-/// Lists names of a kind. `prefix`: the beginning of the word, which the names need not have.
+/// Lists names of a kind. They need not begin with `prefix`, the beginning of the word.
 pub(super) fn list_names(kind: NameKind, prefix: &str, line: &Line) -> Vec<Name> {
     let paths = ServerPaths::from_env();
     match kind {
@@ -121,9 +121,9 @@ fn nodes(paths: &ServerPaths, line: &Line) -> Vec<Name> {
         Ok(nodes.map(|node| Name::new(node.node_id, node.state.to_string())).collect())
     });
     listed.unwrap_or_else(|| {
-        let wanted = NodePath::new(line.session.as_deref(), "").session;
+        let session = NodePath::new(line.session.as_deref(), "").session;
         let running = running(paths, Some(&line.server)).into_iter().filter_map(|session| session.node);
-        running.filter(|path| path.session == wanted).map(|path| Name::new(path.node, "")).collect()
+        running.filter(|path| path.session == session).map(|path| Name::new(path.node, "")).collect()
     })
 }
 

@@ -36,7 +36,7 @@ struct AgentResult {
     /// `ready`, `blocked (trust)` …, or the failure.
     state: String,
     evidence: String,
-    took: Duration,
+    duration: Duration,
     is_driven: bool,
 }
 
@@ -82,9 +82,9 @@ fn print(results: &[AgentResult]) -> Result<()> {
     for agent in results {
         let mark = out::mark(agent.is_driven, true);
         let version = agent.version.as_deref().unwrap_or("version unknown");
-        let (name, state, took) = (agent.name, &agent.state, agent.took.as_secs_f64());
+        let (name, state, duration) = (agent.name, &agent.state, agent.duration.as_secs_f64());
         out::line(format_args!(
-            "{mark} {name:<10} {state:<20} {took:>5.1} s   {version}, profile {}",
+            "{mark} {name:<10} {state:<20} {duration:>5.1} s   {version}, profile {}",
             agent.profile
         ))?;
         out::line(format_args!(
@@ -101,7 +101,7 @@ fn print(results: &[AgentResult]) -> Result<()> {
 fn as_value(agent: &AgentResult) -> Value {
     json!({
         "name": agent.name, "program": agent.program, "version": agent.version, "profile": agent.profile,
-        "state": agent.state, "evidence": agent.evidence, "duration_ms": agent.took.as_millis() as u64, "ok": agent.is_driven,
+        "state": agent.state, "evidence": agent.evidence, "duration_ms": agent.duration.as_millis() as u64, "ok": agent.is_driven,
     })
 }
 
@@ -151,16 +151,16 @@ async fn start_agent(
         command: Some(CommandLine::Argv(argv)),
         ..NodeSpec::at(node.clone())
     };
-    let began = Instant::now();
+    let start = Instant::now();
     let stop = nerve_server::stop_signal();
-    let seen = tokio::select! {
-        seen = watch(&engine, spec, &node, limit) => Ok(seen),
+    let outcome = tokio::select! {
+        outcome = watch(&engine, spec, &node, limit) => Ok(outcome),
         () = stop => Err(Failure::new(INTERRUPTED, "interrupted")),
     };
-    let took = began.elapsed();
+    let duration = start.elapsed();
     // Stops the agent in any case.
     engine.shut_down(false).await;
-    let seen = seen?;
+    let outcome = outcome?;
     let result = AgentResult {
         name,
         program: program.to_path_buf(),
@@ -168,11 +168,11 @@ async fn start_agent(
         profile: "?".to_string(),
         state: "failed".to_string(),
         evidence: String::new(),
-        took,
+        duration,
         is_driven: false,
     };
-    Ok(match seen {
-        Ok(why) => evaluate(result, &why),
+    Ok(match outcome {
+        Ok(explanation) => evaluate(result, &explanation),
         Err(error) => AgentResult { evidence: error.message, ..result },
     })
 }
@@ -199,21 +199,21 @@ async fn watch(
 }
 
 /// Evaluates the state. A known dialog counts as driven, because nerve can report how to answer it.
-fn evaluate(result: AgentResult, why: &NodeExplanation) -> AgentResult {
-    let fact = |name: &str| why.metadata.known_text(name).map(str::to_string);
-    let kind = fact("blocked").filter(|_| why.state == NodeState::Blocked);
-    let is_driven = match why.state {
+fn evaluate(result: AgentResult, explanation: &NodeExplanation) -> AgentResult {
+    let metadata = |name: &str| explanation.metadata.known_text(name).map(str::to_string);
+    let kind = metadata("blocked").filter(|_| explanation.state == NodeState::Blocked);
+    let is_driven = match explanation.state {
         NodeState::Ready | NodeState::Suspended => true,
         NodeState::Blocked => kind.as_deref().is_some_and(|kind| kind != "other"),
         _ => false,
     };
-    let state = why.state.as_str();
+    let state = explanation.state.as_str();
     AgentResult {
-        profile: fact("profile").unwrap_or(result.profile),
+        profile: metadata("profile").unwrap_or(result.profile),
         state: kind.map_or_else(|| state.to_string(), |kind| format!("{state} ({kind})")),
-        evidence: match last_row(&why.screen).filter(|_| !is_driven) {
-            Some(row) => format!("{}: {}; last row: {row}", why.source, why.evidence),
-            None => format!("{}: {}", why.source, why.evidence),
+        evidence: match last_row(&explanation.screen).filter(|_| !is_driven) {
+            Some(row) => format!("{}: {}; last row: {row}", explanation.source, explanation.evidence),
+            None => format!("{}: {}", explanation.source, explanation.evidence),
         },
         is_driven,
         ..result

@@ -13,7 +13,7 @@ use crate::out;
 
 /// Time limit for a host to repair its files.
 const REPAIR_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval of looking whether it has.
+/// Interval between checks of the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Advice for files that can be repaired.
@@ -22,10 +22,10 @@ pub(super) const HINT: &str = "repair it with 'nerve doctor --fix'";
 /// Checks that every host can be found. A server does not adopt the node of a host whose entry is damaged.
 pub(super) fn entries(paths: &ServerPaths) -> Check {
     let Listing { entries, damaged } = registry::list(&paths.hosts());
-    let found = format!("{} in {}", entries.len(), paths.hosts().display());
+    let summary = format!("{} in {}", entries.len(), paths.hosts().display());
     let files: Vec<String> = damaged.iter().map(|entry| entry.path.display().to_string()).collect();
     let damaged = damaged.iter().map(DamagedEntry::to_string).collect();
-    Check::new("host entries", summarize(found, damaged)).essential().hint(&format!(
+    Check::new("host entries", summarize(summary, damaged)).essential().hint(&format!(
         "{HINT}; if no host listens there, its agent may still run: look for 'nerve host run' with ps, end it, then \
          remove {}",
         files.join(" ")
@@ -54,16 +54,16 @@ pub(super) async fn repair(paths: &ServerPaths) {
     });
     let hosts = incomplete.iter().map(|(entry, _)| (format!("host {}", entry.id), request_repair(entry)));
     let mut is_waiting = false;
-    for (name, requested) in entries.chain(hosts) {
-        match requested {
+    for (name, result) in entries.chain(hosts) {
+        match result {
             Ok(()) => is_waiting = true,
             Err(error) => out::warning(format_args!("cannot repair {name}: {error}")),
         }
     }
     let deadline = Instant::now() + REPAIR_TIMEOUT;
     let is_damaged = || {
-        let left = registry::list(&paths.hosts()).damaged;
-        damaged.iter().any(|entry| left.contains(entry))
+        let remaining = registry::list(&paths.hosts()).damaged;
+        damaged.iter().any(|entry| remaining.contains(entry))
     };
     let is_incomplete = || incomplete.iter().any(|(entry, _)| !missing_files(entry).is_empty());
     while is_waiting && (is_damaged() || is_incomplete()) && Instant::now() < deadline {
@@ -81,10 +81,10 @@ fn incomplete(paths: &ServerPaths) -> Vec<(Entry, Vec<PathBuf>)> {
         .collect()
 }
 
-/// Returns the first problem and the number of others, or `found` if there is none.
-pub(super) fn summarize(found: String, problems: Vec<String>) -> Result<String, String> {
+/// Returns the first problem and the number of others, or `summary` if there is none.
+pub(super) fn summarize(summary: String, problems: Vec<String>) -> Result<String, String> {
     match problems.as_slice() {
-        [] => Ok(found),
+        [] => Ok(summary),
         [only] => Err(only.clone()),
         [first, others @ ..] => Err(format!("{first}, and {} more", others.len())),
     }

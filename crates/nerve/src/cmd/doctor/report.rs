@@ -24,9 +24,9 @@ use crate::exit::{FAILED, Failure};
 use crate::{out, settings};
 use nerve_cli::local_commands::DoctorArgs;
 
-/// Bytes kept of the end of a recording, as an asciicast.
+/// Maximum number of bytes kept of the end of a recording, as an asciicast.
 const RECORDING_BYTES: usize = 4 << 20;
-/// Fields of a node that contain what was typed or said.
+/// Fields of a node that may contain texts of the user or the agent.
 const TEXT_FIELDS: [&str; 2] = ["title", "evidence"];
 
 /// Writes the archive into the current folder and prints its path and contents.
@@ -42,10 +42,10 @@ pub(super) async fn run(args: &DoctorArgs, checks: &[Check]) -> Result<()> {
     let nodes = nodes(args).await?;
     for node in &nodes {
         let recording = node.metadata.text("recording_path");
-        let shown = if args.with_text { node.screen.clone() } else { mask(&node.screen) };
+        let screen = if args.with_text { node.screen.clone() } else { mask(&node.screen) };
         let name = &node.node_id;
         zip.add(&format!("{name}/node.json"), pretty(&report.node(node)).as_bytes());
-        zip.add(&format!("{name}/screen.txt"), report.redaction.apply(&shown).as_bytes());
+        zip.add(&format!("{name}/screen.txt"), report.redaction.apply(&screen).as_bytes());
         if !recording.is_empty() {
             match report.recording(Path::new(recording)) {
                 Ok(cast) => zip.add(&format!("{name}/recording.cast"), cast.as_bytes()),
@@ -106,7 +106,7 @@ impl Report {
             })
             .collect();
         let kernel = kernel_release().unwrap_or_default();
-        self.redacted(json!({
+        self.redact(json!({
             "nerve": env!("CARGO_PKG_VERSION"),
             "platform": { "os": std::env::consts::OS, "architecture": std::env::consts::ARCH, "kernel": kernel },
             "variables": variables,
@@ -141,7 +141,7 @@ impl Report {
             prompts.for_each(|word| *word = mask(word));
             metadata.insert("command".to_string(), shell_words::join(&words).into());
         }
-        self.redacted(json!({
+        self.redact(json!({
             "node": node.node_id, "state": node.state, "evidence": evidence, "signal": node.source,
             "offset": node.offset, "choices": choices, "metadata": metadata,
         }))
@@ -156,8 +156,8 @@ impl Report {
             let Ok(mut event) = serde_json::from_str::<Value>(line) else { continue };
             let is_size = event[1] == "r";
             if let Some(Value::String(data)) = event.get_mut(2).filter(|_| !is_size) {
-                let shown = if self.with_text { data.clone() } else { mask(data) };
-                *data = self.redaction.apply(&shown);
+                let content = if self.with_text { data.clone() } else { mask(data) };
+                *data = self.redaction.apply(&content);
             }
             let _ = writeln!(text, "{event}");
         }
@@ -165,12 +165,12 @@ impl Report {
     }
 
     /// Returns a value whose texts have no secrets.
-    fn redacted(&self, value: Value) -> Value {
+    fn redact(&self, value: Value) -> Value {
         match value {
             Value::String(text) => self.redaction.apply(&text).into(),
-            Value::Array(values) => values.into_iter().map(|value| self.redacted(value)).collect(),
+            Value::Array(values) => values.into_iter().map(|value| self.redact(value)).collect(),
             Value::Object(fields) => {
-                fields.into_iter().map(|(name, value)| (name, self.redacted(value))).collect()
+                fields.into_iter().map(|(name, value)| (name, self.redact(value))).collect()
             }
             other => other,
         }
@@ -235,12 +235,12 @@ fn save(archive: &[u8]) -> Result<PathBuf> {
     let write = || {
         let path = std::env::current_dir()?.join(&name);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        let written = file.write_all(archive).and_then(|()| file.sync_all());
-        if written.is_err() {
+        let result = file.write_all(archive).and_then(|()| file.sync_all());
+        if result.is_err() {
             // Half an archive is of no use.
             let _ = fs::remove_file(&path);
         }
-        written.map(|()| path)
+        result.map(|()| path)
     };
     write().map_err(|error| {
         Failure::new(FAILED, format!("cannot write {name} to the current folder: {error}"))

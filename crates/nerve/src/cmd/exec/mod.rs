@@ -43,21 +43,21 @@ const PAGERS: [&str; 3] = ["PAGER", "GIT_PAGER", "MANPAGER"];
 pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
     // Signals are handled before there is anything to clean up.
     let signals = Signals::forwarded()?;
-    let announced = args.announced.is_some().then(|| args.command.clone());
+    let fallback = args.announced.is_some().then(|| args.command.clone());
     let clock = Clock::start();
     let Execution { id, session, mut host, stream, streams } = match start(args, clock).await {
         Ok(execution) => execution,
         Err(error) => {
-            let Some(argv) = announced else { return Err(error) };
+            let Some(argv) = fallback else { return Err(error) };
             // An agent's command runs even if it cannot be recorded.
             out::warning(format_args!("this command is not recorded: {error:#}"));
             return Err(tool::replace(&argv));
         }
     };
-    let ended = stdio_relay::run(&mut host, stream, streams, signals, |fault| out::warning(fault)).await;
+    let outcome = stdio_relay::run(&mut host, stream, streams, signals, |fault| out::warning(fault)).await;
     host.forget();
     let ProgramEnd { exit, interrupted } =
-        ended.inspect_err(|_| list_end(session.as_deref(), &id, None, clock))?;
+        outcome.inspect_err(|_| list_end(session.as_deref(), &id, None, clock))?;
     let code = Some(shell_code(exit).into()).filter(|_| exit != ExitStatus::Unknown);
     list_end(session.as_deref(), &id, code, clock);
     Ok(exit::program_exit_code(exit, interrupted)?)
@@ -156,7 +156,7 @@ async fn running_line(session: &Path, paths: &ServerPaths, clock: Clock) -> Exec
     }
 }
 
-/// Returns how the standard streams are connected to a program of this size.
+/// Returns the connection of the standard streams to a program of this size.
 fn streams(from_terminal: bool, to_terminal: bool, follows_window: bool, size: Size) -> Streams {
     Streams {
         keys: from_terminal,
@@ -206,10 +206,10 @@ fn list_end(session: Option<&Path>, id: &str, code: Option<i32>, clock: Clock) {
         status: Some(status.as_str().into()),
         ..ExecutionLine::default()
     };
-    let listed = executions::append(session, line);
+    let result = executions::append(session, line);
     // The files of an unrecorded session are removed with it.
     let is_gone = || session.parent().is_none_or(|folder| !folder.is_dir());
-    if let Err(error) = listed.or_else(|error| if is_gone() { Ok(()) } else { Err(error) }) {
+    if let Err(error) = result.or_else(|error| if is_gone() { Ok(()) } else { Err(error) }) {
         out::warning(format_args!("cannot list the execution's end: {error}"));
     }
 }

@@ -13,14 +13,14 @@ use nerve_server::paths::ServerPaths;
 /// Time limit for the session's host to answer.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Returns the file of the named session, otherwise of the enclosing one: its recording, or what has_folder for it
+/// Returns the file of the session `name`, otherwise of the enclosing one: its recording, or its stand-in
 /// ([`Entry::unrecorded`]).
 ///
 /// # Errors
 /// There is no session of this name.
-pub(crate) fn recording(named: Option<&str>, paths: &ServerPaths) -> Result<Option<PathBuf>> {
-    if let Some(named) = named {
-        let session = recordings::find_session(&paths.data_dirs(), named)?;
+pub(crate) fn recording(name: Option<&str>, paths: &ServerPaths) -> Result<Option<PathBuf>> {
+    if let Some(name) = name {
+        let session = recordings::find_session(&paths.data_dirs(), name)?;
         return Ok(session.path.map(|path| if session.is_recorded { canonical_path(&path) } else { path }));
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -40,6 +40,6 @@ pub(crate) fn find_host(recording: &Path, paths: &ServerPaths) -> Option<Entry> 
 /// Returns the session's output offset in bytes.
 pub(super) async fn output_offset(recording: &Path, paths: &ServerPaths) -> Option<u64> {
     let control = find_host(recording, paths)?.runtime.join(CONTROL);
-    let greeted = tokio::time::timeout(HELLO_TIMEOUT, Connection::open(&control)).await;
-    Some(greeted.ok()?.ok()?.hello.off)
+    let result = tokio::time::timeout(HELLO_TIMEOUT, Connection::open(&control)).await;
+    Some(result.ok()?.ok()?.hello.off)
 }

@@ -41,7 +41,7 @@ pub(super) async fn read(args: &ExtractArgs) -> Result<Input> {
     let input = match (&args.pane, args.file.as_deref()) {
         (Some(pane), _) => from_pane(pane, args).await?,
         (None, Some(file)) if file != Path::new("-") => from_file(file, args)?,
-        (None, given) => from_standard_input(given.is_some(), args)?,
+        (None, file) => from_standard_input(file.is_some(), args)?,
     };
     if input.rows.is_empty() {
         return Err(Failure::new(FAILED, format!("{} is empty", input.source)).into());
@@ -62,7 +62,7 @@ fn from_standard_input(is_requested: bool, args: &ExtractArgs) -> Result<Input> 
         let message = "no input: give a file, a recording or a pane, or pipe in a text";
         return Err(Failure::new(USAGE, message).hint("for examples: nerve recording extract --help").into());
     }
-    let bytes = limited(io::stdin().lock(), "standard input")?;
+    let bytes = read_limited(io::stdin().lock(), "standard input")?;
     if bytes.starts_with(MAGIC) {
         let message = "cannot read a recording from standard input";
         return Err(Failure::new(USAGE, message).hint("give the recording's file name").into());
@@ -88,7 +88,7 @@ fn from_file(path: &Path, args: &ExtractArgs) -> Result<Input> {
     if head == MAGIC {
         return from_recording(path);
     }
-    let bytes = limited(head.chain(file), &shown.to_string())?;
+    let bytes = read_limited(head.chain(file), &shown.to_string())?;
     from_bytes(&bytes, shown.to_string(), args)
 }
 
@@ -100,7 +100,7 @@ fn from_name(path: &Path) -> Result<Input> {
     };
     let dirs = ServerPaths::from_env().data_dirs();
     match recordings::find(&dirs, &path.to_string_lossy()) {
-        Ok(found) => from_recording(&found),
+        Ok(path) => from_recording(&path),
         Err(error) if error.kind == ErrorKind::NotFound => Err(missing(error).into()),
         Err(error) => Err(error.into()),
     }
@@ -128,18 +128,18 @@ fn parser_of(meta: &Meta) -> Option<ParserKind> {
 }
 
 fn from_bytes(bytes: &[u8], source: String, args: &ExtractArgs) -> Result<Input> {
-    if let Some(why) = binary_reason(bytes) {
-        let failure = Failure::new(FAILED, format!("{source} is not a text: {why}"));
+    if let Some(reason) = binary_reason(bytes) {
+        let failure = Failure::new(FAILED, format!("{source} is not a text: {reason}"));
         return Err(failure.hint("give a log, a saved screen or a recording").into());
     }
     Ok(Input { rows: rows_of(bytes, args.cols, args.rows), source, parser: None, code: DONE })
 }
 
-fn limited(reader: impl Read, what: &str) -> Result<Vec<u8>> {
+fn read_limited(reader: impl Read, source: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    reader.take(MAX_BYTES + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {what}"))?;
+    reader.take(MAX_BYTES + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {source}"))?;
     if bytes.len() as u64 > MAX_BYTES {
-        let message = format!("{what} exceeds {} MiB", MAX_BYTES >> 20);
+        let message = format!("{source} exceeds {} MiB", MAX_BYTES >> 20);
         return Err(Failure::new(FAILED, message)
             .hint("extract from its end: tail -c 60M FILE | nerve recording extract")
             .into());

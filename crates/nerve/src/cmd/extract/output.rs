@@ -22,7 +22,7 @@ pub(super) fn print(turns: &[Turn]) -> Result<()> {
             out::line("")?;
         }
         sections(&turn.parsed.sections)?;
-        if let Some(tokens) = turn.parsed.tokens.map(counted).filter(|counted| !counted.is_empty()) {
+        if let Some(tokens) = turn.parsed.tokens.map(format_tokens).filter(|text| !text.is_empty()) {
             out::line(format_args!("{FAINT}[tokens] {tokens}{FAINT:#}"))?;
         }
     }
@@ -49,24 +49,24 @@ fn sections(sections: &[Section]) -> Result<()> {
 
 /// Returns the heading of a section: `[tool_call Bash] ls -l (running)`.
 fn heading(section: &Section) -> String {
-    let fact = |name: &str| section.metadata.get(name).map(String::as_str).filter(|fact| !fact.is_empty());
+    let field = |name: &str| section.metadata.get(name).map(String::as_str).filter(|text| !text.is_empty());
     let mut heading = format!("[{}", section.kind.as_str());
-    if let Some(which) = fact("tool").or_else(|| fact("duration")) {
+    if let Some(detail) = field("tool").or_else(|| field("duration")) {
         heading.push(' ');
-        heading.push_str(which);
+        heading.push_str(detail);
     }
     heading.push(']');
-    if let Some(args) = fact("args") {
+    if let Some(args) = field("args") {
         heading.push(' ');
         heading.push_str(&out::preview(args, 200));
     }
-    match fact("status") {
+    match field("status") {
         Some("ok") | None => heading,
         Some(status) => format!("{heading} ({status})"),
     }
 }
 
-fn counted(tokens: Tokens) -> String {
+fn format_tokens(tokens: Tokens) -> String {
     let counts = [("input", tokens.input), ("output", tokens.output), ("total", tokens.total)];
     let counts: Vec<String> =
         counts.iter().filter_map(|(name, count)| count.map(|count| format!("{name} {count}"))).collect();
@@ -124,7 +124,10 @@ mod tests {
 
     #[test]
     fn known_token_counts_are_listed() {
-        assert_eq!(counted(Tokens { input: Some(1), output: None, total: Some(3) }), "input 1, total 3");
-        assert_eq!(counted(Tokens::default()), "");
+        assert_eq!(
+            format_tokens(Tokens { input: Some(1), output: None, total: Some(3) }),
+            "input 1, total 3"
+        );
+        assert_eq!(format_tokens(Tokens::default()), "");
     }
 }

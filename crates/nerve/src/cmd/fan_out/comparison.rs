@@ -36,7 +36,7 @@ pub(super) fn print(fan_out: &FanOut, elapsed: Option<Duration>, as_json: bool) 
     Ok(())
 }
 
-/// Checks that an attempt completed, and passed the test.
+/// Checks that at least one attempt completed, and passed the test.
 ///
 /// # Errors
 /// The exit code that all attempts have in common, otherwise 1.
@@ -118,7 +118,7 @@ fn format_ms(ms: u64) -> String {
     format_duration(Duration::from_millis(ms).as_secs_f64())
 }
 
-/// Returns how the attempt ended: `completed`, `failed`, `cancelled`; `removed` before its end, or its current state.
+/// Returns the state of the attempt: `completed`, `failed` or `cancelled`; `removed` before its end, otherwise its current state.
 pub(super) fn state_of(attempt: &Attempt) -> &str {
     match &attempt.outcome {
         Some(outcome) => &outcome.state,
@@ -131,7 +131,7 @@ fn test_of(attempt: &Attempt) -> Option<&TestOutcome> {
     attempt.outcome.as_ref().and_then(|outcome| outcome.test.as_ref())
 }
 
-/// Returns the fan-out for programs.
+/// Returns the fan-out with its attempts as JSON.
 pub(super) fn to_json(fan_out: &FanOut, changes: &[Option<DiffStat>], elapsed: Option<Duration>) -> Value {
     let attempt = |(attempt, changes): (&Attempt, &Option<DiffStat>)| {
         let outcome = attempt.outcome.as_ref();

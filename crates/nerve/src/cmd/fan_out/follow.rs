@@ -57,7 +57,7 @@ pub(super) async fn follow(client: &NerveClient, store: &Store, fan_out: &mut Fa
     store.save(fan_out)
 }
 
-/// Updates the attempts that have no outcome from the server or, without one, from the journal of the run. Nothing is stored.
+/// Updates the attempts without an outcome: from the server, or from the journal of the run if it is not running. Stores nothing.
 pub(super) async fn refresh(store: &Store, fan_out: &mut FanOut) {
     if fan_out.open_attempts().next().is_none() {
         return;
@@ -81,7 +81,7 @@ pub(super) async fn refresh(store: &Store, fan_out: &mut FanOut) {
     collect(store, fan_out, &with_steps(run.unwrap_or_default()), &nodes);
 }
 
-/// Reads a run whose server does not run from its journal.
+/// Reads a run from its journal, because its server is not running.
 fn read_run(server: &str, run_id: &str) -> Option<RunInfo> {
     let journal = journal_path(&ServerPaths::from_env().runs().join(server), run_id);
     let ending = Summary::read(&journal).ok()?.ending;
@@ -107,7 +107,7 @@ pub(super) fn command(fan_out: &FanOut, word: &str) -> String {
 struct Follower<'a> {
     client: &'a NerveClient,
     fan_out: &'a FanOut,
-    /// Dialogs that are on the terminal: nodes, and steps of gates.
+    /// Dialogs that were reported: ids of nodes, and steps of gates.
     announced: HashSet<String>,
 }
 
@@ -133,12 +133,12 @@ impl Follower<'_> {
         }
     }
 
-    /// Reports the dialogs that were there before the subscription.
+    /// Reports the dialogs that were open before the subscription.
     async fn announce_current(&mut self, run: &RunInfo) -> Result<()> {
         for node in self.client.list_nodes(self.fan_out.session.as_deref()).await? {
             if matches!(node.state, NodeState::Blocked) {
-                let why = self.client.node(&node.node_id, self.fan_out.session.as_deref()).why().await?;
-                self.announce_dialog(&node.node_id, node.metadata.text("blocked"), &why.choices);
+                let dialog = self.client.node(&node.node_id, self.fan_out.session.as_deref()).why().await?;
+                self.announce_dialog(&node.node_id, node.metadata.text("blocked"), &dialog.choices);
             }
         }
         for gate in &run.gates {
@@ -149,8 +149,8 @@ impl Follower<'_> {
 
     /// Reports an event. Returns true if the state of the run must be read.
     fn on_event(&mut self, run_id: &str, event: &EventMessage) -> bool {
-        let is_ours = event.session_id.as_deref().unwrap_or(DEFAULT) == self.session();
-        let node = event.node_id.as_deref().filter(|_| is_ours).unwrap_or_default();
+        let is_in_session = event.session_id.as_deref().unwrap_or(DEFAULT) == self.session();
+        let node = event.node_id.as_deref().filter(|_| is_in_session).unwrap_or_default();
         match event.details() {
             Some(EventKind::GraphCompleted { run, .. }) => return run.run_id == run_id,
             Some(EventKind::EventsDropped { .. }) => return true,
@@ -165,10 +165,10 @@ impl Follower<'_> {
                 out::note(format_args!("{}: waits for the reset of a usage limit", self.label(node)));
             }
             Some(EventKind::StepCompleted { run, step_id, duration_ms, .. }) if run.run_id == run_id => {
-                let took = format_duration(std::time::Duration::from_millis(duration_ms).as_secs_f64());
+                let time = format_duration(std::time::Duration::from_millis(duration_ms).as_secs_f64());
                 let is_test = self.fan_out.attempts.iter().any(|attempt| attempt.test_step() == step_id);
-                let what = if is_test { "passed" } else { "completed" };
-                out::note(format_args!("{step_id}: {0}{what}{0:#} in {took}", out::GOOD));
+                let verb = if is_test { "passed" } else { "completed" };
+                out::note(format_args!("{step_id}: {0}{verb}{0:#} in {time}", out::GOOD));
             }
             Some(EventKind::StepFailed { run, step_id, error, retry_in_ms: None, .. })
                 if run.run_id == run_id =>
@@ -229,7 +229,7 @@ impl Follower<'_> {
     }
 }
 
-/// Sets how each attempt has ended, or its current state.
+/// Sets the outcome of each attempt, or its current state.
 fn collect(store: &Store, fan_out: &mut FanOut, run: &RunInfo, nodes: &[NodeInfo]) {
     let step_of = |id: &str| run.steps.iter().find(|step| step.step_id == id);
     let FanOut { name, attempts, test, .. } = fan_out;
@@ -267,23 +267,23 @@ fn is_over(step: &RunStep) -> bool {
     has_completed(step) || matches!(step.state, StepState::Skipped | StepState::Failed | StepState::Cancelled)
 }
 
-/// Returns how a turn ended.
+/// Returns the outcome of a turn.
 fn outcome(step: Option<&RunStep>, node: Option<&NodeInfo>, run: &RunInfo) -> Outcome {
-    // A budget of the whole run cancels its steps: its error is theirs. An attempt that fails at its own limit cancels nothing.
+    // A step that the budget of the whole run cancels has the run's error. An attempt that fails at its own limit cancels no step.
     let has_failed_at_limit = run.steps.iter().any(|step| step.error_type == Some(ErrorKind::Budget));
     let is_over_budget = run.error_type == Some(ErrorKind::Budget) && !has_failed_at_limit;
-    let ended = step.filter(|step| !(is_over_budget && step.state == StepState::Cancelled));
-    let failed = ended.and_then(|step| step.error_type).map_or(FAILED, exit_code_of);
-    let (state, exit_code) = match ended.map(|step| step.state) {
+    let relevant_step = step.filter(|step| !(is_over_budget && step.state == StepState::Cancelled));
+    let failure_code = relevant_step.and_then(|step| step.error_type).map_or(FAILED, exit_code_of);
+    let (state, exit_code) = match relevant_step.map(|step| step.state) {
         Some(StepState::Completed | StepState::Reused) => ("completed", DONE),
         Some(StepState::Cancelled) => ("cancelled", INTERRUPTED),
-        Some(StepState::Failed | StepState::Skipped) => ("failed", failed),
+        Some(StepState::Failed | StepState::Skipped) => ("failed", failure_code),
         _ if run.status == RunStatus::Cancelled => ("cancelled", INTERRUPTED),
         // The journal cannot be read.
         None if run.status == RunStatus::Completed => ("completed", DONE),
-        _ => ("failed", failed),
+        _ => ("failed", failure_code),
     };
-    let (error, error_type, hint) = match ended.filter(|step| step.error.is_some()) {
+    let (error, error_type, hint) = match relevant_step.filter(|step| step.error.is_some()) {
         _ if exit_code == DONE => (None, None, None),
         Some(step) => (step.error.clone(), step.error_type, step.hint.clone()),
         None => (run.error.clone(), run.error_type, run.hint.clone()),
@@ -303,7 +303,7 @@ fn outcome(step: Option<&RunStep>, node: Option<&NodeInfo>, run: &RunInfo) -> Ou
     }
 }
 
-/// Returns how a test ended. `step`: its step, if the server still knows it.
+/// Returns the outcome of a test. `step`: the test's step, if the server still has it.
 fn test_outcome(store: &Store, name: &str, attempt: &Attempt, step: Option<&RunStep>) -> TestOutcome {
     let exit_code = fs::read_to_string(store.test_exit(name, attempt)).ok();
     let exit_code = exit_code.and_then(|text| text.trim().parse().ok());

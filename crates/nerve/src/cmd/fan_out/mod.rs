@@ -42,7 +42,7 @@ pub(super) async fn run(args: FanOutArgs) -> Result<()> {
     }
 }
 
-/// Names of all fan-outs, with their tasks, for completion.
+/// Returns the names of all fan-outs, with their tasks, for completion.
 pub(super) fn names() -> Vec<(String, String)> {
     Store::open().list(|_, _| ()).into_iter().map(|one| (one.name.clone(), one.title())).collect()
 }
@@ -80,14 +80,14 @@ fn fan_outs_here(store: &Store) -> Result<Vec<FanOut>> {
     Ok(all)
 }
 
-/// Takes a fan-out out of those of this repository.
+/// Returns the selected fan-out of this repository.
 fn find(store: &Store, name: Option<&str>) -> Result<FanOut> {
     let mut all = fan_outs_here(store)?;
     let index = select_fan_out(&all, name)?;
     Ok(all.swap_remove(index))
 }
 
-/// Like [`find`], but only with the whole name: a fan-out that is gone must not mean another one.
+/// Like [`find`], but requires the whole name, so that the name of a removed fan-out selects no other one.
 fn find_exact(store: &Store, name: Option<&str>) -> Result<FanOut> {
     let one = find(store, name)?;
     match name.filter(|name| *name != one.name) {
@@ -183,8 +183,8 @@ async fn pick_attempt(args: &PickArgs, json: bool) -> Result<()> {
     let mut all = fan_outs_here(&store)?;
     let selected = select(&all, &args.attempt)?;
     let fan_out = &mut all[selected.fan_out];
-    let named = args.attempt.split_once('/').map(|(name, _)| name);
-    if let Some(name) = named.filter(|name| fan_out.name.starts_with(*name) && *name != fan_out.name) {
+    let fan_out_name = args.attempt.split_once('/').map(|(name, _)| name);
+    if let Some(name) = fan_out_name.filter(|name| fan_out.name.starts_with(*name) && *name != fan_out.name) {
         let failure = Failure::new(NOT_FOUND, format!("no fan-out '{name}'"));
         return Err(failure.hint(format!("did you mean '{}'?", fan_out.name)).into());
     }
@@ -203,7 +203,7 @@ async fn clean(args: &CleanArgs, json: bool) -> Result<()> {
     let store = Store::open();
     let fan_outs = match args.all {
         true => {
-            // Outside of a repository, all would be those of every repository.
+            // Outside of a repository, --all would select those of every repository.
             Git::find(&std::env::current_dir()?)?;
             fan_outs_here(&store)?
         }
@@ -212,8 +212,8 @@ async fn clean(args: &CleanArgs, json: bool) -> Result<()> {
     if fan_outs.is_empty() {
         out::note("no fan-outs");
     }
-    let mut cleaned = Vec::new();
-    let mut done = Ok(());
+    let mut documents = Vec::new();
+    let mut result = Ok(());
     for mut fan_out in fan_outs {
         follow::refresh(&store, &mut fan_out).await;
         let client = connect_if_running(&fan_out.server).await?;
@@ -222,16 +222,16 @@ async fn clean(args: &CleanArgs, json: bool) -> Result<()> {
             removal::check_idle(client.as_ref(), &fan_out).await?;
         }
         let report = removal::remove(client.as_ref(), &store, &mut fan_out, &attempts, args.removal).await?;
-        done = done.and(removal::print(&report));
-        cleaned.push(json!({
+        result = result.and(removal::print(&report));
+        documents.push(json!({
             "name": fan_out.name, "removed": report.removed, "kept": pick::failed_to_json(&report),
             "branches": report.kept_branches,
         }));
     }
     if json {
-        out::json(&json!({ "fan_outs": cleaned }))?;
+        out::json(&json!({ "fan_outs": documents }))?;
     }
-    Ok(done?)
+    Ok(result?)
 }
 
 /// Connects to the server of a fan-out. Without it, nodes are not removed.

@@ -39,7 +39,7 @@ pub(super) async fn pick(
             "kept": failed_to_json(&report), "branches": report.kept_branches,
         }))?;
     }
-    let printed = print(&report);
+    let result = print(&report);
     if attempt.worktree.is_dir() && !as_json {
         let (node, name, options) = (&attempt.node, &fan_out.name, fan_out.node_options());
         out::note(format_args!(
@@ -47,7 +47,7 @@ pub(super) async fn pick(
             attempt.label
         ));
     }
-    Ok(printed?)
+    Ok(result?)
 }
 
 /// Returns the attempts that could not be removed, for programs.

@@ -1,4 +1,4 @@
-//! Worktrees in `nerve prune`: removes those with which nothing is lost, and counts the others.
+//! Removes worktrees for `nerve prune` if no work is lost with them, and counts the others.
 
 use std::time::SystemTime;
 
@@ -18,7 +18,7 @@ pub(in crate::cmd) struct PrunedWorktrees {
 }
 
 /// Removes worktrees of fan-outs that ended before `not_before`, if their nodes are gone and they have no work of their own.
-/// `is_pruned` returns true for the nodes of a server that a dry run has left.
+/// `is_pruned`: returns true for a server and its node that a dry run only counts as removed.
 pub(in crate::cmd) async fn prune(
     not_before: SystemTime,
     dry_run: bool,

@@ -12,7 +12,7 @@ use nerve_cli::fan_out::RemovalOptions;
 use nerve_repl::git::Git;
 use nerve_repl::submodules;
 
-/// What a removal did.
+/// Result of a removal.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     /// Labels of the attempts whose node and worktree are gone.
@@ -123,7 +123,7 @@ async fn remove_attempt(
     let worktree = &attempt.worktree;
     let agent_branch = if worktree.is_dir() { Git::at(worktree).branch()? } else { None };
     remove_worktree(&git, fan_out, attempt, discard)?;
-    // That branch is never deleted: it may be older than the attempt.
+    // The agent's branch is never deleted: it may be older than the attempt.
     let mut kept: Vec<String> = agent_branch.into_iter().filter(|branch| *branch != attempt.branch).collect();
     if !delete_branch(&git, fan_out, attempt, discard)? {
         kept.push(attempt.branch.clone());

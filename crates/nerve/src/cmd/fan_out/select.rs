@@ -43,7 +43,7 @@ pub(super) fn select_fan_out(all: &[FanOut], name: Option<&str>) -> Result<usize
 /// Selects an attempt by number, label, agent, node, branch or `FAN-OUT/ATTEMPT`; or a fan-out.
 ///
 /// # Errors
-/// As [`select_fan_out`].
+/// See [`select_fan_out`].
 pub(super) fn select(all: &[FanOut], text: &str) -> Result<Selected, Failure> {
     let mut matching = find(all, |_, attempt| attempt.branch == text || attempt.node == text);
     if matching.is_empty() {
@@ -77,12 +77,12 @@ pub(super) fn select(all: &[FanOut], text: &str) -> Result<Selected, Failure> {
 }
 
 fn find(all: &[FanOut], matches: impl Fn(usize, &Attempt) -> bool) -> Vec<Selected> {
-    let mut found = Vec::new();
+    let mut hits = Vec::new();
     for (fan_out, one) in all.iter().enumerate() {
         let attempts = one.attempts.iter().enumerate().filter(|(_, attempt)| matches(fan_out, attempt));
-        found.extend(attempts.map(|(attempt, _)| Selected { fan_out, attempt: Some(attempt) }));
+        hits.extend(attempts.map(|(attempt, _)| Selected { fan_out, attempt: Some(attempt) }));
     }
-    found
+    hits
 }
 
 /// Returns true if the text is the attempt's number, label or agent.

@@ -22,7 +22,7 @@ use nerve_cli::fan_out::plan::{BRANCH_PREFIX, check_name, name_of_task, numbered
 use nerve_cli::fan_out::{MAX_ATTEMPTS, RunArgs};
 use nerve_repl::git::Git;
 
-/// Fan-outs with the same task that get a number.
+/// Maximum number at the end of a name that is derived from the task.
 const MAX_SAME_NAMES: u32 = 99;
 /// Subcommands, to recognize a misspelled one.
 const COMMANDS: [&str; 5] = ["list", "wait", "diff", "pick", "clean"];
@@ -117,15 +117,15 @@ fn claim(
     git: &Git,
     store: &Store,
     make: impl Fn(&str, &Path) -> FanOut,
-    given: Option<&str>,
+    requested_name: Option<&str>,
     task: &str,
 ) -> Result<FanOut> {
-    given.map(check_name).transpose()?;
+    requested_name.map(check_name).transpose()?;
     let common_dir = git.common_dir()?;
-    let base = given.map_or_else(|| name_of_task(task), str::to_string);
+    let base = requested_name.map_or_else(|| name_of_task(task), str::to_string);
     let names = std::iter::once(base.clone());
     let more = (2..=MAX_SAME_NAMES).map(|number| numbered(&base, number));
-    let names = names.chain(more.filter(|_| given.is_none()));
+    let names = names.chain(more.filter(|_| requested_name.is_none()));
     for name in names {
         if store.contains(&name) || git.has_branches(&format!("{BRANCH_PREFIX}/{name}"))? {
             continue;
@@ -169,9 +169,9 @@ async fn prepare(
         let files = files.to_vec();
         jobs.spawn(async move { (index, prepare_attempt(client, git, attempt, base, files, spec).await) });
     }
-    while let Some(done) = jobs.join_next().await {
+    while let Some(result) = jobs.join_next().await {
         // A panic of a job is a defect, which the comparison then shows as an attempt that did not run.
-        let Ok((index, Err(error))) = done else { continue };
+        let Ok((index, Err(error))) = result else { continue };
         let attempt = &mut fan_out.attempts[index];
         let failure = exit::failure(&error);
         out::warning(format_args!("{} cannot start: {}", attempt.label, out::sanitize(&failure.message)));
@@ -197,23 +197,23 @@ async fn prepare_attempt(
         let cwd = spec.cwd.clone().unwrap_or_default();
         move || {
             git.add_worktree(&worktree, &branch, &base)?;
-            // What is not ignored at this commit would be committed with the agent's work.
+            // Files that are not ignored at this commit would be committed with the agent's work.
             let files = Git::at(&worktree).filter_ignored(&files)?;
             include::copy(&files, git.dir(), &worktree)?;
-            // The commit has no file in it if it is new.
+            // The commit does not contain the directory if it is new.
             std::fs::create_dir_all(&cwd).with_context(|| format!("cannot create {}", cwd.display()))
         }
     };
-    let mut done = spawn_blocking(add).await.context("cannot create a worktree")?;
-    if done.is_ok() {
-        done = client.create_node(&spec).await.map(drop).map_err(anyhow::Error::from);
+    let mut result = spawn_blocking(add).await.context("cannot create a worktree")?;
+    if result.is_ok() {
+        result = client.create_node(&spec).await.map(drop).map_err(anyhow::Error::from);
     }
-    if done.is_err() {
+    if result.is_err() {
         // The request may have taken effect although its reply did not arrive.
         let _ = client.node(&spec.node_id, spec.session_id.as_deref()).remove().await;
         spawn_blocking(move || undo_worktree(&git, &worktree, &branch, &base)).await.unwrap_or_default();
     }
-    done
+    result
 }
 
 /// Removes a worktree that no agent has used, with its branch. What remains is removed by `clean`.
@@ -226,11 +226,11 @@ fn undo_worktree(git: &Git, worktree: &Path, branch: &str, base: &str) {
     }
 }
 
-/// Returns the error of a fan-out without a running attempt, and forgets it.
+/// Forgets a fan-out without a running attempt, and returns its error.
 fn none_started(store: &Store, fan_out: &FanOut) -> Failure {
-    let code = fan_out.attempts.iter().find_map(|attempt| attempt.outcome.as_ref());
+    let outcome = fan_out.attempts.iter().find_map(|attempt| attempt.outcome.as_ref());
     let failure =
-        Failure::new(code.map_or(FAILED, |outcome| outcome.exit_code), "no attempt could be started");
+        Failure::new(outcome.map_or(FAILED, |outcome| outcome.exit_code), "no attempt could be started");
     if fan_out.attempts.iter().any(|attempt| !attempt.is_removed) {
         let _ = store.save(fan_out);
         return failure.hint(follow::command(fan_out, "clean"));

@@ -22,7 +22,7 @@ pub(super) struct FanOut {
     pub(super) task: String,
     /// Root of the checkout in which it was started.
     pub(super) repository: PathBuf,
-    /// Directory in the checkout in which it was started, relative to the root. Agents and tests start in that of the worktree.
+    /// Directory in which it was started, relative to the root. Agents and tests start in the same directory of their worktree.
     #[serde(default)]
     pub(super) subdirectory: PathBuf,
     /// Git directory that the checkouts of the repository share.
@@ -63,7 +63,7 @@ pub(super) struct Attempt {
     pub(super) is_removed: bool,
 }
 
-/// How an attempt ended.
+/// Outcome of an attempt.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     /// `completed`, `failed` or `cancelled`.
@@ -86,7 +86,7 @@ pub(super) struct Outcome {
     pub(super) test: Option<TestOutcome>,
 }
 
-/// How a test ended.
+/// Outcome of the test of an attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct TestOutcome {
     /// Exit code of the command; `None` if it did not end by itself.
@@ -129,7 +129,7 @@ impl Attempt {
         Attempt { number, label, command, node, branch, worktree, outcome, current, is_removed }
     }
 
-    /// Returns the step that tests it.
+    /// Returns the id of the step that tests the attempt.
     pub(super) fn test_step(&self) -> String {
         format!("{}-test", self.label)
     }

@@ -20,18 +20,18 @@ const MAX_PREVIEW: usize = 400;
 ///
 /// # Errors
 /// Exit code 2 if the input does not match the graph.
-pub(super) async fn run(file: &GraphFile, given: Value, as_json: bool) -> Result<()> {
-    let input = input::validate(file, given)?;
+pub(super) async fn run(file: &GraphFile, raw_input: Value, as_json: bool) -> Result<()> {
+    let input = input::validate(file, raw_input)?;
     let mut steps = Vec::new();
     for id in file.step_order() {
         let Some(step) = file.steps.iter().find(|step| step.id == id) else { continue };
         let question = step.gate.as_ref().map(|gate| Value::String(gate.question.clone()));
-        let (value, known) = resolve(question.as_ref().unwrap_or(&step.input), &input).await;
-        steps.push((step, value, known));
+        let (value, is_known) = resolve(question.as_ref().unwrap_or(&step.input), &input).await;
+        steps.push((step, value, is_known));
     }
     if as_json {
         let steps: Vec<Value> =
-            steps.iter().map(|(step, value, known)| to_json(step, value, *known)).collect();
+            steps.iter().map(|(step, value, is_known)| to_json(step, value, *is_known)).collect();
         return out::json(&json!({ "graph_id": file.graph, "valid": true, "input": input, "steps": steps }));
     }
     out::line(format_args!(
@@ -43,21 +43,21 @@ pub(super) async fn run(file: &GraphFile, given: Value, as_json: bool) -> Result
     if !input.is_null() {
         out::text(&format!("input {}", out::preview(&input.to_string(), MAX_PREVIEW)))?;
     }
-    for (number, (step, value, known)) in steps.iter().enumerate() {
-        print(number + 1, step, value, *known)?;
+    for (number, (step, value, is_known)) in steps.iter().enumerate() {
+        print(number + 1, step, value, *is_known)?;
     }
     Ok(())
 }
 
-fn to_json(step: &StepDefinition, value: &Value, known: bool) -> Value {
+fn to_json(step: &StepDefinition, value: &Value, is_known: bool) -> Value {
     let is_gate = step.gate.is_some();
     json!({
         "step_id": step.id, "node_id": step.node, "gate": is_gate, "depends_on": step.depends_on,
-        "input": value, "input_known": known,
+        "input": value, "input_known": is_known,
     })
 }
 
-fn print(number: usize, step: &StepDefinition, value: &Value, known: bool) -> Result<()> {
+fn print(number: usize, step: &StepDefinition, value: &Value, is_known: bool) -> Result<()> {
     let executor = step.node.as_deref().map_or_else(|| "gate".to_string(), |node| format!("node {node}"));
     let after = match step.depends_on.is_empty() {
         true => String::new(),
@@ -82,7 +82,7 @@ fn print(number: usize, step: &StepDefinition, value: &Value, known: bool) -> Re
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_string);
     match value {
         Value::Null => Ok(()),
-        _ if known => out::line(format_args!("     input: {}", out::preview(&text, MAX_PREVIEW))),
+        _ if is_known => out::line(format_args!("     input: {}", out::preview(&text, MAX_PREVIEW))),
         _ => out::line(format_args!("     input, not yet known: {}", out::preview(&text, MAX_PREVIEW))),
     }
 }
@@ -99,16 +99,16 @@ async fn resolve(value: &Value, input: &Value) -> (Value, bool) {
             for item in items {
                 resolved.push(Box::pin(resolve(item, input)).await);
             }
-            let known = resolved.iter().all(|(_, known)| *known);
-            (resolved.into_iter().map(|(value, _)| value).collect(), known)
+            let is_known = resolved.iter().all(|(_, is_known)| *is_known);
+            (resolved.into_iter().map(|(value, _)| value).collect(), is_known)
         }
         Value::Object(fields) => {
             let mut resolved = Vec::new();
             for (name, field) in fields {
                 resolved.push((name.clone(), Box::pin(resolve(field, input)).await));
             }
-            let known = resolved.iter().all(|(_, (_, known))| *known);
-            (Value::Object(resolved.into_iter().map(|(name, (value, _))| (name, value)).collect()), known)
+            let is_known = resolved.iter().all(|(_, (_, is_known))| *is_known);
+            (Value::Object(resolved.into_iter().map(|(name, (value, _))| (name, value)).collect()), is_known)
         }
         other => (other.clone(), true),
     }

@@ -34,7 +34,7 @@ struct Target {
     json: bool,
 }
 
-/// Runs the subcommand. It handles Ctrl+C itself if [`GraphCommand::follows_run`].
+/// Runs the subcommand, which handles Ctrl+C itself if [`GraphCommand::follows_run`].
 pub(crate) async fn run(args: GraphArgs) -> Result<()> {
     let common = CommonOptions { server: args.server.server, session: args.session, json: args.server.json };
     match args.command {

@@ -74,11 +74,11 @@ fn failure(target: &Target, ended: &RunEnded, error: &ServerError, step: Option<
 }
 
 /// Returns the error for a run whose server ended or closed the connection.
-pub(super) fn interrupted(target: &Target, run: &str, what: &str) -> Failure {
+pub(super) fn interrupted(target: &Target, run: &str, ending: &str) -> Failure {
     let server = &target.server;
     let start = if server == "default" { String::new() } else { format!(" {server}") };
     let resume = target.command(&format!("resume {run}"));
-    Failure::new(FAILED, format!("server '{server}' {what} during run '{run}'"))
+    Failure::new(FAILED, format!("server '{server}' {ending} during run '{run}'"))
         .hint(format!("restart it with 'nerve server start{start}', then continue with '{resume}'"))
 }
 
@@ -155,8 +155,8 @@ fn collect_texts(path: &str, value: &Value, texts: &mut Vec<(String, String)>) {
 fn warn_truncated(path: &str, value: &Value) {
     match value {
         Value::Object(_) if is_response(value) => {
-            if let Some(what) = value["attributes"]["truncated"].as_str() {
-                out::warning(format_args!("step {}: {what}", out::preview(path, 200)));
+            if let Some(note) = value["attributes"]["truncated"].as_str() {
+                out::warning(format_args!("step {}: {note}", out::preview(path, 200)));
             }
         }
         Value::Object(fields) => {

@@ -30,7 +30,7 @@ enum Graph {
 
 /// Runs a graph.
 pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
-    let given = input::read(&args.input)?;
+    let graph_input = input::read(&args.input)?;
     if let Some(id) = &args.run_id {
         name::check("run", id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
     }
@@ -44,31 +44,31 @@ pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
                 (fetch_registered(&target, &id).await?, Some(target))
             }
         };
-        dry_run::run(&file, given, common.json).await?;
+        dry_run::run(&file, graph_input, common.json).await?;
         return match target {
             Some(target) => warn_of_missing(&target, &file).await,
             None => Ok(()),
         };
     }
     let target = common.connect().await?;
-    let (graph, given, (graph_id, steps)) = match source {
+    let (graph, graph_input, (graph_id, steps)) = match source {
         Source::File(file) => {
-            let given = input::validate(&file, given)?;
+            let graph_input = input::validate(&file, graph_input)?;
             warn_of_missing(&target, &file).await?;
             let steps = file.step_order();
             let id = file.graph.clone();
-            (Graph::Inline(definition(*file)?), given, (id, steps))
+            (Graph::Inline(definition(*file)?), graph_input, (id, steps))
         }
         Source::Id(id) => {
             let file = fetch_registered(&target, &id).await?;
-            let given = input::validate(&file, given)?;
+            let graph_input = input::validate(&file, graph_input)?;
             warn_of_missing(&target, &file).await?;
-            (Graph::Registered(id.clone()), given, (id, file.step_order()))
+            (Graph::Registered(id.clone()), graph_input, (id, file.step_order()))
         }
     };
     let options = RunOptions {
         session_id: target.session.clone(),
-        input: given,
+        input: graph_input,
         run_id: Some(args.run_id.unwrap_or_else(|| new_run_id(clock::now()))),
         trace: args.trace.is_some(),
         keep_nodes: args.keep_nodes,

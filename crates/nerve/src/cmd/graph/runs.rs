@@ -47,13 +47,13 @@ fn row(run: &RunInfo) -> Vec<String> {
         run.status.to_string(),
         steps(run),
         local_time(run.started_at.seconds()),
-        took(run, run.started_at, run.ended_at),
+        elapsed(run, run.started_at, run.ended_at),
         tokens(run.tokens_used),
     ]
 }
 
 /// Formats the time from the start of a run or a step to its end, until now if the run is active.
-fn took(run: &RunInfo, started: TsMs, ended: Option<TsMs>) -> String {
+fn elapsed(run: &RunInfo, started: TsMs, ended: Option<TsMs>) -> String {
     let end = ended.map(TsMs::seconds).or_else(|| run.status.is_active().then(now_seconds));
     end.map(|end| format_duration(end - started.seconds())).unwrap_or_default()
 }
@@ -73,8 +73,8 @@ fn steps(run: &RunInfo) -> String {
 /// Shows a run, once or until it ends.
 pub(super) async fn status(common: &CommonOptions, args: &StatusArgs) -> Result<()> {
     let target = common.connect().await?;
-    let watched = if args.watch { watch(&target, &args.run).await? } else { None };
-    let info = match watched {
+    let final_info = if args.watch { watch(&target, &args.run).await? } else { None };
+    let info = match final_info {
         Some(info) => info,
         None => target.client.run_status(&args.run, None).await?,
     };
@@ -109,8 +109,8 @@ fn exit_status(info: &RunInfo) -> Result<()> {
         RunStatus::Cancelled => INTERRUPTED,
         _ => FAILED,
     };
-    let why = info.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-    let failure = Failure::new(code, format!("run '{}' {}{why}", info.run_id, info.status));
+    let reason = info.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+    let failure = Failure::new(code, format!("run '{}' {}{reason}", info.run_id, info.status));
     let error_type = info.error_type.unwrap_or(failure.error_type);
     Err(Failure { error_type, hint: info.hint.clone(), ..failure }.into())
 }
@@ -123,7 +123,7 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
         ("state", info.status.to_string()),
         ("steps", format!("{} done", steps(info))),
         ("began", local_time(info.started_at.seconds())),
-        ("took", took(info, info.started_at, info.ended_at)),
+        ("took", elapsed(info, info.started_at, info.ended_at)),
         ("tokens", tokens(info.tokens_used)),
         ("error", info.error.clone().unwrap_or_default()),
         ("hint", info.hint.clone().unwrap_or_default()),
@@ -135,25 +135,25 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
     }
     let row = |step: &RunStep| {
         let error = step.error.as_deref().map(|error| out::preview(error, 80)).unwrap_or_default();
-        let asks = info.gates.iter().any(|gate| gate.step_id == step.step_id);
-        let state = if asks { StepState::Waiting } else { step.state };
+        let is_waiting = info.gates.iter().any(|gate| gate.step_id == step.step_id);
+        let state = if is_waiting { StepState::Waiting } else { step.state };
         vec![
             step.step_id.clone(),
             state.to_string(),
             step.node_id.clone(),
-            took(info, step.started_at, step.ended_at),
+            elapsed(info, step.started_at, step.ended_at),
             tokens(step.tokens_used),
             error,
         ]
     };
     let rows: Vec<Vec<String>> = info.steps.iter().map(row).collect();
     table(&["step", "state", "node", "took", "tokens", "error"], &rows)?;
-    let is_own = |step: &&RunStep| !step.step_id.contains(['/', '[', '#']) && step.ended_at.is_some();
-    let hidden = info.done_steps.saturating_sub(info.steps.iter().filter(is_own).count());
+    let is_top_level = |step: &&RunStep| !step.step_id.contains(['/', '[', '#']) && step.ended_at.is_some();
+    let hidden = info.done_steps.saturating_sub(info.steps.iter().filter(is_top_level).count());
     if hidden > 0 && !rows.is_empty() {
         out::note(format_args!("{hidden} more completed steps are only in the journal"));
     }
-    gates(target, info)?;
+    print_gates(target, info)?;
     if info.status == RunStatus::Interrupted {
         let resume = target.command(&format!("resume {}", info.run_id));
         out::note(format_args!("the server ended during the run; continue with '{resume}'"));
@@ -161,7 +161,7 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
     Ok(())
 }
 
-fn gates(target: &Target, info: &RunInfo) -> Result<()> {
+fn print_gates(target: &Target, info: &RunInfo) -> Result<()> {
     for gate in &info.gates {
         out::line(format_args!(
             "\n{}{}{:#} asks: {}",

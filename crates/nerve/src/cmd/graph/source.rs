@@ -39,7 +39,7 @@ impl Source {
 /// Reads and validates a graph file; `-` is standard input.
 ///
 /// # Errors
-/// As [`Source::find`].
+/// See [`Source::find`].
 pub(super) fn load(name: &str) -> Result<GraphFile> {
     if name != "-" && !Path::new(name).exists() {
         return Err(file_not_found(name).into());

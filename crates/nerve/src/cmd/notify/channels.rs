@@ -25,7 +25,7 @@ const MAX_RESPONSE: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) occasion: Occasion,
-    /// One sentence.
+    /// The text, one sentence.
     pub(super) text: String,
     pub(super) event: EventMessage,
 }
@@ -39,7 +39,7 @@ impl Message {
         Message { occasion: notification.occasion, text, event }
     }
 
-    /// Returns the form for programs.
+    /// Returns the notification as JSON.
     pub(super) fn as_json(&self) -> Value {
         json!({ "occasion": <&str>::from(self.occasion), "text": self.text, "event": self.event })
     }
@@ -48,7 +48,7 @@ impl Message {
 /// A notification channel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Channel {
-    /// The terminal of this process, with a sequence other than that for its environment.
+    /// The terminal of this process. A format replaces the one that nerve chooses for the terminal.
     Terminal(Option<NotificationFormat>),
     /// `notify-send`.
     Desktop,

@@ -17,14 +17,14 @@ const LIFETIME: Duration = Duration::from_secs(3600);
 /// Variables that select a desktop.
 const DESKTOP: [&str; 3] = ["DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS"];
 
-/// The claims of a user: an empty file each.
+/// The claims of a user, each an empty file.
 #[derive(Debug, Clone)]
 pub(super) struct Claims {
     folder: PathBuf,
 }
 
-/// Returns what else decides where a notification on this channel appears.
-fn surroundings(channel: &Channel) -> Vec<Option<OsString>> {
+/// Returns the parts of this process's environment that decide where a notification on this channel appears.
+fn environment_of(channel: &Channel) -> Vec<Option<OsString>> {
     match channel {
         Channel::Command(_) => vec![std::env::current_dir().ok().map(Into::into)],
         Channel::Desktop => DESKTOP.into_iter().map(std::env::var_os).collect(),
@@ -48,7 +48,7 @@ impl Claims {
         let mut hasher = DefaultHasher::new();
         (channel, &event.event_type, &event.session_id, &event.node_id).hash(&mut hasher);
         (event.seq, event.emitted_at.0).hash(&mut hasher);
-        surroundings(channel).hash(&mut hasher);
+        environment_of(channel).hash(&mut hasher);
         let file = File::create_new(self.folder.join(format!("{:016x}", hasher.finish())));
         !matches!(file, Err(error) if error.kind() == ErrorKind::AlreadyExists)
     }

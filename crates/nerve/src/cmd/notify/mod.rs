@@ -81,7 +81,7 @@ fn print_message(message: &Message, json: bool) -> Result<()> {
     out::line(out::sanitize(&format!("{time}  {}", message.text)))
 }
 
-/// Prints the nodes that wait for an answer already. They were notified when their dialogs appeared, if anyone listened.
+/// Prints the nodes that already wait for an answer. They cause no notification, because their dialogs appeared earlier.
 async fn print_open_dialogs(client: &NerveClient, tracker: &mut NotificationTracker) -> Result<()> {
     for node in client.list_all_nodes().await? {
         if node.state != NodeState::Blocked {
@@ -112,7 +112,7 @@ impl Sender {
         Sender { channel, claims: claims.clone(), permits }
     }
 
-    /// Sends a message, unless another process does. Each terminal shows all messages.
+    /// Sends a message, unless another process has claimed it. Each terminal shows all messages.
     fn send(&self, message: &Arc<Message>) {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             return out::warning("not sent: too many notifications are pending");

@@ -40,23 +40,23 @@ async fn list(multiplexer: &Multiplexer, json: bool) -> Result<()> {
 
 /// Lists the panes of all available multiplexers.
 pub(crate) async fn list_all(socket: Option<&str>, json: bool) -> Result<()> {
-    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    let (mut lists, mut missing) = (Vec::new(), Vec::new());
     for multiplexer in [Multiplexer::tmux(socket), Multiplexer::wezterm(socket)] {
         match multiplexer.list().await {
-            Ok(panes) => found.push((multiplexer.name(), panes)),
+            Ok(panes) => lists.push((multiplexer.name(), panes)),
             Err(error) => missing.push(exit::failure(&error).message),
         }
     }
-    if found.is_empty() {
+    if lists.is_empty() {
         let message = format!("no panes found: {}", missing.join("; "));
         return Err(Failure::new(NOT_FOUND, message).hint("create one: nerve tmux spawn").into());
     }
     missing.iter().for_each(out::note);
-    print(&found, json)
+    print(&lists, json)
 }
 
-fn print(found: &[(&str, Vec<PaneInfo>)], json: bool) -> Result<()> {
-    let panes = found.iter().flat_map(|(owner, panes)| panes.iter().map(move |pane| (*owner, pane)));
+fn print(lists: &[(&str, Vec<PaneInfo>)], json: bool) -> Result<()> {
+    let panes = lists.iter().flat_map(|(owner, panes)| panes.iter().map(move |pane| (*owner, pane)));
     if json {
         let panes = panes.map(|(owner, pane)| as_json(owner, pane)).collect::<Result<Vec<Value>>>()?;
         return out::json(&json!({ "panes": panes }));
@@ -118,9 +118,9 @@ fn words(command: &str) -> Result<Vec<String>> {
     Ok(words)
 }
 
-fn directory(given: Option<&Path>) -> Result<std::path::PathBuf> {
+fn directory(cwd: Option<&Path>) -> Result<std::path::PathBuf> {
     let here = std::env::current_dir().context("cannot find the current directory")?;
-    let path = given.map_or_else(|| here.clone(), |given| here.join(given));
+    let path = cwd.map_or_else(|| here.clone(), |cwd| here.join(cwd));
     if path.is_dir() {
         return Ok(path);
     }

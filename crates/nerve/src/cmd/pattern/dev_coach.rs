@@ -30,8 +30,8 @@ pub(super) async fn run(context: &LoopContext, args: DevCoachArgs) -> Result<()>
         Err(LoopError { error, history }) => {
             let rounds = history.iter().filter(|turn| turn.role == Role::Coach).count();
             let history: Vec<Value> = history.iter().map(LoopTurn::to_dict).collect();
-            let so_far = json!({ "completed": false, "rounds": rounds, "history": history });
-            return context.fail(error, so_far);
+            let partial_result = json!({ "completed": false, "rounds": rounds, "history": history });
+            return context.fail(error, partial_result);
         }
     };
     if context.json {

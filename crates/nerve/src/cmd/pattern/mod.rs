@@ -83,13 +83,13 @@ impl LoopContext {
     }
 
     /// Handles a loop that failed: prints the partial result with --json and returns the error.
-    fn fail(&self, error: EngineError, mut so_far: Value) -> Result<()> {
+    fn fail(&self, error: EngineError, mut partial_result: Value) -> Result<()> {
         if self.json
-            && let Some(fields) = so_far.as_object_mut()
+            && let Some(fields) = partial_result.as_object_mut()
         {
             fields.insert("error".to_string(), Value::from(error.message.as_str()));
             fields.insert("error_type".to_string(), Value::from(error.kind.as_str()));
-            out::json(&so_far)?;
+            out::json(&partial_result)?;
         }
         match error.kind {
             ErrorKind::Cancelled => Err(interrupted().into()),
@@ -103,9 +103,9 @@ fn interrupted() -> Failure {
 }
 
 /// Reads a text argument: verbatim, from a file (`@FILE`) or from standard input (`-`).
-fn read_text(given: &str) -> Result<String> {
-    match given.strip_prefix('@') {
+fn read_text(argument: &str) -> Result<String> {
+    match argument.strip_prefix('@') {
         Some(path) => prompt::read(&Prompt { text: None, file: Some(path.into()) }),
-        None => prompt::read(&Prompt { text: Some(given.to_string()), file: None }),
+        None => prompt::read(&Prompt { text: Some(argument.to_string()), file: None }),
     }
 }

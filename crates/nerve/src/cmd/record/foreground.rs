@@ -41,12 +41,12 @@ pub(crate) async fn record_in_viewer(args: &RecordArgs) -> Result<u8> {
     let (paths, entry) = (ServerPaths::from_env(), recorder.entry.clone());
     // The host id is unique; a session id may equal a node's name.
     let (id, recording) = (entry.id.clone(), entry.recording.clone());
-    let shown = async {
+    let view = async {
         let mirror = viewer::open_mirror(entry, &paths, rule, Some(size))?;
         let mirror = mirror.for_owner();
         viewer::run(mirror, options).await
     };
-    let outcome = match shown.await {
+    let outcome = match view.await {
         Ok(outcome) => outcome,
         Err(error) => {
             // Without a viewer the program would keep running unnoticed.
@@ -88,16 +88,16 @@ async fn terminal_size(args: &RecordArgs, gutter: Gutter) -> (Size, SizeRule) {
     if args.cols.is_none() && args.rows.is_none() {
         return (room, SizeRule::Smallest);
     }
-    let wanted = Size::new(args.cols.unwrap_or(room.cols), args.rows.unwrap_or(room.rows));
+    let requested = Size::new(args.cols.unwrap_or(room.cols), args.rows.unwrap_or(room.rows));
     let window = Size::new(
-        now.cols.saturating_sub(room.cols).saturating_add(wanted.cols),
-        now.rows.saturating_sub(room.rows).saturating_add(wanted.rows),
+        now.cols.saturating_sub(room.cols).saturating_add(requested.cols),
+        now.rows.saturating_sub(room.rows).saturating_add(requested.rows),
     );
     if !terminal::window::request_size(window).await {
         out::warning(format_args!(
             "the window did not resize: it has {}x{}, the program's terminal {}x{}; the rest is cut off",
-            now.cols, now.rows, wanted.cols, wanted.rows
+            now.cols, now.rows, requested.cols, requested.rows
         ));
     }
-    (wanted, SizeRule::Keep)
+    (requested, SizeRule::Keep)
 }

@@ -56,15 +56,15 @@ fn is_headless(args: &RecordArgs) -> bool {
 /// Returns the size for the program's terminal. Requests a given size from the window, and warns if it is refused.
 async fn request_size(cols: Option<u16>, rows: Option<u16>) -> Size {
     let now = terminal::window().unwrap_or_default();
-    let wanted = Size::new(cols.unwrap_or(now.cols), rows.unwrap_or(now.rows));
-    if !terminal::window::request_size(wanted).await {
-        let Size { cols, rows } = wanted;
+    let requested = Size::new(cols.unwrap_or(now.cols), rows.unwrap_or(now.rows));
+    if !terminal::window::request_size(requested).await {
+        let Size { cols, rows } = requested;
         out::warning(format_args!(
             "the window did not resize: it has {}x{}, the program's terminal {cols}x{rows}; lines may wrap wrongly",
             now.cols, now.rows
         ));
     }
-    wanted
+    requested
 }
 
 /// Runs the program and returns its exit code, or 128 plus the signal number.
@@ -73,7 +73,7 @@ async fn request_size(cols: Option<u16>, rows: Option<u16>) -> Size {
 /// The program cannot be run or recorded; [`nerve_tui::stdio_relay::Interrupted`].
 pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let headless = is_headless(&args);
-    let starter = args.daemon.map(|daemon| write_end("--daemon", daemon.fd)).transpose()?;
+    let start_pipe = args.daemon.map(|daemon| write_end("--daemon", daemon.fd)).transpose()?;
     let events_pipe = args.events_pipe_fd.map(|fd| write_end("--events-pipe-fd", fd)).transpose()?;
     let size = match args.daemon {
         Some(daemon) => daemon.size,
@@ -103,12 +103,12 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
         Some(observer) => Some(observer.start(&host).await.context(connect_failed)?),
         None => None,
     };
-    let forwarding = observer
+    let forward_task = observer
         .as_ref()
         .zip(events_pipe)
         .map(|(observer, pipe)| tokio::spawn(forward_events(observer.events(), pipe)));
-    if let Some(starter) = starter {
-        recorder_daemon::report_start(&host.entry, starter);
+    if let Some(start_pipe) = start_pipe {
+        recorder_daemon::report_start(&host.entry, start_pipe);
     }
     let streams = streams(&args, size);
     // A viewer in front reports faults itself.
@@ -117,7 +117,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
             out::warning(fault);
         }
     };
-    let ended = stdio_relay::run(&mut host, stream, streams, signals, report_fault).await;
+    let outcome = stdio_relay::run(&mut host, stream, streams, signals, report_fault).await;
     if let Some(observer) = observer {
         // The last event is the program's end, which readers of the pipe wait for.
         let _ = observer.node().wait(&[StateName::Stopped], Some(LAST_EVENT_TIMEOUT)).await;
@@ -128,12 +128,12 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
             ));
         }
     }
-    if let Some(forwarding) = forwarding {
-        // It ends with the node.
-        let _ = forwarding.await;
+    if let Some(forward_task) = forward_task {
+        // The task ends with the node.
+        let _ = forward_task.await;
     }
     host.forget();
-    let ProgramEnd { exit, interrupted } = ended?;
+    let ProgramEnd { exit, interrupted } = outcome?;
     if args.daemon.is_none() {
         report_recording(&args, recording.as_deref());
     }
@@ -143,7 +143,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     Ok(exit::program_exit_code(exit, interrupted)?)
 }
 
-/// Prints on a terminal how long the recording is, and the command that opens it.
+/// Prints the length of the recording and the command that opens it, if standard error is a terminal.
 fn report_recording(args: &RecordArgs, recording: Option<&Path>) {
     let is_shown = args.target() != RecordingTarget::None && std::io::stderr().is_terminal();
     let Some(info) = recording.filter(|_| is_shown).and_then(|path| RecordingInfo::read(path).ok()) else {
@@ -174,8 +174,8 @@ fn prepare_observer(
         Some(observer) => observer.untraced(),
         None => Some("only Claude Code is supported, and no profile matches this program".to_string()),
     };
-    if let Some(why) = untraced.filter(|_| args.trace_tools) {
-        out::warning(format_args!("cannot trace tools: {why}"));
+    if let Some(reason) = untraced.filter(|_| args.trace_tools) {
+        out::warning(format_args!("cannot trace tools: {reason}"));
     }
     observer
 }
@@ -292,12 +292,12 @@ fn check_writable(path: &Path) -> Result<(), Failure> {
         true => path.as_path(),
         false => path.parent().unwrap_or(Path::new("/")),
     };
-    let why = match access(target, Access::WRITE_OK) {
+    let reason = match access(target, Access::WRITE_OK) {
         Ok(()) if path.is_dir() => "it is a directory".to_string(),
         Ok(()) => return Ok(()),
         Err(error) => std::io::Error::from(error).to_string(),
     };
-    let message = format!("cannot write {}: {why}", path.display());
+    let message = format!("cannot write {}: {reason}", path.display());
     Err(Failure::new(FAILED, message).hint("choose a file in a writable directory; nothing was started"))
 }
 

@@ -1,7 +1,7 @@
 //! The recorder process behind a viewer. It has its own session and outlives the viewer.
 //!
-//! It is this program with the same arguments. When the program runs, it writes the host's entry as one line to a
-//! pipe. Its standard error is printed after the screen is restored, and its exit code is the program's.
+//! The recorder is this program with the same arguments. When the recorded program runs, the recorder writes the host's entry as
+//! one line to a pipe. Its standard error is printed after the screen is restored. Its exit code is that of the recorded program.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -30,7 +30,7 @@ use nerve_cli::record::DaemonArgs;
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum length of the entry line in bytes.
 const MAX_ENTRY: u64 = 1 << 20;
-/// Bytes kept of its standard error.
+/// Maximum number of bytes kept of the recorder's standard error.
 const MAX_STDERR: u64 = 64 << 10;
 /// Time limit for the rest of standard error.
 const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
@@ -51,11 +51,11 @@ pub(super) enum StartResult {
 }
 
 /// Reports to the starting process that the program runs.
-pub(super) fn report_start(entry: &Entry, mut starter: File) {
+pub(super) fn report_start(entry: &Entry, mut start_pipe: File) {
     let mut line = serde_json::to_vec(entry).unwrap_or_default();
     line.push(b'\n');
     // The starting process may be gone; 'nerve host list' shows the program.
-    let _ = starter.write_all(&line);
+    let _ = start_pipe.write_all(&line);
 }
 
 impl Recorder {

@@ -19,8 +19,8 @@ pub(super) fn list(args: &BranchesArgs) -> Result<()> {
         Some(server) => send(server, ListBranches {})?.branches,
         None => {
             let folders = BranchFolders::scan(&dirs);
-            if let Some(why) = folders.sessions_error() {
-                out::warning(format_args!("restartable nodes are unknown: {why}"));
+            if let Some(error) = folders.sessions_error() {
+                out::warning(format_args!("restartable nodes are unknown: {error}"));
             }
             folders.list()
         }

@@ -77,7 +77,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<u8> {
     Ok(code)
 }
 
-/// Writes the transcript if the format is one of transcripts, and otherwise what the terminal showed.
+/// Writes the transcript if the format is one of transcripts, and otherwise the content of the terminal.
 fn convert(recording: &Path, format: FormatName, options: Options, out: &mut impl Write) -> Result<u8> {
     let transcript = match format {
         FormatName::Md | FormatName::Html => {
@@ -108,7 +108,7 @@ fn write(recording: &Path, format: Format, options: Options, out: &mut impl Writ
     let mut losses = Losses::new(recording);
     let command = (!meta.cmd.is_empty()).then(|| format::command_line(&meta.cmd));
     let size = size(&meta);
-    let written = match format {
+    let result = match format {
         Format::Report(format) => {
             let mut replay = TerminalReplay::new(size);
             replay
@@ -129,7 +129,7 @@ fn write(recording: &Path, format: Format, options: Options, out: &mut impl Writ
     };
     losses.contradict(reader.contradictions());
     let code = losses.report();
-    written.map_err(export_failure)?;
+    result.map_err(export_failure)?;
     Ok(code)
 }
 
@@ -149,13 +149,13 @@ impl OutputFile {
         if path == Path::new("-") {
             return Ok(OutputFile::new(io::stdout(), None));
         }
-        let cannot = || format!("cannot write {}", path.display());
+        let context = || format!("cannot write {}", path.display());
         if path.metadata().is_ok_and(|meta| !meta.is_file()) {
-            let file = File::options().write(true).open(path).with_context(cannot)?;
+            let file = File::options().write(true).open(path).with_context(context)?;
             return Ok(OutputFile::new(file, None));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let draft = NamedTempFile::with_prefix_in(".export-", folder).with_context(cannot)?;
+        let draft = NamedTempFile::with_prefix_in(".export-", folder).with_context(context)?;
         let (file, draft) = draft.into_parts();
         Ok(OutputFile::new(file, Some((draft, path.into()))))
     }

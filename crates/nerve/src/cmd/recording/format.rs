@@ -56,7 +56,7 @@ fn is_uuid_byte(at: usize, byte: u8) -> bool {
     if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() }
 }
 
-/// Returns `SESSION/NODE`, or what is known of it.
+/// Returns `SESSION/NODE`, or the part of it that is known.
 pub(super) fn node_path(session: Option<&str>, node: Option<&str>) -> String {
     let parts: Vec<&str> = session.into_iter().chain(node).collect();
     parts.join("/")

@@ -21,25 +21,25 @@ use nerve_cli::recording::ImportArgs;
 pub(crate) fn import(args: &ImportArgs) -> Result<()> {
     let (cast, started) = open(&args.cast)?;
     let to = output(args)?;
-    let done = import_cast(cast, &to, started).map_err(|error| import_failure(error, &args.cast))?;
-    print_result(args, &to, &done)
+    let summary = import_cast(cast, &to, started).map_err(|error| import_failure(error, &args.cast))?;
+    print_result(args, &to, &summary)
 }
 
 /// Opens the cast. Also returns its modification time, the approximate start of a cast without a timestamp.
 fn open(path: &Path) -> Result<(Box<dyn BufRead>, TsNs)> {
-    let since = |time: SystemTime| {
+    let timestamp = |time: SystemTime| {
         let nanos = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         TsNs(u64::try_from(nanos).unwrap_or(u64::MAX))
     };
     if path == Path::new("-") {
-        return Ok((Box::new(io::stdin().lock()), since(SystemTime::now())));
+        return Ok((Box::new(io::stdin().lock()), timestamp(SystemTime::now())));
     }
     let file = File::open(path).map_err(|error| {
         let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { FAILED };
         Failure::new(code, format!("cannot open {}: {error}", path.display()))
     })?;
-    let written = file.metadata().and_then(|meta| meta.modified()).unwrap_or(UNIX_EPOCH);
-    Ok((Box::new(BufReader::new(file)), since(written)))
+    let modified = file.metadata().and_then(|meta| meta.modified()).unwrap_or(UNIX_EPOCH);
+    Ok((Box::new(BufReader::new(file)), timestamp(modified)))
 }
 
 fn output(args: &ImportArgs) -> Result<PathBuf> {
@@ -61,18 +61,18 @@ fn import_failure(error: ImportError, cast: &Path) -> anyhow::Error {
     }
 }
 
-fn print_result(args: &ImportArgs, to: &Path, done: &ImportSummary) -> Result<()> {
+fn print_result(args: &ImportArgs, to: &Path, summary: &ImportSummary) -> Result<()> {
     if args.json {
         return out::json(&json!({
-            "recording_id": id_of(to), "path": to, "version": done.version, "events": done.events, "output_bytes": done.output,
-            "snapshots": done.snapshots, "duration_ms": done.duration.as_millis() as u64,
+            "recording_id": id_of(to), "path": to, "version": summary.version, "events": summary.events, "output_bytes": summary.output,
+            "snapshots": summary.snapshots, "duration_ms": summary.duration.as_millis() as u64,
         }));
     }
     out::line(format_args!(
         "{}: {} of output in {}, {} snapshots",
         to.display(),
-        format::size(done.output),
-        format::duration(done.duration),
-        done.snapshots
+        format::size(summary.output),
+        format::duration(summary.duration),
+        summary.snapshots
     ))
 }

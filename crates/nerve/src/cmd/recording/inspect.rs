@@ -40,8 +40,8 @@ type Recording = Reader<io::BufReader<std::fs::File>>;
 
 fn as_text(reader: &mut Recording, records: bool, out: &mut impl Write) -> Result<Summary, ExportError> {
     let mut start = None;
-    let summary = visit_parts(reader, |found| -> Result<(), ExportError> {
-        match found {
+    let summary = visit_parts(reader, |finding| -> Result<(), ExportError> {
+        match finding {
             Finding::Lost(lost) => writeln!(out, "LOST   {lost}")?,
             Finding::Block(block, faults) => {
                 let first = *start.get_or_insert(block.header.start);
@@ -147,14 +147,14 @@ fn as_json(
     out: &mut impl Write,
 ) -> Result<Summary, ExportError> {
     writeln!(out, "{{\n\"path\": {},\n\"parts\": [", json!(name))?;
-    let mut before = "";
-    let summary = visit_parts(reader, |found| -> Result<(), ExportError> {
-        let part = match found {
+    let mut separator = "";
+    let summary = visit_parts(reader, |finding| -> Result<(), ExportError> {
+        let part = match finding {
             Finding::Lost(lost) => lost_json(lost),
             Finding::Block(block, faults) => block_json(block, faults, records),
         };
-        write!(out, "{before}{part}")?;
-        before = ",\n";
+        write!(out, "{separator}{part}")?;
+        separator = ",\n";
         Ok(())
     })?;
     writeln!(out, "\n],\n\"summary\": {},\n\"ok\": {}\n}}", summary_json(&summary), summary.is_intact())?;
@@ -222,9 +222,9 @@ pub(super) fn summary(
     reader: &mut Recording,
     mut lost: impl FnMut(&DamagedRange),
 ) -> Result<Summary, AhrError> {
-    visit_parts(reader, |found| {
-        match found {
-            Finding::Lost(stretch) => lost(stretch),
+    visit_parts(reader, |finding| {
+        match finding {
+            Finding::Lost(range) => lost(range),
             Finding::Block(block, _) => block.damage().into_iter().for_each(&mut lost),
         }
         Ok(())

@@ -49,7 +49,7 @@ const COLUMNS: [&str; 13] = [
     "terminal",
     "snapshots",
 ];
-/// Columns that a narrow terminal lacks, the first ones first.
+/// Columns that are omitted in a narrow terminal, in this order.
 const OPTIONAL_COLUMNS: [&str; 9] =
     ["terminal", "started", "written", "snapshots", "command", "conversation", "folder", "profile", "node"];
 /// Columns that are aligned to the right.
@@ -103,7 +103,7 @@ struct TextLimits {
     folder: usize,
 }
 
-/// Returns how many characters distinguish the ids; at least the timestamp of a UUID.
+/// Returns the number of characters that distinguish the ids; at least those of the timestamp of a UUID.
 fn abbreviated_id_len(all: &[RecordingInfo]) -> usize {
     let ids: Vec<&str> = all.iter().map(|info| info.recording_id.as_str()).collect();
     unique_prefix_len(&ids).max(format::ID_PREFIX_LEN)
@@ -112,9 +112,9 @@ fn abbreviated_id_len(all: &[RecordingInfo]) -> usize {
 /// Returns the cells of [`COLUMNS`].
 fn row(info: &RecordingInfo, now: TsMs, limits: Option<TextLimits>) -> Vec<String> {
     let time = |at: &Option<String>| at.as_deref().map(local_time_of).unwrap_or_default();
-    let shorten = |text: &str, most: usize| {
-        let most = if limits.is_some() { most } else { usize::MAX };
-        out::shorten_middle(text, most)
+    let shorten = |text: &str, limit: usize| {
+        let limit = if limits.is_some() { limit } else { usize::MAX };
+        out::shorten_middle(text, limit)
     };
     let written = info.written_at.clone().and_then(|at| TsMs::try_from(at).ok());
     let age = written.map(|at| age::format(Duration::from_millis(now.0.saturating_sub(at.0))));
@@ -174,7 +174,7 @@ pub(super) fn prune(args: &PruneArgs) -> Result<()> {
 pub(super) fn repair(args: &RepairArgs) -> Result<()> {
     let from = find(&args.source)?;
     let to = args.output.clone().unwrap_or_else(|| repaired_path(&from));
-    let done = write_repaired(&from, &to).map_err(read_failure)?;
+    let summary = write_repaired(&from, &to).map_err(read_failure)?;
     let sidecars = [
         (Meta::sidecar_path(&from), Meta::sidecar_path(&to)),
         (snapshots::list_path(&from), snapshots::list_path(&to)),
@@ -183,20 +183,20 @@ pub(super) fn repair(args: &RepairArgs) -> Result<()> {
         fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;
     }
     if args.json {
-        let lost: Vec<String> = done.lost.iter().map(ToString::to_string).collect();
+        let lost: Vec<String> = summary.lost.iter().map(ToString::to_string).collect();
         return out::json(&json!({
-            "path": to, "blocks": done.blocks, "repacked": done.repacked, "records": done.records,
-            "output_bytes": done.output, "gaps": done.gaps, "stretches": done.stretches, "lost": lost,
+            "path": to, "blocks": summary.blocks, "repacked": summary.repacked, "records": summary.records,
+            "output_bytes": summary.output, "gaps": summary.gaps, "stretches": summary.stretches, "lost": lost,
         }));
     }
-    done.lost.iter().for_each(out::warning);
+    summary.lost.iter().for_each(out::warning);
     out::line(format_args!(
         "{}: {} blocks and {} records kept, {} of output, {} ranges lost",
         to.display(),
-        done.blocks,
-        done.records,
-        format::size(done.output),
-        done.stretches
+        summary.blocks,
+        summary.records,
+        format::size(summary.output),
+        summary.stretches
     ))
 }
 

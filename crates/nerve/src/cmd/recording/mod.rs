@@ -130,8 +130,8 @@ impl Losses {
     }
 
     /// Adds the contradictions that a reader has found.
-    pub(crate) fn contradict<'a>(&mut self, found: impl Iterator<Item = &'a Contradiction>) {
-        self.contradictions.extend(found.cloned());
+    pub(crate) fn contradict<'a>(&mut self, contradictions: impl Iterator<Item = &'a Contradiction>) {
+        self.contradictions.extend(contradictions.cloned());
     }
 
     /// Prints warnings and returns the exit code: `FAILED` if any part of the recording was lost or contradictory.

@@ -46,7 +46,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
     let has_colors = settings::has_colors(args.no_colors);
     let to_terminal = io::stdout().is_terminal() && !screen_support::is_dumb_terminal();
     if args.fast {
-        return fast(&recording, has_colors && to_terminal);
+        return print_final_lines(&recording, has_colors && to_terminal);
     }
     let meta = load_meta(&recording);
     let mut losses = Losses::new(&recording);
@@ -76,8 +76,8 @@ fn play_in_terminal(player: &mut Player, options: PlaybackOptions) -> Result<u8>
     if end == EndReason::Finished {
         let mut out = io::stdout().lock();
         let cols = terminal::window().unwrap_or(Size::new(80, 24)).cols;
-        let shown = last_screen(player.terminal(), options.has_colors, cols, &mut out);
-        shown.and_then(|()| out.flush()).map_err(write_failure)?;
+        let result = last_screen(player.terminal(), options.has_colors, cols, &mut out);
+        result.and_then(|()| out.flush()).map_err(write_failure)?;
     }
     Ok(code(end))
 }
@@ -89,16 +89,16 @@ fn position(from: StartPosition, start: TsNs) -> Position {
     }
 }
 
-fn fast(recording: &Path, has_colors: bool) -> Result<u8> {
+fn print_final_lines(recording: &Path, has_colors: bool) -> Result<u8> {
     let mut reader = Reader::open(recording).map_err(read_failure)?;
     let mut losses = Losses::new(recording);
     let mut replay = TerminalReplay::new(size(&load_meta(recording)));
     replay.read_rest(&mut reader, |lost| losses.add(lost)).map_err(read_failure)?;
     let mut out = BufWriter::new(io::stdout().lock());
     losses.contradict(reader.contradictions());
-    let printed = lines(&replay.terminal, has_colors, &mut out).and_then(|()| out.flush());
+    let result = lines(&replay.terminal, has_colors, &mut out).and_then(|()| out.flush());
     let code = losses.report();
-    printed.map_err(write_failure)?;
+    result.map_err(write_failure)?;
     if replay.terminal.modes().alternate {
         drop(out);
         out::note("the recording ends on the alternate screen:");
@@ -116,8 +116,8 @@ fn lines(terminal: &TerminalState, has_colors: bool, out: &mut impl Write) -> io
     let kept = terminal.first_kept_line().0..terminal.line_count();
     let end = kept.clone().rev().find(|line| !text(*line).is_empty()).map_or(kept.start, |line| line + 1);
     for line in kept.start..end {
-        let shown = if has_colors { terminal.line_content(LineIndex(line)) } else { Some(text(line)) };
-        writeln!(out, "{}", shown.unwrap_or_default())?;
+        let content = if has_colors { terminal.line_content(LineIndex(line)) } else { Some(text(line)) };
+        writeln!(out, "{}", content.unwrap_or_default())?;
     }
     Ok(())
 }

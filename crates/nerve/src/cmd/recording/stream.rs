@@ -20,8 +20,8 @@ pub(super) fn run(player: &mut Player, has_colors: bool) -> Result<u8> {
         bytes = player.terminal().dump();
     }
     loop {
-        let shown = if has_colors { bytes } else { filter.strip(&bytes) };
-        out.write_all(&shown).and_then(|()| out.flush()).map_err(write_failure)?;
+        let output = if has_colors { bytes } else { filter.strip(&bytes) };
+        out.write_all(&output).and_then(|()| out.flush()).map_err(write_failure)?;
         if player.is_at_end().map_err(read_failure)? {
             break;
         }
@@ -48,7 +48,7 @@ struct ColorFilter {
     pending: Vec<u8>,
 }
 
-/// A longer sequence is treated as text.
+/// Maximum length of a control sequence, in bytes. A longer one is treated as text.
 const MAX_SEQUENCE: usize = 256;
 
 impl ColorFilter {

@@ -21,7 +21,7 @@ pub(crate) fn view(args: &ViewArgs) -> Result<u8> {
     show(args, None, None)
 }
 
-/// Shows the recording of a tool, without branches. The next run of the id `next_runs` replaces it.
+/// Shows the recording of a tool, without branches. `next_runs`: the execution id whose next run replaces the recording.
 pub(crate) fn view_tool(args: &ViewArgs, command: &str, next_runs: Option<&str>) -> Result<u8> {
     show(args, Some(command), next_runs)
 }
@@ -50,12 +50,12 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     let options = ViewerOptions { coloured, ..settings::viewer_options(&settings, name.clone(), gutter) };
     let (code, view) = runtime.block_on(async {
         let mut background = Background::for_recording(&recording);
-        let mut show = RecordingSession::new((recording, view), name, viewer, gutter, coloured);
+        let mut session = RecordingSession::new((recording, view), name, viewer, gutter, coloured);
         let mut next_runs = next_runs.map(|id| NextRuns::new(id, &ServerPaths::from_env())).transpose()?;
         let mut user_terminal = UserTerminal::take()?;
         tool.iter().for_each(|command| user_terminal.tty.title(command));
-        let end = run(&mut show, &mut background, &mut next_runs, &mut user_terminal).await?;
-        let (view, unfinished) = (show.into_view(), background.into_unfinished());
+        let end = run(&mut session, &mut background, &mut next_runs, &mut user_terminal).await?;
+        let (view, unfinished) = (session.into_view(), background.into_unfinished());
         let code = match end {
             End::ViewerExit(ViewerExit::Left(reason)) => {
                 // Restores the terminal before anything is printed.
@@ -84,21 +84,21 @@ enum End {
 
 /// Runs the viewer until the user leaves or the next run starts.
 async fn run(
-    show: &mut RecordingSession,
+    session: &mut RecordingSession,
     background: &mut Background,
     next_runs: &mut Option<NextRuns>,
     user_terminal: &mut UserTerminal,
 ) -> Result<End> {
     loop {
         tokio::select! {
-            request = show.next(user_terminal) => {
+            request = session.next(user_terminal) => {
                 let request = request.map_err(tui_failure)?;
-                if let Some(departure) = background.perform(request, &mut show.session, None) {
-                    return Ok(End::ViewerExit(departure));
+                if let Some(exit) = background.perform(request, &mut session.session, None) {
+                    return Ok(End::ViewerExit(exit));
                 }
             }
             event = background.next() => {
-                background.apply(event, show.session.viewer_mut());
+                background.apply(event, session.session.viewer_mut());
                 // Yields under a flood of events.
                 tokio::task::yield_now().await;
             }
@@ -106,7 +106,7 @@ async fn run(
                 Ok(run) => return Ok(End::NextRun(Box::new(run))),
                 Err(error) => {
                     *next_runs = None;
-                    show.session.viewer_mut().show_message(&format!("{error:#}"));
+                    session.session.viewer_mut().show_message(&format!("{error:#}"));
                 }
             },
         }

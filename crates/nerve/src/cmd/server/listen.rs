@@ -54,20 +54,20 @@ pub(crate) fn warn(config: &ServerConfig, args: &ListenArgs) {
     }
 }
 
-/// Checks that a running server listens as configured. Addresses that are not given may be any.
+/// Checks that a running server listens as configured. A listener that is not configured may have any address, or be missing.
 ///
 /// # Errors
 /// Names the first difference.
 pub(crate) fn check_running(config: &ServerConfig, running: &Addresses) -> Result<()> {
-    let differs = |wanted: Option<SocketAddr>, found: Option<SocketAddr>| {
-        let fits = |wanted: SocketAddr, found: SocketAddr| {
-            wanted.ip() == found.ip() && [0, found.port()].contains(&wanted.port())
+    let mismatch = |configured: Option<SocketAddr>, actual: Option<SocketAddr>| {
+        let fits = |configured: SocketAddr, actual: SocketAddr| {
+            configured.ip() == actual.ip() && [0, actual.port()].contains(&configured.port())
         };
-        wanted.filter(|wanted| !found.is_some_and(|found| fits(*wanted, found)))
+        configured.filter(|configured| !actual.is_some_and(|actual| fits(*configured, actual)))
     };
-    let missing = if let Some(address) = differs(config.tcp, running.tcp) {
+    let missing = if let Some(address) = mismatch(config.tcp, running.tcp) {
         format!("--tcp {address}")
-    } else if let Some(address) = differs(config.http, running.http) {
+    } else if let Some(address) = mismatch(config.http, running.http) {
         format!("--http {address}")
     } else if config.tls.is_some() && !running.tls {
         "TLS".to_string()

@@ -35,12 +35,12 @@ impl LocalServer {
         let program = crate::current_exe::path()?;
         let mut command = tokio::process::Command::new(program);
         command.args(["server", "start", "--name", name]).stdin(Stdio::null());
-        let done = command.output().await.context("cannot start this program again")?;
+        let output = command.output().await.context("cannot start this program again")?;
         // Another process may have started it meanwhile.
         match LocalServer::connect(name).await {
             Ok(client) => Ok(client),
-            Err(_) if !done.status.success() => {
-                let stderr = String::from_utf8_lossy(&done.stderr).trim().to_string();
+            Err(_) if !output.status.success() => {
+                let stderr = String::from_utf8_lossy(&output.stderr).trim().to_string();
                 let message = format!("cannot start server '{name}': {stderr}");
                 Err(Failure::new(FAILED, message).into())
             }

@@ -44,12 +44,12 @@ pub(super) async fn connect(address: &str, with_tls: bool) -> Result<NerveClient
             .into());
     }
     let (token, tls) = (token(address, is_local)?, if with_tls { tls()? } else { Tls::Off });
-    let connecting = NerveClient::connect_tcp(address, &token, &tls);
-    let Ok(connected) = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await else {
+    let attempt = NerveClient::connect_tcp(address, &token, &tls);
+    let Ok(result) = tokio::time::timeout(CONNECT_TIMEOUT, attempt).await else {
         let message = format!("no connection to {address} within {} s", CONNECT_TIMEOUT.as_secs());
         return Err(Failure::new(TIMED_OUT, message).into());
     };
-    connected.map(|client| client.reconnect(Reconnect::Never)).map_err(|error| match error {
+    result.map(|client| client.reconnect(Reconnect::Never)).map_err(|error| match error {
         ClientError::Protocol(problem) => Failure::new(USAGE, problem).into(),
         ClientError::Io { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused => {
             Failure::new(NOT_FOUND, format!("connection to {address} refused"))

@@ -13,7 +13,7 @@ use crate::exit::{Failure, TIMED_OUT};
 
 /// Time limit for a server to repair its files.
 const REPAIR_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval of looking whether it has.
+/// Interval between checks of the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Returns the running servers with missing files, and these files.
@@ -26,7 +26,7 @@ pub(crate) fn incomplete(paths: &ServerPaths) -> Vec<(String, Vec<PathBuf>)> {
 /// Makes a server create its missing files again, and waits for it.
 ///
 /// # Errors
-/// The server is gone, cannot repair its files, or does not do it in time.
+/// The server is gone, cannot repair its files, or exceeds the time limit.
 pub(crate) async fn repair(paths: &ServerPaths, name: &str) -> Result<()> {
     let unknown = || io::Error::new(io::ErrorKind::NotFound, "its process is unknown");
     let request = match holder(paths, name)? {

@@ -1,4 +1,4 @@
-//! `nerve server restart`: stops a server without its nodes, and starts it as it was started.
+//! `nerve server restart`: stops a server without its nodes, and starts it again with the same options.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,8 +26,8 @@ pub(crate) async fn run(args: &RestartArgs) -> Result<()> {
     let (listen_args, dir) = match holder(&paths, &name)? {
         NameStatus::Free => (Vec::new(), None),
         NameStatus::Held(Some(holder)) => {
-            let (started, dir) = started_as(&name, &holder)?;
-            let mut config = listen::config(name.clone(), paths.clone(), &started.listen)?;
+            let (start_args, dir) = command_line_of(&name, &holder)?;
+            let mut config = listen::config(name.clone(), paths.clone(), &start_args.listen)?;
             // Clients know the ports that the system has chosen.
             let running = addresses(&paths, &name)?;
             (config.tcp, config.http) = (running.tcp, running.http);
@@ -46,9 +46,9 @@ pub(crate) async fn run(args: &RestartArgs) -> Result<()> {
     }
     let server = start::launch(&name, &paths, &listen_args, dir.as_deref()).await?;
     if let Some(nodes) = nodes.filter(|nodes| !nodes.is_empty())
-        && let Some(now) = running_nodes(&name).await
+        && let Some(remaining) = running_nodes(&name).await
     {
-        let ended: Vec<&str> = nodes.difference(&now).map(String::as_str).collect();
+        let ended: Vec<&str> = nodes.difference(&remaining).map(String::as_str).collect();
         if !ended.is_empty() {
             out::warning(format_args!(
                 "nodes that have no host, or whose programs exited, ended: {}",
@@ -57,9 +57,9 @@ pub(crate) async fn run(args: &RestartArgs) -> Result<()> {
         }
     }
     if args.json {
-        let mut shown = server.as_json();
-        shown["was_running"] = was_running.into();
-        return out::json(&shown);
+        let mut document = server.as_json();
+        document["was_running"] = was_running.into();
+        return out::json(&document);
     }
     server.print()
 }
@@ -77,20 +77,20 @@ async fn running_nodes(server: &str) -> Option<BTreeSet<String>> {
 }
 
 /// Returns the command line and the working directory of a server in the background.
-fn started_as(name: &str, holder: &Holder) -> Result<(StartArgs, PathBuf)> {
+fn command_line_of(name: &str, holder: &Holder) -> Result<(StartArgs, PathBuf)> {
     let unreadable = || format!("cannot read how server '{name}' was started");
     let dir = os::current_dir(holder.pid).with_context(unreadable)?;
     let words = os::command_line(holder.pid).with_context(unreadable)?;
     match <Cli as clap::Parser>::try_parse_from(words) {
         Ok(Cli { command: Command::Server(server), .. }) => match server.command {
             ServerCommand::Start(args) if args.daemon => Ok((args, dir)),
-            _ => Err(in_foreground(name)),
+            _ => Err(foreground_error(name)),
         },
-        _ => Err(in_foreground(name)),
+        _ => Err(foreground_error(name)),
     }
 }
 
-fn in_foreground(name: &str) -> anyhow::Error {
+fn foreground_error(name: &str) -> anyhow::Error {
     Failure::new(FAILED, format!("cannot restart server '{name}': it was not started in the background"))
         .hint(format!(
             "stop it with 'nerve server stop {name} --keep-nodes', and start it where it was started"

@@ -54,7 +54,7 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     let paths = ServerPaths::from_env();
     let socket = paths.socket(&name)?;
     let config = listen::config(name.clone(), paths.clone(), &args.listen)?;
-    let server = match running(&paths, &name).await? {
+    let server = match find_running(&paths, &name).await? {
         Some(pid) => {
             let addresses = addresses(&paths, &name)?;
             listen::check_running(&config, &addresses)?;
@@ -70,18 +70,18 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     }
     let restored = if args.restore { restore_nodes(&name).await? } else { Vec::new() };
     if args.json {
-        let mut shown = server.as_json();
-        shown["restored"] = json!(restored);
-        out::json(&shown)?;
+        let mut document = server.as_json();
+        document["restored"] = json!(restored);
+        out::json(&document)?;
     }
     report_restored(restored, args.json)
 }
 
-/// Starts a server with HTTP on loopback if it does not run, also for browsers that know it by `http_names`. Returns its
-/// addresses, which lack HTTP if it runs without.
+/// Starts a server with HTTP on loopback if it does not run. `http_names`: further host names under which browsers reach it.
+/// Returns the server's addresses, which lack HTTP if it was already running without it.
 pub(crate) async fn ensure_running_with_http(name: &str, http_names: &[String]) -> Result<Addresses> {
     let paths = ServerPaths::from_env();
-    if running(&paths, name).await?.is_some() {
+    if find_running(&paths, name).await?.is_some() {
         return Ok(addresses(&paths, name)?);
     }
     let launch_at = async |port: u16| {
@@ -112,9 +112,9 @@ pub(super) struct StartedServer {
 impl StartedServer {
     /// Prints the server for people.
     pub(super) fn print(&self) -> Result<()> {
-        let how = if self.was_running { "is already running" } else { "started" };
+        let action = if self.was_running { "is already running" } else { "started" };
         let StartedServer { server_name, pid, socket, addresses, .. } = self;
-        out::line(format_args!("server '{server_name}' {how}, pid {pid}: {}", socket.display()))?;
+        out::line(format_args!("server '{server_name}' {action}, pid {pid}: {}", socket.display()))?;
         let urls = if self.was_running { Vec::new() } else { addresses.urls() };
         urls.iter().try_for_each(|url| out::line(format_args!("listening on {url}")))
     }
@@ -136,7 +136,7 @@ async fn restore_nodes(server: &str) -> Result<Vec<RestoredNode>> {
     Ok(restored)
 }
 
-/// Prints the nodes that were started, unless `is_printed`. Fails if one could not be started.
+/// Prints the nodes that were started, unless they are already printed. Fails if one could not be started.
 fn report_restored(restored: Vec<RestoredNode>, is_printed: bool) -> Result<()> {
     let mut failed = Vec::new();
     for node in restored {
@@ -159,7 +159,7 @@ fn report_restored(restored: Vec<RestoredNode>, is_printed: bool) -> Result<()> 
 }
 
 /// Returns the process id of a server that runs and responds.
-async fn running(paths: &ServerPaths, name: &str) -> Result<Option<u32>> {
+async fn find_running(paths: &ServerPaths, name: &str) -> Result<Option<u32>> {
     let NameStatus::Held(Some(holder)) = holder(paths, name)? else { return Ok(None) };
     let ping = async { super::connect(name).await?.ping().await.map_err(anyhow::Error::from) };
     let responds = tokio::time::timeout(PING_TIMEOUT, ping).await.is_ok_and(|pong| pong.is_ok());
@@ -193,14 +193,14 @@ pub(super) async fn launch(
         .spawn()
         .context("cannot start the server process")?;
     let status = child.stdout.take().context("the server's output is missing")?;
-    let reading = tokio::task::spawn_blocking(move || first_line(status));
-    let Ok(status) = tokio::time::timeout(START_TIMEOUT, out::progress("starting", reading)).await else {
+    let status_task = tokio::task::spawn_blocking(move || first_line(status));
+    let Ok(status) = tokio::time::timeout(START_TIMEOUT, out::progress("starting", status_task)).await else {
         let _ = child.kill();
         let message = format!("server '{name}' did not start within {} s", START_TIMEOUT.as_secs());
         return Err(Failure::new(TIMED_OUT, message).hint(format!("see {}", log_path.display())).into());
     };
     let status = status??;
-    if let Some(failure) = failure_in(&status) {
+    if let Some(failure) = parse_failure(&status) {
         let _ = child.wait();
         return Err(failure.into());
     }
@@ -211,7 +211,7 @@ pub(super) async fn launch(
         let hint = if tail.is_empty() { format!("see {}", log_path.display()) } else { tail };
         return Err(Failure::new(FAILED, message).hint(hint).into());
     }
-    warnings_in(&status).iter().for_each(|warning| out::warning(out::sanitize(warning)));
+    parse_warnings(&status).iter().for_each(|warning| out::warning(out::sanitize(warning)));
     super::connect(name).await?.ping().await.context("the server does not respond")?;
     let addresses = addresses(paths, name)?;
     Ok(StartedServer {
@@ -282,11 +282,11 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         rustix::stdio::dup2_stdout(rustix::stdio::stderr())
             .context("cannot redirect standard output to the log")?;
     }
-    let served = server.run(engine, stop).await;
+    let result = server.run(engine, stop).await;
     // Releases the name before the last spans are sent, so that the next server can start.
     drop(hosts);
     trace_export.finish().await;
-    Ok(served?)
+    Ok(result?)
 }
 
 /// Re-executes this program without the token in the environment, if it is set. Nodes inherit the environment, and the
@@ -342,7 +342,7 @@ fn first_line(output: impl io::Read) -> io::Result<String> {
     Ok(line)
 }
 
-fn failure_in(line: &str) -> Option<Failure> {
+fn parse_failure(line: &str) -> Option<Failure> {
     let status: Value = serde_json::from_str(line).ok()?;
     let mut failure = Failure::new(FAILED, status.get("error")?.as_str()?);
     failure.hint = status.get("hint").and_then(Value::as_str).map(str::to_string);
@@ -350,7 +350,7 @@ fn failure_in(line: &str) -> Option<Failure> {
 }
 
 /// Returns the warnings in the status line of a started server.
-fn warnings_in(line: &str) -> Vec<String> {
+fn parse_warnings(line: &str) -> Vec<String> {
     let status: Value = serde_json::from_str(line).unwrap_or_default();
     let warnings = status["warnings"].as_array().into_iter().flatten();
     warnings.filter_map(Value::as_str).map(str::to_string).collect()

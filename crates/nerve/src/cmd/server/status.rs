@@ -25,7 +25,7 @@ struct Status {
     addresses: Addresses,
     /// A process holds the lock on the name.
     held: bool,
-    /// Its socket was deleted.
+    /// The server's socket was deleted.
     is_unreachable: bool,
     pong: Option<Pong>,
 }

@@ -22,7 +22,7 @@ const SIGNAL_TIMEOUT: Duration = Duration::from_secs(3);
 pub(crate) async fn run(args: &StopArgs) -> Result<()> {
     let paths = ServerPaths::from_env();
     let names =
-        if args.all { super::status::running(&paths).await } else { named(&paths, &args.name.get())? };
+        if args.all { super::status::running(&paths).await } else { running_name(&paths, &args.name.get())? };
     let mut stops = tokio::task::JoinSet::new();
     for name in names.clone() {
         let (paths, timeout) = (paths.clone(), args.timeout.0);
@@ -46,11 +46,11 @@ pub(crate) async fn run(args: &StopArgs) -> Result<()> {
     Ok(())
 }
 
-/// Returns the name if the server runs. Otherwise says that it does not.
+/// Returns the name if the server runs; otherwise prints that it does not.
 ///
 /// # Errors
 /// Exit code 3 if no server ever had the name.
-fn named(paths: &ServerPaths, name: &str) -> Result<Vec<String>> {
+fn running_name(paths: &ServerPaths, name: &str) -> Result<Vec<String>> {
     if holder(paths, name)? != NameStatus::Free {
         return Ok(vec![name.to_string()]);
     }

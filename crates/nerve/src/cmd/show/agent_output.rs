@@ -30,26 +30,26 @@ pub(super) async fn wait(
     paths: &ServerPaths,
 ) -> Result<Option<String>> {
     let mut follow = ExecutionFollower::new(session)?;
-    let ended =
+    let ended_line =
         |follow: &ExecutionFollower| follow.known().get(&line.id).filter(|line| line.has_ended()).cloned();
     let Some(host) = session::find_host(session, paths) else {
-        return Ok(ended(&follow).and_then(|line| line.output));
+        return Ok(ended_line(&follow).and_then(|line| line.output));
     };
     let mut link = Connection::open(&host.runtime.join(CONTROL)).await?;
     // Only new events matter.
     let from = link.hello.off;
     link.send(&HostRequest::Subscribe { off: from, allow_gap: true }).await?;
-    let typing = io::stdin().is_terminal() && io::stdout().is_terminal();
-    if typing {
+    let forwards_keys = io::stdin().is_terminal() && io::stdout().is_terminal();
+    if forwards_keys {
         out::note(
             "the execution has no terminal of its own: its output appears when it ends; keys go to the agent; Ctrl+] detaches",
         );
     }
     let mut signals = Signals::listen().context("cannot listen for signals")?;
-    let raw = typing.then(RawMode::enter).flatten();
-    let mut keys = if typing { read_keys() } else { mpsc::channel(1).1 };
+    let raw = forwards_keys.then(RawMode::enter).flatten();
+    let mut keys = if forwards_keys { read_keys() } else { mpsc::channel(1).1 };
     let output = loop {
-        if let Some(line) = ended(&follow) {
+        if let Some(line) = ended_line(&follow) {
             break Ok(line.output);
         }
         tokio::select! {
@@ -58,7 +58,7 @@ pub(super) async fn wait(
                 None | Some(HostEvent::Closed) => {
                     // The last lines may have been listed meanwhile.
                     let last = ExecutionFollower::new(session)?;
-                    break Ok(ended(&last).and_then(|line| line.output));
+                    break Ok(ended_line(&last).and_then(|line| line.output));
                 }
                 Some(_) => {}
             },

@@ -27,10 +27,10 @@ use nerve_cli::recording::{GutterArg, RecordingSelector, ReplayArgs, Speed, View
 /// Shows the execution and returns the exit code.
 pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
     let paths = ServerPaths::from_env();
-    let found = find_execution(&args.id, args.session.as_deref(), &paths)?;
-    warn_if_different(args.command.as_deref(), &found);
+    let execution = find_execution(&args.id, args.session.as_deref(), &paths)?;
+    warn_if_different(args.command.as_deref(), &execution);
     let to_terminal = io::stdout().is_terminal();
-    let FoundExecution { line, session, location } = found;
+    let FoundExecution { line, session, location } = execution;
     let name = out::preview(line.command.as_deref().unwrap_or(&args.id), MAX_TOOL_NAME);
     match location {
         Location::Host(entry) if screen_support::is_available() => {
@@ -68,14 +68,14 @@ pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
     }
 }
 
-/// Warns if the command differs from the given one. The id decides.
-fn warn_if_different(claimed: Option<&str>, found: &FoundExecution) {
+/// Warns if the execution ran another command than the expected one. The id decides which execution is shown.
+fn warn_if_different(expected: Option<&str>, execution: &FoundExecution) {
     let bare = |text: &str| shell_line(text).split_whitespace().collect::<Vec<_>>().join(" ");
-    if let (Some(claimed), Some(ran)) = (claimed, &found.line.command)
-        && bare(claimed) != bare(ran)
+    if let (Some(expected), Some(actual)) = (expected, &execution.line.command)
+        && bare(expected) != bare(actual)
     {
-        let (id, ran) = (&found.line.id, out::preview(ran, 200));
-        out::warning(format_args!("the command differs: execution '{id}' ran {ran}"));
+        let (id, actual) = (&execution.line.id, out::preview(actual, 200));
+        out::warning(format_args!("the command differs: execution '{id}' ran {actual}"));
     }
 }
 

@@ -10,7 +10,7 @@ use nerve_tui::dashboard::{Effect, NodeKey};
 use super::server_watch::Update;
 use crate::exit;
 
-/// Characters of a program's name that its node's name has, so that there is room for a number.
+/// Maximum number of characters of a program's name in a node's name, so that there is room for a number.
 const MAX_BASE: usize = 24;
 /// Highest number that is appended to a node's name to make it unique.
 const MAX_NAMES: usize = 1000;
@@ -45,7 +45,7 @@ impl Action {
         })
     }
 
-    /// Performs the action and returns what the dashboard shows of it.
+    /// Performs the action and returns its update of the dashboard.
     pub(super) async fn run(self, paths: &ServerPaths) -> Result<Update> {
         match self {
             Action::Explain(key) => {

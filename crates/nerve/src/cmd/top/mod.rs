@@ -74,7 +74,7 @@ impl Top {
         // A bad name is an error before the terminal is taken over.
         paths.socket(server.as_deref().unwrap_or("default"))?;
         let watcher = FolderWatcher::new();
-        // Without it, servers that start later are not found.
+        // Without a watcher, servers that start later are not found.
         let watcher =
             watcher.inspect_err(|error| tracing::warn!(%error, "cannot watch the folder of sockets")).ok();
         let (sender, updates) = mpsc::channel(MAX_PENDING);

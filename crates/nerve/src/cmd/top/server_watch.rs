@@ -121,7 +121,7 @@ impl ServerWatch {
         let request = GetNode { node_id: key.node.clone(), session_id: Some(key.session.clone()) };
         match client.node_info(&request).await {
             Ok(info) => self.send(Update::Node(Box::new(self.row(info).await))).await,
-            // It was removed after the event.
+            // The node was removed after the event.
             Err(ClientError::Server(error)) if error.details.error_type == ErrorKind::NotFound => {
                 self.send(Update::NodeRemoved(key)).await;
             }

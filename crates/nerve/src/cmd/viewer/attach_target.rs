@@ -20,7 +20,7 @@ impl AttachTarget {
         self.command_of("attach")
     }
 
-    /// Returns a command of this name on the target.
+    /// Returns the command line `nerve NAME` for the target.
     pub(crate) fn command_of(&self, name: &str) -> String {
         let mut command = format!("nerve {name} {}", self.target);
         if self.server != DEFAULT {

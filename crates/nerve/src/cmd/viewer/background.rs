@@ -43,7 +43,7 @@ pub(crate) enum BackgroundEvent {
     Snapshot(SnapshotResult),
 }
 
-/// How the user leaves a viewer.
+/// The user's way out of a viewer.
 pub(crate) enum ViewerExit<Reason> {
     /// The viewer was closed for this reason.
     Left(Reason),
@@ -92,15 +92,15 @@ impl Background {
     /// Applies an event to the viewer.
     pub(crate) fn apply(&mut self, event: BackgroundEvent, viewer: &mut Viewer) {
         match event {
-            BackgroundEvent::Branch(BranchEvent::Progress(words)) => {
-                viewer.show_message(&format!("branching: {words} …"))
+            BackgroundEvent::Branch(BranchEvent::Progress(step)) => {
+                viewer.show_message(&format!("branching: {step} …"))
             }
             BackgroundEvent::Branch(BranchEvent::Created(created)) => {
                 viewer.branch_created();
                 let keys = viewer.keys_to_branch();
                 viewer.show_message(&created.message(keys.as_deref()));
             }
-            BackgroundEvent::Branch(BranchEvent::Failed(why)) => viewer.branch_failed(&why),
+            BackgroundEvent::Branch(BranchEvent::Failed(reason)) => viewer.branch_failed(&reason),
             BackgroundEvent::Tools(Ok(ToolFeedEvent::Changed(changes))) => viewer.update_tools(changes),
             BackgroundEvent::Tools(Ok(ToolFeedEvent::Full)) => {
                 viewer.show_message("the tool list is full: new tools are not listed")
@@ -126,30 +126,31 @@ impl Background {
             Request::Leave(reason) => return Some(ViewerExit::Left(reason)),
             Request::SwitchToBranch => match self.branch_job.latest() {
                 Ok(target) => return Some(ViewerExit::SwitchTo(target)),
-                Err(why) => session.viewer_mut().show_message(why),
+                Err(reason) => session.viewer_mut().show_message(reason),
             },
             Request::Branch(submission) => {
-                if let Err(why) = self.branch_job.begin(submission) {
-                    session.viewer_mut().branch_failed(&why);
+                if let Err(reason) = self.branch_job.begin(submission) {
+                    session.viewer_mut().branch_failed(&reason);
                 }
             }
             // The caller waits for the next run from now on.
             Request::ShowNextRun => {}
-            // It would be lost with the session.
+            // The origin would be lost with the session.
             Request::KeepOrigin => self.branch_job.keep_origin(),
             Request::TakeSnapshot => {
                 if let Some(host) = host {
                     let message = match self.snapshot_job.begin(host) {
                         Ok(()) => "taking a snapshot …".to_string(),
-                        Err(why) => why,
+                        Err(reason) => reason,
                     };
                     session.viewer_mut().show_message(&message);
                 }
             }
             Request::ShowTool(id) => {
                 if let Some(recording) = self.tools_session.clone() {
-                    let wanted = id.clone();
-                    let open = move || tools::open(&recording, &wanted).map_err(|error| format!("{error:#}"));
+                    let tool_id = id.clone();
+                    let open =
+                        move || tools::open(&recording, &tool_id).map_err(|error| format!("{error:#}"));
                     session.show_tool(id, tokio::task::spawn_blocking(open));
                 }
             }

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use crate::out;
 
-/// A running job, seen by its events.
+/// A handle to a running job, which receives its events.
 pub(super) struct BackgroundJob<E> {
     events: mpsc::UnboundedReceiver<E>,
     /// Creates the event of a job that ended without one because it panicked.

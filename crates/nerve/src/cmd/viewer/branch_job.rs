@@ -57,7 +57,7 @@ impl CreatedBranch {
 /// The running job and the branches created so far.
 #[derive(Default)]
 pub(crate) struct BranchJob {
-    /// Recording of the session, or the file that stands for it.
+    /// Recording of the session, or the stand-in file of an unrecorded session.
     file: Option<PathBuf>,
     /// Origin of an unrecorded session, saved while it was running.
     saved_origin: Option<Origin>,
@@ -66,7 +66,7 @@ pub(crate) struct BranchJob {
 }
 
 impl BranchJob {
-    /// Creates the job for a session. `file` is its recording, or the file that stands for it.
+    /// Creates the job for a session. `file` is its recording, or its stand-in file.
     pub(crate) fn new(file: Option<&Path>) -> BranchJob {
         BranchJob { file: file.map(Path::to_path_buf), ..BranchJob::default() }
     }
@@ -91,8 +91,8 @@ impl BranchJob {
         let saved_origin = self.saved_origin.clone();
         let task = tokio::spawn(async move {
             let steps = progress.clone();
-            let event = match create((file, saved_origin), submission, &mut |words| {
-                drop(steps.send(BranchEvent::Progress(words.into())))
+            let event = match create((file, saved_origin), submission, &mut |step| {
+                drop(steps.send(BranchEvent::Progress(step.into())))
             })
             .await
             {
@@ -146,8 +146,8 @@ impl BranchJob {
                 );
                 break;
             };
-            if let BranchEvent::Failed(why) = self.record(event) {
-                out::warning(format_args!("cannot create the branch: {why}"));
+            if let BranchEvent::Failed(reason) = self.record(event) {
+                out::warning(format_args!("cannot create the branch: {reason}"));
             }
         }
         for CreatedBranch { target, conversation, .. } in &self.created {
@@ -175,12 +175,12 @@ async fn create(
         return Err(Failure::new(USAGE, message).hint("select a local server with --server").into());
     }
     progress("reading the session to branch from");
-    let planned = tokio::task::spawn_blocking(move || {
+    let plan_task = tokio::task::spawn_blocking(move || {
         let origin = Origin::read(&file).or_else(|error| saved_origin.ok_or(error))?;
         let options = BranchOptions { server, ..BranchOptions::default() };
         plan_branch(&origin, at, options, &ServerPaths::from_env().data_dirs())
     });
-    let plan = planned.await??;
+    let plan = plan_task.await??;
     let instruction = Instruction {
         traceparent: trace::parent(),
         tracestate: trace::state(),
@@ -206,9 +206,9 @@ async fn create(
 
 /// Joins message and hint in one line.
 pub(super) fn one_line(failure: Failure) -> String {
-    let all = match failure.hint {
+    let text = match failure.hint {
         Some(hint) => format!("{}; {hint}", failure.message),
         None => failure.message,
     };
-    all.split_whitespace().collect::<Vec<_>>().join(" ")
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

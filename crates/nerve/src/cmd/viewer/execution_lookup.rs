@@ -19,7 +19,7 @@ use crate::out;
 /// Maximum number of ids in an error.
 const MAX_NAMED: usize = 5;
 
-/// A found execution.
+/// An execution, with its session and the place where it can be shown.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundExecution {
     /// Entry in the list.
@@ -43,8 +43,8 @@ pub(crate) enum Location {
 impl FoundExecution {
     /// Locates a listed execution.
     fn new(line: ExecutionLine, session: PathBuf, hosts: &[Entry]) -> FoundExecution {
-        let own = executions::recording_path(&session, &line.id).ok().filter(|path| path.is_file());
-        let location = match (host_of(&line, hosts), own) {
+        let recording = executions::recording_path(&session, &line.id).ok().filter(|path| path.is_file());
+        let location = match (host_of(&line, hosts), recording) {
             (Some(host), _) => Location::Host(Box::new(host.clone())),
             (None, Some(recording)) => Location::Recording(recording),
             (None, None) => Location::Agent {
@@ -77,9 +77,9 @@ fn is_session_running(session: &Path, hosts: &[Entry]) -> bool {
 /// # Errors
 /// The id is unknown, or the list cannot be read.
 pub(super) fn find_in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<FoundExecution> {
-    match listed(id, recording)? {
+    match find_in_list(id, recording)? {
         Some(line) => Ok(FoundExecution::new(line, recording.to_path_buf(), hosts)),
-        None => Err(not_found(id, Some((recording, &list(recording)?))).into()),
+        None => Err(not_found(id, Some((recording, &read_list(recording)?))).into()),
     }
 }
 
@@ -97,15 +97,15 @@ pub(crate) fn find_execution(id: &str, named: Option<&str>, paths: &ServerPaths)
             return found;
         }
     }
-    if let Some(found) = running(id, &hosts) {
+    if let Some(found) = find_running(id, &hosts) {
         return Ok(found);
     }
     let unrecorded = recordings::unrecorded(&hosts).into_iter().filter_map(|entry| entry.unrecorded);
     let mut recordings = unrecorded.chain(Store::new(paths.recordings()).all());
-    let Some(found) = recordings.find_map(|recording| recorded(id, recording, &hosts)) else {
+    let Some(found) = recordings.find_map(|recording| find_recorded(id, recording, &hosts)) else {
         return Err(not_found(id, None).into());
     };
-    if recordings.any(|recording| recorded(id, recording, &hosts).is_some()) {
+    if recordings.any(|recording| find_recorded(id, recording, &hosts).is_some()) {
         out::warning(format_args!(
             "other sessions have an execution '{id}' too: showing the newest; select another with --recording"
         ));
@@ -113,24 +113,24 @@ pub(crate) fn find_execution(id: &str, named: Option<&str>, paths: &ServerPaths)
     Ok(found)
 }
 
-/// Returns the recording with this id, or the execution listed for the recording.
-fn recorded(id: &str, recording: PathBuf, hosts: &[Entry]) -> Option<FoundExecution> {
+/// Returns the recording with this id, or the execution with this id in the recording's list.
+fn find_recorded(id: &str, recording: PathBuf, hosts: &[Entry]) -> Option<FoundExecution> {
     if id_of(&recording) == Some(id) && recording.is_file() {
         let command = Meta::load(&recording).ok().flatten().map(|meta| shell_words::join(&meta.cmd));
         return Some(FoundExecution::standalone(id, Location::Recording(recording), command));
     }
     // An unreadable list is skipped.
-    let line = listed(id, &recording).ok().flatten()?;
+    let line = find_in_list(id, &recording).ok().flatten()?;
     Some(FoundExecution::new(line, recording, hosts))
 }
 
 /// Finds a running execution, whose session may be recorded anywhere.
-fn running(id: &str, hosts: &[Entry]) -> Option<FoundExecution> {
+fn find_running(id: &str, hosts: &[Entry]) -> Option<FoundExecution> {
     let text = |host: &Entry, key: &str| host.label.get(key).and_then(Value::as_str).map(str::to_string);
-    let is_it = |host: &&Entry| text(host, EXECUTION).as_deref() == Some(id) && host.is_alive();
-    let host = hosts.iter().rev().find(is_it)?;
+    let matches = |host: &&Entry| text(host, EXECUTION).as_deref() == Some(id) && host.is_alive();
+    let host = hosts.iter().rev().find(matches)?;
     let listed = text(host, OF).map(PathBuf::from).and_then(|session| {
-        let line = listed(id, &session).ok()??;
+        let line = find_in_list(id, &session).ok()??;
         Some(FoundExecution::new(line, session, hosts))
     });
     let standalone =
@@ -138,12 +138,12 @@ fn running(id: &str, hosts: &[Entry]) -> Option<FoundExecution> {
     Some(listed.unwrap_or_else(standalone))
 }
 
-fn listed(id: &str, recording: &Path) -> Result<Option<ExecutionLine>> {
+fn find_in_list(id: &str, recording: &Path) -> Result<Option<ExecutionLine>> {
     let path = executions::list_path(recording);
     executions::find(recording, id).with_context(|| format!("cannot read {}", path.display()))
 }
 
-fn list(recording: &Path) -> Result<Executions> {
+fn read_list(recording: &Path) -> Result<Executions> {
     let path = executions::list_path(recording);
     executions::read(recording).with_context(|| format!("cannot read {}", path.display()))
 }

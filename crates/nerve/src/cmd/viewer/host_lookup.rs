@@ -44,10 +44,11 @@ pub(crate) async fn find_host(args: &AttachTarget) -> Result<Entry> {
         Ok(entry) => return Ok(entry.clone()),
         Err(error @ LookupError::Ambiguous { .. }) => return Err(recordings::lookup_error(error).into()),
         Err(error) => {
-            MissingHost { similar: error.suggestion(), elsewhere: find_other_server(&running, &name), name }
+            let other_server = find_other_server(&running, &name);
+            MissingHost { similar: error.suggestion(), other_server, name }
         }
     };
-    if not_found.elsewhere.is_none()
+    if not_found.other_server.is_none()
         && let Ok(entry) = recordings::find_host(&ended, &not_found.name, Some(&args.server))
     {
         let command = out::preview(&entry.requested_argv().join(" "), 40);
@@ -57,28 +58,28 @@ pub(crate) async fn find_host(args: &AttachTarget) -> Result<Entry> {
     Err(not_found.explain(args, &dirs).await)
 }
 
-/// Returns the server that runs the node of this name, whichever it is.
+/// Returns the name of any server that runs a node of this name.
 fn find_other_server(running: &[&Entry], name: &Name) -> Option<String> {
     let entry = recordings::find_host(running, name, None).ok()?;
     entry.label.get("server")?.as_str().map(str::to_string)
 }
 
 /// Creates the error for a program that has ended. `recording`: the name of its recording.
-fn ended_failure(what: &str, recording: Option<&str>) -> Failure {
-    let failure = Failure::new(NOT_FOUND, format!("cannot attach to '{what}': it has ended"));
+fn ended_failure(program: &str, recording: Option<&str>) -> Failure {
+    let failure = Failure::new(NOT_FOUND, format!("cannot attach to '{program}': it has ended"));
     failure.hint(match recording {
         Some(recording) => format!("view its recording: nerve view {recording}"),
         None => "list the running programs: nerve host list".to_string(),
     })
 }
 
-/// A target that no running host of the server has.
+/// A target without a running host on its server.
 struct MissingHost {
     name: Name,
     /// Suggestion of a similar name that has a host.
     similar: Option<String>,
     /// Another server that runs a node of this name.
-    elsewhere: Option<String>,
+    other_server: Option<String>,
 }
 
 impl MissingHost {
@@ -99,13 +100,13 @@ impl MissingHost {
     /// Creates the error for a name that is no node of the server.
     fn failure(self, args: &AttachTarget, dirs: &DataDirs) -> Failure {
         let target = &args.target;
-        if let Some(elsewhere) = self.elsewhere {
+        if let Some(other_server) = self.other_server {
             let message = format!(
-                "cannot attach to '{target}' on server '{}': it runs on server '{elsewhere}'",
+                "cannot attach to '{target}' on server '{}': it runs on server '{other_server}'",
                 args.server
             );
-            let there = AttachTarget { server: elsewhere, ..args.clone() };
-            return Failure::new(NOT_FOUND, message).hint(there.command());
+            let other_target = AttachTarget { server: other_server, ..args.clone() };
+            return Failure::new(NOT_FOUND, message).hint(other_target.command());
         }
         let recording = self.name.full_text();
         let recorded = recordings::find(dirs, &recording);
@@ -119,19 +120,19 @@ impl MissingHost {
 }
 
 fn explain_no_terminal(node: &NodeInfo, target: &AttachTarget) -> Failure {
-    let fact = |name: &str| node.metadata.text(name);
+    let metadata = |name: &str| node.metadata.text(name);
     let name = &node.node_id;
-    let (pane, kind) = (fact("pane_id"), node.kind.as_str());
+    let (pane, kind) = (metadata("pane_id"), node.kind.as_str());
     if !pane.is_empty() && kind.contains("wezterm") {
         let message = format!("cannot attach to node '{name}': it runs in pane {pane} of WezTerm");
         return Failure::new(USAGE, message)
             .hint(format!("activate the pane: wezterm cli activate-pane --pane-id {pane}"));
     }
     if !pane.is_empty() {
-        let socket = match fact("tmux_socket") {
+        let socket = match metadata("tmux_socket") {
             "" => String::new(),
             path if path.starts_with('/') => format!(" -S {path}"),
-            matching => format!(" -L {matching}"),
+            label => format!(" -L {label}"),
         };
         let message = format!("cannot attach to node '{name}': it runs in pane {pane} of tmux");
         return Failure::new(USAGE, message)

@@ -62,12 +62,12 @@ pub(crate) fn exit_message(reason: ExitReason, command: &str) -> Option<String> 
     Some(match reason {
         ExitReason::Detached => format!("detached; reattach with '{command}'"),
         ExitReason::Ended(exit) => {
-            let how = match exit {
+            let status = match exit {
                 ExitStatus::Code(code) => format!("exit code {code}"),
                 ExitStatus::Signal(signal) => signal_name(signal),
                 ExitStatus::Unknown => "exit status unknown".to_string(),
             };
-            format!("the program has ended: {how}")
+            format!("the program has ended: {status}")
         }
         ExitReason::Closed(_) => return None,
     })

@@ -78,21 +78,21 @@ impl SnapshotJob {
 fn report(result: SnapshotResult) {
     match result {
         Ok(result) => out::note(result),
-        Err(why) => out::warning(why),
+        Err(reason) => out::warning(reason),
     }
 }
 
 fn take(host: &str, cancelled: &AtomicBool) -> SnapshotResult {
     let dirs = ServerPaths::from_env().data_dirs();
-    let taken = SnapshotTarget::find(&dirs.hosts, host).and_then(|target| {
+    let outcome = SnapshotTarget::find(&dirs.hosts, host).and_then(|target| {
         let store = FileStore::new(&dirs.snapshots);
         take_snapshot(target, &SnapshotOptions::default(), &store, Some(cancelled))
     });
-    match taken {
+    match outcome {
         Ok(SnapshotOutcome { key, files, note_error, .. }) => describe(key.id(), files, note_error),
         Err(error) => {
-            let why = one_line(for_key_binding(Failure::from(error)));
-            Err(format!("the snapshot failed: {why}"))
+            let reason = one_line(for_key_binding(Failure::from(error)));
+            Err(format!("the snapshot failed: {reason}"))
         }
     }
 }
@@ -103,7 +103,7 @@ fn describe(
     note_error: Option<String>,
 ) -> SnapshotResult {
     let left_out = match files {
-        Ok(taken) => taken.map(|taken| taken.left_out).unwrap_or_default(),
+        Ok(snapshot) => snapshot.map(|snapshot| snapshot.left_out).unwrap_or_default(),
         Err(error) => return Err(one_line(for_key_binding(Failure::from(error)))),
     };
     let mut result = format!("snapshot {id} taken");

@@ -62,8 +62,8 @@ pub(crate) async fn show_runs(
     let mut background = Background::for_host(mirror.entry());
     let mut live = LiveSession::new(mirror, options);
     live.set_title(&mut user_terminal.tty);
-    let departure = run(&mut live, &mut background, next_runs, &mut user_terminal).await;
-    let (exit_reason, target) = match departure {
+    let exit = run(&mut live, &mut background, next_runs, &mut user_terminal).await;
+    let (exit_reason, target) = match exit {
         ViewerExit::Left(exit_reason) => (exit_reason, None),
         ViewerExit::SwitchTo(target) => (live.exit_reason(), Some(target)),
     };
@@ -102,8 +102,8 @@ async fn run(
         tokio::select! {
             request = live.next(user_terminal) => {
                 let host = live.mirror.entry();
-                if let Some(departure) = background.perform(request, &mut live.session, Some(host)) {
-                    return departure;
+                if let Some(exit) = background.perform(request, &mut live.session, Some(host)) {
+                    return exit;
                 }
             }
             event = background.next() => {
@@ -144,8 +144,8 @@ impl SwitchTarget {
 
     /// Adds the message for leaving the previous program; `command` attaches to it again.
     #[must_use]
-    pub(crate) fn after_leaving(mut self, left: ExitReason, command: &str) -> SwitchTarget {
-        self.messages.notes.extend(exit_message(left, command));
+    pub(crate) fn after_leaving(mut self, reason: ExitReason, command: &str) -> SwitchTarget {
+        self.messages.notes.extend(exit_message(reason, command));
         self
     }
 
@@ -162,14 +162,14 @@ impl SwitchTarget {
             options =
                 ViewerOptions { name: target.target.clone(), read_only: false, notice: None, ..options };
             let mirror = open(&target, &options).await;
-            let shown = match mirror {
+            let result = match mirror {
                 Ok(mirror) => show(mirror, options.clone(), user_terminal).await,
                 Err(error) => {
                     drop(user_terminal);
                     Err(error)
                 }
             };
-            let outcome = match shown {
+            let outcome = match result {
                 Ok(outcome) => outcome,
                 Err(error) => {
                     messages.print().await;

@@ -26,7 +26,7 @@ const LONG_RECORDING: u64 = 32 << 10;
 /// Follows the tools of a session.
 pub(crate) struct ToolFeed {
     watch: Watch,
-    /// The list is full; reported next.
+    /// The list is full, which the next event reports.
     full: bool,
 }
 
@@ -84,8 +84,8 @@ fn to_tool_update(update: executions::ExecutionUpdate) -> ToolUpdate {
 /// The id is unknown, or the recording cannot be read.
 pub(crate) fn open(recording: &Path, id: &str) -> Result<OpenedTool> {
     let paths = ServerPaths::from_env();
-    let found = find_in_session(id, recording, &entries(&paths.hosts()))?;
-    Ok(match found.location {
+    let execution = find_in_session(id, recording, &entries(&paths.hosts()))?;
+    Ok(match execution.location {
         Location::Host(entry) => OpenedTool::Live(Box::new(open_tool_mirror(*entry, &paths)?)),
         Location::Recording(path) if is_long(&path) => {
             OpenedTool::Ended(Box::new(load_end(&path).map_err(unreadable)?), Some(path))
@@ -95,7 +95,7 @@ pub(crate) fn open(recording: &Path, id: &str) -> Result<OpenedTool> {
         }
         Location::Agent { running: true } => OpenedTool::Agent,
         Location::Agent { running: false } => {
-            let text = found.line.output.unwrap_or_default();
+            let text = execution.line.output.unwrap_or_default();
             OpenedTool::Ended(Box::new(terminal_of(&text)), None)
         }
     })

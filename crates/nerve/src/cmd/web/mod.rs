@@ -82,7 +82,7 @@ impl Link {
         Ok(Link { base, is_remote: url.is_some() })
     }
 
-    /// Prints a link that begins with this, on a terminal also as a QR code: a loopback address would lead a phone to itself.
+    /// Prints a link, on a terminal also as a QR code unless its address is loopback, which would lead a phone to itself.
     fn print(&self, url: &str) -> Result<()> {
         out::line(url)?;
         match qr_code::render(url).filter(|_| self.is_remote && std::io::stdout().is_terminal()) {
@@ -96,7 +96,7 @@ impl Link {
 async fn check_host(server: &str, local: &str, host: &str) -> Result<()> {
     let request = http::Request::get(format!("{local}/health")).header(http::header::HOST, host);
     let response = http_client::send(request.body(Default::default())?, MAX_HEALTH_BYTES).await;
-    // A server with a certificate of its own cannot be asked this way.
+    // A server with a certificate of its own cannot be queried this way.
     if response.is_ok_and(|response| response.status() == http::StatusCode::FORBIDDEN) {
         let name = host.split(':').next().unwrap_or(host);
         let message = format!("server '{server}' does not accept the host '{name}'");
@@ -138,7 +138,7 @@ fn has_desktop() -> bool {
 /// Opens a URL in the browser of the desktop. Returns false if that failed.
 fn open(url: &str) -> bool {
     let mut command = Command::new(if cfg!(target_os = "macos") { "open" } else { "xdg-open" });
-    // It may run the browser itself, which must outlive this command and its terminal.
+    // The opener may run the browser itself, which must outlive this command and its terminal.
     command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     command.spawn().is_ok()
 }
@@ -174,15 +174,15 @@ fn revoke(logins: &WebLogins, id: &str, as_json: bool) -> Result<()> {
     }
 }
 
-/// Returns the only id that begins with `given`. `list`: the command that prints the ids.
-fn select_id(ids: impl Iterator<Item = String>, given: &str, what: &str, list: &str) -> Result<String> {
-    let mut matching: Vec<String> = ids.filter(|known| known.starts_with(given)).collect();
+/// Returns the only id that begins with `prefix`. `list`: the command that prints the ids.
+fn select_id(ids: impl Iterator<Item = String>, prefix: &str, kind: &str, list: &str) -> Result<String> {
+    let mut matching: Vec<String> = ids.filter(|known| known.starts_with(prefix)).collect();
     if matching.len() == 1 {
         return Ok(matching.remove(0));
     }
     let (code, problem) = match matching.len() {
-        0 => (NOT_FOUND, format!("no {what} '{given}'")),
-        count => (USAGE, format!("'{given}' is the beginning of {count} {what}s")),
+        0 => (NOT_FOUND, format!("no {kind} '{prefix}'")),
+        count => (USAGE, format!("'{prefix}' is the beginning of {count} {kind}s")),
     };
     Err(Failure::new(code, problem).hint(format!("'{list}' prints their ids")).into())
 }
