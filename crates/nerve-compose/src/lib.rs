@@ -53,9 +53,9 @@ struct Page;
 
 /// Returns the configuration of an engine whose nodes end with this process, and which keeps its files under `paths`.
 ///
-/// `server`: its name, 1–32 of `a-z 0-9 -`. `program`: a `nerve` program that relays agents' hooks; without one, hooks are not used.
-/// Sessions and results of asynchronous executions are not stored unless their fields are set. Folders that cannot be made private are
-/// not used.
+/// `server` names the engine: 1–32 of `a-z 0-9 -`. `program` is the `nerve` program that relays agents' hooks; without one, hooks are
+/// not used. Sessions and results of asynchronous executions are not stored unless `sessions_file` and `results_dir` are set. Runs are
+/// not stored if their folder cannot be made private.
 pub fn engine_config(server: &str, paths: &ServerPaths, program: Option<PathBuf>) -> EngineConfig {
     let private = |folder: PathBuf| private_directory(&folder).is_ok().then_some(folder);
     EngineConfig {

@@ -55,17 +55,17 @@ pub fn create_http_server(
 }
 
 impl RunningServer {
-    /// Returns the path of its Unix socket.
+    /// Returns the path of the server's Unix socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Returns its TCP address.
+    /// Returns the TCP address, if the server listens on TCP.
     pub fn tcp(&self) -> Option<SocketAddr> {
         self.tcp
     }
 
-    /// Returns its HTTP address.
+    /// Returns the HTTP address, if the server listens for HTTP.
     pub fn http(&self) -> Option<SocketAddr> {
         self.http
     }
@@ -75,7 +75,7 @@ impl RunningServer {
         &self.token
     }
 
-    /// Waits until it has ended, after a client's request or a socket error.
+    /// Waits for the end of the server, which a client's request or a socket error causes.
     ///
     /// # Errors
     /// A socket failed.

@@ -24,7 +24,7 @@ pub fn create_standalone(config: EngineConfig) -> io::Result<Standalone> {
 }
 
 impl Standalone {
-    /// Returns its client. Clones share the connection.
+    /// Returns the client. Clones share the connection.
     pub fn client(&self) -> &NerveClient {
         &self.client
     }
@@ -73,7 +73,7 @@ pub trait StandaloneClient: Sized {
 impl StandaloneClient for NerveClient {
     fn standalone(config: EngineConfig) -> Result<NerveClient, ClientError> {
         let standalone = create_standalone(config);
-        let failed = |source| ClientError::Io { action: "no server in this process".to_string(), source };
-        Ok(standalone.map_err(failed)?.into_parts().0)
+        let io_error = |source| ClientError::Io { action: "no server in this process".to_string(), source };
+        Ok(standalone.map_err(io_error)?.into_parts().0)
     }
 }
