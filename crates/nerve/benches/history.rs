@@ -90,7 +90,7 @@ fn appends(home: &Hermetic, append: impl Fn(&mut HistoryWriter) -> u64) -> Resul
     Ok(Samples::new(means))
 }
 
-/// Writes the history that is read; gives its size in bytes.
+/// Writes the history that is read and returns its size in bytes.
 fn fill(home: &Hermetic, screen: &str) -> Result<u64> {
     let mut writer = HistoryWriter::create(&home.nerve_home().join("history"), "default", "me")?;
     for _ in 0..ENTRIES / 2 {

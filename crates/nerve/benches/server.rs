@@ -140,7 +140,7 @@ async fn idle(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Makes bash nodes and waits until they are ready; gives their process ids.
+/// Creates bash nodes, waits until they are ready, and returns their process ids.
 async fn ready_nodes(client: &NerveClient, count: usize) -> Result<Vec<String>> {
     for number in 0..count {
         server_process::bash(client, &format!("node-{number}"), "$ ").await?;

@@ -126,7 +126,7 @@ async fn claude_branches_from_first_turn_with_its_files() {
     let request = fixture.last_request("wordgamma");
     assert!(request.contains("wordalpha") && request.contains("tool_result"), "{request}");
     assert!(!request.contains("wordbeta"), "{request}");
-    // It knows the file by where it is now: what it does there, it does to the copy.
+    // The agent knows the file by its path in the branch, and edits the copy.
     let cwd = PathBuf::from(branched["cwd"].as_str().unwrap());
     assert!(request.contains(cwd.join("made.txt").to_str().unwrap()), "{request}");
     assert!(!request.contains(made.to_str().unwrap()), "{request}");
@@ -177,7 +177,7 @@ async fn session_recorded_without_server_is_branched() {
     };
     fixture.eventually("a prompt", shows("❯")).await;
     for word in ["wordalpha", "wordbeta"] {
-        // Typed, seen, sent: as a person would.
+        // Types the prompt, waits until it is shown, and submits it, as a person would.
         fixture.ok(&["host", "write", &id, word]).await;
         fixture.eventually(word, shows(word)).await;
         fixture.ok(&["host", "write", &id, "--escape", "\\r"]).await;
@@ -234,7 +234,7 @@ async fn codex_branch_has_full_conversation_and_old_files() {
     };
     fixture.ok(&["server", "start"]).await;
     fixture.ok(&["server", "node", "create", "c", "--command", &fixture.agent.command_line()]).await;
-    // It asks whether it may trust the folder.
+    // The agent shows its trust dialog for the folder.
     fixture.ok(&["server", "node", "wait", "c", "--until", "blocked", "--timeout", "60"]).await;
     fixture.ok(&["server", "node", "answer", "c", "1"]).await;
     fixture.ok(&["server", "node", "execute", "c", "wordalpha"]).await;
@@ -249,7 +249,7 @@ async fn codex_branch_has_full_conversation_and_old_files() {
     assert!(request.contains("wordalpha") && request.contains("wordbeta"), "{request}");
     let cwd = PathBuf::from(branched["cwd"].as_str().unwrap());
     assert_eq!(fs::read_to_string(cwd.join("file.txt")).unwrap(), "as it was\n");
-    // That is where it works.
+    // The agent works in the branch's folder.
     assert!(request.contains(cwd.to_str().unwrap()), "{request}");
     fixture.ok(&["server", "stop"]).await;
 }
@@ -261,7 +261,7 @@ async fn branch_twice_and_check(fixture: &Fixture) -> String {
     fixture.ok(&["server", "node", "create", "c", "--command", &fixture.agent.command_line()]).await;
     fixture.ok(&["server", "node", "execute", "c", "wordalpha", "--timeout", "90"]).await;
     let recording = fixture.snapshot_and_change().await;
-    // Some think of a title after their answer.
+    // Some agents generate a title after their answer.
     fixture.ok(&["server", "node", "wait", "c", "--timeout", "90"]).await;
     fixture.ok(&["server", "node", "execute", "c", "wordbeta", "--timeout", "90"]).await;
     fixture.ok(&["server", "node", "stop", "c"]).await;
@@ -280,7 +280,7 @@ async fn branch_twice_and_check(fixture: &Fixture) -> String {
     assert!(request.contains("wordalpha") && !request.contains("wordbeta"), "{request}");
     let cwd = PathBuf::from(branched["cwd"].as_str().unwrap());
     assert_eq!(fs::read_to_string(cwd.join("file.txt")).unwrap(), "as it was\n");
-    // That is where it works, and it has never heard of another place.
+    // The agent works in the branch's folder, and its conversation names no other one.
     assert!(request.contains(cwd.to_str().unwrap()), "{request}");
     assert!(!request.contains(project.to_str().unwrap()), "{request}");
 

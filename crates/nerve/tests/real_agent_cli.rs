@@ -52,8 +52,8 @@ impl Fixture {
         .await;
     }
 
-    /// Runs nerve while the model answers.
-    /// Runs a command. The nodes of a run get its environment: `claude` of [`start_with_claude_on_path`] is in `PATH`.
+    /// Runs a command of nerve while the model answers. The nodes of a run get its environment: `claude` of
+    /// [`start_with_claude_on_path`] is in `PATH`.
     async fn nerve(&self, arguments: &[&str]) -> CommandOutput {
         let mut command = self.agent.command(env!("CARGO_BIN_EXE_nerve"), arguments);
         let path = std::env::var("PATH").unwrap_or_default();
@@ -192,7 +192,7 @@ async fn claude_is_forked_by_restarted_server() {
     assert!(asked("wordgamma").contains("wordalpha") && !asked("wordgamma").contains("wordbeta"));
     assert!(asked("wordbeta").contains("wordalpha") && !asked("wordbeta").contains("wordgamma"));
 
-    // What is typed into the agent begins another conversation; its hooks tell which.
+    // `/clear` begins another conversation, whose id the agent's hook reports.
     fixture.ok(&["server", "node", "run", "c", "/clear"]).await;
     eventually("the hook of /clear is heard", async || id().await != before).await;
     fixture.ok(&["server", "stop"]).await;
@@ -353,7 +353,7 @@ async fn claude_run_survives_its_server() {
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["state"], "interrupted", "{status}");
 
-    // Its step was running on a node that keeps state: a person says what becomes of it.
+    // The interrupted step ran on a node that keeps state, so a gate asks what to do with it.
     fixture.ok(&["server", "graph", "resume", "r1", "--detach"]).await;
     let asked = wait_for(&fixture, |status| status["gates"][0]["step_id"] == "first").await;
     assert_eq!(asked["gates"][0]["choices"], serde_json::json!(["rerun", "skip", "fail"]));

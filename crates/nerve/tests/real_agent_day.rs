@@ -13,7 +13,7 @@ use nerve_testkit::mock_model::Script;
 use nerve_testkit::{Hermetic, Renderer, eventually};
 use rustix::process::Signal;
 
-/// What is found again on the next day.
+/// The text that is searched for on the next day.
 const SENTENCE: &str = "the heron nests behind the mill";
 
 struct Day {

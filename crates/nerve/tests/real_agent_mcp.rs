@@ -93,7 +93,7 @@ async fn claude_lists_creates_uses_and_stops_a_node() {
     // Claude Code is a node of the server that it drives.
     let command = shell_words::join(&fixture.agent.recipe.argv);
     fixture.nerve(&["server", "node", "create", "boss", "--command", &command]).await;
-    // The model is given a result's object, and of a failure the text.
+    // The model receives the object of a success, and the text of a failure.
     for (prompt, expected) in [
         ("MAKE one", r#"{"node_id":"worker","state":"ready"}"#),
         ("USE it", "42"),

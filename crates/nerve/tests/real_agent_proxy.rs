@@ -12,7 +12,7 @@ use serde_json::Value;
 
 const NERVE: &str = env!("CARGO_BIN_EXE_nerve");
 
-/// Nothing listens there: what is answered came through the proxy.
+/// An address on which nothing listens: each answer must come through the proxy.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
 struct Fixture {

@@ -59,7 +59,7 @@ impl Fixture {
         PathBuf::from(info["metadata"]["recording_path"].as_str().unwrap())
     }
 
-    /// Lets it run what it asks for; gives back the dialog and the answer.
+    /// Sends a prompt and allows the command that the agent requests. Returns the dialog and the answer.
     async fn run_allowed(&self, prompt: &str) -> (String, String) {
         let blocked = self.nerve(&["server", "node", "execute", "c", prompt]).await;
         assert_eq!(blocked.code, 5, "{blocked:?}");
@@ -71,7 +71,7 @@ impl Fixture {
         let mut follow = ExecutionFollower::new(&self.recording().await).unwrap();
         loop {
             let last = follow.known().iter().last().cloned();
-            // Two write: who runs it, and who reads the transcript.
+            // Two processes write the entry: the one that runs the command, and the reader of the transcript.
             if let Some(line) = last.filter(|line| line.has_ended() && line.tool.is_some()) {
                 return line;
             }

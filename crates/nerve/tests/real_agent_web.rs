@@ -23,7 +23,7 @@ async fn phone_answers_a_dialog_of_the_real_agent() {
     command.env("NERVE_PROGRAM", NERVE);
     RealAgent::run(command).await.success();
     assert!(fs::read_to_string(agent.home.work().join("notes.txt")).unwrap().contains("line"));
-    // The audit log names the way of the answer.
+    // The audit log names the transport of the answer.
     let log = ok(&["logs", "ada", "--json"]).await;
     assert!(log.contains("\"http\"") && log.contains("dialog"), "{log}");
     ok(&["server", "stop"]).await;

@@ -1,4 +1,4 @@
-//! Environments that lack something: what works, and the error of what does not.
+//! Environments that lack something: the features that work, and the errors of the others.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

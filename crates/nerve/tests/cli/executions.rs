@@ -53,7 +53,7 @@ impl Session {
         self.recording.to_str().unwrap()
     }
 
-    /// A command of it, as one of its programs would start it.
+    /// Prepares a command as a program of the session would start it.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = self.home.command(args);
         command.env("NERVE_RECORDING", &self.recording);
@@ -104,9 +104,9 @@ fn exec_outside_session_makes_a_plain_recording() {
     let other = home.nerve(&["show-sandbox-execution", "make test", "--id", "b-1"]);
     assert!(other.code == 0 && other.stderr.contains("the command differs"), "{other:?}");
     assert!(home.hosts().is_empty(), "nothing is left behind");
-    // Its id is taken.
+    // The id is taken.
     home.nerve(&["exec", "--id", "b-1", "--", "true"]).assert_stderr(1, &["'b-1'", "--id"]);
-    // One that is made up is free.
+    // A generated id is free.
     assert_eq!(home.ok(&["exec", "-c", "echo $((1 + 1)) | tr 2 3"]), "3\n");
 }
 
@@ -205,7 +205,7 @@ fn invalid_ids_and_sessions_are_refused() {
     session.show("x").assert_stderr(3, &["execution 'x'"]);
     session.run(&["exec", "--id", "known", "--", "true"]);
     session.show("x").assert_stderr(3, &["known"]);
-    // A session that is gone from under a program keeps it from nothing.
+    // A program whose session is gone can still run commands.
     let mut command = session.home.command(&["exec", "--", "echo", "runs"]);
     command.env("NERVE_RECORDING", "/no/such.ahr").env("NERVE_SESSION_ID", "gone");
     assert_eq!(session.home.run(command).stdout, "runs\n");
@@ -271,7 +271,7 @@ fn running_execution_is_shown_and_answered_from_elsewhere() {
     let session = Session::ended();
     let ask = "echo running; printf 'Pass: ' >/dev/tty; read answer </dev/tty; echo \"got $answer\"; exit 5";
     let mut child = session.start(&["exec", "--id", "ask", "-c", ask]);
-    // Whose output is no terminal reads along.
+    // A viewer whose output is no terminal only prints.
     let mut along = session.home.command(&["show-sandbox-execution", "--id", "ask"]);
     let along = along.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut tty = Tty::new(&session.home, SIZE, &["show-sandbox-execution", ask, "--id", "ask"]);
@@ -298,7 +298,7 @@ fn follow_stays_open_for_scrolling() {
     assert_eq!(plain.wait_for_exit(), Some(0));
     let mut tty = Tty::new(&session.home, SIZE, &[&args[..], &["--follow"]].concat());
     tty.expect("500");
-    // It is known by what was run.
+    // The title is the command.
     tty.expect("view  seq 500");
     assert_eq!(tty.terminal.lock().unwrap().title(), "seq 500");
     // An execution cannot be branched, so the task entry does not open.
@@ -344,7 +344,7 @@ fn killed_execution_is_shown_up_to_its_end() {
     let shown = session.show("dead");
     shown.assert_stderr(0, &["killed"]);
     assert_eq!(shown.stdout, "running\r\n");
-    // The next one clears away what it left.
+    // The next execution removes the files of the killed one.
     session.run(&["exec", "--", "true"]);
     assert!(session.home.hosts().is_empty());
 }
@@ -492,7 +492,7 @@ fn smaller_viewer_sets_the_size_of_an_execution() {
 #[test]
 fn terminal_queries_are_answered_without_a_viewer() {
     let session = Session::ended();
-    // Where is the cursor (ECMA-48 CPR)? Read from the terminal, for there is no other input.
+    // Requests the cursor position (ECMA-48 CPR). The reply is read from the terminal, because there is no other input.
     let ask = "stty raw -echo </dev/tty; printf 'abc\\033[6n'; head -c 6 </dev/tty | tr -d '\\033'; stty sane </dev/tty";
     let done = session.run(&["exec", "--", "sh", "-c", ask]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "abc\u{1b}[6n[1;4R"));
@@ -548,7 +548,7 @@ fn show_waits_for_tool_result_and_sends_keys_to_agent() {
     agent.wait().unwrap();
 }
 
-/// A program that reads the settings it is given as Claude Code does, and runs one command of a tool.
+/// A program that reads its settings file like Claude Code, and runs one command of a tool.
 const AGENT: &str = r#"#!/bin/sh
 settings=$2
 hook=$(sed 's/.*"command":"\([^"]*\)".*/\1/' "$settings")
@@ -579,7 +579,7 @@ fn trace_tools_works_for_claude_and_warns_otherwise() {
     let mut prefixed = home.command(&["record", "--headless", "--trace-tools", "--out-file"]);
     let prefixed = prefixed.args([other.to_str().unwrap(), "--", agent]).env("CLAUDE_CODE_SHELL_PREFIX", "x");
     CommandOutput::new(&prefixed.output().unwrap()).assert_stderr(127, &["CLAUDE_CODE_SHELL_PREFIX"]);
-    // Off if it is not asked for.
+    // Off by default.
     let other = home.hermetic.work().join("t.ahr");
     let done = home.nerve(&["record", "--headless", "--out-file", other.to_str().unwrap(), "--", agent]);
     assert_eq!(done.code, 127, "there is no prefix: {}", Recording::of(&other).text());

@@ -1,4 +1,4 @@
-//! `nerve recording extract`: what an agent said, out of saved screens, logs, recordings and panes.
+//! `nerve recording extract`: answers of agents from saved screens, logs, recordings and panes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ fn log_is_split_into_turns() {
     );
     let last = home.nerve(&["extract", "--last", "-p", "claude", &log]);
     assert_eq!((last.code, last.stdout.as_str(), last.stderr.as_str()), (0, "Two.\n", ""));
-    // Only a tool: then that.
+    // An answer that is only a tool call.
     let tool = "❯ x\n\n● Bash(ls)\n  ⎿  a\n";
     assert_eq!(home.nerve_with(&["extract", "--last", "-"], tool).stdout, "[tool_call Bash] ls\na\n");
     assert_eq!(home.ok(&["extract", "--raw", &log]), TALK);
@@ -86,7 +86,7 @@ fn colours_and_cursor_movements_are_interpreted() {
     // As `script` writes it: the answer grows in place.
     let drawn = "\x1b[H\x1b[2J❯ hello\r\n\r\n● h\x1b[3;1H● hi there\r\n";
     assert_eq!(home.nerve_with(&["extract", "--last"], drawn).stdout, "hi there\n");
-    // Nothing of it drives the reader's terminal.
+    // Control sequences do not reach the reader's terminal.
     let evil = home.nerve_with(&["extract", "-p", "none"], "a\x1b]0;evil\x07b\u{9b}31mc\n");
     assert_eq!(evil.code, 0);
     assert!(!evil.stdout.contains(['\x1b', '\x07', '\u{9b}']), "{evil:?}");
@@ -112,7 +112,7 @@ fn recording_is_extracted_by_file_and_by_id() {
     let by_file = home.nerve(&["extract", path.to_str().unwrap()]);
     by_file.assert_stderr(0, &["parser: claude (detected"]);
     assert_eq!(by_file.stdout, "> hello\n\n[text]\nhi\n");
-    // What was recorded is known.
+    // The recorded program determines the parser.
     let meta = Meta { version: 1, cmd: vec!["claude".to_string()], cols: 80, rows: 10, ..Meta::default() };
     meta.store(&path).unwrap();
     let by_id = home.nerve(&["extract", "0195e3a1", "--last"]);

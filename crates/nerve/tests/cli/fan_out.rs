@@ -129,7 +129,7 @@ fn attempts_run_in_worktrees_and_are_compared() {
 #[test]
 fn agents_and_tests_get_the_environment_of_the_shell() {
     let fixture = Fixture::new();
-    // A program that only the PATH of the shell has.
+    // A program that is only in the PATH of the shell.
     let programs = fixture.home.hermetic.work().join("programs");
     fs::create_dir(&programs).unwrap();
     symlink("/bin/bash", programs.join("own-agent")).unwrap();
@@ -282,7 +282,7 @@ fn list_and_diff_know_how_attempts_end_without_wait() {
     begin(&format!("{NERVE} mock-agent,{SHELL}"), "ask", "echo a > a.txt # PERMIT");
     becomes("ask", &["blocked", "completed"]);
     assert!(fixture.fan_out(&["list"]).stdout.contains("blocked"));
-    // What the server knew is read from the journal.
+    // Without the server, states are read from the journal.
     fixture.home.kill_server("default");
     becomes("ask", &["interrupted", "completed"]);
     becomes("done", &["completed"]);

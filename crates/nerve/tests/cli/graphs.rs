@@ -1,4 +1,4 @@
-//! Graphs as people and scripts run them: files, runs, gates, ends, and what is left when the server dies.
+//! Graphs as people and scripts run them: files, runs, gates, outcomes, and recovery after a crash of the server.
 
 mod examples;
 mod failures;

@@ -105,12 +105,12 @@ impl Home {
         self.ok(&["server", "node", "read", node])
     }
 
-    /// The hosts that `nerve host list` shows, dead ones too.
+    /// Returns the hosts in `nerve host list`, including dead ones.
     pub(crate) fn hosts(&self) -> Vec<Value> {
         self.nerve(&["host", "list", "--json"]).json()["hosts"].as_array().unwrap().clone()
     }
 
-    /// The host of a node of the default session.
+    /// Returns the host of a node of the default session.
     pub(crate) fn host_of(&self, node: &str) -> Value {
         let id = self.metadata(node, "host_id");
         self.hosts()
@@ -119,7 +119,7 @@ impl Home {
             .unwrap_or_else(|| panic!("no host of {node}"))
     }
 
-    /// The recording of a node of the default session.
+    /// Returns the recording of a node of the default session.
     pub(crate) fn recording_of(&self, node: &str) -> PathBuf {
         PathBuf::from(self.metadata(node, "recording_path"))
     }

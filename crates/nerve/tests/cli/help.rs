@@ -2,7 +2,7 @@
 
 use crate::harness::{Home, NERVE};
 
-/// Every command there is, by asking the program itself.
+/// Collects all commands from the program's own help.
 fn commands(home: &Home, path: &[&str], found: &mut Vec<Vec<String>>) {
     let args: Vec<&str> = path.iter().copied().chain(["-h"]).collect();
     let help = home.ok(&args);

@@ -213,7 +213,7 @@ fn stopping_viewer_stops_its_script() {
     fs::write(home.hermetic.work().join("script"), "$NERVE view long.ahr\necho of the script $?\n").unwrap();
     let tty = shell(&home);
     for line in ["bash script", "(. ./script)", "bash script | cat"] {
-        // What is no terminal cannot show it.
+        // A pipe cannot show the viewer: only standard error goes through it.
         let line = line.replace(" | cat", " 2>&1 >/dev/tty | cat");
         tty.send(&format!("clear; {line}\r"));
         tty.expect("│line 60");
@@ -253,13 +253,13 @@ fn piped_output_keeps_line_breaks() {
     }
 }
 
-/// Bash ends a loop or a script only if what it waited for was ended by the signal itself: an exit code says that a program has dealt with it.
+/// Bash ends a loop or a script only if the signal ended the program it waited for. An exit code means that the program handled the signal.
 #[test]
 fn ctrl_c_ends_the_enclosing_shell_loop() {
     for command in ["exec --", "record --plain --", "record --"] {
         let home = Home::new();
         let tty = shell(&home);
-        // What the shell makes of the line has other words than the line.
+        // The output of the shell differs from the typed line.
         let body = format!("$NERVE {command} sh -c 'echo u\"\"p $0; exec sleep 1000' $i; echo af\"\"ter $i");
         let line = format!("for i in 1 2 3; do {body}; done");
         let script = format!("bash -c '{}'", line.replace('\'', "'\\''"));

@@ -57,7 +57,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("wezterm spawn", "needs a multiplexer"),
 ];
 
-/// Runs commands with `--json` and collects what departs from the style.
+/// Runs commands with `--json` and collects the violations of the style.
 struct Checked {
     home: Home,
     run: BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! Errors: what happened, to what, what to do; and the exit code that says which kind.
+//! Error messages: the failure, its object, a hint, and the exit code of its kind.
 
 use serde_json::Value;
 

@@ -30,7 +30,7 @@ impl Home {
     }
 }
 
-/// Shows a token, pings, and gives back the answers.
+/// Authenticates, pings, and returns the replies.
 fn talk(address: &str, token: &str) -> Vec<Value> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -218,7 +218,7 @@ fn commands_use_a_trusted_tls_server() {
     home.with("NERVE_TLS_CA", &key, &list).assert_stderr(2, &["certificates"]);
 }
 
-/// Sends a request on many connections that stay open, and returns what each gets first.
+/// Sends a request on many connections that stay open, and returns the first reply of each.
 fn first_answers<S: Read + Write>(request: &str, connect: impl Fn() -> S) -> Vec<String> {
     let mut streams: Vec<S> = (0..200).map(|_| connect()).collect();
     // A refused connection may be closed already.

@@ -29,7 +29,7 @@ impl Model {
     }
 }
 
-/// Asks the model one thing, with what the node's proxy gave the shell.
+/// A script that sends one prompt to the model, with the address and token of the node's proxy.
 const ASK: &str = r#"at=${ANTHROPIC_BASE_URL#http://}
 body='{"model":"m-1","max_tokens":9,"messages":[{"role":"user","content":"'"$1"'"}]}'
 exec 3<>"/dev/tcp/${at%:*}/${at#*:}" || exit 1
@@ -57,7 +57,7 @@ impl Home {
         self.nerve(&[&base, more].concat())
     }
 
-    /// Lets a node's shell ask the model and returns the reply of the node.
+    /// Runs the script in a node's shell and returns the node's reply.
     fn asks(&self, node: &str, text: &str) -> Value {
         let script = self.hermetic.work().join("ask.sh");
         let command = format!("bash {} {text}", script.display());
@@ -167,7 +167,7 @@ fn invalid_options_are_refused_before_anything_starts() {
     assert_eq!(home.nerve(&["server", "node", "list", "--json"]).json()["nodes"], serde_json::json!([]));
 }
 
-/// `ps` shows what a program is started with, and `/proc` what is in its environment to its user alone.
+/// `ps` shows a program's arguments to every user; `/proc` shows its environment only to its own user.
 #[test]
 fn token_is_on_no_command_line() {
     let (home, model) = (Home::with_caller(), Model::start());

@@ -1,4 +1,4 @@
-//! `nerve tmux` and `nerve wezterm`: panes without a server of ours. tmux is real; WezTerm is the testkit's stand-in for it.
+//! `nerve tmux` and `nerve wezterm`: panes without a nerve server. tmux is real; WezTerm is the testkit's stand-in for it.
 
 use nerve_testkit::harness::{CommandOutput, FakeWezterm, TmuxServer};
 use nerve_testkit::wait_until;
@@ -10,12 +10,12 @@ pub(crate) struct Tmux {
     // Before the home, which it must not outlive.
     pub(crate) server: TmuxServer,
     pub(crate) home: Home,
-    /// Its socket.
+    /// Socket of the tmux server.
     pub(crate) socket: String,
 }
 
 impl Tmux {
-    /// `None`, and noted as a skip of `test`, where there is no tmux.
+    /// Starts tmux. Returns `None`, and records a skip of `test`, without tmux.
     pub(crate) fn new(test: &str) -> Option<Tmux> {
         let home = Home::new();
         let server = TmuxServer::new(test, &home.hermetic, "tmux.sock")?;
@@ -23,7 +23,7 @@ impl Tmux {
         Some(Tmux { server, home, socket })
     }
 
-    /// Runs `nerve tmux` over it.
+    /// Runs `nerve tmux` on this server.
     pub(crate) fn nerve(&self, args: &[&str]) -> CommandOutput {
         self.with_input(args, "")
     }
@@ -32,7 +32,7 @@ impl Tmux {
         self.home.nerve_with(&[&["tmux", "--socket", &self.socket], args].concat(), input)
     }
 
-    /// Runs it; it must succeed. Gives back stdout.
+    /// Runs a command that must succeed and returns its stdout.
     pub(crate) fn ok(&self, args: &[&str]) -> String {
         let done = self.nerve(args);
         assert_eq!(done.code, 0, "{args:?}: {done:?}");
@@ -46,7 +46,7 @@ impl Tmux {
     }
 }
 
-/// A program that says how it is given what it is given.
+/// A program that prints each line that it reads.
 const ECHO: &str = "sh -c 'echo up; while read -r line; do echo \"got [$line]\"; done'";
 
 #[test]
@@ -61,12 +61,12 @@ fn pane_is_created_used_and_closed() {
 
     tmux.ok(&["send", pane, "hello there"]);
     tmux.wait_for(pane, "got [hello there]");
-    // Without Enter nothing is sent off; a key does it.
+    // Without Enter the text is not submitted; `--key enter` submits it.
     tmux.ok(&["send", pane, "half", "--no-submit"]);
     tmux.wait_for(pane, "half");
     tmux.ok(&["send", pane, " a line", "--key", "enter"]);
     tmux.wait_for(pane, "got [half a line]");
-    // As it is: no name of a key, no option.
+    // Standard input is verbatim: not the name of a key, and no option.
     assert_eq!(tmux.with_input(&["send", pane, "-"], "C-c -x ä 日本\n").code, 0);
     tmux.wait_for(pane, "got [C-c -x ä 日本]");
 
@@ -83,7 +83,7 @@ fn pane_is_created_used_and_closed() {
     assert_eq!(tmux.nerve(&["read", pane, "-n", "1", "--json"]).json()["text"], "got [C-c -x ä 日本]");
 
     tmux.ok(&["kill", pane]);
-    // It was the last one: its server is gone with it.
+    // The server has ended with its last pane.
     tmux.nerve(&["read", pane]).assert_stderr(3, &["error", "hint"]);
     tmux.nerve(&["list"]).assert_stderr(3, &["nerve tmux spawn"]);
 }
@@ -128,7 +128,7 @@ fn failures_are_reported() {
     }
     tmux.nerve(&["send", "%0"]).assert_stderr(2, &["required"]);
     tmux.nerve(&["send", "%0", "--key", "hyperspace"]).assert_stderr(2, &["hyperspace"]);
-    // No such program at all.
+    // The program is missing.
     let mut command = tmux.home.command(&["tmux", "list"]);
     command.env("PATH", tmux.home.hermetic.work());
     tmux.home.run(command).assert_stderr(1, &["program 'tmux'", "nerve doctor"]);
@@ -163,7 +163,7 @@ fn doctor_lists_multiplexers() {
     assert_eq!((&found["ok"], &found["hint"]), (&true.into(), &serde_json::Value::Null));
     assert!(found["found"].as_str().unwrap().starts_with("tmux "), "{found}");
 
-    // An old one, and a WezTerm.
+    // An old tmux, and a WezTerm.
     let bin = home.hermetic.work().join("bin");
     std::fs::create_dir(&bin).unwrap();
     for (name, says) in [("tmux", "tmux 2.9a"), ("wezterm", "wezterm 20240203-110809-5046fc22")] {
@@ -227,6 +227,6 @@ fn wezterm_stand_in_behaves_like_tmux() {
     }
     assert_eq!(wezterm.nerve(&["wezterm", "kill", &pane]).code, 0);
     wezterm.nerve(&["wezterm", "read", &pane]).assert_code(3);
-    // No server behind that socket.
+    // No server listens on the socket.
     wezterm.nerve(&["wezterm", "list", "--socket", "/no/such"]).assert_stderr(3, &["wezterm-mux-server"]);
 }

@@ -21,7 +21,7 @@ fn pair(one: &str, two: &str) -> Home {
     home
 }
 
-/// The coach accepts in round 2: it says again what stands on a line of its own.
+/// Options with which the coach accepts in round 2: it echoes the line with the acceptance phrase.
 const COACH: [&str; 4] =
     ["--coach-template", "look:\nround {round} is fine\n", "--accept", "round 2 is fine"];
 
@@ -67,7 +67,7 @@ fn coach_that_does_not_accept_exits_with_1() {
     done.assert_stderr(1, &["'coach'", "1 round", "--max-rounds"]);
     let result = done.json();
     assert_eq!((&result["completed"], &result["rounds"]), (&json!(false), &json!(1)));
-    // What the agent says again has the phrase of acceptance in it.
+    // The agent's echo contains the acceptance phrase.
     assert!(
         result["final_coach_message"].as_str().unwrap().contains("I ACCEPT TASK COMPLETION"),
         "{result:#}"
@@ -124,7 +124,7 @@ fn ctrl_c_interrupts_the_working_node() {
     signal(child.id(), Signal::INT);
     let done = CommandOutput::new(&child.wait_with_output().unwrap());
     done.assert_stderr(130, &["interrupting", "interrupted"]);
-    // It is free again, long before its ten minutes are over.
+    // The node is ready again, long before its ten minutes are over.
     let next = home.nerve(&["server", "node", "execute", "dev", "hello", "--timeout", "20"]);
     assert_eq!(next.code, 0, "{next:?}\n{}", home.read("dev"));
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::harness::{DEADLINE, Home};
 
-/// Asks over HTTP/1.0, so that the answer ends with the connection. Status and body.
+/// Sends a prompt over HTTP/1.0, so that the reply ends with the connection. Returns status and body.
 fn ask(address: &str, prompt: &str) -> (u16, String) {
     let body = format!(
         r#"{{"model":"claude-x","max_tokens":9,"stream":false,"messages":[{{"role":"user","content":"{prompt}"}}]}}"#

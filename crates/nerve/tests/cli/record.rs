@@ -200,7 +200,7 @@ fn snapshot_can_be_requested_over_loopback() {
     home.nerve(&["record", "--ipc", "tcp:0.0.0.0:0", "--", "true"]).assert_stderr(2, &["loopback"]);
 }
 
-/// A program that is recorded in a folder of its own, from outside of which snapshots are taken.
+/// Starts a program that is recorded in its own folder. Snapshots are taken from another folder.
 fn recorded_elsewhere(home: &Home, ipc: &str) -> (PathBuf, std::process::Child) {
     let work = home.hermetic.work();
     let there = work.join("there");
@@ -402,7 +402,7 @@ fn closed_event_pipe_does_not_disturb_session() {
     assert!(String::from_utf8_lossy(&Recording::of(&path).output).contains("got line"));
 }
 
-/// Types into the only host there is.
+/// Types into the only host.
 fn home_types(home: &Home, keys: &str) {
     assert!(wait_until(DEADLINE, || !home.hosts().is_empty()));
     let id = home.hosts()[0]["host_id"].as_str().unwrap().to_string();

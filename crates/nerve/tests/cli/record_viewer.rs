@@ -37,7 +37,7 @@ fn start_viewer(home: &Home, more: &[&str]) -> Tty {
     tty
 }
 
-/// The only host there is.
+/// Returns the only host.
 fn host(home: &Home) -> Value {
     let [host] = home.hosts().try_into().unwrap_or_else(|hosts| panic!("{hosts:?}"));
     host
@@ -263,7 +263,7 @@ fn prompt_waits_for_typing_user_and_window_sets_size() {
     home.ok(&["server", "node", "wait", "sh"]);
     let tty = Tty::new(&home, SIZE, &["attach", "sh"]);
     tty.expect("$");
-    // One key, and it is taken back.
+    // Types one key and deletes it.
     tty.send("x");
     tty.expect("$ x");
     let typed = Instant::now();
@@ -302,7 +302,7 @@ fn key_burst_arrives_whole_and_prefix_still_works() {
     let script = "stty raw -echo; printf up; head -c 20000 >/dev/null; printf ' all'; cat >/dev/null";
     let mut tty = Tty::spawn(home.command(&["record", "--", "sh", "-c", script]), SIZE);
     tty.expect("up");
-    // No bracketed paste: keys, as many at once as the terminal holds.
+    // No bracketed paste: as many keys at once as the terminal's buffer holds.
     (&tty.keyboard).write_all(&[b'x'; 20_000]).unwrap();
     tty.expect("up all");
     (&tty.keyboard).write_all(&[b'x'; 20_000]).unwrap();
@@ -390,7 +390,7 @@ fn terminal_reports_are_not_user_input() {
 fn status_shows_final_recording_size() {
     let home = Home::new();
     let (path, file) = out_file(&home);
-    // Nothing that a program that compresses could make small; then it is silent.
+    // Incompressible output, then silence.
     let script = "head -c 30000 /dev/urandom | base64 -w 50; printf up; read a";
     let mut tty = Tty::spawn(
         home.command(&["record", "--out-file", &file, "--", "sh", "-c", script]),

@@ -17,7 +17,7 @@ use crate::tty::Tty;
 /// 2024-03-09T16:00:00Z.
 pub(crate) const START: u64 = 1_710_000_000_000_000_000;
 
-/// A recording of these records, each with its time in milliseconds; each in a block of its own.
+/// Writes a recording of these records, each with its time in milliseconds and in its own block.
 pub(crate) fn record(path: &Path, records: &[(u64, Body<'_>)]) {
     let mut writer = Writer::create(path).unwrap();
     let mut end = 0;
@@ -52,7 +52,7 @@ fn sample(path: &Path) {
     );
 }
 
-/// Puts a recording into the home's store that began `hours` after the start.
+/// Adds a recording to the home's store that began `hours` after the start.
 fn shelved(home: &Home, id: &str, hours: u64) -> PathBuf {
     let started = TsNs(START + hours * 3_600_000_000_000);
     let path = Store::new(home.hermetic.root().join("nerve/recordings")).prepare(id, started).unwrap();
@@ -108,7 +108,7 @@ fn recording_is_found_by_id_prefix_or_age() {
     home.nerve(&["export", "nothere", "-f", "md"]).assert_stderr(3, &["nothere", "nerve recording list"]);
     home.nerve(&["inspect", "/nowhere/a.ahr"]).assert_stderr(3, &["/nowhere/a.ahr"]);
     home.nerve(&["inspect", "a", "--session", "b"]).assert_code(2);
-    // A file by any other name.
+    // A file with another extension.
     let odd = home.hermetic.work().join("odd.name");
     fs::copy(&newest, &odd).unwrap();
     let mut command = home.command(&["branch-points", "odd.name"]);
@@ -116,7 +116,7 @@ fn recording_is_found_by_id_prefix_or_age() {
     assert_eq!(home.run(command).stdout.lines().count(), 5);
 }
 
-/// Puts a recording of a node into the home's store that was written `age` seconds ago.
+/// Adds a recording of a node to the home's store that was written `age` seconds ago.
 fn shelved_of(home: &Home, id: &str, (session, node): (&str, &str), age: u64) -> PathBuf {
     let path = Store::new(home.hermetic.root().join("nerve/recordings")).prepare(id, TsNs(START)).unwrap();
     record(&path, &[(0, SIZE), (100, data(0, id))]);
@@ -185,7 +185,7 @@ fn piped_replay_prints_recorded_bytes() {
     let mut command = home.command(&["replay", &path, "--speed", "100"]);
     command.env("NO_COLOR", "1");
     assert_eq!(home.run(command).stdout, plain);
-    // From the middle: what was shown there, and what follows.
+    // From the middle: the screen at that position, and the output that follows.
     let rest = home.ok(&["replay", &path, "--from", "+17"]);
     assert!(rest.ends_with("three") && rest.contains("one") && rest.contains("two"), "{rest:?}");
     let rest = home.ok(&["replay", &path, "--from", "0.3", "--speed", "1000"]);
@@ -445,7 +445,7 @@ fn recordings_are_listed_and_pruned() {
         (&"old".into(), &"size".into())
     );
     assert!(!old.exists() && !Meta::sidecar_path(&old).exists() && new.exists());
-    // One that is being written stays.
+    // A recording that is being written stays.
     let writer = fs::File::open(&new).unwrap();
     writer.lock().unwrap();
     assert!(home.ok(&["recordings", "list"]).contains(" recording "));
@@ -540,7 +540,7 @@ fn errors_are_json_if_output_is_json() {
 
 #[test]
 fn asciinema_accepts_exported_casts() {
-    // The variable may name one that is not on the path.
+    // The variable may name a program that is not in PATH.
     let program = std::env::var("NERVE_TEST_ASCIINEMA").unwrap_or_else(|_| "asciinema".to_string());
     let Ok(version) = Command::new(&program).arg("--version").output() else {
         return skip(
@@ -555,10 +555,10 @@ fn asciinema_accepts_exported_casts() {
     for format in formats {
         let cast = home.hermetic.work().join(format!("{format}.cast"));
         home.ok(&["export", &path, "-f", format, "-o", cast.to_str().unwrap()]);
-        // The way to the output in a cast: version 3 uses `cat` for something else.
+        // The command that prints the output of a cast: in version 3, `cat` has another meaning.
         let (before, after) = if third { ("convert -f raw", "-") } else { ("cat", "") };
         let line = format!("'{program}' {before} '{}' {after}", cast.display());
-        // On a terminal of its own: version 2.2 does not start without one.
+        // In its own terminal: version 2.2 does not start without one.
         let mut command = home.hermetic.command("script");
         command.args(["-qec", &line, "/dev/null"]);
         let output = command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null()).output().unwrap();

@@ -128,7 +128,7 @@ fn graph_is_built_checked_run_and_saved() {
     {
         assert!(done.stdout.contains(words), "{done:?} lacks {words:?}");
     }
-    // Files of it are the program's own graph files.
+    // Saved files are valid graph files.
     for name in ["hello.yaml", "hello.json"] {
         let path = home.hermetic.work().join(name);
         home.ok(&["server", "graph", "validate", path.to_str().unwrap()]);
@@ -232,7 +232,7 @@ fn repl_on_server_stops_only_its_own_nodes() {
     );
     done.assert_stderr(0, &["stopped node work/a"]);
     assert!(done.stdout.contains("session 'work' created"), "{done:?}");
-    // What a server cannot do is passed on.
+    // An error of the server is passed on.
     let fork = piped(&home, &["server", "repl"], &["node fork sh copy"]);
     assert!(fork.code == 1 && !fork.stderr.is_empty(), "{fork:?}");
 }
@@ -321,7 +321,7 @@ fn ctrl_c_clears_line_interrupts_turn_and_twice_exits() {
     tty.signal(Signal::INT);
     tty.expect("interrupting sh");
     tty.expect("was interrupted");
-    // Typed ahead, while the one before is done: nothing is lost.
+    // A command typed ahead while the previous one runs is not lost.
     let go = home.hermetic.work().join("go");
     tty.send(&format!(
         "@sh until [ -e {} ]; do sleep 0.01; done; echo first\r@sh echo second\r",
@@ -379,7 +379,7 @@ fn line_history_is_private_and_persistent() {
     assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
 
     let mut second = open_tty(&home, &["repl"]);
-    // Through the rows of the prompt to the line before it.
+    // Up through the rows of the prompt to the previous history line.
     second.send(&"\x1b[A".repeat(6));
     second.expect("> node create sh -b bash");
     second.send("\r");
@@ -450,7 +450,7 @@ fn graph_is_watched_cancelled_and_answered_on_terminal() {
 fn keys_work_under_tmux() {
     let home = Home::new();
     let Some(tmux) = TmuxServer::new("keys_work_under_tmux", &home.hermetic, "tmux.sock") else { return };
-    // Keys that arrive while no line is edited are not those of the editor.
+    // Keys that arrive while no line is edited do not reach the editor.
     let wait_for_prompt = || {
         assert!(wait_until(LIMIT, || tmux.screen().trim_end().ends_with('>')), "{}", tmux.screen());
     };

@@ -1,4 +1,4 @@
-//! `nerve replay` in a terminal: what is seen, what keys do, and how the terminal is left.
+//! `nerve replay` in a terminal: the display, the keys, and the restored terminal.
 
 use std::path::Path;
 
@@ -55,7 +55,7 @@ fn keys_pause_step_seek_and_quit() {
     assert!(!tty.text().contains("word 8"));
     tty.send("x\x1b[A ");
     assert!(wait_until(LIMIT, || !tty.text().contains("paused")), "{}", tty.text());
-    // Far back is the start.
+    // Seeking back stops at the start.
     tty.send(" \x1b[D\x1b[D");
     tty.expect("paused  0:00");
     tty.send("q");

@@ -58,7 +58,7 @@ fn stopped_nodes_are_listed_started_and_removed() {
     assert_eq!(home.ok(&["prune"]), "node 'seven' removed\n");
     home.nerve(&["start", "sh"]).assert_stderr(3, &["node 'sh'"]);
 
-    // The exit status of a program that was stopped is not its own.
+    // The exit status of a program that was stopped is not shown.
     home.ok(&["new", "trap", "-c", "sh -c 'trap \"exit 7\" HUP TERM; while :; do sleep 0.1; done'"]);
     home.ok(&["stop", "trap"]);
     let row = row_of(&home, "trap");
@@ -88,7 +88,7 @@ fn nodes_get_the_environment_of_the_shell() {
     assert_eq!(of_node("echo ${TMUX-unset} ${CLAUDECODE-unset} $TERM"), "unset unset xterm-256color\n");
     assert_eq!(home.ok(&["send", "once", "echo $BOTH ${ONLY_SERVER-unset}"]), "shell unset\n");
 
-    // The file of the sessions has the node's own variables, and nothing else of the shell.
+    // The sessions file contains the node's own variables, and no others of the shell.
     let stored = fs::read_to_string(home.hermetic.nerve_home().join("sessions.json")).unwrap();
     assert!(
         stored.contains("OWN") && !stored.contains("secret-value") && !stored.contains("shell_env"),

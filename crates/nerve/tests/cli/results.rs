@@ -59,7 +59,7 @@ fn exit_codes_match_execute() {
     let blocked = home.begin("m", "PERMIT this");
     home.nerve(&["result", &blocked, "--wait"]).assert_stderr(5, &["1. "]);
     home.nerve(&["result", &blocked, "--json"]).assert_stderr(5, &["\"code\":5"]);
-    // What is wrong with the command line.
+    // Invalid command lines.
     home.nerve(&["result"]).assert_stderr(2, &["--list"]);
     home.nerve(&["result", "x", "--list"]).assert_code(2);
     let execute = ["server", "node", "execute", "b", "true"];
@@ -110,7 +110,7 @@ fn conversation_moves_to_another_agent_without_repeats() {
     create("one");
     ask("one", "my name is alice");
     assert!(!ask("one", "and now").contains("alice"));
-    // The program is in its host, and knows what it knew.
+    // The program runs in its host and keeps its conversation.
     home.kill_server("default");
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "one"]);

@@ -68,7 +68,7 @@ fn clients_reconnect_to_same_node_after_server_kill() {
             }
         }
         tokio::task::block_in_place(|| home.ok(&start));
-        // The shell still sleeps, for the first of them: nothing was typed again.
+        // The shell still runs the first `sleep`: no prompt was typed again.
         nodes[0].interrupt().await.unwrap();
         for (number, node) in nodes.iter().enumerate() {
             node.wait(&[NodeState::Ready], Some(DEADLINE)).await.unwrap();

@@ -1,4 +1,4 @@
-//! The user's settings: what `nerve config` says of them, and that the viewer does as they say.
+//! The user's settings: the output of `nerve config`, and their effect on the viewer.
 
 use std::fs;
 use std::path::PathBuf;
@@ -113,7 +113,7 @@ fn viewer_uses_configured_keys_and_gutter() {
     let path = path.to_str().unwrap();
     let mut tty = Tty::new(&home, Size::new(60, 20), &["view", "--task", path]);
     tty.expect("│▶");
-    // Out of the task entry.
+    // Closes the task entry.
     tty.send("\x1b");
     tty.expect("press Esc again");
     tty.send("\x18");

@@ -34,7 +34,7 @@ fn recorded(home: &Home, name: &str, shares: &[f64]) -> String {
     let (mut seconds, mut off) = (0.0, 0);
     let mut snapshots = (1..).zip(shares).peekable();
     for line in timing.lines() {
-        // What was put out, and what was typed.
+        // Lines are output (`O`) or typed input; only output is converted.
         let [kind, wait, bytes] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
         seconds += wait.parse::<f64>().unwrap();
         if kind != "O" {
@@ -143,7 +143,7 @@ fn agent_is_used_through_the_viewer() {
         "{}",
         window.screen()
     );
-    // A paste comes whole, as it is bracketed for the agent.
+    // A bracketed paste arrives as a whole.
     window.ok(&["set-buffer", "two\nlines"]);
     window.ok(&["paste-buffer", "-p"]);
     window.expect("lines");
@@ -191,7 +191,7 @@ fn agent_is_recorded_branched_and_its_tools_viewed() {
     let id = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
     let args = ["record", "--out-file", &path, "--", claude.to_str().unwrap(), "--session-id", id];
     let Some(window) = open_window(test, &home, (140, 30), &args) else { return };
-    // Cursor keys with modifiers come as they are.
+    // Cursor keys with modifiers arrive unchanged.
     window.ok(&["set-option", "-s", "extended-keys", "on"]);
     window.expect("ready");
     for word in ["one", "two"] {
@@ -214,7 +214,7 @@ fn agent_is_recorded_branched_and_its_tools_viewed() {
     assert!(!home.read("claude-branch").contains("one | two"));
     window.press(&["Escape"]);
     window.expect("live");
-    // A tool with a terminal of its own, looked at.
+    // Shows a tool in its own terminal.
     let mut tool = home.command(&["exec", "--id", "t1", "-c", "seq 1 90; echo the end"]);
     let tool = tool.env("NERVE_RECORDING", &path).stdin(std::process::Stdio::null());
     assert!(tool.stdout(std::process::Stdio::null()).status().unwrap().success());

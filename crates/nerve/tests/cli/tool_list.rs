@@ -42,7 +42,7 @@ fn unrecorded_session_lists_tools_until_it_ends() {
     tty.send("yes\r");
     tty.expect("\u{2502}got yes");
     tty.expect("done");
-    // It can be looked at again, from elsewhere too.
+    // The tool can be shown again, also from another terminal.
     let show = ["show-sandbox-execution", "--id", "ask"];
     for more in [&[][..], &["--session", "alone"], &["--session", "al"]] {
         let shown = home.nerve(&[&show[..], more].concat());
@@ -140,7 +140,7 @@ fn long_tool_output_shows_screen_first_and_all_lines_later() {
         tty.text().contains("\u{2502}1 is one of")
     };
     assert!(wait_until(LIMIT, first), "{}", tty.text());
-    // One that has ended already is shown at its end, too.
+    // A tool that has already ended is shown at its end, too.
     tty.send(TOOLS);
     tty.expect("0 running of 1");
     tty.send("\r");
@@ -218,7 +218,7 @@ fn follow_shows_next_run_from_any_session() {
     assert_eq!(named.wait_for_exit(), Some(0));
 }
 
-/// Runs a line as an execution; returns when its terminal is there.
+/// Runs a line as an execution and returns when its host exists.
 fn run(session: &Session, id: &str, line: &str) -> Child {
     let child = session.run(id, line);
     assert!(wait_until(LIMIT, || session.home.hosts().len() > 1));

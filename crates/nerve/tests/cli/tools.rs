@@ -122,7 +122,7 @@ fn tool_of_killed_host_ends_and_refuses_input() {
     tty.expect("stdin is /dev/null");
     run.kill().unwrap();
     run.wait().unwrap();
-    // The list or the connection notices it first.
+    // The list or the connection reports the end first.
     tty.expect_any(&["tool ended", "is gone, and its program with it"]);
     tty.send("\x1b");
     tty.expect("0 running of 1");

@@ -42,7 +42,7 @@ fn top_prompts_answers_attaches_and_stops() {
     top.expect("2 nodes  1 ready  1 stopped");
     top.send("p");
     top.expect("node 'agent' is stopped: Enter starts it");
-    // The mock agent does not say the id of its conversation.
+    // The mock agent does not report the id of its conversation.
     top.send("\r");
     top.expect("`nerve start agent --fresh`");
     top.send("x");

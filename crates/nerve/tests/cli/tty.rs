@@ -98,7 +98,7 @@ impl Tty {
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(len @ 1..) = screen.read(&mut bytes) {
-                // Both at once for those who look.
+                // Output and screen change together for other threads.
                 let mut received = received.lock().unwrap();
                 received.extend_from_slice(&bytes[..len]);
                 let answers = model.lock().unwrap().process_data(TsNs(0), &bytes[..len]).replies;
@@ -150,10 +150,10 @@ impl Tty {
         status.code()
     }
 
-    /// Waits until the terminal has got what was written so far: the last output may be in transit when a program has ended.
+    /// Waits until the terminal has received all output so far: the last output may be in transit when a program has ended.
     #[track_caller]
     fn drain(&self) {
-        // A command that no terminal knows.
+        // A control string that no terminal supports.
         const MARKER: &[u8] = b"\x1b]7777;drained\x1b\\";
         rustix::io::write(&self.slave, MARKER).unwrap();
         let arrives = || {

@@ -18,7 +18,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Records a program, and names it an agent with this session file.
+    /// Records a program and marks it as an agent with a session file.
     fn new() -> Recorded {
         let home = Home::new();
         let session_file = home.hermetic.work().join(format!("{ID}.jsonl"));

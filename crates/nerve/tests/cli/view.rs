@@ -1,4 +1,4 @@
-//! `nerve view` in a terminal: what is seen, what keys do, and how the terminal is left.
+//! `nerve view` in a terminal: the display, the keys, and the restored terminal.
 
 use nerve_record::ahr::Body;
 use nerve_testkit::harness::resize;
@@ -164,7 +164,7 @@ fn double_esc_works_without_kitty_protocol() {
     let (home, path) = home();
     let mut tty = Tty::without_kitty(&home, SIZE, &["view", "--task", &path]);
     tty.expect("branch from the end");
-    // The first one closes the task entry, the second one leaves.
+    // The first Esc closes the task entry, the second one leaves.
     tty.send("\x1b\x1b");
     assert_eq!(tty.wait_for_exit(), Some(0));
     let mut tty = Tty::without_kitty(&home, SIZE, &["view", "--task", &path]);

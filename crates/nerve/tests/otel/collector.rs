@@ -28,7 +28,7 @@ struct Received {
     headers: Vec<HeaderMap>,
 }
 
-/// A collector; it goes with the test's process.
+/// A collector, which ends with the test's process.
 pub(crate) struct Collector {
     addr: SocketAddr,
     taken: Arc<Mutex<Received>>,
@@ -98,7 +98,7 @@ impl Collector {
         attribute(&self.taken.lock().unwrap().resource, name).unwrap_or_else(|| panic!("no {name}"))
     }
 
-    /// The spans it has, all of them.
+    /// Returns all received spans.
     pub(crate) fn spans(&self) -> Vec<Span> {
         self.taken.lock().unwrap().spans.clone()
     }

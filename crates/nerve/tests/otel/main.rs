@@ -139,7 +139,7 @@ fn ask_joins_the_callers_trace() {
     assert_eq!((turn.name.as_str(), turn.trace_id.as_slice()), ("invoke_agent ask", &TRACE[..]));
     assert_eq!(attribute_of(turn, "gen_ai.provider.name").unwrap(), "anthropic");
     assert!(!format!("{turn:?}").contains("hello"), "{turn:#?}");
-    // Not if it is disabled.
+    // No export if it is disabled.
     for off in [
         ("OTEL_SDK_DISABLED", "true"),
         ("OTEL_TRACES_EXPORTER", "none"),
@@ -154,7 +154,7 @@ fn ask_joins_the_callers_trace() {
 fn nothing_is_exported_by_default() {
     let (home, collector) = (Home::new(), Collector::new(200));
     let mut command = home.command(&["server", "start"]);
-    // All but an endpoint.
+    // All variables except an endpoint.
     command
         .env("OTEL_SERVICE_NAME", "x")
         .env("OTEL_TRACES_EXPORTER", "otlp")

@@ -1,4 +1,4 @@
-//! What must hold after each round.
+//! Checks after each round.
 
 use std::fmt;
 use std::fs;

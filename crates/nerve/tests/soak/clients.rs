@@ -1,4 +1,4 @@
-//! Clients that work on the nodes, and what became of their requests.
+//! Clients that work on the nodes, and the outcomes of their requests.
 
 use std::process::Child;
 
@@ -21,7 +21,7 @@ steps:
   - {id: c, node: one, input: 'echo {{ steps.b.text }}c', depends_on: [b]}
 ";
 
-/// What a run of the graph prints.
+/// The output of a run of the graph.
 const RESULTS: &str = "== a\na\n== b\nab\n== c\nabc\n";
 
 /// Writes the graph that clients run.
@@ -37,7 +37,7 @@ pub(crate) enum Client {
     Viewer(Box<Tty>),
 }
 
-/// What became of a client.
+/// The outcome of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The command succeeded, and its output is right.

@@ -67,7 +67,7 @@ impl Fault {
                 }
             }
             Fault::KillClient => {
-                // Another one if this has ended.
+                // Another client if the chosen one has ended.
                 let killed =
                     clients[client..].iter_mut().any(Client::kill) || clients.iter_mut().any(Client::kill);
                 counts.clients += u64::from(killed);
@@ -106,7 +106,7 @@ fn stop(pid: Option<u32>, random: &mut Random) -> bool {
     true
 }
 
-/// What happened so far.
+/// Counts of injected faults and of clients' outcomes.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     servers: u64,

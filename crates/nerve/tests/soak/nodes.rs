@@ -1,4 +1,4 @@
-//! The nodes that work during the test, and what must remain of them.
+//! The nodes that work during the test, and the checks that they remain.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -12,7 +12,7 @@ pub(super) struct Editor {
     pub(super) io: StdioClient,
     /// All messages of the server that were read.
     pub(super) log: Vec<Value>,
-    /// Those that no call has taken yet.
+    /// Messages that no call has consumed yet.
     pending: Vec<Value>,
     /// Ids and methods of the requests.
     pub(super) sent: Vec<(u64, String)>,

@@ -38,7 +38,7 @@ fn turn_is_streamed_with_its_tool_call() {
         let last = ended.last().unwrap();
         assert_eq!((&last["toolCallId"], &last["status"]), (&call["toolCallId"], &json!("completed")));
         assert!(last["content"][0]["content"]["text"].as_str().unwrap().contains("hello"), "{last}");
-        // The announcement is text of the answer, not a thought as well.
+        // The text before the tool call is part of the answer, not also a thought.
         assert_eq!(editor.updates(&session, "agent_thought_chunk"), [] as [Value; 0]);
         // A normal node: recorded and logged.
         assert!(home.recording_of(&session).is_file());
@@ -154,7 +154,7 @@ fn cancelled_turn_is_interrupted() {
     let home = Home::new();
     let mut editor = Editor::ready(&home, &[], &[]);
     let session = editor.session(&home.hermetic.work());
-    // The notification follows the prompt at once; then it comes while the agent works.
+    // First the cancellation follows the prompt at once; then it arrives while the agent works.
     let prompt = editor.prompt(&session, "STALL 6000");
     editor.io.notify("session/cancel", json!({ "sessionId": session }));
     assert_eq!(editor.stop_reason(prompt), "cancelled");
@@ -286,7 +286,7 @@ fn load_starts_a_node_that_was_stopped_meanwhile() {
     assert_eq!(editor.turn(&session, "hello"), "end_turn");
     home.ok(&["server", "node", "stop", &session]);
     let open = json!({ "sessionId": session, "cwd": work, "mcpServers": [] });
-    // Two requests at once start it once.
+    // Two concurrent requests start the node only once.
     let requests = ["session/load", "session/resume"].map(|method| editor.begin(method, open.clone()));
     for request in requests {
         let response = editor.answer(request);

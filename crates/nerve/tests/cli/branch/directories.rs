@@ -45,7 +45,7 @@ fn subfolder_branch_copies_the_whole_repository() {
         put(folder, ".env", "SECRET=1\n");
     });
     let fixture = fixture.with_one_turn();
-    // It works even if the folder is gone.
+    // The branch works even if the recorded folder is gone.
     fs::remove_dir_all(fixture.folder()).unwrap();
     let cwd = fixture.branch_folder();
     assert_eq!(cwd.file_name().unwrap(), "project");

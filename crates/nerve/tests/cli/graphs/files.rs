@@ -56,7 +56,7 @@ fn all_errors_are_reported_with_line_and_column() {
             && problem["hint"].as_str().unwrap().contains("node")
     );
 
-    // Structure and meaning at once, and the nodes that only a session can have.
+    // Errors of structure and meaning are reported together, with the nodes that only a session can have.
     write(
         &home,
         "both.yaml",
@@ -69,7 +69,7 @@ fn all_errors_are_reported_with_line_and_column() {
     let data = graph(&home, &["validate", "both.yaml", "--json"]).json();
     assert_eq!(data["files"][0]["warnings"][0]["line"], 4, "{data:#}");
 
-    // A run says the same, before it asks for a server.
+    // A run reports the same errors before it connects to a server.
     graph(&home, &["run", "bad.yaml"]).assert_stderr(2, &["bad.yaml:6:5: "]);
     graph(&home, &["create", "bad.yaml"]).assert_stderr(2, &["bad.yaml:6:5: "]);
 }
@@ -89,7 +89,7 @@ fn graph_is_shown_in_each_format() {
     let json: serde_json::Value = serde_json::from_str(&show("json")).unwrap();
     assert_eq!(json["steps"][1]["gate"]["question"], "Continue?");
     assert_eq!(graph(&home, &["show", "good.yaml", "--json"]).json(), json);
-    // What is shown as JSON is a graph again.
+    // The JSON output is a valid graph file.
     write(&home, "again.json", &show("json"));
     home.ok(&["server", "graph", "validate", "again.json"]);
     assert_eq!(home.ok(&["server", "graph", "show", "again.json"]), show("text"));

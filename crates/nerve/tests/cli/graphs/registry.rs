@@ -79,7 +79,7 @@ fn unreadable_sessions_are_reported_at_server_start() {
     home.ok(&["server", "stop"]);
     assert!(std::fs::read_to_string(&sessions).unwrap().contains("99.0"), "it is left as it is");
 
-    // A graph of it that is no graph any more takes nothing else with it.
+    // An invalid graph in the file does not prevent the restore of the others.
     std::fs::write(&sessions, kept.replace("input.who", "input.absent")).unwrap();
     start().assert_stderr(0, &["graph 'hello' of session 'default' was not restored"]);
     home.ok(&["server", "stop"]);

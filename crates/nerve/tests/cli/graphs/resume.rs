@@ -7,7 +7,7 @@ use nerve_testkit::wait_until;
 use crate::graphs::{UNTIL_GO, begin, go, graph, read, wait_for_status, wait_for_text, with_server, write};
 use crate::harness::{DEADLINE, Home, NERVE};
 
-/// Three steps that leave a line each in `log`; the second one ends when it may.
+/// Returns a graph of three steps that each write a line to `log`. The second one waits for the file `go`.
 fn three(more: &str) -> String {
     format!(
         "graph: three\n{more}nodes: {{sh: {{type: bash}}}}\nsteps:\n  - {{id: a, node: sh, input: 'echo a >> log; echo one'}}\n  \
@@ -16,13 +16,13 @@ fn three(more: &str) -> String {
     )
 }
 
-/// A run of it whose server was killed while its second step ran; a new server runs.
+/// Starts a run of [`three`], kills the server during the second step, and starts a new one.
 fn killed(more: &str) -> Home {
     let home = with_server();
     write(&home, "three.yaml", &three(more));
     let run = begin(&home, &["run", "three.yaml", "--run-id", "r1"]);
     wait_for_text(&home, "log", "b\n");
-    // What is not in the journal yet when a server is killed is done again.
+    // A step that is not in the journal when the server is killed would run again.
     let journal = home.hermetic.nerve_home().join("runs/default/r1.jsonl");
     let known = || fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"step\":\"b\""));
     assert!(wait_until(DEADLINE, known));
@@ -70,7 +70,7 @@ fn edited_graph_reuses_unchanged_steps() {
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(done.json()["results"]["c"]["text"], "one zwei three");
     assert_eq!(count(&home, "a"), 1);
-    // And once more, of a run that is completed: only the last step has changed.
+    // Resumes the completed run with another edit: only the last step has changed.
     write(&home, "again.yaml", &three("").replace("two'", "zwei'").replace("three'", "drei'"));
     let done = graph(&home, &["resume", "r1", "--file", "again.yaml"]);
     assert!(done.stdout.contains("one zwei drei"), "{done:?}");

@@ -152,7 +152,7 @@ fn detached_run_is_watched_by_another_command() {
     let done = watch.output();
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.stdout.contains("completed") && done.stdout.contains("1/1 done"), "{done:?}");
-    // Again, of a run that has ended: at once.
+    // For a run that has ended, the command returns at once.
     let done = graph(&home, &["status", "r1", "--watch", "--json"]);
     assert_eq!((done.code, done.json()["steps"][0]["state"].clone()), (0, "completed".into()));
     graph(&home, &["status", "r2"]).assert_stderr(3, &["run 'r2'"]);

@@ -107,7 +107,7 @@ fn lost_recordings(texts: &[String]) -> usize {
 #[test]
 fn node_without_recordings_folder_works_and_warns_once() {
     let home = Home::with_server();
-    // Permissions mean nothing to root: a file is in the way.
+    // Permissions do not restrict root, so a file takes the place of the directory.
     fs::write(home.hermetic.nerve_home().join("recordings"), "mine").unwrap();
     let errors = errors_of(&home, || {
         home.shell("sh");
@@ -162,7 +162,7 @@ fn disk_filling_up_costs_only_the_rest_of_recording() {
     tty.expect("● ");
     let errors = errors_of(&home, || {
         home.execute("sh", "echo the $((2-1))st");
-        // A block of its own: the one that does not fit any more is lost with all that is in it.
+        // In its own block, because the block that no longer fits is lost with all its records.
         assert!(wait_until(DEADLINE, || Recording::of(&recording).text().contains("the 1st\r\n")));
         home.execute_cut("sh", "head -c 700000 /dev/urandom | base64 -w 100");
         assert_eq!(home.execute("sh", "echo works"), "works\n");
@@ -187,7 +187,7 @@ fn disk_filling_up_costs_only_the_rest_of_recording() {
     assert!(found.output.len() > 100_000, "only {} bytes of a disk of 512 KiB", found.output.len());
     assert!(found.lost.iter().all(|lost| lost.tail), "{:?}", found.lost);
 
-    // The next server has the beginning of the file and the end in memory. It must say so if anything is between.
+    // The next server reads the beginning from the file and the end from the host's memory. It must report a gap between them.
     let before = home.read("sh");
     home.kill_server("default");
     home.ok(&["server", "start"]);
@@ -261,7 +261,7 @@ fn hanging_disk_costs_only_the_recording() {
     let host = home.host_of("sh");
     assert!(disk.turn("-f"), "it does not freeze");
     home.execute("sh", "echo little is no trouble");
-    // More than waits for the disk at most.
+    // More output than the host buffers for the disk.
     let much = "head -c 6000000 /dev/urandom | base64 -w 100";
     let mut flood = home.command(&["server", "node", "execute", "sh", much, "--timeout", "40"]);
     // This output is discarded. It is longer than an answer can be.
@@ -284,7 +284,7 @@ fn hanging_disk_costs_only_the_recording() {
 #[test]
 fn home_too_deep_for_host_sockets_is_refused() {
     let home = Home::new();
-    // The path of the server's socket still fits into the 107 bytes there are (unix(7)); that of a host's does not.
+    // The path of the server's socket still fits into the limit of 107 bytes (unix(7)); that of a host's socket does not.
     let room = 107 - "/run/default.sock".len() - home.hermetic.nerve_home().as_os_str().len() - 1;
     let deep = home.hermetic.nerve_home().join("d".repeat(room));
     let run = |args: &[&str]| {

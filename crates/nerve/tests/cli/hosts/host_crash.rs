@@ -1,4 +1,4 @@
-//! `kill -9` of a host: its node ends, and its recording tells all but the last moment.
+//! `kill -9` of a host: its node ends, and its recording lacks at most the last moment.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -136,7 +136,7 @@ fn recording_lacks_at_most_the_last_moment() {
     assert!(counted.iter().copied().eq(1..=counted.len() as u64));
     let last = Duration::from_micros(*numbers(&text, "at").last().unwrap());
     assert!(killed.saturating_sub(last) < MAY_BE_LOST, "{:?} are lost", killed.saturating_sub(last));
-    // What the node shows in the end came over the connection: it is at least as much.
+    // The node received its text over the connection, so it has at least as much.
     assert!(home.read("clock").lines().count() >= text.lines().count() - 1);
 }
 

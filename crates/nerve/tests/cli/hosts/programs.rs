@@ -1,4 +1,4 @@
-//! Programs that misbehave, and what is typed to them.
+//! Programs that misbehave, and input to them.
 
 use std::fs;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Hosts as `nerve host` and servers find them: what stops, what stays, what is not theirs.
+//! Hosts as `nerve host` and servers find them: which stop, which stay, and which belong to another server.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, chown};
@@ -74,7 +74,7 @@ fn kept_nodes_are_taken_back_by_the_next_start() {
     home.nerve(&["server", "status"]).assert_code(3);
     assert!(is_alive(pid_in(&host["pid"])));
     assert_eq!(home.hosts()[0]["alive"], true);
-    // Another server does not take what is not its own.
+    // Another server does not adopt the host.
     home.ok(&["server", "start", "work"]);
     assert_eq!(home.nerve(&["server", "node", "list", "-s", "work", "--json"]).json()["nodes"], json!([]));
     home.ok(&["server", "start"]);
@@ -177,7 +177,7 @@ fn entry_with_reused_pid_is_never_signalled() {
     assert_eq!(states, [false, false, false]);
     home.nerve(&["host", "write", "aaaaaaaaaaa1", "x"]).assert_stderr(1, &["nerve host list"]);
     home.ok(&["host", "stop", "aaaaaaaaaaa1"]);
-    // The next server takes the rest for nodes that are lost.
+    // The next server lists the nodes of the remaining hosts as stopped.
     home.ok(&["server", "start"]);
     home.wait_for_state("aaaaaaaaaaa2", "stopped");
     home.wait_for_state("aaaaaaaaaaa3", "stopped");

@@ -34,7 +34,7 @@ fn twenty_nodes_reconnect_and_idle_for_free() {
     let hosts: Vec<u32> = home.hosts().iter().map(|host| pid_in(&host["pid"])).collect();
     assert_eq!(hosts.len(), NODES);
     let used = || hosts.iter().copied().map(cpu_time).sum::<Duration>();
-    // The work of the start ends at some time. After it the hosts stay below the limit for a whole period.
+    // After the work of the start, the hosts stay below the limit for a whole period.
     let (mut before, mut since) = (used(), Instant::now());
     let are_idle = || {
         let now = used();

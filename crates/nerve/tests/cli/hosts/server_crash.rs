@@ -13,7 +13,7 @@ use crate::recording::{Recording, assert_counts, numbers};
 /// Returns the metadata of a node that must not depend on the server.
 fn stable_metadata(info: &Value) -> Value {
     let mut info = info.clone();
-    // Its times begin when a server takes the node over.
+    // Its times begin when a server adopts the node.
     info.as_object_mut().unwrap().remove("progress");
     let metadata = info["metadata"].as_object_mut().unwrap();
     // Drops what changes while the program runs.
@@ -216,7 +216,7 @@ fn size_outlives_the_server() {
     assert_eq!(home.execute("sh", "stty size"), "30 90\n");
     let recording = home.recording_of("sh");
     let sizes = [(120, 40), (60, 17), (90, 30)];
-    // On disk within the 250 ms, not at once.
+    // The recorder writes within 250 ms, not at once.
     assert!(wait_until(DEADLINE, || Recording::of(&recording).sizes == sizes));
 }
 
@@ -225,7 +225,7 @@ fn long_history_is_read_from_the_recording() {
     let home = Home::with_server();
     home.shell("sh");
     home.execute("sh", "echo the begin");
-    // More than the host keeps in memory.
+    // More output than the host keeps in memory.
     home.execute_cut("sh", "seq 1 400000");
     home.ok(&["server", "node", "resize", "sh", "--cols", "50", "--rows", "20"]);
     home.execute_cut("sh", "seq 400001 800000");
@@ -278,7 +278,7 @@ fn agent_hooks_reach_the_next_server() {
     let turn = home.start(&["server", "node", "execute", "me", "STALL 5"]);
     home.wait_for_state("me", "busy");
     tell("UserPromptSubmit");
-    // The agent would tell its end once, right when it is drawn.
+    // A real agent reports the end of its turn once, when it is drawn.
     let is_reported = wait_until(DEADLINE, || {
         tell("Stop");
         why(&home, "me")["source"] == "hook"

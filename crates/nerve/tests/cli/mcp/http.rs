@@ -15,7 +15,7 @@ fn shell(node: &str) -> Value {
     json!({"node_id": node, "command": ["bash", "--norc"], "env": {"PS1": "$ "}})
 }
 
-/// Begins a turn that takes long, and waits until the node is at it. What is given has still to be read.
+/// Begins a long turn and waits until the node is busy. The caller has to read the returned reply.
 fn begin_long_turn(web: &mut HttpClient<'_>, text: &str, more: Value) -> (u64, super::http_client::Reply) {
     let mut arguments = json!({"node_id": "sh", "text": text});
     arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -58,7 +58,7 @@ fn both_http_servers_offer_same_tools_and_resources() {
         listening.next(|message| message["method"] == "notifications/resources/list_changed");
         assert_eq!(web.end().status, 202);
         assert_eq!(web.begin("tools/list", json!({})).1.status, 404);
-        // Its session has ended, and with it its stream.
+        // The stream has ended with its session.
         while listening.message().is_some() {}
         assert_eq!(other.ok("nerve_list_nodes", json!({}))["nodes"], json!([]));
     }
@@ -115,7 +115,7 @@ fn invalid_requests_get_their_status() {
     }
     let version = [("Mcp-Session-Id", web.session.as_str()), ("MCP-Protocol-Version", "1999-01-01")];
     assert_eq!(endpoint.send("POST", &version, &call).status, 400);
-    // Nothing of a body that is too long is read, however it is announced.
+    // A body that is announced as too long is not read.
     let too_long = endpoint.send("POST", &[("Content-Length", "17000000")], "");
     assert_eq!(too_long.status, 413);
     assert!(too_long.text().contains("too_large"));
@@ -185,7 +185,7 @@ fn client_reconnects_for_its_answer() {
     assert!(wait_until(DEADLINE, busy));
     let (last, _) = reply.next(|message| message["method"] == "notifications/progress");
     drop(reply);
-    // While the call is at work, and once it is over.
+    // The response can be resumed while the call runs, and after its end.
     let mut again = web.listen(Some(&last));
     assert_eq!(again.status, 200);
     std::fs::write(&go, "").unwrap();
@@ -196,7 +196,7 @@ fn client_reconnects_for_its_answer() {
     }
     let (end, answer) = ended.expect("nothing is kept");
     assert!(text(&answer["result"]).ends_with("over"));
-    // After the last message there is nothing, and clients that get this do not ask for it again.
+    // After the last message there is no content (204), so clients do not reconnect.
     assert_eq!(web.listen(Some(&end)).status, 204);
     assert_eq!(web.listen(Some("99-1")).status, 204);
 }
@@ -284,7 +284,7 @@ fn stopping_server_ends_sessions_and_streams() {
     let (_, mut reply) = begin_long_turn(&mut web, "sleep 3000", json!({}));
     home.ok(&["server", "stop"]);
     while listening.message().is_some() {}
-    // It has an end, and where there was time for one an answer.
+    // The stream ends, with a reply if there was time for one.
     while let Some((_, message)) = reply.message() {
         assert_eq!(message["result"]["isError"], true, "{message}");
     }

@@ -20,14 +20,14 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// A server that has HTTP serves it.
+    /// Starts a server with HTTP and returns its endpoint.
     pub(super) fn on_server(home: &Home) -> Endpoint {
         home.ok(&["server", "start", "--http", "127.0.0.1:0"]);
         let status = home.nerve(&["server", "status", "--json"]).json();
         Endpoint { address: status["http"].as_str().unwrap().to_string(), token: token(home), child: None }
     }
 
-    /// `nerve mcp --http` serves it.
+    /// Starts an endpoint with `nerve mcp --http`.
     pub(super) fn standalone(home: &Home, args: &[&str]) -> Endpoint {
         let mut command = home.command(&["mcp", "--http", "127.0.0.1:0", "--json"]);
         let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
@@ -43,12 +43,12 @@ impl Endpoint {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Waits for the end of the process that serves it; gives the exit code.
+    /// Waits for the end of the serving process and returns its exit code.
     pub(super) fn wait_for_exit(&mut self) -> Option<i32> {
         self.child.as_mut().unwrap().wait_for_exit().code()
     }
 
-    /// Sends a request with these headers and no others but Host.
+    /// Sends a request with only these headers and Host.
     pub(super) fn raw(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -64,7 +64,7 @@ impl Endpoint {
         Reply::of(stream)
     }
 
-    /// Sends a request with the token, the protocol's headers and these.
+    /// Sends a request with the token, the protocol's headers and `more`.
     pub(super) fn send(&self, method: &str, more: &[(&str, &str)], body: &str) -> Reply {
         let bearer = format!("Bearer {}", self.token);
         let mut headers = vec![
@@ -114,14 +114,14 @@ impl Reply {
         self.headers.iter().find(|(of, _)| of == name).map(|(_, value)| value.as_str())
     }
 
-    /// All that is left of the body.
+    /// Returns the rest of the body.
     pub(super) fn text(mut self) -> String {
         let mut text = String::new();
         self.body.read_to_string(&mut text).unwrap();
         text
     }
 
-    /// The next message of a stream and its id, `None` at the end; messages without content are passed over.
+    /// Returns the next message of a stream and its id; `None` at the end. Skips messages without content.
     pub(super) fn message(&mut self) -> Option<(String, Value)> {
         let (mut id, mut data) = (String::new(), String::new());
         loop {
@@ -143,7 +143,7 @@ impl Reply {
         }
     }
 
-    /// The next message for which `is_it` holds; those before it are passed over.
+    /// Returns the next message that satisfies `predicate`. Skips the messages before it.
     #[track_caller]
     pub(super) fn next(&mut self, predicate: impl Fn(&Value) -> bool) -> (String, Value) {
         loop {
@@ -154,7 +154,7 @@ impl Reply {
         }
     }
 
-    /// The answer to the request itself.
+    /// Returns the reply to the request.
     #[track_caller]
     pub(super) fn answer(&mut self) -> Value {
         self.next(|message| message.get("result").or(message.get("error")).is_some()).1
@@ -236,7 +236,7 @@ impl<'a> HttpClient<'a> {
         assert_eq!(reply.status, 202);
     }
 
-    /// Sends a request; gives its id and what is answered, as it comes.
+    /// Sends a request. Returns its id and the reply, which is read as it arrives.
     pub(super) fn begin(&mut self, method: &str, params: Value) -> (u64, Reply) {
         self.last_id += 1;
         let id = self.last_id;

@@ -17,7 +17,7 @@ fn invalid_input_is_answered_and_ends_nothing() {
     mcp.send_line("");
     mcp.send_line("\u{0}\u{1}");
     mcp.send_line(&"[".repeat(100_000));
-    // JSON but no message: the error has no id, as the given one may belong to another request.
+    // JSON but no message: the error has no id, because the id in the text may belong to another request.
     mcp.send_line(r#"{"jsonrpc": "2.0", "id": [1], "method": 7}"#);
     let invalid =
         mcp.next(|message| message.get("error").is_some() && message.get("id").is_none_or(Value::is_null));
@@ -83,7 +83,7 @@ fn concurrent_calls_are_limited() {
     let mut sent = Vec::new();
     for node in ["a", "b", "c"] {
         mcp.ok("nerve_create_node", json!({"node_id": node, "backend": "bash"}));
-        // As many as a node lets wait.
+        // As many prompts as a node queues.
         let arguments = json!({"node_id": node, "text": "sleep 3000"});
         sent.extend(
             (0..60).map(|_| mcp.send("tools/call", json!({"name": "nerve_execute", "arguments": arguments}))),
@@ -92,7 +92,7 @@ fn concurrent_calls_are_limited() {
     let refused = |message: &Value| message.to_string().contains("128 calls are already running");
     let answers: Vec<Value> = (0..sent.len() - 128).map(|_| mcp.next(refused)).collect();
     assert!(answers.iter().all(|answer| answer["result"]["isError"] == true), "{answers:?}");
-    // One that is cancelled makes room, and the others are still at work.
+    // A cancelled call frees its place; the other calls continue.
     mcp.notify("notifications/cancelled", json!({"requestId": sent[0]}));
     let room = || mcp.call("nerve_list_nodes", json!({}))["isError"] != true;
     assert!(wait_until(DEADLINE, room), "a cancelled call keeps its place");

@@ -37,7 +37,7 @@ fn long_turn_reports_progress() {
     }
 }
 
-/// Begins a turn that takes long, and waits until the node is at it.
+/// Begins a long turn and waits until the node is busy.
 fn begin_long_turn(mcp: &mut StdioClient, more: Value) -> u64 {
     mcp.ok("nerve_create_node", json!({"node_id": "sh", "command": "bash --norc", "env": {"PS1": "$ "}}));
     let mut arguments = json!({"node_id": "sh", "text": "echo begun; sleep 3000; echo over"});
@@ -60,7 +60,7 @@ fn cancelled_call_leaves_its_turn_running_by_default() {
         let id = begin_long_turn(&mut mcp, more);
         mcp.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
         if goes_on {
-            // It is heard of before the next request is.
+            // The server handles the cancellation before the next request.
             assert_eq!(mcp.ok("nerve_read", json!({"node_id": "sh"}))["state"], "busy");
             mcp.ok("nerve_interrupt", json!({"node_id": "sh"}));
         }
@@ -97,7 +97,7 @@ fn node_survives_client_exit_during_a_call() {
     let pid = pid_in(&home.info("sh")["metadata"]["pid"]);
     assert!(is_alive(pid));
     assert_eq!(home.info("sh")["state"], "busy", "no interrupt was requested");
-    // The next client finds it so.
+    // The next client finds the node busy.
     let mut other = StdioClient::ready(&home, &[]);
     assert_eq!(other.ok("nerve_list_nodes", json!({}))["nodes"][0]["state"], "busy");
     home.ok(&["server", "node", "interrupt", "sh"]);
@@ -112,7 +112,7 @@ fn nodes_of_the_process_end_with_it() {
         let nodes = children(mcp.pid());
         assert!(!nodes.is_empty());
         if by_signal {
-            // Its standard input is open still.
+            // Standard input is still open.
             signal(mcp.pid(), Signal::TERM);
             assert_eq!(mcp.wait_for_exit(), Some(0));
         } else {

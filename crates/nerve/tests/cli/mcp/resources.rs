@@ -24,7 +24,7 @@ fn screens_and_recordings_are_resources() {
         read["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{uri}: {read}")).to_string()
     };
     assert!(read(&mut mcp, uris[0]).contains("row-700"));
-    // What was shown is in the file a moment later.
+    // The recording contains the output a moment later.
     let whole = format!("{}?lines=5000", uris[1]);
     assert!(
         wait_until(DEADLINE, || read(&mut mcp, &whole).contains("row-700\n")),

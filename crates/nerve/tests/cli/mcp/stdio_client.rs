@@ -12,11 +12,11 @@ use crate::harness::{DEADLINE, Home};
 
 /// Operations common to all MCP test clients.
 pub(crate) trait Client {
-    /// Sends a request; gives its answer.
+    /// Sends a request and returns its reply.
     #[track_caller]
     fn request(&mut self, method: &str, params: Value) -> Value;
 
-    /// Calls a tool; gives its result.
+    /// Calls a tool and returns its result.
     #[track_caller]
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
@@ -24,7 +24,7 @@ pub(crate) trait Client {
         answer["result"].clone()
     }
 
-    /// Calls a tool that must succeed; gives what it answers to programs.
+    /// Calls a tool that must succeed and returns its structured content.
     #[track_caller]
     fn ok(&mut self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments);
@@ -41,7 +41,7 @@ impl Client for StdioClient {
     }
 }
 
-/// A running `nerve mcp`. It is ended when this is dropped.
+/// A running `nerve mcp`, killed on drop.
 pub(crate) struct StdioClient {
     child: KillOnDrop,
     stdin: Option<ChildStdin>,
@@ -52,7 +52,7 @@ pub(crate) struct StdioClient {
 }
 
 impl StdioClient {
-    /// Starts it; nothing is said yet.
+    /// Starts the program without initializing it.
     pub(crate) fn start(home: &Home, args: &[&str]) -> StdioClient {
         let mut command = home.command(&["mcp"]);
         command.args(args);
@@ -76,7 +76,7 @@ impl StdioClient {
         StdioClient { child: KillOnDrop(child), stdin, lines, pending: Vec::new(), last_id: 0 }
     }
 
-    /// Starts it and shakes hands.
+    /// Starts the program and initializes it.
     pub(crate) fn ready(home: &Home, args: &[&str]) -> StdioClient {
         let mut mcp = StdioClient::start(home, args);
         let hello = mcp.initialize();
@@ -93,7 +93,7 @@ impl StdioClient {
         hello
     }
 
-    /// Says a line.
+    /// Sends a line.
     pub(crate) fn send_line(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().unwrap();
         stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
@@ -104,7 +104,7 @@ impl StdioClient {
         self.send_line(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
     }
 
-    /// Sends a request; gives its id.
+    /// Sends a request and returns its id.
     pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
@@ -153,7 +153,7 @@ impl StdioClient {
         self.wait_for_exit()
     }
 
-    /// Waits for the end; gives the exit code.
+    /// Waits for the end and returns the exit code.
     #[track_caller]
     pub(crate) fn wait_for_exit(&mut self) -> Option<i32> {
         self.child.wait_for_exit().code()
@@ -174,7 +174,7 @@ impl StdioClient {
     }
 }
 
-/// The text of a tool's result.
+/// Returns the text of a tool's result.
 #[track_caller]
 pub(crate) fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {result}"))
