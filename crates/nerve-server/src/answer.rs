@@ -8,7 +8,7 @@ use nerve_engine::{RequestContext, Warnings};
 use nerve_node::command::ClientOrigin;
 use nerve_node::error::EngineError;
 
-/// Required content of the answer to a request, whatever the outcome.
+/// Everything about a request that its answer needs, known before the outcome.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Answer {
     pub(crate) request_id: Option<RequestId>,
@@ -52,12 +52,12 @@ impl Answer {
             Ok(reply) => reply.line(envelope),
             Err(failure) => envelope.error_line(&failure.message, &failure.details),
         })
-        // Short: the only long part is the id of the request, which is bounded.
+        // Never an error: the only part of unknown length is the id of the request, which is bounded.
         .unwrap_or_default()
     }
 
-    /// Encodes an outcome. An answer that is too long becomes a failure. A run that has ended is shortened first: its trace and then its
-    /// results are left out, and a warning says so.
+    /// Encodes an outcome. An answer that is too long becomes a failure. A run that has ended is shortened first:
+    /// its trace and then its results are left out, and a warning says so.
     pub(crate) fn encode<T>(
         mut self,
         outcome: Outcome,
@@ -96,14 +96,14 @@ impl From<EngineError> for Failure {
 }
 
 impl Failure {
-    /// The reply is too large.
+    /// Creates the failure of a reply that is too large.
     pub(crate) fn too_large(error: &TooLarge) -> Failure {
         let hint = Some("request fewer entries or lines, or a list in pages (limit, cursor)".to_string());
         let details = ErrorDetails { hint, ..ErrorDetails::of(ErrorKind::TooLarge) };
         Failure { message: error.to_string(), details: Box::new(details) }
     }
 
-    /// The run succeeded, but its results are too large.
+    /// Creates the failure of a run that succeeded, but whose results are too large.
     fn results_too_large(run: RunEnded) -> Failure {
         let message =
             format!("run '{}' is {}, but its results are too large for a reply", run.run_id, run.status);
@@ -114,7 +114,8 @@ impl Failure {
     }
 }
 
-/// Leaves out the largest parts of a run. Returns the name of the removed part; `None` if the result contains none.
+/// Removes the largest remaining part of a run: first its trace, then its results. Returns the name of the part;
+/// `None` if nothing is left to remove.
 fn shorten_run(result: &mut AnyResult) -> Option<&'static str> {
     let run = match result {
         Ok(reply) => reply.run_mut(),
@@ -135,7 +136,7 @@ fn shorten_run(result: &mut AnyResult) -> Option<&'static str> {
     Some("results")
 }
 
-/// Returns true for the error of a run that ended as its graph and its budget say: the request itself was handled.
+/// Returns true if the error is the outcome of a run that has ended: the request itself was handled.
 pub(crate) fn is_run(error: &EngineError) -> bool {
     error.details.as_ref().is_some_and(|run| run.ended.is_some())
 }

@@ -10,7 +10,7 @@ use crate::link::Link;
 
 /// Maximum number of connections whose clients have not authenticated yet.
 pub(crate) const MAX_UNAUTHENTICATED: usize = 256;
-/// Time that a client may take to read what is left when its connection is closed.
+/// Time that a client gets to read its pending replies when its connection is closed.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause after a failed accept. Without file descriptors it fails until a connection closes, and retrying at
 /// once would burn a core.

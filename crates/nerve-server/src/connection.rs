@@ -1,7 +1,7 @@
 //! Serves one client: requests run concurrently and are answered as they finish, with events in between.
 //!
-//! One task reads, answers and writes. It answers brief requests itself, which saves waking another thread. Every other request runs in its own
-//! task, which sends its reply back.
+//! One task reads, answers and writes. It answers brief requests itself, which saves waking another thread. Every
+//! other request runs in its own task, which sends its reply back.
 //!
 //! Bounds: at most [`MAX_IN_FLIGHT`] requests are executed or wait to be written; then nothing more is read from this client. At most
 //! [`MAX_LARGE_IN_FLIGHT`] of them may have replies of megabytes. Events have their own bounded queue.
@@ -31,7 +31,7 @@ use crate::state::ServerState;
 
 /// Maximum number of requests of one client that are executed or wait to be written.
 const MAX_IN_FLIGHT: usize = 1024;
-/// Maximum number of those that may have large replies.
+/// Maximum number of one client's requests in progress that may have large replies.
 const MAX_LARGE_IN_FLIGHT: usize = 8;
 /// Capacity of the queue of replies from other tasks.
 const REPLY_QUEUE: usize = 64;
@@ -94,7 +94,7 @@ pub(crate) async fn serve(link: Link, credential: Option<Credential>, state: Arc
             written = out.write(), if writes => if written.is_err() {
                 return;
             },
-            // Before the next request, so that a client that sends without pause still receives replies.
+            // Polled before the next request, so that a client that sends without pause still receives replies.
             reply = replies.recv(), if !all_answered => match reply {
                 Some(reply) => out.push(reply),
                 None => all_answered = true,
@@ -114,7 +114,8 @@ pub(crate) async fn serve(link: Link, credential: Option<Credential>, state: Arc
     }
 }
 
-/// Closes the connection, and waits for a client that has not closed its half if `linger_time` is not zero.
+/// Sends what is queued and closes the stream. If `linger_time` is not zero, then waits for a client that has not
+/// closed its half.
 async fn close(
     out: SendQueue,
     lines: LineReader<ReadHalf>,
@@ -143,12 +144,13 @@ async fn report_revocation(out: &mut SendQueue, line: Vec<u8>) {
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, out.write_all()).await;
 }
 
-/// Discards what the client still sends after this side has closed, until it is silent for `silent`. Closing a connection with unread
-/// data would reset it and lose the last reply (RFC 9293 §3.10.4). Bounded in bytes and time.
-pub(crate) async fn linger(read: ReadHalf, silent: Duration) {
+/// Discards further input after this side has closed, until the client is silent for `silence`. Closing a
+/// connection with unread data would reset it and lose the last reply (RFC 9293 §3.10.4). Bounded in bytes and
+/// time.
+pub(crate) async fn linger(read: ReadHalf, silence: Duration) {
     let reading = async {
         let (mut read, mut scrap) = (read.take(MAX_LINGER_BYTES), vec![0; 4096]);
-        while let Ok(Ok(1..)) = tokio::time::timeout(silent, read.read(&mut scrap)).await {}
+        while let Ok(Ok(1..)) = tokio::time::timeout(silence, read.read(&mut scrap)).await {}
     };
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, reading).await;
 }
@@ -168,7 +170,7 @@ fn read_request(frame: Frame, dispatcher: &Dispatcher) -> Option<Result<Incoming
     match frame {
         Frame::Line(line) => Some(requests::read_line(&line, dispatcher)),
         Frame::TooLong { bytes } => Some(Err(requests::too_long(bytes))),
-        // The last line may lack its newline. If it lacks more, it is no JSON object.
+        // The last line may lack its newline. A line that was cut off is not valid JSON.
         Frame::Eof { partial } if !partial.trim_ascii().is_empty() => {
             Some(requests::read_line(&partial, dispatcher))
         }
@@ -176,7 +178,8 @@ fn read_request(frame: Frame, dispatcher: &Dispatcher) -> Option<Result<Incoming
     }
 }
 
-/// Starts requests. Each running request holds it: after the connection has dropped it, only their replies arrive.
+/// Starts requests. Each running request holds a reference: after the connection drops its own, no request starts
+/// and only replies arrive.
 struct Spawner {
     replies: mpsc::Sender<Reply>,
     disconnected: CancellationToken,
@@ -246,7 +249,8 @@ impl Spawner {
         }
     }
 
-    /// Executes a request and encodes its answer. `tag`: that of the turn's chunks. Returns `None` if the client left first.
+    /// Executes a request and encodes its answer. `tag` identifies the output chunks of the turn. Returns `None` if
+    /// the client left first.
     async fn run(
         self: Arc<Self>,
         call: Call,

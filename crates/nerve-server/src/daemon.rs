@@ -22,12 +22,12 @@ use nerve_types::os::{ProcessHandle, is_own_process, start_time};
 use crate::error::ServerError;
 use crate::paths::{ServerPaths, private_directory};
 
-/// Time that a starting server waits for its lock, which a look-up of the name takes for a moment.
+/// Time that a starting server waits for its lock, which looking up the name holds for a moment.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
-/// Interval of the attempts to lock a file.
+/// Interval between attempts to lock a file.
 const LOCK_POLL: Duration = Duration::from_millis(10);
-/// Time that a locked name must answer on its socket to count as running. A process that was just killed
-/// keeps listening for a moment.
+/// Time for which the owner of a locked name must answer on its socket to count as running. A process that was just
+/// killed keeps listening for a moment.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(150);
 /// Maximum size of a lock file in bytes.
 const MAX_LOCK_BYTES: u64 = 512;
@@ -105,8 +105,8 @@ impl NameLock {
     pub fn repair(&mut self) -> Result<Option<UnixListener>, ServerError> {
         let path = self.lock_path();
         private_directory(path.parent().unwrap_or(&path))?;
-        let own = self.lock.metadata().map(|meta| Inode(meta.dev(), meta.ino())).ok();
-        if own != Inode::at(&path) {
+        let lock_inode = self.lock.metadata().map(|meta| Inode(meta.dev(), meta.ino())).ok();
+        if lock_inode != Inode::at(&path) {
             self.lock = lock_name(&path, &self.socket, &self.name)?;
             self.write()?;
         }
@@ -155,8 +155,8 @@ fn listen(socket: &Path) -> Result<(UnixListener, Inode), ServerError> {
     fs::set_permissions(socket, fs::Permissions::from_mode(0o600))
         .map_err(ServerError::io("set the mode of", socket))?;
     listener.set_nonblocking(true).map_err(ServerError::io("set up", socket))?;
-    let gone = || std::io::Error::from(std::io::ErrorKind::NotFound);
-    let inode = Inode::at(socket).ok_or_else(gone).map_err(ServerError::io("look at", socket))?;
+    let not_found = || std::io::Error::from(std::io::ErrorKind::NotFound);
+    let inode = Inode::at(socket).ok_or_else(not_found).map_err(ServerError::io("look at", socket))?;
     Ok((listener, inode))
 }
 
@@ -204,11 +204,11 @@ impl Holder {
     /// # Errors
     /// Returns `NotFound` if the process is gone or the id was reused, or the error of the system call.
     pub fn signal(&self, signal: rustix::process::Signal) -> std::io::Result<()> {
-        let gone = || std::io::Error::new(std::io::ErrorKind::NotFound, "the process is gone");
+        let not_found = || std::io::Error::new(std::io::ErrorKind::NotFound, "the process is gone");
         // Opened before the check, so that the check is about the process that gets the signal.
         let process = ProcessHandle::open(self.pid)?;
         if !self.is_same_process() {
-            return Err(gone());
+            return Err(not_found());
         }
         process.signal(signal)
     }
@@ -236,11 +236,11 @@ pub enum NameStatus {
 /// # Errors
 /// Returns an error if the name is invalid or the lock file cannot be opened.
 pub fn holder(paths: &ServerPaths, name: &str) -> Result<NameStatus, ServerError> {
-    let held = match read_held(&paths.lock(name)?)? {
+    let lock_text = match read_held(&paths.lock(name)?)? {
         Some(text) => Some(text),
         None => read_claim(paths, name)?,
     };
-    Ok(held.map_or(NameStatus::Free, |text| NameStatus::Held(identity_in(&text))))
+    Ok(lock_text.map_or(NameStatus::Free, |text| NameStatus::Held(identity_in(&text))))
 }
 
 /// Returns the files of a running server that were deleted or replaced: without them, no client finds it.
@@ -285,7 +285,7 @@ fn read_held(path: &Path) -> Result<Option<String>, ServerError> {
     };
     match file.try_lock_shared() {
         Ok(()) => Ok(None),
-        Err(TryLockError::WouldBlock) => Ok(Some(text_of(&mut file).unwrap_or_default())),
+        Err(TryLockError::WouldBlock) => Ok(Some(read_text(&mut file).unwrap_or_default())),
         Err(TryLockError::Error(source)) => Err(ServerError::Io { what: "lock", path: path.into(), source }),
     }
 }
@@ -309,20 +309,21 @@ pub fn addresses(paths: &ServerPaths, name: &str) -> Result<Addresses, ServerErr
 
 /// Locks the file of a name. A name whose owner answers is taken.
 fn lock_name(path: &Path, socket: &Path, name: &str) -> Result<File, ServerError> {
-    let mut answered: Option<Instant> = None;
+    let mut first_answer: Option<Instant> = None;
     let is_alive = || {
         let answers = UnixStream::connect(socket).is_ok();
-        answers && answered.get_or_insert_with(Instant::now).elapsed() >= SHUTDOWN_GRACE
+        answers && first_answer.get_or_insert_with(Instant::now).elapsed() >= SHUTDOWN_GRACE
     };
     lock_file(path, is_alive, |text| taken(name, socket, text, lacks_socket(text, socket)))
 }
 
-/// Creates and locks a file. Waits for another process, which may have been killed just now and releases its locks one by one, unless
-/// `is_alive` returns true. `taken`: returns the error for the text of a file that stays locked.
+/// Creates and locks a file. If another process holds the lock, waits for it unless `is_alive` returns true: a
+/// process that was just killed releases its locks one by one. `make_error` returns the error for the text of a
+/// file that stays locked.
 pub(crate) fn lock_file(
     path: &Path,
     mut is_alive: impl FnMut() -> bool,
-    taken: impl FnOnce(&str) -> ServerError,
+    make_error: impl FnOnce(&str) -> ServerError,
 ) -> Result<File, ServerError> {
     let mut file = OpenOptions::new()
         .read(true)
@@ -341,7 +342,7 @@ pub(crate) fn lock_file(
                 return Err(ServerError::Io { what: "lock", path: path.into(), source });
             }
             Err(TryLockError::WouldBlock) if is_alive() || Instant::now() >= deadline => {
-                return Err(taken(&text_of(&mut file).unwrap_or_default()));
+                return Err(make_error(&read_text(&mut file).unwrap_or_default()));
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_POLL),
         }
@@ -386,7 +387,7 @@ fn identity_in(text: &str) -> Option<Holder> {
 }
 
 /// Reads a lock file: the owner in the first line, then the socket and the addresses.
-fn text_of(file: &mut File) -> std::io::Result<String> {
+fn read_text(file: &mut File) -> std::io::Result<String> {
     let mut text = String::new();
     file.rewind()?;
     file.take(MAX_LOCK_BYTES).read_to_string(&mut text)?;

@@ -65,8 +65,8 @@ impl OutgoingEvent {
         lines
     }
 
-    /// Returns the line of an event of a request with the id of its request; `None` if no request has the event's tag. The id is sent as text, and
-    /// may equal an id of another connection.
+    /// Returns the line of an event that belongs to a request, with the request's id; `None` if no request has the
+    /// event's tag. The id is sent as text, and may equal an id of another connection.
     fn line_of_request(&self, requests: &HashMap<Tag, RequestId>) -> Option<Vec<u8>> {
         let tag = match &self.event.kind {
             EventKind::OutputChunk { tag, .. } | EventKind::BranchProgress { tag, .. } => tag.as_ref()?,
@@ -112,11 +112,13 @@ impl Filter {
     }
 
     fn matches(&self, event: &Event) -> bool {
-        let is = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
+        let admits = |filter: &Option<String>, value: &Option<String>| filter.is_none() || filter == value;
         let run = event.kind.run().map(|run| run.run_id.clone());
         // The end of the server concerns every node, session and run.
         let is_in_scope = matches!(event.kind, EventKind::ServerShutdown { .. })
-            || is(&self.node, &event.node_id) && is(&self.session, &event.session_id) && is(&self.run, &run);
+            || admits(&self.node, &event.node_id)
+                && admits(&self.session, &event.session_id)
+                && admits(&self.run, &run);
         is_in_scope && self.types.as_ref().is_none_or(|types| types.contains(&event.kind.event_type()))
     }
 }

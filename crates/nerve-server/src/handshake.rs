@@ -80,10 +80,10 @@ enum FirstLine {
 
 /// Reads the first line that is not blank. Returns `None` if the client left.
 async fn first_line(read: &mut ReadHalf) -> Option<FirstLine> {
-    let late = || FirstLine::Refused(format!("no AUTHENTICATE within {} s", AUTH_TIMEOUT.as_secs()));
+    let timed_out = || FirstLine::Refused(format!("no AUTHENTICATE within {} s", AUTH_TIMEOUT.as_secs()));
     match tokio::time::timeout(AUTH_TIMEOUT, read_first_line(read)).await {
         Ok(line) => line.ok().flatten(),
-        Err(_) => Some(late()),
+        Err(_) => Some(timed_out()),
     }
 }
 
@@ -99,8 +99,8 @@ async fn read_first_line(read: &mut ReadHalf) -> io::Result<Option<FirstLine>> {
         let count = read.take(remaining as u64).read_buf(&mut bytes).await?;
         if count == 0 {
             // The last line may lack its newline.
-            let sent = !bytes.trim_ascii().is_empty();
-            return Ok(sent.then_some(FirstLine::Line { line: bytes, rest: Vec::new() }));
+            let has_line = !bytes.trim_ascii().is_empty();
+            return Ok(has_line.then_some(FirstLine::Line { line: bytes, rest: Vec::new() }));
         }
         remaining -= count;
         while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {

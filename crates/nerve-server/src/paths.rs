@@ -36,7 +36,7 @@ pub struct ServerPaths {
     pub config: PathBuf,
     /// Base directory of the audit logs: `<history>/<server>/<node>.jsonl`.
     pub history: PathBuf,
-    /// Where older versions wrote the audit logs of servers started in this directory.
+    /// Base directory of the audit logs that older versions wrote for servers started in this directory.
     pub old_history: PathBuf,
     /// Definitions of the user's sessions.
     sessions: PathBuf,
@@ -261,14 +261,14 @@ impl ServerPaths {
     /// # Errors
     /// See [`private_directory`].
     pub fn check_directories(&self) -> Result<(), ServerError> {
-        let all = [
+        let paths = [
             self.runtime.clone(),
             self.runtime.join("hosts"),
             self.state.clone(),
             self.hosts(),
             self.state.join("panes"),
         ];
-        all.iter().filter(|path| path.symlink_metadata().is_ok()).try_for_each(|path| check_private(path))
+        paths.iter().filter(|path| path.symlink_metadata().is_ok()).try_for_each(|path| check_private(path))
     }
 
     /// Returns true if `HOME` is needed and not set: the state is then kept in a temporary directory.
@@ -277,17 +277,17 @@ impl ServerPaths {
         get("NERVE_HOME").is_none_or(|home| home.is_empty()) && !is_absolute("HOME")
     }
 
-    /// Claims a server's hosts for this process, until the returned file is dropped. Without it, a server of
-    /// the same name with another runtime directory would drive them too.
+    /// Claims a server's hosts for this process, until the returned file is dropped. Without the claim, a server of
+    /// the same name with another runtime directory would drive the hosts too.
     ///
     /// # Errors
     /// Returns an error if another process holds the claim or the file cannot be created.
     pub fn claim_hosts(&self, server: &str) -> Result<fs::File, ServerError> {
         let (path, socket) = (self.hosts_claim(server)?, self.socket(server)?);
         private_directory(&self.hosts())?;
-        // The caller could take the name, so the owner's lock file is gone.
-        let taken = |text: &str| taken(server, &socket, text, claimed_socket(text) == Some(&*socket));
-        let mut file = lock_file(&path, || false, taken)?;
+        // The caller holds the name, so the owner's lock file was deleted.
+        let make_error = |text: &str| taken(server, &socket, text, claimed_socket(text) == Some(&*socket));
+        let mut file = lock_file(&path, || false, make_error)?;
         let line = format!("path {}\n", socket.display());
         write_identity(&mut file, &line).map_err(ServerError::io("write", &path))?;
         Ok(file)
@@ -310,9 +310,9 @@ impl ServerPaths {
             .flatten()
             .filter_map(|entry| {
                 let path = entry.path();
-                let ours = path.extension().is_some_and(|ext| ext == "sock" || ext == "lock");
+                let is_ours = path.extension().is_some_and(|ext| ext == "sock" || ext == "lock");
                 let name = path.file_stem()?.to_str()?.to_string();
-                (ours && name::check("server", &name).is_ok()).then_some(name)
+                (is_ours && name::check("server", &name).is_ok()).then_some(name)
             })
             .collect();
         names.sort();

@@ -20,8 +20,8 @@ const RESERVED: u64 = 8;
 /// Bytes read from a client that is refused.
 const LINGER_BYTES: u64 = 64 * 1024;
 
-/// Returns true if hardly any descriptor is left, which requests of the connected clients may need. The system assigns the
-/// lowest free number (open(2)), so this one counts those in use.
+/// Returns true if few descriptors are left, which requests of the connected clients may need. The system assigns
+/// the lowest free number (open(2)), so this one counts those in use.
 pub(crate) fn is_scarce(newest: impl AsFd) -> bool {
     let number = u64::try_from(newest.as_fd().as_raw_fd()).unwrap_or(0);
     getrlimit(Resource::Nofile).current.is_some_and(|limit| number + RESERVED >= limit)

@@ -1,4 +1,4 @@
-//! Requests: lines are read, given to the engine or the server, and answered.
+//! Reads requests, passes them to the engine or the server, and answers them.
 
 use std::panic::AssertUnwindSafe;
 
@@ -17,7 +17,7 @@ use crate::line::line_of;
 use crate::state::ServerState;
 use crate::web::role;
 
-/// A request that was read.
+/// A decoded request that has not been executed.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) command: IncomingCommand,
@@ -29,7 +29,7 @@ pub(crate) struct Incoming {
 pub(crate) enum IncomingCommand {
     /// A call of the engine.
     Call(Call),
-    /// A change of the connection's events.
+    /// SUBSCRIBE: selects the connection's events.
     Subscribe { filter: Filter, since: Option<u64> },
     /// AUTHENTICATE on a connection that is authenticated already.
     Authenticate,
@@ -88,7 +88,7 @@ fn command(
 /// Returns the events that a SUBSCRIBE selects.
 ///
 /// # Errors
-/// InvalidRequest: an unknown event.
+/// `InvalidRequest` if an event is unknown.
 pub(crate) fn filter(request: Subscribe) -> Result<Filter, EngineError> {
     let Subscribe { node_id, session_id, run_id, types, aliases, .. } = request;
     let parse = |name: &String| {
@@ -127,23 +127,24 @@ pub(crate) fn too_long(bytes: u64) -> Vec<u8> {
     line_of(&DecodeError::too_long(bytes).reply())
 }
 
-/// Executes one request that came without a connection, and answers it: `encode` makes the answer. SUBSCRIBE is refused. Must be called in
-/// a task of its own, which outlives the client.
+/// Executes one request that has no connection of the line protocol, and makes its answer with `encode`. Refuses
+/// SUBSCRIBE. Must be called in a task of its own, which outlives the client.
 ///
-/// `room` is awaited before a reply is encoded that took its time and may be large. Returns `None` if `gone` was cancelled first.
+/// Calls `reserve_memory` before it encodes a reply that may be large and whose size is known only at the end.
+/// Returns `None` if `disconnected` was cancelled first.
 pub(crate) async fn answer<T, R: Future<Output = ()>>(
     Incoming { command, answer }: Incoming,
     state: &ServerState,
-    gone: &CancellationToken,
-    room: impl FnOnce() -> R,
+    disconnected: &CancellationToken,
+    reserve_memory: impl FnOnce() -> R,
     encode: impl Fn(Answer, Outcome) -> T,
 ) -> Option<T> {
     let outcome: Outcome = match command {
         IncomingCommand::Call(call) => {
             let size = call.size;
-            let outcome = execute(call, &answer, None, gone).await?;
+            let outcome = execute(call, &answer, None, disconnected).await?;
             if size == ReplySize::LargeAtEnd {
-                room().await;
+                reserve_memory().await;
             }
             record_outcome(&answer, &outcome, state);
             outcome
@@ -161,16 +162,16 @@ pub(crate) async fn answer<T, R: Future<Output = ()>>(
     Some(encode(answer, outcome))
 }
 
-/// Executes a request. A client that leaves ends only requests that change nothing: turns and runs continue. Returns `None` if the client
-/// left first. A panic of the engine is an error.
+/// Executes a request. If the client leaves, only a request that changes nothing is aborted: turns and runs
+/// continue. Returns `None` if it was aborted. A panic of the engine becomes an error.
 pub(crate) async fn execute(
     call: Call,
     answer: &Answer,
     tag: Option<u64>,
-    gone: &CancellationToken,
+    disconnected: &CancellationToken,
 ) -> Option<Outcome> {
     let ends_with_client = call.ends_with_client;
-    // A future that panicked is dropped and not polled again.
+    // Unwind-safe: a future that panicked is dropped and not polled again.
     let work = AssertUnwindSafe(call.execute(answer.context(tag))).catch_unwind();
     tokio::select! {
         biased;
@@ -178,7 +179,7 @@ pub(crate) async fn execute(
             tracing::error!("a request failed in the engine");
             Err(EngineError::internal("the request ended without an answer: this is a bug in nerve"))
         })),
-        () = gone.cancelled(), if ends_with_client => None,
+        () = disconnected.cancelled(), if ends_with_client => None,
     }
 }
 

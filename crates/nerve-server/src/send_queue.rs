@@ -55,7 +55,7 @@ impl Reply {
 #[derive(Debug)]
 pub(crate) enum AfterSend {
     Nothing,
-    /// Forget the tag: the turn's output belongs to this request no longer.
+    /// Forget the tag: the turn's output no longer belongs to this request.
     EndTurn(Tag),
     /// Send the events of this queue from now on.
     Subscribe(Arc<Queue>),
@@ -249,8 +249,8 @@ impl Batch {
         let mut parts = [IoSlice::new(&[]); MAX_BATCH_LINES];
         let mut count = 0;
         for (part, (line, _)) in parts.iter_mut().zip(&self.lines) {
-            let gone = if count == 0 { self.written } else { 0 };
-            *part = IoSlice::new(&line[gone..]);
+            let start = if count == 0 { self.written } else { 0 };
+            *part = IoSlice::new(&line[start..]);
             count += 1;
         }
         Pin::new(write).poll_write_vectored(cx, &parts[..count])
@@ -258,12 +258,12 @@ impl Batch {
 
     fn advance(&mut self, mut bytes: usize) {
         while let Some((line, _)) = self.lines.front() {
-            let left = line.len() - self.written;
-            if bytes < left {
+            let remaining = line.len() - self.written;
+            if bytes < remaining {
                 self.written += bytes;
                 return;
             }
-            bytes -= left;
+            bytes -= remaining;
             self.bytes -= line.len();
             self.written = 0;
             if let Some((_, Some(reply))) = self.lines.pop_front() {

@@ -32,7 +32,7 @@ pub struct Server {
     listener: StdListener,
     network: Option<Network>,
     max_connections: usize,
-    /// Requests to create deleted files again.
+    /// The signal that requests the creation of deleted files.
     repairs: Option<Signal>,
 }
 
@@ -102,13 +102,13 @@ impl Server {
             let clients = Clients::new(max_connections);
             let state = Arc::new(ServerState::new(engine));
             let forwarding = tokio::spawn(forward_events(state.clone()));
-            let others = async {
+            let network_clients = async {
                 match network {
                     Some(network) => network.serve(&state, &clients).await,
                     None => std::future::pending().await,
                 }
             };
-            let local = async {
+            let local_clients = async {
                 loop {
                     tokio::select! {
                         () = listener.accept(&state, &clients) => {}
@@ -121,8 +121,8 @@ impl Server {
                 }
             };
             let outcome = tokio::select! {
-                () = local => Ok(()),
-                outcome = others => outcome,
+                () = local_clients => Ok(()),
+                outcome = network_clients => outcome,
                 () = state.stopping.cancelled() => Ok(()),
                 () = stop => {
                     state.shut_down(false);

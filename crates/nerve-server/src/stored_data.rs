@@ -1,4 +1,5 @@
-//! What nerve has stored on this machine in addition to recordings, and which of it is old. Needs no server.
+//! The data that nerve has stored on this machine in addition to recordings, and the removal of what is old. Needs
+//! no server.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -31,7 +32,7 @@ pub enum DataKind {
     Conversations,
     /// Files of snapshots, which belong to recordings.
     Snapshots,
-    /// The search index, which follows what it indexes.
+    /// The search index, which is updated with the data that it indexes.
     SearchIndex,
 }
 

@@ -218,7 +218,7 @@ async fn establish(stream: TcpStream, watch: OwnedFd, tls: Option<TlsAcceptor>) 
     stream.set_nodelay(true)?;
     set_keepalive(&stream)?;
     let Some(tls) = tls else { return Ok(Link::tcp(stream, watch)) };
-    let late = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "no TLS handshake in time");
+    let timed_out = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "no TLS handshake in time");
     let is_http = !tls.config().alpn_protocols.is_empty();
     let handshake = async {
         match is_http && http::plaintext::is_plaintext_http(&stream).await? {
@@ -226,7 +226,7 @@ async fn establish(stream: TcpStream, watch: OwnedFd, tls: Option<TlsAcceptor>) 
             false => tls.accept(stream).await,
         }
     };
-    let stream = tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, handshake).await.map_err(late)??;
+    let stream = tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, handshake).await.map_err(timed_out)??;
     Ok(Link::over_tcp(stream, watch))
 }
 

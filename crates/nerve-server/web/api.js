@@ -4,7 +4,7 @@ import { setServerTime } from "./time.js";
 
 /** Items of a page of a list. */
 const PAGE_LIMIT = 1000;
-/** Newest results among which the queued ones are: a node runs its prompts in their order. */
+/** Number of the newest results that are searched for queued prompts: a node runs its prompts in order. */
 const QUEUE_LIMIT = 200;
 /** Time limits of requests that the server answers at once, and of those that wait for a program, in milliseconds. */
 const TIMEOUT = 15000;
@@ -36,7 +36,7 @@ export function describeError(error) {
   return error.name === "TimeoutError" ? "the server did not reply in time" : "the server could not be reached";
 }
 
-/** Returns the message about a change that has failed. A change without a reply may have taken effect: `uncertain` says so. */
+/** Returns the message about a failed change. Without a reply it ends with `uncertain`: the change may have taken effect. */
 export function describeFailure(failure, error, uncertain) {
   return error instanceof ApiError ? `${failure}: ${error.text}` : `No reply from the server: ${uncertain}`;
 }
@@ -100,7 +100,7 @@ export function logOut() {
   return send("POST", "/web/logout", {});
 }
 
-/** Notifies this browser from now on, also while its page is closed. */
+/** Subscribes this browser to notifications, also while its page is closed. */
 export function subscribeToPush(subscription) {
   return send("POST", "/web/push", subscription);
 }
@@ -157,8 +157,8 @@ export function getTranscript(source, { before, limit }) {
 }
 
 /**
- * Returns an overview of the newest recording of a node, or of `{ recording }`. That of a long one is complete only after several requests. With
- * the version of an overview, waits for a while until there is another one.
+ * Returns an overview of the newest recording of a node, or of `{ recording }`. A long recording takes several requests
+ * until its overview is complete. With the version of an overview, waits for a while until there is a newer one.
  */
 export function getTimeline(source, version, signal) {
   const path = source.recording === undefined ? nodePath(source, "/timeline") : `/timeline?recording=${encodeURIComponent(source.recording)}`;
@@ -200,7 +200,7 @@ export function getResult(id) {
   return send("GET", `/results/${encodeURIComponent(id)}`);
 }
 
-/** Selects a choice of a dialog: its label, or its number from 1. With an id, only of the dialog with this id. */
+/** Selects a choice of a dialog: by its label, or by its number from 1. With `dialogId`, only in the dialog with this id. */
 export function answerDialog(node, choice, dialogId) {
   // A property that is undefined is not sent.
   return send("POST", nodePath(node, "/answer"), { choice, dialog_id: dialogId }, LONG_TIMEOUT);
@@ -208,8 +208,8 @@ export function answerDialog(node, choice, dialogId) {
 
 /** Returns the hits of a search, newest first. Filters that are empty do not apply. */
 export function search(filters) {
-  const given = Object.entries(filters).filter(([, value]) => value);
-  return send("GET", `/search?${new URLSearchParams(given)}`, undefined, LONG_TIMEOUT);
+  const parameters = Object.entries(filters).filter(([, value]) => value);
+  return send("GET", `/search?${new URLSearchParams(parameters)}`, undefined, LONG_TIMEOUT);
 }
 
 function runPath(id, action = "") {
@@ -228,7 +228,7 @@ export function getRun(id, options = {}) {
   return send("GET", `${runPath(id)}?${new URLSearchParams(options)}`);
 }
 
-/** Returns the result of a step of a run; undefined while it has none. */
+/** Returns the result of a step of a run; undefined while there is none. */
 export async function getStepResult(id, step) {
   const run = await send("GET", `${runPath(id)}?${new URLSearchParams({ last: 0, result_of: step })}`, undefined, LONG_TIMEOUT);
   return run.result;
@@ -244,7 +244,7 @@ export function cancelRun(id) {
   return send("POST", runPath(id, "/cancel"), {}, LONG_TIMEOUT);
 }
 
-/** Resumes a run, and does not wait for its end. */
+/** Resumes a run without waiting for its end. */
 export function resumeRun(id) {
   return send("POST", runPath(id, "/resume"), { detach: true }, LONG_TIMEOUT);
 }

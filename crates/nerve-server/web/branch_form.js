@@ -5,21 +5,22 @@ import { announce, element, showText, uniqueId } from "./dom.js";
 import { nodeHref } from "./route.js";
 import { formatPosition } from "./time.js";
 
-/** Time without a move to another point before its plan is requested, in milliseconds. */
+/** Time without a move to another point after which the plan of a point is requested, in milliseconds. */
 const PREVIEW_DELAY = 300;
 const NO_SNAPSHOT = "There is no snapshot at or before this position, so no branch can begin here. `nerve snapshot` takes one while a node runs.";
 
 /**
- * Returns the point from which a branch at a position continues: `at` for the request and a `label`; null if there is none. The engine continues
- * from snapshots, from the end of a recording, and from the present of a live one, of which it takes a snapshot first.
+ * Returns the point from which a branch at a position continues: `at` for the request and a `label`; null if there is
+ * none. The engine continues from snapshots, from the end of a recording, and from the present of a live one, of which
+ * it takes a snapshot first.
  */
 export function branchPoint({ snapshots, live, duration_ms: duration }, position) {
   const isAtEnd = position >= duration;
   if (isAtEnd) {
     return live ? { at: "now", label: "the present, with a new snapshot" } : { at: "end", label: "the end of the recording" };
   }
-  const before = snapshots.filter(({ at_ms: at }) => at <= position);
-  const snapshot = before.reduce((last, one) => (last === null || one.at_ms >= last.at_ms ? one : last), null);
+  const earlier = snapshots.filter(({ at_ms: at }) => at <= position);
+  const snapshot = earlier.reduce((last, one) => (last === null || one.at_ms >= last.at_ms ? one : last), null);
   if (snapshot === null) {
     return null;
   }

@@ -9,12 +9,12 @@ import { href } from "./route.js";
 import { MAX_TURNS, TranscriptLoader } from "./transcript_loader.js";
 import { TurnCard } from "./turn_card.js";
 
-/** Older turns that are fetched at a time. */
+/** Number of older turns that are fetched at a time. */
 const OLDER_TURNS = 20;
 
 const NO_TURNS = "No turns yet.";
 
-/** Shows a transcript. It follows the end only if the reader is there. */
+/** Shows a transcript. Follows its end only while the reader is there. */
 export class ChatTab {
   #source;
   #hasTimeline;
@@ -22,9 +22,9 @@ export class ChatTab {
   /** The turns that are shown, by number, oldest first and without gaps. */
   #cards = new Map();
   #transcript = null;
-  /** The number of the conversation that is shown. Older turns of an earlier one are discarded. */
+  /** The number of the conversation that is shown. Replies with older turns of an earlier conversation are discarded. */
   #generation = 0;
-  /** The number of the last request for a turn. Earlier ones do not move the reader any more. */
+  /** The number of the last request for a turn. Earlier requests do not scroll any more. */
   #turnRequest = 0;
   #node = null;
   #isClosed = false;
@@ -41,7 +41,10 @@ export class ChatTab {
   #content = element("div", { class: "chat-content" }, this.#notes, this.#older, this.#turns, this.#working, this.#problem);
   #scroller = element("div", { class: "chat-scroller", tabIndex: 0, role: "region", "aria-label": "Conversation" }, this.#content);
 
-  /** Shows a node's turns, which change with the events of `store`; or those of a recording, `{ recording }`. With `hasTimeline`, turns link to the recording. */
+  /**
+   * Shows a node's turns, which change with the events of `store`; or those of a recording, `{ recording }`. With
+   * `hasTimeline`, turns link to the recording.
+   */
   constructor(source, store = null, hasTimeline = true) {
     this.#source = source;
     this.#hasTimeline = hasTimeline;
@@ -90,11 +93,11 @@ export class ChatTab {
     return live;
   }
 
-  /** Takes the current description of the node. */
+  /** Updates the tab for the current description of the node. */
   update(node) {
     this.#node = node;
     if (node.kind !== this.#kind) {
-      // It decides whether the texts are Markdown.
+      // The kind decides whether the texts are Markdown.
       this.#kind = node.kind;
       this.#changeTurns(() => this.#cards.forEach((card) => card.update(card.turn)));
     }
@@ -132,8 +135,8 @@ export class ChatTab {
   }
 
   /**
-   * Returns the number that a turn of a recording has here; null if it is not one of these turns. A conversation may have begun before
-   * its newest recording, whose turns are then the last ones here.
+   * Converts the number of a turn in a recording to its number in this transcript; null if the transcript lacks the
+   * turn. A conversation may have begun before its newest recording, whose turns are then the last ones here.
    */
   async locate(recording, number) {
     await this.#loader.loaded;
@@ -155,7 +158,7 @@ export class ChatTab {
     return null;
   }
 
-  /** Returns the transcript that is shown, without its turns, as soon as there is one. */
+  /** Returns the description of the transcript, without its turns, as soon as it is loaded. */
   async described() {
     await this.#loader.loaded;
     return this.#transcript;
@@ -170,8 +173,8 @@ export class ChatTab {
   }
 
   /**
-   * Shows the newest turns. Turns that continue those that are shown are added to them; others replace them, which needs a page with
-   * more than the turns that an event may have changed: returns false without it.
+   * Shows the newest turns. Turns that continue the shown ones are added; others replace them. Replacing needs a whole
+   * page, not only the turns that an event may have changed: returns false without one.
    */
   #merge(transcript, isWhole, fetchedAt) {
     const isOther = this.#isDifferent(transcript);
@@ -217,14 +220,14 @@ export class ChatTab {
 
   /** Returns true if the last turns do not continue those that are shown: the conversation is another one, or was rewound. */
   #isDifferent({ turns, turn_count: count, recording_id: recording, conversation_id: conversation }) {
-    const known = this.#transcript;
+    const current = this.#transcript;
     const last = this.#lastTurn();
     const isOther = (turn) => {
       const shown = this.#cards.get(turn.turn)?.turn;
       return shown !== undefined && shown.started_at !== turn.started_at;
     };
     const hasGap = turns.length > 0 && turns[0].turn > last + 1;
-    return known?.recording_id !== recording || known.conversation_id !== conversation || count < last || hasGap || turns.some(isOther);
+    return current?.recording_id !== recording || current.conversation_id !== conversation || count < last || hasGap || turns.some(isOther);
   }
 
   /** Changes turns without moving the reader. */
@@ -233,9 +236,9 @@ export class ChatTab {
   }
 
   #putTurn(turn) {
-    const shown = this.#cards.get(turn.turn);
-    if (shown !== undefined) {
-      shown.update(turn);
+    const existing = this.#cards.get(turn.turn);
+    if (existing !== undefined) {
+      existing.update(turn);
       return;
     }
     const card = new TurnCard(turn, (one) => one.source === "agent" || this.#kind === "chat", this.#timelineOf(turn));
@@ -250,7 +253,7 @@ export class ChatTab {
     return isRecorded ? href(recording === undefined ? ["node", session, id] : ["recording", recording], { turn, tab: "timeline" }) : null;
   }
 
-  /** Leaves these turns, in their order. A conversation that was rewound has other ones than before. */
+  /** Keeps only these turns, in their order. A rewound conversation has other turns than before. */
   #keepOnly(turns) {
     const before = this.#cards;
     this.#cards = new Map(turns.map(({ turn }) => [turn, before.get(turn)]));

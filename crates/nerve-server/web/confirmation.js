@@ -3,8 +3,8 @@
 import { element, uniqueId } from "./dom.js";
 
 /**
- * Shows a question with the button `refusal` and the control `confirm`. Resolves to true if the latter closed the question; any other end is
- * false, also another view: the question is about what was shown.
+ * Shows a question with the button `refusal` and the control `confirm`. Resolves to true if `confirm` closed the
+ * question, otherwise to false. Another view closes the question too, because it is about what was shown.
  */
 function showQuestion(question, more, refusal, confirm) {
   return new Promise((resolve) => {

@@ -6,7 +6,7 @@ import { RetryTimer } from "./retry.js";
 /** Time without an event or a heartbeat after which the stream is dead, in milliseconds. Heartbeats come every 15 s. */
 const SILENCE_LIMIT = 40000;
 const SILENCE_INTERVAL = 5000;
-/** Time in the background after which the stream is not trusted any more, in milliseconds. */
+/** Time in the background after which the stream is no longer trusted, in milliseconds. */
 const BACKGROUND_LIMIT = 20000;
 
 /** Events after which the description of a node or a run may be another one. */
@@ -52,7 +52,7 @@ export class EventConnection extends EventTarget {
 
   /** True if the view is up to date: the stream is open, and everything was fetched since. */
   isCurrent = false;
-  /** The time at which what is shown was up to date for the last time; null before the first time. */
+  /** The last time at which the view was up to date; null before the first time. */
   lastLive = null;
 
   /**
@@ -90,7 +90,7 @@ export class EventConnection extends EventTarget {
     }
   }
 
-  /** Sets whether everything that has changed was fetched. */
+  /** Sets whether all changes were fetched. */
   setCurrent(isCurrent) {
     this.isCurrent = isCurrent && this.#isLive;
     if (this.isCurrent) {
@@ -100,7 +100,7 @@ export class EventConnection extends EventTarget {
     this.dispatchEvent(new Event("current"));
   }
 
-  /** Records a sign of life. */
+  /** Records that the connection is alive. */
   #recordActivity() {
     this.#lastReceived = Date.now();
     if (this.isCurrent) {

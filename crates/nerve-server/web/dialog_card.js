@@ -6,7 +6,7 @@ import { LatestRequest } from "./latest_request.js";
 
 /** Rows of the screen that are shown. The dialog is at its end. */
 const SCREEN_ROWS = 40;
-/** Time for which buttons must have stayed where they are before a click counts, in milliseconds. */
+/** Time for which buttons must have stayed in place before a click counts, in milliseconds. */
 const STEADY_TIME = 400;
 
 const TITLES = {
@@ -19,7 +19,7 @@ const TITLES = {
   other: "Waits for an answer",
 };
 
-/** Matches a row that is a line from side to side. A phone would wrap it. */
+/** Matches a row that is a horizontal line from side to side. A phone would wrap it. */
 const RULE = /^\s*([─━═╌╍┄┅_▁▔-])\1{19,}$/;
 
 /** Shows the end of a screen without empty rows around it; nothing if it is empty. */
@@ -79,7 +79,7 @@ export class DialogCard {
     clearTimeout(this.#steadyTimer);
   }
 
-  /** Shows the dialog of a blocked node; after its end, what became of it. */
+  /** Shows the dialog of a blocked node. After its end, shows how it ended. */
   update(node) {
     const before = this.#node;
     this.#node = node;
@@ -106,21 +106,21 @@ export class DialogCard {
       this.#endedTurn = node.progress.turn_started_at;
       announce(this.#reportEnd());
     } else if (node.progress.turn_started_at && node.progress.turn_started_at !== this.#endedTurn) {
-      // What became of the dialog is shown until the next turn.
+      // The note about the end stays until the next turn.
       this.element.hidden = true;
     } else if (!this.element.hidden) {
       this.#reportEnd();
     }
   }
 
-  /** Fetches the dialog anew: another one may have taken its place. */
+  /** Fetches the dialog again: another one may have replaced it. */
   reload() {
     if (this.#node?.state === "blocked") {
       this.#load();
     }
   }
 
-  /** Ignores clicks for a moment, because the buttons are in another place now. */
+  /** Ignores clicks for a moment, because the buttons have moved. */
   ignoreClicks() {
     this.#list.classList.add("unsteady");
     clearTimeout(this.#steadyTimer);
@@ -206,7 +206,7 @@ export class DialogCard {
     } finally {
       this.#isSending = false;
       if (this.#node.state === "blocked") {
-        // The next dialog may be there already, without another state.
+        // The next dialog may have opened without a change of the state.
         this.#load();
       }
     }
@@ -223,7 +223,7 @@ export class DialogCard {
     await answerDialog(node, index + 1, shown.dialog_id);
   }
 
-  /** Shows what became of a dialog that has closed. */
+  /** Shows how a closed dialog has ended. */
   #reportEnd() {
     const { id, state } = this.#node;
     const end = this.#sent === null ? "Another client answered, or the dialog closed by itself" : `"${this.#sent}": sent, the dialog is gone`;

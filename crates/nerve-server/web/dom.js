@@ -1,6 +1,6 @@
 // Creates elements. Text of agents and users is only ever inserted as text.
 
-/** Marks that change the direction of text, with which a command can look like another one, and C1 control characters. */
+/** Marks that change the direction of text, which can disguise a command, and C1 control characters. */
 const INVISIBLE = /[\x80-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /** ASCII control characters except tabs and the ends of lines: fonts show nothing for them. */
@@ -42,17 +42,17 @@ export function svgElement(tag, attributes = {}, ...children) {
 
 /** Sets the text of an element, and hides the element if there is none. */
 export function showText(target, text) {
-  const wanted = escapeMarks(String(text ?? ""));
-  if (target.textContent !== wanted) {
-    target.textContent = wanted;
+  const shownText = escapeMarks(String(text ?? ""));
+  if (target.textContent !== shownText) {
+    target.textContent = shownText;
   }
-  // An attribute that is set again causes a frame, for which an echo in the terminal would wait.
-  if (target.hidden !== (wanted === "")) {
-    target.hidden = wanted === "";
+  // Setting an attribute to the same value causes a frame, and would delay an echo in the terminal.
+  if (target.hidden !== (shownText === "")) {
+    target.hidden = shownText === "";
   }
 }
 
-/** Returns the beginning of a text of more than this number of characters, with an ellipsis. It never ends within a character. */
+/** Returns the beginning of a text of more than this number of characters, with an ellipsis. Never splits a character. */
 export function shorten(text, length) {
   return text.length <= length ? text : `${text.slice(0, length).replace(/[\ud800-\udbff]$/, "")}…`;
 }

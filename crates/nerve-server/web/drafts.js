@@ -4,7 +4,7 @@ const PREFIX = "draft:";
 
 /** Keeps the prompt of each node, by the node's key, as long as the browser's tab. */
 export class Drafts {
-  /** Prompts for which the browser's storage has no room. A reload loses them. */
+  /** Prompts that do not fit into the browser's storage. A reload loses them. */
   #unstored = new Map();
 
   /** Returns the prompt of a node; empty if there is none. */
@@ -34,7 +34,7 @@ export class Drafts {
     sessionStorage.removeItem(PREFIX + key);
   }
 
-  /** Forgets all prompts: the next person may be another one. */
+  /** Forgets all prompts: another person may log in next. */
   clear() {
     this.#unstored.clear();
     Object.keys(sessionStorage).filter((name) => name.startsWith(PREFIX)).forEach((name) => sessionStorage.removeItem(name));

@@ -1,4 +1,4 @@
-// Why a node is in its state: the evidence and the screen.
+// The panel that explains why a node is in its state: the evidence and the screen.
 
 import { describeError, explainNode } from "./api.js";
 import { showScreen } from "./dialog_card.js";
@@ -20,7 +20,7 @@ export class EvidencePanel {
     this.element = element("details", { class: "evidence", hidden: true, ontoggle: () => this.#load() }, summary, this.#evidence, this.#screen);
   }
 
-  /** Explains another description of the node. */
+  /** Updates the panel for another description of the node. */
   update(node) {
     this.#node = node;
     // Nodes without a terminal have no evidence; a dialog shows the screen itself.

@@ -2,7 +2,7 @@
 
 import { element } from "./dom.js";
 
-/** Distance from the end up to which the reader is at the end, in pixels. */
+/** Distance from the end within which the reader counts as being at the end, in pixels. */
 const END_TOLERANCE = 24;
 
 /** Keeps the reader's position in a scroller whose content grows: at the end, or at the first element that is visible. */
@@ -11,16 +11,16 @@ export class FollowMode {
   #lastTop = 0;
   #scroller;
   #sizes = new ResizeObserver(() => this.keepEnd());
-  /** Leads to the end, if there is more below than before. */
+  /** Scrolls to the end. Shown if there is more below than before. */
   button = element("button", { type: "button", class: "below", hidden: true, onclick: () => this.followEnd() }, "New below ↓");
 
   /** `content` is the only child of `scroller`. Elements that match `unfolding` unfold something when they are clicked. */
   constructor(scroller, content, unfolding) {
     this.#scroller = scroller;
     scroller.addEventListener("scroll", () => this.#handleScroll());
-    // Such events do not bubble.
+    // `toggle` events do not bubble.
     content.addEventListener("toggle", ({ target }) => target.open || this.#handleScroll(), { capture: true });
-    // What is unfolded would move out of view otherwise.
+    // Otherwise the unfolded part would move out of view.
     content.addEventListener("click", ({ target }) => target.closest(unfolding) && this.leaveEnd());
     this.#sizes.observe(scroller);
     this.#sizes.observe(content);
@@ -36,7 +36,7 @@ export class FollowMode {
     this.keepEnd();
   }
 
-  /** Stays where the reader is when the content grows. */
+  /** Keeps the reader's position when the content grows. */
   leaveEnd() {
     this.#isAtEnd = false;
   }
@@ -49,7 +49,7 @@ export class FollowMode {
     }
   }
 
-  /** Changes elements without moving the first of them that the reader sees, unless the reader is at the end. */
+  /** Changes elements without moving the first one in view, unless the reader is at the end. */
   keepPosition(elements, change) {
     const { top } = this.#scroller.getBoundingClientRect();
     const anchor = this.#isAtEnd ? undefined : elements.find((one) => one.getBoundingClientRect().bottom > top);

@@ -4,13 +4,13 @@ import { answerGate, describeFailure } from "./api.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
 import { formatTime } from "./time.js";
 
-/** Time for which buttons must have stayed where they are before a click counts, in milliseconds. */
+/** Time for which buttons must have stayed in place before a click counts, in milliseconds. */
 const STEADY_TIME = 400;
 
-/** Says who answered, from the source of the answer. */
+/** Names the author of an answer, by its source. */
 const SOURCES = { person: "another client", default: "the default, after the deadline" };
 
-/** Shows one question of a run until the view closes: while it waits, while the answer is sent, and what was answered by whom. */
+/** Shows one gate of a run until the view closes: while it waits, while an answer is sent, and then the answer with its author. */
 export class GateCard {
   #run;
   #gate;
@@ -46,7 +46,7 @@ export class GateCard {
     return this.#isOpen;
   }
 
-  /** Ignores clicks for a moment, because the buttons are in another place now. */
+  /** Ignores clicks for a moment, because the buttons have moved. */
   ignoreClicks() {
     this.#answers.classList.add("unsteady");
     clearTimeout(this.#steadyTimer);
@@ -128,7 +128,7 @@ export class GateCard {
   }
 
   #fail(error) {
-    // The gate may have closed meanwhile: then the note says who answered.
+    // The gate may have closed meanwhile: then the note names the author of the answer.
     if (this.#isOpen) {
       this.#setSending(false);
       this.#report(describeFailure("Not answered", error, "the answer may have been sent. Check the run before you answer again."));

@@ -1,4 +1,5 @@
-// Keys that a phone's keyboard does not have, and a field for text: the keyboards of phones do not work with a terminal's own input.
+// Keys that a phone's keyboard lacks, and a field for text: the keyboards of phones do not work with a terminal's
+// own input.
 
 import { element } from "./dom.js";
 
@@ -66,7 +67,7 @@ export class KeyRow {
     this.element = element("div", { class: "key-row" }, element("div", { class: "keys", role: "toolbar", "aria-label": "Keys" }, ...keys), form);
   }
 
-  /** Returns keys as they are typed: with Ctrl, if that was pressed before. */
+  /** Returns the characters to type for keys: combined with Ctrl if that was pressed before. */
   withControl(keys) {
     if (!this.#hasControl || keys.length !== 1) {
       return keys;
@@ -111,7 +112,7 @@ export class KeyRow {
     }
   }
 
-  /** Removes the character that the next input adds. The keyboards of phones compose words, and their input cannot be refused. */
+  /** Removes the character that the next input adds. The keyboards of phones compose words, and such input cannot be cancelled. */
   #takeComposedControl() {
     const field = this.#field;
     const before = field.value;

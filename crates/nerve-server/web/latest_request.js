@@ -12,8 +12,8 @@ export class LatestRequest {
   #retry = new RetryTimer(() => this.send());
 
   /**
-   * `request` returns a promise of the reply. Calls `receive` with the reply and whether the request before it has failed, and `fail` with an error:
-   * the request is then repeated later, unless that is useless.
+   * `request` returns a promise of the reply. Calls `receive` with the reply and whether the previous request failed.
+   * Calls `fail` with an error; the request is then repeated later, unless that is useless.
    */
   constructor(request, { receive, fail }) {
     this.#request = request;
@@ -42,7 +42,7 @@ export class LatestRequest {
     }
   }
 
-  /** Discards the reply that is expected, and sends no request again. */
+  /** Discards the pending reply and cancels retries. */
   cancel() {
     this.#retry.cancel();
     this.#number += 1;

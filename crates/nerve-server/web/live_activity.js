@@ -38,7 +38,7 @@ export class LiveActivity extends EventTarget {
   #node;
   #connection = null;
   #timer = null;
-  /** What is shown: the time at which it was received, the id of a tool, its section and its element. */
+  /** The actions that are shown, each with the time at which it was received, the id of its tool, its section and its element. */
   #actions = [];
   #parts = element("div", { class: "turn-parts" });
 
@@ -90,27 +90,27 @@ export class LiveActivity extends EventTarget {
     }
     const section = sectionOf(data);
     const isTool = data.tool_execution_id !== undefined;
-    const known = isTool ? this.#actions.find((action) => action.toolId === data.tool_execution_id) : undefined;
-    if (data.type === "tool_output" && known === undefined) {
+    const tool = isTool ? this.#actions.find((action) => action.toolId === data.tool_execution_id) : undefined;
+    if (data.type === "tool_output" && tool === undefined) {
       // The transcript contains the tool, and now its output.
       this.dispatchEvent(new Event("gap"));
     } else if (section !== null) {
-      this.#put(section, data.tool_execution_id, known);
+      this.#put(section, data.tool_execution_id, tool);
       this.#timer ??= setTimeout(() => this.#render(), RENDER_INTERVAL);
     }
   }
 
   /** Adds an action, or the output of a tool that is shown. */
-  #put(section, toolId, known) {
+  #put(section, toolId, tool) {
     const receivedAt = Date.now();
-    if (known === undefined) {
+    if (tool === undefined) {
       this.#actions.push({ receivedAt, toolId, section, element: null, isShown: false });
       const surplus = this.#actions.splice(0, Math.max(0, this.#actions.length - MAX_ACTIONS));
       surplus.forEach((action) => action.element?.remove());
     } else {
-      known.receivedAt = receivedAt;
-      known.section = { ...section, metadata: { ...known.section.metadata, ...section.metadata } };
-      known.isShown = false;
+      tool.receivedAt = receivedAt;
+      tool.section = { ...section, metadata: { ...tool.section.metadata, ...section.metadata } };
+      tool.isShown = false;
     }
   }
 

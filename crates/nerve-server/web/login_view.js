@@ -8,8 +8,8 @@ import { nodeHref } from "./route.js";
 export const SHARE_ENDED = "This share has ended. Ask for a new link.";
 
 /**
- * Returns what the link in the address bar logs in with, `{ code }` or `{ share }`, and removes it from there and from the
- * history. Null if there is none.
+ * Returns the credential in the address bar's link, `{ code }` or `{ share }`, and removes it from the address bar and
+ * the history. Null if there is none.
  */
 export function takeCredential() {
   const match = /^#(code|share)=([0-9a-fA-F]+)$/.exec(location.hash);

@@ -6,7 +6,7 @@ import { plainText } from "./markdown.js";
 /** Characters of a text that are shown at first. */
 const FOLD_SIZE = 16 * 1024;
 
-/** Returns the beginning of a text. It ends with a line if one ends late enough, and never within a character. */
+/** Returns the beginning of a text. Ends it after a line if that leaves enough of it, and never splits a character. */
 function beginning(text) {
   const part = text.slice(0, FOLD_SIZE);
   const lineEnd = part.lastIndexOf("\n");
@@ -23,7 +23,7 @@ export function longText(text, render = plainText) {
   if (text.length <= FOLD_SIZE) {
     return render(text);
   }
-  // All of it is shown as it is: rendering takes seconds for some texts.
+  // The whole text is shown unrendered: rendering takes seconds for some texts.
   const showAll = () => box.replaceChildren(plainText(text));
   const button = element("button", { type: "button", class: "show-all", onclick: showAll }, `Show all (${formatSize(text.length)})`);
   const box = element("div", { class: "folded" }, render(beginning(text)), button);

@@ -9,13 +9,13 @@ import { Shell } from "./shell.js";
 
 const root = document.getElementById("app");
 
-/** Returns true if two sessions permit the same. */
+/** Returns true if two sessions have the same permissions. */
 function isSameSession(one, other) {
   const name = ({ share }) => share && `${share.session_id}/${share.node_id}`;
   return one.role === other.role && name(one) === name(other);
 }
 
-/** Shows why there is no session: a visitor with the link of a share cannot log in otherwise. */
+/** Shows why there is no session. A visitor with the link of a share has no other way to log in. */
 function showEnd(problem) {
   if (problem === SHARE_ENDED) {
     showNotice(root, problem);
@@ -52,7 +52,7 @@ function showConsole(session, problem) {
       stores.forEach((one) => one.handleEvent(event));
     }
   });
-  // A stream that is refused does not say why.
+  // A refused WebSocket gives no reason.
   connection.addEventListener("lost", async () => {
     const current = await getSession().catch(() => null);
     if (current?.role === null) {
@@ -72,10 +72,10 @@ function showConsole(session, problem) {
   connection.open();
 }
 
-/** Loads the files of a terminal before one is opened, so that it opens at once. Not for a person who saves data. */
+/** Loads the files of a terminal before one is opened, so that it opens at once. Skipped if the browser saves data. */
 function preloadTerminal() {
   if (!navigator.connection?.saveData) {
-    // Without it, they are loaded with the first terminal.
+    // After a failure, they are loaded with the first terminal.
     import("./terminal_tab.js").catch(() => {});
   }
 }
@@ -97,7 +97,7 @@ async function start() {
   }
 }
 
-// A link that is opened in a page that is loaded already changes only the fragment.
+// Opening a link in a page that is already loaded changes only the fragment.
 window.addEventListener("hashchange", () => /^#(code|share)=/.test(location.hash) && location.reload());
 
 // A notification that was tapped names the view to show.

@@ -5,7 +5,7 @@ import { lexer } from "./vendor/marked.esm.js";
 
 /** Protocols of addresses that a click may open. */
 const PROTOCOLS = ["http:", "https:", "mailto:"];
-/** Maximum depth of nested blocks. What is nested more deeply is shown as it was written. */
+/** Maximum depth of nested blocks. Deeper blocks are shown as they were written. */
 const MAX_DEPTH = 24;
 
 /** Character references that are common in prose. */

@@ -6,7 +6,7 @@ import { nodeHref } from "./route.js";
 
 /** Commands to choose from. */
 const COMMANDS = ["claude", "codex", "gemini", "opencode", "bash"];
-/** Stands for a command that is typed. */
+/** Option for a command that is typed. */
 const OTHER = "other…";
 
 function input(properties) {
@@ -19,7 +19,7 @@ function field(label, control, hint) {
   return element("div", { class: "field" }, element("label", { for: control.id }, label), control, note);
 }
 
-/** Shows the form. It leads to the view of the node that was created. */
+/** Shows the form, and then the view of the created node. */
 export class NewNodeForm {
   title = "New node";
   #isClosed = false;

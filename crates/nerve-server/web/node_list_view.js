@@ -9,15 +9,15 @@ const ORDER = ["blocked", "suspended", "busy", "starting", "ready", "created", "
 const ANNOUNCED = ["blocked", "suspended"];
 /** Number of cards above which the browser skips the layout of cards out of view. */
 const LAYOUT_LIMIT = 40;
-/** Interval at which ages are shown anew, in milliseconds. It causes no request. */
+/** Interval at which ages are updated, in milliseconds. Updates cause no request. */
 const AGE_INTERVAL = 5000;
 
 function rank(node) {
-  const found = ORDER.indexOf(node.state);
-  return found < 0 ? ORDER.length : found;
+  const position = ORDER.indexOf(node.state);
+  return position < 0 ? ORDER.length : position;
 }
 
-/** Nodes that become blocked follow those that wait longer, so that these stay where they are. */
+/** Newly blocked nodes follow those that have waited longer, so that these keep their places. */
 function compare(one, other) {
   const waits = (node) => (node.state === "blocked" ? Date.parse(node.progress.state_changed_at) || 0 : 0);
   return rank(one) - rank(other) || waits(one) - waits(other) || one.key.localeCompare(other.key);
@@ -36,7 +36,7 @@ export class NodeListView {
   #role;
   #drafts;
   #cards = new Map();
-  /** The states of the nodes that were reported last. */
+  /** The states of the nodes as they were last reported. */
   #states = new Map();
   #timer = null;
   #positions = new Map();
@@ -48,7 +48,7 @@ export class NodeListView {
   #empty;
   #list = element("ul", { class: "nodes" });
 
-  /** The position to which the page was scrolled when the view was shown for the last time. */
+  /** The position to which the page was scrolled when the view was last shown. */
   scrollPosition = 0;
 
   /** `drafts` keeps prompts that were typed and not sent. */
@@ -80,9 +80,9 @@ export class NodeListView {
 
   /** Shows what has changed while another view was shown. */
   show() {
-    const known = [...this.#cards.values()];
+    const earlierCards = [...this.#cards.values()];
     this.#render();
-    for (const { dialog, form } of known) {
+    for (const { dialog, form } of earlierCards) {
       dialog.reload();
       form?.showDraft();
     }
@@ -101,7 +101,7 @@ export class NodeListView {
     }
   }
 
-  /** Fetches the dialogs of blocked nodes anew: of all, or of the one that an event concerns. */
+  /** Fetches the dialogs of blocked nodes again: of all, or of the one that an event concerns. */
   #handleEvent({ key, type }) {
     if (!this.element.isConnected) {
       return;
@@ -176,12 +176,12 @@ export class NodeListView {
     for (const node of nodes) {
       this.#cardOf(node).update(node);
     }
-    const wanted = shown.map((node) => this.#cards.get(node.key).element);
+    const elements = shown.map((node) => this.#cards.get(node.key).element);
     this.#list.classList.toggle("many", nodes.length > LAYOUT_LIMIT);
     if (isHeld) {
-      this.#list.append(...wanted.filter((child) => !child.isConnected));
+      this.#list.append(...elements.filter((child) => !child.isConnected));
     } else {
-      this.#arrange(wanted);
+      this.#arrange(elements);
     }
     this.#summarise(nodes, shown);
     this.checkMoves();
@@ -198,11 +198,11 @@ export class NodeListView {
   }
 
   /** Moves only the elements that are out of place, and keeps the focus. */
-  #arrange(wanted) {
+  #arrange(elements) {
     const focused = document.activeElement;
-    const kept = new Set(wanted);
-    [...this.#list.children].filter((child) => !kept.has(child)).forEach((child) => child.remove());
-    wanted.forEach((child, index) => {
+    const listed = new Set(elements);
+    [...this.#list.children].filter((child) => !listed.has(child)).forEach((child) => child.remove());
+    elements.forEach((child, index) => {
       if (this.#list.children[index] !== child) {
         this.#list.insertBefore(child, this.#list.children[index] ?? null);
       }

@@ -64,7 +64,7 @@ export class NodeStore extends EventTarget {
     this.#fetch();
   }
 
-  /** Fetches the node that an event concerns, once for all events of a moment. */
+  /** Fetches the node that an event concerns. Events in quick succession share a fetch. */
   handleEvent(event) {
     if (event.node_id) {
       const session = event.session_id ?? "default";
@@ -82,7 +82,7 @@ export class NodeStore extends EventTarget {
     this.dispatchEvent(new CustomEvent("event", { detail: { key, type } }));
   }
 
-  /** Fetches what has changed until nothing has. One answer at a time, so that an older one never replaces a newer one. */
+  /** Fetches changes until none are left. Only one fetch runs at a time, so that an older reply never replaces a newer one. */
   async #fetch() {
     if (this.#isFetching || this.#isClosed) {
       return;
@@ -147,7 +147,7 @@ export class NodeStore extends EventTarget {
         this.#changed.set(key, node);
         return false;
       }
-      // It was removed, or it is starting: then an event follows.
+      // It was removed, or it is starting and an event follows.
       this.nodes.delete(key);
     }
     return true;

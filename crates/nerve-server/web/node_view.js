@@ -12,7 +12,7 @@ import { QueueList } from "./queue_list.js";
 import { href, nodeHref } from "./route.js";
 import { TabList } from "./tab_list.js";
 
-/** Interval at which the age of the state is shown anew, in milliseconds. It causes no request. */
+/** Interval at which the age of the state is updated, in milliseconds. Updates cause no request. */
 const AGE_INTERVAL = 5000;
 
 const GONE = "This node has stopped or was removed.";
@@ -35,16 +35,16 @@ const TABS = [
 /** Shows the node that an address names, which need not exist. */
 export class NodeView {
   #store;
-  /** True if the node was shared: then it existed. */
+  /** True for a share, whose node has existed. */
   #isShared;
   #name;
   #key;
   #timer;
   /** The position of the dialog's buttons on the page. */
   #position = null;
-  /** The description that is shown: the last one with the state "gone" if the node is missing now. Null if there was none. */
+  /** The description that is shown: the last known one with the state "gone" if the node is missing now; null if there was none. */
   #node = null;
-  /** The number of the last address that was opened. Earlier ones are not followed any more. */
+  /** The number of the last address that was opened. Earlier addresses are no longer followed. */
   #request = 0;
   #listeners = new AbortController();
   #sizes = new ResizeObserver(() => this.checkMoves());
@@ -101,7 +101,10 @@ export class NodeView {
     this.open(route);
   }
 
-  /** Shows the tab, the turn or the position in the timeline that an address names. With a recording, the turn is the number in the recording's transcript. */
+  /**
+   * Shows the tab, the turn or the position in the timeline that an address names. With `recording`, the turn is the
+   * number in the recording's transcript.
+   */
   async open({ params: { turn, recording, tab, at } }) {
     this.#request += 1;
     const request = this.#request;
@@ -171,9 +174,9 @@ export class NodeView {
   }
 
   #update() {
-    const found = this.#find() ?? null;
-    const isGone = found === null && this.#node !== null && this.#node.state !== "gone";
-    const node = isGone ? { ...this.#node, state: "gone", progress: {} } : (found ?? this.#node);
+    const current = this.#find() ?? null;
+    const isGone = current === null && this.#node !== null && this.#node.state !== "gone";
+    const node = isGone ? { ...this.#node, state: "gone", progress: {} } : (current ?? this.#node);
     this.element.dataset.state = node?.state ?? "gone";
     if (node !== null && node !== this.#node) {
       this.#node = node;

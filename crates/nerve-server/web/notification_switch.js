@@ -22,7 +22,7 @@ function hasKey(subscription, key) {
   return used.length === key.length && used.every((byte, index) => byte === key[index]);
 }
 
-/** Turns notifications on and off. The server needs the subscription of each login anew. */
+/** Turns notifications on and off. The server needs the subscription again after each login. */
 export class NotificationSwitch {
   #key;
   #subscription = null;

@@ -8,7 +8,7 @@ export class OutputBuffer {
   #isEnd = false;
   #growth = 0;
 
-  /** Counts the times at which the recording has grown or ended. */
+  /** The number of times that the recording has grown or ended. */
   get growth() {
     return this.#growth;
   }
@@ -61,7 +61,7 @@ export class OutputBuffer {
     this.#queuedBytes = 0;
   }
 
-  /** Removes the chunks up to a time and passes them to `show`, while that returns true: it returns false without showing the chunk. */
+  /** Removes the chunks up to a time and passes them to `show`. Stops if `show` returns false: then it has not shown the chunk. */
   showUntil(time, show) {
     let count = 0;
     while (this.#chunks[count]?.at_ms <= time && show(this.#chunks[count])) {

@@ -4,13 +4,13 @@
 export const BOX = { width: 176, height: 64 };
 const GAP = { x: 44, y: 18 };
 const MARGIN = 12;
-/** Steps up to which long edges have bends, which need room. */
+/** Maximum number of steps for which long edges get bends, which need room. */
 const MAX_ROUTED = 60;
 
 /** Returns the layer of each step by its id: the length of the longest path to it. */
 export function findLayers(plan) {
-  const known = new Set(plan.map((step) => step.step_id));
-  const dependencies = new Map(plan.map((step) => [step.step_id, (step.depends_on ?? []).filter((id) => known.has(id))]));
+  const ids = new Set(plan.map((step) => step.step_id));
+  const dependencies = new Map(plan.map((step) => [step.step_id, (step.depends_on ?? []).filter((id) => ids.has(id))]));
   const dependants = new Map(plan.map((step) => [step.step_id, []]));
   dependencies.forEach((ids, step) => ids.forEach((id) => dependants.get(id).push(step)));
   const missing = new Map([...dependencies].map(([step, ids]) => [step, ids.length]));
@@ -59,8 +59,8 @@ function routeEdges(plan, layers) {
 /** Returns the items of a layer in their order: near the middle of the items before them, which avoids crossings. */
 function orderLayer(items, rows) {
   const middle = ({ before }) => {
-    const known = before.map((id) => rows.get(id)).filter((row) => row !== undefined);
-    return known.length === 0 ? 0 : known.reduce((sum, row) => sum + row, 0) / known.length;
+    const earlierRows = before.map((id) => rows.get(id)).filter((row) => row !== undefined);
+    return earlierRows.length === 0 ? 0 : earlierRows.reduce((sum, row) => sum + row, 0) / earlierRows.length;
   };
   return items.map((item, index) => ({ item, index, at: middle(item) })).sort((one, other) => one.at - other.at || one.index - other.index).map((placed) => placed.item);
 }

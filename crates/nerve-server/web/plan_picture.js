@@ -4,7 +4,7 @@ import { element, svgElement } from "./dom.js";
 import { BOX, layOut } from "./plan_layout.js";
 import { stateText } from "./run_state.js";
 
-/** Steps up to which a plan is drawn. */
+/** Maximum number of steps for which a plan is drawn. */
 const MAX_STEPS = 300;
 /** Characters of a name that fit into a box. */
 const NAME_LENGTH = 19;

@@ -1,4 +1,4 @@
-// The field for a prompt, and how far the prompt that was sent got.
+// The field for a prompt, and the progress of the prompt that was sent.
 
 import { describeError, describeFailure, explainNode, getResult, sendPrompt } from "./api.js";
 import { announce, element, hasOnlyFiles, showText, uniqueId } from "./dom.js";
@@ -73,11 +73,11 @@ export class PromptForm {
     this.#retry.cancel();
   }
 
-  /** Shows the form for a node that runs, and what became of its prompt. */
+  /** Shows the form for a node that runs, and the progress of its prompt. */
   update(node) {
     this.#node = node;
     this.element.hidden = node.state === "stopped" || node.state === "gone";
-    // A dialog comes first, and its buttons stand alone.
+    // A dialog has priority, and its buttons stand alone.
     this.#row.hidden = node.state === "blocked";
     if (this.#result !== null) {
       this.#check();
@@ -141,7 +141,7 @@ export class PromptForm {
     }
   }
 
-  /** Fetches the state of the prompt. An event that arrives meanwhile causes another look. */
+  /** Fetches the state of the prompt. An event that arrives meanwhile causes another fetch. */
   async #check() {
     if (this.#isChecking) {
       this.#isOutdated = true;
@@ -187,7 +187,7 @@ export class PromptForm {
     }
   }
 
-  /** Returns how far the prompt of the running turn got; undefined for a node without a terminal. */
+  /** Returns the progress of the running turn's prompt; undefined for a node without a terminal. */
   async #getDelivery() {
     try {
       return (await explainNode(this.#node)).turn?.delivery;

@@ -4,7 +4,7 @@ import { cancelResult, describeError, describeFailure, listResults } from "./api
 import { announce, element, shorten, showText } from "./dom.js";
 import { LatestRequest } from "./latest_request.js";
 
-/** Time for which rows must have stayed where they are before a click counts, in milliseconds. */
+/** Time for which rows must have stayed in place before a click counts, in milliseconds. */
 const STEADY_TIME = 400;
 /** Characters of a prompt that are shown. */
 const PROMPT_LENGTH = 300;
@@ -68,7 +68,7 @@ export class QueueList {
   }
 
   #showRows(results) {
-    const before = [...this.#list.children];
+    const previousRows = [...this.#list.children];
     const ids = new Set(results.map(({ result_id: id }) => id));
     for (const [id, row] of this.#rows) {
       if (!ids.has(id)) {
@@ -81,7 +81,7 @@ export class QueueList {
         this.#list.insertBefore(row, this.#list.children[index] ?? null);
       }
     });
-    if ([...this.#list.children].some((row, index) => before.includes(row) && before[index] !== row)) {
+    if ([...this.#list.children].some((row, index) => previousRows.includes(row) && previousRows[index] !== row)) {
       this.#ignoreClicks();
     }
   }
@@ -107,7 +107,7 @@ export class QueueList {
     return row;
   }
 
-  /** Ignores clicks for a moment, because the rows are in another place now. */
+  /** Ignores clicks for a moment, because the rows have moved. */
   #ignoreClicks() {
     this.#list.classList.add("unsteady");
     clearTimeout(this.#steadyTimer);

@@ -2,14 +2,14 @@
 
 import { RecordingReader } from "./recording_reader.js";
 
-/** A pause without output up to which nothing is skipped, in milliseconds of the recording. */
+/** Longest pause without output that is not skipped, in milliseconds of the recording. */
 const IDLE_LIMIT = 2000;
-/** Output that the emulator may be behind, in bytes. */
+/** Maximum output that the emulator may lag behind, in bytes. */
 const MAX_UNSHOWN = 512 * 1024;
 /** Output before the position that is fetched for earlier rows, in bytes, and its maximum. Each request doubles it. */
 const FIRST_EARLIER = 128 * 1024;
 const MAX_EARLIER = 4 * 1024 * 1024;
-/** Time between two frames that counts, in milliseconds: a page in the background has none. */
+/** Maximum time between two frames that counts, in milliseconds: a page in the background gets no frames. */
 const MAX_FRAME = 250;
 
 function decode(base64) {
@@ -27,7 +27,7 @@ export class RecordingPlayer extends EventTarget {
   #unshownBytes = 0;
   /** The number of the last terminal: bytes of earlier ones do not count. */
   #terminal = 0;
-  /** The output before this offset, and the last of it at this time, is shown. */
+  /** The end of the output that is shown: its offset and the time of its last chunk. */
   #shownOffset = 0;
   #shownTime = 0;
   /** Bytes before the position from which the rows above the screen come; 0 without such rows. */
@@ -76,8 +76,9 @@ export class RecordingPlayer extends EventTarget {
   }
 
   /**
-   * Shows what was recorded since the last page, up to `endOffset`, without playing it: the terminal keeps its scrollback and what is selected. Seeks
-   * to the end if that is shorter. Waits until earlier rows are added: they belong to the output that was shown.
+   * Shows what was recorded since the last page, up to `endOffset`, without playing it, so that the terminal keeps its
+   * scrollback and the selection. Seeks to the end if that is shorter. First waits until earlier rows are added: they
+   * belong to the output that was shown.
    */
   async follow(endOffset) {
     if (this.isPlaying || this.#isClosed) {
@@ -237,7 +238,7 @@ export class RecordingPlayer extends EventTarget {
     this.#requestFrame();
   }
 
-  /** Moves on by a time, up to the output that is known, and skips a long pause. */
+  /** Advances by a time, up to the end of the known output, and skips a long pause. */
   #move(time) {
     const next = this.#buffer.firstTime ?? (this.#buffer.isEnd ? this.duration : null);
     if (next === null) {

@@ -10,20 +10,23 @@ const MIN_QUEUED = 128 * 1024;
 const LIVE_INTERVAL = 1000;
 const INDEX_INTERVAL = 100;
 
-/** Returns true if a request that failed with this error fails again. A server that is busy (429) or slow (408) recovers. */
+/** Returns true if a retry would fail with the same error. A server that is busy (429) or slow (408) recovers. */
 function isFinal({ status }) {
   return status >= 400 && status < 500 && ![408, 429].includes(status);
 }
 
 /**
- * Fetches one recording. Dispatches "terminal" with the terminal at a position, "problem" and "progress" with a text or null, each as `detail`,
- * and "failed" when the last seek has failed for good.
+ * Fetches one recording. Dispatches "terminal" with the terminal at a position, "problem" and "progress" with a text or
+ * null, each as `detail`, and "failed" when the last seek has failed for good.
  */
 export class RecordingReader extends EventTarget {
   #recording;
   /** The number of the last seek: replies to earlier requests are discarded. */
   #generation = 0;
-  /** The last fetch of pages that runs, delays included: its generation, and a promise that resolves when it `ends`; null if none runs. */
+  /**
+   * The last fetch of pages that is running, delays included: its generation, and a promise that resolves when it
+   * `ends`; null if none is running.
+   */
   #fetch = null;
   /** The target of a seek that waits for the one before; null if none does. */
   #waiting = null;
@@ -49,7 +52,10 @@ export class RecordingReader extends EventTarget {
     this.#generation += 1;
   }
 
-  /** Fetches the terminal at a target, `{ at }` in seconds or `{ offset }`, and the output after it. While a person drags, only the latest one is requested. */
+  /**
+   * Fetches the terminal at a target, `{ at }` in seconds or `{ offset }`, and the output after it. While a person
+   * drags, only the latest target is requested.
+   */
   async seek(target) {
     this.#generation += 1;
     this.#waiting = target;
@@ -95,8 +101,8 @@ export class RecordingReader extends EventTarget {
   }
 
   /**
-   * Fetches what a terminal has shown up to an offset: the terminal at least `size` bytes before it, and the chunks between. Returns null after a
-   * seek or a failure.
+   * Fetches what a terminal has shown up to an offset: the terminal at least `size` bytes before it, and the chunks
+   * between. Returns null after a seek or a failure.
    */
   async fetchBefore(offset, time, size) {
     const generation = this.#generation;
@@ -195,7 +201,7 @@ export class RecordingReader extends EventTarget {
       return;
     }
     if (isFinal(error)) {
-      // The output that is known belongs to another position.
+      // The buffered output belongs to another position.
       this.failedTarget = target;
       this.buffer.clear();
       this.#dispatch("progress");

@@ -31,7 +31,7 @@ export class RecordingView {
     const heading = element("h1", { tabIndex: -1 }, "Recording of ", this.#name);
     this.#name.textContent = "…";
     this.element = element("div", { class: "node-view node" }, element("header", {}, heading, this.#facts), this.#tabs.element);
-    // The head describes what the transcript names, whichever tab is shown.
+    // The head needs the description of the transcript, whichever tab is shown.
     this.#chat.show();
     this.#describe();
     this.open(route);

@@ -7,7 +7,7 @@ import { RunSummary } from "./run_summary.js";
 
 /** Runs that are shown at first, and more with each click. */
 const PAGE_SIZE = 50;
-/** Interval at which durations are shown anew, in milliseconds. It causes no request. */
+/** Interval at which durations are updated, in milliseconds. Updates cause no request. */
 const DURATION_INTERVAL = 5000;
 
 /** One run in the list. */

@@ -50,7 +50,7 @@ export class RunStore extends EventTarget {
     }
   }
 
-  /** Fetches the run that an event concerns, once for all events of a moment. */
+  /** Fetches the run that an event concerns. Events in quick succession share a fetch. */
   handleEvent({ event_type: type, data }) {
     const id = data?.run_id;
     if (id === undefined || this.#scope === null || (this.#scope.id ?? id) !== id) {
@@ -66,7 +66,7 @@ export class RunStore extends EventTarget {
     }
   }
 
-  /** Fetches what has changed until nothing has. One answer at a time, so that an older one never replaces a newer one. */
+  /** Fetches changes until none are left. Only one fetch runs at a time, so that an older reply never replaces a newer one. */
   async #fetch() {
     this.isCurrent = false;
     if (this.#isFetching) {
@@ -133,10 +133,10 @@ export class RunStore extends EventTarget {
   async #fetchRuns({ id: shown }, ids) {
     const options = shown === null ? { last: 0 } : {};
     const runs = (await Promise.all(ids.map((id) => fetchOne(id, options)))).flat();
-    const found = new Set(runs.map((run) => run.run_id));
+    const foundIds = new Set(runs.map((run) => run.run_id));
     return () => {
       runs.forEach((run) => this.runs.set(run.run_id, { ...run, plan: this.runs.get(run.run_id)?.plan }));
-      ids.filter((id) => !found.has(id)).forEach((id) => this.runs.delete(id));
+      ids.filter((id) => !foundIds.has(id)).forEach((id) => this.runs.delete(id));
     };
   }
 }

@@ -10,7 +10,7 @@ import { isActive, isResumable } from "./run_state.js";
 import { RunSummary } from "./run_summary.js";
 import { StepList } from "./step_list.js";
 
-/** Interval at which durations are shown anew, in milliseconds. It causes no request. */
+/** Interval at which durations are updated, in milliseconds. Updates cause no request. */
 const DURATION_INTERVAL = 1000;
 
 /** Shows the run that an address names, which need not exist. */
@@ -122,21 +122,21 @@ export class RunView {
     const waiting = gates.filter((gate) => !this.#answered.has(gate.step_id));
     const ids = new Set(waiting.map((gate) => gate.step_id));
     this.#cards.forEach((card, id) => !ids.has(id) && card.end(null));
-    const before = this.#gates.children.length;
+    const previousCount = this.#gates.children.length;
     for (const gate of waiting) {
       this.#showGate(gate);
     }
-    if (before !== this.#gates.children.length) {
+    if (previousCount !== this.#gates.children.length) {
       this.checkMoves();
     }
   }
 
   #showGate(gate) {
-    const known = this.#cards.get(gate.step_id);
-    if (known?.isOpen) {
+    const previous = this.#cards.get(gate.step_id);
+    if (previous?.isOpen) {
       return;
     }
-    known?.element.remove();
+    previous?.element.remove();
     const card = new GateCard(this.#id, gate, this.#role !== "view");
     this.#cards.set(gate.step_id, card);
     this.#gates.append(card.element);

@@ -1,5 +1,6 @@
-// Lets xterm.js style what it draws under the page's policy, which forbids style elements and style attributes: a style element becomes
-// a constructed style sheet, and an attribute becomes properties. Both are open to scripts only, never to text of a program.
+// Lets xterm.js style its output under the page's policy, which forbids style elements and style attributes. A
+// style element becomes a constructed style sheet, and an attribute becomes properties. Both are open to scripts
+// only, never to text of a program.
 
 const { createElement } = Document.prototype;
 const { remove, setAttribute } = Element.prototype;

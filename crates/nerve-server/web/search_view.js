@@ -1,4 +1,4 @@
-// Finds what was said or shown in all nodes, running or gone.
+// Searches the text that was said or shown in all nodes, running or gone.
 
 import { describeError, search } from "./api.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
@@ -22,7 +22,7 @@ function labelled(label, field) {
   return element("div", { class: "field" }, element("label", { for: field.id }, label), field);
 }
 
-/** Returns a text with its matches marked. These are bytes of its UTF-8 form. */
+/** Returns a text with its matches marked. Matches are ranges of bytes in its UTF-8 form. */
 function markMatches(text, matches) {
   const bytes = new TextEncoder().encode(text);
   const part = (from, to) => new TextDecoder().decode(bytes.subarray(from, to));
@@ -68,7 +68,7 @@ export class SearchView {
     store.addEventListener("change", () => this.#updateLinks(), { signal: this.#listeners.signal });
   }
 
-  /** Searches for what an address names. */
+  /** Runs the search that an address describes. */
   open({ params }) {
     this.#text.value = params.q ?? "";
     this.#node.value = params.node ?? "";
@@ -85,11 +85,11 @@ export class SearchView {
 
   #submit(event) {
     event.preventDefault();
-    const wanted = href(["search"], { q: this.#text.value.trim(), node: this.#node.value.trim(), since: this.#since.value, in: this.#kind.value });
-    if (wanted === location.hash) {
+    const address = href(["search"], { q: this.#text.value.trim(), node: this.#node.value.trim(), since: this.#since.value, in: this.#kind.value });
+    if (address === location.hash) {
       this.#search(FIRST_LIMIT);
     } else {
-      location.hash = wanted;
+      location.hash = address;
     }
   }
 
@@ -106,9 +106,9 @@ export class SearchView {
     }
     showText(this.#summary, "Searching…");
     try {
-      const found = await search({ pattern, limit, ...this.#filters() });
+      const results = await search({ pattern, limit, ...this.#filters() });
       if (request === this.#request) {
-        this.#show(found, limit);
+        this.#show(results, limit);
       }
     } catch (error) {
       if (request === this.#request) {
@@ -145,7 +145,7 @@ export class SearchView {
     this.#updateLinks();
   }
 
-  /** Lets links lead to nodes that exist, or to the recordings of those that are gone. */
+  /** Makes links lead to nodes that exist, or to the recordings of those that are gone. */
   #updateLinks() {
     for (const { hit, link } of this.#shown) {
       const address = this.#addressOf(hit);

@@ -49,7 +49,7 @@ export class Shell {
   #timer = null;
   #listeners = new AbortController();
   #bannerText = element("span");
-  /** Screen readers would read the whole banner with each change of the age. */
+  /** Hidden from screen readers, which would read the whole banner with each change of the age. */
   #bannerAge = element("span", { "aria-hidden": "true" });
   #banner = element("p", { class: "banner", role: "alert", hidden: true }, this.#bannerText, this.#bannerAge);
   #problem = element("p", { class: "problem", role: "alert", hidden: true });
@@ -95,7 +95,7 @@ export class Shell {
     this.#followAddress();
   }
 
-  /** Returns what concerns the session, and the button that shows it on a narrow page: a wide one always shows it. */
+  /** Returns the controls of the session, and the button that shows them on a narrow page. A wide page always shows them. */
   #createMenu(notifications) {
     const { session } = this;
     const role = element("span", { class: "role" }, session.share ? "shared: only to look at" : `role: ${session.role}`);

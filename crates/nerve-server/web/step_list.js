@@ -106,11 +106,11 @@ class StepRow {
   /** Fetches the result once for each end of the step. */
   async #showResult() {
     const { step_id: id, state, ended_at: ended } = this.#step;
-    const wanted = `${state} ${ended}`;
-    if (wanted === this.#resultOf) {
+    const version = `${state} ${ended}`;
+    if (version === this.#resultOf) {
       return;
     }
-    this.#resultOf = wanted;
+    this.#resultOf = version;
     if (!ended) {
       this.#showNote(this.#step.state === "planned" ? "Not started." : "No output yet.");
       return;
@@ -118,11 +118,11 @@ class StepRow {
     this.#showNote("Loading…");
     try {
       const result = await getStepResult(this.#run, id);
-      if (wanted === this.#resultOf) {
+      if (version === this.#resultOf) {
         this.#showOutput(result);
       }
     } catch (error) {
-      if (wanted === this.#resultOf) {
+      if (version === this.#resultOf) {
         this.#resultOf = null;
         this.#showNote(`Not loaded: ${describeError(error)}. Open the step again to retry.`);
       }
@@ -164,10 +164,10 @@ export class StepList {
   }
 
   /** Moves only the elements that are out of place: the others keep the focus. */
-  #arrangeElements(wanted) {
-    const kept = new Set(wanted);
-    [...this.element.children].filter((child) => !kept.has(child)).forEach((child) => child.remove());
-    wanted.forEach((child, index) => {
+  #arrangeElements(elements) {
+    const listed = new Set(elements);
+    [...this.element.children].filter((child) => !listed.has(child)).forEach((child) => child.remove());
+    elements.forEach((child, index) => {
       if (this.element.children[index] !== child) {
         this.element.insertBefore(child, this.element.children[index] ?? null);
       }

@@ -16,7 +16,10 @@ export class TabList {
   #node = null;
   #onSelect;
 
-  /** Creates the tabs, of which none is selected. A single tab has no list. `onSelect` is called with the name of a tab that a person selects. */
+  /**
+   * Creates the tabs, of which none is selected. A single tab has no list. Calls `onSelect` with the name of a tab that
+   * a person selects.
+   */
   constructor(tabs, label, onSelect = () => {}) {
     this.#onSelect = onSelect;
     this.#tabs = tabs.map((tab) => this.#createTab(tab));
@@ -39,7 +42,7 @@ export class TabList {
     return tab.content;
   }
 
-  /** Passes a description of the node on. */
+  /** Passes a description of the node to the contents. */
   update(node) {
     this.#node = node;
     this.#tabs.forEach(({ content }) => content?.update(node));

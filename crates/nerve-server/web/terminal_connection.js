@@ -3,7 +3,7 @@
 import { explainNode, terminalPath } from "./api.js";
 import { RetryTimer } from "./retry.js";
 
-/** Time without a message after which the connection is dead, in milliseconds. Heartbeats come after 15 s. */
+/** Time without a message after which the connection is dead, in milliseconds. Heartbeats come every 15 s. */
 const SILENCE_LIMIT = 40000;
 const SILENCE_INTERVAL = 5000;
 /** Time without a message after which a page that was in the background connects again, in milliseconds. */
@@ -17,8 +17,9 @@ const ACK_INTERVAL = 64 * 1024;
 const TOO_LARGE = 1009;
 
 /**
- * Receives a terminal over a WebSocket. Dispatches "dump" and "resume" with `cols` and `rows`, "output" with `bytes` and `end`, "resize", "refused" with
- * a message, and "end" with a reason, each as `detail`. Dispatches "state" when `isLive` changes.
+ * Receives a terminal over a WebSocket. Dispatches "dump" and "resume" with `cols` and `rows`, "output" with `bytes`
+ * and `end`, "resize", "refused" with a message, and "end" with a reason, each as `detail`. Dispatches "state" when
+ * `isLive` changes.
  */
 export class TerminalConnection extends EventTarget {
   #node;
@@ -29,7 +30,7 @@ export class TerminalConnection extends EventTarget {
   #attempt = 0;
   #stream = null;
   #offset = null;
-  /** The next binary message is a dump. */
+  /** True if the next binary message is a dump. */
   #expectsDump = false;
   #acknowledged = 0;
   #lastReceived = 0;
@@ -37,7 +38,7 @@ export class TerminalConnection extends EventTarget {
 
   /** True if output arrives as the program writes it. */
   isLive = false;
-  /** The time at which the terminal was up to date for the last time; null before the first time. */
+  /** The last time at which the terminal was up to date; null before the first time. */
   lastLive = null;
 
   constructor(node) {
@@ -195,7 +196,7 @@ export class TerminalConnection extends EventTarget {
     if (hasOpened) {
       return;
     }
-    // A WebSocket that is refused does not say why.
+    // A refused WebSocket gives no reason.
     this.#attempt += 1;
     const attempt = this.#attempt;
     const problem = await explainNode(this.#node).then(() => null, (error) => error);

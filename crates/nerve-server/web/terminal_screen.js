@@ -8,11 +8,11 @@ import "./scripted_styles.js";
 
 /** Rows of scrollback. */
 const SCROLLBACK = 5000;
-/** Sizes of the font in pixels: what is readable, and what is enough for a narrow program in a wide window. */
+/** Sizes of the font in pixels: the smallest readable one, and the largest one for a narrow program in a wide window. */
 const MIN_FONT = 8;
 const MAX_FONT = 15;
 const FONT_STEP = 0.5;
-/** The font does not become smaller than this only to show all rows. */
+/** Size below which the font does not shrink only to show all rows. */
 const MIN_FONT_FOR_ROWS = 10;
 /** Space for the scroll bar in pixels. */
 const SCROLL_BAR = 16;
@@ -33,7 +33,7 @@ const CSI_QUERIES = [
 /** Operating system commands that ask for a colour with "?", and those that read or write the clipboard. */
 const COLOR_COMMANDS = [4, 10, 11, 12];
 const CLIPBOARD = 52;
-/** Reports that the window has gained or lost the focus. They are not typed: others may look at the same terminal. */
+/** Matches reports that the window has gained or lost the focus. They are not sent: other people may look at the same terminal. */
 const FOCUS_REPORT = /^\x1b\[[IO]$/;
 
 /** Returns true for the key that leaves the terminal, as in the viewer: without it, the keyboard is trapped. */
@@ -51,8 +51,9 @@ function measureCell(family, size) {
 }
 
 /**
- * A terminal of a fixed size. Calls `type` with keys, `openLink` with the target of a link that was clicked, `leave` after Ctrl+], and `refusePaste` after
- * a paste without text. With `type` null it takes no keys: Tab leads on, and the last two can be missing.
+ * A terminal of a fixed size. Calls `type` with keys, `openLink` with the target of a link that was clicked, `leave`
+ * after Ctrl+], and `refusePaste` after a paste without text. With `type` null it takes no keys, Tab moves on, and
+ * `leave` and `refusePaste` can be missing.
  */
 export class TerminalScreen {
   #terminal;
@@ -108,13 +109,13 @@ export class TerminalScreen {
     }
   }
 
-  /** Forgets everything and takes another size, after the output so far. */
+  /** Clears the terminal and changes its size, after the output so far. */
   reset(cols, rows) {
     this.#revealsCursor = true;
     this.#terminal.write("\x1bc", () => this.#resize(cols, rows));
   }
 
-  /** Takes another size, after the output so far. */
+  /** Changes the size, after the output so far. */
   resize(cols, rows) {
     this.#terminal.write("", () => this.#resize(cols, rows));
   }
@@ -173,7 +174,7 @@ export class TerminalScreen {
     this.fit();
   }
 
-  /** Takes the largest font with which all columns and rows fit, unless it would be unreadable: then the terminal scrolls. */
+  /** Chooses the largest font with which all columns and rows fit. If it would be unreadable, the terminal scrolls instead. */
   fit() {
     const terminal = this.#terminal;
     const view = this.#parent.parentElement;

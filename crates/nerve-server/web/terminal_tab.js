@@ -25,7 +25,7 @@ export class TerminalTab {
   #isShown = false;
   #endReason = null;
   #timer = null;
-  /** Types the Enter of the last line; null if it was typed. */
+  /** Types the pending Enter of the last line; null if none is pending. */
   #endLine = null;
   #banner = element("p", { class: "banner", role: "status", hidden: true });
   #note = element("p", { class: "note failed", role: "status", hidden: true });
@@ -61,7 +61,7 @@ export class TerminalTab {
     this.#open();
     this.#screen ??= this.#createScreen();
     this.#screen.focus();
-    // Chooses the font, too.
+    // This also chooses the font.
     this.#resizes.observe(this.view);
     this.#timer ??= setInterval(() => this.#showState(), AGE_INTERVAL);
   }
@@ -83,7 +83,7 @@ export class TerminalTab {
     this.#screen = null;
   }
 
-  /** Takes the current description of the node. A node that was started again, or that did not exist before, is shown again. */
+  /** Updates the tab for a description of the node. Shows a node that was started again, or that did not exist before. */
   update(node) {
     const before = this.#node;
     this.#node = node;
@@ -106,7 +106,7 @@ export class TerminalTab {
     return new TerminalScreen(this.#host, { type, openLink: confirmLink, leave: () => this.#leave(), refusePaste, cols, rows });
   }
 
-  /** Moves the focus to the tab: the program gets the Tab key. */
+  /** Moves the focus to the tab, because the program gets the Tab key. */
   #leave() {
     const tab = this.element.closest("[role=tabpanel]")?.getAttribute("aria-labelledby");
     document.getElementById(tab)?.focus();
@@ -139,7 +139,7 @@ export class TerminalTab {
 
   /** Types keys. Returns false if they were not sent. */
   #type(keys) {
-    // They belong to the next line.
+    // The keys belong to the next line, so a pending Enter comes first.
     this.#endLine?.();
     return this.#send(keys);
   }

@@ -1,12 +1,12 @@
 // Ages, times and durations for display.
 
-/** A difference of the clocks up to which they count as equal, in milliseconds: servers report full seconds, a moment ago. */
+/** Difference of the clocks up to which they count as equal, in milliseconds: servers report full seconds, a moment ago. */
 const CLOCK_TOLERANCE = 5000;
 
 /** Time of the server's clock minus that of this browser, in milliseconds. */
 let clockDifference = 0;
 
-/** Takes the server's time from a reply (the header `Date`): the clock of a phone or of a server may be wrong. */
+/** Sets the server's time from the header `Date` of a reply: the clock of a phone or of a server may be wrong. */
 export function setServerTime(date) {
   const difference = Date.parse(date) - Date.now();
   if (!Number.isNaN(difference)) {

@@ -5,7 +5,7 @@ import { formatPosition } from "./time.js";
 
 /** Height of the activity in units of the picture. */
 const HEIGHT = 40;
-/** Distances of the keys in milliseconds. */
+/** Distances that keys move the position, in milliseconds. */
 const STEP = 5000;
 const LONG_STEP = 60000;
 const KEYS = {
@@ -18,7 +18,7 @@ const KEYS = {
   PageDown: (position, step, duration) => position - duration / 10,
   PageUp: (position, step, duration) => position + duration / 10,
 };
-/** Moments that get a mark. A list has the others. */
+/** Maximum number of moments that get a mark. A list has the others. */
 const MAX_MARKS = 500;
 const SIGNS = { turn: "▾", snapshot: "◆", dialog: "●", damage: "✕" };
 
@@ -93,9 +93,9 @@ export class TimelineBar {
 
   /** Draws one bar per slice, with a logarithmic height: a prompt has a few bytes, a redrawn screen has thousands. */
   #showActivity(activity, width) {
-    const most = Math.log1p(Math.max(1, ...activity));
+    const maximum = Math.log1p(Math.max(1, ...activity));
     const bars = activity.map((bytes, index) => {
-      const height = (HEIGHT * Math.log1p(bytes)) / most;
+      const height = (HEIGHT * Math.log1p(bytes)) / maximum;
       return bytes === 0 ? "" : `M${index} ${HEIGHT}v${-height.toFixed(1)}h1v${height.toFixed(1)}z`;
     });
     this.#picture.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
@@ -105,9 +105,9 @@ export class TimelineBar {
   #showMoments(moments) {
     const marks = [...this.#marks.children];
     const hasFocus = this.#marks.contains(document.activeElement);
-    const before = this.#moments[marks.findIndex(({ tabIndex }) => tabIndex === 0)];
-    const found = moments.findIndex(({ kind, at, label }) => kind === before?.kind && at === before.at && label === before.label);
-    const reachable = Math.max(0, found);
+    const previous = this.#moments[marks.findIndex(({ tabIndex }) => tabIndex === 0)];
+    const position = moments.findIndex(({ kind, at, label }) => kind === previous?.kind && at === previous.at && label === previous.label);
+    const reachable = Math.max(0, position);
     const buttons = moments.map((moment, index) => {
       const label = `${moment.label} at ${formatPosition(moment.at)}`;
       return element(
@@ -124,7 +124,7 @@ export class TimelineBar {
     }
   }
 
-  /** Moves between the marks: the toolbar is one stop of the Tab key. */
+  /** Moves the focus between the marks: the toolbar is one stop of the Tab key. */
   #onMarkKey(event) {
     const marks = [...this.#marks.children];
     const at = marks.indexOf(event.target);

@@ -9,9 +9,9 @@ export class TimelineLoader {
   #receive;
   #fail;
   #isOpen = false;
-  /** Ends the request that runs; null if none does. */
+  /** Aborts the running request; null if there is none. */
   #abort = null;
-  /** True if the overview may have come into being since the request that runs was sent. */
+  /** True if the overview may have been created since the running request was sent. */
   #isOutdated = false;
   /** The version of the overview that is shown; undefined until that is complete. */
   #version = undefined;
@@ -37,7 +37,7 @@ export class TimelineLoader {
     this.#stop();
   }
 
-  /** Requests the overview if no request waits for it: there was none, and now there may be one. */
+  /** Requests the overview unless a request is waiting for it: there was none, and one may exist now. */
   wake() {
     if (this.#abort !== null) {
       this.#isOutdated = true;

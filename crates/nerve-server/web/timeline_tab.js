@@ -27,12 +27,12 @@ export class TimelineTab {
   #shownPosition = [];
   /** The parameters of the address that wait for the timeline; null once it is shown there. */
   #requestedPosition = {};
-  /** Why the turn of the address is not shown. */
+  /** The reason why the turn of the address is not shown. */
   #turnProblem = "";
   #note = element("p", { class: "note", role: "status", hidden: true });
   /** Changes often, so it is not announced to screen readers. */
   #progress = element("p", { class: "note", hidden: true });
-  /** Why the overview, and why the output, could not be read; empty without a problem. */
+  /** The reasons why the overview and the output could not be read; empty without a problem. */
   #loadProblem = "";
   #playerProblem = "";
   #readProgress = "";
@@ -101,7 +101,7 @@ export class TimelineTab {
     this.#screen = null;
   }
 
-  /** Takes the current description of the node. One that has started has a recording. */
+  /** Updates the tab for a description of the node. A node that has started has a recording. */
   update({ state }) {
     if (state !== this.#state) {
       this.#state = state;
@@ -166,15 +166,15 @@ export class TimelineTab {
     if (started === null) {
       return;
     }
-    const found = turn === undefined ? undefined : turns.find((one) => one.turn === Number(turn));
+    const moment = turn === undefined ? undefined : turns.find((candidate) => candidate.turn === Number(turn));
     const start = live ? Infinity : 0;
-    const target = found?.at_ms ?? (at === undefined ? start : Math.round(1000 * Number(at)) || 0);
+    const target = moment?.at_ms ?? (at === undefined ? start : Math.round(1000 * Number(at)) || 0);
     if (target > duration && !isComplete) {
       // The recording is not read up to there yet.
       return;
     }
     this.#requestedPosition = null;
-    this.#turnProblem = turn !== undefined && found === undefined ? `Turn ${turn} has no place in this recording: it began elsewhere, or its time is not known.` : "";
+    this.#turnProblem = turn !== undefined && moment === undefined ? `Turn ${turn} has no place in this recording: it began elsewhere, or its time is not known.` : "";
     this.#showNotes(this.#timeline);
     this.#player.seek(target);
   }

@@ -21,7 +21,7 @@ export class TranscriptLoader {
   #source;
   #receiver;
   #isActive = false;
-  /** What has to be fetched: nothing, what an event may have changed, or all turns that are shown. */
+  /** The turns to fetch: none, those that an event may have changed, or all that are shown. */
   #outdated = "all";
   #isFetching = false;
   #retry = new RetryTimer(() => this.#fetch());
@@ -30,8 +30,9 @@ export class TranscriptLoader {
   #loaded = Promise.withResolvers();
 
   /**
-   * `receiver` has `countTurns()`, the number of turns that are shown; `receive(transcript, isWhole, fetchedAt)`, which returns false if all
-   * turns have to be fetched; and `fail(error)`. `isWhole` is true if the transcript has at least all turns that are shown.
+   * `receiver` has `countTurns()`, the number of turns that are shown; `receive(transcript, isWhole, fetchedAt)`, which
+   * returns false if all turns have to be fetched; and `fail(error)`. `isWhole` is true if the transcript has at least
+   * all turns that are shown.
    */
   constructor(source, receiver) {
     this.#source = source;
@@ -43,13 +44,13 @@ export class TranscriptLoader {
     return this.#loaded.promise;
   }
 
-  /** Fetches what has changed, from now on. */
+  /** Fetches changes from now on. */
   open() {
     this.#isActive = true;
     this.#fetch();
   }
 
-  /** Begins no requests any more until it is opened. */
+  /** Sends no more requests until it is opened again. */
   close() {
     this.#isActive = false;
     clearTimeout(this.#timer);
@@ -102,7 +103,7 @@ export class TranscriptLoader {
 
   #handleFailure(error, isWhole) {
     if (error.status >= 400 && error.status < 500) {
-      // An event follows when there is another answer.
+      // An event follows when the reply would differ.
       this.#nextFetch = Date.now() + MIN_INTERVAL;
       this.#loaded.resolve();
       return;

@@ -11,7 +11,7 @@ const SHORT_TURN = 1000;
 const SUMMARY_LENGTH = 100;
 /** Elements from which the focus may move to a turn. A person who types in a field keeps the focus. */
 const IDLE_FOCUS = "body, h1, .turn h2";
-/** States of a tool that are worth a word. */
+/** States of a tool that are shown as a word. */
 const TOOL_STATES = ["error", "rejected", "running", "waiting", "asking", "pending"];
 
 const numbers = new Intl.NumberFormat("en");
@@ -28,7 +28,10 @@ export class TurnCard {
   /** The sections that are shown: their JSON, their elements, and whether their texts are Markdown. */
   #shown = [];
 
-  /** Creates the card of a turn. `isMarkdown` returns true if the texts of a turn are Markdown. `timeline` is the address of its moment in the recording; null without one. */
+  /**
+   * Creates the card of a turn. `isMarkdown` returns true if the texts of a turn are Markdown. `timeline` is the
+   * address of its moment in the recording; null without one.
+   */
   constructor(turn, isMarkdown, timeline = null) {
     this.#isMarkdown = isMarkdown;
     const recorded = timeline === null ? [] : [element("a", { class: "in-recording", href: timeline, "aria-label": `Show in recording: turn ${turn.turn}` }, "Show in recording")];

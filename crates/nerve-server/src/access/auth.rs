@@ -123,12 +123,12 @@ impl Authenticator {
     /// its own token.
     pub(crate) async fn authenticate(
         &self,
-        given: Option<&[u8]>,
+        received: Option<&[u8]>,
         from: IpAddr,
     ) -> Result<Credential, EngineError> {
         let token = self.read_token()?;
-        let problem = match given {
-            Some(given) if token.matches(given) => {
+        let problem = match received {
+            Some(received) if token.matches(received) => {
                 return Ok(Credential { revoked: self.activate(token), role: None, share: None });
             }
             Some(_) => "the token is wrong",
@@ -201,9 +201,9 @@ impl Authenticator {
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             poll.tick().await;
-            let is_in = self.active.lock().is_some();
+            let is_active = self.active.lock().is_some();
             // With an unreadable token no client can authenticate, but it does not replace the old one.
-            if is_in && let Ok(token) = self.token.read() {
+            if is_active && let Ok(token) = self.token.read() {
                 drop(self.activate(token));
             }
         }
@@ -217,8 +217,8 @@ impl Authenticator {
             tracing::info!("token changed: disconnecting clients that used the old one");
             old.revoked.cancel();
         }
-        let now = || ActiveToken { token, revoked: CancellationToken::new() };
-        active.get_or_insert_with(now).revoked.clone()
+        let create = || ActiveToken { token, revoked: CancellationToken::new() };
+        active.get_or_insert_with(create).revoked.clone()
     }
 
     /// Counts a failure and returns the delay of its answer.

@@ -13,12 +13,12 @@ use super::secret;
 use crate::error::ServerError;
 use crate::paths::private_directory;
 
-/// Opening a FIFO in the file's place must not block.
-const NO_WAITING: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+/// Flag for opening the file: a FIFO in its place must not block.
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 /// Random bytes in a generated token.
-const RANDOM: usize = 32;
-/// Minimum length of a token in bytes. Guessing over many connections is not slowed down, so shorter ones are
-/// not safe.
+const RANDOM_BYTES: usize = 32;
+/// Minimum length of a token in bytes. Guessing over many connections is not slowed down, so shorter tokens are not
+/// safe.
 pub const MIN: usize = 32;
 /// Maximum length of a token in bytes.
 pub const MAX: usize = 256;
@@ -39,7 +39,7 @@ impl Token {
     /// # Errors
     /// Returns an error if the system provides no random bytes.
     fn random(path: &Path) -> Result<Token, ServerError> {
-        secret::random_hex::<RANDOM>().map(Token).map_err(ServerError::io("make", path))
+        secret::random_hex::<RANDOM_BYTES>().map(Token).map_err(ServerError::io("make", path))
     }
 
     /// Returns the text that a client must send.
@@ -53,9 +53,9 @@ impl Token {
         secret::hex(hmac::sign(&key, b"nerve web session").as_ref())
     }
 
-    /// Returns true if `given` equals the token. Compares in constant time; only the length can leak.
-    pub fn matches(&self, given: &[u8]) -> bool {
-        self.0.as_bytes().ct_eq(given).into()
+    /// Returns true if `candidate` equals the token. Compares in constant time; only the length can leak.
+    pub fn matches(&self, candidate: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(candidate).into()
     }
 }
 
@@ -105,21 +105,22 @@ impl TokenFile {
     pub fn read(&self) -> Result<Token, ServerError> {
         let file = OpenOptions::new()
             .read(true)
-            .custom_flags(NO_WAITING)
+            .custom_flags(NONBLOCK)
             .open(&self.path)
             .map_err(ServerError::io("open", &self.path))?;
         self.check(&file)?;
-        self.content(file)
+        self.read_from(file)
     }
 
     /// Reads the token in `file` without checking the file's permissions.
-    fn content(&self, file: File) -> Result<Token, ServerError> {
+    fn read_from(&self, file: File) -> Result<Token, ServerError> {
         let mut bytes = Vec::new();
         file.take(MAX as u64 + 2).read_to_end(&mut bytes).map_err(ServerError::io("read", &self.path))?;
         let text = String::from_utf8(bytes).unwrap_or_default();
         let token = text.trim_end_matches(['\r', '\n']);
-        let fits = (MIN..=MAX).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic());
-        if !fits {
+        let is_valid =
+            (MIN..=MAX).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_valid {
             return Err(self.unsafe_file(format!(
                 "it does not hold one line of {MIN} to {MAX} printable characters without blanks"
             )));
@@ -134,23 +135,23 @@ impl TokenFile {
     /// Returns an error if the file cannot be written, or if it holds something other than a token, which
     /// would be lost.
     pub fn rotate(&self) -> Result<Token, ServerError> {
-        let place = match self.path.canonicalize() {
+        let target = match self.path.canonicalize() {
             Ok(path) => TokenFile { path },
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.clone(),
             Err(source) => return Err(ServerError::Io { what: "find", path: self.path.clone(), source }),
         };
-        match OpenOptions::new().read(true).custom_flags(NO_WAITING).open(&place.path) {
-            // Wrong permissions are no obstacle: they are a good reason for a new token.
+        match OpenOptions::new().read(true).custom_flags(NONBLOCK).open(&target.path) {
+            // Permissions are not checked: wrong ones are a good reason for a new token.
             Ok(file) if file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() == 0) => {}
-            Ok(file) => drop(place.content(file)?),
+            Ok(file) => drop(target.read_from(file)?),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(source) => return Err(ServerError::Io { what: "open", path: place.path, source }),
+            Err(source) => return Err(ServerError::Io { what: "open", path: target.path, source }),
         }
-        let token = Token::random(&place.path)?;
-        let file = place.write_temporary(&token)?;
-        file.persist(&place.path)
+        let token = Token::random(&target.path)?;
+        let file = target.write_temporary(&token)?;
+        file.persist(&target.path)
             .map_err(|failed| failed.error)
-            .map_err(ServerError::io("write", &place.path))?;
+            .map_err(ServerError::io("write", &target.path))?;
         Ok(token)
     }
 
@@ -211,7 +212,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = TokenFile::new(dir.path().join("new/token"));
         let token = file.obtain().unwrap();
-        assert_eq!(token.reveal().len(), 2 * RANDOM);
+        assert_eq!(token.reveal().len(), 2 * RANDOM_BYTES);
         assert_eq!(fs::metadata(file.path()).unwrap().mode() & 0o777, 0o600);
         assert!(token.matches(file.obtain().unwrap().reveal().as_bytes()));
         assert_eq!(format!("{token:?}"), "Token(…)");

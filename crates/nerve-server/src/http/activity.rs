@@ -50,21 +50,21 @@ impl State {
     /// Aborts the stalled responses. Returns when to check again, or `None` if all open responses have
     /// stalled.
     fn abort_stalled(&mut self, now: Instant) -> Option<Option<Instant>> {
-        let late =
+        let is_stalled =
             |active: &RequestState| active.sent_at.is_some_and(|sent_at| sent_at + STALL_TIMEOUT <= now);
-        if self.active.values().all(late) {
+        if self.active.values().all(is_stalled) {
             return None;
         }
-        for active in self.active.values().filter(|active| late(active)) {
+        for active in self.active.values().filter(|active| is_stalled(active)) {
             active.abort.cancel();
         }
-        let waited_for =
-            self.active.values().filter(|active| !late(active)).filter_map(|active| active.sent_at);
-        Some(waited_for.min().map(|sent_at| sent_at + STALL_TIMEOUT))
+        let sent_times =
+            self.active.values().filter(|active| !is_stalled(active)).filter_map(|active| active.sent_at);
+        Some(sent_times.min().map(|sent_at| sent_at + STALL_TIMEOUT))
     }
 }
 
-/// An open request. It ends when this is dropped.
+/// An open request. Dropping it ends the request.
 #[derive(Debug)]
 pub(super) struct ActiveRequest {
     activity: Activity,
@@ -97,7 +97,7 @@ impl Activity {
     pub(super) async fn idle(&self, auth: &ConnectionAuth) {
         loop {
             let changed = self.0.changed.notified();
-            let until = {
+            let deadline = {
                 let mut state = self.0.state.lock();
                 match (auth.is_authenticated(), state.active.is_empty()) {
                     (false, _) => Some(state.last_started + idle_timeout::PREAUTH),
@@ -108,15 +108,15 @@ impl Activity {
                     },
                 }
             };
-            let Some(until) = until else {
+            let Some(deadline) = deadline else {
                 changed.await;
                 continue;
             };
-            if until <= Instant::now() {
+            if deadline <= Instant::now() {
                 return;
             }
             tokio::select! {
-                () = tokio::time::sleep_until(until) => {}
+                () = tokio::time::sleep_until(deadline) => {}
                 () = changed => {}
             }
         }

@@ -44,8 +44,8 @@ pub(crate) struct Share {
 
 impl Budget {
     pub(crate) fn new() -> Budget {
-        let of = |bytes: usize| Arc::new(Semaphore::new(bytes / KIB));
-        Budget { small: of(SMALL_BODIES), large: of(LARGE_BODIES), answers: of(ANSWERS) }
+        let pool = |bytes: usize| Arc::new(Semaphore::new(bytes / KIB));
+        Budget { small: pool(SMALL_BODIES), large: pool(LARGE_BODIES), answers: pool(ANSWERS) }
     }
 
     /// Reserves memory for a request body. More than [`SMALL`] bytes are reserved at once, for the whole
@@ -54,8 +54,8 @@ impl Budget {
     /// # Errors
     /// Returns a `busy` problem if not enough memory is released in time.
     pub(super) async fn body(&self, bytes: usize) -> Result<Share, Problem> {
-        let from = if bytes <= SMALL { &self.small } else { &self.large };
-        take(from, bytes).await
+        let pool = if bytes <= SMALL { &self.small } else { &self.large };
+        reserve(pool, bytes).await
     }
 
     /// Reserves memory for a response of unknown length.
@@ -63,15 +63,15 @@ impl Budget {
     /// # Errors
     /// As for [`Budget::body`].
     pub(super) async fn answer(&self) -> Result<Share, Problem> {
-        take(&self.answers, MAX_LINE_BYTES).await
+        reserve(&self.answers, MAX_LINE_BYTES).await
     }
 
-    /// Reserves memory for the response to a command that has already been executed. It must not be rejected,
-    /// because a retry would execute it twice; so this waits until `gone` is cancelled, and then returns
+    /// Reserves memory for the response to a command that has already been executed. Rejecting it would make the
+    /// client retry and execute the command twice. Waits until `disconnected` is cancelled, and then returns
     /// `None`.
-    pub(super) async fn answer_for_completed(&self, gone: &CancellationToken) -> Option<Share> {
+    pub(super) async fn answer_for_completed(&self, disconnected: &CancellationToken) -> Option<Share> {
         let memory = self.answers.clone().acquire_many_owned(kib(MAX_LINE_BYTES)?);
-        let permit = gone.run_until_cancelled(memory).await?;
+        let permit = disconnected.run_until_cancelled(memory).await?;
         // The semaphore is never closed.
         permit.ok().map(|permit| Share { permits: vec![permit] })
     }
@@ -86,13 +86,13 @@ fn kib(bytes: usize) -> Option<u32> {
     u32::try_from(bytes.div_ceil(KIB)).ok()
 }
 
-async fn take(from: &Arc<Semaphore>, bytes: usize) -> Result<Share, Problem> {
+async fn reserve(pool: &Arc<Semaphore>, bytes: usize) -> Result<Share, Problem> {
     let busy = || {
         let detail = "server busy: no memory left for request and response bodies";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Busy, detail).hint("retry in a few seconds")
     };
     let count = kib(bytes).ok_or_else(busy)?;
-    let permit = tokio::time::timeout(MEMORY_TIMEOUT, from.clone().acquire_many_owned(count)).await;
+    let permit = tokio::time::timeout(MEMORY_TIMEOUT, pool.clone().acquire_many_owned(count)).await;
     // The semaphore is never closed.
     let permit = permit.map_err(|_| busy())?.map_err(|_| busy())?;
     Ok(Share { permits: vec![permit] })
@@ -106,11 +106,11 @@ impl Share {
 
     /// Keeps at most `bytes` bytes and releases the rest.
     pub(super) fn shrink(&mut self, bytes: usize) {
-        let mut left = bytes.div_ceil(KIB);
+        let mut remaining = bytes.div_ceil(KIB);
         for permit in &mut self.permits {
-            let kept = left.min(permit.num_permits());
+            let kept = remaining.min(permit.num_permits());
             drop(permit.split(permit.num_permits() - kept));
-            left -= kept;
+            remaining -= kept;
         }
     }
 

@@ -17,13 +17,13 @@ pub(crate) fn health() -> Response {
 
 /// Executes any command of the protocol.
 pub(crate) async fn raw_command(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
-    let sent = body::read(request.into_body(), &shared.budget).await?;
-    let Line { bytes: mut answer, share } = line(sent, &shared).await?;
+    let body = body::read(request.into_body(), &shared.budget).await?;
+    let Line { bytes: mut answer, share } = line(body, &shared).await?;
     answer.truncate(answer.trim_ascii_end().len());
     // A failed command is a valid response; a request that is no command is not.
-    let understood = !answer.starts_with(b"{\"type\":\"error\"");
+    let is_valid = !answer.starts_with(b"{\"type\":\"error\"");
     let mut response = json_body(held(answer, share));
-    if !understood {
+    if !is_valid {
         *response.status_mut() = StatusCode::BAD_REQUEST;
     }
     Ok(response)

@@ -31,9 +31,10 @@ pub(super) struct EventStream {
 pub(super) enum Start {
     /// The newest event: the client did not name one.
     Newest(u64),
-    /// The event that the client has received last.
+    /// The last event that the client has received.
     Resumed(u64),
-    /// None: the client has received this event from an earlier start of the server, and none of this one.
+    /// No event of this server: the client's last event, with this number, came from an earlier start of the
+    /// server.
     Restarted(u64),
 }
 
@@ -56,22 +57,22 @@ impl EventStream {
         headers: &HeaderMap,
     ) -> Result<(Start, EventStream), Problem> {
         let mut query = raw_query(uri)?;
-        // `since` accepts the whole id of an event as well as its number.
-        let whole = query.iter().position(|(name, text)| name == "since" && text.contains('-'));
-        let mut seen = whole.map(|at| LastEventId::read("since", &query.remove(at).1)).transpose()?;
+        // `since` accepts the full id of an event as well as its number.
+        let full_id = query.iter().position(|(name, text)| name == "since" && text.contains('-'));
+        let mut last_event = full_id.map(|at| LastEventId::read("since", &query.remove(at).1)).transpose()?;
         let mut params = query::read(operation.query(), &query)?;
         // A browser reconnects to the same URL and sends its progress in this header.
         if let Some(last) = last_event_id(headers)? {
-            seen = Some(last);
+            last_event = Some(last);
         }
-        if let Some(seen) = &seen {
-            params.insert("since".to_string(), Value::from(seen.seq));
+        if let Some(last_event) = &last_event {
+            params.insert("since".to_string(), Value::from(last_event.seq));
         }
         let (filter, since) = subscription(&params.into())?;
         let ServerState { hub, id: server, closing, .. } = state;
         hub.forward();
         let newest = hub.last_seq();
-        let is_foreign = seen.and_then(|seen| seen.server).is_some_and(|other| other != *server);
+        let is_foreign = last_event.and_then(|event| event.server).is_some_and(|other| other != *server);
         let start = match since {
             // The number belongs to an earlier server: nothing of this one has been received yet.
             Some(since) if is_foreign || since > newest => Start::Restarted(since),
@@ -106,7 +107,7 @@ impl EventStream {
 /// The last event that a client has received.
 #[derive(Debug, PartialEq)]
 struct LastEventId {
-    /// The server that counted; none is taken for this server.
+    /// The server that numbered the event; `None` stands for this server.
     server: Option<String>,
     seq: u64,
 }

@@ -196,13 +196,13 @@ fn end_when_revoked(response: Response, credential: Credential, auth: Connection
             let _ = ended.set(revoked.await);
             auth.close();
         });
-        let last = async move {
+        let error_event = async move {
             let error = reason.get()?;
             let message =
                 serde_json::json!({ "type": "error", "error": error, "error_type": ErrorKind::Authentication, "request_id": null });
             Some(Ok(Bytes::from(format!("event: error\ndata: {message}\n\n"))))
         };
-        let notice = once(last).filter_map(std::future::ready);
+        let notice = once(error_event).filter_map(std::future::ready);
         axum::body::Body::from_stream(stream.chain(notice))
     })
 }
@@ -246,8 +246,8 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<Op
 async fn authenticate(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<Credential, Problem> {
     let is_websocket =
         operations::is_socket(&request.method, request.uri.path()) && is_websocket_upgrade(&request.headers);
-    let given = token(&request.headers, is_websocket);
-    let web = gate.web.as_deref().filter(|_| given.is_none());
+    let token_bytes = token(&request.headers, is_websocket);
+    let web = gate.web.as_deref().filter(|_| token_bytes.is_none());
     let credential = match web.and_then(|web| Some((web, web.cookie(&request.headers)?))) {
         Some((web, secret)) => {
             web::check_request(&request.method, &request.headers, is_websocket)
@@ -261,17 +261,17 @@ async fn authenticate(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Re
             }
             credential
         }
-        None => gate.authenticator.authenticate(given.as_deref(), auth.peer).await,
+        None => gate.authenticator.authenticate(token_bytes.as_deref(), auth.peer).await,
     };
     credential.map_err(|error| Problem::unauthenticated(&error))
 }
 
 /// Extracts the token: from exactly one Authorization header, or from the subprotocol of a WebSocket upgrade.
 fn token(headers: &HeaderMap, is_websocket: bool) -> Option<Vec<u8>> {
-    let mut given = headers.get_all(header::AUTHORIZATION).iter();
-    match (given.next(), given.next()) {
-        (Some(given), None) => {
-            let (scheme, token) = given.as_bytes().split_at_checked("Bearer ".len())?;
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => {
+            let (scheme, token) = value.as_bytes().split_at_checked("Bearer ".len())?;
             scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii().to_vec())
         }
         (None, _) if is_websocket && is_websocket_upgrade(headers) => protocols(headers)
@@ -281,10 +281,10 @@ fn token(headers: &HeaderMap, is_websocket: bool) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns true if a request asks for a WebSocket.
+/// Returns true if the request is an upgrade to a WebSocket.
 pub(super) fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
-    let mut wanted = headers.get_all(header::UPGRADE).iter();
-    wanted.any(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"websocket"))
+    let mut values = headers.get_all(header::UPGRADE).iter();
+    values.any(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
 /// Returns the subprotocols that a WebSocket client offers.

@@ -63,7 +63,7 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     if !parameters.is_empty() {
         described["parameters"] = Value::from(parameters);
     }
-    let sent = match &operation.handler {
+    let request_body = match &operation.handler {
         Handler::Request(mapped) => (mapped.body != BodyUse::None)
             .then(|| (body(operation, (mapped.params)(generator)), mapped.body == BodyUse::Required)),
         Handler::Builtin(Builtin::Line, _) => Some((
@@ -79,7 +79,7 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         }
         Handler::Builtin(..) => None,
     };
-    if let Some((schema, required)) = sent {
+    if let Some((schema, required)) = request_body {
         let mut content = json!({ "schema": schema });
         if let Some(example) = operation.example() {
             content["example"] = body_example(operation, example.params);

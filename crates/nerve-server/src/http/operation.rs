@@ -48,7 +48,7 @@ pub(crate) enum Handler {
     Builtin(Builtin, &'static [Query]),
 }
 
-/// Built-in handlers, which are no single request.
+/// Handlers of operations that are not a single request to the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Builtin {
     Health,
@@ -86,7 +86,7 @@ pub(crate) struct RequestMapping {
     pub(crate) takes_trace: bool,
 }
 
-/// Use of a body by an operation.
+/// States whether an operation takes its parameters from a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyUse {
     None,

@@ -13,7 +13,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::request_id::RequestId;
 use crate::answer::Failure;
 
-/// An error response. [`Problem::render`] adds the body, where the id of the request is known.
+/// An error response. [`Problem::render`] adds the body once the id of the request is known.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -64,28 +64,28 @@ impl Problem {
         Problem { status, error_type, detail: detail.into(), hint: None, data: None, warnings: Vec::new() }
     }
 
-    /// The request is invalid.
+    /// Returns the problem of an invalid request.
     pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, detail)
     }
 
-    /// A bug in nerve.
+    /// Returns the problem of a bug in nerve.
     pub(crate) fn internal(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorKind::Internal, detail)
     }
 
-    /// The client lacks permission.
+    /// Returns the problem of a client that lacks permission.
     pub(crate) fn forbidden(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::FORBIDDEN, ErrorKind::Permission, detail)
     }
 
-    /// The client's role does not allow its request.
+    /// Returns the problem of a client whose role does not allow its request.
     pub(crate) fn permission_denied(error: EngineError) -> Problem {
         let problem = Problem::forbidden(error.message);
         Problem { hint: error.hint, ..problem }
     }
 
-    /// The client could not be authenticated.
+    /// Returns the problem of a client that could not be authenticated.
     pub(crate) fn unauthenticated(error: &EngineError) -> Problem {
         let status = match error.kind {
             ErrorKind::Authentication => StatusCode::UNAUTHORIZED,
@@ -97,7 +97,7 @@ impl Problem {
         Problem { hint: error.hint.clone(), ..problem }
     }
 
-    /// A request that failed.
+    /// Returns the problem of a request that failed.
     pub(crate) fn of(failure: &Failure, envelope: &Envelope<'_>) -> Problem {
         let ErrorDetails { error_type, hint, screen, choices, delivery, text, exceeded, run } =
             &*failure.details;

@@ -95,9 +95,9 @@ impl Query {
 ///
 /// # Errors
 /// Returns a problem for unknown or repeated parameters, and for values of the wrong type.
-pub(crate) fn read(known: &[Query], given: &[(String, String)]) -> Result<Map<String, Value>, Problem> {
+pub(crate) fn read(known: &[Query], pairs: &[(String, String)]) -> Result<Map<String, Value>, Problem> {
     let mut params = Map::new();
-    for (name, text) in given {
+    for (name, text) in pairs {
         let Some(query) = known.iter().find(|query| query.name == name || query.param == name) else {
             return Err(unknown(name, known));
         };

@@ -49,7 +49,8 @@ pub(crate) fn encode_with(
     encode(answer, outcome)
 }
 
-/// Returns the reply to a request that was made in this process, whose warnings nothing reads.
+/// Returns the typed reply to a request that was made in this process. The warnings are dropped: nothing reads
+/// them.
 pub(crate) fn typed<T: Reply>(_: Answer, outcome: Outcome) -> Result<Box<T>, Problem> {
     let reply: Box<dyn Any> = outcome.map_err(Problem::from)?;
     reply.downcast().map_err(|_| Problem::internal("the reply has the type of another request"))

@@ -30,8 +30,8 @@ impl IdGenerator {
 
     /// Returns the client's id if it is well-formed, otherwise a new one.
     pub(crate) fn assign(&self, headers: &HeaderMap) -> RequestId {
-        let given = headers.get(HEADER).and_then(|given| given.to_str().ok());
-        match given.filter(|id| {
+        let id = headers.get(HEADER).and_then(|value| value.to_str().ok());
+        match id.filter(|id| {
             (1..=MAX_BYTES).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
         }) {
             Some(id) => RequestId(id.to_string()),

@@ -105,10 +105,10 @@ fn object(bytes: &[u8]) -> Result<Params<'_>, Problem> {
         return Ok(Params::default());
     }
     Params::parse(bytes).map_err(|error| {
-        let what = error.to_string();
-        match what.contains("recursion limit") {
+        let message = error.to_string();
+        match message.contains("recursion limit") {
             true => Problem::invalid("body: nested deeper than 127 levels"),
-            false => Problem::invalid(format!("body: expected a JSON object: {}", query::short(&what))),
+            false => Problem::invalid(format!("body: expected a JSON object: {}", query::short(&message))),
         }
     })
 }
@@ -117,7 +117,9 @@ fn object(bytes: &[u8]) -> Result<Params<'_>, Problem> {
 fn join<'a>(params: &mut Params<'a>, mut body: Params<'a>) -> Result<(), Problem> {
     for (name, param) in body.drain(..) {
         match params.get(&name) {
-            Some(known) if !param.is_null() && known.clone().into_value() != param.clone().into_value() => {
+            Some(existing)
+                if !param.is_null() && existing.clone().into_value() != param.clone().into_value() =>
+            {
                 return Err(Problem::invalid(format!(
                     "{}: the values in body and URL differ",
                     query::short(&name)
@@ -167,7 +169,7 @@ fn decode(name: RequestName, mut params: Params<'_>, shared: &Shared) -> Result<
     requests::incoming(request, &shared.state.dispatcher)
 }
 
-/// Executes a request that was read. `encode` makes the answer.
+/// Executes a decoded request, or answers with the error of a refused one. `encode` makes the answer.
 async fn dispatch<T: Send + 'static>(
     request: Result<Incoming, Box<Refusal>>,
     shared: &Shared,
@@ -183,7 +185,7 @@ async fn dispatch<T: Send + 'static>(
     }
 }
 
-/// An answer as a connection would send it, and its memory.
+/// An answer as a connection would send it, and the memory reserved for it.
 pub(crate) struct Line {
     pub(crate) bytes: Vec<u8>,
     pub(crate) share: Share,
@@ -206,29 +208,30 @@ pub(crate) async fn line(line: ReceivedBody, shared: &Shared) -> Result<Line, Pr
     }
 }
 
-/// Executes a request in a task of its own: work that changes something continues when its client leaves. `encode` makes the answer.
+/// Executes a request in a task of its own, so that changes are completed even if the client leaves. `encode` makes
+/// the answer.
 async fn run<T: Send + 'static>(
     request: Incoming,
     shared: &Shared,
     share: Share,
     encode: impl Fn(Answer, Outcome) -> T + Send + Sync + 'static,
 ) -> Result<(T, Share), Problem> {
-    let gone = CancellationToken::new();
-    let _guard = gone.clone().drop_guard();
-    let (serving, budget): (std::sync::Arc<ServerState>, Budget) =
+    let disconnected = CancellationToken::new();
+    let _guard = disconnected.clone().drop_guard();
+    let (state, budget): (std::sync::Arc<ServerState>, Budget) =
         (shared.state.clone(), shared.budget.clone());
     let task = tokio::spawn(async move {
-        // The engine bounds what it keeps of the parameters.
+        // The engine limits the parameters that it keeps, so this reservation can end.
         drop(share);
         let is_large =
             matches!(&request.command, IncomingCommand::Call(call) if call.size == ReplySize::Large);
         let mut share = if is_large { budget.answer().await? } else { Share::default() };
-        let room = async || {
-            if let Some(room) = budget.answer_for_completed(&gone).await {
-                share = room;
+        let reserve_memory = async || {
+            if let Some(memory) = budget.answer_for_completed(&disconnected).await {
+                share = memory;
             }
         };
-        let answer = requests::answer(request, &serving, &gone, room, encode).await;
+        let answer = requests::answer(request, &state, &disconnected, reserve_memory, encode).await;
         Ok(answer.map(|answer| (answer, share)))
     });
     match task.await {

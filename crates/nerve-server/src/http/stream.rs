@@ -16,7 +16,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes that are still read after the last response, so that the client receives it. They may belong to a
 /// message that was too long.
 const LINGER_BYTES: u64 = 32 * 1024 * 1024;
-/// Time to read them.
+/// Time limit for reading them.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Both directions of a connection. The server and the code that lingers have a handle each, and use them one after the other.
@@ -24,7 +24,7 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct Stream(Arc<Mutex<Halves>>);
 
 struct Halves {
-    /// Read for the detection, but not consumed.
+    /// Bytes that were read to detect the version and are not consumed yet.
     buffered: Vec<u8>,
     read: ReadHalf,
     write: WriteHalf,
@@ -45,12 +45,12 @@ impl Stream {
     /// Detects the version from the first bytes, which remain readable. Returns `None` if the client left.
     pub(super) async fn detect_version(&mut self) -> io::Result<Option<Version>> {
         let mut first = Vec::with_capacity(PREFACE.len());
-        let detect_version = loop {
-            let left = PREFACE.len() - first.len();
-            if left == 0 {
+        let version = loop {
+            let missing = PREFACE.len() - first.len();
+            if missing == 0 {
                 break Some(Version::Http2);
             }
-            if self.take(left as u64).read_buf(&mut first).await? == 0 {
+            if self.take(missing as u64).read_buf(&mut first).await? == 0 {
                 // An incomplete preface: hyper reports the error.
                 break (!first.is_empty()).then_some(Version::Http1);
             }
@@ -59,7 +59,7 @@ impl Stream {
             }
         };
         self.0.lock().buffered = first;
-        Ok(detect_version)
+        Ok(version)
     }
 
     /// Shuts down the write half and reads what the client still sends, within limits: closing a socket with

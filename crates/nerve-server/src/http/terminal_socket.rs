@@ -84,8 +84,8 @@ fn position(text: &str) -> Result<OutputPosition, Problem> {
     match offset.parse() {
         Ok(offset) => Ok(OutputPosition { stream, offset }),
         Err(_) => {
-            let given = query::short(text);
-            Err(Problem::invalid(format!("since: expected OFFSET or STREAM-OFFSET, got {given:?}")))
+            let text = query::short(text);
+            Err(Problem::invalid(format!("since: expected OFFSET or STREAM-OFFSET, got {text:?}")))
         }
     }
 }

@@ -106,15 +106,15 @@ async fn run(
 ) {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     let (read, write) = tokio::io::split(theirs);
-    let left = CancellationToken::new();
-    let hung_up = Box::pin(left.clone().cancelled_owned());
+    let disconnected = CancellationToken::new();
+    let hung_up = Box::pin(disconnected.clone().cancelled_owned());
     let link = Link { read: Box::new(read), write: Box::new(write), hung_up };
     let (sink, stream) = socket.split();
     let (lines, requests) = tokio::io::split(ours);
     // Notifies the connection behind the pipe however this ends, also if sending fails first.
-    let gone = left.drop_guard();
+    let guard = disconnected.drop_guard();
     let incoming = async move {
-        let _gone = gone;
+        let _guard = guard;
         Incoming { stream, requests }.run().await
     };
     let outgoing = Outgoing { sink, lines: LineReader::new(lines) }.run(incoming);
@@ -203,7 +203,7 @@ impl Outgoing {
     /// Sends lines as messages until either side ends.
     async fn run(mut self, incoming: impl Future<Output = End>) {
         tokio::pin!(incoming);
-        let mut last = (close_code::NORMAL, "");
+        let mut close_reason = (close_code::NORMAL, "");
         // A client that only listens sends nothing but pongs.
         let mut ping = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
         loop {
@@ -212,7 +212,7 @@ impl Outgoing {
                 _ = ping.tick() => None,
                 end = &mut incoming => {
                     if let End::Refused(code, reason) = end {
-                        last = (code, reason);
+                        close_reason = (code, reason);
                     }
                     break;
                 }
@@ -225,7 +225,7 @@ impl Outgoing {
                 },
                 Some(Ok(Frame::TooLong { .. })) => continue,
                 Some(Ok(Frame::Eof { .. }) | Err(_)) => {
-                    last.0 = close_code::AWAY;
+                    close_reason.0 = close_code::AWAY;
                     break;
                 }
             };
@@ -238,7 +238,7 @@ impl Outgoing {
                 return;
             }
         }
-        close(&mut self.sink, last).await;
+        close(&mut self.sink, close_reason).await;
     }
 }
 

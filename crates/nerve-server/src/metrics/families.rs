@@ -30,10 +30,10 @@ pub(super) fn nodes(nodes: &[NodeInfo]) -> MetricFamily {
     for node in nodes {
         *counts.entry((node.kind.as_str(), node.state.as_str())).or_default() += 1;
     }
-    let all = counts.into_iter();
-    let all =
-        all.map(|((kind, state), count)| gauge(&[("backend", kind), ("state", state)], f64::from(count)));
-    family("nerve_nodes", "Nodes that there are, by backend and state.", MetricType::GAUGE, all.collect())
+    let gauges = counts.into_iter();
+    let gauges =
+        gauges.map(|((kind, state), count)| gauge(&[("backend", kind), ("state", state)], f64::from(count)));
+    family("nerve_nodes", "Nodes that there are, by backend and state.", MetricType::GAUGE, gauges.collect())
 }
 
 /// Returns counters of started turns and histograms of ended ones.
@@ -64,12 +64,12 @@ pub(super) fn output(bytes: u64) -> MetricFamily {
     family("nerve_node_output_bytes_total", about, MetricType::COUNTER, vec![counter(&[], bytes as f64)])
 }
 
-pub(super) fn family(name: &str, about: &str, of: MetricType, all: Vec<Metric>) -> MetricFamily {
+pub(super) fn family(name: &str, about: &str, kind: MetricType, metrics: Vec<Metric>) -> MetricFamily {
     let mut family = MetricFamily::default();
     family.set_name(name.to_string());
     family.set_help(about.to_string());
-    family.set_field_type(of);
-    family.set_metric(all);
+    family.set_field_type(kind);
+    family.set_metric(metrics);
     family
 }
 

@@ -180,18 +180,18 @@ impl Metrics {
 
     /// Renders all metrics. `nodes`: the existing nodes.
     pub(crate) fn page(&self, engine: &Engine, nodes: &[NodeInfo]) -> Vec<u8> {
-        let mut all = self.registry.gather();
-        all.push(families::build());
-        all.push(families::uptime(self.started));
-        all.push(families::nodes(nodes));
-        all.extend(families::turns(&engine.metrics().turns()));
-        all.push(families::output(engine.metrics().output()));
-        all.extend(process::families(self.started));
-        all.sort_by(|one, other| one.name().cmp(other.name()));
+        let mut metric_families = self.registry.gather();
+        metric_families.push(families::build());
+        metric_families.push(families::uptime(self.started));
+        metric_families.push(families::nodes(nodes));
+        metric_families.extend(families::turns(&engine.metrics().turns()));
+        metric_families.push(families::output(engine.metrics().output()));
+        metric_families.extend(process::families(self.started));
+        metric_families.sort_by(|one, other| one.name().cmp(other.name()));
         // The text format cannot express a family without samples.
-        all.retain(|family| !family.get_metric().is_empty());
+        metric_families.retain(|family| !family.get_metric().is_empty());
         let mut page = Vec::new();
-        if let Err(error) = TextEncoder::new().encode(&all, &mut page) {
+        if let Err(error) = TextEncoder::new().encode(&metric_families, &mut page) {
             tracing::error!(%error, "the numbers cannot be written");
         }
         page

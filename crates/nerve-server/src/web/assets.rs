@@ -10,13 +10,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use super::CacheForever;
 use crate::access::secret;
 
-/// Everything is loaded from this server, and scripts and styles only from files: text of an agent that reaches the page
-/// cannot run, load or send anything.
+/// Content security policy: everything is loaded from this server, scripts and styles only from files. Text of an
+/// agent that reaches the page cannot run, load or send anything.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
     manifest-src 'self'; worker-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
-/// Stands for the version of the assets in the page.
+/// Placeholder in the page for the version of the assets.
 const VERSION_PLACEHOLDER: &str = "{{version}}";
-/// Stands for links that load all modules of the page at once: a browser finds them one layer of imports after another.
+/// Placeholder in the page for links that load all modules at once: a browser finds them one layer of imports after
+/// another.
 const MODULES_PLACEHOLDER: &str = "{{modules}}";
 /// Digits of the version.
 const VERSION_DIGITS: usize = 16;
@@ -140,11 +141,11 @@ assets![
     "vendor/xterm.mjs",
 ];
 
-/// The beginning of the SHA-256 of all files: a part of their path, so that browsers may keep them forever.
+/// The beginning of the SHA-256 of all files. Their paths contain it, so that browsers may keep them forever.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
-    let all: Vec<u8> =
+    let contents: Vec<u8> =
         ASSETS.iter().flat_map(|asset| [asset.name.as_bytes(), asset.bytes].concat()).collect();
-    secret::sha256_hex(&all).chars().take(VERSION_DIGITS).collect()
+    secret::sha256_hex(&contents).chars().take(VERSION_DIGITS).collect()
 });
 
 /// The page, as it is sent.
@@ -166,18 +167,18 @@ fn make_page() -> Option<Bytes> {
 
 /// Returns a module with all modules that it imports, directly or not, except those that it imports while it runs.
 fn modules_of(main: &str) -> Vec<String> {
-    let mut found = vec![main.to_string()];
+    let mut modules = vec![main.to_string()];
     let mut position = 0;
-    while let Some(name) = found.get(position) {
+    while let Some(name) = modules.get(position) {
         let text = read(name).map(|(_, bytes)| String::from_utf8_lossy(&bytes).into_owned());
         for import in text.as_deref().unwrap_or_default().lines().filter_map(imported_name) {
-            if !found.iter().any(|known| known == import) {
-                found.push(import.to_string());
+            if !modules.iter().any(|module| module == import) {
+                modules.push(import.to_string());
             }
         }
         position += 1;
     }
-    found
+    modules
 }
 
 /// Returns the name of the module that a line imports. The page's own modules have each import in one line.

@@ -33,11 +33,12 @@ impl SessionCookie {
 
     /// Returns the secret in the cookie of a request.
     pub(crate) fn read<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
-        let found = find(headers, &self.secure);
-        found.or_else(|| find(headers, &self.plain).filter(|_| !self.has_tls))
+        let secure_value = find(headers, &self.secure);
+        secure_value.or_else(|| find(headers, &self.plain).filter(|_| !self.has_tls))
     }
 
-    /// Returns the headers that set the cookie for a request from `peer`, and remove the other one of the request.
+    /// Returns the headers that set the cookie for a request from `peer`, and remove the request's cookie with the
+    /// other name.
     pub(crate) fn set(&self, secret: &str, headers: &HeaderMap, peer: IpAddr) -> HeaderMap {
         let is_secure = self.has_tls || is_https(headers, peer);
         let other = if is_secure { &self.plain } else { &self.secure };
@@ -49,8 +50,8 @@ impl SessionCookie {
 
     /// Returns the headers that remove the cookies of a request.
     pub(crate) fn clear(&self, headers: &HeaderMap) -> HeaderMap {
-        let sent = [&self.plain, &self.secure].into_iter().filter(|name| find(headers, name).is_some());
-        sent.filter_map(|name| Some((header::SET_COOKIE, self.header(name, "", 0)?))).collect()
+        let names = [&self.plain, &self.secure].into_iter().filter(|name| find(headers, name).is_some());
+        names.filter_map(|name| Some((header::SET_COOKIE, self.header(name, "", 0)?))).collect()
     }
 
     fn header(&self, name: &str, value: &str, max_age: u64) -> Option<HeaderValue> {

@@ -31,7 +31,7 @@ const MAX_SUBSCRIPTION_BYTES: usize = 4096;
 /// Time that a body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// State of the paths.
+/// State shared by the handlers.
 #[derive(Debug, Clone)]
 struct WebState {
     web: Arc<Web>,
@@ -53,7 +53,7 @@ pub(crate) fn router(web: Arc<Web>, authenticator: Arc<Authenticator>) -> Router
         .with_state(WebState { web, authenticator })
 }
 
-/// Leads browsers to the page.
+/// Redirects browsers to the page.
 async fn root(request: Request) -> Response {
     match is_page_load(request.headers()) {
         true => Redirect::to(PATH).into_response(),
@@ -74,8 +74,8 @@ async fn session(State(state): State<WebState>, request: Request) -> Result<Resp
         return Ok(json_body(json!({ "role": null }).to_string()));
     };
     let from = peer(&request)?;
-    let found = state.authenticator.authenticate_session(state.web.sessions(), secret, from);
-    match found.await {
+    let authentication = state.authenticator.authenticate_session(state.web.sessions(), secret, from);
+    match authentication.await {
         Ok(credential) => {
             let session = json!({
                 "role": credential.role(),
@@ -121,10 +121,10 @@ async fn log_in(State(state): State<WebState>, request: Request) -> Result<Respo
     // A share permits less than a login: the login stays.
     if node.is_some()
         && let Some(secret) = state.web.cookie(&parts.headers)
-        && let Ok(Some(own)) = state.web.sessions().find(secret, &token)
-        && own.share.is_none()
+        && let Ok(Some(current)) = state.web.sessions().find(secret, &token)
+        && current.share.is_none()
     {
-        return Ok(json_body(json!({ "role": own.role, "share": node }).to_string()));
+        return Ok(json_body(json!({ "role": current.role, "share": node }).to_string()));
     }
     // A browser has one session: the new one replaces the old one.
     if let Some(old) = state.web.cookie(&parts.headers) {
@@ -173,7 +173,7 @@ async fn log_out(State(state): State<WebState>, request: Request) -> Response {
     (StatusCode::NO_CONTENT, state.web.cookie.clear(headers)).into_response()
 }
 
-/// Notifies the browser of the session from now on, also while its page is closed.
+/// Subscribes the session's browser to notifications, also while its page is closed.
 async fn subscribe(State(state): State<WebState>, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let Some(cookie) = state.web.cookie(&parts.headers) else {

@@ -140,7 +140,7 @@ pub(crate) struct Web {
     folder: PathBuf,
     logins: WebLogins,
     cookie: SessionCookie,
-    /// `None`: its file is damaged or cannot be written, and browsers cannot subscribe.
+    /// `None` if its file is damaged or cannot be written: browsers cannot subscribe then.
     push_key: Option<Arc<VapidKey>>,
 }
 

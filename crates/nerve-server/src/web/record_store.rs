@@ -94,8 +94,8 @@ impl<T: Serialize + DeserializeOwned> RecordStore<T> {
     /// Returns the digests of all records.
     pub(super) fn digests(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let ours = entries.filter(|path| path.extension().is_some_and(|found| found == self.extension));
-        ours.filter_map(|path| Some(path.file_stem()?.to_str()?.to_string())).collect()
+        let paths = entries.filter(|path| path.extension().is_some_and(|ext| ext == self.extension));
+        paths.filter_map(|path| Some(path.file_stem()?.to_str()?.to_string())).collect()
     }
 
     /// Returns the time at which a record was written or touched.
@@ -103,7 +103,7 @@ impl<T: Serialize + DeserializeOwned> RecordStore<T> {
         fs::metadata(self.path(digest))?.modified()
     }
 
-    /// Sets that time to now. Never creates a file, so a record that was removed stays so.
+    /// Sets the modification time to now. Never creates a file, so a record that was removed stays so.
     pub(super) fn touch(&self, digest: &str) -> io::Result<()> {
         File::options().write(true).open(self.path(digest))?.set_modified(SystemTime::now())
     }

@@ -180,9 +180,9 @@ impl SessionStore {
     pub(crate) fn subscribe(&self, cookie: &str, subscription: &PushSubscription) -> io::Result<()> {
         let _change = self.push_changes.lock();
         let digest = digest(cookie);
-        // A browser subscribes anew with each load of the page: what is known of its push service stays.
-        let known = self.read_push(&digest).filter(|record| record.subscription == *subscription);
-        let status = known.map(|record| record.status).unwrap_or_default();
+        // A browser subscribes again with each load of the page: the status of an unchanged subscription stays.
+        let existing = self.read_push(&digest).filter(|record| record.subscription == *subscription);
+        let status = existing.map(|record| record.status).unwrap_or_default();
         self.write_push(&digest, &PushRecord { subscription: subscription.clone(), status })
     }
 

@@ -20,7 +20,7 @@ use crate::http::raw_query;
 const SECRET_BYTES: usize = 16;
 /// Maximum number of shares of a server.
 const MAX_SHARES: usize = 256;
-/// Ends of the paths that read a node, after the path of the node.
+/// Suffixes of the paths that read a node, after the path of the node.
 const READABLE: [&str; 4] = ["", "/explain", "/transcript", "/terminal"];
 
 /// The node that a share shows.
@@ -74,8 +74,8 @@ impl SharedNode {
     pub(crate) fn is_read_by(&self, method: &Method, uri: &Uri) -> bool {
         let Ok(query) = raw_query(uri) else { return false };
         let has = |name: &str, value: &str| {
-            let mut found = query.iter().filter(|(key, _)| key == name);
-            found.next().is_some_and(|(_, found)| found == value) && found.next().is_none()
+            let mut values = query.iter().filter(|(key, _)| key == name);
+            values.next().is_some_and(|(_, actual)| actual == value) && values.next().is_none()
         };
         let is_in_session = has("session", &self.session_id);
         let node = format!("/nodes/{}", self.node_id);

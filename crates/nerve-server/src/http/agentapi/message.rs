@@ -132,8 +132,8 @@ impl Message {
     }
 }
 
-/// Returns true if `entries`, the last ones of a history of which `requested` were requested, contain everything
-/// after the message `last_sent`.
+/// Returns true if `entries`, the last ones of a history, contain every message after `last_sent`. Fewer than
+/// `requested` are the whole history.
 pub(super) fn covers(entries: &[Value], requested: usize, last_sent: u64) -> bool {
     entries.len() < requested
         || entries.first().and_then(|entry| entry["seq"].as_u64()).is_some_and(|seq| 2 * seq <= last_sent)

@@ -172,18 +172,18 @@ impl Agent {
             return Ok(());
         };
         let deadline = Instant::now() + START_TIMEOUT;
-        let late = |_| {
+        let timed_out = |_| {
             Problem::new(StatusCode::GATEWAY_TIMEOUT, ErrorKind::Timeout, "the agent did not start in time")
         };
         loop {
-            for event in tokio::time::timeout_at(deadline, events.next_events()).await.map_err(late)? {
+            for event in tokio::time::timeout_at(deadline, events.next_events()).await.map_err(timed_out)? {
                 match &event.event.kind {
                     // A dialog proves that the prompt arrived, too.
                     EventKind::NodeBusy { .. }
                     | EventKind::NodeBlocked { .. }
                     | EventKind::NodeSuspended { .. } => return Ok(()),
                     EventKind::ResultReady { result_id: ready, .. } if *ready == result_id => {
-                        return self.ended(result_id).await;
+                        return self.check_outcome(result_id).await;
                     }
                     _ => {}
                 }
@@ -191,10 +191,10 @@ impl Agent {
         }
     }
 
-    /// Handles a prompt that ended before it was seen to start: it was answered or not delivered.
-    async fn ended(&self, result_id: String) -> Result<(), Problem> {
-        let ended = self.request(GetResult { result_id, ..GetResult::default() }).await?;
-        match ended.error.filter(|_| ended.response.is_none()) {
+    /// Handles a prompt that ended before a start event arrived: it was answered or not delivered.
+    async fn check_outcome(&self, result_id: String) -> Result<(), Problem> {
+        let result = self.request(GetResult { result_id, ..GetResult::default() }).await?;
+        match result.error.filter(|_| result.response.is_none()) {
             Some(error) => Err(Problem::new(StatusCode::CONFLICT, ErrorKind::Delivery, error)),
             None => Ok(()),
         }

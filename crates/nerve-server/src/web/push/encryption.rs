@@ -12,7 +12,7 @@ use super::subscription::{POINT_BYTES, PushSubscription};
 const RECORD_SIZE: u32 = 4096;
 /// Maximum size of a message in bytes: the rest of the record is the header, the tag and the delimiter.
 const MAX_MESSAGE: usize = 3993;
-/// Marks the last record.
+/// Delimiter of the last record.
 const LAST_RECORD: u8 = 2;
 const SALT_BYTES: usize = 16;
 const KEY_BYTES: usize = 16;

@@ -25,7 +25,7 @@ use crate::web::{SessionStore, now};
 
 /// Time that a turn or graph must take for its end to be notified, in seconds.
 const MIN_TURN: u64 = 30;
-/// Number of messages that are sent to one browser at a time. Further ones are dropped.
+/// Maximum number of messages that are being sent to one browser. Further ones are dropped.
 const MAX_PENDING: usize = 8;
 /// Time for which a push service keeps a message, in seconds: an older one is of no use.
 const TIME_TO_LIVE: u64 = 4 * 60 * 60;
@@ -126,7 +126,7 @@ impl PushSender {
     }
 }
 
-/// Returns what the browser shows: no text of the agent, only which node needs what.
+/// Returns the message that the browser shows: which node needs what, without text of the agent.
 fn message(event: &EventMessage, notification: Notification) -> serde_json::Value {
     let node = event.node_id.as_deref();
     let graph = event.data["graph_id"].as_str();
