@@ -15,9 +15,9 @@ pub const LENGTH: &str = "length";
 /// Token counts as reported by the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Tokens given to the model, including those from a cache.
+    /// Input tokens, including those from a cache.
     pub prompt: u64,
-    /// Tokens that the model wrote.
+    /// Output tokens.
     pub completion: u64,
 }
 
@@ -89,9 +89,9 @@ impl PartialAnswer {
         match self.calls.iter_mut().find(|call| call.index == index) {
             // Some APIs repeat id and name in each piece, others send empty strings.
             Some(call) => {
-                for (known, said) in [(&mut call.id, id), (&mut call.name, name)] {
-                    if !said.is_empty() {
-                        *known = said.to_string();
+                for (field, value) in [(&mut call.id, id), (&mut call.name, name)] {
+                    if !value.is_empty() {
+                        *field = value.to_string();
                     }
                 }
             }

@@ -15,7 +15,7 @@ pub struct ModelRequest<'a> {
     pub messages: &'a [Message],
     /// The tools that the model may call.
     pub tools: Vec<&'a ToolDefinition>,
-    /// Those of the tools that the model may use now.
+    /// The subset of the tools that the model may use now.
     pub selection: &'a ToolSelection,
     /// Maximum number of tokens of the answer.
     pub max_tokens: u32,

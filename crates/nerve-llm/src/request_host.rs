@@ -16,8 +16,8 @@ use http::uri::{Authority, Scheme, Uri};
 /// # Errors
 /// Returns the reason if there is no host, more than one, or an invalid one.
 pub fn requested_host(request: &Parts) -> Result<Authority, &'static str> {
-    let mut all = request.headers.get_all(HOST).iter();
-    let host = match (all.next(), all.next(), request.uri.authority()) {
+    let mut headers = request.headers.get_all(HOST).iter();
+    let host = match (headers.next(), headers.next(), request.uri.authority()) {
         (Some(host), None, _) => host,
         (None, None, Some(named)) if request.version == Version::HTTP_2 => return Ok(named.clone()),
         _ => return Err("a request must have exactly one Host"),
@@ -60,7 +60,7 @@ impl AllowedHosts {
                 let name = name.strip_suffix('.').unwrap_or(&name);
                 name == "localhost"
                     || name.ends_with(".localhost")
-                    || self.names.iter().any(|known| known == name)
+                    || self.names.iter().any(|allowed| allowed == name)
             }
         }
     }
