@@ -55,7 +55,7 @@ impl BufferPool {
         if kib > 0 {
             let Ok(more) = self.0.clone().try_acquire_many_owned(kib) else { return false };
             match &mut reservation.held {
-                Some(held) => held.merge(more),
+                Some(permit) => permit.merge(more),
                 None => reservation.held = Some(more),
             }
         }
@@ -97,12 +97,12 @@ where
     }
     let mut content = Vec::new();
     loop {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let remaining = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         // `timeout` would return a piece that is already there even after the deadline.
-        if left.is_some_and(|left| left.is_zero()) {
+        if remaining.is_some_and(|remaining| remaining.is_zero()) {
             return Err(ReadError::TimedOut);
         }
-        let wait = left.map_or(pause, |left| left.min(pause));
+        let wait = remaining.map_or(pause, |remaining| remaining.min(pause));
         let Ok(next) = tokio::time::timeout(wait, body.frame()).await else {
             return Err(ReadError::TimedOut);
         };

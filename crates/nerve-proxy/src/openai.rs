@@ -29,7 +29,7 @@ const MAX_ANSWER: usize = 64 << 20;
 /// Maximum size of an error body, in bytes.
 const MAX_ERROR: usize = 1 << 20;
 
-/// Answers a request, by asking the upstream if necessary.
+/// Answers a request, with an answer of the upstream if necessary.
 pub(crate) async fn handle(
     state: &ProxyState,
     request: Request<NetworkBody>,
@@ -252,7 +252,7 @@ impl Translation {
         out
     }
 
-    /// Returns the next frame, and itself for those after it.
+    /// Returns the next frame, and the translation for the frames after it.
     async fn next(mut self) -> Option<(Result<Frame<Bytes>, BodyError>, Translation)> {
         while self.state == State::Streaming {
             match self.incoming.frame().await {
@@ -268,13 +268,13 @@ impl Translation {
                 }
                 None => {
                     self.state = State::Done;
-                    let last = self.stream.finish().map(|text| Frame::data(text.into()));
-                    return Some((last.map_err(|error| error.message.into()), self));
+                    let end = self.stream.finish().map(|text| Frame::data(text.into()));
+                    return Some((end.map_err(|error| error.message.into()), self));
                 }
             }
         }
         if self.state == State::Draining {
-            // The client has everything; it does not wait for the upstream.
+            // The client has everything and does not wait for the upstream.
             let _ = self.incoming.frame().now_or_never();
         }
         None

@@ -95,7 +95,7 @@ pub enum PriceError {
         line: usize,
         /// Column of the error in characters, from 1.
         column: usize,
-        /// What is wrong.
+        /// Description of the error.
         message: String,
     },
 }
@@ -112,16 +112,17 @@ impl PriceTable {
     /// # Errors
     /// The file exists and cannot be read or is invalid.
     pub fn load(path: &Path) -> Result<PriceTable, PriceError> {
-        let shown = || path.display().to_string();
+        let path_text = || path.display().to_string();
         let text = match read(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            read => read.map_err(|source| PriceError::Unreadable { path: shown(), source })?,
+            read => read.map_err(|source| PriceError::Unreadable { path: path_text(), source })?,
         };
         let mut entries = parse(&text, true).map_err(|InvalidEntry { at, message }| {
-            let before = text.get(..at).unwrap_or(&text);
-            let line_start = before.rfind('\n').map_or(0, |end| end + 1);
-            let (line, column) = (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1);
-            PriceError::Invalid { path: shown(), line, column, message }
+            let preceding = text.get(..at).unwrap_or(&text);
+            let line_start = preceding.rfind('\n').map_or(0, |end| end + 1);
+            let (line, column) =
+                (preceding.matches('\n').count() + 1, preceding[line_start..].chars().count() + 1);
+            PriceError::Invalid { path: path_text(), line, column, message }
         })?;
         entries.extend(PriceTable::built_in().entries);
         Ok(PriceTable { entries })

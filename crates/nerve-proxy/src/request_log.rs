@@ -140,8 +140,8 @@ impl RequestLog {
         self.report.bytes += bytes.len() as u64;
         if self.state.logs_bodies() {
             // One byte above the limit marks the logged body as cut.
-            let left = (log_entry::MAX_BODY + 1).saturating_sub(self.body.len());
-            self.body.extend_from_slice(&bytes[..bytes.len().min(left)]);
+            let room = (log_entry::MAX_BODY + 1).saturating_sub(self.body.len());
+            self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
     }
 

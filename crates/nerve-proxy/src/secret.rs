@@ -20,8 +20,8 @@ impl Secret {
     }
 
     /// Compares in constant time for keys of the same length.
-    pub(crate) fn matches(&self, shown: &str) -> bool {
-        self.0.as_bytes().ct_eq(shown.as_bytes()).into()
+    pub(crate) fn matches(&self, candidate: &str) -> bool {
+        self.0.as_bytes().ct_eq(candidate.as_bytes()).into()
     }
 
     /// Returns true if it is empty.

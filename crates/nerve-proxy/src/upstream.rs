@@ -28,10 +28,10 @@ impl Upstream {
     pub fn parse(address: &str) -> Result<Upstream, ProxyError> {
         let bad = |reason| {
             // The text before an @ may be a password.
-            let shown = address.rsplit_once('@').map_or(address, |(_, host)| host);
-            let shown: String =
-                shown.split(['?', '#']).next().unwrap_or_default().chars().take(200).collect();
-            ProxyError::Upstream { address: shown, reason }
+            let redacted = address.rsplit_once('@').map_or(address, |(_, host)| host);
+            let redacted: String =
+                redacted.split(['?', '#']).next().unwrap_or_default().chars().take(200).collect();
+            ProxyError::Upstream { address: redacted, reason }
         };
         let base = address.trim().trim_end_matches('/');
         if base.contains('@') || base.contains('?') || base.contains('#') {

@@ -27,7 +27,7 @@ impl Usage {
             .saturating_add(self.cache_write)
     }
 
-    /// Returns the sums of both.
+    /// Returns the sum of both, count by count.
     #[must_use]
     pub fn plus(self, other: Usage) -> Usage {
         Usage {
@@ -58,7 +58,7 @@ pub(crate) struct UsageReader {
 enum Format {
     Events(Parser),
     Whole(Vec<u8>),
-    /// Cannot be parsed.
+    /// A response that cannot be parsed.
     Other,
 }
 
@@ -140,7 +140,7 @@ impl UsageReader {
         self.count(&message["usage"]);
     }
 
-    /// A stream has counts at its beginning and end; the last ones are valid.
+    /// Updates the counts. A stream has counts at its beginning and end; the last ones are valid.
     fn count(&mut self, usage_json: &Value) {
         if !usage_json.is_object() {
             return;

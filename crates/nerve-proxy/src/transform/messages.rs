@@ -63,23 +63,23 @@ fn tool_result(block: &Value, path: &str) -> Result<(Value, Vec<Value>), ApiErro
     let id = ids::to_openai(block["tool_use_id"].as_str().unwrap_or_default());
     let path = format!("{path}.content");
     let mut texts = Vec::new();
-    let mut others = Vec::new();
+    let mut user_parts = Vec::new();
     for (at, inner) in blocks::to_blocks(&block["content"], &path)?.iter().enumerate() {
         match blocks::part(inner, &format!("{path}[{at}]"))? {
             Some(part) if part["type"] == "text" => {
                 texts.push(part["text"].as_str().unwrap_or_default().to_string());
             }
-            other => others.extend(other),
+            other => user_parts.extend(other),
         }
     }
-    if !others.is_empty() {
+    if !user_parts.is_empty() {
         texts.push(format!("(the other content is in the next message, as the result of {id})"));
-        others.insert(0, json!({ "type": "text", "text": format!("The result of {id}:") }));
+        user_parts.insert(0, json!({ "type": "text", "text": format!("The result of {id}:") }));
     }
     // OpenAI has no error flag for results: the text contains it.
     let error = if block["is_error"] == true { "Error: " } else { "" };
     let content = format!("{error}{}", texts.join("\n"));
-    Ok((json!({ "role": "tool", "tool_call_id": id, "content": content }), others))
+    Ok((json!({ "role": "tool", "tool_call_id": id, "content": content }), user_parts))
 }
 
 /// Translates an assistant message; `None` if it contains only thinking.

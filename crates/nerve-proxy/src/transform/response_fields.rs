@@ -46,7 +46,7 @@ pub(super) fn stop_reason(
     has_calls: bool,
     matched_stop: &Value,
 ) -> (&'static str, Value) {
-    let stop = matched_stop.as_str().filter(|stop| plan.stop_sequences.iter().any(|known| known == stop));
+    let stop = matched_stop.as_str().filter(|stop| plan.stop_sequences.iter().any(|text| text == stop));
     match finish {
         Some("length") => ("max_tokens", Value::Null),
         Some("content_filter") => ("refusal", Value::Null),

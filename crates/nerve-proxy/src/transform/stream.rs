@@ -226,12 +226,12 @@ impl Stream {
     /// Returns the index of the call that a piece belongs to. Servers without indexes send whole calls or continue the
     /// last one.
     fn call_index(&mut self, index: Option<u64>, id: &str) -> Result<usize, ApiError> {
-        let known = match index {
+        let existing = match index {
             Some(_) => self.calls.iter().position(|call| call.index == index),
             None if id.is_empty() => self.calls.len().checked_sub(1),
             None => self.calls.iter().position(|call| call.id == id),
         };
-        if let Some(at) = known {
+        if let Some(at) = existing {
             return Ok(at);
         }
         if self.calls.len() >= MAX_TOOL_CALLS {
