@@ -70,22 +70,22 @@ impl ActivityReader {
         if line.is_empty() {
             return activities;
         }
-        let found = |entry| self.unknown += self.fold.add(entry, now, &mut activities);
+        let add = |entry| self.unknown += self.fold.add(entry, now, &mut activities);
         match &mut self.decoder {
             Decoder::Claude(decoder) => match serde_json::from_str(line) {
-                Ok(line) => decoder.decode(&line, found),
+                Ok(line) => decoder.decode(&line, add),
                 Err(_) => self.unknown += 1,
             },
             Decoder::Codex(decoder) => match serde_json::from_str(line) {
-                Ok(line) => decoder.decode(&line, found),
+                Ok(line) => decoder.decode(&line, add),
                 Err(_) => self.unknown += 1,
             },
             Decoder::Gemini(decoder) => match serde_json::from_str(line) {
-                Ok(line) => decoder.decode(&line, found),
+                Ok(line) => decoder.decode(&line, add),
                 Err(_) => self.unknown += 1,
             },
             Decoder::Pi => match serde_json::from_str(line) {
-                Ok(line) => pi_session::decode(&line, found),
+                Ok(line) => pi_session::decode(&line, add),
                 Err(_) => self.unknown += 1,
             },
             Decoder::Opencode(_) => {}
@@ -113,7 +113,7 @@ impl ActivityReader {
 struct ActivityFold {
     /// Id and name of running tools, oldest first.
     calls: VecDeque<(String, String)>,
-    /// Those that run in the background: their calls have results already.
+    /// Id and name of tools that run in the background: their calls have results already.
     background: VecDeque<(String, String)>,
     /// A text that is a thought if a tool follows, and otherwise an answer.
     pending: Option<(String, TsMs)>,
@@ -178,8 +178,8 @@ fn track(calls: &mut VecDeque<(String, String)>, call: (String, String)) {
 
 /// Removes a tool and returns its name.
 fn untrack(calls: &mut VecDeque<(String, String)>, id: &str) -> Option<String> {
-    let known = calls.iter().position(|(known, _)| known == id)?;
-    calls.remove(known).map(|(_, name)| name)
+    let position = calls.iter().position(|(call, _)| call == id)?;
+    calls.remove(position).map(|(_, name)| name)
 }
 
 fn tool_output(execution: String, name: String, text: &str, status: CallStatus, at: TsMs) -> Activity {

@@ -21,15 +21,16 @@ pub(super) enum QueuePlace {
 }
 
 impl Driver {
-    /// Notes whether the queue is on the screen. The composer is drawn last, so without it the frame is incomplete.
+    /// Records whether the queue is on the screen. The composer is drawn last, so without it the frame is
+    /// incomplete.
     pub(super) fn track_queue(&mut self, view: &View<'_>) {
         let queue = self.profile.composer.as_ref().and_then(|composer| composer.queue.as_ref());
-        let (Some(queue), Some(shown), Some(turn)) =
+        let (Some(queue), Some(composer), Some(turn)) =
             (queue, &self.observation.composer, &mut self.turns.current)
         else {
             return;
         };
-        let is_shown = view.screen.rows[..shown.rows.0].iter().any(|row| queue.is_match(&row.text));
+        let is_shown = view.screen.rows[..composer.rows.0].iter().any(|row| queue.is_match(&row.text));
         turn.queue = match turn.queue {
             _ if is_shown => QueuePlace::Waiting,
             QueuePlace::Unseen => QueuePlace::Unseen,
@@ -49,8 +50,9 @@ impl Driver {
     /// Returns true if the prompt stands in the composer again instead of in the queue.
     pub(super) fn is_fetched_back(&self) -> bool {
         let turn = self.turns.current.as_ref().filter(|turn| turn.queue == QueuePlace::Left);
-        let shown = self.observation.composer.as_ref();
-        turn.zip(shown).is_some_and(|(turn, shown)| self.is_queued() && holds(shown, &turn.prompt))
+        let composer = self.observation.composer.as_ref();
+        turn.zip(composer)
+            .is_some_and(|(turn, composer)| self.is_queued() && has_text(composer, &turn.prompt))
     }
 
     /// Ends a turn whose prompt was fetched back. The draft belongs to the user now, so no later prompt replaces it.
@@ -65,7 +67,7 @@ impl Driver {
     }
 }
 
-/// Returns true if the draft contains `text`: further prompts from the queue may stand around it.
-fn holds(shown: &ComposerView, text: &str) -> bool {
-    squeeze(&shown.draft).contains(&squeeze(text))
+/// Returns true if the draft contains `text`: further prompts from the queue may precede or follow it.
+fn has_text(composer: &ComposerView, text: &str) -> bool {
+    squeeze(&composer.draft).contains(&squeeze(text))
 }

@@ -4,19 +4,19 @@ use unicode_width::UnicodeWidthChar;
 
 /// Returns the characters that begin in these columns; wide characters take two.
 pub(super) fn columns(text: &str, from: u16, to: u16) -> &str {
-    let place = |limit: u16| {
+    let offset_of = |limit: u16| {
         let mut col = 0;
         let mut places = text.char_indices();
-        let found = places.find(|(_, c)| {
-            let here = col;
+        let character = places.find(|(_, c)| {
+            let start_col = col;
             col += c.width().unwrap_or(0);
             // A zero-width character belongs to the one before it.
-            here >= usize::from(limit) && c.width() != Some(0)
+            start_col >= usize::from(limit) && c.width() != Some(0)
         });
-        found.map_or(text.len(), |(at, _)| at)
+        character.map_or(text.len(), |(at, _)| at)
     };
-    let start = place(from);
-    &text[start..place(to).max(start)]
+    let start = offset_of(from);
+    &text[start..offset_of(to).max(start)]
 }
 
 /// Returns the columns that a text takes.

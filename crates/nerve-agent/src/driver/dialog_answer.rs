@@ -1,9 +1,10 @@
 //! Answers a dialog: moves its cursor to the choice key by key, waits for the cursor to arrive, then presses Enter.
 //!
-//! Agents ignore keys pressed right after a dialog is drawn, to prevent accidental approval. A key without effect is
-//! therefore sent again. It may also only be late: after a repeated key, Enter waits until no key can be on its way, because
-//! that key would move the cursor before Enter arrives. A dialog is identified by its whole text, so that no key ever answers the next dialog.
-//! Half-drawn frames and titles that lag behind the screen count only after they have been stable for a moment.
+//! Agents ignore keys pressed right after a dialog is drawn, to prevent accidental approval. A key without effect
+//! is therefore sent again. It may also only be late: after a repeated key, Enter waits until no key can be on its
+//! way, because that key would move the cursor before Enter arrives. A dialog is identified by its whole text, so
+//! that no key ever answers the next dialog. Half-drawn frames and titles that lag behind the screen count only
+//! after they have been stable for a moment.
 
 use std::time::Duration;
 
@@ -154,11 +155,11 @@ impl Driver {
             _ => {}
         }
         let is_asking = matches!(self.observation.signal, Some(Signal::Blocked(..)));
-        let drawn = self.visible_dialog();
-        let unknown = drawn.text.is_empty()
+        let visible = self.visible_dialog();
+        let unknown = visible.text.is_empty()
             && self.observation.signal.is_none()
             && matches!(self.state, AgentState::Blocked { .. });
-        let is_same = drawn.text == answer.dialog.text && (is_asking || unknown);
+        let is_same = visible.text == answer.dialog.text && (is_asking || unknown);
         let busy_title_since = busy_title_since && answer.is_confirmed;
         if is_same && busy_title_since && self.observation.title_busy {
             // A title can also be ahead of its screen: the dialog is about to close.
@@ -166,7 +167,7 @@ impl Driver {
             return if now < due { DialogChange::Unsettled(due) } else { DialogChange::Unchanged };
         }
         // A new dialog with the same text: the agent worked in between, or new output stands above the dialog.
-        let another = busy_title_since || (answer.is_confirmed && drawn.context != answer.dialog.context);
+        let another = busy_title_since || (answer.is_confirmed && visible.context != answer.dialog.context);
         if is_same && !another {
             return DialogChange::Unchanged;
         }

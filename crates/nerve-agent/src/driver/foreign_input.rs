@@ -119,17 +119,17 @@ impl Driver {
         if !is_line_based || !is_below || self.is_cursor_at_prompt(view) {
             return None;
         }
-        let known = self.prompt_line.foreign_input;
-        let is_seen = self.prompt_line.draft.is_some() || known.is_some_and(|known| known.is_seen);
+        let previous = self.prompt_line.foreign_input;
+        let is_seen = self.prompt_line.draft.is_some() || previous.is_some_and(|previous| previous.is_seen);
         let (source, text) = match view.foreground {
             Foreground::Awake => (Source::Foreground, "running, and the prompt is gone"),
             Foreground::Unknown if is_seen => (Source::Screen, "a line was entered, and the prompt is gone"),
-            // A pause of a shell whose line was not seen.
-            Foreground::Idle if !is_seen && !self.has_slept(now) => return known,
+            // A short sleep of a shell whose line was not seen decides nothing.
+            Foreground::Idle if !is_seen && !self.has_slept(now) => return previous,
             // Asleep, or busy with another program, which was handled before.
             Foreground::Unknown | Foreground::Idle | Foreground::Other => return None,
         };
-        let since = known.map_or(now, |known| known.since);
+        let since = previous.map_or(now, |previous| previous.since);
         Some(ForeignInput { since, source, text, is_seen, possible_prompt_at: None })
     }
 

@@ -14,7 +14,7 @@ const PROMPT_ENDS: [char; 8] = ['$', '#', '%', '>', '❯', '»', '›', 'λ'];
 /// Columns that a shell may leave free behind a prompt at the right edge.
 const RIGHT_MARGIN: usize = 2;
 
-/// The line of a program that was started by someone else, until a prompt of it is known.
+/// The line of a program that was started by someone else, until one of the program's prompts is known.
 #[derive(Debug, Default)]
 pub(super) struct InheritedLine {
     /// Absolute line of the cursor when the program waited first.
@@ -85,7 +85,8 @@ impl Driver {
 }
 
 impl<'a> CursorLine<'a> {
-    /// A terminal that was attached to does not report which rows were wrapped, so a full row continues in the next one.
+    /// Returns the line of the cursor. An attached terminal does not report which rows were wrapped, so a full row
+    /// is taken to continue in the next one.
     fn of(view: &View<'a>) -> CursorLine<'a> {
         let (cursor, cols) = (view.screen.cursor, usize::from(view.screen.size.cols));
         let (above, rows) = view.screen.rows.split_at(usize::from(cursor.row).min(view.screen.rows.len()));
@@ -131,8 +132,8 @@ fn is_unusual_prompt(line: &str) -> bool {
             || line.split_whitespace().filter(is_word).count() == 1)
 }
 
-/// Returns the first line of a command that a shell waits for the rest of: it shows a prompt such as `> ` or `for> `
-/// below another prompt with text.
+/// Returns the first line of an incomplete command: the shell waits for the rest at a prompt such as `> ` or
+/// `for> `, below another prompt with text.
 fn continued_line(prompt: &str, above: &[Row]) -> Option<String> {
     let words = prompt.strip_suffix('>')?;
     if !words.chars().all(|char| char.is_ascii_lowercase() || char == ' ') {

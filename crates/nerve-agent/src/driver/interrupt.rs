@@ -93,7 +93,7 @@ impl Driver {
         match &mut self.turns.current {
             Some(turn) => {
                 turn.interrupted = true;
-                // An Enter without effect is not waited for any longer.
+                // Stop waiting for the effect of an earlier Enter.
                 self.wake_at(now + Duration::from_millis(self.profile.submit.enter_ms));
             }
             None => self.expect_prompt(now, cursor_line, "an interrupt was sent"),

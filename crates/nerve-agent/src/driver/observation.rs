@@ -103,19 +103,19 @@ pub(super) fn observe_screen_except(
             }
             _ => 0..0,
         };
-        let found = find_rule_match(rule, screen.rows.get(rows)?)?;
-        let notice = (rule.state == RuleState::Suspended).then(|| read_notice(rule, found));
+        let matched = find_rule_match(rule, screen.rows.get(rows)?)?;
+        let notice = (rule.state == RuleState::Suspended).then(|| read_notice(rule, matched));
         if notice.as_ref().is_some_and(&mut is_ignored) {
             return None;
         }
-        Some((rule, found[0].text.trim(), notice))
+        Some((rule, matched[0].text.trim(), notice))
     });
     let ((choices, is_horizontal), dialog, context) = match &rule {
         Some((rule, ..)) if rule.state == RuleState::Blocked => {
             let (above, rows) = (&screen.rows[..dialog.start], &screen.rows[dialog]);
-            let is_horizontal = find_horizontal_choices(profile, rows).map(|choices| (choices, true));
-            let found = is_horizontal.unwrap_or_else(|| (find_choices(profile, rows), false));
-            (found, dialog_text(profile, rows), context_letters(above))
+            let horizontal = find_horizontal_choices(profile, rows).map(|choices| (choices, true));
+            let choices = horizontal.unwrap_or_else(|| (find_choices(profile, rows), false));
+            (choices, dialog_text(profile, rows), context_letters(above))
         }
         _ => Default::default(),
     };
@@ -143,11 +143,11 @@ fn is_conversation_empty(profile: &Profile, screen: &Screen, composer: Option<&C
 
 /// Returns the rows from the last match of the rule on, unless a row below shows that the agent continued.
 fn find_rule_match<'r>(rule: &Rule, rows: &'r [Row]) -> Option<&'r [Row]> {
-    let fits = |row: &Row| rule.pattern.is_match(&row.text);
+    let matches_rule = |row: &Row| rule.pattern.is_match(&row.text);
     let Some(unless) = &rule.unless_below else {
-        return rows.iter().position(fits).map(|at| &rows[at..]);
+        return rows.iter().position(matches_rule).map(|at| &rows[at..]);
     };
-    let at = rows.iter().rposition(fits)?;
+    let at = rows.iter().rposition(matches_rule)?;
     (!rows[at + 1..].iter().any(|row| unless.is_match(&row.text))).then(|| &rows[at..])
 }
 
@@ -225,15 +225,15 @@ fn find_composer(composer: &Composer, screen: &Screen) -> Option<ComposerView> {
     if !(start..end).contains(&cursor) {
         return None;
     }
-    let typed = read_draft(composer, &screen.rows[start..end]);
-    let placeholder = composer.placeholder.iter().any(|p| p.is_match(&typed)) || is_dim(&screen.rows[start]);
-    let chip = composer.chip.as_ref().is_some_and(|p| p.is_match(&typed));
+    let text = read_draft(composer, &screen.rows[start..end]);
+    let placeholder = composer.placeholder.iter().any(|p| p.is_match(&text)) || is_dim(&screen.rows[start]);
+    let chip = composer.chip.as_ref().is_some_and(|p| p.is_match(&text));
     let other_mode = is_other_mode(composer, &screen.rows[start]);
     let draft = match (placeholder, other_mode) {
-        (false, _) => typed,
+        (false, _) => text,
         (true, false) => String::new(),
-        // Only the mark of the mode: an empty composer would take a prompt.
-        (true, true) => typed.chars().take(1).collect(),
+        // Keep only the mark of the mode: an empty composer would take a prompt.
+        (true, true) => text.chars().take(1).collect(),
     };
     Some(ComposerView { rows: (start, end), draft, chip, other_mode })
 }
@@ -330,23 +330,23 @@ fn dialog_rows(profile: &Profile, screen: &Screen) -> std::ops::Range<usize> {
 const CHOICE_GAP: usize = 3;
 
 fn find_choices(profile: &Profile, rows: &[Row]) -> Vec<ChoiceRow> {
-    let mut found = Vec::new();
+    let mut choices = Vec::new();
     let mut gap = 0;
     for row in rows.iter().rev() {
         match profile.dialog.choice.choice(&row.text) {
             Some((selected, label)) => {
-                found.push(ChoiceRow { label: label.trim().to_string(), selected });
+                choices.push(ChoiceRow { label: label.trim().to_string(), selected });
                 gap = 0;
             }
-            None if found.is_empty() => {}
+            None if choices.is_empty() => {}
             None => gap += 1,
         }
         if gap > CHOICE_GAP {
             break;
         }
     }
-    found.reverse();
-    found
+    choices.reverse();
+    choices
 }
 
 /// Returns the row with all choices, the row with the hints (in a wide window the same), and the choices with their
@@ -422,12 +422,12 @@ pub fn is_echo_of(view: &ComposerView, text: &str) -> bool {
     if view.chip {
         return true;
     }
-    let (shown, sent) = (squeeze(&view.draft), squeeze(text));
-    if shown.is_empty() {
+    let (draft, prompt) = (squeeze(&view.draft), squeeze(text));
+    if draft.is_empty() {
         return false;
     }
     // A tall draft scrolls inside the composer: only its beginning or end is visible.
-    shown == sent || (sent.contains(&shown) && shown.chars().count() >= 24)
+    draft == prompt || (prompt.contains(&draft) && draft.chars().count() >= 24)
 }
 
 /// Returns a text without white space and control characters.

@@ -22,15 +22,15 @@ impl Driver {
     /// Compares the last observation with the profile.
     pub(super) fn check_profile(&mut self, now: TsNs, view: &View<'_>) {
         let observation = &self.observation;
-        let fits = self.profile.composer.is_none()
+        let is_expected = self.profile.composer.is_none()
             || observation.composer.is_some()
             || observation.signal.is_some()
             || !observation.choices.is_empty()
             // Nothing is drawn yet, or a loaded machine takes long to start the agent.
             || view.screen.rows.iter().all(|row| row.text.trim().is_empty());
         let due = self.activity.last_output.max(self.barrier.at()) + MISMATCH_DELAY;
-        self.is_mismatched = !fits && now >= due;
-        if !fits && now < due {
+        self.is_mismatched = !is_expected && now >= due;
+        if !is_expected && now < due {
             self.wake_at(due);
         }
     }

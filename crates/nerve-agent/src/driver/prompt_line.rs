@@ -48,21 +48,22 @@ impl Driver {
     /// the drawn one, or a continuation prompt. Such a prompt has no letters or digits, or the letters of the prompt.
     pub fn is_input_prompt(&self, text: &str) -> bool {
         let trimmed = text.trim_end();
-        let drawn = self.prompt_line.end.as_ref().map_or("", PromptEnd::text);
-        let learned = self.prompt_line.learned.as_deref().unwrap_or_default();
+        let drawn_prompt = self.prompt_line.end.as_ref().map_or("", PromptEnd::text);
+        let learned_prompt = self.prompt_line.learned.as_deref().unwrap_or_default();
         if trimmed.is_empty() {
             return false;
         }
-        if self.is_prompt(text) || [drawn, learned.trim_end()].contains(&trimmed) {
+        if self.is_prompt(text) || [drawn_prompt, learned_prompt.trim_end()].contains(&trimmed) {
             return true;
         }
         let letters = |text: &str| text.chars().filter(|c| c.is_alphabetic()).collect::<String>();
         let has_letters_of = |prompt: &str| {
-            let own = letters(trimmed);
-            !own.is_empty() && own == letters(prompt)
+            let text_letters = letters(trimmed);
+            !text_letters.is_empty() && text_letters == letters(prompt)
         };
         let is_bare = !trimmed.contains(char::is_alphanumeric);
-        trimmed.ends_with(CONTINUATION_ENDS) && (is_bare || has_letters_of(drawn) || has_letters_of(learned))
+        trimmed.ends_with(CONTINUATION_ENDS)
+            && (is_bare || has_letters_of(drawn_prompt) || has_letters_of(learned_prompt))
     }
 
     /// Learns the prompt of a line-based program from a ready state.

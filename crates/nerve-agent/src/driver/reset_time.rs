@@ -65,7 +65,7 @@ fn parse_date(words: &[&str], now: TsNs) -> Option<TsNs> {
     }
     let now = Timestamp::from_nanosecond(i128::from(now.0)).ok()?;
     let today = Offset::UTC.to_datetime(now).date();
-    let found = match words.split_first() {
+    let reset_at = match words.split_first() {
         Some((name, rest)) if parse_month(name).is_some() => {
             let (day, rest) = rest.split_first()?;
             let day = day.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok()?;
@@ -79,18 +79,18 @@ fn parse_date(words: &[&str], now: TsNs) -> Option<TsNs> {
         }
         _ => resolve_day(today.to_datetime(parse_clock(words)?), now)?,
     };
-    let found = Offset::UTC.to_timestamp(found).ok()?;
-    u64::try_from(found.as_nanosecond()).ok().map(TsNs)
+    let reset_at = Offset::UTC.to_timestamp(reset_at).ok()?;
+    u64::try_from(reset_at.as_nanosecond()).ok().map(TsNs)
 }
 
 /// Returns the next such time of day, or the last one if it has just passed.
 fn resolve_day(today: DateTime, now: Timestamp) -> Option<DateTime> {
     let at = Offset::UTC.to_timestamp(today).ok()?;
-    let ahead = at.as_second() - now.as_second();
-    let passed = i64::try_from(RECENT_PAST.as_secs()).ok()?;
-    let days = match ahead {
-        ahead if ahead < -passed => 1,
-        ahead if ahead > 86_400 - passed => -1,
+    let seconds_ahead = at.as_second() - now.as_second();
+    let recent_seconds = i64::try_from(RECENT_PAST.as_secs()).ok()?;
+    let days = match seconds_ahead {
+        seconds_ahead if seconds_ahead < -recent_seconds => 1,
+        seconds_ahead if seconds_ahead > 86_400 - recent_seconds => -1,
         _ => 0,
     };
     today.checked_add(days.days()).ok()

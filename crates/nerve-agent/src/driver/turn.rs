@@ -160,9 +160,9 @@ impl Driver {
             return Err(SubmitError::Line(line.clone()));
         }
         let draft = self.observation.composer.as_ref().map_or("", |composer| composer.draft.as_str());
-        let ours = self.observation.composer.as_ref().zip(self.turns.returned_prompt.as_ref());
-        let ours = ours.is_some_and(|(view, prompt)| is_echo_of(view, prompt));
-        if !draft.is_empty() && !ours {
+        let candidate = self.observation.composer.as_ref().zip(self.turns.returned_prompt.as_ref());
+        let is_own_draft = candidate.is_some_and(|(view, prompt)| is_echo_of(view, prompt));
+        if !draft.is_empty() && !is_own_draft {
             return Err(SubmitError::Draft(draft.to_string()));
         }
         let phase = match (self.profile.submit.mode, draft.is_empty()) {
@@ -300,9 +300,9 @@ impl Driver {
 
     pub(super) fn advance_turn(&mut self, now: TsNs, view: &View<'_>) {
         let Some(phase) = self.turns.current.as_ref().map(|turn| turn.phase) else { return };
-        if let (Some(shown), Some(turn)) = (&self.observation.composer, &mut self.turns.current) {
+        if let (Some(composer), Some(turn)) = (&self.observation.composer, &mut self.turns.current) {
             let is_sent = matches!(turn.phase, Phase::Submitting { .. } | Phase::Running);
-            turn.has_left |= is_sent && !is_echo_of(shown, &turn.prompt);
+            turn.has_left |= is_sent && !is_echo_of(composer, &turn.prompt);
         }
         match phase {
             Phase::Clearing { since } => self.advance_clearing(now, since, view),
@@ -329,11 +329,11 @@ impl Driver {
 
     fn advance_typing(&mut self, now: TsNs, since: TsNs, view: &View<'_>) {
         let due = since + Duration::from_millis(self.profile.submit.echo_ms);
-        let shown = match (&self.turns.current, &self.observation.composer) {
+        let is_echoed = match (&self.turns.current, &self.observation.composer) {
             (Some(turn), Some(composer)) => is_echo_of(composer, &turn.prompt),
             _ => false,
         };
-        if shown {
+        if is_echoed {
             let top = self.observation.composer.as_ref().map_or(0, |composer| composer.rows.0);
             let line = view.screen.first_line + top as u64;
             let previous_answer_end =
@@ -351,7 +351,7 @@ impl Driver {
         } else if matches!(self.observation.signal, Some(Signal::Starting(_)))
             && self.turns.current.as_ref().is_some_and(|turn| now < turn.started_at + START_TIMEOUT)
         {
-            // The agent shows what was typed when it has started.
+            // The agent shows the typed text once it has started.
             self.set_phase(Phase::Typing { since: now });
             self.wake_at(now + START_TIMEOUT);
         } else if now >= due {
@@ -499,7 +499,7 @@ impl Driver {
             view.screen.first_line + at as u64 >= turn.first_line
         };
         if turn.has_answer != had_answer {
-            // The wait for a Stop hook is a different one now.
+            // The end of the answer changes the wait for a Stop hook.
             self.outbox.wake_at(now);
         }
     }
@@ -519,8 +519,8 @@ impl Driver {
     fn shows_prompt(&self) -> bool {
         let turn = self.turns.current.as_ref();
         let turn = turn.filter(|turn| turn.phase == Phase::Running && !turn.has_answer);
-        let shown = self.observation.composer.as_ref();
-        shown.zip(turn).is_some_and(|(shown, turn)| is_echo_of(shown, &turn.prompt))
+        let composer = self.observation.composer.as_ref();
+        composer.zip(turn).is_some_and(|(composer, turn)| is_echo_of(composer, &turn.prompt))
     }
 
     pub(super) fn is_interrupted(&self) -> bool {

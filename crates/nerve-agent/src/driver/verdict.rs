@@ -80,14 +80,18 @@ impl Driver {
 
     /// Waits until the notice is completely drawn: its last row may hold the time.
     fn judge_notice(&self, now: TsNs, notice: &LimitNotice) -> Verdict {
-        let Some(known) = self.usage_limits.find(&notice.text) else {
+        let Some(seen_notice) = self.usage_limits.find(&notice.text) else {
             return Verdict::Unknown { recheck: Some(now) };
         };
-        let drawn = known.since + self.profile.timing.settle();
-        if now < drawn {
-            return Verdict::Unknown { recheck: Some(drawn) };
+        let complete_at = seen_notice.since + self.profile.timing.settle();
+        if now < complete_at {
+            return Verdict::Unknown { recheck: Some(complete_at) };
         }
-        Verdict::Suspended { until: known.until, text: notice.text.clone(), recheck: known.expires_at() }
+        Verdict::Suspended {
+            until: seen_notice.until,
+            text: notice.text.clone(),
+            recheck: seen_notice.expires_at(),
+        }
     }
 
     /// Returns when the dialog counts as completely drawn. A dialog with choices must be stable for a moment, because a
@@ -157,9 +161,10 @@ impl Driver {
 
     /// Returns true if the marks suffice, so that only the terminal's owner matters and not whether it sleeps.
     pub fn trusts_marks(&self) -> bool {
-        let complete = self.marks.marks_prompts();
-        let telling = |mark: &Mark| matches!(mark.kind, MarkKind::CommandStart | MarkKind::OutputStart);
-        complete && self.has_command_output() && self.marks.last.as_ref().is_some_and(telling)
+        let marks_prompts = self.marks.marks_prompts();
+        let is_command_mark =
+            |mark: &Mark| matches!(mark.kind, MarkKind::CommandStart | MarkKind::OutputStart);
+        marks_prompts && self.has_command_output() && self.marks.last.as_ref().is_some_and(is_command_mark)
     }
 
     fn judge_marks(&self, now: TsNs, view: &View<'_>) -> Option<Verdict> {
@@ -170,11 +175,12 @@ impl Driver {
             return None;
         }
         // A shell redraws its prompt on a resize: only a prompt begun after the input counts.
-        let begun = self.marks.prompt.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset());
-        let fresh = begun || !self.barrier.is_input();
+        let is_new_prompt =
+            self.marks.prompt.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset());
+        let is_current = is_new_prompt || !self.barrier.is_input();
         let source = Source::Mark;
         Some(match mark.kind {
-            MarkKind::CommandStart if fresh => {
+            MarkKind::CommandStart if is_current => {
                 // A command sets a mark before its output. Without one, this may be the prompt after earlier input: it
                 // must hold for a moment.
                 let hold = match self.state {

@@ -134,14 +134,14 @@ fn is_status(row: &str) -> bool {
 ///
 /// On the alternate screen the echo stays in the first row while the answer scrolls below it. Only at the beginning of
 /// the answer do two blank rows follow it.
-fn answer_start(lines: &[String], wanted: &str) -> (usize, bool) {
-    if let Some(at) = wanted.strip_prefix('!').and_then(|command| user_shell_row(lines, command)) {
+fn answer_start(lines: &[String], prompt_text: &str) -> (usize, bool) {
+    if let Some(at) = prompt_text.strip_prefix('!').and_then(|command| user_shell_row(lines, command)) {
         return (at, false);
     }
     let head = |row: usize| prompt(&lines[row]);
-    let Some(end) = end_of_last_echo(lines, wanted, &EchoStyle { head: &head, indent: 2 }) else {
-        let tail = tail_of_echo(lines, wanted, |row| !is_inner(row));
-        return (tail, tail == 0 && !wanted.is_empty());
+    let Some(end) = end_of_last_echo(lines, prompt_text, &EchoStyle { head: &head, indent: 2 }) else {
+        let tail = tail_of_echo(lines, prompt_text, |row| !is_inner(row));
+        return (tail, tail == 0 && !prompt_text.is_empty());
     };
     let is_first = !lines[1.min(lines.len())..end].iter().any(|row| prompt(row).is_some());
     let gap = lines[end..].iter().take_while(|row| is_blank(row)).count();
@@ -152,8 +152,8 @@ fn answer_start(lines: &[String], wanted: &str) -> (usize, bool) {
 fn user_shell_row(lines: &[String], command: &str) -> Option<usize> {
     let command = compact(command);
     lines.iter().rposition(|row| {
-        let shown = after_marker(row, &['•']).and_then(|rest| rest.strip_prefix(USER_SHELL));
-        shown.is_some_and(|shown| !shown.is_empty() && command.starts_with(&compact(shown)))
+        let echo = after_marker(row, &['•']).and_then(|rest| rest.strip_prefix(USER_SHELL));
+        echo.is_some_and(|echo| !echo.is_empty() && command.starts_with(&compact(echo)))
     })
 }
 
@@ -256,7 +256,7 @@ impl<'a> SectionBuilder<'a> {
         let by_user = rest.strip_prefix(USER_SHELL).filter(|_| has_result);
         if let Some(command) = by_user {
             let section = tool(&format!("Ran {command}"), block, false);
-            // Its output is all that answers the prompt `!command`.
+            // The output is the whole answer to the prompt `!command`.
             let output = Section::new(SectionKind::Text, section.content.clone());
             self.sections.extend([section, output]);
             self.has_ended = true;

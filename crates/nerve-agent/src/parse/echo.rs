@@ -21,12 +21,12 @@ pub(super) struct EchoStyle<'a> {
 /// Prefers the last echo that shows the prompt. For an unknown or differently drawn prompt, takes the last echo of all.
 /// Returns `None` if every echo has scrolled away.
 pub(super) fn end_of_last_echo(lines: &[String], prompt: &str, style: &EchoStyle<'_>) -> Option<usize> {
-    let wanted = compact(prompt);
+    let compact_prompt = compact(prompt);
     let mut fallback = None;
     for row in (0..lines.len()).rev() {
         let Some(head) = (style.head)(row) else { continue };
-        if !wanted.is_empty()
-            && let Some(end) = match_echo(lines, row, head, &wanted, style.indent)
+        if !compact_prompt.is_empty()
+            && let Some(end) = match_echo(lines, row, head, &compact_prompt, style.indent)
         {
             return Some(end);
         }
@@ -39,39 +39,39 @@ pub(super) fn end_of_last_echo(lines: &[String], prompt: &str, style: &EchoStyle
 /// rows that start an item.
 pub(super) fn tail_of_echo(lines: &[String], prompt: &str, is_marker: impl Fn(&str) -> bool) -> usize {
     let end = lines.iter().position(|row| is_marker(row)).unwrap_or(lines.len());
-    let shown: String = lines[..end].iter().map(|row| compact(row)).collect();
-    if !shown.is_empty() && compact(prompt).ends_with(&shown) { end } else { 0 }
+    let tail: String = lines[..end].iter().map(|row| compact(row)).collect();
+    if !tail.is_empty() && compact(prompt).ends_with(&tail) { end } else { 0 }
 }
 
 /// Matches one echo row by row, ignoring whitespace, because wrapping and indentation vary.
-fn match_echo(lines: &[String], first: usize, head: &str, wanted: &str, indented: usize) -> Option<usize> {
-    let mut rest = wanted;
+fn match_echo(lines: &[String], first: usize, head: &str, prompt: &str, indented: usize) -> Option<usize> {
+    let mut rest = prompt;
     let mut row = first;
-    let mut shown = compact(head);
+    let mut row_text = compact(head);
     loop {
-        if let Some(left) = rest.strip_prefix(shown.as_str()) {
-            rest = left;
+        if let Some(remaining) = rest.strip_prefix(row_text.as_str()) {
+            rest = remaining;
             row += 1;
             if rest.is_empty() {
                 return Some(row);
             }
-        } else if chip_after_prefix(&shown, rest) || wanted.len() - rest.len() >= PREFIX {
+        } else if chip_after_prefix(&row_text, rest) || prompt.len() - rest.len() >= PREFIX {
             return Some(end_of_paragraph(lines, row + 1, indented));
         } else {
             return None;
         }
         match lines.get(row) {
-            Some(line) if is_blank(line) || indent(line) >= indented => shown = compact(line),
+            Some(line) if is_blank(line) || indent(line) >= indented => row_text = compact(line),
             // A row that the terminal wrapped is not indented.
-            Some(line) if rest.starts_with(&compact(line)) => shown = compact(line),
-            _ => return (wanted.len() - rest.len() >= PREFIX).then_some(row),
+            Some(line) if rest.starts_with(&compact(line)) => row_text = compact(line),
+            _ => return (prompt.len() - rest.len() >= PREFIX).then_some(row),
         }
     }
 }
 
 /// Returns true if the text before a paste chip matches; the chip stands for text of unknown length.
-fn chip_after_prefix(shown: &str, rest: &str) -> bool {
-    CHIPS.iter().any(|chip| shown.find(chip).is_some_and(|at| rest.starts_with(&shown[..at])))
+fn chip_after_prefix(row_text: &str, rest: &str) -> bool {
+    CHIPS.iter().any(|chip| row_text.find(chip).is_some_and(|at| rest.starts_with(&row_text[..at])))
 }
 
 fn end_of_paragraph(lines: &[String], from: usize, indented: usize) -> usize {

@@ -140,7 +140,7 @@ pub(crate) struct SeenIds(VecDeque<String>);
 impl SeenIds {
     /// Returns true at the first call with this id.
     pub(crate) fn is_new(&mut self, id: &str) -> bool {
-        if self.0.iter().any(|known| known == id) {
+        if self.0.iter().any(|seen| seen == id) {
             return false;
         }
         self.0.push_back(id.to_string());
@@ -180,7 +180,7 @@ pub(super) struct TurnFold {
     turn: TranscriptTurn,
     /// Index in the sections of the call with this id.
     calls: HashMap<String, usize>,
-    /// Last texts are marked as such.
+    /// The session file marks the last text of a turn.
     marks_final: bool,
 }
 

@@ -136,13 +136,13 @@ fn is_bar(row: &str) -> bool {
 
 /// Returns the first row of the answer, and true if rows above it are missing: Gemini CLI can erase its scrollback in
 /// the middle of an answer.
-fn answer_start(lines: &[String], wanted: &str) -> (usize, bool) {
+fn answer_start(lines: &[String], prompt_text: &str) -> (usize, bool) {
     let head = |row: usize| prompt(&lines[row]);
-    match end_of_last_echo(lines, wanted, &EchoStyle { head: &head, indent: 3 }) {
+    match end_of_last_echo(lines, prompt_text, &EchoStyle { head: &head, indent: 3 }) {
         Some(end) => (end, false),
         None => {
-            let tail = tail_of_echo(lines, wanted, |row| !is_blank(row) && indent(row) < 3);
-            (tail, tail == 0 && !wanted.is_empty())
+            let tail = tail_of_echo(lines, prompt_text, |row| !is_blank(row) && indent(row) < 3);
+            (tail, tail == 0 && !prompt_text.is_empty())
         }
     }
 }

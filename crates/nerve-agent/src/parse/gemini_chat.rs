@@ -37,11 +37,11 @@ pub(crate) struct ChatDecoder {
 }
 
 impl ChatDecoder {
-    /// Passes the entries of a line to `found`.
-    pub(crate) fn decode(&mut self, line: &Value, mut found: impl FnMut(Entry)) {
+    /// Passes the entries of a line to `emit`.
+    pub(crate) fn decode(&mut self, line: &Value, mut emit: impl FnMut(Entry)) {
         let at = line["timestamp"].as_str().and_then(time);
         let text = line["content"].as_str().unwrap_or_default().to_string();
-        let mut add = |item| found(Entry { at, item });
+        let mut add = |item| emit(Entry { at, item });
         if line.get("$rewindTo").is_some() {
             return add(Item::Rewind);
         } else if let Some(session) = line["sessionId"].as_str() {
@@ -53,7 +53,7 @@ impl ChatDecoder {
         }
         let Some(id) = line["id"].as_str() else { return add(Item::Unknown) };
         match line["type"].as_str() {
-            Some("gemini") => self.decode_answer(line, id, text, found),
+            Some("gemini") => self.decode_answer(line, id, text, emit),
             Some("error") => add(Item::Error(text)),
             Some("info") if text.starts_with("Request cancelled") => add(Item::Interrupted(text)),
             Some("user" | "info" | "warning") => {}
@@ -61,9 +61,9 @@ impl ChatDecoder {
         }
     }
 
-    fn decode_answer(&mut self, message: &Value, id: &str, text: String, mut found: impl FnMut(Entry)) {
+    fn decode_answer(&mut self, message: &Value, id: &str, text: String, mut emit: impl FnMut(Entry)) {
         let at = message["timestamp"].as_str().and_then(time);
-        let mut add = |at, item| found(Entry { at, item });
+        let mut add = |at, item| emit(Entry { at, item });
         if self.seen.is_new(id) {
             for thought in message["thoughts"].as_array().into_iter().flatten() {
                 add(at, Item::Thinking(thought_text(thought)));

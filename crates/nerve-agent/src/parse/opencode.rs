@@ -39,7 +39,7 @@ impl Parser for OpencodeParser {
 
     fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
         let rows: Vec<&str> = turn.lines.iter().map(|row| without_toast(row)).collect();
-        let wanted = compact(turn.prompt);
+        let prompt = compact(turn.prompt);
         let live = composer(&rows);
         // Before the first prompt the composer is in the middle of the screen, under the program's name.
         let is_first = |live: &Range<usize>| indent(rows[live.start]) > TEXT;
@@ -49,13 +49,13 @@ impl Parser for OpencodeParser {
         let end = live.map_or(rows.len(), |live| live.start);
         let blocks = blocks(&rows[..end]);
         let mut builder = SectionBuilder { rows: &rows[..end], ..SectionBuilder::default() };
-        let echo = echo(&rows, &blocks, &wanted);
+        let echo = echo(&rows, &blocks, &prompt);
         builder.run(echo.as_ref().map_or(0, |echo| echo.end), &blocks);
         let is_complete = !builder.has_dialog && builder.has_ended;
         // Of the echo, the blank row at its end may still be visible.
         let is_below_echo =
             echo.is_some() || blocks.first().is_some_and(|block| *block == (0..1) && is_blank_bar(rows[0]));
-        let is_truncated = !is_below_echo && !wanted.is_empty() && !builder.sections.is_empty();
+        let is_truncated = !is_below_echo && !prompt.is_empty() && !builder.sections.is_empty();
         ParsedTurn { sections: builder.sections, tokens: None, is_complete, is_truncated }
     }
 }
@@ -113,26 +113,26 @@ fn inside<'a>(rows: &[&'a str]) -> Vec<&'a str> {
 
 /// Returns the block that echoes the prompt: the last one that shows it, or for an unknown prompt the last possible
 /// echo. `None` if it has scrolled away.
-fn echo(rows: &[&str], blocks: &[Range<usize>], wanted: &str) -> Option<Range<usize>> {
-    let shows = |block: &&Range<usize>| {
-        let shown = compact(&inside(&rows[(*block).clone()]).join("\n"));
-        let is_part = shown.len() >= PREFIX || block.start == 0;
-        let chip = shown.find(CHIP).is_some_and(|at| wanted.starts_with(&shown[..at]));
-        !wanted.is_empty()
-            && !shown.is_empty()
-            && (shown == wanted
+fn echo(rows: &[&str], blocks: &[Range<usize>], prompt: &str) -> Option<Range<usize>> {
+    let shows_prompt = |block: &&Range<usize>| {
+        let block_text = compact(&inside(&rows[(*block).clone()]).join("\n"));
+        let is_part = block_text.len() >= PREFIX || block.start == 0;
+        let chip = block_text.find(CHIP).is_some_and(|at| prompt.starts_with(&block_text[..at]));
+        !prompt.is_empty()
+            && !block_text.is_empty()
+            && (block_text == prompt
                 || chip
-                || (is_part && (wanted.ends_with(&shown) || wanted.starts_with(&shown))))
+                || (is_part && (prompt.ends_with(&block_text) || prompt.starts_with(&block_text))))
     };
     // An error looks like an echo, but the turn ends below it. The echo of a known prompt is found by its text.
     let ends_turn = |block: &Range<usize>| {
         let next = rows[block.end..].iter().find(|row| !is_blank(row));
-        !wanted.is_empty() && next.is_none_or(|row| turn_footer(row).is_some() || bar(row).is_some())
+        !prompt.is_empty() && next.is_none_or(|row| turn_footer(row).is_some() || bar(row).is_some())
     };
-    let can_be = |block: &&Range<usize>| {
+    let can_be_echo = |block: &&Range<usize>| {
         matches!(Block::read(&inside(&rows[(*block).clone()])), Block::Text(_)) && !ends_turn(block)
     };
-    blocks.iter().rfind(shows).or_else(|| blocks.iter().rfind(can_be)).cloned()
+    blocks.iter().rfind(shows_prompt).or_else(|| blocks.iter().rfind(can_be_echo)).cloned()
 }
 
 /// A block of rows with a bar.

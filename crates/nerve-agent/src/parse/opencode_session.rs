@@ -31,10 +31,10 @@ pub fn parse_session(messages: &[StoredMessage], prompt: &str, since: Option<TsN
     let messages: Vec<Message> = messages.iter().map(Message::new).collect();
     let is_wanted =
         |message: &Message| message.is_prompt() && fold.is_wanted(&message.text(), message.time("created"));
-    let Some(asked) = messages.iter().rposition(is_wanted) else { return fold.finish() };
+    let Some(prompt_index) = messages.iter().rposition(is_wanted) else { return fold.finish() };
     fold.begin();
-    let is_answer = |message: &&Message| message.info["parentID"] == messages[asked].id;
-    let answers: Vec<&Message> = messages[asked + 1..].iter().filter(is_answer).collect();
+    let is_answer = |message: &&Message| message.info["parentID"] == messages[prompt_index].id;
+    let answers: Vec<&Message> = messages[prompt_index + 1..].iter().filter(is_answer).collect();
     for answer in &answers {
         answer.decode(|_, entry| fold.add(entry));
         // Another answer may follow an error.
@@ -42,8 +42,8 @@ pub fn parse_session(messages: &[StoredMessage], prompt: &str, since: Option<TsN
     }
     let is_over = answers.last().is_some_and(|last| last.is_final());
     let mut turn = fold.finish();
-    turn.is_complete = is_over || messages[asked + 1..].iter().any(Message::is_prompt);
-    // Texts grow.
+    turn.is_complete = is_over || messages[prompt_index + 1..].iter().any(Message::is_prompt);
+    // The text may still grow.
     turn.said_end = false;
     turn
 }
@@ -55,30 +55,30 @@ pub(crate) struct SessionDecoder {
 }
 
 impl SessionDecoder {
-    /// Passes the new entries of a message to `found`.
-    pub(crate) fn decode(&mut self, message: &StoredMessage, mut found: impl FnMut(Entry)) {
+    /// Passes the new entries of a message to `emit`.
+    pub(crate) fn decode(&mut self, message: &StoredMessage, mut emit: impl FnMut(Entry)) {
         let message = Message::new(message);
         if message.is_prompt() {
             if self.seen.is_new(&message.id) {
-                found(Entry { at: message.time("created"), item: Item::Prompt(message.text()) });
+                emit(Entry { at: message.time("created"), item: Item::Prompt(message.text()) });
             }
         } else if message.info["role"] == "assistant" {
             // A text is written when the tool behind it has already started: keep their order.
             let mut is_waiting = false;
             message.decode(|state, entry| match state {
                 PartState::Open => is_waiting |= matches!(entry.item, Item::Text(_) | Item::Thinking(_)),
-                PartState::Complete(key) if !is_waiting && self.seen.is_new(&key) => found(entry),
+                PartState::Complete(key) if !is_waiting && self.seen.is_new(&key) => emit(entry),
                 PartState::Complete(_) => {}
             });
         }
     }
 }
 
-/// Whether an entry may still change.
+/// States of an entry, which grows until it is complete.
 enum PartState {
-    /// The entry still grows.
+    /// The entry may still grow.
     Open,
-    /// The entry is complete; its unique key.
+    /// The entry is complete. Contains its unique key.
     Complete(String),
 }
 
@@ -118,8 +118,8 @@ impl Message {
         self.info["error"].is_object() || (self.info["time"]["completed"].is_u64() && !has_more)
     }
 
-    /// Passes the entries of an answer to `found`.
-    fn decode(&self, mut found: impl FnMut(PartState, Entry)) {
+    /// Passes the entries of an answer to `emit`.
+    fn decode(&self, mut emit: impl FnMut(PartState, Entry)) {
         let is_complete = self.time("completed").is_some();
         for (index, part) in self.parts.iter().enumerate() {
             decode_part(part, |is_open, at, name, item| {
@@ -127,7 +127,7 @@ impl Message {
                     true => PartState::Open,
                     false => PartState::Complete(format!("{} {index} {name}", self.id)),
                 };
-                found(state, Entry { at: at.or(self.time("created")), item });
+                emit(state, Entry { at: at.or(self.time("created")), item });
             });
         }
         let at = self.time("completed");
@@ -136,11 +136,11 @@ impl Message {
             None => PartState::Open,
         };
         if self.info["tokens"].is_object() {
-            found(state("usage"), Entry { at, item: Item::Usage(usage(&self.info)) });
+            emit(state("usage"), Entry { at, item: Item::Usage(usage(&self.info)) });
         }
         let error = &self.info["error"];
         if error.is_object() {
-            found(state("error"), Entry { at, item: failure(error) });
+            emit(state("error"), Entry { at, item: failure(error) });
         }
     }
 }
@@ -149,16 +149,16 @@ fn is_text(part: &Value) -> bool {
     part["type"] == "text" && part["synthetic"] != true && part["ignored"] != true
 }
 
-/// Passes the entries of a part to `found`: whether it still grows, its time, its name and its content.
-fn decode_part(part: &Value, mut found: impl FnMut(bool, Option<TsMs>, &str, Item)) {
+/// Passes the entries of a part to `emit`: whether it still grows, its time, its name and its content.
+fn decode_part(part: &Value, mut emit: impl FnMut(bool, Option<TsMs>, &str, Item)) {
     let time = |value: &Value, name: &str| value["time"][name].as_u64().map(TsMs);
     let text = |value: &Value| value.as_str().unwrap_or_default().trim_end().to_string();
     let (started, ended) = (time(part, "start"), time(part, "end"));
     let is_open = started.is_some() && ended.is_none();
     match part["type"].as_str() {
         Some("text") if !is_text(part) => {}
-        Some("text") => found(is_open, ended, "text", Item::Text(text(&part["text"]))),
-        Some("reasoning") => found(is_open, ended, "text", Item::Thinking(text(&part["text"]))),
+        Some("text") => emit(is_open, ended, "text", Item::Text(text(&part["text"]))),
+        Some("reasoning") => emit(is_open, ended, "text", Item::Thinking(text(&part["text"]))),
         Some("tool") => {
             let (state, id) = (&part["state"], text(&part["callID"]));
             let status = match state["status"].as_str() {
@@ -171,19 +171,19 @@ fn decode_part(part: &Value, mut found: impl FnMut(bool, Option<TsMs>, &str, Ite
             };
             let (name, args) = (text(&part["tool"]), state["input"].to_string());
             let call = Item::Call { id: id.clone(), name, args };
-            found(state["status"] == "pending", time(state, "start"), "call", call);
+            emit(state["status"] == "pending", time(state, "start"), "call", call);
             let result = if state["output"].is_string() { &state["output"] } else { &state["error"] };
             let (is_open, at) = (status == CallStatus::Running, time(state, "end"));
-            found(is_open, at, "output", Item::Output { id, text: text(result), status });
+            emit(is_open, at, "output", Item::Output { id, text: text(result), status });
             if status == CallStatus::Ok {
-                edit(state).into_iter().for_each(|edit| found(false, at, "edit", edit));
+                edit(state).into_iter().for_each(|edit| emit(false, at, "edit", edit));
             }
         }
         Some(
             "step-start" | "step-finish" | "snapshot" | "patch" | "file" | "agent" | "subtask" | "retry"
             | "compaction",
         ) => {}
-        _ => found(false, None, "unknown", Item::Unknown),
+        _ => emit(false, None, "unknown", Item::Unknown),
     }
 }
 

@@ -44,11 +44,11 @@ impl Parser for PiParser {
 /// Returns the first row of the answer. Any row may look like the echo of a prompt: the echo is the last row that begins
 /// like it and has text below it.
 fn answer_start(lines: &[String], prompt: &str) -> Option<usize> {
-    let wanted = compact(prompt);
+    let compact_prompt = compact(prompt);
     let last = lines.iter().rposition(|row| !is_blank(row))?;
     let begins = |row: usize| {
         let text = lines[row].strip_prefix(' ').filter(|text| !is_blank(text))?;
-        wanted.starts_with(&compact(text)).then_some(text)
+        compact_prompt.starts_with(&compact(text)).then_some(text)
     };
     let above_text = |row: usize| begins(row).filter(|_| row < last);
     end_of_last_echo(lines, prompt, &EchoStyle { head: &above_text, indent: 1 })

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::entry::{CallStatus, Entry, Item, ResponseUsage, TurnFold, time};
 use super::transcript::{TranscriptTurn, json_lines};
 
-/// Kinds of entries without a part of the conversation.
+/// Kinds of entries that are no part of the conversation.
 const SILENT: [&str; 10] = [
     "model_change",
     "thinking_level_change",
@@ -62,10 +62,10 @@ pub(super) fn read_lines<'a>(lines: impl Iterator<Item = &'a str>) -> impl Itera
     })
 }
 
-/// Passes the entries of a line to `found`.
-pub(crate) fn decode(line: &Value, mut found: impl FnMut(Entry)) {
+/// Passes the entries of a line to `emit`.
+pub(crate) fn decode(line: &Value, mut emit: impl FnMut(Entry)) {
     let at = line["timestamp"].as_str().and_then(time);
-    let mut add = |item| found(Entry { at, item });
+    let mut add = |item| emit(Entry { at, item });
     let message = &line["message"];
     match (line["type"].as_str().unwrap_or_default(), role(line)) {
         ("session", _) => add(Item::Session(word(line, "id"))),

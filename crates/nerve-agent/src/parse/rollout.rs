@@ -53,7 +53,7 @@ pub(super) fn read_usage(text: &str) -> UsageList {
         }
         if line.kind == "token_usage_record" {
             has_records = true;
-            // A fork repeats what its source used.
+            // A fork repeats the usage of its source.
             if payload["thread_id"] != thread {
                 continue;
             }
@@ -102,19 +102,19 @@ pub(crate) struct RolloutDecoder {
 }
 
 impl RolloutDecoder {
-    /// Passes the entries of a line to `found`.
-    pub(crate) fn decode(&mut self, line: &Line, mut found: impl FnMut(Entry)) {
+    /// Passes the entries of a line to `emit`.
+    pub(crate) fn decode(&mut self, line: &Line, mut emit: impl FnMut(Entry)) {
         let at = line.timestamp.as_deref().and_then(time);
         let payload = &line.payload;
         let kind = payload["type"].as_str().unwrap_or_default();
-        let mut add = |item| found(Entry { at, item });
+        let mut add = |item| emit(Entry { at, item });
         match (line.kind.as_str(), kind) {
             ("session_meta", _) => {
                 payload["id"].as_str().into_iter().for_each(|id| add(Item::Session(id.to_string())))
             }
             ("response_item", _) => self.decode_item(kind, payload, add),
             ("token_usage_record", _) => add(self.usage(&payload["usage"])),
-            ("event_msg", "item_completed") => self.decode_completed(&payload["item"], at, found),
+            ("event_msg", "item_completed") => self.decode_completed(&payload["item"], at, emit),
             ("event_msg", "task_complete") => add(match payload["error"]["message"].as_str() {
                 Some(error) => Item::Error(error.to_string()),
                 None => Item::End,
@@ -181,7 +181,7 @@ impl RolloutDecoder {
     }
 
     /// Decodes the event that a tool has ended, which precedes the tool's output.
-    fn decode_completed(&mut self, item: &Value, at: Option<TsMs>, mut found: impl FnMut(Entry)) {
+    fn decode_completed(&mut self, item: &Value, at: Option<TsMs>, mut emit: impl FnMut(Entry)) {
         let status = match item["status"].as_str() {
             Some("completed") => CallStatus::Ok,
             Some("failed") => CallStatus::Error,
@@ -194,7 +194,7 @@ impl RolloutDecoder {
         }
         let changes = item["changes"].as_object().filter(|_| status == CallStatus::Ok);
         for (path, change) in changes.into_iter().flatten() {
-            found(Entry { at, item: edit(path, change) });
+            emit(Entry { at, item: edit(path, change) });
         }
     }
 }

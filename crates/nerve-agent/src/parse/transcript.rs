@@ -139,7 +139,7 @@ struct Message {
     usage: Option<Usage>,
 }
 
-/// The usage of a response. All lines of one message have the same, or that so far.
+/// The usage of a response. All lines of one message repeat it; it may still grow in earlier ones.
 #[derive(Deserialize, Clone, Copy, Debug)]
 pub(super) struct Usage {
     #[serde(default)]

@@ -16,7 +16,7 @@ impl Pattern {
 
     /// Returns the text after the first match.
     pub fn after<'t>(&self, text: &'t str) -> Option<&'t str> {
-        self.0.find(text).map(|found| &text[found.end()..])
+        self.0.find(text).map(|matched| &text[matched.end()..])
     }
 
     /// Returns the groups (`selected`, `label`) of a match.

@@ -103,8 +103,9 @@ impl Profiles {
     pub fn for_command(&self, argv: &[String]) -> Option<Arc<Profile>> {
         let fits =
             |profile: &&Arc<Profile>, name: &str| profile.programs.iter().any(|program| program == name);
-        let found = program(argv).and_then(|name| self.by_name.values().find(|profile| fits(profile, name)));
-        found.cloned().or_else(|| self.get("generic"))
+        let profile =
+            program(argv).and_then(|name| self.by_name.values().find(|profile| fits(profile, name)));
+        profile.cloned().or_else(|| self.get("generic"))
     }
 }
 

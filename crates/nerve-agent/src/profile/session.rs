@@ -191,7 +191,7 @@ impl SessionArgs {
     /// ```
     pub fn conversation(&self, argv: &[String]) -> ConversationRef {
         let (mut new, mut resumed_id, mut resumes, mut forks) = (None, None, false, false);
-        self.scan(argv, |found| match found {
+        self.scan(argv, |argument| match argument {
             Argument::Session(ArgEffect::New, value) => new = value.map(str::to_string),
             Argument::Session(ArgEffect::Resume, value) => {
                 resumes = true;
@@ -213,7 +213,7 @@ impl SessionArgs {
     /// Returns true if the command resumes or forks a conversation.
     pub fn resumes(&self, argv: &[String]) -> bool {
         let mut resumes = false;
-        self.scan(argv, |found| match found {
+        self.scan(argv, |argument| match argument {
             Argument::Session(ArgEffect::Resume | ArgEffect::Last | ArgEffect::Fork, _) => resumes = true,
             Argument::Session(ArgEffect::New, _) | Argument::Other(_) => {}
         });
@@ -223,8 +223,8 @@ impl SessionArgs {
     /// Returns the command without the arguments that concern conversations.
     pub fn without_session_args(&self, argv: &[String]) -> Vec<String> {
         let mut base = Vec::with_capacity(argv.len());
-        self.scan(argv, |found| {
-            if let Argument::Other(word) = found {
+        self.scan(argv, |argument| {
+            if let Argument::Other(word) = argument {
                 base.push(word.clone());
             }
         });
@@ -294,22 +294,22 @@ impl SessionArgs {
         Some(command)
     }
 
-    /// Passes the arguments that concern conversations with their values, and all other words, to `found`.
-    fn scan<'a>(&self, argv: &'a [String], mut found: impl FnMut(Argument<'a>)) {
+    /// Passes the arguments that concern conversations with their values, and all other words, to `visit`.
+    fn scan<'a>(&self, argv: &'a [String], mut visit: impl FnMut(Argument<'a>)) {
         let program = self.program_at(argv).unwrap_or(argv.len());
         let mut words = argv.iter().enumerate().peekable();
         let mut is_past_options = false;
         while let Some((at, word)) = words.next() {
             is_past_options |= at > program && word == "--";
-            let known = match at > program && !is_past_options {
+            let session_arg = match at > program && !is_past_options {
                 true => self.match_word(word),
                 false => None,
             };
-            let Some((known, attached)) = known else {
-                found(Argument::Other(word));
+            let Some((session_arg, attached)) = session_arg else {
+                visit(Argument::Other(word));
                 continue;
             };
-            let is_value = |next: &(usize, &String)| match known.value {
+            let is_value = |next: &(usize, &String)| match session_arg.value {
                 ValueKind::None => false,
                 ValueKind::Optional => !next.1.starts_with('-'),
                 ValueKind::Needed => next.1 != "--",
@@ -318,7 +318,7 @@ impl SessionArgs {
                 Some(value) => Some(value),
                 None => words.next_if(is_value).map(|(_, value)| value.as_str()),
             };
-            found(Argument::Session(known.effect, value));
+            visit(Argument::Session(session_arg.effect, value));
         }
     }
 

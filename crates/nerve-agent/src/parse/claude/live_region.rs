@@ -45,11 +45,11 @@ impl Composer {
 
     /// Returns the text that was typed but not submitted.
     pub(super) fn draft(&self, rows: &[&str]) -> String {
-        let typed = rows[self.top + 1..self.bottom].iter().enumerate();
-        let typed: Vec<&str> = typed
+        let draft_rows = rows[self.top + 1..self.bottom].iter().enumerate();
+        let draft_rows: Vec<&str> = draft_rows
             .map(|(i, row)| if i == 0 { row_kind::prompt(row).unwrap_or(row) } else { dedent(row, 2) })
             .collect();
-        typed.join("\n")
+        draft_rows.join("\n")
     }
 
     /// Returns true if the status rows signal work: the footer offers the interrupt, or the nearest item above is a

@@ -134,8 +134,8 @@ pub(super) fn fold(text: &str) -> Option<Fold<'_>> {
         _ => return None,
     };
     // Without the hint (full-screen) the label must contain a count: `Ran 1 shell command`.
-    let counts = detail.trim_start_matches("for ").starts_with(|c: char| c.is_ascii_digit());
-    (is_hinted || counts).then_some(Fold { label, tool: Some(tool), detail })
+    let has_count = detail.trim_start_matches("for ").starts_with(|c: char| c.is_ascii_digit());
+    (is_hinted || has_count).then_some(Fold { label, tool: Some(tool), detail })
 }
 
 #[cfg(test)]

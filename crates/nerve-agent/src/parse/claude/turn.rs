@@ -308,10 +308,10 @@ impl<'a> SectionBuilder<'a> {
     /// Returns true at a paragraph of one row that summarizes a folded call or thought, or (full-screen) a running call
     /// with its command below.
     fn is_fold_here(&self) -> bool {
-        let before =
-            self.at.checked_sub(1).and_then(|before| self.rows.get(before)).is_none_or(|row| is_blank(row));
+        let is_first_row =
+            self.at.checked_sub(1).and_then(|row| self.rows.get(row)).is_none_or(|row| is_blank(row));
         let row = self.rows[self.at];
-        if !before || indent(row) != 2 {
+        if !is_first_row || indent(row) != 2 {
             return false;
         }
         let row = dedent(row, 2);

@@ -25,32 +25,32 @@ struct PendingUsage {
 }
 
 impl ClaudeDecoder {
-    /// Passes the entries of a line to `found`. A subagent's lines are decoded like its parent's.
-    pub(crate) fn decode(&mut self, line: &Line, mut found: impl FnMut(Entry)) {
+    /// Passes the entries of a line to `emit`. A subagent's lines are decoded like its parent's.
+    pub(crate) fn decode(&mut self, line: &Line, mut emit: impl FnMut(Entry)) {
         let at = line.timestamp.as_deref().and_then(time);
         match (line.kind.as_str(), &line.message) {
-            ("assistant" | "user", None) => found(Entry { at, item: Item::Unknown }),
+            ("assistant" | "user", None) => emit(Entry { at, item: Item::Unknown }),
             ("assistant", Some(message)) if line.is_api_error() => {
-                found(Entry { at, item: Item::Error(text_of(&message.content)) });
+                emit(Entry { at, item: Item::Error(text_of(&message.content)) });
             }
-            ("assistant", Some(message)) => self.decode_answer(message, at, found),
-            ("user", Some(message)) => self.decode_user(line, message, at, found),
+            ("assistant", Some(message)) => self.decode_answer(message, at, emit),
+            ("user", Some(message)) => self.decode_user(line, message, at, emit),
             ("system", _) if line.subtype.as_deref() == Some("turn_duration") => {
-                found(Entry { at, item: Item::End });
+                emit(Entry { at, item: Item::End });
             }
-            (kind, _) if !is_known_line(kind) => found(Entry { at, item: Item::Unknown }),
+            (kind, _) if !is_known_line(kind) => emit(Entry { at, item: Item::Unknown }),
             _ => {}
         }
     }
 
-    /// Passes the usage of an unfinished message to `found`, unless it was reported.
-    pub(crate) fn finish(&mut self, mut found: impl FnMut(Entry)) {
+    /// Passes the usage of an unfinished message to `emit`, unless it was reported.
+    pub(crate) fn finish(&mut self, mut emit: impl FnMut(Entry)) {
         if let Some(pending) = self.pending.take().filter(|pending| self.counted.is_new(&pending.message)) {
-            found(Entry { at: pending.at, item: Item::Usage(pending.usage) });
+            emit(Entry { at: pending.at, item: Item::Usage(pending.usage) });
         }
     }
 
-    fn decode_answer(&mut self, message: &Message, at: Option<TsMs>, mut found: impl FnMut(Entry)) {
+    fn decode_answer(&mut self, message: &Message, at: Option<TsMs>, mut emit: impl FnMut(Entry)) {
         let mut has_words = false;
         for block in blocks(&message.content) {
             let text = |key: &str| block[key].as_str().unwrap_or_default().to_string();
@@ -65,40 +65,34 @@ impl ClaudeDecoder {
                 _ => Item::Unknown,
             };
             has_words |= matches!(&item, Item::Text(text) if !text.trim().is_empty());
-            found(Entry { at, item });
+            emit(Entry { at, item });
         }
         if has_words && matches!(message.stop_reason.as_deref(), Some("end_turn" | "stop_sequence")) {
-            found(Entry { at, item: Item::Final });
+            emit(Entry { at, item: Item::Final });
         }
-        self.decode_usage(message, at, found);
+        self.decode_usage(message, at, emit);
     }
 
     /// Decodes the usage in a line of a message. The counts are final once there is a stop reason; an interrupted message has none.
-    fn decode_usage(&mut self, message: &Message, at: Option<TsMs>, mut found: impl FnMut(Entry)) {
+    fn decode_usage(&mut self, message: &Message, at: Option<TsMs>, mut emit: impl FnMut(Entry)) {
         let id = message.id.clone().unwrap_or_default();
         if self.pending.as_ref().is_some_and(|pending| pending.message != id) {
-            self.finish(&mut found);
+            self.finish(&mut emit);
         }
         if let Some(usage) = message.usage.and_then(|usage| usage.of_response(message.model.as_deref())) {
             self.pending = Some(PendingUsage { message: id, usage, at });
         }
         if message.stop_reason.is_some() {
-            self.finish(found);
+            self.finish(emit);
         }
     }
 
-    fn decode_user(
-        &mut self,
-        line: &Line,
-        message: &Message,
-        at: Option<TsMs>,
-        mut found: impl FnMut(Entry),
-    ) {
+    fn decode_user(&mut self, line: &Line, message: &Message, at: Option<TsMs>, mut emit: impl FnMut(Entry)) {
         let is_result = |block: &Value| block["type"] == "tool_result";
         if !blocks(&message.content).iter().any(is_result) {
-            self.finish(&mut found);
+            self.finish(&mut emit);
         }
-        let mut add = |item| found(Entry { at, item });
+        let mut add = |item| emit(Entry { at, item });
         if line.origin.as_ref().is_some_and(|origin| origin["kind"] == "task-notification") {
             return background_end(&text_of(&message.content)).into_iter().for_each(add);
         }
