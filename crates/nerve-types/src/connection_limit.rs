@@ -98,10 +98,10 @@ impl Slots {
         for (subnet, _) in self.unauthenticated.values() {
             *counts.entry(*subnet).or_default() += 1;
         }
-        let most = counts.values().copied().max()?;
+        let largest_count = counts.values().copied().max()?;
         self.unauthenticated
             .iter()
-            .find(|(_, (subnet, _))| counts.get(subnet) == Some(&most))
+            .find(|(_, (subnet, _))| counts.get(subnet) == Some(&largest_count))
             .map(|(number, _)| *number)
     }
 }

@@ -2,15 +2,15 @@
 
 /// Formats a sum of costs: `$1.23`; `$1.23 + ?` if some tokens have no price, `?` if none has one. Empty without tokens.
 pub fn format_cost(cost_usd: Option<f64>, has_unpriced: bool) -> String {
-    let known = cost_usd.map(|cost| match cost {
+    let text = cost_usd.map(|cost| match cost {
         // A small cost must not look like none.
         _ if cost > 0.0 && cost < 0.0001 => "<$0.0001".to_string(),
         _ if cost > 0.0 && cost < 0.01 => format!("${cost:.4}"),
         _ => format!("${cost:.2}"),
     });
-    match (known, has_unpriced) {
-        (Some(known), true) => format!("{known} + ?"),
-        (Some(known), false) => known,
+    match (text, has_unpriced) {
+        (Some(text), true) => format!("{text} + ?"),
+        (Some(text), false) => text,
         (None, true) => "?".to_string(),
         (None, false) => String::new(),
     }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 const TEMPORARY_PREFIX: &str = ".new-";
 /// Time since the last write after which such a file is abandoned.
 const ABANDONED_AFTER: Duration = Duration::from_secs(60 * 60);
-/// Interval of attempts to take a lock.
+/// Interval between attempts to take a lock.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Creates a directory and its parents with mode 0700.

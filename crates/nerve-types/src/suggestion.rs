@@ -7,12 +7,12 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     if name.is_empty() || name.len() > MAX_LEN {
         return None;
     }
-    let wanted = name.to_ascii_lowercase();
+    let lower = name.to_ascii_lowercase();
     known
         .into_iter()
         .filter(|candidate| !candidate.is_empty() && candidate.len() <= MAX_LEN && *candidate != name)
-        .map(|candidate| (strsim::osa_distance(&wanted, &candidate.to_ascii_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= (candidate.len().max(wanted.len()) / 3).max(1))
+        .map(|candidate| (strsim::osa_distance(&lower, &candidate.to_ascii_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= (candidate.len().max(lower.len()) / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

@@ -1,4 +1,4 @@
-//! Notices changes in folders by looking at their files on a timer.
+//! Detects changes in folders by polling their files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,13 +14,13 @@ use tokio::sync::Notify;
 /// Shortest and longest interval. It doubles as long as there are no changes.
 const INTERVALS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
-/// Folders that are looked at on a timer.
+/// Polls folders for changes.
 #[derive(Debug, Default)]
 pub(super) struct FolderPoller {
     /// Hashes of the contents of the folders; `None` for a missing one.
     folders: Mutex<BTreeMap<PathBuf, Option<u64>>>,
-    /// The first folder was added.
-    begun: Notify,
+    /// Notified when the first folder is added.
+    folder_added: Notify,
 }
 
 impl FolderPoller {
@@ -32,7 +32,7 @@ impl FolderPoller {
         let mut folders = self.folders.lock();
         if !folders.contains_key(folder) {
             folders.insert(folder.to_path_buf(), content(folder)?);
-            self.begun.notify_one();
+            self.folder_added.notify_one();
         }
         Ok(())
     }
@@ -43,7 +43,7 @@ impl FolderPoller {
     /// A folder can no longer be read.
     pub(super) async fn changed(&self) -> io::Result<()> {
         while self.folders.lock().is_empty() {
-            self.begun.notified().await;
+            self.folder_added.notified().await;
         }
         let mut interval = INTERVALS.0;
         while !self.update()? {
@@ -55,10 +55,10 @@ impl FolderPoller {
     /// Returns true if a folder has changed since the last call.
     fn update(&self) -> io::Result<bool> {
         let mut has_changed = false;
-        for (folder, known) in &mut *self.folders.lock() {
+        for (folder, previous) in &mut *self.folders.lock() {
             let now = content(folder)?;
-            has_changed |= now != *known;
-            *known = now;
+            has_changed |= now != *previous;
+            *previous = now;
         }
         Ok(has_changed)
     }

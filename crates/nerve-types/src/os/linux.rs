@@ -1,4 +1,4 @@
-//! The body for Linux: /proc, inotify, pidfds, the signal of a parent's death.
+//! The implementation for Linux: /proc, inotify, pidfds, the signal of a parent's death.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -25,7 +25,7 @@ pub(super) const NAME: &str = "linux";
 /// Hint for a failed [`check`].
 pub const REQUIREMENT: &str = "mount it: mount -t proc proc /proc";
 
-/// Size of the buffer for events in bytes. Their contents are not used: waiters look at the files.
+/// Size of the buffer for events in bytes. Their contents are not used: waiters check the files.
 const EVENT_BUFFER: usize = 16 << 10;
 
 /// Maximum length of a socket's path in bytes, without the terminating NUL (unix(7)).
@@ -37,7 +37,7 @@ pub const RECEIVE_FLAGS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 /// Flags with which a socket is written to: no signal if the peer is gone.
 pub const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 
-/// Checks that the system has what processes are recognised by.
+/// Checks that the system provides the data by which processes are recognised.
 ///
 /// # Errors
 /// /proc is missing or belongs to another process namespace.
@@ -270,7 +270,7 @@ impl ProcessExit {
     }
 }
 
-/// Watches folders for changes with inotify, or on a timer if the system allows no more watchers (inotify(7)).
+/// Watches folders for changes with inotify, or by polling if the system allows no more watchers (inotify(7)).
 #[derive(Debug)]
 pub struct FolderWatcher {
     inotify: Option<AsyncFd<OwnedFd>>,
@@ -331,7 +331,7 @@ fn notify(inotify: &AsyncFd<OwnedFd>, folder: &Path) -> io::Result<()> {
     // Added to existing watches, because the parent of one folder may be watched as another.
     let folders = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::MASK_ADD;
     let files = folders | WatchFlags::MODIFY;
-    let add = |folder: &Path, what| match inotify::add_watch(inotify.get_ref(), folder, what) {
+    let add = |folder: &Path, flags| match inotify::add_watch(inotify.get_ref(), folder, flags) {
         Ok(_) => Ok(true),
         Err(Errno::NOENT) => Ok(false),
         Err(error) => Err(io::Error::from(error)),
@@ -372,7 +372,7 @@ async fn read_events(inotify: &AsyncFd<OwnedFd>) -> io::Result<()> {
             }
         });
         match result {
-            Ok(done) => return done,
+            Ok(outcome) => return outcome,
             Err(_would_block) => {}
         }
     }

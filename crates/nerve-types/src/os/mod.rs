@@ -1,9 +1,9 @@
 //! Everything that depends on the operating system, behind functions that do not.
 //!
-//! There are two bodies with the same functions. `linux.rs` uses /proc, inotify, pidfds and other calls that only Linux has.
-//! `posix.rs` needs only POSIX and what macOS shares with the BSDs; its answers may be `None`, which means unknown. The feature
-//! `posix-os` selects it on Linux, so that the tests run with both. Calls that need no second body, such as those of
-//! terminals, are made where they are needed.
+//! There are two implementations with the same functions. `linux.rs` uses /proc, inotify, pidfds and other calls
+//! that only Linux has. `posix.rs` needs only POSIX and what macOS shares with the BSDs; its answers may be `None`,
+//! which means unknown. The feature `posix-os` selects it on Linux, so that the tests run with both. Calls that
+//! need no second implementation, such as those of terminals, are made where they are needed.
 //!
 //! All unsafe code of the project is in this folder.
 
@@ -34,7 +34,7 @@ pub use spawn::{
     close_descriptors, detach, kill_with_parent, release_free_memory, set_controlling_terminal, watch,
 };
 
-/// The name of the selected body.
+/// Name of the selected implementation.
 pub const BODY: &str = body::NAME;
 
 /// Status of a process on this machine.

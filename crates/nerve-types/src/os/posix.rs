@@ -1,5 +1,5 @@
-//! The body for other systems: ps(1), lsof(8), stat on a timer, and what POSIX has. On Linux it is selected by the feature
-//! `posix-os`.
+//! The implementation for other systems: ps(1), lsof(8), polling, and what POSIX has. On Linux it is selected by
+//! the feature `posix-os`.
 //!
 //! What these interfaces do not report, such as the signals that another process handles, is `None`.
 
@@ -26,7 +26,7 @@ pub(super) const NAME: &str = "posix";
 /// Hint for a failed [`check`].
 pub const REQUIREMENT: &str = "install ps";
 
-/// Number of looks at a process between two runs of ps, which also detect zombies and reused ids.
+/// Number of checks whether a process exists per run of ps, which also detects zombies and reused ids.
 const STATUS_EVERY: u32 = 16;
 
 /// Maximum length of a socket's path in bytes, without the terminating NUL. macOS has the shortest.
@@ -38,7 +38,7 @@ pub const RECEIVE_FLAGS: RecvFlags = RecvFlags::empty();
 /// Flags with which a socket is written to. The standard library ignores SIGPIPE.
 pub const SEND_FLAGS: SendFlags = SendFlags::empty();
 
-/// Checks that the system has what processes are recognised by.
+/// Checks that the system provides the data by which processes are recognised.
 ///
 /// # Errors
 /// `ps` is missing, or does not show this process.
@@ -329,7 +329,7 @@ impl ProcessExit {
         let mut interval = Duration::ZERO;
         for round in 1_u32.. {
             let is_gone = rustix::process::test_kill_process(self.0.pid) == Err(Errno::SRCH);
-            // A zombie, or another process with this id.
+            // Also ended: a zombie, or a process whose id was reused.
             if is_gone || round.is_multiple_of(STATUS_EVERY) && !self.0.is_alive() {
                 break;
             }
@@ -339,7 +339,7 @@ impl ProcessExit {
     }
 }
 
-/// Watches folders for changes by looking at their files on a timer.
+/// Watches folders for changes by polling their files.
 #[derive(Debug)]
 pub struct FolderWatcher {
     poller: FolderPoller,

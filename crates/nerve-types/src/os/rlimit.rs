@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Exceeds what a server needs; some systems allow a billion.
+/// Maximum limit to set: more than a server needs. Some systems allow a billion.
 const MAX_WANTED: u64 = 65_536;
 
 /// The limit before it was raised.
@@ -38,7 +38,7 @@ pub(super) fn bound() -> i32 {
 /// Checks that more than `count` descriptors are left.
 ///
 /// # Errors
-/// They are not.
+/// Fewer descriptors are left.
 pub fn check_room(count: u64) -> io::Result<()> {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return Ok(()) };
     let used = match super::open_descriptors() {
@@ -56,7 +56,7 @@ pub fn check_room(count: u64) -> io::Result<()> {
 /// Restores the original limit in a child between fork and exec: one system call, no allocation, no lock.
 pub(super) fn restore() -> io::Result<()> {
     match ORIGINAL.get() {
-        Some(before) => Ok(setrlimit(Resource::Nofile, *before)?),
+        Some(original) => Ok(setrlimit(Resource::Nofile, *original)?),
         None => Ok(()),
     }
 }

@@ -23,6 +23,6 @@ const NAMES: [(&str, i32); 18] = [
 
 /// Returns the name of a signal of this system, such as `SIGHUP`, or `signal N` without a standard name.
 pub fn signal_name(number: i32) -> String {
-    let name = NAMES.iter().find(|(_, known)| *known == number);
+    let name = NAMES.iter().find(|(_, value)| *value == number);
     name.map_or_else(|| format!("signal {number}"), |(name, _)| (*name).to_string())
 }

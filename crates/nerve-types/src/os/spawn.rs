@@ -1,4 +1,4 @@
-//! What a child does between fork and exec, and other calls that have no safe form.
+//! Actions of a child between fork and exec, and other calls that have no safe form.
 #![expect(unsafe_code, reason = "they have no safe form; each says why it holds")]
 
 use std::io;

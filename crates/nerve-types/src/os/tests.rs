@@ -1,4 +1,4 @@
-//! Both bodies pass these tests: `cargo nextest run -p nerve-types --features os,posix-os`.
+//! Both implementations pass these tests: `cargo nextest run -p nerve-types --features os,posix-os`.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
