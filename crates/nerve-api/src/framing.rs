@@ -185,7 +185,7 @@ pub struct TooLarge {
 /// [`TooLarge`] if the line would exceed [`MAX_LINE_BYTES`]; no more memory than that is allocated.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, TooLarge> {
     let mut line = LimitedBuffer { kept: Vec::with_capacity(FIRST_LINE_BYTES), bytes: 0 };
-    // Cannot fail: neither the types of this crate nor `Capped` return errors.
+    // Cannot fail: neither the types of this crate nor `LimitedBuffer` return errors.
     let complete = serde_json::to_writer(&mut line, message).is_ok();
     if !complete || line.bytes > MAX_LINE_BYTES as u64 {
         return Err(TooLarge { bytes: line.bytes });

@@ -146,7 +146,7 @@ text_value!(open DocumentKind);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase")]
 pub enum Role {
-    /// The prompter.
+    /// The author of the prompts.
     User,
     /// The answering agent or model.
     Assistant,
@@ -158,7 +158,7 @@ text_value!(closed Role: "role");
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase")]
 pub enum UseContext {
-    /// Those that the node's program has not seen; none if the program would run them as commands.
+    /// Messages that the node's program has not seen; none if the program would run them as commands.
     #[default]
     Auto,
     /// All messages.

@@ -55,13 +55,14 @@ pub struct NodeProgress {
     /// Last line of the last answer, at most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_line: Option<String>,
-    /// Tokens of all responses to this node: input, output, and the cache's. Of a terminal's agent, since this server drives it.
+    /// Tokens of all responses to this node: input, output and cached ones. For an agent in a terminal, those since
+    /// this server began to drive it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// The same tokens by model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<ModelTokens>,
-    /// Cost of the tokens that have a price, in US dollars. `null`: none has one.
+    /// Cost of the tokens that have a price, in US dollars; null if none has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// True if some of the tokens have no price.

@@ -51,13 +51,13 @@ pub struct TranscriptTurn {
     pub tokens: Option<Tokens>,
     /// True if the end of the answer is known.
     pub is_complete: bool,
-    /// Where the turn was read.
+    /// Source of the turn.
     pub source: TranscriptSource,
     /// The dialogs of the turn and their answers.
     pub dialogs: Vec<TranscriptDialog>,
 }
 
-/// Where a turn was read.
+/// Source from which a turn was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

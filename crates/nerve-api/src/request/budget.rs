@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::Seconds;
 use crate::value::LimitAction;
 
-/// Limits of the usage of a node, or of all nodes of a session together. A limit is reached when the usage is as high.
+/// Limits of the usage of a node, or of all nodes of a session together. A limit is reached when the usage equals it.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -80,7 +80,7 @@ impl<'de> Deserialize<'de> for UsageLimits {
     }
 }
 
-/// SET_BUDGET: replaces the budget of a node or a session, and returns it. Usage before counts.
+/// SET_BUDGET: replaces the budget of a node or a session, and returns it. Earlier usage still counts.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetBudget {

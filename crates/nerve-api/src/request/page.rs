@@ -1,4 +1,4 @@
-//! The part of a list that a request asks for.
+//! The part of a list that a request selects.
 
 use serde::{Deserialize, Serialize};
 

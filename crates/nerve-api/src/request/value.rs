@@ -64,20 +64,20 @@ pub(super) fn document_kinds<'de, D: Deserializer<'de>>(
     known_values(deserializer, "a kind or a list of kinds", "kind", DocumentKind::names())
 }
 
-/// Reads one value or a list of values of an open set, whose default stands for unknown values. `noun` is a word for a value and
-/// `names` are the known ones, for the error about another.
+/// Reads one value or a list of values of an open set, whose default stands for unknown values. `noun` is a word
+/// for a value and `names` are the known ones; the error about an unknown value contains both.
 fn known_values<'de, T: FromStr + Default + PartialEq, D: Deserializer<'de>>(
     deserializer: D,
     expected: &'static str,
     noun: &str,
     names: impl Iterator<Item = &'static str>,
 ) -> Result<Vec<T>, D::Error> {
-    let given = match deserializer.deserialize_any(TextOrList(expected))? {
+    let texts = match deserializer.deserialize_any(TextOrList(expected))? {
         OneOrMany::One(name) => vec![name],
         OneOrMany::Many(names) => names,
     };
     let parse = |name: &String| name.parse().ok().filter(|value| *value != T::default()).ok_or(name.clone());
-    given.iter().map(parse).collect::<Result<_, _>>().map_err(|name| {
+    texts.iter().map(parse).collect::<Result<_, _>>().map_err(|name| {
         let known = names.collect::<Vec<_>>().join(", ");
         de::Error::custom(format!("unknown {noun} {name:?}: there are {known}"))
     })

@@ -74,7 +74,7 @@ impl From<Message> for MessageUpdate {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum MessageAuthor {
-    /// The prompter.
+    /// The author of the prompts.
     User,
     /// The agent.
     Agent,
