@@ -12,16 +12,16 @@ async fn main() -> io::Result<()> {
     let port = std::env::args().nth(1).and_then(|port| port.parse().ok()).unwrap_or(0);
     let model = serve(([127, 0, 0, 1], port).into(), Script::default()).await?;
     println!("{}", model.url());
-    let mut shown = 0;
+    let mut printed = 0;
     let mut tick = tokio::time::interval(Duration::from_millis(100));
     loop {
         tokio::select! {
             _ = tick.tick() => {}
             _ = tokio::signal::ctrl_c() => return model.shutdown().await,
         }
-        for request in model.requests().iter().skip(shown) {
+        for request in model.requests().iter().skip(printed) {
             println!("{} {} {}", request.method, request.path, request.body);
-            shown += 1;
+            printed += 1;
         }
     }
 }

@@ -4,8 +4,8 @@
 //! NERVE_TEST_AGENTS=…/node_modules/.bin cargo run -p nerve-testkit --example try_agent -- claude requests.jsonl
 //! ```
 //!
-//! The agent is `claude`, `claude-full-screen`, `codex`, `gemini`, `opencode` or `pi`. What it asked the model is written to
-//! the file, one JSON object a line.
+//! The agent is `claude`, `claude-full-screen`, `codex`, `gemini`, `opencode` or `pi`. Its requests to the model
+//! are written to the file, one JSON object per line.
 
 use std::error::Error;
 use std::fs::File;

@@ -86,9 +86,10 @@ impl Hermetic {
     /// Returns the complete environment. Only `PATH` and the settings of the tests themselves come from outside; there
     /// is no tmux and no API key.
     pub fn env(&self) -> Vec<(String, String)> {
-        let outside = ["PATH", "NERVE_TEST_SKIPS", "NERVE_TEST_NO_SKIP", "NERVE_TEST_AGENTS"];
-        let kept = outside.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
-        let own =
+        let names = ["PATH", "NERVE_TEST_SKIPS", "NERVE_TEST_NO_SKIP", "NERVE_TEST_AGENTS"];
+        let inherited =
+            names.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
+        let directories =
             DIRECTORIES.into_iter().map(|(name, path)| (name.to_owned(), text(&self.root().join(path))));
         let fixed = [
             ("LANG", "C.UTF-8"),
@@ -96,7 +97,10 @@ impl Hermetic {
             ("COLORTERM", "truecolor"),
             ("SHELL", "/bin/sh"),
         ];
-        kept.chain(own).chain(fixed.map(|(name, value)| (name.to_owned(), value.to_owned()))).collect()
+        inherited
+            .chain(directories)
+            .chain(fixed.map(|(name, value)| (name.to_owned(), value.to_owned())))
+            .collect()
     }
 
     /// Prepares a command with exactly this environment, in [`work`](Hermetic::work).

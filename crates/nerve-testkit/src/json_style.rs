@@ -27,28 +27,28 @@ const TIME: &str = "0000-00-00T00:00:00.000Z";
 
 /// Returns true if a property departs from the style. `types`: the JSON types of its value, without `null`.
 pub fn departs(name: &str, types: &[&str]) -> bool {
-    let is_scalar = types.iter().any(|one| ["string", "integer", "number"].contains(one));
+    let is_scalar = types.iter().any(|json_type| ["string", "integer", "number"].contains(json_type));
     match name {
         _ if name.ends_with("_ns") => true,
-        _ if name.ends_with("_at") => types.iter().any(|one| *one != "string"),
-        _ if name.ends_with("_ms") => types.iter().any(|one| *one != "integer"),
+        _ if name.ends_with("_at") => types.iter().any(|json_type| *json_type != "string"),
+        _ if name.ends_with("_ms") => types.iter().any(|json_type| *json_type != "integer"),
         _ => is_scalar && OTHER_NAMES.contains(&name),
     }
 }
 
 /// Returns the paths of the properties of a document that depart from the style, such as `nodes[].id`.
 pub fn departures(document: &Value) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+    let mut paths = BTreeSet::new();
     if !document.is_object() {
-        found.insert("(not an object)".to_string());
+        paths.insert("(not an object)".to_string());
     }
-    visit("", document, &mut found);
-    found
+    visit("", document, &mut paths);
+    paths
 }
 
-fn visit(path: &str, value: &Value, found: &mut BTreeSet<String>) {
+fn visit(path: &str, value: &Value, paths: &mut BTreeSet<String>) {
     if let Value::Array(items) = value {
-        return items.iter().for_each(|item| visit(&format!("{path}[]"), item, found));
+        return items.iter().for_each(|item| visit(&format!("{path}[]"), item, paths));
     }
     for (name, property) in value.as_object().into_iter().flatten() {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
@@ -58,9 +58,9 @@ fn visit(path: &str, value: &Value, found: &mut BTreeSet<String>) {
             _ => false,
         };
         if has_wrong_value || departs(name, &type_of(property)) {
-            found.insert(path.clone());
+            paths.insert(path.clone());
         }
-        visit(&path, property, found);
+        visit(&path, property, paths);
     }
 }
 
@@ -77,8 +77,8 @@ fn type_of(value: &Value) -> Vec<&'static str> {
 }
 
 fn is_time(text: &str) -> bool {
-    let fits = |(one, form): (u8, u8)| if form == b'0' { one.is_ascii_digit() } else { one == form };
-    text.len() == TIME.len() && text.bytes().zip(TIME.bytes()).all(fits)
+    let matches = |(byte, form): (u8, u8)| if form == b'0' { byte.is_ascii_digit() } else { byte == form };
+    text.len() == TIME.len() && text.bytes().zip(TIME.bytes()).all(matches)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! * [`mock_agent`]: a scripted terminal program that behaves like an agent.
 //! * [`mock_model`]: a scripted model API for the real agents.
 //! * [`Hermetic`]: an isolated home directory, with the settings of the real agents ([`AgentRecipe`]).
-//! * [`harness`]: what test suites share: commands, processes, terminals, multiplexers.
+//! * [`harness`]: commands, processes, terminals and multiplexers that test suites share.
 //! * [`json_style`]: the style of the JSON that nerve prints and sends.
 //! * [`Random`]: reproducible random numbers.
 //! * [`skip`]: skipping a test.

@@ -189,7 +189,7 @@ impl Hermetic {
     }
 }
 
-/// A missing agent keeps its bare name, so that the error names it.
+/// Creates a recipe. A missing agent keeps its bare name, so that the error names it.
 fn recipe(program: &str, arguments: &[&str], env: &[(&str, &str)]) -> AgentRecipe {
     let program = find_agent(program).map_or_else(|| program.to_owned(), |path| text(&path));
     AgentRecipe {

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Notes that `test` does not run on this machine, and why: on stderr, and as a line `test<TAB>reason` in the file named
-/// by `NERVE_TEST_SKIPS`.
+/// Records that `test` is skipped on this machine, and why: on stderr, and as a line `test<TAB>reason` in the file
+/// named by `NERVE_TEST_SKIPS`.
 ///
 /// ```no_run
 /// # use nerve_testkit::{find_agent, skip};

@@ -19,8 +19,8 @@ pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool 
 pub fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + limit;
     loop {
-        if let Some(found) = look() {
-            return Some(found);
+        if let Some(value) = look() {
+            return Some(value);
         }
         if Instant::now() >= deadline {
             return None;
@@ -32,7 +32,7 @@ pub fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Opti
 /// Awaits `work` for at most [`DEADLINE`].
 ///
 /// # Panics
-/// With `what` after that.
+/// After that time, with `what` in the message.
 pub async fn within_deadline<T>(what: &str, work: impl Future<Output = T>) -> T {
     timeout(DEADLINE, work).await.unwrap_or_else(|_| panic!("timed out: {what}"))
 }
@@ -51,7 +51,7 @@ pub async fn wait_until_async(limit: Duration, mut condition: impl AsyncFnMut() 
 /// Polls `condition` until it is true, for at most [`DEADLINE`].
 ///
 /// # Panics
-/// With `what` after that.
+/// After that time, with `what` in the message.
 pub async fn eventually(what: &str, condition: impl AsyncFnMut() -> bool) {
     assert!(wait_until_async(DEADLINE, condition).await, "timed out: {what}");
 }

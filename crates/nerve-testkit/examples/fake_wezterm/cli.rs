@@ -73,8 +73,8 @@ fn call(mut request: Request, auto_start: bool, new_window: bool, stdin: bool) -
 }
 
 fn socket() -> PathBuf {
-    let given = std::env::var_os("WEZTERM_UNIX_SOCKET").filter(|socket| !socket.is_empty());
-    given.map_or_else(
+    let variable = std::env::var_os("WEZTERM_UNIX_SOCKET").filter(|socket| !socket.is_empty());
+    variable.map_or_else(
         || PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap_or_default()).join("wezterm/sock"),
         PathBuf::from,
     )

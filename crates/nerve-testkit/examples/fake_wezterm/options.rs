@@ -73,8 +73,8 @@ impl Words {
         self.rest.pop_front()
     }
 
-    fn value(&mut self, of: &str) -> Result<String, String> {
-        self.next().ok_or_else(|| format!("a value is required for '{of}'"))
+    fn value(&mut self, flag: &str) -> Result<String, String> {
+        self.next().ok_or_else(|| format!("a value is required for '{flag}'"))
     }
 }
 

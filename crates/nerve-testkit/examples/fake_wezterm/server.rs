@@ -186,34 +186,35 @@ impl Mux {
 
     /// Removes a pane at once, with its unread output.
     fn remove(&mut self, id: u64) -> Option<PositionedPane> {
-        let gone = self.panes.remove(&id)?;
-        let mut others = self.panes.values_mut().filter(|placed| placed.tab == gone.tab);
-        if let (true, Some(other)) = (gone.is_active, others.next()) {
+        let removed = self.panes.remove(&id)?;
+        let mut others = self.panes.values_mut().filter(|placed| placed.tab == removed.tab);
+        if let (true, Some(other)) = (removed.is_active, others.next()) {
             other.is_active = true;
         }
-        Some(gone)
+        Some(removed)
     }
 
     fn split(
         &mut self,
-        of: u64,
+        source: u64,
         argv: Vec<String>,
         cwd: Option<String>,
         (side_by_side, percent): (bool, u16),
         env: BTreeMap<String, String>,
     ) -> Result<String, String> {
-        let placed = self.panes.get(&of).ok_or_else(|| error_response(&format!("pane_id {of} invalid")))?;
+        let placed =
+            self.panes.get(&source).ok_or_else(|| error_response(&format!("pane_id {source} invalid")))?;
         let size = placed.pane.terminal().size();
         let share = |cells: u16| (u32::from(cells) * u32::from(percent) / 100).try_into().unwrap_or(cells);
         // A line separates the two panes.
-        let (new, left) = if side_by_side {
+        let (new, remaining_size) = if side_by_side {
             let cols = share(size.cols);
             (Size::new(cols, size.rows), Size::new(size.cols.saturating_sub(cols + 1), size.rows))
         } else {
             let rows = share(size.rows);
             (Size::new(size.cols, rows), Size::new(size.cols, size.rows.saturating_sub(rows + 1)))
         };
-        placed.pane.resize(left);
+        placed.pane.resize(remaining_size);
         let (window, tab, workspace) = (placed.window, placed.tab, placed.workspace.clone());
         let id = self.next;
         let pane = self.make(PaneSpec { id, argv, cwd, env, size: new })?;

@@ -18,9 +18,9 @@ pub(super) fn text(
 ) -> Result<String, Panic> {
     let screen = terminal.screen();
     let rows = i64::from(screen.size.rows);
-    let kept = screen.first_line - terminal.first_kept_line().0.min(screen.first_line);
+    let scrollback = screen.first_line - terminal.first_kept_line().0.min(screen.first_line);
     // The alternate screen has no scrollback.
-    let above = if screen.modes.alternate { 0 } else { kept.min(SCROLLBACK).cast_signed() };
+    let above = if screen.modes.alternate { 0 } else { scrollback.min(SCROLLBACK).cast_signed() };
     // Observed with the default range: two extra rows, if there is scrollback.
     let extra = if start.is_none() { above.min(2) } else { 0 };
     let start = start.unwrap_or(-extra).max(-above);
@@ -32,14 +32,14 @@ pub(super) fn text(
     // A style continues over the end of a row; its reset comes with the next row.
     let mut reset = "";
     for row in start..=end.min(rows - 1) {
-        let shown = match usize::try_from(row) {
+        let content = match usize::try_from(row) {
             Ok(row) => screen.rows.get(row).map(|row| (row.text.clone(), row.to_ansi(screen.size.cols))),
             Err(_) => {
                 let line = LineIndex(screen.first_line - row.unsigned_abs());
                 terminal.line_text(line).zip(terminal.line_content(line))
             }
         };
-        let (plain, styled) = shown.unwrap_or_default();
+        let (plain, styled) = content.unwrap_or_default();
         if !escapes {
             text.push_str(&plain);
             text.push('\n');

@@ -36,12 +36,12 @@ pub(super) struct Decoder {
     paste: Option<Vec<u8>>,
 }
 
-/// The item at the front of the pending bytes.
-enum GateService {
+/// The item at the front of the pending bytes: a key, the start of a paste, or an incomplete sequence.
+enum Item {
     /// The length of a key or of an ignored sequence.
     Key(usize, Option<Key>),
     PasteStart,
-    /// Incomplete.
+    /// An incomplete sequence.
     Unfinished,
 }
 
@@ -59,16 +59,16 @@ impl Decoder {
                 break;
             }
             match front(&self.pending) {
-                GateService::Key(used, key) => {
+                Item::Key(used, key) => {
                     self.pending.drain(..used);
                     keys.extend(key);
                 }
-                GateService::PasteStart => {
+                Item::PasteStart => {
                     self.pending.drain(..PASTE_START.len());
                     self.paste = Some(Vec::new());
                 }
-                GateService::Unfinished if self.pending.len() > SEQUENCE_LIMIT => self.pending.clear(),
-                GateService::Unfinished => break,
+                Item::Unfinished if self.pending.len() > SEQUENCE_LIMIT => self.pending.clear(),
+                Item::Unfinished => break,
             }
         }
         keys
@@ -106,58 +106,58 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).position(|window| window == needle)
 }
 
-fn front(bytes: &[u8]) -> GateService {
+fn front(bytes: &[u8]) -> Item {
     match bytes[0] {
         0x1b => escape(bytes),
-        b'\r' => GateService::Key(1, Some(Key::Enter)),
-        b'\n' => GateService::Key(1, Some(Key::Newline)),
-        0x03 => GateService::Key(1, Some(Key::Interrupt)),
-        0x04 => GateService::Key(1, Some(Key::EndOfInput)),
-        0x15 => GateService::Key(1, Some(Key::ClearDraft)),
-        0x08 | 0x7f => GateService::Key(1, Some(Key::Backspace)),
-        b'\t' => GateService::Key(1, Some(Key::Text("\t".into()))),
-        0x00..=0x1f => GateService::Key(1, None),
+        b'\r' => Item::Key(1, Some(Key::Enter)),
+        b'\n' => Item::Key(1, Some(Key::Newline)),
+        0x03 => Item::Key(1, Some(Key::Interrupt)),
+        0x04 => Item::Key(1, Some(Key::EndOfInput)),
+        0x15 => Item::Key(1, Some(Key::ClearDraft)),
+        0x08 | 0x7f => Item::Key(1, Some(Key::Backspace)),
+        b'\t' => Item::Key(1, Some(Key::Text("\t".into()))),
+        0x00..=0x1f => Item::Key(1, None),
         _ => text(bytes),
     }
 }
 
-fn text(bytes: &[u8]) -> GateService {
+fn text(bytes: &[u8]) -> Item {
     let run = bytes.iter().position(|&b| b < 0x20 || b == 0x7f).unwrap_or(bytes.len());
     match std::str::from_utf8(&bytes[..run]) {
-        Ok(text) => GateService::Key(run, Some(Key::Text(text.into()))),
+        Ok(text) => Item::Key(run, Some(Key::Text(text.into()))),
         Err(e) if e.valid_up_to() > 0 => front(&bytes[..e.valid_up_to()]),
         Err(e) => match e.error_len() {
-            Some(bad) => GateService::Key(bad, None),
-            None if run < bytes.len() => GateService::Key(run, None),
-            None => GateService::Unfinished,
+            Some(bad) => Item::Key(bad, None),
+            None if run < bytes.len() => Item::Key(run, None),
+            None => Item::Unfinished,
         },
     }
 }
 
-fn escape(bytes: &[u8]) -> GateService {
+fn escape(bytes: &[u8]) -> Item {
     match bytes.get(1) {
-        None => GateService::Unfinished,
-        Some(b'\r' | b'\n') => GateService::Key(2, Some(Key::Newline)),
+        None => Item::Unfinished,
+        Some(b'\r' | b'\n') => Item::Key(2, Some(Key::Newline)),
         Some(b'[') => control_sequence(bytes),
         Some(b'O') => match bytes.get(2) {
-            None => GateService::Unfinished,
-            Some(&end) => GateService::Key(3, arrow(end)),
+            None => Item::Unfinished,
+            Some(&end) => Item::Key(3, arrow(end)),
         },
         // The terminal's responses to queries (DCS, OSC, APC …) end with ST or BEL.
         Some(b'P' | b']' | b'_' | b'^' | b'X') => string(bytes),
-        Some(0x1b) => GateService::Key(1, Some(Key::Escape)),
+        Some(0x1b) => Item::Key(1, Some(Key::Escape)),
         // Alt plus a key.
-        Some(_) => GateService::Key(2, None),
+        Some(_) => Item::Key(2, None),
     }
 }
 
-fn control_sequence(bytes: &[u8]) -> GateService {
+fn control_sequence(bytes: &[u8]) -> Item {
     if bytes.starts_with(PASTE_START) {
-        return GateService::PasteStart;
+        return Item::PasteStart;
     }
     match bytes[2..].iter().position(|b| (0x40..=0x7e).contains(b)) {
-        None => GateService::Unfinished,
-        Some(at) => GateService::Key(at + 3, (at == 0).then(|| arrow(bytes[2])).flatten()),
+        None => Item::Unfinished,
+        Some(at) => Item::Key(at + 3, (at == 0).then(|| arrow(bytes[2])).flatten()),
     }
 }
 
@@ -170,15 +170,15 @@ fn arrow(end: u8) -> Option<Key> {
     }
 }
 
-fn string(bytes: &[u8]) -> GateService {
+fn string(bytes: &[u8]) -> Item {
     for (at, &byte) in bytes.iter().enumerate().skip(2) {
         match byte {
-            0x07 => return GateService::Key(at + 1, None),
-            b'\\' if bytes[at - 1] == 0x1b => return GateService::Key(at + 1, None),
+            0x07 => return Item::Key(at + 1, None),
+            b'\\' if bytes[at - 1] == 0x1b => return Item::Key(at + 1, None),
             _ => {}
         }
     }
-    GateService::Unfinished
+    Item::Unfinished
 }
 
 #[cfg(test)]

@@ -147,17 +147,17 @@ pub fn parse_args(mut args: impl Iterator<Item = String>) -> Result<MockAgentOpt
     Ok(options)
 }
 
-fn text(flag: &str, given: Option<String>) -> Result<String, String> {
-    given.ok_or_else(|| format!("`{flag}` needs a value"))
+fn text(flag: &str, argument: Option<String>) -> Result<String, String> {
+    argument.ok_or_else(|| format!("`{flag}` needs a value"))
 }
 
-fn value<T: std::str::FromStr>(flag: &str, given: Option<String>) -> Result<T, String> {
-    let given = given.ok_or_else(|| format!("`{flag}` needs a number"))?;
-    given.parse().map_err(|_| format!("`{flag}` needs a number, not `{given}`"))
+fn value<T: std::str::FromStr>(flag: &str, argument: Option<String>) -> Result<T, String> {
+    let argument = argument.ok_or_else(|| format!("`{flag}` needs a number"))?;
+    argument.parse().map_err(|_| format!("`{flag}` needs a number, not `{argument}`"))
 }
 
-fn milliseconds(flag: &str, given: Option<String>) -> Result<Duration, String> {
-    value::<u32>(flag, given).map(|ms| Duration::from_millis(u64::from(ms)))
+fn milliseconds(flag: &str, argument: Option<String>) -> Result<Duration, String> {
+    value::<u32>(flag, argument).map(|ms| Duration::from_millis(u64::from(ms)))
 }
 
 #[cfg(test)]

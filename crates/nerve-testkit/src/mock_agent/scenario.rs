@@ -23,7 +23,7 @@ pub(super) enum Step {
     Tool { command: String, result: String },
     /// Use a tool that requires permission.
     Permit { command: String, result: String },
-    /// Uses a tool whose output redraws one row with carriage returns: updates done, and their total.
+    /// Use a tool whose output redraws one row with carriage returns: updates done, and their total.
     Progress { done: u32, total: u32 },
     /// Print this many bytes of lines as fast as possible.
     Flood { bytes: usize },
@@ -52,11 +52,11 @@ const FLOOD_LIMIT: u64 = 4096;
 pub(super) fn plan(prompt: &str, options: &MockAgentOptions) -> VecDeque<Step> {
     let words: Vec<&str> =
         prompt.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric())).collect();
-    let named = words.iter().enumerate().find_map(|(at, word)| {
+    let scenario_steps = words.iter().enumerate().find_map(|(at, word)| {
         let number = words.get(at + 1).and_then(|next| next.parse().ok());
         scenario(word, number, prompt, options)
     });
-    let steps = named.unwrap_or_else(|| vec![Step::Say(echo(prompt)), Step::Done]);
+    let steps = scenario_steps.unwrap_or_else(|| vec![Step::Say(echo(prompt)), Step::Done]);
     std::iter::once(Step::Wait(options.delay)).chain(steps).collect()
 }
 
@@ -83,12 +83,12 @@ fn echo(prompt: &str) -> String {
 }
 
 fn scenario(word: &str, number: Option<u64>, prompt: &str, options: &MockAgentOptions) -> Option<Vec<Step>> {
-    let said = |text: &str| vec![Step::Say(text.to_owned()), Step::Done];
+    let say = |text: &str| vec![Step::Say(text.to_owned()), Step::Done];
     let steps = match word {
-        "LONG" => said(texts::LONG),
-        "HUGE" => said(&texts::huge(number.unwrap_or(300).min(HUGE_LIMIT))),
-        "WIDE" => said(texts::WIDE),
-        "QUOTE" => said(texts::QUOTE),
+        "LONG" => say(texts::LONG),
+        "HUGE" => say(&texts::huge(number.unwrap_or(300).min(HUGE_LIMIT))),
+        "WIDE" => say(texts::WIDE),
+        "QUOTE" => say(texts::QUOTE),
         "SLOW" => vec![Step::Say(echo(prompt)), slow(options.word_delay), Step::Done],
         "STALL" => {
             let tenths = number.unwrap_or(10).min(36_000);
@@ -145,7 +145,7 @@ fn scenario(word: &str, number: Option<u64>, prompt: &str, options: &MockAgentOp
                 "2s · ↓ 83 tokens · thinking",
                 "3s · ↓ 1.2k tokens",
             ]);
-            steps.extend(said(&echo(prompt)));
+            steps.extend(say(&echo(prompt)));
             steps
         }
         "CRASH" => vec![Step::Say("This answer does not end because".into()), Step::Crash(70)],

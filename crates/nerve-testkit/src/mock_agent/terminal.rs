@@ -100,8 +100,8 @@ fn wait(
     resized: &PipeReader,
     timeout: Option<Duration>,
 ) -> io::Result<Event> {
-    let wanted = if reading { PollFlags::IN } else { PollFlags::empty() };
-    let mut fds = [PollFd::from_borrowed_fd(input, wanted), PollFd::new(resized, PollFlags::IN)];
+    let flags = if reading { PollFlags::IN } else { PollFlags::empty() };
+    let mut fds = [PollFd::from_borrowed_fd(input, flags), PollFd::new(resized, PollFlags::IN)];
     // A timeout that does not fit is effectively infinite.
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     match poll(&mut fds, timeout.as_ref()) {
@@ -170,26 +170,26 @@ fn forward_window_changes(mut writer: PipeWriter) -> io::Result<()> {
 /// Raw mode while alive, if `input` is a terminal.
 struct RawMode<'a> {
     input: BorrowedFd<'a>,
-    before: Option<Termios>,
+    original: Option<Termios>,
 }
 
 impl<'a> RawMode<'a> {
     fn enter(input: BorrowedFd<'a>) -> io::Result<RawMode<'a>> {
-        let before = tcgetattr(input).ok();
-        if let Some(before) = &before {
-            let mut raw = before.clone();
+        let original = tcgetattr(input).ok();
+        if let Some(original) = &original {
+            let mut raw = original.clone();
             raw.make_raw();
             tcsetattr(input, OptionalActions::Now, &raw)?;
         }
-        Ok(RawMode { input, before })
+        Ok(RawMode { input, original })
     }
 }
 
 impl Drop for RawMode<'_> {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
+        if let Some(original) = &self.original {
             // The terminal may already be closed.
-            let _ = tcsetattr(self.input, OptionalActions::Drain, before);
+            let _ = tcsetattr(self.input, OptionalActions::Drain, original);
         }
     }
 }

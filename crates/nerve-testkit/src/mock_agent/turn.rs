@@ -193,11 +193,11 @@ impl Turn {
             self.pending.clear();
             return Outcome::Continue;
         }
-        let until = (done + PROGRESS_BATCH).min(total);
-        let updates: Vec<Line> = (done..=until).map(|n| result_line(&bar(n, total, cols))).collect();
+        let batch_end = (done + PROGRESS_BATCH).min(total);
+        let updates: Vec<Line> = (done..=batch_end).map(|n| result_line(&bar(n, total, cols))).collect();
         self.pending = tool("make", &bar(done, total, cols), cols);
         self.spinner = Some("");
-        self.steps.push_front(Step::Progress { done: until, total });
+        self.steps.push_front(Step::Progress { done: batch_end, total });
         self.next = now + PROGRESS_PAUSE;
         Outcome::Overwrite(updates)
     }

@@ -1,5 +1,5 @@
 //! A scripted model API on loopback: the real agents talk to it as to their vendors' (Anthropic Messages, OpenAI
-//! Responses and Chat Completions, Gemini generateContent). What it answers is in [`Script`].
+//! Responses and Chat Completions, Gemini generateContent). A [`Script`] selects the answers.
 //!
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {

@@ -69,9 +69,9 @@ fn flatten(content: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(blocks) => {
             let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
-            let own = texts.iter().filter(|text| !text.trim_start().starts_with('<')).copied();
-            let own: Vec<&str> = own.collect();
-            if own.is_empty() { texts.join("\n") } else { own.join("\n") }
+            let user_texts = texts.iter().filter(|text| !text.trim_start().starts_with('<')).copied();
+            let user_texts: Vec<&str> = user_texts.collect();
+            if user_texts.is_empty() { texts.join("\n") } else { user_texts.join("\n") }
         }
         Value::Null => String::new(),
         other => other.to_string(),

@@ -64,11 +64,12 @@ pub async fn serve(addr: SocketAddr, script: Script) -> io::Result<MockModel> {
     });
     let app = Router::new().fallback(handle).with_state(shared.clone());
     let mut stopping = stop.subscribe();
-    let until = async move {
+    let stop_signal = async move {
         // An error means that the sender was dropped, which also stops the server.
         let _ = stopping.wait_for(|stopped| *stopped).await;
     };
-    let server = tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(until).await });
+    let server =
+        tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(stop_signal).await });
     Ok(MockModel { addr, shared, stop, server })
 }
 

@@ -44,28 +44,28 @@ impl Event {
     }
 }
 
-/// Sends the events in order, then ends the body with `end`. Stops early if the client disconnects or the server stops. Calls `sent`
-/// once all events are sent.
+/// Sends the events in order, then ends the body with `end`. Stops early if the client disconnects or the server
+/// stops. Calls `on_sent` once all events are sent.
 pub(super) fn respond(
     events: Vec<Event>,
     end: BodyEnd,
     stopped: watch::Receiver<bool>,
-    sent: impl FnOnce() + Send + 'static,
+    on_sent: impl FnOnce() + Send + 'static,
 ) -> Response {
     let (reader, writer) = tokio::io::duplex(64 << 10);
     tokio::spawn(async move {
         if send(events, writer, stopped).await {
-            sent();
+            on_sent();
         }
     });
     let headers = [(CONTENT_TYPE, "text/event-stream; charset=utf-8"), (CACHE_CONTROL, "no-cache")];
-    let body = reader.chain(After { end, has_waited: false });
+    let body = reader.chain(BodyTail { end, has_waited: false });
     (headers, Body::from_stream(ReaderStream::new(body))).into_response()
 }
 
 /// Creates a response whose connection is reset before its body.
 pub(super) fn reset() -> Response {
-    Body::from_stream(ReaderStream::new(After { end: BodyEnd::Broken, has_waited: false })).into_response()
+    Body::from_stream(ReaderStream::new(BodyTail { end: BodyEnd::Broken, has_waited: false })).into_response()
 }
 
 /// Returns the number of events up to the first that contains the text.
@@ -75,8 +75,8 @@ pub(super) fn end_of_text(events: &[Event], text: &str) -> usize {
 
 /// Creates a response of verbatim bytes.
 pub(super) fn raw(raw: &Raw) -> Response {
-    let after = After { end: raw.end, has_waited: false };
-    let body = std::io::Cursor::new(raw.body.clone().into_bytes()).chain(after);
+    let tail = BodyTail { end: raw.end, has_waited: false };
+    let body = std::io::Cursor::new(raw.body.clone().into_bytes()).chain(tail);
     let mut response = Body::from_stream(ReaderStream::new(body)).into_response();
     *response.status_mut() = StatusCode::from_u16(raw.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in &raw.headers {
@@ -89,12 +89,12 @@ pub(super) fn raw(raw: &Raw) -> Response {
 }
 
 /// The end of a body after its bytes.
-struct After {
+struct BodyTail {
     end: BodyEnd,
     has_waited: bool,
 }
 
-impl AsyncRead for After {
+impl AsyncRead for BodyTail {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
