@@ -61,8 +61,8 @@ pub(crate) fn is_installed(source: &Path, folder: &Path) -> anyhow::Result<bool>
 pub(crate) fn install_locked(source: &Path, folder: &Path) -> anyhow::Result<()> {
     check_npm()?;
     fs::create_dir_all(folder)?;
-    // A stamp of another lockfile must not outlive the files it was for.
-    remove_if_there(&folder.join(STAMP))?;
+    // A stamp of another lockfile must not outlive the files that it belongs to.
+    remove_if_exists(&folder.join(STAMP))?;
     for file in ["package.json", LOCKFILE] {
         fs::copy(source.join(file), folder.join(file)).with_context(|| format!("cannot copy {file}"))?;
     }
@@ -70,7 +70,7 @@ pub(crate) fn install_locked(source: &Path, folder: &Path) -> anyhow::Result<()>
     project::run(Command::new("npm").current_dir(folder).args(npm))
 }
 
-/// Notes that the locked packages are installed in `folder`.
+/// Records that the locked packages are installed in `folder`.
 pub(crate) fn mark_installed(folder: &Path) -> anyhow::Result<()> {
     fs::copy(folder.join(LOCKFILE), folder.join(STAMP)).context("cannot write the stamp")?;
     Ok(())
@@ -163,7 +163,7 @@ fn version_in(text: &str) -> Option<String> {
         .map(str::to_string)
 }
 
-fn remove_if_there(file: &Path) -> std::io::Result<()> {
+fn remove_if_exists(file: &Path) -> std::io::Result<()> {
     match fs::remove_file(file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         other => other,

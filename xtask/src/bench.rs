@@ -45,7 +45,9 @@ pub(crate) fn run(project: &Project, names: &[String]) -> anyhow::Result<bool> {
     let machine = machine(project);
     let programs = build(project)?;
     let mut sections = Vec::new();
-    for name in BENCHES.iter().filter(|name| names.is_empty() || names.iter().any(|given| given == *name)) {
+    for name in
+        BENCHES.iter().filter(|name| names.is_empty() || names.iter().any(|selected| selected == *name))
+    {
         eprintln!("\n== {name}");
         let section = section(project, &programs, name).with_context(|| format!("benchmark '{name}'"))?;
         println!("{section}");

@@ -84,13 +84,13 @@ impl Options {
 /// Runs the blocks of each page in one shell, one after another, as a reader would type them. A failed page does not prevent the others.
 fn check_pages(project: &Project, options: &Options) -> anyhow::Result<Outcome> {
     let pages = if options.pages.is_empty() { pages(&project.root)? } else { options.pages.clone() };
-    let (mut run, mut all, mut count) = (0, 0, 0);
+    let (mut run, mut total, mut count) = (0, 0, 0);
     let mut failed = Vec::new();
     for page in &pages {
         let text =
             fs::read_to_string(project.root.join(page)).with_context(|| format!("cannot read {page}"))?;
         let blocks = blocks(&text).with_context(|| page.clone())?;
-        all += blocks.len();
+        total += blocks.len();
         match run_page(project, options, page, &blocks) {
             Ok(0) => {}
             Ok(tried) => (run, count) = (run + tried, count + 1),
@@ -100,7 +100,7 @@ fn check_pages(project: &Project, options: &Options) -> anyhow::Result<Outcome> 
     if !failed.is_empty() {
         bail!("{}", failed.join("; "));
     }
-    Ok(Outcome::Passed(format!("{run} blocks of {count} pages run, {} not run", all - run)))
+    Ok(Outcome::Passed(format!("{run} blocks of {count} pages run, {} not run", total - run)))
 }
 
 /// Returns README.md and the pages in docs/ and its folders, by name.

@@ -132,8 +132,9 @@ impl Target {
     /// folder, so that a later run continues from there.
     fn command(&self, project: &Project, seconds: u32) -> anyhow::Result<Command> {
         let folder = target_folder(project);
-        let (found, artifacts) = (folder.join("corpus").join(self.name), project.root.join("fuzz/artifacts"));
-        for folder in [&found, &artifacts] {
+        let (new_inputs, artifacts) =
+            (folder.join("corpus").join(self.name), project.root.join("fuzz/artifacts"));
+        for folder in [&new_inputs, &artifacts] {
             fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
         let mut command = project.command(folder.join("debug").join(self.name));
@@ -141,7 +142,7 @@ impl Target {
         command.args(["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0"]);
         command.arg(format!("-artifact_prefix={}/{}-", artifacts.display(), self.name));
         // The first folder receives new inputs.
-        command.arg(found);
+        command.arg(new_inputs);
         let seeds = [Some(format!("fuzz/corpus/{}", self.name)), self.fixtures.map(str::to_string)];
         let seeds = seeds.into_iter().flatten().map(|seeds| project.root.join(seeds));
         command.args(seeds.filter(|seeds| seeds.exists()));

@@ -54,11 +54,11 @@ pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
     let mut lines = 0;
     let mut old = Vec::new();
     for page in PAGES {
-        let wanted = printed(project, &page)?;
-        let found = fs::read_to_string(project.root.join(page.file)).unwrap_or_default();
-        lines += wanted.lines().count();
-        if let Some((line, is, should_be)) = first_difference(&found, &wanted) {
-            eprintln!("{}:{line}\n  is:        {is}\n  should be: {should_be}", page.file);
+        let expected = printed(project, &page)?;
+        let committed = fs::read_to_string(project.root.join(page.file)).unwrap_or_default();
+        lines += expected.lines().count();
+        if let Some((line, actual, correct)) = first_difference(&committed, &expected) {
+            eprintln!("{}:{line}\n  is:        {actual}\n  should be: {correct}", page.file);
             old.push(page.file);
         }
     }
@@ -81,14 +81,14 @@ fn printed(project: &Project, page: &Page) -> anyhow::Result<String> {
 }
 
 /// Returns the 1-based number of the first differing line and both versions of it.
-fn first_difference<'a>(found: &'a str, wanted: &'a str) -> Option<(usize, &'a str, &'a str)> {
-    if found == wanted {
+fn first_difference<'a>(actual: &'a str, expected: &'a str) -> Option<(usize, &'a str, &'a str)> {
+    if actual == expected {
         return None;
     }
     const END: &str = "(the end)";
-    let mut found = found.split('\n');
-    let mut wanted = wanted.split('\n');
-    (1..).find_map(|line| match (found.next(), wanted.next()) {
+    let mut actual = actual.split('\n');
+    let mut expected = expected.split('\n');
+    (1..).find_map(|line| match (actual.next(), expected.next()) {
         (old, new) if old == new => None,
         (old, new) => Some((line, old.unwrap_or(END), new.unwrap_or(END))),
     })

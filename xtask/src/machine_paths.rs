@@ -17,7 +17,7 @@ pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
         project::output(project.command("git").args(list)).context("cannot list the project's files")?;
     let list = String::from_utf8(list).context("a file's name is not UTF-8")?;
     let mut files = 0;
-    let mut found = Vec::new();
+    let mut matches = Vec::new();
     for name in list.split('\0').filter(|name| !name.is_empty()) {
         let path = project.root.join(name);
         // A listed file may be deleted, a link or a submodule.
@@ -26,11 +26,11 @@ pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
         }
         files += 1;
         let bytes = fs::read(&path).with_context(|| format!("cannot read {name}"))?;
-        found.extend(foreign_lines(&bytes).map(|line| format!("{name}:{line}")));
+        matches.extend(foreign_lines(&bytes).map(|line| format!("{name}:{line}")));
     }
-    if !found.is_empty() {
-        eprintln!("{}", found.join("\n"));
-        bail!("{} lines name a folder of a developer's machine", found.len());
+    if !matches.is_empty() {
+        eprintln!("{}", matches.join("\n"));
+        bail!("{} lines name a folder of a developer's machine", matches.len());
     }
     Ok(Outcome::Passed(format!("{files} files")))
 }
@@ -40,14 +40,14 @@ fn foreign_lines(bytes: &[u8]) -> impl Iterator<Item = usize> {
     bytes
         .split(|byte| *byte == b'\n')
         .enumerate()
-        .filter(|(_, line)| FOREIGN.iter().any(|folder| holds_path(line, folder.as_bytes())))
+        .filter(|(_, line)| FOREIGN.iter().any(|folder| contains_path(line, folder.as_bytes())))
         .map(|(index, _)| index + 1)
 }
 
 /// Returns true if the line contains the path from its root, not as the end of a longer path (`~/x/` in `/home/me/x/`).
-fn holds_path(line: &[u8], path: &[u8]) -> bool {
+fn contains_path(line: &[u8], path: &[u8]) -> bool {
     line.windows(path.len()).enumerate().any(|(at, window)| {
-        let before = at.checked_sub(1).and_then(|before| line.get(before));
+        let before = at.checked_sub(1).and_then(|index| line.get(index));
         window == path && before.is_none_or(|byte| !byte.is_ascii_alphanumeric() && !b"._-~}*".contains(byte))
     })
 }

@@ -32,8 +32,8 @@ impl Project {
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.root);
-        // Cargo describes xtask in them. Build scripts that read them would run again whenever cargo runs with and without xtask,
-        // and with them almost all crates would be built again.
+        // These variables describe xtask. Build scripts that read them would run again whenever cargo runs with and
+        // without xtask, and with them almost all crates would be built again.
         let describes_xtask = |name: &OsString| {
             name.to_str()
                 .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
@@ -106,9 +106,9 @@ fn target_directory(root: &Path) -> anyhow::Result<PathBuf> {
     let mut command = Command::new(cargo_program());
     command.current_dir(root).args(["metadata", "--no-deps", "--format-version", "1"]);
     let metadata = String::from_utf8(output(&mut command)?)?;
-    let found =
+    let folder =
         string_field(&metadata, "target_directory").context("cargo metadata names no target folder")?;
-    Ok(PathBuf::from(found))
+    Ok(PathBuf::from(folder))
 }
 
 /// Returns the value of a top-level string field. Values with quotes or backslashes are not supported.

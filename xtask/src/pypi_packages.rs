@@ -1,5 +1,6 @@
 //! Installs the PyPI packages that tests use into a virtual environment under `target/pypi`, as pinned by
-//! `xtask/pypi/requirements.txt`: clients of other projects, and what the Python client's own tests need.
+//! `xtask/pypi/requirements.txt`: clients of other projects, and the packages that the Python client's own tests
+//! need.
 
 use std::fs;
 use std::process::Command;
@@ -20,8 +21,8 @@ const STAMP: &str = "installed.txt";
 pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
     let folder = project.pypi();
     let list = project.root.join("xtask/pypi/requirements.txt");
-    let wanted = fs::read(&list).with_context(|| format!("cannot read {}", list.display()))?;
-    if fs::read(folder.join(STAMP)).is_ok_and(|stamp| stamp == wanted) {
+    let requirements = fs::read(&list).with_context(|| format!("cannot read {}", list.display()))?;
+    if fs::read(folder.join(STAMP)).is_ok_and(|stamp| stamp == requirements) {
         println!("packages of PyPI: all there");
         return Ok(());
     }
@@ -33,6 +34,6 @@ pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
     project::run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&folder))?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
     project::run(Command::new(folder.join("bin/python")).args(pip).arg(&list))?;
-    fs::write(folder.join(STAMP), wanted)?;
+    fs::write(folder.join(STAMP), requirements)?;
     Ok(())
 }

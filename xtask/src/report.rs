@@ -48,7 +48,7 @@ impl Report {
 
     /// Runs a step and stores its result. Returns `true` unless it failed.
     pub(crate) fn step(&mut self, name: &'static str, run: impl FnOnce() -> anyhow::Result<Outcome>) -> bool {
-        if !self.only.is_empty() && !self.only.iter().any(|wanted| wanted == name) {
+        if !self.only.is_empty() && !self.only.iter().any(|selected| selected == name) {
             return true;
         }
         println!("\n== {name}");

@@ -52,7 +52,7 @@ impl Suite {
     }
 }
 
-/// Tests the calls of `nerve_types::os` and the hosts with the body for systems other than Linux.
+/// Tests the calls of `nerve_types::os` and the hosts with the implementation for systems other than Linux.
 pub(crate) fn with_posix_body(project: &Project) -> anyhow::Result<Outcome> {
     run_with_posix_body(project, &[])
 }
@@ -79,8 +79,9 @@ fn run_with_posix_body(project: &Project, options: &[&str]) -> anyhow::Result<Ou
 /// Parses the counts of a summary line.
 type Summary = fn(&str) -> Option<Counts>;
 
-/// Returns the test command and its summary parser: cargo-nextest if installed, otherwise `cargo test`. nextest repeats the output of failed
-/// test programs, which may contain summaries of cargo, so only the runner's own format counts.
+/// Returns the test command and its summary parser: cargo-nextest if installed, otherwise `cargo test`. nextest
+/// repeats the output of failed test programs, which may contain summaries of cargo, so only the runner's own
+/// format counts.
 fn runner(project: &Project, quick: bool) -> (Command, Summary) {
     let mut command = project.command(cargo_program());
     if programs::find("cargo-nextest").is_none() {
@@ -137,7 +138,7 @@ fn run_and_count(command: &mut Command, summary: Summary) -> anyhow::Result<(boo
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let mut counts = None;
     std::thread::scope(|scope| -> anyhow::Result<()> {
-        let other = scope.spawn(|| match stdout {
+        let stdout_reader = scope.spawn(|| match stdout {
             Some(stdout) => pass_through(stdout, io::stdout(), summary),
             None => Ok(None),
         });
@@ -145,8 +146,9 @@ fn run_and_count(command: &mut Command, summary: Summary) -> anyhow::Result<(boo
             counts = pass_through(stderr, io::stderr(), summary)?;
         }
         // nextest prints its summary on stderr, cargo on stdout.
-        let from_stdout =
-            other.join().map_err(|_| anyhow::anyhow!("the reader of the tests' output panicked"))??;
+        let from_stdout = stdout_reader
+            .join()
+            .map_err(|_| anyhow::anyhow!("the reader of the tests' output panicked"))??;
         counts = counts.or(from_stdout);
         Ok(())
     })?;
@@ -161,12 +163,12 @@ fn pass_through(from: impl io::Read, mut to: impl Write, summary: Summary) -> io
     while from.read_until(b'\n', &mut line)? > 0 {
         to.write_all(&line)?;
         to.flush()?;
-        if let Some(found) = summary(&String::from_utf8_lossy(&line)) {
+        if let Some(result) = summary(&String::from_utf8_lossy(&line)) {
             let sum = counts.unwrap_or_default();
             counts = Some(Counts {
-                passed: sum.passed + found.passed,
-                failed: sum.failed + found.failed,
-                skipped: sum.skipped + found.skipped,
+                passed: sum.passed + result.passed,
+                failed: sum.failed + result.failed,
+                skipped: sum.skipped + result.skipped,
             });
         }
         line.clear();
@@ -179,16 +181,16 @@ fn nextest_summary(line: &str) -> Option<Counts> {
     let line = without_escapes(line);
     let (_, rest) = line.trim().strip_prefix("Summary [")?.split_once(']')?;
     let (_, results) = rest.split_once(" run:")?;
-    // Those that passed are divided further in parentheses.
+    // The number that passed is divided further in parentheses.
     let results = match (results.split_once(" ("), results.split_once(')')) {
         (Some((before, _)), Some((_, after))) => format!("{before}{after}"),
         _ => results.to_string(),
     };
     let mut counts = Counts::default();
     for part in results.split(',') {
-        let (number, what) = part.trim().split_once(' ')?;
+        let (number, outcome) = part.trim().split_once(' ')?;
         let number: u64 = number.parse().ok()?;
-        match what {
+        match outcome {
             "passed" => counts.passed += number,
             "skipped" => counts.skipped += number,
             // failed, timed out, exec failed

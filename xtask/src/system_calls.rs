@@ -8,10 +8,10 @@ use anyhow::{Context, bail};
 use crate::project::{self, Project};
 use crate::report::Outcome;
 
-/// The folder that has them, with a body for Linux and one for other systems.
+/// The folder that has them, with an implementation for Linux and one for other systems.
 const FOLDER: &str = "crates/nerve-types/src/os/";
 
-/// What may be only there. Comments may name it.
+/// Texts that may occur only in that folder. Comments may contain them.
 const RESERVED: [&str; 9] = [
     "\"/proc",
     "inotify::",
@@ -24,23 +24,25 @@ const RESERVED: [&str; 9] = [
     "unsafe {",
 ];
 
-/// Fails if a source file of the program has one of them elsewhere. Tests, and the harness of tests, may use Linux.
+/// Fails if a source file of the program contains one of them elsewhere. Tests, and the harness of tests, may use
+/// Linux.
 pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
     let list = project::output(project.command("git").args(["ls-files", "--", "crates/*/src/*.rs"]))
         .context("cannot list the project's files")?;
     let list = String::from_utf8(list).context("a file's name is not UTF-8")?;
     let files: Vec<&str> = list.lines().filter(|name| is_checked(name)).collect();
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     for name in &files {
         let path: PathBuf = project.root.join(name);
         if path.is_file() {
             let text = fs::read_to_string(&path).with_context(|| format!("cannot read {name}"))?;
-            found.extend(reserved_lines(&text).map(|(line, what)| format!("{name}:{line}: {what}")));
+            problems
+                .extend(reserved_lines(&text).map(|(line, reserved)| format!("{name}:{line}: {reserved}")));
         }
     }
-    if !found.is_empty() {
-        eprintln!("{}", found.join("\n"));
-        bail!("{} lines depend on the operating system: move them to {FOLDER}", found.len());
+    if !problems.is_empty() {
+        eprintln!("{}", problems.join("\n"));
+        bail!("{} lines depend on the operating system: move them to {FOLDER}", problems.len());
     }
     Ok(Outcome::Passed(format!("{} files", files.len())))
 }
@@ -54,8 +56,8 @@ fn is_checked(name: &str) -> bool {
 fn reserved_lines(text: &str) -> impl Iterator<Item = (usize, &'static str)> {
     let lines = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).enumerate();
     lines.filter(|(_, line)| !line.trim_start().starts_with("//")).filter_map(|(index, line)| {
-        let what = RESERVED.into_iter().find(|what| line.contains(what))?;
-        Some((index + 1, what))
+        let reserved = RESERVED.into_iter().find(|reserved| line.contains(reserved))?;
+        Some((index + 1, reserved))
     })
 }
 

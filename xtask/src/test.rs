@@ -111,7 +111,7 @@ impl Run {
         for (steps, process) in AFTER_TESTING.map(start) {
             match process {
                 Ok(process) => process.finish(report)?,
-                // The others have started and end by themselves.
+                // The other processes have started and end by themselves.
                 Err(error) => report.fail(steps, &error),
             }
         }

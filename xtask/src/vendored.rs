@@ -83,9 +83,9 @@ fn check_hashes(folder: &Path, files: &[VendoredFile]) -> anyhow::Result<()> {
         }
     }
     for file in files {
-        let found = sha256::hex(&read(&folder.join(&file.name))?);
-        if found != file.sha256 {
-            bail!("{}: its SHA-256 is {found}, but {LIST} has {}", file.name, file.sha256);
+        let actual = sha256::hex(&read(&folder.join(&file.name))?);
+        if actual != file.sha256 {
+            bail!("{}: its SHA-256 is {actual}, but {LIST} has {}", file.name, file.sha256);
         }
     }
     Ok(())
@@ -106,9 +106,13 @@ fn install(target: &Path, files: &[VendoredFile]) -> anyhow::Result<()> {
     }
     let lock: Value = serde_json::from_slice(&read(&paths[1])?)?;
     for file in files {
-        let found = &lock["packages"][format!("node_modules/{}", file.package)]["integrity"];
-        if *found != json!(file.integrity) {
-            bail!("{}: the registry's integrity is {found}, but {LIST} has {}", file.package, file.integrity);
+        let actual = &lock["packages"][format!("node_modules/{}", file.package)]["integrity"];
+        if *actual != json!(file.integrity) {
+            bail!(
+                "{}: the registry's integrity is {actual}, but {LIST} has {}",
+                file.package,
+                file.integrity
+            );
         }
     }
     Ok(())

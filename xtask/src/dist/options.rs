@@ -22,7 +22,7 @@ pub(crate) struct Options {
     pub(crate) base_url: String,
     /// Scope of the npm packages, with `@`.
     pub(crate) npm_scope: String,
-    /// Compress little.
+    /// Compresses little, which is fast.
     pub(crate) fast: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the packages of a release share: version, time, program and folders.
+//! Version, time, program and folders that the packages of a release share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -97,8 +97,8 @@ fn fill(template: &str, values: &[(&str, &str)]) -> anyhow::Result<String> {
         text = text.replace(&format!("@{name}@"), value);
     }
     let is_name = |text: &&str| !text.is_empty() && text.chars().all(|c| c.is_ascii_uppercase() || c == '_');
-    let left = text.split('@').skip(1).find(is_name);
-    match left {
+    let missing = text.split('@').skip(1).find(is_name);
+    match missing {
         Some(name) => bail!("@{name}@ has no value"),
         None => Ok(text),
     }

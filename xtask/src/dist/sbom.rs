@@ -117,14 +117,14 @@ fn crates(
         .map(|node| (text(&node["id"]), list(&node["deps"]).iter().filter_map(linked_dependency).collect()))
         .collect();
     let root = packages.iter().find(|(_, package)| package["name"] == ROOT).context("no crate nerve")?.0;
-    let mut found = BTreeSet::new();
+    let mut ids = BTreeSet::new();
     let mut pending = vec![root.clone()];
     while let Some(id) = pending.pop() {
-        if found.insert(id.clone()) {
+        if ids.insert(id.clone()) {
             pending.extend(edges.get(&id).into_iter().flatten().cloned());
         }
     }
-    found.iter().map(|id| component(id, &packages, &edges, checksums)).collect()
+    ids.iter().map(|id| component(id, &packages, &edges, checksums)).collect()
 }
 
 fn component(

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 
 use crate::agents;
 
-/// Sizes of the terminal, in columns and rows. What does not depend on the size runs in the first.
+/// Sizes of the terminal, in columns and rows. Scenarios that do not depend on the size run in the first.
 pub(super) const SIZES: [&str; 3] = ["120x40", "60x20", "200x60"];
 
 /// The options.
@@ -22,7 +22,7 @@ pub(super) struct Options {
     pub(super) jobs: usize,
     /// Runs failed scenarios again.
     pub(super) repeats_failures: bool,
-    /// The program that runs a cell, if it is not to be built.
+    /// The program that runs a cell. `None`: it is built.
     pub(super) program: Option<PathBuf>,
     /// Writes the page from earlier results only.
     is_page_only: bool,

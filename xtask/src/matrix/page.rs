@@ -89,11 +89,11 @@ pub(super) fn render(plan: &Plan, results: &Results, pinned: &[(String, String)]
     }
     for line in measurements {
         // The program names variants by their short names.
-        let named = plan.variants.iter().find_map(|variant| {
+        let titled_line = plan.variants.iter().find_map(|variant| {
             let rest = line.strip_prefix(&variant.name)?.strip_prefix(": ")?;
             Some(format!("{}: {rest}", variant.title))
         });
-        let _ = writeln!(page, "* {}", named.as_ref().unwrap_or(line));
+        let _ = writeln!(page, "* {}", titled_line.as_ref().unwrap_or(line));
     }
     page
 }
