@@ -443,7 +443,7 @@ impl Driver {
         let above = &view.screen.rows[..self.observation.composer.as_ref()?.rows.0];
         let is_dropped = is_start_unconfirmed
             && is_no_command
-            && !above.iter().any(|row| echoes(composer, row, &turn.prompt));
+            && !above.iter().any(|row| is_echo_row(composer, row, &turn.prompt));
         is_dropped.then_some("the agent took the prompt for a command that it does not have")
     }
 
@@ -485,7 +485,7 @@ impl Driver {
         let had_answer = turn.has_answer;
         turn.has_answer = if view.screen.modes.alternate {
             let composer = self.profile.composer.as_ref();
-            let echo = |row: &Row| composer.is_some_and(|composer| echoes(composer, row, &turn.prompt));
+            let echo = |row: &Row| composer.is_some_and(|composer| is_echo_row(composer, row, &turn.prompt));
             match above.iter().rposition(echo) {
                 Some(echo) => echo < at && !above[echo..at].iter().any(|row| end.is_match(&row.text)),
                 // A long answer has pushed its echo off the screen. Its end differs from the previous answer's end.
@@ -609,7 +609,7 @@ fn end_of_answer(rows: &[Row], end: &Pattern) -> Vec<String> {
 }
 
 /// Returns true if the row is the first row of the prompt's echo.
-fn echoes(composer: &Composer, row: &Row, prompt: &str) -> bool {
+fn is_echo_row(composer: &Composer, row: &Row, prompt: &str) -> bool {
     composer.prompt.after(&row.text).is_some_and(|text| is_prompt_beginning(text, prompt))
 }
 

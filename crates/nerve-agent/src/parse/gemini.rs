@@ -174,9 +174,9 @@ impl<'a> SectionBuilder<'a> {
                 continue;
             }
             match row.chars().next().unwrap_or(' ') {
-                '╭' | '│' => self.boxed(),
-                marker @ ('✦' | 'ℹ' | '✕' | '⚠') => self.marked(marker),
-                _ => self.unmarked(row),
+                '╭' | '│' => self.add_box(),
+                marker @ ('✦' | 'ℹ' | '✕' | '⚠') => self.add_marked(marker),
+                _ => self.add_unmarked(row),
             }
         }
     }
@@ -188,7 +188,7 @@ impl<'a> SectionBuilder<'a> {
     }
 
     /// Adds a marked row and the rows indented below it.
-    fn marked(&mut self, marker: char) {
+    fn add_marked(&mut self, marker: char) {
         let first = after_marker(self.rows[self.at], &[marker]).unwrap_or(self.rows[self.at]);
         let text = self.take_text(first);
         match marker {
@@ -202,7 +202,7 @@ impl<'a> SectionBuilder<'a> {
     }
 
     /// Adds rows without a marker: a tool in one row, or the rest of an item whose beginning has scrolled away.
-    fn unmarked(&mut self, row: &'a str) {
+    fn add_unmarked(&mut self, row: &'a str) {
         if let Some(section) = self.compact_tool() {
             self.sections.push(section);
             return;
@@ -252,7 +252,7 @@ impl<'a> SectionBuilder<'a> {
     }
 
     /// Adds a box: one or more tools with their results.
-    fn boxed(&mut self) {
+    fn add_box(&mut self) {
         let mut tool: Option<ToolRow<'a>> = None;
         let mut result = Vec::new();
         let mut may_start = true;

@@ -82,7 +82,7 @@ impl Profiles {
                 Ok(profile) => {
                     by_name.insert(profile.name.clone(), Arc::new(profile));
                 }
-                Err(error) => errors.push(located(file, text, &error)),
+                Err(error) => errors.push(profile_error(file, text, &error)),
             }
         }
         (Profiles { by_name }, errors)
@@ -151,7 +151,7 @@ pub(super) fn file_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-fn located(file: &str, text: &str, error: &toml::de::Error) -> ProfileError {
+fn profile_error(file: &str, text: &str, error: &toml::de::Error) -> ProfileError {
     let start = error.span().map_or(0, |span| span.start.min(text.len()));
     let before = &text.as_bytes()[..start];
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;

@@ -105,7 +105,7 @@ impl<'a> SectionBuilder<'a> {
                     return;
                 }
                 RowKind::Indented | RowKind::Unknown => {
-                    if !self.folded() {
+                    if !self.take_fold() {
                         self.text(row);
                     }
                 }
@@ -322,7 +322,7 @@ impl<'a> SectionBuilder<'a> {
         }
     }
 
-    fn folded(&mut self) -> bool {
+    fn take_fold(&mut self) -> bool {
         if !self.is_fold_here() {
             return false;
         }
