@@ -240,7 +240,7 @@ pub fn holder(paths: &ServerPaths, name: &str) -> Result<NameStatus, ServerError
         Some(text) => Some(text),
         None => read_claim(paths, name)?,
     };
-    Ok(lock_text.map_or(NameStatus::Free, |text| NameStatus::Held(identity_in(&text))))
+    Ok(lock_text.map_or(NameStatus::Free, |text| NameStatus::Held(parse_identity(&text))))
 }
 
 /// Returns the files of a running server that were deleted or replaced: without them, no client finds it.
@@ -366,7 +366,7 @@ fn remove_stale(socket: &Path) -> Result<(), ServerError> {
 
 /// Returns the error of a start while another process owns the name. `text`: its lock file.
 pub(crate) fn taken(name: &str, socket: &Path, text: &str, is_unreachable: bool) -> ServerError {
-    let (name, pid) = (name.to_string(), identity_in(text).map(|holder| holder.pid));
+    let (name, pid) = (name.to_string(), parse_identity(text).map(|holder| holder.pid));
     match is_unreachable {
         true => ServerError::Unreachable { name, pid, socket: socket.into() },
         false => ServerError::AlreadyRunning { name, pid },
@@ -381,7 +381,7 @@ pub(crate) fn write_identity(lock: &mut File, lines: &str) -> std::io::Result<()
     lock.write_all(format!("{pid} {}\n{lines}", start_time(pid).unwrap_or(0)).as_bytes())
 }
 
-fn identity_in(text: &str) -> Option<Holder> {
+fn parse_identity(text: &str) -> Option<Holder> {
     let (pid, start) = text.lines().next()?.split_once(' ')?;
     Some(Holder { pid: pid.parse().ok()?, start: start.parse().ok()? })
 }

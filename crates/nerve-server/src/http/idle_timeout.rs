@@ -26,18 +26,18 @@ impl IdleTimer {
         IdleTimer { auth, timer: TokioTimer::new() }
     }
 
-    fn extra(&self) -> Duration {
+    fn extension(&self) -> Duration {
         if self.auth.is_authenticated() { AUTHENTICATED - PREAUTH } else { Duration::ZERO }
     }
 }
 
 impl Timer for IdleTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
-        self.timer.sleep(duration + self.extra())
+        self.timer.sleep(duration + self.extension())
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        self.timer.sleep_until(deadline + self.extra())
+        self.timer.sleep_until(deadline + self.extension())
     }
 
     fn now(&self) -> Instant {
@@ -45,7 +45,7 @@ impl Timer for IdleTimer {
     }
 
     fn reset(&self, sleep: &mut Pin<Box<dyn Sleep>>, deadline: Instant) {
-        self.timer.reset(sleep, deadline + self.extra());
+        self.timer.reset(sleep, deadline + self.extension());
     }
 }
 
