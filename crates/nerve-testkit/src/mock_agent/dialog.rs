@@ -65,7 +65,7 @@ impl Dialog {
             lines.push(self.option(at, option));
         }
         lines.push(Line::blank());
-        lines.push(Line::grey(self.question.foot()));
+        lines.push(Line::grey(self.question.footer()));
         lines
     }
 
@@ -104,7 +104,7 @@ impl Question {
         }
     }
 
-    fn foot(&self) -> &'static str {
+    fn footer(&self) -> &'static str {
         match self {
             Question::Permission { .. } => " Esc to cancel · Tab to amend",
             _ => " Enter to confirm · Esc to cancel",

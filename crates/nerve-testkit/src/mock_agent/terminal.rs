@@ -36,7 +36,7 @@ pub fn run_on(input: impl AsFd, output: impl AsFd, options: MockAgentOptions) ->
         let mut replay = Replay::open(recording, options.fast)?;
         // Output before the first input is played even without a user.
         replay.tick(Duration::ZERO);
-        return put_on(input, output, &mut replay, Transcript::default());
+        return run_program(input, output, &mut replay, Transcript::default());
     }
     let folder = std::env::current_dir().unwrap_or_default();
     let folder = folder.to_string_lossy();
@@ -48,10 +48,10 @@ pub fn run_on(input: impl AsFd, output: impl AsFd, options: MockAgentOptions) ->
         }
     };
     let mut agent = Agent::new(options, &folder, window_size(output)).after(past);
-    put_on(input, output, &mut agent, memory)
+    run_program(input, output, &mut agent, memory)
 }
 
-fn put_on(
+fn run_program(
     input: BorrowedFd,
     output: BorrowedFd,
     agent: &mut dyn Program,

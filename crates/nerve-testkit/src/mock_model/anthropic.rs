@@ -111,7 +111,7 @@ pub(super) fn events(reply: &Reply, body: &Value, id: u64, tools: &[String]) -> 
         Event::typed(&json!({ "type": "ping" })),
     ];
     for (index, part) in reply.parts.iter().enumerate() {
-        let start = empty(block(part, id, index, tools));
+        let start = without_content(block(part, id, index, tools));
         events.push(Event::typed(
             &json!({ "type": "content_block_start", "index": index, "content_block": start }),
         ));
@@ -166,7 +166,7 @@ fn block(part: &Part, id: u64, at: usize, tools: &[String]) -> Value {
 }
 
 /// Returns a content block as a stream starts it.
-fn empty(mut block: Value) -> Value {
+fn without_content(mut block: Value) -> Value {
     for (member, nothing) in
         [("text", json!("")), ("thinking", json!("")), ("signature", json!("")), ("input", json!({}))]
     {
