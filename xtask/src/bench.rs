@@ -53,7 +53,7 @@ pub(crate) fn run(project: &Project, names: &[String]) -> anyhow::Result<bool> {
         println!("{section}");
         sections.push(section);
     }
-    let missed = missed(&sections);
+    let missed = missed_rows(&sections);
     if names.is_empty() {
         fs::write(project.root.join(PAGE), page(&machine, &sections, &missed))
             .with_context(|| format!("cannot write {PAGE}"))?;
@@ -115,7 +115,7 @@ fn page(machine: &str, sections: &[String], missed: &[String]) -> String {
 }
 
 /// Returns the rows with missed goals as `what: median (goal)`.
-fn missed(sections: &[String]) -> Vec<String> {
+fn missed_rows(sections: &[String]) -> Vec<String> {
     let rows = sections.iter().flat_map(|section| section.lines()).filter(|line| line.contains(MISSED));
     rows.map(|row| {
         let mut cells = row.trim_matches('|').split('|').map(str::trim);
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn page_begins_with_missed_goals() {
         let sections = [SECTION.to_string()];
-        let missed = missed(&sections);
+        let missed = missed_rows(&sections);
         assert_eq!(missed, ["slow: 9 ms (goal ≤ 3 ms)"]);
         let page = page("| | |\n|---|---|\n| cores | 2 |\n", &sections, &missed);
         assert!(page.contains("1 of 2 goals met.\n\n* missed: slow: 9 ms (goal ≤ 3 ms)\n\n| | |"), "{page}");

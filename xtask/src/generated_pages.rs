@@ -27,7 +27,7 @@ const PYTHON_GENERATORS: [&str; 2] = ["python/tools/generate_sync.py", "python/t
 pub(crate) fn generate(project: &Project) -> anyhow::Result<bool> {
     project.cargo(&["build", "--workspace", "--bins", "--locked"])?;
     for page in PAGES {
-        let text = printed(project, &page)?;
+        let text = page_output(project, &page)?;
         fs::write(project.root.join(page.file), text)
             .with_context(|| format!("cannot write {}", page.file))?;
         println!("wrote {}", page.file);
@@ -54,7 +54,7 @@ pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
     let mut lines = 0;
     let mut old = Vec::new();
     for page in PAGES {
-        let expected = printed(project, &page)?;
+        let expected = page_output(project, &page)?;
         let committed = fs::read_to_string(project.root.join(page.file)).unwrap_or_default();
         lines += expected.lines().count();
         if let Some((line, actual, correct)) = first_difference(&committed, &expected) {
@@ -69,7 +69,7 @@ pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
 }
 
 /// Returns the output of the page's command.
-fn printed(project: &Project, page: &Page) -> anyhow::Result<String> {
+fn page_output(project: &Project, page: &Page) -> anyhow::Result<String> {
     let mut command = project.command(project.nerve());
     command.args(page.command).stdin(Stdio::null());
     let text = project::output(&mut command)?;

@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
         (true, false) => _ = run.steps(&mut report, after),
         (true, true) => run.concurrently(&mut report)?,
     }
-    conclude(&report, &run.suite);
+    print_summary(&report, &run.suite);
     Ok(report.all_passed())
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn setup(project: &Project) -> anyhow::Result<bool> {
 }
 
 /// Prints the table, the skipped tests, and as the last line the test counts.
-fn conclude(report: &Report, suite: &Suite) {
+fn print_summary(report: &Report, suite: &Suite) {
     print!("\n{}", report.table());
     for skip in &suite.skips {
         println!("skipped: {skip}");

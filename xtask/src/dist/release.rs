@@ -41,7 +41,7 @@ impl Release<'_> {
         };
         let out = options.out.clone().unwrap_or_else(|| project.target.join("packages"));
         let stage = out.join("stage");
-        empty(&out)?;
+        remove_old_packages(&out)?;
         fs::create_dir_all(&stage)?;
         let program = stage.join("nerve");
         project::run(Command::new("strip").arg("-o").args([&program, &built]))?;
@@ -105,7 +105,7 @@ fn fill(template: &str, values: &[(&str, &str)]) -> anyhow::Result<String> {
 }
 
 /// Removes packages of an earlier run. A folder without the checksums of packages may have other files, so it must be empty.
-fn empty(out: &Path) -> anyhow::Result<()> {
+fn remove_old_packages(out: &Path) -> anyhow::Result<()> {
     if out.join("SHA256SUMS").is_file() {
         return match fs::remove_dir_all(out) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),

@@ -55,7 +55,7 @@ pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
         }
         // The pinned versions come first.
         cells.make_contiguous().sort_by_key(|cell: &Cell| !cell.install.is_pinned());
-        is_complete = work(&program, &results, cells, &options)?;
+        is_complete = run_cells(&program, &results, cells, &options)?;
     }
     if let Some(measure) = &options.measure {
         agents::install(project)?;
@@ -72,7 +72,7 @@ pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
 }
 
 /// Runs the cells on `--jobs` threads. Returns false if some scenarios did not run.
-fn work(
+fn run_cells(
     program: &Path,
     results: &Arc<Mutex<Results>>,
     cells: VecDeque<Cell>,
