@@ -283,7 +283,7 @@ fn late_output_after_possible_prompt_is_background() {
 
 #[test]
 fn line_by_line_output_keeps_program_busy() {
-    // The prompts are known, so other rows are none; or no row could be a prompt.
+    // `row: ` is none of Python's known prompts. The other program's last row is empty, which cannot be a prompt.
     for (profile, prompt, row) in [("python", ">>> ", "row: "), ("generic", "db> ", "")] {
         let mut harness = ready_harness(profile, Foreground::Unknown, prompt);
         enter_line(&mut harness, "select");

@@ -73,7 +73,7 @@ fn enter_without_effect_is_reported() {
     let mut harness = Harness::ready_claude();
     harness.submit("hello").unwrap();
     harness.composer("", "hello", "");
-    // The last Enter gets as long as the echo: a stopped agent may still take it.
+    // The time limit after the last Enter equals that of the echo: a stopped agent may still read the key.
     harness.advance(3 * 800 + 9_999);
     assert_eq!(harness.take_written().matches('\r').count(), 4);
     assert!(harness.ended.is_empty());

@@ -82,7 +82,7 @@ fn spinner_in_the_line_means_busy() {
     }
 }
 
-/// Returns what the profile sees: the composer's draft, and whether the agent works.
+/// Returns the composer's draft as the profile reads it, and true if the agent works.
 fn observe(state: &str) -> (String, bool) {
     let observation = observe_screen(&Profiles::builtin().get("pi").expect("a profile"), &screen(state));
     let composer = observation.composer.expect("a composer");
