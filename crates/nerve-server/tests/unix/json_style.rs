@@ -42,7 +42,7 @@ impl<'a> StyleCheck<'a> {
         own.into_iter().chain(choices).filter(|one| *one != "null").collect()
     }
 
-    /// Checks a schema and all that it contains. `owner`: the named schema it belongs to.
+    /// Checks a schema and all schemas in it. `owner` is the name of the schema that contains it.
     fn visit(&mut self, owner: &str, schema: &'a Value) {
         if let Some((name, resolved)) = self.resolve(schema) {
             if self.visited.insert(name) {

@@ -82,7 +82,7 @@ async fn invalid_heads_end_only_their_connection() {
     for (bytes, statuses) in [
         (long_header.as_bytes(), &[431][..]),
         (path.as_bytes(), &[431, 414]),
-        // Still being sent when the response comes, which may be lost with it.
+        // The response comes while the request is still being sent, and may be lost.
         (endless.as_bytes(), &[431, 0]),
         (many_headers.as_bytes(), &[431, 400]),
         (smuggled.as_bytes(), &[400]),

@@ -91,7 +91,7 @@ async fn chunked_body_is_accepted() {
 
 #[tokio::test]
 async fn unread_large_responses_are_limited() {
-    /// Half a MiB is kept of each turn.
+    /// The server keeps half a MiB of each turn.
     const TURNS: usize = 16;
     let server = HttpServer::start();
     server.bash("sh").await;

@@ -115,7 +115,7 @@ impl Viewer {
         }
     }
 
-    /// Reads until the end of what is shown matches.
+    /// Reads until the last output contains `text`.
     pub(super) async fn wait_for(&mut self, text: &str) {
         let started = Instant::now();
         while !self.text().contains(text) {
@@ -126,7 +126,7 @@ impl Viewer {
         }
     }
 
-    /// Returns the end of what is shown.
+    /// Returns the last output as text.
     pub(super) fn text(&self) -> String {
         let start = self.shown.len().saturating_sub(TEXT_BYTES);
         String::from_utf8_lossy(&self.shown[start..]).into_owned()

@@ -16,14 +16,14 @@ use super::web::Browser;
 
 const TERMINAL: &str = "/nodes/term/terminal";
 
-/// What a page of the console keeps open: the stream of events and a terminal.
+/// The connections that a page of the console keeps open: the stream of events and a terminal.
 struct Page {
     events: BufReader<TcpStream>,
     viewer: Viewer,
 }
 
 impl Page {
-    /// Logs in and opens both.
+    /// Logs in and opens both connections.
     async fn open(server: &HttpServer) -> Page {
         let browser = Browser::logged_in(server, Role::Full).await;
         let mut events = server.connect().await;
@@ -78,7 +78,7 @@ async fn fifty_pages_see_the_same_output_and_events() {
 #[tokio::test]
 async fn viewers_that_stop_reading_cost_no_memory_and_delay_no_one() {
     const STALLED: usize = 8;
-    /// Memory for all of it, in KiB: the host's buffer, the terminal and what is on its way to each viewer.
+    /// Maximum memory in KiB: the host's buffer, the terminal and the output on its way to each viewer.
     const MEMORY: u64 = 64 << 10;
     const LAST: &str = "all written";
     // The program writes as fast as its terminal is read.
@@ -154,7 +154,7 @@ async fn wrong_acknowledgements_stop_no_output() {
     let script = format!("read line; yes {} | head -n 20000; echo {LAST}; exec cat", "x".repeat(55));
     let server = server_with(&script).await;
     let mut viewer = Viewer::started(&server, "", "dump").await;
-    // Nothing of this was sent, and then the end comes before the beginning.
+    // Two offsets that were never sent, and one before the first output.
     for offset in [u64::MAX, 1 << 40, 0] {
         viewer.send(json!({ "type": "ack", "offset": offset })).await;
     }
@@ -209,7 +209,7 @@ async fn large_message_in_many_frames_is_refused() {
     let mut good = Viewer::started(&server, "", "dump").await;
     let mut bad = Viewer::started(&server, "", "dump").await;
     let before = memory_kib(std::process::id(), "VmRSS");
-    // 64 KiB each, and none is the last one.
+    // Frames of 64 KiB without the FIN bit: the message has no end.
     let begin = [&[0x02, 0xff, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], &[b'x'; 64 << 10]].concat();
     let more = [&[0x00, 0xff, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], &[b'x'; 64 << 10]].concat();
     let mut sent = bad.socket.get_mut().write_all(&begin).await;
