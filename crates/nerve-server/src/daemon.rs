@@ -314,7 +314,8 @@ fn lock_name(path: &Path, socket: &Path, name: &str) -> Result<File, ServerError
         let answers = UnixStream::connect(socket).is_ok();
         answers && first_answer.get_or_insert_with(Instant::now).elapsed() >= SHUTDOWN_GRACE
     };
-    lock_file(path, is_alive, |text| taken(name, socket, text, lacks_socket(text, socket)))
+    let make_error = |text: &str| already_running_error(name, socket, text, lacks_socket(text, socket));
+    lock_file(path, is_alive, make_error)
 }
 
 /// Creates and locks a file. If another process holds the lock, waits for it unless `is_alive` returns true: a
@@ -365,7 +366,7 @@ fn remove_stale(socket: &Path) -> Result<(), ServerError> {
 }
 
 /// Returns the error of a start while another process owns the name. `text`: its lock file.
-pub(crate) fn taken(name: &str, socket: &Path, text: &str, is_unreachable: bool) -> ServerError {
+pub(crate) fn already_running_error(name: &str, socket: &Path, text: &str, is_unreachable: bool) -> ServerError {
     let (name, pid) = (name.to_string(), parse_identity(text).map(|holder| holder.pid));
     match is_unreachable {
         true => ServerError::Unreachable { name, pid, socket: socket.into() },

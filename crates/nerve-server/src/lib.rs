@@ -107,20 +107,21 @@ pub fn stop_signal() -> impl Future<Output = ()> + Send + 'static {
     async move {
         let [term, interrupt, hangup, quit] = &mut signals;
         tokio::select! {
-            () = received(term) => {}
-            () = received(interrupt) => {}
-            () = received(hangup) => {}
-            () = received(quit) => {}
+            () = wait_for_signal(term) => {}
+            () = wait_for_signal(interrupt) => {}
+            () = wait_for_signal(hangup) => {}
+            () = wait_for_signal(quit) => {}
         }
     }
 }
 
-async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
+/// Waits for a signal; forever if its handler could not be installed.
+async fn wait_for_signal(signal: &mut Option<tokio::signal::unix::Signal>) {
     match signal {
         Some(signal) => {
             signal.recv().await;
         }
-        // No handler could be installed: other ways to stop remain.
+        // Other ways to stop remain.
         None => std::future::pending().await,
     }
 }

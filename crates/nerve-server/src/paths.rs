@@ -11,7 +11,7 @@ use nerve_mux::pane::Panes;
 use nerve_types::name;
 pub use nerve_types::os::MAX_SOCKET_PATH;
 
-use crate::daemon::{claimed_socket, lock_file, taken, write_identity};
+use crate::daemon::{already_running_error, claimed_socket, lock_file, write_identity};
 use crate::error::ServerError;
 
 /// The directories of one user, resolved from the environment. They need not exist.
@@ -286,7 +286,10 @@ impl ServerPaths {
         let (path, socket) = (self.hosts_claim(server)?, self.socket(server)?);
         private_directory(&self.hosts())?;
         // The caller holds the name, so the owner's lock file was deleted.
-        let make_error = |text: &str| taken(server, &socket, text, claimed_socket(text) == Some(&*socket));
+        let make_error = |text: &str| {
+            let is_unreachable = claimed_socket(text) == Some(&*socket);
+            already_running_error(server, &socket, text, is_unreachable)
+        };
         let mut file = lock_file(&path, || false, make_error)?;
         let line = format!("path {}\n", socket.display());
         write_identity(&mut file, &line).map_err(ServerError::io("write", &path))?;
