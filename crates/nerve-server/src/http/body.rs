@@ -9,7 +9,7 @@ use nerve_api::ErrorKind;
 use nerve_api::framing::MAX_LINE_BYTES;
 use tokio::time::Instant;
 
-use super::budget::{Budget, SMALL, Share};
+use super::budget::{Budget, MemoryReservation, SMALL};
 use super::problem::Problem;
 
 /// Time that a whole body may take.
@@ -21,7 +21,7 @@ const CHUNK_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(crate) struct ReceivedBody {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) share: Share,
+    pub(crate) memory: MemoryReservation,
 }
 
 /// Reads a whole body, at most as long as a line of the protocol.
@@ -34,11 +34,14 @@ pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody
     if announced > MAX_LINE_BYTES as u64 {
         return Err(length_problem());
     }
-    let (mut share, mut paid) = match hyper::body::Body::size_hint(&body).exact() {
-        Some(0) => (Share::default(), 0),
+    let (mut memory, mut paid) = match hyper::body::Body::size_hint(&body).exact() {
+        Some(0) => (MemoryReservation::default(), 0),
         // hyper ensures that a body is not longer than announced.
-        Some(_) => (budget.body(usize::try_from(announced).unwrap_or(MAX_LINE_BYTES)).await?, MAX_LINE_BYTES),
-        None => (budget.body(SMALL).await?, SMALL),
+        Some(_) => (
+            budget.reserve_request(usize::try_from(announced).unwrap_or(MAX_LINE_BYTES)).await?,
+            MAX_LINE_BYTES,
+        ),
+        None => (budget.reserve_request(SMALL).await?, SMALL),
     };
     let deadline = Instant::now() + BODY_TIMEOUT;
     // Grows with the received data, not with the announced length.
@@ -47,8 +50,8 @@ pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody
         let until = deadline.min(Instant::now() + CHUNK_TIMEOUT);
         let frame = tokio::time::timeout_at(until, body.frame()).await.map_err(|_| timeout_problem())?;
         let Some(frame) = frame else {
-            share.shrink(bytes.len());
-            return Ok(ReceivedBody { bytes, share });
+            memory.shrink(bytes.len());
+            return Ok(ReceivedBody { bytes, memory });
         };
         let frame = frame.map_err(|error| read_problem(&error))?;
         let Some(data) = frame.data_ref() else { continue };
@@ -56,7 +59,7 @@ pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody
             return Err(length_problem());
         }
         if bytes.len() + data.len() > paid {
-            share.join(budget.body(MAX_LINE_BYTES).await?);
+            memory.merge(budget.reserve_request(MAX_LINE_BYTES).await?);
             paid = MAX_LINE_BYTES;
         }
         bytes.extend_from_slice(data);

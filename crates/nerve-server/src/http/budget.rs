@@ -18,11 +18,11 @@ use super::problem::Problem;
 /// Maximum size of a small body in bytes.
 pub(super) const SMALL: usize = 64 * KIB;
 /// Size of the pool for large request bodies in bytes.
-const LARGE_BODIES: usize = 64 * MIB;
+const LARGE_REQUESTS: usize = 64 * MIB;
 /// Size of the pool for small request bodies in bytes.
-const SMALL_BODIES: usize = 16 * MIB;
+const SMALL_REQUESTS: usize = 16 * MIB;
 /// Size of the pool for large responses in bytes: histories, buffers and lists.
-const ANSWERS: usize = 128 * MIB;
+const RESPONSES: usize = 128 * MIB;
 /// Time to wait for memory; shorter than the allowed pause of a body.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(5);
 const KIB: usize = 1024;
@@ -33,19 +33,19 @@ const MIB: usize = 1024 * KIB;
 pub(crate) struct Budget {
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
-    answers: Arc<Semaphore>,
+    responses: Arc<Semaphore>,
 }
 
 /// Reserved memory. Dropping it releases the reservation.
 #[derive(Debug, Default)]
-pub(crate) struct Share {
+pub(crate) struct MemoryReservation {
     permits: Vec<OwnedSemaphorePermit>,
 }
 
 impl Budget {
     pub(crate) fn new() -> Budget {
         let pool = |bytes: usize| Arc::new(Semaphore::new(bytes / KIB));
-        Budget { small: pool(SMALL_BODIES), large: pool(LARGE_BODIES), answers: pool(ANSWERS) }
+        Budget { small: pool(SMALL_REQUESTS), large: pool(LARGE_REQUESTS), responses: pool(RESPONSES) }
     }
 
     /// Reserves memory for a request body. More than [`SMALL`] bytes are reserved at once, for the whole
@@ -53,7 +53,7 @@ impl Budget {
     ///
     /// # Errors
     /// Returns a `busy` problem if not enough memory is released in time.
-    pub(super) async fn body(&self, bytes: usize) -> Result<Share, Problem> {
+    pub(super) async fn reserve_request(&self, bytes: usize) -> Result<MemoryReservation, Problem> {
         let pool = if bytes <= SMALL { &self.small } else { &self.large };
         reserve(pool, bytes).await
     }
@@ -61,24 +61,27 @@ impl Budget {
     /// Reserves memory for a response of unknown length.
     ///
     /// # Errors
-    /// As for [`Budget::body`].
-    pub(super) async fn answer(&self) -> Result<Share, Problem> {
-        reserve(&self.answers, MAX_LINE_BYTES).await
+    /// As for [`Budget::reserve_request`].
+    pub(super) async fn reserve_response(&self) -> Result<MemoryReservation, Problem> {
+        reserve(&self.responses, MAX_LINE_BYTES).await
     }
 
     /// Reserves memory for the response to a command that has already been executed. Rejecting it would make the
     /// client retry and execute the command twice. Waits until `disconnected` is cancelled, and then returns
     /// `None`.
-    pub(super) async fn answer_for_completed(&self, disconnected: &CancellationToken) -> Option<Share> {
-        let memory = self.answers.clone().acquire_many_owned(kib(MAX_LINE_BYTES)?);
+    pub(super) async fn reserve_completed_response(
+        &self,
+        disconnected: &CancellationToken,
+    ) -> Option<MemoryReservation> {
+        let memory = self.responses.clone().acquire_many_owned(kib(MAX_LINE_BYTES)?);
         let permit = disconnected.run_until_cancelled(memory).await?;
         // The semaphore is never closed.
-        permit.ok().map(|permit| Share { permits: vec![permit] })
+        permit.ok().map(|permit| MemoryReservation { permits: vec![permit] })
     }
 
     #[cfg(test)]
-    pub(super) fn answers_in_use(&self) -> usize {
-        ANSWERS - self.answers.available_permits() * KIB
+    pub(super) fn response_bytes_in_use(&self) -> usize {
+        RESPONSES - self.responses.available_permits() * KIB
     }
 }
 
@@ -86,7 +89,7 @@ fn kib(bytes: usize) -> Option<u32> {
     u32::try_from(bytes.div_ceil(KIB)).ok()
 }
 
-async fn reserve(pool: &Arc<Semaphore>, bytes: usize) -> Result<Share, Problem> {
+async fn reserve(pool: &Arc<Semaphore>, bytes: usize) -> Result<MemoryReservation, Problem> {
     let busy = || {
         let detail = "server busy: no memory left for request and response bodies";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Busy, detail).hint("retry in a few seconds")
@@ -95,12 +98,12 @@ async fn reserve(pool: &Arc<Semaphore>, bytes: usize) -> Result<Share, Problem> 
     let permit = tokio::time::timeout(MEMORY_TIMEOUT, pool.clone().acquire_many_owned(count)).await;
     // The semaphore is never closed.
     let permit = permit.map_err(|_| busy())?.map_err(|_| busy())?;
-    Ok(Share { permits: vec![permit] })
+    Ok(MemoryReservation { permits: vec![permit] })
 }
 
-impl Share {
+impl MemoryReservation {
     /// Takes over another reservation.
-    pub(super) fn join(&mut self, other: Share) {
+    pub(super) fn merge(&mut self, other: MemoryReservation) {
         self.permits.extend(other.permits);
     }
 
@@ -131,17 +134,17 @@ mod tests {
         let budget = Budget::new();
         let mut held = Vec::new();
         for _ in 0..4 {
-            held.push(budget.body(16 * MIB).await.unwrap());
+            held.push(budget.reserve_request(16 * MIB).await.unwrap());
         }
         let started = Instant::now();
-        assert!(budget.body(SMALL + 1).await.unwrap_err().detail.contains("memory"));
+        assert!(budget.reserve_request(SMALL + 1).await.unwrap_err().detail.contains("memory"));
         assert_eq!(started.elapsed(), MEMORY_TIMEOUT);
-        assert_eq!(budget.body(SMALL).await.unwrap().bytes(), SMALL);
+        assert_eq!(budget.reserve_request(SMALL).await.unwrap().bytes(), SMALL);
         assert_eq!(started.elapsed(), MEMORY_TIMEOUT);
         // Released memory goes to the next waiter.
         let waiting = tokio::spawn({
             let budget = budget.clone();
-            async move { budget.body(10 * MIB).await.map(|share| share.bytes()) }
+            async move { budget.reserve_request(10 * MIB).await.map(|memory| memory.bytes()) }
         });
         tokio::task::yield_now().await;
         held.pop();
@@ -152,31 +155,31 @@ mod tests {
     async fn completed_command_waits_for_memory_until_client_leaves() {
         let (budget, gone) = (Budget::new(), CancellationToken::new());
         let mut held = Vec::new();
-        for _ in 0..ANSWERS / MAX_LINE_BYTES {
-            held.push(budget.answer().await.unwrap());
+        for _ in 0..RESPONSES / MAX_LINE_BYTES {
+            held.push(budget.reserve_response().await.unwrap());
         }
-        assert!(budget.answer().await.is_err());
-        let waiting = budget.answer_for_completed(&gone);
+        assert!(budget.reserve_response().await.is_err());
+        let waiting = budget.reserve_completed_response(&gone);
         tokio::pin!(waiting);
         assert!(tokio::time::timeout(MEMORY_TIMEOUT * 10, waiting.as_mut()).await.is_err());
         held.pop();
         assert_eq!(waiting.await.unwrap().bytes(), MAX_LINE_BYTES);
-        held.push(budget.answer().await.unwrap());
+        held.push(budget.reserve_response().await.unwrap());
         gone.cancel();
-        assert!(budget.answer_for_completed(&gone).await.is_none());
+        assert!(budget.reserve_completed_response(&gone).await.is_none());
     }
 
     #[tokio::test]
     async fn shrink_releases_unused_memory() {
         let budget = Budget::new();
-        let mut share = budget.body(SMALL).await.unwrap();
-        share.join(budget.body(MIB).await.unwrap());
-        share.shrink(SMALL + 10);
-        assert_eq!(share.bytes(), SMALL + KIB);
-        share.shrink(10);
-        assert_eq!(share.bytes(), KIB);
-        drop(share);
-        assert_eq!(budget.small.available_permits(), SMALL_BODIES / KIB);
-        assert_eq!(budget.large.available_permits(), LARGE_BODIES / KIB);
+        let mut memory = budget.reserve_request(SMALL).await.unwrap();
+        memory.merge(budget.reserve_request(MIB).await.unwrap());
+        memory.shrink(SMALL + 10);
+        assert_eq!(memory.bytes(), SMALL + KIB);
+        memory.shrink(10);
+        assert_eq!(memory.bytes(), KIB);
+        drop(memory);
+        assert_eq!(budget.small.available_permits(), SMALL_REQUESTS / KIB);
+        assert_eq!(budget.large.available_permits(), LARGE_REQUESTS / KIB);
     }
 }

@@ -18,11 +18,11 @@ pub(crate) fn health() -> Response {
 /// Executes any command of the protocol.
 pub(crate) async fn raw_command(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
     let body = body::read(request.into_body(), &shared.budget).await?;
-    let Line { bytes: mut answer, share } = line(body, &shared).await?;
+    let Line { bytes: mut answer, memory } = line(body, &shared).await?;
     answer.truncate(answer.trim_ascii_end().len());
     // A failed command is a valid response; a request that is no command is not.
     let is_valid = !answer.starts_with(b"{\"type\":\"error\"");
-    let mut response = json_body(held(answer, share));
+    let mut response = json_body(held(answer, memory));
     if !is_valid {
         *response.status_mut() = StatusCode::BAD_REQUEST;
     }

@@ -108,6 +108,6 @@ async fn serve(service: &Service, request: Request, budget: &Budget) -> Result<R
         return Err(Problem::forbidden("this path needs the token, not a web session"));
     }
     let (parts, body) = request.into_parts();
-    let ReceivedBody { bytes: whole, share: _share } = body::read(body, budget).await?;
+    let ReceivedBody { bytes: whole, memory: _memory } = body::read(body, budget).await?;
     Ok(service(http::Request::from_parts(parts, Full::from(whole))).await)
 }

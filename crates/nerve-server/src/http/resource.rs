@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::body::ReceivedBody;
 use super::body_guard::{BodyObserver, GuardedBody};
-use super::budget::{Budget, Share};
+use super::budget::{Budget, MemoryReservation};
 use super::operation::{BodyUse, RequestMapping};
 use super::problem::Problem;
 use super::reply::{self, ReplyBody};
@@ -58,7 +58,7 @@ pub(crate) async fn serve(
     for (name, text) in &path {
         params.insert(name.to_string(), Param::Value(text.into()));
     }
-    let ReceivedBody { bytes: sent, share } = body::read(sent, &shared.budget).await?;
+    let ReceivedBody { bytes: sent, memory } = body::read(sent, &shared.budget).await?;
     if mapped.body != BodyUse::None {
         join(&mut params, object(&sent)?)?;
     } else if !matches!(sent.trim_ascii(), b"" | b"{}") {
@@ -73,8 +73,8 @@ pub(crate) async fn serve(
     drop(sent);
     let is_channel = legacy_names::is_channel_path(parts.uri.path());
     let encode = move |answer, outcome| reply::encode_with(is_channel, answer, outcome);
-    let (reply, share) = dispatch(request, &shared, share, encode).await?;
-    Ok(respond(reply?, mapped, later, &parts.uri, share))
+    let (reply, memory) = dispatch(request, &shared, memory, encode).await?;
+    Ok(respond(reply?, mapped, later, &parts.uri, memory))
 }
 
 /// Adds the caller's span from the headers, unless the body contains it. A `tracestate` without its `traceparent` is ignored (W3C Trace
@@ -141,25 +141,26 @@ pub(crate) async fn execute(
     shared: &Shared,
 ) -> Result<Response, Problem> {
     role::check_permission(name).map_err(Problem::permission_denied)?;
-    let ReceivedBody { bytes, share } = body;
+    let ReceivedBody { bytes, memory } = body;
     let request = decode(name, object(&bytes)?, shared);
-    let (reply, share) = dispatch(request, shared, share, reply::encode).await?;
-    Ok(json_body(held(reply?.bytes, share)))
+    let (reply, memory) = dispatch(request, shared, memory, reply::encode).await?;
+    Ok(json_body(held(reply?.bytes, memory)))
 }
 
 /// Executes a request that was made in this process. Returns its reply and the memory reserved for a large reply.
 pub(crate) async fn call<R: nerve_api::Request>(
     request: R,
     shared: &Shared,
-) -> Result<(R::Reply, Share), Problem> {
+) -> Result<(R::Reply, MemoryReservation), Problem> {
     role::check_permission(R::NAME).map_err(Problem::permission_denied)?;
     let Some(call) = shared.state.dispatcher.prepare(request) else {
         return Err(Problem::internal(format!("the engine does not handle {}", R::NAME)));
     };
     let answer = Answer { name: Some(R::NAME), origin: client_origin::current(), ..Answer::default() };
     let request = Incoming { command: IncomingCommand::Call(call), answer };
-    let (reply, share) = run(request, shared, Share::default(), reply::typed::<R::Reply>).await?;
-    Ok((*reply?, share))
+    let (reply, memory) =
+        run(request, shared, MemoryReservation::default(), reply::typed::<R::Reply>).await?;
+    Ok((*reply?, memory))
 }
 
 /// Reads the parameters of a request.
@@ -173,14 +174,14 @@ fn decode(name: RequestName, mut params: Params<'_>, shared: &Shared) -> Result<
 async fn dispatch<T: Send + 'static>(
     request: Result<Incoming, Box<Refusal>>,
     shared: &Shared,
-    share: Share,
+    memory: MemoryReservation,
     encode: impl Fn(Answer, Outcome) -> T + Send + Sync + 'static,
-) -> Result<(T, Share), Problem> {
+) -> Result<(T, MemoryReservation), Problem> {
     match request {
-        Ok(request) => run(request, shared, share, encode).await,
+        Ok(request) => run(request, shared, memory, encode).await,
         Err(refusal) => {
             shared.state.hub.metrics.refused();
-            Ok((encode(refusal.answer, Err(refusal.error)), Share::default()))
+            Ok((encode(refusal.answer, Err(refusal.error)), MemoryReservation::default()))
         }
     }
 }
@@ -188,22 +189,22 @@ async fn dispatch<T: Send + 'static>(
 /// An answer as a connection would send it, and the memory reserved for it.
 pub(crate) struct Line {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) share: Share,
+    pub(crate) memory: MemoryReservation,
 }
 
 /// Executes the request in a line, as a connection would.
 pub(crate) async fn line(line: ReceivedBody, shared: &Shared) -> Result<Line, Problem> {
-    let ReceivedBody { bytes, share } = line;
+    let ReceivedBody { bytes, memory } = line;
     let request = requests::read_line(&bytes, &shared.state.dispatcher);
     drop(bytes);
     match request {
         Ok(request) => {
-            let (bytes, share) = run(request, shared, share, Answer::outcome).await?;
-            Ok(Line { bytes, share })
+            let (bytes, memory) = run(request, shared, memory, Answer::outcome).await?;
+            Ok(Line { bytes, memory })
         }
         Err(bytes) => {
             shared.state.hub.metrics.refused();
-            Ok(Line { bytes, share: Share::default() })
+            Ok(Line { bytes, memory: MemoryReservation::default() })
         }
     }
 }
@@ -213,26 +214,27 @@ pub(crate) async fn line(line: ReceivedBody, shared: &Shared) -> Result<Line, Pr
 async fn run<T: Send + 'static>(
     request: Incoming,
     shared: &Shared,
-    share: Share,
+    memory: MemoryReservation,
     encode: impl Fn(Answer, Outcome) -> T + Send + Sync + 'static,
-) -> Result<(T, Share), Problem> {
+) -> Result<(T, MemoryReservation), Problem> {
     let disconnected = CancellationToken::new();
     let _guard = disconnected.clone().drop_guard();
     let (state, budget): (std::sync::Arc<ServerState>, Budget) =
         (shared.state.clone(), shared.budget.clone());
     let task = tokio::spawn(async move {
         // The engine limits the parameters that it keeps, so this reservation can end.
-        drop(share);
+        drop(memory);
         let is_large =
             matches!(&request.command, IncomingCommand::Call(call) if call.size == ReplySize::Large);
-        let mut share = if is_large { budget.answer().await? } else { Share::default() };
+        let mut memory =
+            if is_large { budget.reserve_response().await? } else { MemoryReservation::default() };
         let reserve_memory = async || {
-            if let Some(memory) = budget.answer_for_completed(&disconnected).await {
-                share = memory;
+            if let Some(reserved) = budget.reserve_completed_response(&disconnected).await {
+                memory = reserved;
             }
         };
         let answer = requests::answer(request, &state, &disconnected, reserve_memory, encode).await;
-        Ok(answer.map(|answer| (answer, share)))
+        Ok(answer.map(|answer| (answer, memory)))
     });
     match task.await {
         Ok(Ok(Some(answer))) => Ok(answer),
@@ -243,9 +245,15 @@ async fn run<T: Send + 'static>(
     }
 }
 
-fn respond(reply: ReplyBody, mapped: &RequestMapping, later: bool, uri: &Uri, share: Share) -> Response {
+fn respond(
+    reply: ReplyBody,
+    mapped: &RequestMapping,
+    later: bool,
+    uri: &Uri,
+    memory: MemoryReservation,
+) -> Response {
     let ReplyBody { bytes, created_id } = reply;
-    let mut response = json_body(held(bytes, share));
+    let mut response = json_body(held(bytes, memory));
     if later {
         *response.status_mut() = StatusCode::ACCEPTED;
     }
@@ -260,12 +268,12 @@ fn respond(reply: ReplyBody, mapped: &RequestMapping, later: bool, uri: &Uri, sh
 }
 
 /// Returns a body that holds its memory until it is sent.
-pub(crate) fn held(bytes: Vec<u8>, mut share: Share) -> Body {
-    share.shrink(bytes.len());
-    Body::new(GuardedBody::new(Body::from(bytes), share))
+pub(crate) fn held(bytes: Vec<u8>, mut memory: MemoryReservation) -> Body {
+    memory.shrink(bytes.len());
+    Body::new(GuardedBody::new(Body::from(bytes), memory))
 }
 
-impl BodyObserver for Share {}
+impl BodyObserver for MemoryReservation {}
 
 /// Returns a response with a JSON body.
 pub(crate) fn json_body(json: impl Into<Body>) -> Response {
@@ -285,10 +293,10 @@ mod tests {
     #[tokio::test]
     async fn long_replies_hold_their_memory() {
         async fn holds_memory<R: nerve_api::Request>(request: R, shared: &Shared) {
-            let (_, share) = call(request, shared).await.unwrap();
-            assert_eq!(shared.budget.answers_in_use(), MAX_LINE_BYTES, "{}", R::NAME);
-            drop(share);
-            assert_eq!(shared.budget.answers_in_use(), 0);
+            let (_, memory) = call(request, shared).await.unwrap();
+            assert_eq!(shared.budget.response_bytes_in_use(), MAX_LINE_BYTES, "{}", R::NAME);
+            drop(memory);
+            assert_eq!(shared.budget.response_bytes_in_use(), 0);
         }
 
         let folder = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::message::MessageUpdate;
 use super::{Agent, AgentStatus, encode};
 use crate::events::{Filter, OutgoingEvent, Queue};
-use crate::http::budget::Share;
+use crate::http::budget::MemoryReservation;
 use crate::http::problem::Problem;
 use crate::http::sse;
 
@@ -28,7 +28,7 @@ pub(super) async fn stream(agent: Agent) -> Result<Response, Problem> {
         queue,
         closing,
         pending: VecDeque::new(),
-        share: Share::default(),
+        memory: MemoryReservation::default(),
         last_sent: 0,
         status: None,
         ended: false,
@@ -43,7 +43,7 @@ struct Reader {
     closing: CancellationToken,
     pending: VecDeque<Bytes>,
     /// The memory of `pending`.
-    share: Share,
+    memory: MemoryReservation,
     /// Id of the last message that was sent.
     last_sent: u64,
     status: Option<AgentStatus>,
@@ -56,7 +56,7 @@ impl Reader {
             if let Some(chunk) = self.pending.pop_front() {
                 return Some(chunk);
             }
-            self.share = Share::default();
+            self.memory = MemoryReservation::default();
             if self.ended {
                 return None;
             }
@@ -82,8 +82,8 @@ impl Reader {
     async fn poll(&mut self, ended_turn: bool) -> Result<(), Problem> {
         let status = self.agent.status().await?;
         if ended_turn {
-            let (messages, share) = self.agent.messages_after(self.last_sent).await?;
-            self.share = share;
+            let (messages, memory) = self.agent.messages_after(self.last_sent).await?;
+            self.memory = memory;
             for message in messages {
                 self.last_sent = message.id;
                 self.pending.push_back(event("message_update", &MessageUpdate::from(message)));
@@ -93,7 +93,7 @@ impl Reader {
             self.pending.push_back(event("status_change", &status));
             self.status = Some(status);
         }
-        self.share.shrink(self.pending.iter().map(Bytes::len).sum());
+        self.memory.shrink(self.pending.iter().map(Bytes::len).sum());
         Ok(())
     }
 }

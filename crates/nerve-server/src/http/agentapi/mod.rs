@@ -18,7 +18,7 @@ use self::message::Message;
 pub(crate) use self::message::{
     AgentActivity, AgentStatus, AgentTransport, MessageAccepted, MessageKind, MessageList, MessageRequest,
 };
-use super::budget::Share;
+use super::budget::MemoryReservation;
 use super::operation::{Builtin, Operation};
 use super::problem::Problem;
 use super::resource::{PathParams, call, held, json_body, raw_query};
@@ -44,8 +44,8 @@ pub(crate) async fn serve(
     let agent = Agent::new(shared, operation, &path, &parts.uri)?;
     match which {
         Builtin::AgentMessages => {
-            let (messages, share) = agent.messages().await?;
-            Ok(json_body(held(encode(&MessageList { messages }), share)))
+            let (messages, memory) = agent.messages().await?;
+            Ok(json_body(held(encode(&MessageList { messages }), memory)))
         }
         Builtin::AgentMessage => agent.send(&body::read(sent, &agent.shared.budget).await?.bytes).await,
         Builtin::AgentEvents => events::stream(agent).await,
@@ -100,31 +100,31 @@ impl Agent {
     }
 
     /// Returns the messages of both sides from the node's history.
-    async fn messages(&self) -> Result<(Vec<Message>, Share), Problem> {
+    async fn messages(&self) -> Result<(Vec<Message>, MemoryReservation), Problem> {
         // Fails if the node does not exist; one without a history just has no messages.
         self.info().await?;
-        let (entries, share) = self.entries(MAX_TURNS).await?;
-        Ok((entries.iter().flat_map(Message::of).collect(), share))
+        let (entries, memory) = self.entries(MAX_TURNS).await?;
+        Ok((entries.iter().flat_map(Message::of).collect(), memory))
     }
 
     /// Returns the messages after `last_sent`. Reads no more of the history's end than necessary.
-    async fn messages_after(&self, last_sent: u64) -> Result<(Vec<Message>, Share), Problem> {
+    async fn messages_after(&self, last_sent: u64) -> Result<(Vec<Message>, MemoryReservation), Problem> {
         let few = match last_sent {
             0 => None,
             last_sent => Some(self.entries(RECENT_TURNS).await?)
                 .filter(|(entries, _)| message::covers(entries, RECENT_TURNS, last_sent)),
         };
-        let (entries, share) = match few {
+        let (entries, memory) = match few {
             Some(few) => few,
             // The memory of the first try is released: holding some while waiting for more could deadlock.
             None => self.entries(MAX_TURNS).await?,
         };
         let messages = entries.iter().flat_map(Message::of);
-        Ok((messages.filter(|message| message.id > last_sent).collect(), share))
+        Ok((messages.filter(|message| message.id > last_sent).collect(), memory))
     }
 
     /// Returns the last inputs of the history, oldest first.
-    async fn entries(&self, last: usize) -> Result<(Vec<Value>, Share), Problem> {
+    async fn entries(&self, last: usize) -> Result<(Vec<Value>, MemoryReservation), Problem> {
         let request = GetHistory {
             node_id: self.node.clone(),
             session_id: self.session.clone(),
@@ -132,8 +132,8 @@ impl Agent {
             last: Some(last),
             ..GetHistory::default()
         };
-        let (history, share) = call(request, &self.shared).await?;
-        Ok((history.entries, share))
+        let (history, memory) = call(request, &self.shared).await?;
+        Ok((history.entries, memory))
     }
 
     async fn send(&self, sent: &[u8]) -> Result<Response, Problem> {
@@ -230,14 +230,14 @@ mod tests {
             let request = Request::get(format!("/compat/agentapi/sh/{what}")).body(Body::empty()).unwrap();
             let mut answer = service.call(request).await.unwrap();
             assert_eq!(answer.status(), StatusCode::OK);
-            assert!((1..20_000).contains(&shared.budget.answers_in_use()), "{what}");
+            assert!((1..20_000).contains(&shared.budget.response_bytes_in_use()), "{what}");
             let mut last_sent = String::new();
             while !last_sent.contains("1000") {
                 let frame = answer.body_mut().frame().await.unwrap().unwrap();
                 last_sent.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
             }
             drop(answer);
-            assert_eq!(shared.budget.answers_in_use(), 0, "{what}");
+            assert_eq!(shared.budget.response_bytes_in_use(), 0, "{what}");
         }
     }
 }
