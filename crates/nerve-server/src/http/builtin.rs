@@ -7,7 +7,7 @@ use nerve_api::RequestName;
 use serde_json::json;
 
 use super::problem::Problem;
-use super::resource::{Line, execute, held, json_body, line};
+use super::resource::{ReplyLine, execute, execute_line, guarded_body, json_body};
 use super::{Shared, body};
 
 /// Answers that the server is alive, without authentication.
@@ -18,11 +18,11 @@ pub(crate) fn health() -> Response {
 /// Executes any command of the protocol.
 pub(crate) async fn raw_command(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
     let body = body::read(request.into_body(), &shared.budget).await?;
-    let Line { bytes: mut answer, memory } = line(body, &shared).await?;
+    let ReplyLine { bytes: mut answer, memory } = execute_line(body, &shared).await?;
     answer.truncate(answer.trim_ascii_end().len());
     // A failed command is a valid response; a request that is no command is not.
     let is_valid = !answer.starts_with(b"{\"type\":\"error\"");
-    let mut response = json_body(held(answer, memory));
+    let mut response = json_body(guarded_body(answer, memory));
     if !is_valid {
         *response.status_mut() = StatusCode::BAD_REQUEST;
     }

@@ -172,7 +172,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
             Builtin::Health => on(method, async || builtin::health()),
             Builtin::Document => on(method, async || resource::json_body(document())),
             Builtin::Page => on(method, async || -> Response { docs_page::page() }),
-            Builtin::Line => on(method, builtin::raw_command),
+            Builtin::RawCommand => on(method, builtin::raw_command),
             Builtin::Shutdown => on(method, builtin::shutdown),
             Builtin::Socket => on(method, websocket::serve),
             Builtin::Terminal => {

@@ -66,7 +66,7 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let request_body = match &operation.handler {
         Handler::Request(mapped) => (mapped.body != BodyUse::None)
             .then(|| (body(operation, (mapped.params)(generator)), mapped.body == BodyUse::Required)),
-        Handler::Builtin(Builtin::Line, _) => Some((
+        Handler::Builtin(Builtin::RawCommand, _) => Some((
             json!({ "type": "object", "required": ["command_type"], "properties": {
             "type": { "const": "command" }, "command_type": { "type": "string" }, "params": { "type": "object" },
             "request_id": { "type": ["string", "integer", "null"] },
@@ -153,7 +153,7 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
             }
             Builtin::Metrics => ("200", "The metrics", json!({ "text/plain": {} })),
             Builtin::Page => ("200", "The page", json!({ "text/html": {} })),
-            Builtin::Line => {
+            Builtin::RawCommand => {
                 ("200", "The result message, also for a failed command", json(json!({ "type": "object" })))
             }
             Builtin::Shutdown => {
@@ -229,7 +229,7 @@ impl Operation {
                 | Builtin::Metrics
                 | Builtin::Document
                 | Builtin::Page
-                | Builtin::Line
+                | Builtin::RawCommand
                 | Builtin::Shutdown
                 | Builtin::Socket
                 | Builtin::Events,

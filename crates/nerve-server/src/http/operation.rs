@@ -55,7 +55,7 @@ pub(crate) enum Builtin {
     Metrics,
     Document,
     Page,
-    Line,
+    RawCommand,
     Shutdown,
     Socket,
     Terminal,

@@ -206,7 +206,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         "POST",
         "/api/command",
         "Executes any command of the line protocol and returns its result message",
-        Builtin::Line,
+        Builtin::RawCommand,
     ),
     builtin(
         "GET",

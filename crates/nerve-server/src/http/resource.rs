@@ -60,7 +60,7 @@ pub(crate) async fn serve(
     }
     let ReceivedBody { bytes: sent, memory } = body::read(sent, &shared.budget).await?;
     if mapped.body != BodyUse::None {
-        join(&mut params, object(&sent)?)?;
+        merge(&mut params, parse_object(&sent)?)?;
     } else if !matches!(sent.trim_ascii(), b"" | b"{}") {
         return Err(Problem::invalid("this operation takes no body"));
     }
@@ -68,13 +68,13 @@ pub(crate) async fn serve(
         take_trace(&mut params, &parts.headers);
     }
     let is_set = |option: &&str| params.get(*option).is_some_and(|param| param.clone().into_value() == true);
-    let later = ["async", "detach"].iter().any(is_set);
+    let is_async = ["async", "detach"].iter().any(is_set);
     let request = decode(mapped.request, params, &shared);
     drop(sent);
     let is_channel = legacy_names::is_channel_path(parts.uri.path());
     let encode = move |answer, outcome| reply::encode_with(is_channel, answer, outcome);
     let (reply, memory) = dispatch(request, &shared, memory, encode).await?;
-    Ok(respond(reply?, mapped, later, &parts.uri, memory))
+    Ok(respond(reply?, mapped, is_async, &parts.uri, memory))
 }
 
 /// Adds the caller's span from the headers, unless the body contains it. A `tracestate` without its `traceparent` is ignored (W3C Trace
@@ -100,7 +100,7 @@ pub(crate) fn raw_query(uri: &Uri) -> Result<RawQuery, Problem> {
 }
 
 /// Parses the object in a body. An empty body is an empty object.
-fn object(bytes: &[u8]) -> Result<Params<'_>, Problem> {
+fn parse_object(bytes: &[u8]) -> Result<Params<'_>, Problem> {
     if bytes.trim_ascii().is_empty() {
         return Ok(Params::default());
     }
@@ -142,9 +142,9 @@ pub(crate) async fn execute(
 ) -> Result<Response, Problem> {
     role::check_permission(name).map_err(Problem::permission_denied)?;
     let ReceivedBody { bytes, memory } = body;
-    let request = decode(name, object(&bytes)?, shared);
+    let request = decode(name, parse_object(&bytes)?, shared);
     let (reply, memory) = dispatch(request, shared, memory, reply::encode).await?;
-    Ok(json_body(held(reply?.bytes, memory)))
+    Ok(json_body(guarded_body(reply?.bytes, memory)))
 }
 
 /// Executes a request that was made in this process. Returns its reply and the memory reserved for a large reply.
@@ -186,25 +186,25 @@ async fn dispatch<T: Send + 'static>(
     }
 }
 
-/// An answer as a connection would send it, and the memory reserved for it.
-pub(crate) struct Line {
+/// A reply as a line of the protocol, and the memory reserved for it.
+pub(crate) struct ReplyLine {
     pub(crate) bytes: Vec<u8>,
     pub(crate) memory: MemoryReservation,
 }
 
-/// Executes the request in a line, as a connection would.
-pub(crate) async fn line(line: ReceivedBody, shared: &Shared) -> Result<Line, Problem> {
-    let ReceivedBody { bytes, memory } = line;
+/// Executes the request that a line of the protocol contains.
+pub(crate) async fn execute_line(body: ReceivedBody, shared: &Shared) -> Result<ReplyLine, Problem> {
+    let ReceivedBody { bytes, memory } = body;
     let request = requests::read_line(&bytes, &shared.state.dispatcher);
     drop(bytes);
     match request {
         Ok(request) => {
             let (bytes, memory) = run(request, shared, memory, Answer::outcome).await?;
-            Ok(Line { bytes, memory })
+            Ok(ReplyLine { bytes, memory })
         }
         Err(bytes) => {
             shared.state.hub.metrics.refused();
-            Ok(Line { bytes, memory: MemoryReservation::default() })
+            Ok(ReplyLine { bytes, memory: MemoryReservation::default() })
         }
     }
 }
@@ -248,13 +248,13 @@ async fn run<T: Send + 'static>(
 fn respond(
     reply: ReplyBody,
     mapped: &RequestMapping,
-    later: bool,
+    is_async: bool,
     uri: &Uri,
     memory: MemoryReservation,
 ) -> Response {
     let ReplyBody { bytes, created_id } = reply;
-    let mut response = json_body(held(bytes, memory));
-    if later {
+    let mut response = json_body(guarded_body(bytes, memory));
+    if is_async {
         *response.status_mut() = StatusCode::ACCEPTED;
     }
     if let (true, Some(id)) = (mapped.creates, created_id) {
@@ -268,7 +268,7 @@ fn respond(
 }
 
 /// Returns a body that holds its memory until it is sent.
-pub(crate) fn held(bytes: Vec<u8>, mut memory: MemoryReservation) -> Body {
+pub(crate) fn guarded_body(bytes: Vec<u8>, mut memory: MemoryReservation) -> Body {
     memory.shrink(bytes.len());
     Body::new(GuardedBody::new(Body::from(bytes), memory))
 }

@@ -21,7 +21,7 @@ pub(crate) use self::message::{
 use super::budget::MemoryReservation;
 use super::operation::{Builtin, Operation};
 use super::problem::Problem;
-use super::resource::{PathParams, call, held, json_body, raw_query};
+use super::resource::{PathParams, call, guarded_body, json_body, raw_query};
 use super::{Shared, body, query};
 use crate::events::Filter;
 
@@ -45,7 +45,7 @@ pub(crate) async fn serve(
     match which {
         Builtin::AgentMessages => {
             let (messages, memory) = agent.messages().await?;
-            Ok(json_body(held(encode(&MessageList { messages }), memory)))
+            Ok(json_body(guarded_body(encode(&MessageList { messages }), memory)))
         }
         Builtin::AgentMessage => agent.send(&body::read(sent, &agent.shared.budget).await?.bytes).await,
         Builtin::AgentEvents => events::stream(agent).await,
