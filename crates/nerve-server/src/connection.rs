@@ -20,11 +20,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Credential, wait_for_revocation};
-use crate::answer::Answer;
 use crate::clients::CLOSE_TIMEOUT;
 use crate::events::{Filter, Tag};
 use crate::line::error_line;
 use crate::link::{HungUp, Link, ReadHalf};
+use crate::reply_context::ReplyContext;
 use crate::requests::{self, Incoming, IncomingCommand};
 use crate::send_queue::{AfterSend, Permits, Reply, SendQueue};
 use crate::state::ServerState;
@@ -189,7 +189,7 @@ struct Spawner {
 
 impl Spawner {
     fn handle(self: &Arc<Self>, request: Result<Incoming, Vec<u8>>, permits: Permits, out: &mut SendQueue) {
-        let Incoming { command, answer } = match request {
+        let Incoming { command, context } = match request {
             Ok(request) => request,
             Err(line) => {
                 self.state.hub.metrics.refused();
@@ -197,17 +197,17 @@ impl Spawner {
             }
         };
         let (line, after_send) = match command {
-            IncomingCommand::Call(call) => return self.start(call, answer, permits, out),
+            IncomingCommand::Call(call) => return self.start(call, context, permits, out),
             IncomingCommand::Subscribe { filter, since } => {
                 let events = out.resubscribe(&self.state.hub, filter, since);
                 let (seq, server) = (self.state.hub.last_seq(), Some(self.state.id.clone()));
-                (answer.ok(Subscribed { subscribed: true, seq, server }), AfterSend::Subscribe(events))
+                (context.ok_line(Subscribed { subscribed: true, seq, server }), AfterSend::Subscribe(events))
             }
             IncomingCommand::Authenticate => {
-                (answer.ok(Authenticated { authenticated: true }), AfterSend::Nothing)
+                (context.ok_line(Authenticated { authenticated: true }), AfterSend::Nothing)
             }
             IncomingCommand::Shutdown { keep_nodes } => {
-                (answer.ok(Stopped { stopped: true }), AfterSend::Notify(self.shut_down(keep_nodes)))
+                (context.ok_line(Stopped { stopped: true }), AfterSend::Notify(self.shut_down(keep_nodes)))
             }
         };
         out.push(Reply { line, permits, after_send });
@@ -225,15 +225,15 @@ impl Spawner {
     }
 
     /// Executes a request: inline if it finishes at once, otherwise in its own task.
-    fn start(self: &Arc<Self>, call: Call, answer: Answer, permits: Permits, out: &mut SendQueue) {
+    fn start(self: &Arc<Self>, call: Call, context: ReplyContext, permits: Permits, out: &mut SendQueue) {
         let (mut after_send, mut tag) = (AfterSend::Nothing, None);
-        if let (true, Some(id)) = (call.streams, &answer.request_id) {
+        if let (true, Some(id)) = (call.streams, &context.request_id) {
             let new: Tag = self.state.tag();
             out.tag(new, id.clone());
             (after_send, tag) = (AfterSend::EndTurn(new), Some(new));
         }
         let is_brief = call.is_brief;
-        let mut work = Box::pin(self.clone().run(call, answer, tag, permits, after_send));
+        let mut work = Box::pin(self.clone().run(call, context, tag, permits, after_send));
         let finished = if is_brief { (&mut work).now_or_never() } else { None };
         match finished {
             Some(reply) => reply.into_iter().for_each(|reply| out.push(reply)),
@@ -249,12 +249,12 @@ impl Spawner {
         }
     }
 
-    /// Executes a request and encodes its answer. `tag` identifies the output chunks of the turn. Returns `None` if
+    /// Executes a request and encodes its reply. `tag` identifies the output chunks of the turn. Returns `None` if
     /// the client left first.
     async fn run(
         self: Arc<Self>,
         call: Call,
-        answer: Answer,
+        context: ReplyContext,
         tag: Option<Tag>,
         mut permits: Permits,
         after_send: AfterSend,
@@ -263,12 +263,12 @@ impl Spawner {
         if size == ReplySize::Large {
             permits.large = Some(self.acquire_large().await?);
         }
-        let outcome = requests::execute(call, &answer, tag, &self.disconnected).await?;
+        let outcome = requests::execute(call, &context, tag, &self.disconnected).await?;
         if size == ReplySize::LargeAtEnd {
             permits.large = Some(self.acquire_large().await?);
         }
-        requests::record_outcome(&answer, &outcome, &self.state);
-        Some(Reply { line: answer.outcome(outcome), permits, after_send })
+        requests::record_outcome(&context, &outcome, &self.state);
+        Some(Reply { line: context.outcome_line(outcome), permits, after_send })
     }
 
     /// Waits for the permit of a large reply. Returns `None` if the client disconnects.

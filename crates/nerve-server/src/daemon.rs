@@ -366,7 +366,12 @@ fn remove_stale(socket: &Path) -> Result<(), ServerError> {
 }
 
 /// Returns the error of a start while another process owns the name. `text`: its lock file.
-pub(crate) fn already_running_error(name: &str, socket: &Path, text: &str, is_unreachable: bool) -> ServerError {
+pub(crate) fn already_running_error(
+    name: &str,
+    socket: &Path,
+    text: &str,
+    is_unreachable: bool,
+) -> ServerError {
     let (name, pid) = (name.to_string(), parse_identity(text).map(|holder| holder.pid));
     match is_unreachable {
         true => ServerError::Unreachable { name, pid, socket: socket.into() },

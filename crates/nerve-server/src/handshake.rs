@@ -38,18 +38,18 @@ pub(crate) async fn serve(
             FirstLine::Line { line, rest } => (line, rest),
             FirstLine::Refused(error) => return Some(Err(error_line(error, ErrorKind::InvalidRequest))),
         };
-        let Credentials { token, answer } = match requests::credentials(&line) {
+        let Credentials { token, context } = match requests::parse_credentials(&line) {
             Ok(request) => request,
             Err(refusal) => return Some(Err(refusal)),
         };
         match authenticator.authenticate(token.as_deref(), peer.ip()).await {
             Ok(credential) if slot.authenticate() => {
-                Some(Ok((answer.ok(Authenticated { authenticated: true }), rest, credential)))
+                Some(Ok((context.ok_line(Authenticated { authenticated: true }), rest, credential)))
             }
-            Ok(_) => Some(Err(answer.failed(EngineError::busy(clients.reject())))),
+            Ok(_) => Some(Err(context.error_line(EngineError::busy(clients.reject())))),
             // Answering would cost as much as serving the client.
             Err(error) if error.kind == ErrorKind::RateLimit => None,
-            Err(error) => Some(Err(answer.failed(error))),
+            Err(error) => Some(Err(context.error_line(error))),
         }
     };
     let outcome = tokio::select! {
@@ -57,8 +57,8 @@ pub(crate) async fn serve(
         () = state.closing.cancelled() => return,
     };
     match outcome {
-        Some(Ok((answer, rest, credential))) => {
-            if !send_line(&mut write, &answer).await {
+        Some(Ok((reply, rest, credential))) => {
+            if !send_line(&mut write, &reply).await {
                 return;
             }
             let read: ReadHalf =

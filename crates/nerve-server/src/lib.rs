@@ -20,7 +20,7 @@
 //! | `state` | state shared by all connections |
 //! | `metrics` | metrics for Prometheus |
 //! | `events` | a bounded queue of events for each subscriber |
-//! | `answer` | outcomes of requests as messages |
+//! | `reply_context` | outcomes of requests as messages |
 //! | `line` | messages and events as lines |
 //! | `client_origin` | the origin of a connection, for its requests |
 //! | [`web`] | the web console: page, logins and sessions of browsers |
@@ -46,7 +46,6 @@
 #![warn(missing_docs)]
 
 pub mod access;
-mod answer;
 mod client_origin;
 mod clients;
 pub mod config;
@@ -64,6 +63,7 @@ mod link;
 mod metrics;
 pub mod paths;
 mod refusal;
+mod reply_context;
 mod requests;
 mod send_queue;
 pub mod server;

@@ -2,7 +2,7 @@
 
 use nerve_api::{Envelope, ErrorKind, ErrorMessage, Event, Message, framing};
 
-use crate::answer::Failure;
+use crate::reply_context::Failure;
 
 /// Encodes a message as a line. A message that is too long becomes an error.
 pub(crate) fn line_of(message: &Message) -> Vec<u8> {

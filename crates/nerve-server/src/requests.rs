@@ -10,10 +10,10 @@ use nerve_engine::dispatch::{Call, Dispatcher, Outcome, ReplySize};
 use nerve_node::error::{EngineError, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{Answer, is_run};
 use crate::client_origin;
 use crate::events::Filter;
 use crate::line::line_of;
+use crate::reply_context::{ReplyContext, has_ended_run};
 use crate::state::ServerState;
 use crate::web::role;
 
@@ -21,7 +21,7 @@ use crate::web::role;
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) command: IncomingCommand,
-    pub(crate) answer: Answer,
+    pub(crate) context: ReplyContext,
 }
 
 /// The command of a request, with its parameters.
@@ -40,30 +40,31 @@ pub(crate) enum IncomingCommand {
 /// A request that is refused before it reaches the engine.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    pub(crate) answer: Answer,
+    pub(crate) context: ReplyContext,
     pub(crate) error: EngineError,
 }
 
 /// Reads a line. The error is the line that answers it.
 pub(crate) fn read_line(line: &[u8], dispatcher: &Dispatcher) -> Result<Incoming, Vec<u8>> {
     let request = decode_request(line).map_err(|error| line_of(&error.reply()))?;
-    incoming(request, dispatcher).map_err(|refusal| refusal.answer.failed(refusal.error))
+    decode(request, dispatcher).map_err(|refusal| refusal.context.error_line(refusal.error))
 }
 
 /// Reads the parameters of a request.
-pub(crate) fn incoming(request: RawRequest<'_>, dispatcher: &Dispatcher) -> Result<Incoming, Box<Refusal>> {
+pub(crate) fn decode(request: RawRequest<'_>, dispatcher: &Dispatcher) -> Result<Incoming, Box<Refusal>> {
     let RawRequest { command: name, params, request_id, warnings } = request;
     // Until here only older names cause warnings.
     let old_names = !warnings.is_empty();
     let origin = client_origin::current();
-    let answer = Answer { request_id, name: Some(name), old_names, warnings, origin, ..Answer::default() };
-    match command(name, &params, dispatcher) {
-        Ok(command) => Ok(Incoming { command, answer }),
-        Err(error) => Err(Box::new(Refusal { answer, error })),
+    let context =
+        ReplyContext { request_id, name: Some(name), old_names, warnings, origin, ..ReplyContext::default() };
+    match decode_command(name, &params, dispatcher) {
+        Ok(command) => Ok(Incoming { command, context }),
+        Err(error) => Err(Box::new(Refusal { context, error })),
     }
 }
 
-fn command(
+fn decode_command(
     name: RequestName,
     params: &Params<'_>,
     dispatcher: &Dispatcher,
@@ -74,7 +75,7 @@ fn command(
         RequestName::Subscribe => {
             let request: Subscribe = read(name, params).map_err(invalid)?;
             let since = request.since;
-            IncomingCommand::Subscribe { filter: filter(request)?, since }
+            IncomingCommand::Subscribe { filter: parse_filter(request)?, since }
         }
         RequestName::Authenticate => IncomingCommand::Authenticate,
         RequestName::Shutdown => {
@@ -89,7 +90,7 @@ fn command(
 ///
 /// # Errors
 /// `InvalidRequest` if an event is unknown.
-pub(crate) fn filter(request: Subscribe) -> Result<Filter, EngineError> {
+pub(crate) fn parse_filter(request: Subscribe) -> Result<Filter, EngineError> {
     let Subscribe { node_id, session_id, run_id, types, aliases, .. } = request;
     let parse = |name: &String| {
         EventType::parse(name)
@@ -99,26 +100,25 @@ pub(crate) fn filter(request: Subscribe) -> Result<Filter, EngineError> {
     Ok(Filter { node: node_id, session: session_id, run: run_id, types, aliases, hides_drops: false })
 }
 
-/// The token of a client, and how to answer it.
+/// The token of a client, and the context of the reply to it.
 pub(crate) struct Credentials {
     pub(crate) token: Option<Vec<u8>>,
-    pub(crate) answer: Answer,
+    pub(crate) context: ReplyContext,
 }
 
 /// Reads the first line of a client that is not authenticated. The error is the line that answers anything but AUTHENTICATE.
-pub(crate) fn credentials(line: &[u8]) -> Result<Credentials, Vec<u8>> {
+pub(crate) fn parse_credentials(line: &[u8]) -> Result<Credentials, Vec<u8>> {
     let RawRequest { command: name, params, request_id, .. } =
         decode_request(line).map_err(|error| line_of(&error.reply()))?;
-    let answer = Answer { request_id, name: Some(name), ..Answer::default() };
+    let context = ReplyContext { request_id, name: Some(name), ..ReplyContext::default() };
     if name != RequestName::Authenticate {
         let error = EngineError::new(ErrorKind::Authentication, "AUTHENTICATE must come first");
-        return Err(
-            answer.failed(error.hint("send the token: 'nerve token show' on the server's machine prints it"))
-        );
+        return Err(context
+            .error_line(error.hint("send the token: 'nerve token show' on the server's machine prints it")));
     }
     match read::<Authenticate>(name, &params) {
-        Ok(request) => Ok(Credentials { token: request.token.map(String::into_bytes), answer }),
-        Err(message) => Err(answer.failed(EngineError::invalid_request(message))),
+        Ok(request) => Ok(Credentials { token: request.token.map(String::into_bytes), context }),
+        Err(message) => Err(context.error_line(EngineError::invalid_request(message))),
     }
 }
 
@@ -127,26 +127,26 @@ pub(crate) fn too_long(bytes: u64) -> Vec<u8> {
     line_of(&DecodeError::too_long(bytes).reply())
 }
 
-/// Executes one request that has no connection of the line protocol, and makes its answer with `encode`. Refuses
+/// Executes one request that has no connection of the line protocol, and makes its reply with `encode`. Refuses
 /// SUBSCRIBE. Must be called in a task of its own, which outlives the client.
 ///
 /// Calls `reserve_memory` before it encodes a reply that may be large and whose size is known only at the end.
 /// Returns `None` if `disconnected` was cancelled first.
-pub(crate) async fn answer<T, R: Future<Output = ()>>(
-    Incoming { command, answer }: Incoming,
+pub(crate) async fn respond<T, R: Future<Output = ()>>(
+    Incoming { command, context }: Incoming,
     state: &ServerState,
     disconnected: &CancellationToken,
     reserve_memory: impl FnOnce() -> R,
-    encode: impl Fn(Answer, Outcome) -> T,
+    encode: impl Fn(ReplyContext, Outcome) -> T,
 ) -> Option<T> {
     let outcome: Outcome = match command {
         IncomingCommand::Call(call) => {
             let size = call.size;
-            let outcome = execute(call, &answer, None, disconnected).await?;
+            let outcome = execute(call, &context, None, disconnected).await?;
             if size == ReplySize::LargeAtEnd {
                 reserve_memory().await;
             }
-            record_outcome(&answer, &outcome, state);
+            record_outcome(&context, &outcome, state);
             outcome
         }
         IncomingCommand::Subscribe { .. } => {
@@ -159,20 +159,20 @@ pub(crate) async fn answer<T, R: Future<Output = ()>>(
             Ok(Box::new(Stopped { stopped: true }))
         }
     };
-    Some(encode(answer, outcome))
+    Some(encode(context, outcome))
 }
 
 /// Executes a request. If the client leaves, only a request that changes nothing is aborted: turns and runs
 /// continue. Returns `None` if it was aborted. A panic of the engine becomes an error.
 pub(crate) async fn execute(
     call: Call,
-    answer: &Answer,
+    context: &ReplyContext,
     tag: Option<u64>,
     disconnected: &CancellationToken,
 ) -> Option<Outcome> {
     let ends_with_client = call.ends_with_client;
     // Unwind-safe: a future that panicked is dropped and not polled again.
-    let work = AssertUnwindSafe(call.execute(answer.context(tag))).catch_unwind();
+    let work = AssertUnwindSafe(call.execute(context.request_context(tag))).catch_unwind();
     tokio::select! {
         biased;
         outcome = work => Some(outcome.unwrap_or_else(|_| {
@@ -183,11 +183,11 @@ pub(crate) async fn execute(
     }
 }
 
-/// Counts an outcome. Forwards the events that led to it, so that they are sent before the answer.
-pub(crate) fn record_outcome(answer: &Answer, outcome: &Outcome, state: &ServerState) {
+/// Counts an outcome. Forwards the events that led to it, so that they are sent before the reply.
+pub(crate) fn record_outcome(context: &ReplyContext, outcome: &Outcome, state: &ServerState) {
     state.hub.forward();
-    if let Some(name) = answer.name {
-        let error = outcome.as_ref().err().filter(|error| !is_run(error));
+    if let Some(name) = context.name {
+        let error = outcome.as_ref().err().filter(|error| !has_ended_run(error));
         state.hub.metrics.answered(name, error.map(|error| error.kind));
     }
 }

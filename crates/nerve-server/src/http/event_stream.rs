@@ -141,7 +141,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<LastEventId>, Problem> {
 fn subscription(params: &Params<'_>) -> Result<(Filter, Option<u64>), Problem> {
     let request: Subscribe = read(RequestName::Subscribe, params).map_err(Problem::invalid)?;
     let since = request.since;
-    Ok((requests::filter(request)?, since))
+    Ok((requests::parse_filter(request)?, since))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::request_id::RequestId;
-use crate::answer::Failure;
+use crate::reply_context::Failure;
 
 /// An error response. [`Problem::render`] adds the body once the id of the request is known.
 #[derive(Debug, Clone)]

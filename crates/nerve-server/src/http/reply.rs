@@ -7,8 +7,8 @@ use nerve_api::framing::{MAX_LINE_BYTES, TooLarge};
 use nerve_engine::dispatch::Outcome;
 
 use super::problem::Problem;
-use crate::answer::Answer;
 use crate::legacy_names;
+use crate::reply_context::ReplyContext;
 
 /// A reply as the body of a response.
 pub(crate) struct ReplyBody {
@@ -18,9 +18,9 @@ pub(crate) struct ReplyBody {
     pub(crate) created_id: Option<String>,
 }
 
-/// Encodes the body of an answer.
-pub(crate) fn encode(answer: Answer, outcome: Outcome) -> Result<ReplyBody, Problem> {
-    let encoded = answer.encode(outcome, |envelope, result| match result {
+/// Encodes the body of a reply.
+pub(crate) fn encode(context: ReplyContext, outcome: Outcome) -> Result<ReplyBody, Problem> {
+    let encoded = context.encode(outcome, |envelope, result| match result {
         Ok(reply) => {
             let created_id = reply.created_id().map(str::to_string);
             Ok(Ok(ReplyBody { bytes: reply.body(envelope)?, created_id }))
@@ -37,21 +37,21 @@ pub(crate) fn encode(answer: Answer, outcome: Outcome) -> Result<ReplyBody, Prob
 /// Encodes like [`encode`], and calls the node a channel if `is_channel`.
 pub(crate) fn encode_with(
     is_channel: bool,
-    mut answer: Answer,
+    mut context: ReplyContext,
     mut outcome: Outcome,
 ) -> Result<ReplyBody, Problem> {
     if let Ok(reply) = &mut outcome
         && is_channel
     {
         legacy_names::call_channel(&mut **reply);
-        answer.old_names = true;
+        context.old_names = true;
     }
-    encode(answer, outcome)
+    encode(context, outcome)
 }
 
 /// Returns the typed reply to a request that was made in this process. The warnings are dropped: nothing reads
 /// them.
-pub(crate) fn typed<T: Reply>(_: Answer, outcome: Outcome) -> Result<Box<T>, Problem> {
+pub(crate) fn typed<T: Reply>(_: ReplyContext, outcome: Outcome) -> Result<Box<T>, Problem> {
     let reply: Box<dyn Any> = outcome.map_err(Problem::from)?;
     reply.downcast().map_err(|_| Problem::internal("the reply has the type of another request"))
 }

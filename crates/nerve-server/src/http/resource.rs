@@ -16,9 +16,9 @@ use super::operation::{BodyUse, RequestMapping};
 use super::problem::Problem;
 use super::reply::{self, ReplyBody};
 use super::{Shared, body, query};
-use crate::answer::Answer;
 use crate::client_origin;
 use crate::legacy_names;
+use crate::reply_context::ReplyContext;
 use crate::requests::{self, Incoming, IncomingCommand, Refusal};
 use crate::state::ServerState;
 use crate::web::role;
@@ -72,7 +72,7 @@ pub(crate) async fn serve(
     let request = decode(mapped.request, params, &shared);
     drop(sent);
     let is_channel = legacy_names::is_channel_path(parts.uri.path());
-    let encode = move |answer, outcome| reply::encode_with(is_channel, answer, outcome);
+    let encode = move |context, outcome| reply::encode_with(is_channel, context, outcome);
     let (reply, memory) = dispatch(request, &shared, memory, encode).await?;
     Ok(respond(reply?, mapped, is_async, &parts.uri, memory))
 }
@@ -156,8 +156,9 @@ pub(crate) async fn call<R: nerve_api::Request>(
     let Some(call) = shared.state.dispatcher.prepare(request) else {
         return Err(Problem::internal(format!("the engine does not handle {}", R::NAME)));
     };
-    let answer = Answer { name: Some(R::NAME), origin: client_origin::current(), ..Answer::default() };
-    let request = Incoming { command: IncomingCommand::Call(call), answer };
+    let context =
+        ReplyContext { name: Some(R::NAME), origin: client_origin::current(), ..ReplyContext::default() };
+    let request = Incoming { command: IncomingCommand::Call(call), context };
     let (reply, memory) =
         run(request, shared, MemoryReservation::default(), reply::typed::<R::Reply>).await?;
     Ok((*reply?, memory))
@@ -167,21 +168,21 @@ pub(crate) async fn call<R: nerve_api::Request>(
 fn decode(name: RequestName, mut params: Params<'_>, shared: &Shared) -> Result<Incoming, Box<Refusal>> {
     let warnings = legacy_names::modernise(name, &mut params);
     let request = RawRequest { command: name, params, request_id: None, warnings };
-    requests::incoming(request, &shared.state.dispatcher)
+    requests::decode(request, &shared.state.dispatcher)
 }
 
-/// Executes a decoded request, or answers with the error of a refused one. `encode` makes the answer.
+/// Executes a decoded request, or replies with the error of a refused one. `encode` makes the reply.
 async fn dispatch<T: Send + 'static>(
     request: Result<Incoming, Box<Refusal>>,
     shared: &Shared,
     memory: MemoryReservation,
-    encode: impl Fn(Answer, Outcome) -> T + Send + Sync + 'static,
+    encode: impl Fn(ReplyContext, Outcome) -> T + Send + Sync + 'static,
 ) -> Result<(T, MemoryReservation), Problem> {
     match request {
         Ok(request) => run(request, shared, memory, encode).await,
         Err(refusal) => {
             shared.state.hub.metrics.refused();
-            Ok((encode(refusal.answer, Err(refusal.error)), MemoryReservation::default()))
+            Ok((encode(refusal.context, Err(refusal.error)), MemoryReservation::default()))
         }
     }
 }
@@ -199,7 +200,7 @@ pub(crate) async fn execute_line(body: ReceivedBody, shared: &Shared) -> Result<
     drop(bytes);
     match request {
         Ok(request) => {
-            let (bytes, memory) = run(request, shared, memory, Answer::outcome).await?;
+            let (bytes, memory) = run(request, shared, memory, ReplyContext::outcome_line).await?;
             Ok(ReplyLine { bytes, memory })
         }
         Err(bytes) => {
@@ -210,12 +211,12 @@ pub(crate) async fn execute_line(body: ReceivedBody, shared: &Shared) -> Result<
 }
 
 /// Executes a request in a task of its own, so that changes are completed even if the client leaves. `encode` makes
-/// the answer.
+/// the reply.
 async fn run<T: Send + 'static>(
     request: Incoming,
     shared: &Shared,
     memory: MemoryReservation,
-    encode: impl Fn(Answer, Outcome) -> T + Send + Sync + 'static,
+    encode: impl Fn(ReplyContext, Outcome) -> T + Send + Sync + 'static,
 ) -> Result<(T, MemoryReservation), Problem> {
     let disconnected = CancellationToken::new();
     let _guard = disconnected.clone().drop_guard();
@@ -233,11 +234,11 @@ async fn run<T: Send + 'static>(
                 memory = reserved;
             }
         };
-        let answer = requests::answer(request, &state, &disconnected, reserve_memory, encode).await;
-        Ok(answer.map(|answer| (answer, memory)))
+        let reply = requests::respond(request, &state, &disconnected, reserve_memory, encode).await;
+        Ok(reply.map(|reply| (reply, memory)))
     });
     match task.await {
-        Ok(Ok(Some(answer))) => Ok(answer),
+        Ok(Ok(Some(reply))) => Ok(reply),
         Ok(Err(problem)) => Err(problem),
         Ok(Ok(None)) | Err(_) => {
             Err(Problem::internal("the request ended without an answer: this is a bug in nerve"))

@@ -12,10 +12,10 @@ use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
 use serde_json::{Map, Value, json};
 
-use super::Answer;
+use super::ReplyContext;
 
-fn answer() -> Answer {
-    Answer { request_id: Some(RequestId::from("r")), ..Answer::default() }
+fn context() -> ReplyContext {
+    ReplyContext { request_id: Some(RequestId::from("r")), ..ReplyContext::default() }
 }
 
 fn parsed(line: &[u8]) -> Value {
@@ -24,12 +24,12 @@ fn parsed(line: &[u8]) -> Value {
 }
 
 fn answered(run: RunEnded) -> Value {
-    parsed(&answer().outcome(Ok(Box::new(RunReply::Ended(Box::new(run))))))
+    parsed(&context().outcome_line(Ok(Box::new(RunReply::Ended(Box::new(run))))))
 }
 
 fn failed_with(run: RunEnded, mut error: EngineError) -> Value {
     error.details.get_or_insert_default().ended = Some(Box::new(run));
-    parsed(&answer().outcome(Err(error)))
+    parsed(&context().outcome_line(Err(error)))
 }
 
 fn ended(status: &str, results: Value) -> RunEnded {
@@ -132,9 +132,10 @@ fn turns_look_like_results_of_steps() {
         warnings: Vec::new(),
     };
     let mut value = response.clone().into_value();
-    let data =
-        parsed(&answer().outcome(Ok(Box::new(ExecuteReply::Turn(Box::new(Turn::from(response)))))))["data"]
-            .take();
+    let data = parsed(
+        &context().outcome_line(Ok(Box::new(ExecuteReply::Turn(Box::new(Turn::from(response)))))),
+    )["data"]
+        .take();
     assert_eq!((&data["node_id"], &data["turn"]), (&json!("me"), &json!(3)));
     for field in ["node_id", "turn"] {
         value.as_object_mut().unwrap().remove(field);

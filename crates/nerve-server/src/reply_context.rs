@@ -1,4 +1,4 @@
-//! Answers to requests: the outcome of a request as a result message.
+//! Replies to requests: the outcome of a request as a result message.
 
 use nerve_api::framing::TooLarge;
 use nerve_api::reply::{ErrorDetails, RunEnded};
@@ -8,9 +8,9 @@ use nerve_engine::{RequestContext, Warnings};
 use nerve_node::command::ClientOrigin;
 use nerve_node::error::EngineError;
 
-/// Everything about a request that its answer needs, known before the outcome.
+/// Everything about a request that its reply needs, known before the outcome.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Answer {
+pub(crate) struct ReplyContext {
     pub(crate) request_id: Option<RequestId>,
     /// Name of the request, if it is known.
     pub(crate) name: Option<RequestName>,
@@ -34,20 +34,20 @@ pub(crate) struct Failure {
 /// A reply of any type, or a failure.
 pub(crate) type AnyResult = Result<Box<dyn AnyReply>, Failure>;
 
-impl Answer {
+impl ReplyContext {
     /// Returns the context for the engine.
-    pub(crate) fn context(&self, tag: Option<u64>) -> RequestContext {
+    pub(crate) fn request_context(&self, tag: Option<u64>) -> RequestContext {
         RequestContext { tag, origin: self.origin.clone(), warnings: self.late_warnings.clone() }
     }
 
-    /// Returns the parts of the encoded answer that do not depend on its outcome.
+    /// Returns the parts of the encoded reply that do not depend on its outcome.
     pub(crate) fn envelope(&self) -> Envelope<'_> {
         let old_names = self.name.filter(|_| self.old_names);
         Envelope { old_names, request_id: self.request_id.as_ref(), warnings: &self.warnings }
     }
 
-    /// Returns the line that answers with an outcome.
-    pub(crate) fn outcome(self, outcome: Outcome) -> Vec<u8> {
+    /// Returns the result message for an outcome, as a line.
+    pub(crate) fn outcome_line(self, outcome: Outcome) -> Vec<u8> {
         self.encode(outcome, |envelope, result| match result {
             Ok(reply) => reply.line(envelope),
             Err(failure) => envelope.error_line(&failure.message, &failure.details),
@@ -56,7 +56,7 @@ impl Answer {
         .unwrap_or_default()
     }
 
-    /// Encodes an outcome. An answer that is too long becomes a failure. A run that has ended is shortened first:
+    /// Encodes an outcome. A reply that is too long becomes a failure. A run that has ended is shortened first:
     /// its trace and then its results are left out, and a warning says so.
     pub(crate) fn encode<T>(
         mut self,
@@ -77,14 +77,14 @@ impl Answer {
         }
     }
 
-    /// Returns the line that answers with a reply.
-    pub(crate) fn ok(self, reply: impl Reply) -> Vec<u8> {
-        self.outcome(Ok(Box::new(reply)))
+    /// Returns the result message for a reply, as a line.
+    pub(crate) fn ok_line(self, reply: impl Reply) -> Vec<u8> {
+        self.outcome_line(Ok(Box::new(reply)))
     }
 
-    /// Returns the line that answers with an error.
-    pub(crate) fn failed(self, error: EngineError) -> Vec<u8> {
-        self.outcome(Err(error))
+    /// Returns the result message for an error, as a line.
+    pub(crate) fn error_line(self, error: EngineError) -> Vec<u8> {
+        self.outcome_line(Err(error))
     }
 }
 
@@ -137,7 +137,7 @@ fn shorten_run(result: &mut AnyResult) -> Option<&'static str> {
 }
 
 /// Returns true if the error is the outcome of a run that has ended: the request itself was handled.
-pub(crate) fn is_run(error: &EngineError) -> bool {
+pub(crate) fn has_ended_run(error: &EngineError) -> bool {
     error.details.as_ref().is_some_and(|run| run.ended.is_some())
 }
 
