@@ -106,7 +106,7 @@ pub(crate) async fn serve(link: Link, credential: Option<Credential>, state: Arc
                     _ => (spawner, linger_time) = (None, Duration::ZERO),
                 }
             }
-            () = events.wait_filled(), if gathers => {}
+            () = events.wait_until_filled(), if gathers => {}
         }
     }
     if out.is_idle() {

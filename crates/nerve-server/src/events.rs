@@ -25,7 +25,7 @@ const RING_BYTES: usize = 16 * 1024 * 1024;
 
 /// Receives events from the engine, keeps the latest ones and hands them to subscribers.
 ///
-/// The first caller of [`Hub::forward`] does the work. A connection calls it before it queues a reply, so
+/// The first caller of [`Hub::publish_pending`] does the work. A connection calls it before it queues a reply, so
 /// that the events that led to the reply are queued before it.
 #[derive(Debug)]
 pub(crate) struct Hub {
@@ -39,7 +39,7 @@ struct Inner {
     engine: broadcast::Receiver<Event>,
     ring: EventBuffer,
     last_seq: u64,
-    subscribers: Vec<Weak<Queue>>,
+    subscribers: Vec<Weak<EventQueue>>,
     metrics: Arc<Metrics>,
 }
 
@@ -125,7 +125,7 @@ impl Filter {
 
 /// The events that one subscriber has not received yet.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct EventQueue {
     filter: Filter,
     pending: Mutex<Pending>,
     filled: Notify,
@@ -147,8 +147,8 @@ impl Hub {
         Hub { inner: Mutex::new(inner), metrics }
     }
 
-    /// Forwards all events that the engine has published so far.
-    pub(crate) fn forward(&self) {
+    /// Publishes all events that the engine has emitted so far.
+    pub(crate) fn publish_pending(&self) {
         use broadcast::error::TryRecvError;
         let mut inner = self.inner.lock();
         loop {
@@ -167,14 +167,19 @@ impl Hub {
 
     /// Creates a queue for the events that match `filter`: those after `since` if given, otherwise new ones
     /// only. Past events that are no longer available count as dropped.
-    pub(crate) fn subscribe(&self, filter: Filter, since: Option<u64>) -> Arc<Queue> {
-        self.forward();
+    pub(crate) fn subscribe(&self, filter: Filter, since: Option<u64>) -> Arc<EventQueue> {
+        self.publish_pending();
         self.inner.lock().subscribe(filter, since)
     }
 
     /// Like [`Hub::subscribe`], and ends the queue `before`: a new event is in one of the two queues only.
-    pub(crate) fn resubscribe(&self, before: &Queue, filter: Filter, since: Option<u64>) -> Arc<Queue> {
-        self.forward();
+    pub(crate) fn resubscribe(
+        &self,
+        before: &EventQueue,
+        filter: Filter,
+        since: Option<u64>,
+    ) -> Arc<EventQueue> {
+        self.publish_pending();
         let mut inner = self.inner.lock();
         before.pending.lock().has_ended = true;
         inner.subscribe(filter, since)
@@ -182,8 +187,8 @@ impl Hub {
 }
 
 impl Inner {
-    fn subscribe(&mut self, filter: Filter, since: Option<u64>) -> Arc<Queue> {
-        let queue = Arc::new(Queue { filter, pending: Mutex::default(), filled: Notify::new() });
+    fn subscribe(&mut self, filter: Filter, since: Option<u64>) -> Arc<EventQueue> {
+        let queue = Arc::new(EventQueue { filter, pending: Mutex::default(), filled: Notify::new() });
         if let Some(since) = since {
             let oldest = self.ring.events.front().map_or(self.last_seq + 1, |event| event.event.seq);
             queue.pending.lock().dropped = oldest.saturating_sub(since.saturating_add(1));
@@ -221,7 +226,7 @@ impl Inner {
     }
 }
 
-impl Queue {
+impl EventQueue {
     /// Adds an event if it matches and returns the number of evicted ones.
     fn push(&self, event: &Arc<OutgoingEvent>) -> u64 {
         if !self.filter.matches(&event.event) {
@@ -256,8 +261,8 @@ impl Queue {
         Some(events.iter().flat_map(|event| event.lines(&self.filter, requests)).collect())
     }
 
-    /// Waits until [`Queue::try_next`] may return something new.
-    pub(crate) async fn wait_filled(&self) {
+    /// Waits until [`EventQueue::try_next`] may return something new.
+    pub(crate) async fn wait_until_filled(&self) {
         self.filled.notified().await;
     }
 
@@ -274,7 +279,7 @@ impl Queue {
         (!events.is_empty()).then_some(events)
     }
 
-    /// Like [`Queue::try_next_events`], but waits for an event. Cancel-safe.
+    /// Like [`EventQueue::try_next_events`], but waits for an event. Cancel-safe.
     pub(crate) async fn next_events(&self) -> Vec<Arc<OutgoingEvent>> {
         loop {
             if let Some(events) = self.try_next_events() {
@@ -362,7 +367,7 @@ mod tests {
     }
 
     /// Returns the type and sequence number of all queued events; for dropped ones the count.
-    fn drain(queue: &Queue) -> Vec<(String, u64)> {
+    fn drain(queue: &EventQueue) -> Vec<(String, u64)> {
         let mut seen = Vec::new();
         while let Some(lines) = queue.try_next(&HashMap::new()) {
             for line in String::from_utf8(lines).unwrap().lines() {
@@ -381,7 +386,7 @@ mod tests {
         for _ in 0..QUEUE_EVENTS + 10 {
             engine.ready("a");
         }
-        hub.forward();
+        hub.publish_pending();
         let seen = drain(&queue);
         assert_eq!(seen[0], ("EVENTS_DROPPED".to_string(), 10));
         assert_eq!(seen[1], ("NODE_READY".to_string(), 11));
@@ -401,12 +406,12 @@ mod tests {
                 status: nerve_api::value::ResultStatus::Done,
             },
         );
-        hub.forward();
+        hub.publish_pending();
         assert_eq!(drain(&queue), [("NODE_READY".to_string(), 1)]);
         for _ in 0..QUEUE_EVENTS + 10 {
             engine.ready("a");
         }
-        hub.forward();
+        hub.publish_pending();
         assert_eq!(queue.len(), QUEUE_EVENTS);
         let seen = drain(&queue);
         assert_eq!((seen.len(), &seen[0]), (QUEUE_EVENTS, &("NODE_READY".to_string(), 13)));
@@ -419,7 +424,7 @@ mod tests {
         engine.ready("a");
         let after = hub.resubscribe(&before, Filter::default(), None);
         engine.ready("a");
-        hub.forward();
+        hub.publish_pending();
         let ready = |seq| ("NODE_READY".to_string(), seq);
         assert_eq!((drain(&before), drain(&after)), (vec![ready(1)], vec![ready(2)]));
     }
@@ -434,7 +439,7 @@ mod tests {
                 EventKind::OutputChunk { turn, chunk: "x".repeat(1024 * 1024), request_id: None, tag: None },
             );
         }
-        hub.forward();
+        hub.publish_pending();
         let seen = drain(&queue);
         assert_eq!(seen[0], ("EVENTS_DROPPED".to_string(), 3), "{seen:?}");
         assert_eq!(seen.len(), 8);
@@ -454,7 +459,7 @@ mod tests {
             engine.ready("a");
         }
         engine.publish("b", EventKind::NodeCreated { kind: "pty".to_string(), forked_from: None });
-        hub.forward();
+        hub.publish_pending();
         assert_eq!(drain(&queue), [("NODE_READY".to_string(), 1)]);
     }
 
@@ -467,7 +472,7 @@ mod tests {
             engine.publish("a", EventKind::GraphStarted { run, steps: 1, resumed: false });
             engine.ready("r1");
         }
-        hub.forward();
+        hub.publish_pending();
         assert_eq!(drain(&queue), [("GRAPH_STARTED".to_string(), 1)]);
     }
 
@@ -477,11 +482,11 @@ mod tests {
         for _ in 0..RING_EVENTS + 100 {
             engine.ready("a");
         }
-        hub.forward();
+        hub.publish_pending();
         let last = engine.seq;
         let tail = hub.subscribe(Filter::default(), Some(last - 2));
         engine.ready("a");
-        hub.forward();
+        hub.publish_pending();
         let ready = |seq| ("NODE_READY".to_string(), seq);
         assert_eq!(drain(&tail), [ready(last - 1), ready(last), ready(last + 1)]);
         let all = Filter { types: Some(vec![EventType::NodeReady]), ..Filter::default() };
@@ -503,7 +508,7 @@ mod tests {
         for _ in 0..10 {
             engine.ready("a");
         }
-        hub.forward();
+        hub.publish_pending();
         assert_eq!(drain(&queue)[..2], [("EVENTS_DROPPED".to_string(), 6), ("NODE_READY".to_string(), 7)]);
     }
 
@@ -514,7 +519,7 @@ mod tests {
             drop(hub.subscribe(Filter::default(), None));
         }
         engine.ready("a");
-        hub.forward();
+        hub.publish_pending();
         assert_eq!(hub.inner.lock().subscribers.len(), 0);
     }
 }

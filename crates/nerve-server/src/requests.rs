@@ -185,7 +185,7 @@ pub(crate) async fn execute(
 
 /// Counts an outcome. Forwards the events that led to it, so that they are sent before the reply.
 pub(crate) fn record_outcome(context: &ReplyContext, outcome: &Outcome, state: &ServerState) {
-    state.hub.forward();
+    state.hub.publish_pending();
     if let Some(name) = context.name {
         let error = outcome.as_ref().err().filter(|error| !has_ended_run(error));
         state.hub.metrics.answered(name, error.map(|error| error.kind));

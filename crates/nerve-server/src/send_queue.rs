@@ -1,7 +1,7 @@
 //! Writes replies and events to one client, in order: each reply follows the events that led to it.
 //!
 //! Nothing here waits for a slow client. Replies stay in a queue that is bounded by their permits, events in
-//! a [`Queue`] of limited size. As many lines as fit into a batch are written at once.
+//! a [`EventQueue`] of limited size. As many lines as fit into a batch are written at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use nerve_api::RequestId;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::events::{Filter, Hub, Queue, Tag};
+use crate::events::{EventQueue, Filter, Hub, Tag};
 use crate::link::WriteHalf;
 
 /// Maximum number of lines in a batch.
@@ -58,7 +58,7 @@ pub(crate) enum AfterSend {
     /// Forget the tag: the turn's output no longer belongs to this request.
     EndTurn(Tag),
     /// Send the events of this queue from now on.
-    Subscribe(Arc<Queue>),
+    Subscribe(Arc<EventQueue>),
     /// Notify the task that waits until the reply is written.
     Notify(oneshot::Sender<()>),
 }
@@ -66,9 +66,9 @@ pub(crate) enum AfterSend {
 /// The sending side of one client's connection.
 pub(crate) struct SendQueue {
     write: WriteHalf,
-    events: Arc<Queue>,
+    events: Arc<EventQueue>,
     /// The queue of the last SUBSCRIBE, whose reply may still be queued.
-    newest: Arc<Queue>,
+    newest: Arc<EventQueue>,
     /// The client has subscribed to events; it may want them even when it sends no more requests.
     listens: bool,
     /// Requests whose turns produce output chunks, by tag.
@@ -92,7 +92,7 @@ struct Batch {
 }
 
 impl SendQueue {
-    pub(crate) fn new(write: WriteHalf, events: Arc<Queue>) -> SendQueue {
+    pub(crate) fn new(write: WriteHalf, events: Arc<EventQueue>) -> SendQueue {
         let (requests, replies, batch) = (HashMap::new(), VecDeque::new(), Batch::default());
         let newest = events.clone();
         SendQueue { write, events, newest, listens: false, requests, replies, events_ahead: None, batch }
@@ -109,12 +109,12 @@ impl SendQueue {
     }
 
     /// Returns the queue that events are taken from.
-    pub(crate) fn events(&self) -> Arc<Queue> {
+    pub(crate) fn events(&self) -> Arc<EventQueue> {
         self.events.clone()
     }
 
     /// Subscribes instead of the last SUBSCRIBE. The events are sent after its reply, see [`AfterSend::Subscribe`].
-    pub(crate) fn resubscribe(&mut self, hub: &Hub, filter: Filter, since: Option<u64>) -> Arc<Queue> {
+    pub(crate) fn resubscribe(&mut self, hub: &Hub, filter: Filter, since: Option<u64>) -> Arc<EventQueue> {
         self.newest = hub.resubscribe(&self.newest, filter, since);
         self.newest.clone()
     }
@@ -307,7 +307,7 @@ mod tests {
                 seq: 1,
             };
             self.engine.send(event).unwrap();
-            self.hub.forward();
+            self.hub.publish_pending();
         }
 
         fn ready(&self) {

@@ -158,9 +158,9 @@ fn repair(claim: &mut NameLock) -> Option<unix::Listener> {
 /// Wakes the hub for every event. A connection may have forwarded the event already.
 pub(crate) async fn forward_events(state: Arc<ServerState>) {
     let mut wake = state.engine.subscribe();
-    state.hub.forward();
+    state.hub.publish_pending();
     while !matches!(wake.recv().await, Err(broadcast::error::RecvError::Closed)) {
-        state.hub.forward();
+        state.hub.publish_pending();
     }
 }
 
@@ -171,7 +171,7 @@ pub(crate) async fn shut_down_nodes(state: &ServerState, clients: &TaskTracker) 
         Ok(()) => {}
         Err(_) => tracing::error!(seconds = STOP_TIMEOUT.as_secs(), "nodes did not stop in time"),
     }
-    state.hub.forward();
+    state.hub.publish_pending();
     state.closing.cancel();
     Clients::close(clients).await;
 }

@@ -12,7 +12,7 @@ use super::operation::Operation;
 use super::problem::Problem;
 use super::query;
 use super::resource::raw_query;
-use crate::events::{Filter, OutgoingEvent, Queue};
+use crate::events::{EventQueue, Filter, OutgoingEvent};
 use crate::requests;
 use crate::state::ServerState;
 
@@ -22,7 +22,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) struct EventStream {
     /// Identifies this start of the server.
     pub(super) server: String,
-    queue: Arc<Queue>,
+    queue: Arc<EventQueue>,
     closing: CancellationToken,
 }
 
@@ -70,7 +70,7 @@ impl EventStream {
         }
         let (filter, since) = subscription(&params.into())?;
         let ServerState { hub, id: server, closing, .. } = state;
-        hub.forward();
+        hub.publish_pending();
         let newest = hub.last_seq();
         let is_foreign = last_event.and_then(|event| event.server).is_some_and(|other| other != *server);
         let start = match since {
@@ -99,7 +99,7 @@ impl EventStream {
     }
 
     #[cfg(test)]
-    pub(super) fn for_test(queue: Arc<Queue>, closing: CancellationToken) -> EventStream {
+    pub(super) fn for_test(queue: Arc<EventQueue>, closing: CancellationToken) -> EventStream {
         EventStream { server: "here".to_string(), queue, closing }
     }
 }

@@ -17,7 +17,7 @@ use crate::metrics::CONTENT_TYPE;
 pub(crate) async fn serve(State(shared): State<Shared>) -> Result<Response, Problem> {
     let state = &shared.state;
     let nodes = nodes(&shared).await?;
-    state.hub.forward();
+    state.hub.publish_pending();
     let page = state.hub.metrics.page(&state.engine, &nodes);
     let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE))];
     Ok((kind, Body::from(page)).into_response())

@@ -124,7 +124,7 @@ mod tests {
         events
             .send(Event { kind, node_id: None, session_id: None, emitted_at: Default::default(), seq: 7 })
             .unwrap();
-        hub.forward();
+        hub.publish_pending();
         closing.cancel();
         let last = String::from_utf8(reader.next().await.unwrap().to_vec()).unwrap();
         assert!(last.starts_with("id: here-7\ndata: {") && last.ends_with("}\n\n"), "{last:?}");

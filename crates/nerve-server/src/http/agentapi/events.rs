@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::message::MessageUpdate;
 use super::{Agent, AgentStatus, encode};
-use crate::events::{Filter, OutgoingEvent, Queue};
+use crate::events::{EventQueue, Filter, OutgoingEvent};
 use crate::http::budget::MemoryReservation;
 use crate::http::problem::Problem;
 use crate::http::sse;
@@ -39,7 +39,7 @@ pub(super) async fn stream(agent: Agent) -> Result<Response, Problem> {
 
 struct Reader {
     agent: Agent,
-    queue: Arc<Queue>,
+    queue: Arc<EventQueue>,
     closing: CancellationToken,
     pending: VecDeque<Bytes>,
     /// The memory of `pending`.

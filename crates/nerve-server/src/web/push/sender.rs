@@ -322,7 +322,7 @@ mod tests {
                         .send(Event { kind, node_id, session_id: None, emitted_at: TsMs(1), seq: 1 })
                         .unwrap();
                 }
-                hub.forward();
+                hub.publish_pending();
                 while !is_done() {
                     tokio::task::yield_now().await;
                 }
