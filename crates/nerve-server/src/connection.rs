@@ -23,7 +23,7 @@ use crate::access::{Credential, wait_for_revocation};
 use crate::clients::CLOSE_TIMEOUT;
 use crate::events::{Filter, Tag};
 use crate::line::error_line;
-use crate::link::{HungUp, Link, ReadHalf};
+use crate::link::{HungUp, Link, ReadHalf, WriteHalf};
 use crate::reply_context::ReplyContext;
 use crate::requests::{self, Incoming, IncomingCommand};
 use crate::send_queue::{AfterSend, Permits, Reply, SendQueue};
@@ -47,93 +47,158 @@ const SHUTDOWN_REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Serves one client until it disconnects, its credential is revoked, or the server closes.
 pub(crate) async fn serve(link: Link, credential: Option<Credential>, state: Arc<ServerState>) {
     let Link { read, write, mut hung_up } = link;
-    let mut lines = LineReader::new(read);
-    let revoked = wait_for_revocation(credential);
-    tokio::pin!(revoked);
-    let mut out = SendQueue::new(write, state.hub.subscribe(Filter::unsubscribed(), None));
-    let (reply_sender, mut replies) = mpsc::channel(REPLY_QUEUE);
-    let in_flight = Arc::new(Semaphore::new(MAX_IN_FLIGHT));
     let disconnected = CancellationToken::new();
     // Cancelled however this function ends.
     let _guard = disconnected.clone().drop_guard();
-    let large = Arc::new(Semaphore::new(MAX_LARGE_IN_FLIGHT));
-    let mut spawner =
-        Some(Arc::new(Spawner { replies: reply_sender, disconnected, large, state: state.clone() }));
-    let closing = state.closing.cancelled();
-    tokio::pin!(closing);
-    let (mut is_closing, mut is_revoked, mut all_answered) = (false, false, false);
-    // Time to wait for a client that has not closed its half of the connection.
-    let mut linger_time = Duration::ZERO;
-    loop {
-        out.gather();
-        let reads = spawner.is_some();
-        let expects_output = !all_answered || (out.is_listening() && !is_closing);
-        if !reads && !expects_output && out.is_idle() && out.waiting() == 0 {
-            break;
-        }
-        // Starts all requests that have arrived before writing, so that their replies are written together.
-        let has_more =
-            reads && lines.has_line() && out.waiting() < MAX_BATCH && in_flight.available_permits() > 0;
-        let events = out.events();
-        let (writes, gathers) = (!has_more && !out.is_idle(), out.has_room());
-        tokio::select! {
-            biased;
-            () = &mut closing, if !is_closing => {
-                is_closing = true;
-                linger_time = SHUTDOWN_LINGER;
-                spawner = None;
-            }
-            // The client has closed its half of the connection and then the whole connection.
-            () = &mut hung_up, if !reads => return,
-            // Also applies to clients that only listen.
-            reason = &mut revoked => {
-                (is_revoked, linger_time) = (true, CLOSE_TIMEOUT);
-                report_revocation(&mut out, error_line(reason, ErrorKind::Authentication)).await;
-                break;
-            }
-            written = out.write(), if writes => if written.is_err() {
-                return;
-            },
-            // Polled before the next request, so that a client that sends without pause still receives replies.
-            reply = replies.recv(), if !all_answered => match reply {
-                Some(reply) => out.push(reply),
-                None => all_answered = true,
-            },
-            (permit, frame) = next_frame(&in_flight, &mut lines), if reads => {
-                let permits = Permits { in_flight: permit, large: None };
-                match (frame.map(|frame| read_request(frame, &state.dispatcher)), &spawner) {
-                    (Ok(Some(line)), Some(spawner)) => spawner.handle(line, permits, &mut out),
-                    _ => (spawner, linger_time) = (None, Duration::ZERO),
-                }
-            }
-            () = events.wait_until_filled(), if gathers => {}
-        }
-    }
-    if out.is_idle() {
-        close(out, lines, hung_up, is_revoked, linger_time).await;
-    }
+    let mut connection = Connection::new(read, write, disconnected, state);
+    let end = connection.run(&mut hung_up, wait_for_revocation(credential)).await;
+    connection.close(end, hung_up).await;
 }
 
-/// Sends what is queued and closes the stream. If `linger_time` is not zero, then waits for a client that has not
-/// closed its half.
-async fn close(
-    out: SendQueue,
+/// The connection of one client.
+struct Connection {
+    state: Arc<ServerState>,
     lines: LineReader<ReadHalf>,
-    hung_up: HungUp,
-    is_revoked: bool,
+    out: SendQueue,
+    /// Replies of requests that run in their own tasks.
+    replies: mpsc::Receiver<Reply>,
+    /// Limits the requests that are executed or wait to be written.
+    in_flight: Arc<Semaphore>,
+    /// Starts requests; `None` once no more are read.
+    spawner: Option<Arc<Spawner>>,
+    /// No more requests are read, and all replies are queued.
+    is_drained: bool,
+    /// The server is closing: events are no longer waited for.
+    is_closing: bool,
+    /// Time to wait for a client that has not closed its half of the connection.
     linger_time: Duration,
-) {
-    let close = async {
-        match is_revoked {
-            true => matches!(tokio::time::timeout(CLOSE_TIMEOUT, out.finish()).await, Ok(Ok(()))),
-            false => out.finish().await.is_ok(),
+}
+
+/// Reason why a client is no longer served.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Nothing is left to read, execute or send.
+    Finished,
+    /// The credential was revoked.
+    Revoked,
+    /// The client has closed the connection.
+    Disconnected,
+}
+
+impl Connection {
+    fn new(
+        read: ReadHalf,
+        write: WriteHalf,
+        disconnected: CancellationToken,
+        state: Arc<ServerState>,
+    ) -> Connection {
+        let (reply_sender, replies) = mpsc::channel(REPLY_QUEUE);
+        let large = Arc::new(Semaphore::new(MAX_LARGE_IN_FLIGHT));
+        let spawner = Spawner { replies: reply_sender, disconnected, large, state: state.clone() };
+        Connection {
+            lines: LineReader::new(read),
+            out: SendQueue::new(write, state.hub.subscribe(Filter::unsubscribed(), None)),
+            state,
+            replies,
+            in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
+            spawner: Some(Arc::new(spawner)),
+            is_drained: false,
+            is_closing: false,
+            linger_time: Duration::ZERO,
         }
-    };
-    tokio::select! {
-        is_closed = close => if is_closed && !linger_time.is_zero() {
-            linger(lines.into_inner(), linger_time).await;
-        },
-        () = hung_up => {}
+    }
+
+    /// Reads, executes and answers requests. `revoked` completes with the reason when the credential is revoked.
+    async fn run(&mut self, hung_up: &mut HungUp, revoked: impl Future<Output = &'static str>) -> End {
+        let state = self.state.clone();
+        let closing = state.closing.cancelled();
+        tokio::pin!(closing, revoked);
+        loop {
+            self.out.gather();
+            if self.is_finished() {
+                return End::Finished;
+            }
+            let reads = self.spawner.is_some();
+            let events = self.out.events();
+            let (writes, gathers) = (!self.out.is_idle() && !self.can_start_next(), self.out.has_room());
+            tokio::select! {
+                biased;
+                () = &mut closing, if !self.is_closing => {
+                    self.is_closing = true;
+                    self.stop_reading(SHUTDOWN_LINGER);
+                }
+                // The client has closed its half of the connection and then the whole connection.
+                () = &mut *hung_up, if !reads => return End::Disconnected,
+                // Also applies to clients that only listen.
+                reason = &mut revoked => {
+                    report_revocation(&mut self.out, error_line(reason, ErrorKind::Authentication)).await;
+                    return End::Revoked;
+                }
+                written = self.out.write(), if writes => if written.is_err() {
+                    return End::Disconnected;
+                },
+                // Polled before the next request, so that a client that sends without pause still receives replies.
+                reply = self.replies.recv(), if !self.is_drained => match reply {
+                    Some(reply) => self.out.push(reply),
+                    None => self.is_drained = true,
+                },
+                (permit, frame) = next_frame(&self.in_flight, &mut self.lines), if reads => {
+                    self.handle_frame(permit, frame);
+                }
+                () = events.wait_until_filled(), if gathers => {}
+            }
+        }
+    }
+
+    /// Returns true if nothing is left to read, execute or send.
+    fn is_finished(&self) -> bool {
+        let expects_output = !self.is_drained || (self.out.is_listening() && !self.is_closing);
+        self.spawner.is_none() && !expects_output && self.out.is_idle() && self.out.waiting() == 0
+    }
+
+    /// Returns true if a request has arrived that can start at once. All of them start before anything is written, so
+    /// that their replies are written together.
+    fn can_start_next(&self) -> bool {
+        self.spawner.is_some()
+            && self.lines.has_line()
+            && self.out.waiting() < MAX_BATCH
+            && self.in_flight.available_permits() > 0
+    }
+
+    fn handle_frame(&mut self, permit: Option<OwnedSemaphorePermit>, frame: io::Result<Frame>) {
+        let permits = Permits { in_flight: permit, large: None };
+        let request = frame.ok().and_then(|frame| read_request(frame, &self.state.dispatcher));
+        if let (Some(request), Some(spawner)) = (request, &self.spawner) {
+            spawner.handle(request, permits, &mut self.out);
+        } else {
+            self.stop_reading(Duration::ZERO);
+        }
+    }
+
+    fn stop_reading(&mut self, linger_time: Duration) {
+        (self.spawner, self.linger_time) = (None, linger_time);
+    }
+
+    /// Sends what is queued and closes the stream. Then waits for a client that has not closed its half.
+    async fn close(self, end: End, hung_up: HungUp) {
+        let Connection { out, lines, linger_time, .. } = self;
+        if end == End::Disconnected || !out.is_idle() {
+            return;
+        }
+        let is_revoked = end == End::Revoked;
+        let linger_time = if is_revoked { CLOSE_TIMEOUT } else { linger_time };
+        let close = async {
+            match is_revoked {
+                true => matches!(tokio::time::timeout(CLOSE_TIMEOUT, out.finish()).await, Ok(Ok(()))),
+                false => out.finish().await.is_ok(),
+            }
+        };
+        tokio::select! {
+            is_closed = close => if is_closed && !linger_time.is_zero() {
+                linger(lines.into_inner(), linger_time).await;
+            },
+            () = hung_up => {}
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writes replies and events to one client, in order: each reply follows the events that led to it.
 //!
 //! Nothing here waits for a slow client. Replies stay in a queue that is bounded by their permits, events in
-//! a [`EventQueue`] of limited size. As many lines as fit into a batch are written at once.
+//! an [`EventQueue`] of limited size. As many lines as fit into a batch are written at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
