@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use nerve_record::ahr::{
     AhrError, Body, DEFAULT_QUALITY, Mark, ROTATE_AFTER, Record, Sealer, Segment, Writer,
 };
-use nerve_types::{Event, EventKind, Size, TsNs};
+use nerve_types::{Event, EventKind, Size, TsNs, os};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Notify, oneshot};
 
@@ -178,7 +178,12 @@ impl Recorder {
         };
         std::thread::Builder::new()
             .name("recorder".into())
-            .spawn(move || worker.run())
+            .spawn(move || {
+                // Otherwise the pump waits for a millisecond at each block: the thread that it wakes preempts it. Elsewhere than on
+                // Linux it may.
+                let _ = os::set_batch_scheduling();
+                worker.run();
+            })
             .map_err(|source| AhrError::Io { action: "start a thread for", path: path.into(), source })?;
         Ok(Recorder { shared })
     }

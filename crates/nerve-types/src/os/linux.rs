@@ -182,6 +182,21 @@ pub fn clone_file(to: &File, from: &File) -> io::Result<()> {
     Ok(rustix::fs::ioctl_ficlone(to, from)?)
 }
 
+/// Makes the calling thread a batch job (`SCHED_BATCH`, sched(7)): when it is woken, it does not preempt the thread that runs.
+///
+/// # Errors
+/// The system call failed.
+#[expect(unsafe_code, reason = "sched_setscheduler has no safe form")]
+pub fn set_batch_scheduling() -> io::Result<()> {
+    // SAFETY: zeros are a valid value of this struct of numbers: priority 0, the only one of batch jobs.
+    let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is valid during the call. Thread 0 is the calling one.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Opens a pseudo-terminal's master, which programs do not inherit.
 ///
 /// # Errors

@@ -27,7 +27,7 @@ pub use body::{
     FolderWatcher, MAX_SOCKET_PATH, ProcessExit, ProcessHandle, RECEIVE_FLAGS, REQUIREMENT, SEND_FLAGS,
     check, children, clone_file, command_line, current_dir, handles_signal, kernel_release, open_files,
     open_terminal, own_program, peer_process, process_name, processes, resident_bytes, session_leader,
-    written_bytes,
+    set_batch_scheduling, written_bytes,
 };
 pub use signal_name::signal_name;
 pub use spawn::{

@@ -192,6 +192,14 @@ pub fn clone_file(_to: &File, _from: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Makes the calling thread a batch job.
+///
+/// # Errors
+/// Always: POSIX has no such policy.
+pub fn set_batch_scheduling() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Opens a pseudo-terminal's master, which programs do not inherit, except those that another thread starts meanwhile.
 ///
 /// # Errors

@@ -36,6 +36,21 @@ fn feature_selects_the_body() {
 }
 
 #[test]
+#[cfg(all(target_os = "linux", not(feature = "posix-os")))]
+fn batch_scheduling_applies_to_calling_thread_only() {
+    /// Field `policy` of proc_pid_stat(5), behind the name in parentheses.
+    fn policy() -> String {
+        let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
+        stat.rsplit(')').next().unwrap().split_whitespace().nth(38).unwrap().to_string()
+    }
+    let batch = std::thread::spawn(|| {
+        set_batch_scheduling().unwrap();
+        policy()
+    });
+    assert_eq!((batch.join().unwrap(), policy()), (libc::SCHED_BATCH.to_string(), libc::SCHED_OTHER.to_string()));
+}
+
+#[test]
 fn own_status_is_read() {
     let own = ProcessStatus::of_living(std::process::id()).unwrap();
     assert!(own.started > 0 && matches!(own.state, 'R' | 'S'), "{own:?}");
