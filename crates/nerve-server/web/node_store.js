@@ -1,7 +1,7 @@
 // The descriptions of all nodes, kept up to date by events.
 
 import { getNode, listNodes } from "./api.js";
-import { RetryTimer } from "./retry.js";
+import { FetchLoop } from "./fetch_loop.js";
 
 /** Time for which changes are collected before they are fetched, in milliseconds. */
 const COLLECT_TIME = 40;
@@ -38,13 +38,14 @@ export class NodeStore extends EventTarget {
   #list;
   /** True if the nodes were fetched once. */
   isLoaded = false;
-  /** True if all changes were fetched. */
-  isCurrent = false;
   #changed = new Map();
   #needsList = false;
-  #isFetching = false;
   #isClosed = false;
-  #retry = new RetryTimer(() => this.#fetch());
+  #loop = new FetchLoop(this, {
+    isOpen: () => !this.#isClosed,
+    hasChanges: () => this.#needsList || this.#changed.size > 0,
+    fetchChanges: () => this.#fetchChanges(),
+  });
 
   /** `list` fetches the descriptions of the nodes to hold. */
   constructor(list = listNodes) {
@@ -54,14 +55,19 @@ export class NodeStore extends EventTarget {
 
   close() {
     this.#isClosed = true;
-    this.#retry.cancel();
+    this.#loop.close();
+  }
+
+  /** True if all changes were fetched. */
+  get isCurrent() {
+    return this.#loop.isCurrent;
   }
 
   /** Fetches all nodes. */
   refresh() {
     this.#needsList = true;
     this.#dispatch(null, null);
-    this.#fetch();
+    this.#loop.run();
   }
 
   /** Fetches the node that an event concerns. Events in quick succession share a fetch. */
@@ -71,10 +77,7 @@ export class NodeStore extends EventTarget {
       const key = keyOf(session, event.node_id);
       this.#changed.set(key, { session, id: event.node_id });
       this.#dispatch(key, event.event_type);
-      // While a retry is pending, events do not start one.
-      if (!this.#retry.isPending) {
-        this.#fetch();
-      }
+      this.#loop.wake();
     }
   }
 
@@ -82,27 +85,11 @@ export class NodeStore extends EventTarget {
     this.dispatchEvent(new CustomEvent("event", { detail: { key, type } }));
   }
 
-  /** Fetches changes until none are left. Only one fetch runs at a time, so that an older reply never replaces a newer one. */
-  async #fetch() {
-    if (this.#isFetching || this.#isClosed) {
-      return;
-    }
-    this.#isFetching = true;
-    this.isCurrent = false;
-    this.#retry.cancel();
-    let hasSucceeded = true;
-    while (hasSucceeded && (this.#needsList || this.#changed.size > 0)) {
-      hasSucceeded = await (this.#needsList ? this.#fetchAll() : this.#fetchChanged());
-      this.dispatchEvent(new Event("change"));
-    }
-    this.#isFetching = false;
-    if (hasSucceeded) {
-      this.#retry.reset();
-    } else if (!this.#isClosed) {
-      this.#retry.fail();
-    }
-    this.isCurrent = hasSucceeded;
-    this.dispatchEvent(new Event(hasSucceeded ? "current" : "failed"));
+  /** Fetches all nodes, or those that have changed. Returns false on failure. */
+  async #fetchChanges() {
+    const hasSucceeded = await (this.#needsList ? this.#fetchAll() : this.#fetchChanged());
+    this.dispatchEvent(new Event("change"));
+    return hasSucceeded;
   }
 
   /** Fetches all nodes. Returns false on failure. */

@@ -1,7 +1,7 @@
 // The runs of graphs that a view shows, kept up to date by events.
 
 import { getRun, listRuns } from "./api.js";
-import { RetryTimer } from "./retry.js";
+import { FetchLoop } from "./fetch_loop.js";
 
 /** Time for which events are collected before runs are fetched, in milliseconds. */
 const COLLECT_TIME = 120;
@@ -15,14 +15,20 @@ export class RunStore extends EventTarget {
   runs = new Map();
   /** True if the runs were fetched once. */
   isLoaded = false;
-  /** True unless changes have not been fetched yet. */
-  isCurrent = true;
   /** The scope of the view: `{ id }`, null for all runs; null without a view. */
   #scope = null;
   #changed = new Set();
   #needsAll = false;
-  #isFetching = false;
-  #retry = new RetryTimer(() => this.#fetch());
+  #loop = new FetchLoop(this, {
+    isOpen: () => this.#scope !== null,
+    hasChanges: () => this.#needsAll || this.#changed.size > 0,
+    fetchChanges: () => this.#fetchChanges(),
+  });
+
+  /** True unless changes have not been fetched yet. */
+  get isCurrent() {
+    return this.#loop.isCurrent;
+  }
 
   /** Holds one run from now on; without an id, all runs. */
   open(id = null) {
@@ -35,18 +41,17 @@ export class RunStore extends EventTarget {
 
   /** Forgets the view. */
   close() {
-    this.#retry.cancel();
     this.#scope = null;
     this.#changed.clear();
     this.#needsAll = false;
-    this.isCurrent = true;
+    this.#loop.close();
   }
 
   /** Fetches everything anew. */
   refresh() {
     if (this.#scope !== null) {
       this.#needsAll = true;
-      this.#fetch();
+      this.#loop.run();
     }
   }
 
@@ -60,36 +65,7 @@ export class RunStore extends EventTarget {
     this.#changed.add(id);
     // A run that is resumed may have another plan.
     this.#needsAll ||= this.#scope.id !== null && type === "GRAPH_STARTED";
-    // While a retry is pending, events do not start one.
-    if (!this.#retry.isPending) {
-      this.#fetch();
-    }
-  }
-
-  /** Fetches changes until none are left. Only one fetch runs at a time, so that an older reply never replaces a newer one. */
-  async #fetch() {
-    this.isCurrent = false;
-    if (this.#isFetching) {
-      return;
-    }
-    this.#isFetching = true;
-    this.#retry.cancel();
-    let hasSucceeded = true;
-    while (hasSucceeded && (this.#needsAll || this.#changed.size > 0)) {
-      hasSucceeded = await this.#fetchChanges();
-    }
-    this.#isFetching = false;
-    this.#endFetch(hasSucceeded);
-  }
-
-  #endFetch(hasSucceeded) {
-    this.isCurrent = hasSucceeded || this.#scope === null;
-    if (this.isCurrent) {
-      this.#retry.reset();
-    } else {
-      this.#retry.fail();
-    }
-    this.dispatchEvent(new Event(this.isCurrent ? "current" : "failed"));
+    this.#loop.wake();
   }
 
   /** Fetches all runs of the view, or those that have changed. Returns false on failure. */

@@ -76,6 +76,7 @@ assets![
     "dom.js",
     "drafts.js",
     "evidence_panel.js",
+    "fetch_loop.js",
     "follow_mode.js",
     "gate_card.js",
     "icon.png",
