@@ -1,13 +1,12 @@
 // The dialog of a blocked node, with its choices as buttons.
 
 import { ApiError, answerDialog, describeError, describeFailure, explainNode } from "./api.js";
+import { ClickGuard } from "./click_guard.js";
 import { announce, element, showText } from "./dom.js";
 import { LatestRequest } from "./latest_request.js";
 
 /** Rows of the screen that are shown. The dialog is at its end. */
 const SCREEN_ROWS = 40;
-/** Time for which buttons must have stayed in place before a click counts, in milliseconds. */
-const STEADY_TIME = 400;
 
 const TITLES = {
   trust: "Asks whether to trust a folder",
@@ -57,12 +56,12 @@ export class DialogCard {
   });
   #isSending = false;
   #isClosed = false;
-  #steadyTimer = null;
   #sent = null;
   #endedTurn = undefined;
   #title = element("h3");
   #screen = element("pre", { class: "screen", tabIndex: 0, "aria-label": "Screen of the node" });
   #list = element("ul", { class: "choices" });
+  #guard = new ClickGuard(this.#list);
   #note = element("p", { class: "note", hidden: true });
 
   /** Creates the card. `titleId` is the id of the element that names the node. */
@@ -76,7 +75,7 @@ export class DialogCard {
   close() {
     this.#isClosed = true;
     this.#request.cancel();
-    clearTimeout(this.#steadyTimer);
+    this.#guard.close();
   }
 
   /** Shows the dialog of a blocked node. After its end, shows how it ended. */
@@ -122,9 +121,7 @@ export class DialogCard {
 
   /** Ignores clicks for a moment, because the buttons have moved. */
   ignoreClicks() {
-    this.#list.classList.add("unsteady");
-    clearTimeout(this.#steadyTimer);
-    this.#steadyTimer = setTimeout(() => this.#list.classList.remove("unsteady"), STEADY_TIME);
+    this.#guard.ignoreClicks();
   }
 
   /** Returns the position of the buttons on the page; null if there are none. */
@@ -181,7 +178,7 @@ export class DialogCard {
   }
 
   #click(index) {
-    if (!this.#list.classList.contains("unsteady")) {
+    if (this.#guard.isSteady) {
       this.#answer(index);
     }
   }

@@ -1,11 +1,9 @@
 // A gate at which a run waits, with its choices as buttons.
 
 import { answerGate, describeFailure } from "./api.js";
+import { ClickGuard } from "./click_guard.js";
 import { announce, element, showText, uniqueId } from "./dom.js";
 import { formatTime } from "./time.js";
-
-/** Time for which buttons must have stayed in place before a click counts, in milliseconds. */
-const STEADY_TIME = 400;
 
 /** Names the author of an answer, by its source. */
 const SOURCES = { person: "another client", default: "the default, after the deadline" };
@@ -17,10 +15,10 @@ export class GateCard {
   #isSending = false;
   #isOpen = true;
   #sent = null;
-  #steadyTimer = null;
   #label = element("p", { class: "gate-label" }, "? Waits for an answer");
   #title = element("h3", { id: uniqueId("gate") });
   #answers;
+  #guard;
   #note = element("p", { class: "note", hidden: true });
 
   constructor(run, gate, canAnswer) {
@@ -28,6 +26,7 @@ export class GateCard {
     this.#gate = gate;
     this.#title.append(element("bdi", {}, gate.step_id));
     this.#answers = canAnswer ? this.#createAnswers() : element("p", { class: "note" }, "This browser may only look.");
+    this.#guard = new ClickGuard(this.#answers);
     this.element = element(
       "section",
       { class: "dialog gate", "aria-labelledby": this.#title.id },
@@ -48,9 +47,7 @@ export class GateCard {
 
   /** Ignores clicks for a moment, because the buttons have moved. */
   ignoreClicks() {
-    this.#answers.classList.add("unsteady");
-    clearTimeout(this.#steadyTimer);
-    this.#steadyTimer = setTimeout(() => this.#answers.classList.remove("unsteady"), STEADY_TIME);
+    this.#guard.ignoreClicks();
   }
 
   /** Shows the end of the gate. `answer` has its `choice` and its source in `by`; null if the run ended first, or it is unknown. */
@@ -104,7 +101,7 @@ export class GateCard {
   }
 
   #click(choice) {
-    if (!this.#answers.classList.contains("unsteady")) {
+    if (this.#guard.isSteady) {
       this.#answer(choice);
     }
   }

@@ -1,11 +1,10 @@
 // The prompts that wait for their turn on a node.
 
 import { cancelResult, describeError, describeFailure, listResults } from "./api.js";
+import { ClickGuard } from "./click_guard.js";
 import { announce, element, shorten, showText } from "./dom.js";
 import { LatestRequest } from "./latest_request.js";
 
-/** Time for which rows must have stayed in place before a click counts, in milliseconds. */
-const STEADY_TIME = 400;
 /** Characters of a prompt that are shown. */
 const PROMPT_LENGTH = 300;
 
@@ -15,7 +14,6 @@ export class QueueList {
   #rows = new Map();
   /** The ids of the results that are being cancelled. */
   #cancelling = new Set();
-  #steadyTimer = null;
   #node = null;
   #canCancel;
   #request = new LatestRequest(() => listResults(this.#node), {
@@ -24,6 +22,7 @@ export class QueueList {
   });
   #summary = element("summary");
   #list = element("ol");
+  #guard = new ClickGuard(this.#list);
   #others = element("p", { class: "note", hidden: true });
   #problem = element("p", { class: "note failed", role: "alert", hidden: true });
 
@@ -48,7 +47,7 @@ export class QueueList {
   /** Ends all requests. */
   close() {
     this.#request.cancel();
-    clearTimeout(this.#steadyTimer);
+    this.#guard.close();
   }
 
   /** Fetches the prompts if they are shown. */
@@ -82,7 +81,7 @@ export class QueueList {
       }
     });
     if ([...this.#list.children].some((row, index) => previousRows.includes(row) && previousRows[index] !== row)) {
-      this.#ignoreClicks();
+      this.#guard.ignoreClicks();
     }
   }
 
@@ -107,15 +106,8 @@ export class QueueList {
     return row;
   }
 
-  /** Ignores clicks for a moment, because the rows have moved. */
-  #ignoreClicks() {
-    this.#list.classList.add("unsteady");
-    clearTimeout(this.#steadyTimer);
-    this.#steadyTimer = setTimeout(() => this.#list.classList.remove("unsteady"), STEADY_TIME);
-  }
-
   #click(id, button) {
-    if (!this.#list.classList.contains("unsteady") && !this.#cancelling.has(id)) {
+    if (this.#guard.isSteady && !this.#cancelling.has(id)) {
       this.#cancel(id, button);
     }
   }

@@ -70,6 +70,7 @@ assets![
     "api.js",
     "branch_form.js",
     "chat_tab.js",
+    "click_guard.js",
     "confirmation.js",
     "connection.js",
     "dialog_card.js",
