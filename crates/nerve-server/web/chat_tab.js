@@ -1,7 +1,7 @@
 // The conversation of a node or of a recording, kept up to date by events.
 
 import { describeError, getTranscript } from "./api.js";
-import { element, showText } from "./dom.js";
+import { arrangeChildren, element, showText } from "./dom.js";
 import { FollowMode } from "./follow_mode.js";
 import { LiveActivity } from "./live_activity.js";
 import { keyOf } from "./node_store.js";
@@ -257,12 +257,7 @@ export class ChatTab {
   #keepOnly(turns) {
     const before = this.#cards;
     this.#cards = new Map(turns.map(({ turn }) => [turn, before.get(turn)]));
-    [...before].filter(([number]) => !this.#cards.has(number)).forEach(([, card]) => card.element.remove());
-    [...this.#cards.values()].forEach(({ element: wanted }, index) => {
-      if (this.#turns.children[index] !== wanted) {
-        this.#turns.insertBefore(wanted, this.#turns.children[index]);
-      }
-    });
+    arrangeChildren(this.#turns, [...this.#cards.values()].map((card) => card.element));
   }
 
   #showOlder() {

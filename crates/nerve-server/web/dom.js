@@ -1,4 +1,4 @@
-// Creates elements. Text of agents and users is only ever inserted as text.
+// Creates and arranges elements. Text of agents and users is only ever inserted as text.
 
 /** Marks that change the direction of text, which can disguise a command, and C1 control characters. */
 const INVISIBLE = /[\x80-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
@@ -49,6 +49,21 @@ export function showText(target, text) {
   // Setting an attribute to the same value causes a frame, and would delay an echo in the terminal.
   if (target.hidden !== (shownText === "")) {
     target.hidden = shownText === "";
+  }
+}
+
+/** Gives an element these children, in this order. Moves only those that are out of place, and keeps the focus. */
+export function arrangeChildren(parent, children) {
+  const focused = document.activeElement;
+  const kept = new Set(children);
+  [...parent.children].filter((child) => !kept.has(child)).forEach((child) => child.remove());
+  children.forEach((child, index) => {
+    if (parent.children[index] !== child) {
+      parent.insertBefore(child, parent.children[index] ?? null);
+    }
+  });
+  if (focused !== document.activeElement && parent.contains(focused)) {
+    focused.focus({ preventScroll: true });
   }
 }
 

@@ -1,6 +1,6 @@
 // All nodes, those that wait for a person first.
 
-import { announce, element, showText, uniqueId } from "./dom.js";
+import { announce, arrangeChildren, element, showText, uniqueId } from "./dom.js";
 import { NodeCard } from "./node_card.js";
 
 /** Order of the states. */
@@ -181,7 +181,7 @@ export class NodeListView {
     if (isHeld) {
       this.#list.append(...elements.filter((child) => !child.isConnected));
     } else {
-      this.#arrange(elements);
+      arrangeChildren(this.#list, elements);
     }
     this.#summarise(nodes, shown);
     this.checkMoves();
@@ -195,21 +195,6 @@ export class NodeListView {
       this.#sizes.observe(card.element);
     }
     return card;
-  }
-
-  /** Moves only the elements that are out of place, and keeps the focus. */
-  #arrange(elements) {
-    const focused = document.activeElement;
-    const listed = new Set(elements);
-    [...this.#list.children].filter((child) => !listed.has(child)).forEach((child) => child.remove());
-    elements.forEach((child, index) => {
-      if (this.#list.children[index] !== child) {
-        this.#list.insertBefore(child, this.#list.children[index] ?? null);
-      }
-    });
-    if (focused !== document.activeElement && this.#list.contains(focused)) {
-      focused.focus({ preventScroll: true });
-    }
   }
 
   #summarise(nodes, shown) {

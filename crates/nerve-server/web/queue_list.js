@@ -2,7 +2,7 @@
 
 import { cancelResult, describeError, describeFailure, listResults } from "./api.js";
 import { ClickGuard } from "./click_guard.js";
-import { announce, element, shorten, showText } from "./dom.js";
+import { announce, arrangeChildren, element, shorten, showText } from "./dom.js";
 import { LatestRequest } from "./latest_request.js";
 
 /** Characters of a prompt that are shown. */
@@ -74,12 +74,7 @@ export class QueueList {
         this.#removeRow(id, row);
       }
     }
-    results.forEach((result, index) => {
-      const row = this.#rows.get(result.result_id) ?? this.#createRow(result);
-      if (this.#list.children[index] !== row) {
-        this.#list.insertBefore(row, this.#list.children[index] ?? null);
-      }
-    });
+    arrangeChildren(this.#list, results.map((result) => this.#rows.get(result.result_id) ?? this.#createRow(result)));
     if ([...this.#list.children].some((row, index) => previousRows.includes(row) && previousRows[index] !== row)) {
       this.#guard.ignoreClicks();
     }

@@ -1,7 +1,7 @@
 // The steps of a run as a list. A click on a step opens its details.
 
 import { describeError, getStepResult } from "./api.js";
-import { element, showText, uniqueId } from "./dom.js";
+import { arrangeChildren, element, showText, uniqueId } from "./dom.js";
 import { longText } from "./long_text.js";
 import { nodeHref } from "./route.js";
 import { stateText } from "./run_state.js";
@@ -28,6 +28,24 @@ function durationText({ started_at: started, ended_at: ended }) {
 /** Returns the id of the step of the graph itself that contains the step of a path: an item, a round or an inner step. */
 function outerId(path) {
   return path.split(/[/[#]/, 1)[0];
+}
+
+/** Returns the steps in the order of the list. Without a plan, these are the started ones. */
+function listSteps(plan, steps) {
+  const outer = new Map(plan.map((step) => [step.step_id, { ...step, state: "planned" }]));
+  const inner = new Map();
+  for (const step of steps) {
+    const id = outerId(step.step_id);
+    if (id === step.step_id) {
+      outer.set(id, step);
+    } else {
+      inner.set(id, [...(inner.get(id) ?? []).slice(1 - MAX_INNER), step]);
+    }
+  }
+  return [...outer].flatMap(([id, step]) => [
+    { step, isNested: false },
+    ...(inner.get(id) ?? []).map((one) => ({ step: one, isNested: true })),
+  ]);
 }
 
 /** One step: a button with its state, and its details below. */
@@ -156,22 +174,11 @@ export class StepList {
   }
 
   update(plan, steps) {
-    const listed = this.#arrange(plan, steps);
+    const listed = listSteps(plan, steps);
     const rows = listed.map(({ step, isNested }) => this.#row(step, isNested));
-    this.#arrangeElements(rows.map((row) => row.element));
+    arrangeChildren(this.element, rows.map((row) => row.element));
     const ids = new Set(listed.map(({ step }) => step.step_id));
     [...this.#rows.keys()].filter((id) => !ids.has(id)).forEach((id) => this.#rows.delete(id));
-  }
-
-  /** Moves only the elements that are out of place: the others keep the focus. */
-  #arrangeElements(elements) {
-    const listed = new Set(elements);
-    [...this.element.children].filter((child) => !listed.has(child)).forEach((child) => child.remove());
-    elements.forEach((child, index) => {
-      if (this.element.children[index] !== child) {
-        this.element.insertBefore(child, this.element.children[index] ?? null);
-      }
-    });
   }
 
   /** Shows how long steps have been running. */
@@ -193,23 +200,5 @@ export class StepList {
     const row = this.#rows.get(step.step_id);
     row.update(step);
     return row;
-  }
-
-  /** Returns the steps in the order of the list. Without a plan, these are the started ones. */
-  #arrange(plan, steps) {
-    const outer = new Map(plan.map((step) => [step.step_id, { ...step, state: "planned" }]));
-    const inner = new Map();
-    for (const step of steps) {
-      const id = outerId(step.step_id);
-      if (id === step.step_id) {
-        outer.set(id, step);
-      } else {
-        inner.set(id, [...(inner.get(id) ?? []).slice(1 - MAX_INNER), step]);
-      }
-    }
-    return [...outer].flatMap(([id, step]) => [
-      { step, isNested: false },
-      ...(inner.get(id) ?? []).map((one) => ({ step: one, isNested: true })),
-    ]);
   }
 }
