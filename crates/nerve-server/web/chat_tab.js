@@ -158,8 +158,8 @@ export class ChatTab {
     return null;
   }
 
-  /** Returns the description of the transcript, without its turns, as soon as it is loaded. */
-  async described() {
+  /** Waits until the transcript is loaded, and returns its description without its turns. */
+  async loadDescription() {
     await this.#loader.loaded;
     return this.#transcript;
   }

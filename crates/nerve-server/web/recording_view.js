@@ -56,7 +56,7 @@ export class RecordingView {
   }
 
   async #describe() {
-    const transcript = await this.#chat.described();
+    const transcript = await this.#chat.loadDescription();
     const { node_id: id, session_id: session, profile, cwd, recording_id: recording } = transcript ?? {};
     this.#name.textContent = id ?? "a program without a node";
     const link = id && session ? [element("a", { href: nodeHref({ session, id }) }, "The node's newest conversation")] : [];
