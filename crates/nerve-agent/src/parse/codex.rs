@@ -173,17 +173,17 @@ impl<'a> SectionBuilder<'a> {
             let marker = row.chars().next().unwrap_or(' ');
             let rest = after_marker(row, &[marker]).unwrap_or(row);
             match marker {
-                '•' | '◦' => self.bullet(marker, row, rest, block, has_end),
+                '•' | '◦' => self.add_bullet(marker, row, rest, block, has_end),
                 '■' => {
                     let kind = if rest.starts_with("Conversation interrupted") {
                         SectionKind::Interrupted
                     } else {
                         SectionKind::Error
                     };
-                    self.notice(kind, rest, block);
+                    self.add_notice(kind, rest, block);
                     self.has_ended = true;
                 }
-                '✗' => self.notice(SectionKind::Error, rest, block),
+                '✗' => self.add_notice(SectionKind::Error, rest, block),
                 // A permission that the user granted, or a warning.
                 '✔' | '⚠' => {
                     self.take_wrapped();
@@ -213,7 +213,7 @@ impl<'a> SectionBuilder<'a> {
     }
 
     /// Adds a notice of the program, which wraps to rows without an indentation.
-    fn notice(&mut self, kind: SectionKind, first: &'a str, block: &'a [&'a str]) {
+    fn add_notice(&mut self, kind: SectionKind, first: &'a str, block: &'a [&'a str]) {
         let mut rows = block.to_vec();
         rows.extend(self.take_wrapped());
         self.push(kind, first, without_tip(&rows));
@@ -243,7 +243,7 @@ impl<'a> SectionBuilder<'a> {
     }
 
     /// Adds a tool or text; skips the status row.
-    fn bullet(&mut self, marker: char, row: &str, rest: &'a str, block: &'a [&'a str], has_end: bool) {
+    fn add_bullet(&mut self, marker: char, row: &str, rest: &'a str, block: &'a [&'a str], has_end: bool) {
         let is_bottom = self.at >= self.rows.len();
         if is_bottom && is_status(row) {
             return;

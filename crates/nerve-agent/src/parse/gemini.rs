@@ -203,7 +203,7 @@ impl<'a> SectionBuilder<'a> {
 
     /// Adds rows without a marker: a tool in one row, or the rest of an item whose beginning has scrolled away.
     fn add_unmarked(&mut self, row: &'a str) {
-        if let Some(section) = self.compact_tool() {
+        if let Some(section) = self.take_compact_tool() {
             self.sections.push(section);
             return;
         }
@@ -235,7 +235,7 @@ impl<'a> SectionBuilder<'a> {
                 .is_some_and(|row| ToolRow::read(row).is_some_and(|tool| tool.is_spaced))
     }
 
-    fn compact_tool(&mut self) -> Option<Section> {
+    fn take_compact_tool(&mut self) -> Option<Section> {
         if !self.is_compact_tool_here() {
             return None;
         }
@@ -272,17 +272,17 @@ impl<'a> SectionBuilder<'a> {
             };
             let inner = dedent(inner.trim_end().strip_suffix('│').unwrap_or(inner), 1).trim_end();
             if may_start && let Some(next) = ToolRow::read(inner) {
-                self.finish(tool.replace(next), &mut result);
+                self.add_tool(tool.replace(next), &mut result);
             } else {
                 result.push(inner);
             }
             may_start = inner.is_empty();
             self.at += 1;
         }
-        self.finish(tool, &mut result);
+        self.add_tool(tool, &mut result);
     }
 
-    fn finish(&mut self, tool: Option<ToolRow<'a>>, result: &mut Vec<&'a str>) {
+    fn add_tool(&mut self, tool: Option<ToolRow<'a>>, result: &mut Vec<&'a str>) {
         let content = join(&std::mem::take(result));
         match tool {
             // The box is the dialog, and its rows are the choices.

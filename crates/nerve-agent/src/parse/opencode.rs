@@ -220,20 +220,20 @@ impl<'a> SectionBuilder<'a> {
         let mut at = start;
         while let Some(&row) = self.rows.get(at) {
             if let Some(block) = blocks.iter().find(|block| block.contains(&at)) {
-                self.block(Block::read(&inside(&self.rows[at..block.end])));
+                self.add_block(Block::read(&inside(&self.rows[at..block.end])));
                 at = block.end;
             } else {
-                self.row(at, row);
+                self.add_row(at, row);
                 at += 1;
             }
         }
         self.end_text();
     }
 
-    fn block(&mut self, block: Block<'_>) {
+    fn add_block(&mut self, block: Block<'_>) {
         self.end_text();
         match block {
-            Block::Tool { name, args, runs, result } => self.tool(name, args, runs, result),
+            Block::Tool { name, args, runs, result } => self.add_tool(name, args, runs, result),
             Block::Dialog => {
                 self.has_dialog = true;
                 if let Some(last) = self.sections.last_mut().filter(|last| last.kind == SectionKind::ToolCall)
@@ -249,7 +249,7 @@ impl<'a> SectionBuilder<'a> {
         }
     }
 
-    fn row(&mut self, at: usize, row: &'a str) {
+    fn add_row(&mut self, at: usize, row: &'a str) {
         let begins = at == 0 || is_blank(self.rows[at - 1]);
         let alone = self.rows.get(at + 1).is_none_or(|next| is_blank(next));
         if begins && let Some(end) = turn_footer(row) {
@@ -263,14 +263,14 @@ impl<'a> SectionBuilder<'a> {
         let is_inline = begins && indent(row) == TEXT && (alone || self.is_tool_below(at));
         if is_inline && let Some((name, args)) = one_row_tool(row.trim()) {
             self.end_text();
-            return self.tool(name, args, false, String::new());
+            return self.add_tool(name, args, false, String::new());
         }
         // A command that awaits permission has its own row at the end of an unfinished turn. Elsewhere an answer may
         // quote a command.
         if is_inline && let Some((args, runs)) = shell_command(row.trim()).filter(|_| self.is_unfinished(at))
         {
             self.end_text();
-            return self.tool("bash", args, runs, String::new());
+            return self.add_tool("bash", args, runs, String::new());
         }
         self.text.push(dedent(row, TEXT));
     }
@@ -297,7 +297,7 @@ impl<'a> SectionBuilder<'a> {
         }
     }
 
-    fn tool(&mut self, name: &str, args: &str, runs: bool, result: String) {
+    fn add_tool(&mut self, name: &str, args: &str, runs: bool, result: String) {
         self.sections.push(tool_section(name, args, runs.then_some("running"), result));
         self.has_ended = false;
     }

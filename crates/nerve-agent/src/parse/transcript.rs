@@ -65,7 +65,7 @@ pub fn parse_turn<'a>(
     let mut reader = Reader { wanted: compact(&strip_wrappers(prompt)), since, ..Reader::default() };
     for line in json_lines::<Line>(lines) {
         match line {
-            Some(line) => reader.line(line),
+            Some(line) => reader.read_line(line),
             None => reader.unknown += 1,
         }
     }
@@ -186,7 +186,7 @@ struct Turn {
 }
 
 impl Reader {
-    fn line(&mut self, line: Line) {
+    fn read_line(&mut self, line: Line) {
         if line.is_sidechain() {
             return;
         }
@@ -197,7 +197,7 @@ impl Reader {
             }
             return;
         };
-        if self.matches(&user_text, line.timestamp.as_deref()) {
+        if self.is_wanted_prompt(&user_text, line.timestamp.as_deref()) {
             self.outside.extend(self.inside.drain());
             let earlier = self.turn.replace(Turn::new(line.session_id));
             self.unknown += earlier.map_or(0, |turn| turn.finish().unknown);
@@ -209,7 +209,7 @@ impl Reader {
         }
     }
 
-    fn matches(&self, user_text: &str, timestamp: Option<&str>) -> bool {
+    fn is_wanted_prompt(&self, user_text: &str, timestamp: Option<&str>) -> bool {
         is_recent_enough(timestamp.and_then(time), self.since)
             && (self.wanted.is_empty() || compact(&strip_wrappers(user_text)) == self.wanted)
     }

@@ -80,15 +80,15 @@ impl<'a> SectionBuilder<'a> {
         while let Some(row) = self.rows.get(self.at) {
             match RowKind::classify(row) {
                 RowKind::Blank => self.at += 1,
-                RowKind::Head(rest) => self.head(rest),
-                RowKind::Thinking(rest) => self.thinking(rest),
-                RowKind::Result(rest) => self.orphan_result(rest),
+                RowKind::Head(rest) => self.add_marked(rest),
+                RowKind::Thinking(rest) => self.add_thinking(rest),
+                RowKind::Result(rest) => self.add_orphan_result(rest),
                 RowKind::End => {
                     self.note_tokens(row);
                     (self.has_ended, self.is_spinning) = (true, false);
                     self.at += 1;
                 }
-                RowKind::Spinner => self.spinner(),
+                RowKind::Spinner => self.skip_spinner(),
                 RowKind::Notice => self.skip_notice(),
                 RowKind::Rule => {
                     if !self.skip_stale_composer() {
@@ -106,7 +106,7 @@ impl<'a> SectionBuilder<'a> {
                 }
                 RowKind::Indented | RowKind::Unknown => {
                     if !self.take_fold() {
-                        self.text(row);
+                        self.add_text(row);
                     }
                 }
             }
@@ -118,21 +118,21 @@ impl<'a> SectionBuilder<'a> {
         (self.has_ended, self.is_spinning) = (false, false);
     }
 
-    /// Handles `●`: a tool, an error, or text.
-    fn head(&mut self, rest: &'a str) {
-        if let Some((tool, next)) = self.tool(rest) {
+    /// Adds what a `●` marks: a tool, an error, or text.
+    fn add_marked(&mut self, rest: &'a str) {
+        if let Some((tool, next)) = self.parse_tool(rest) {
             self.at = next;
-            self.tool_results(tool);
+            self.add_tool(tool);
         } else if rest.ends_with("(ctrl+o to expand)") && self.push_fold(rest) {
             self.at += 1;
         } else {
-            self.text(rest);
+            self.add_text(rest);
         }
     }
 
     /// Parses `Name(args…)` and returns the row after it. Text can look the same, so an unknown tool needs its result
     /// directly below.
-    fn tool(&self, rest: &'a str) -> Option<(Section, usize)> {
+    fn parse_tool(&self, rest: &'a str) -> Option<(Section, usize)> {
         let more = self.rows[self.at + 1..]
             .iter()
             .take_while(|row| RowKind::classify(row) == RowKind::Indented)
@@ -165,8 +165,8 @@ impl<'a> SectionBuilder<'a> {
         Some((if let Some(args) = args { section.with("args", args) } else { section }, next))
     }
 
-    /// Reads the `⎿` rows below a call and the rows indented under them.
-    fn tool_results(&mut self, mut tool: Section) {
+    /// Adds a call with its result: the `⎿` rows below it and the rows indented under them.
+    fn add_tool(&mut self, mut tool: Section) {
         let mut result = Vec::new();
         let mut interruption = None;
         let mut under = RESULT_INDENT;
@@ -213,8 +213,8 @@ impl<'a> SectionBuilder<'a> {
         }
     }
 
-    /// Reads text from this row, without its marker, down to the next marker.
-    fn text(&mut self, first: &'a str) {
+    /// Adds the text from this row, without its marker, down to the next marker.
+    fn add_text(&mut self, first: &'a str) {
         let mut text = vec![dedent(first, 2)];
         let mut interruption = None;
         self.at += 1;
@@ -243,8 +243,8 @@ impl<'a> SectionBuilder<'a> {
         }
     }
 
-    /// Reads `∴ Thinking…` and the rows indented below.
-    fn thinking(&mut self, rest: &'a str) {
+    /// Adds `∴ Thinking…` and the rows indented below.
+    fn add_thinking(&mut self, rest: &'a str) {
         self.at += 1;
         let mut thought = Vec::new();
         while let Some(row) = self.rows.get(self.at)
@@ -261,7 +261,7 @@ impl<'a> SectionBuilder<'a> {
     }
 
     /// Adds a result without a call: the answer of a command (`/cost`), an interruption, or an error of older versions.
-    fn orphan_result(&mut self, first: &'a str) {
+    fn add_orphan_result(&mut self, first: &'a str) {
         let is_last = self.is_last(self.at);
         let mut result = vec![first];
         let under = indent_under(self.rows[self.at]);
@@ -283,7 +283,7 @@ impl<'a> SectionBuilder<'a> {
     }
 
     /// Skips a spinner and the rows below it: tips and the to-do list.
-    fn spinner(&mut self) {
+    fn skip_spinner(&mut self) {
         self.is_spinning = true;
         self.note_tokens(self.rows[self.at]);
         self.at += 1;
