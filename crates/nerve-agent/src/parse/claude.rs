@@ -26,7 +26,7 @@ impl Parser for ClaudeParser {
     fn is_ready(&self, screen: &Screen) -> bool {
         let rows = screen_rows(screen);
         let Some(composer) = Composer::find(&rows) else { return false };
-        composer.holds(screen.cursor.row)
+        composer.contains_row(screen.cursor.row)
             && !composer.is_busy(&rows)
             && !screen.title.starts_with(live_region::BUSY_TITLES)
     }

@@ -21,7 +21,7 @@ impl Parser for GeminiParser {
         let rows = screen_rows(screen);
         let Some(composer) = Composer::find(&rows) else { return false };
         let title = screen.title.trim_start();
-        composer.holds(usize::from(screen.cursor.row))
+        composer.contains_row(usize::from(screen.cursor.row))
             && !composer.is_busy(&rows)
             && !title.starts_with(['✦', '✋'])
     }
@@ -90,7 +90,7 @@ impl Composer {
         Some(Composer { status: rule - status, prompt, end: prompt + 1 + more.count() })
     }
 
-    fn holds(&self, row: usize) -> bool {
+    fn contains_row(&self, row: usize) -> bool {
         (self.prompt..self.end).contains(&row)
     }
 

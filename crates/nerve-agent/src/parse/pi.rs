@@ -19,7 +19,7 @@ impl Parser for PiParser {
     fn is_ready(&self, screen: &Screen) -> bool {
         let rows = screen_rows(screen);
         let cursor = usize::from(screen.cursor.row);
-        Composer::find(&rows).is_some_and(|composer| !composer.is_busy && composer.holds(cursor))
+        Composer::find(&rows).is_some_and(|composer| !composer.is_busy && composer.contains_row(cursor))
     }
 
     fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
@@ -71,7 +71,7 @@ impl Composer {
         Some(Composer { top, bottom, is_busy: !is_rule(rows[top], '─') })
     }
 
-    fn holds(&self, row: usize) -> bool {
+    fn contains_row(&self, row: usize) -> bool {
         (self.top + 1..self.bottom).contains(&row)
     }
 }

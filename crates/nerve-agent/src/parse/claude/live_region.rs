@@ -39,7 +39,7 @@ impl Composer {
     }
 
     /// Returns true if the row is inside the composer.
-    pub(super) fn holds(&self, row: u16) -> bool {
+    pub(super) fn contains_row(&self, row: u16) -> bool {
         (self.top + 1..self.bottom).contains(&usize::from(row))
     }
 
