@@ -258,7 +258,7 @@ fn recorded_transcript_is_cut_at_any_moment() {
         assert_eq!(cut_then(&text, time), (turns, last.to_string()), "{time}");
     }
     let all = cut_at(&text, None, NEW, None).unwrap();
-    assert_eq!((all.turns, all.of), (9, 9));
+    assert_eq!((all.turns, all.total_turns), (9, 9));
     assert_eq!(all.text, cut(&text, 9, NEW).unwrap());
     assert!(!all.text.contains("aeff5fb2"), "the other session is named nowhere");
 }

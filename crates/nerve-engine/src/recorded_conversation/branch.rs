@@ -276,7 +276,8 @@ fn plan_transcript_copy(
         false => projects.join(project(cwd)),
     };
     let to = folder.join(format!("{new}.jsonl"));
-    Ok((Conversation::Cut { from, to, turns: cut.turns, of: cut.of }, command, PlannedCopy::Transcript(new)))
+    let conversation = Conversation::Cut { from, to, turns: cut.turns, of: cut.total_turns };
+    Ok((conversation, command, PlannedCopy::Transcript(new)))
 }
 
 /// Plans a copy of Gemini CLI's file up to the branch point, with which the agent is started.
@@ -311,7 +312,8 @@ fn plan_gemini_copy(
     let command = forms
         .fork_command(recorded.command, &id, &new, file)
         .ok_or_else(|| not_started_directly(recorded.command))?;
-    Ok((Conversation::Cut { from, to, turns: cut.turns, of: cut.of }, command, PlannedCopy::Chat(new)))
+    let conversation = Conversation::Cut { from, to, turns: cut.turns, of: cut.total_turns };
+    Ok((conversation, command, PlannedCopy::Chat(new)))
 }
 
 /// Plans an import of opencode's conversation up to the branch point, with a new id and folder. Its own fork would work in the old
@@ -348,7 +350,8 @@ fn plan_import(
         .resume_command(recorded.command, &cut.id)
         .ok_or_else(|| not_started_directly(recorded.command))?;
     let copy = PlannedCopy::Import { text: cut.text.into(), by, cwd: cwd.to_path_buf() };
-    Ok((Conversation::Imported { from: id, to: cut.id, turns: cut.turns, of: cut.of }, command, copy))
+    let conversation = Conversation::Imported { from: id, to: cut.id, turns: cut.turns, of: cut.total_turns };
+    Ok((conversation, command, copy))
 }
 
 /// Returns the id of the conversation, as reported by the agent or named by its command.

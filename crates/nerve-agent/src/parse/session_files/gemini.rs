@@ -23,7 +23,7 @@ pub fn cut_gemini(
     moved: Option<(&Path, &Path)>,
 ) -> Result<TranscriptCut, SessionFileError> {
     let moved = moved.and_then(|(from, to)| PathRewriter::new(from, to));
-    let mut cut = TranscriptCut { text: String::new(), turns: 0, of: 0 };
+    let mut cut = TranscriptCut { text: String::new(), turns: 0, total_turns: 0 };
     let mut prompts = Prompts::default();
     let mut is_past_cut = false;
     let mut rows = text.lines().enumerate().filter(|(_, row)| !row.trim().is_empty()).peekable();
@@ -51,9 +51,9 @@ pub fn cut_gemini(
     if is_head {
         return Err(SessionFileError::Unknown);
     }
-    cut.of = prompts.count();
+    cut.total_turns = prompts.count();
     if !is_past_cut {
-        cut.turns = cut.of;
+        cut.turns = cut.total_turns;
     }
     Ok(cut)
 }
@@ -135,12 +135,12 @@ mod tests {
     #[test]
     fn cut_is_a_prefix_of_the_file() {
         let cut = cut_gemini(CHAT, at("2026-11-22T22:38:10Z"), None).unwrap();
-        assert_eq!((cut.turns, cut.of), (1, 2));
+        assert_eq!((cut.turns, cut.total_turns), (1, 2));
         assert!(CHAT.starts_with(&cut.text) && cut.text.lines().count() == 5, "{}", cut.text);
         let early = cut_gemini(CHAT, at("2026-11-22T22:38:01Z"), None).unwrap();
-        assert_eq!((early.turns, early.of), (0, 2), "inserted context is not a prompt");
+        assert_eq!((early.turns, early.total_turns), (0, 2), "inserted context is not a prompt");
         let whole = cut_gemini(CHAT, None, None).unwrap();
-        assert_eq!((whole.text.as_str(), whole.turns, whole.of), (CHAT, 2, 2));
+        assert_eq!((whole.text.as_str(), whole.turns, whole.total_turns), (CHAT, 2, 2));
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn rewound_prompts_do_not_count() {
         let rewound = format!("{CHAT}{}\n", r#"{"$rewindTo":"4"}"#);
-        assert_eq!(cut_gemini(&rewound, None, None).unwrap().of, 1);
+        assert_eq!(cut_gemini(&rewound, None, None).unwrap().total_turns, 1);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct CutSession {
     /// Number of prompts in the cut.
     pub turns: u64,
     /// Number of prompts in the whole session.
-    pub of: u64,
+    pub total_turns: u64,
 }
 
 /// Returns the export as it was at `at`, or all of it if `at` is `None`, with new ids. An answer that was incomplete by
@@ -51,7 +51,7 @@ pub fn cut_opencode(
     let mut whole: Value = serde_json::from_str(export).map_err(|_| SessionFileError::Unknown)?;
     let id = whole["info"]["id"].as_str().ok_or(SessionFileError::Unknown)?.to_string();
     let messages = whole["messages"].as_array().ok_or(SessionFileError::Unknown)?;
-    let of = prompts(messages);
+    let total_turns = prompts(messages);
     let end = messages.iter().position(|message| is_after_cut(message, at)).unwrap_or(messages.len());
     let lines_to_keep = messages[..end].to_vec();
     let turns = prompts(&lines_to_keep);
@@ -94,7 +94,7 @@ pub fn cut_opencode(
     let mut info = rewritten(&whole["info"]);
     info["directory"] = Value::from(new.cwd.to_str().ok_or(SessionFileError::Unknown)?);
     let text = serde_json::json!({ "info": info, "messages": messages }).to_string();
-    Ok(CutSession { text, id, turns, of })
+    Ok(CutSession { text, id, turns, total_turns })
 }
 
 fn prompts(messages: &[Value]) -> u64 {
@@ -193,7 +193,7 @@ mod tests {
     fn cut_contains_only_complete_messages() {
         let turns = |ms| {
             let (cut, value) = cut(ms);
-            (cut.turns, cut.of, value["messages"].as_array().unwrap().len())
+            (cut.turns, cut.total_turns, value["messages"].as_array().unwrap().len())
         };
         assert_eq!(turns(None), (2, 2, 4));
         assert_eq!(turns(Some(1700)), (1, 2, 2));

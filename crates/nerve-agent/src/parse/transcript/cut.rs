@@ -68,7 +68,7 @@ pub struct TranscriptCut {
     /// Number of turns in it: prompts, and commands that the agent answered. The last answer may be incomplete.
     pub turns: u64,
     /// Number of turns in the whole transcript.
-    pub of: u64,
+    pub total_turns: u64,
 }
 
 /// Returns the transcript as it was at `at`, or all of it if `at` is `None`, as session `id`.
@@ -86,7 +86,7 @@ pub fn cut_at(
     moved: Option<(&Path, &Path)>,
 ) -> Result<TranscriptCut, CutError> {
     let whole = Tree::read(without_partial_line(text))?;
-    let of = whole.turns();
+    let total_turns = whole.turns();
     let is_after_cut = |line: &Line| {
         let time = line.timestamp.as_deref().and_then(|time| time.parse::<jiff::Timestamp>().ok());
         let is_main = line.uuid.is_some() && !line.is_sidechain();
@@ -99,7 +99,7 @@ pub fn cut_at(
     let tree = Tree::from_lines(lines);
     let turns = tree.turns();
     let moved = moved.and_then(|(from, to)| PathRewriter::new(from, to));
-    let mut cut = TranscriptCut { text: String::new(), turns, of };
+    let mut cut = TranscriptCut { text: String::new(), turns, total_turns };
     if turns == 0 {
         return Ok(cut);
     }
