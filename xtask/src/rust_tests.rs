@@ -53,16 +53,16 @@ impl Suite {
 }
 
 /// Tests the calls of `nerve_types::os` and the hosts with the implementation for systems other than Linux.
-pub(crate) fn with_posix_body(project: &Project) -> anyhow::Result<Outcome> {
-    run_with_posix_body(project, &[])
+pub(crate) fn test_posix_implementation(project: &Project) -> anyhow::Result<Outcome> {
+    run_posix_tests(project, &[])
 }
 
-/// Builds the tests of [`with_posix_body`].
-pub(crate) fn build_with_posix_body(project: &Project) -> anyhow::Result<Outcome> {
-    run_with_posix_body(project, &["--no-run"])
+/// Builds the tests of [`test_posix_implementation`].
+pub(crate) fn build_posix_tests(project: &Project) -> anyhow::Result<Outcome> {
+    run_posix_tests(project, &["--no-run"])
 }
 
-fn run_with_posix_body(project: &Project, options: &[&str]) -> anyhow::Result<Outcome> {
+fn run_posix_tests(project: &Project, options: &[&str]) -> anyhow::Result<Outcome> {
     let mut command = project.command(cargo_program());
     match programs::find("cargo-nextest") {
         Some(_) => command.args(["nextest", "run", "--profile", "ci"]),

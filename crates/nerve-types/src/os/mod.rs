@@ -19,11 +19,11 @@ mod signal_name;
 mod spawn;
 
 #[cfg(all(target_os = "linux", not(feature = "posix-os")))]
-use linux as body;
+use linux as implementation;
 #[cfg(not(all(target_os = "linux", not(feature = "posix-os"))))]
-use posix as body;
+use posix as implementation;
 
-pub use body::{
+pub use implementation::{
     FolderWatcher, MAX_SOCKET_PATH, ProcessExit, ProcessHandle, RECEIVE_FLAGS, REQUIREMENT, SEND_FLAGS,
     check, children, clone_file, command_line, current_dir, handles_signal, kernel_release, open_files,
     open_terminal, own_program, peer_process, process_name, processes, resident_bytes, session_leader,
@@ -35,7 +35,7 @@ pub use spawn::{
 };
 
 /// Name of the selected implementation.
-pub const BODY: &str = body::NAME;
+pub const IMPLEMENTATION: &str = implementation::NAME;
 
 /// Status of a process on this machine.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +57,7 @@ pub struct ProcessStatus {
 impl ProcessStatus {
     /// Reads the status of a process; `None` if it does not exist.
     pub fn of(pid: impl Display) -> Option<ProcessStatus> {
-        body::status(&pid.to_string())
+        implementation::status(&pid.to_string())
     }
 
     /// Reads the status of a living process; `None` for a zombie too.

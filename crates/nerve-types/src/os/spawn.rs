@@ -7,7 +7,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use tokio::io::unix::AsyncFd;
 use tokio::process::Command;
 
-use super::{body, rlimit};
+use super::{implementation, rlimit};
 
 /// Gives the child its own session, with the terminal at descriptor 1 as controlling terminal. Other descriptors are closed and
 /// the original limit of open files is restored.
@@ -19,7 +19,7 @@ pub fn set_controlling_terminal(command: &mut Command) {
             rustix::process::setsid()?;
             rustix::process::ioctl_tiocsctty(rustix::stdio::stdout())?;
             rlimit::restore()?;
-            body::close_on_exec(bound)
+            implementation::close_on_exec(bound)
         });
     }
 }
@@ -32,7 +32,7 @@ pub fn close_descriptors(command: &mut Command) {
         command.pre_exec(move || {
             rlimit::restore()?;
             // Marks instead of closing: the standard library reports a failed exec through one of them.
-            body::close_on_exec(bound)
+            implementation::close_on_exec(bound)
         });
     }
 }
@@ -43,7 +43,7 @@ pub fn close_descriptors(command: &mut Command) {
 /// # Errors
 /// The system has no descriptor left.
 pub fn kill_with_parent(command: &mut Command) -> io::Result<()> {
-    let watch = body::ParentWatch::new()?;
+    let watch = implementation::ParentWatch::new()?;
     // SAFETY: setrlimit and the calls of `ParentWatch::start` are async-signal-safe, or fork, which is called in a process with one
     // thread; no memory is allocated, no lock is taken.
     unsafe {
@@ -64,7 +64,7 @@ pub fn detach(command: &mut Command, keep: Vec<RawFd>) {
         command.pre_exec(move || {
             rustix::process::setsid()?;
             rlimit::restore()?;
-            body::close_on_exec(bound)?;
+            implementation::close_on_exec(bound)?;
             for descriptor in &keep {
                 // The command itself detects a missing descriptor.
                 let _ = libc::fcntl(*descriptor, libc::F_SETFD, 0);

@@ -31,7 +31,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 #[test]
 fn feature_selects_the_body() {
     let is_linux = cfg!(target_os = "linux") && !cfg!(feature = "posix-os");
-    assert_eq!(BODY, if is_linux { "linux" } else { "posix" });
+    assert_eq!(IMPLEMENTATION, if is_linux { "linux" } else { "posix" });
     check().unwrap();
 }
 
@@ -109,7 +109,7 @@ fn folder_and_open_files_of_another_process_are_found() {
     let (dir, files) = (current_dir(pid), open_files(pid.cast_signed()));
     end(child);
     // Other systems may lack lsof.
-    if dir.is_some() || BODY == "linux" {
+    if dir.is_some() || IMPLEMENTATION == "linux" {
         assert_eq!(dir, Some(folder.clone()));
         assert!(files.contains(&folder.join("file")), "{files:?}");
     }
