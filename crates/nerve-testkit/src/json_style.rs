@@ -25,8 +25,8 @@ const OTHER_NAMES: &[&str] = &[
 /// Form of a time: RFC 3339 in UTC with milliseconds. A zero stands for any digit.
 const TIME: &str = "0000-00-00T00:00:00.000Z";
 
-/// Returns true if a property departs from the style. `types`: the JSON types of its value, without `null`.
-pub fn departs(name: &str, types: &[&str]) -> bool {
+/// Returns true if a property violates the style. `types`: the JSON types of its value, without `null`.
+pub fn violates_style(name: &str, types: &[&str]) -> bool {
     let is_scalar = types.iter().any(|json_type| ["string", "integer", "number"].contains(json_type));
     match name {
         _ if name.ends_with("_ns") => true,
@@ -36,8 +36,8 @@ pub fn departs(name: &str, types: &[&str]) -> bool {
     }
 }
 
-/// Returns the paths of the properties of a document that depart from the style, such as `nodes[].id`.
-pub fn departures(document: &Value) -> BTreeSet<String> {
+/// Returns the paths of the properties of a document that violate the style, such as `nodes[].id`.
+pub fn style_violations(document: &Value) -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     if !document.is_object() {
         paths.insert("(not an object)".to_string());
@@ -57,7 +57,7 @@ fn visit(path: &str, value: &Value, paths: &mut BTreeSet<String>) {
             Value::String(_) if name == "error" => !value["error_type"].is_string(),
             _ => false,
         };
-        if has_wrong_value || departs(name, &type_of(property)) {
+        if has_wrong_value || violates_style(name, &type_of(property)) {
             paths.insert(path.clone());
         }
         visit(&path, property, paths);
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn departures_are_found_at_any_depth() {
+    fn violations_are_found_at_any_depth() {
         let document = json!({
             "node_id": "a", "taken_at": "2026-01-02T03:04:05.678Z", "ended_at": null, "wait_ms": 5, "node": { "id": 1 },
             "runs": [
@@ -105,7 +105,7 @@ mod tests {
             "runs[].started_at",
             "runs[].took_ms",
         ];
-        assert_eq!(departures(&document), BTreeSet::from(paths.map(str::to_string)));
-        assert_eq!(departures(&json!([])).len(), 1);
+        assert_eq!(style_violations(&document), BTreeSet::from(paths.map(str::to_string)));
+        assert_eq!(style_violations(&json!([])).len(), 1);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use nerve_testkit::json_style::departs;
+use nerve_testkit::json_style::violates_style;
 use serde_json::Value;
 
-/// Properties that depart from the style, with the reason.
+/// Properties that violate the style, with the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("Activity.ts", "the same name as in the recordings' event files"),
     ("AgentMessage.id", "the format of agentapi"),
@@ -14,7 +14,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("EventMessage.timestamp", "only in events under an older name"),
 ];
 
-/// Collects the departures from the style.
+/// Collects the violations of the style.
 struct StyleCheck<'a> {
     document: &'a Value,
     visited: BTreeSet<&'a str>,
@@ -69,7 +69,7 @@ impl<'a> StyleCheck<'a> {
     }
 
     fn check(&mut self, owner: &str, name: &str, property: &'a Value) {
-        if departs(name, &self.types(property)) {
+        if violates_style(name, &self.types(property)) {
             self.found.insert(format!("{owner}.{name}"));
         }
     }

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use nerve_testkit::json_style::departures;
+use nerve_testkit::json_style::style_violations;
 use nerve_testkit::wait_until;
 use serde_json::Value;
 
 use crate::harness::{DEADLINE, Home};
 
-/// Properties that depart from the style, with the reason. `*` stands for any beginning.
+/// Properties that violate the style, with the reason. `*` stands for any beginning.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("*entries[].ts", "an entry of a node's history file"),
     ("*history[].ts", "an entry of a node's history file"),
@@ -78,7 +78,7 @@ impl Checked {
         let text = if done.stdout.is_empty() { &done.stderr } else { &done.stdout };
         let document: Value =
             serde_json::from_str(text).unwrap_or_else(|error| panic!("{words:?}: {error}: {done:?}"));
-        let new = departures(&document).into_iter().filter(|path| !is_exception(path));
+        let new = style_violations(&document).into_iter().filter(|path| !is_exception(path));
         self.found.extend(new.map(|path| format!("{command}: {path}")));
         document
     }
