@@ -11,7 +11,7 @@ async fn collect_until_stopped(harness: &mut Harness) -> Vec<Activity> {
     loop {
         let kind =
             |kind: &EventKind| matches!(kind, EventKind::NodeActivity(_) | EventKind::NodeStopped { .. });
-        match harness.event(kind).await {
+        match harness.wait_for_event(kind).await {
             EventKind::NodeActivity(activity) => activities.push(*activity),
             _ => return activities,
         }

@@ -249,7 +249,7 @@ async fn output_is_streamed() {
     let mut received = String::new();
     for expected in ["one\nz", "one\nzü"] {
         while received != expected {
-            let event = harness.event(is_chunk).await;
+            let event = harness.wait_for_event(is_chunk).await;
             let EventKind::OutputChunk { turn: 1, tag: Some(7), chunk, .. } = &event else {
                 panic!("{event:?}")
             };

@@ -57,7 +57,7 @@ async fn limit_interrupts_the_turn_and_asks() {
     assert_eq!(error.choices.len(), 2, "{error:?}");
     assert!(error.text.as_deref().is_some_and(|text| text.contains("before")), "{error:?}");
     harness.wait("sh", StateName::Blocked).await.unwrap();
-    let event = harness.event(|event| matches!(event, EventKind::NodeBlocked { .. })).await;
+    let event = harness.wait_for_event(|event| matches!(event, EventKind::NodeBlocked { .. })).await;
     assert!(matches!(event, EventKind::NodeBlocked { kind: BlockKind::Budget, .. }), "{event:?}");
     let budget = harness.info("sh").progress.budget.unwrap();
     assert!(budget.time_ms >= 300 && budget.reached_limit.is_some(), "{budget:?}");

@@ -181,7 +181,9 @@ async fn invalid_chat_file_is_a_warning() {
         assert_eq!(answer.text.trim(), "on");
         assert!(answer.warnings[0].contains(".broken-"), "{answer:?}");
         harness
-            .event(|kind| matches!(kind, EventKind::Error { message, .. } if message.contains(".broken-")))
+            .wait_for_event(
+                |kind| matches!(kind, EventKind::Error { message, .. } if message.contains(".broken-")),
+            )
             .await;
         assert_eq!(harness.saved_messages("c").len(), 2);
     }

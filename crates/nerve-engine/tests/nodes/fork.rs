@@ -110,8 +110,9 @@ async fn fork_shares_the_past_and_diverges() {
     assert_eq!(forked.node_id, "d");
     let command = forked.metadata.text("command");
     assert!(command.ends_with(&format!("claude --resume {a} --fork-session --session-id {b}")), "{command}");
-    let event =
-        harness.event(|kind| matches!(kind, EventKind::NodeCreated { forked_from: Some(_), .. })).await;
+    let event = harness
+        .wait_for_event(|kind| matches!(kind, EventKind::NodeCreated { forked_from: Some(_), .. }))
+        .await;
     let EventKind::NodeCreated { kind, forked_from } = event else { panic!() };
     assert_eq!((kind.as_str(), forked_from.as_deref()), ("pty", Some("c")));
 

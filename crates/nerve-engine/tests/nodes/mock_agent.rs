@@ -191,7 +191,9 @@ async fn interrupt_ends_the_turn() {
     let mut execute = harness.execute("m", "SLOW words");
     execute.stream = true;
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    harness.event(|kind| matches!(kind, EventKind::OutputChunk { .. } | EventKind::NodeBusy { .. })).await;
+    harness
+        .wait_for_event(|kind| matches!(kind, EventKind::OutputChunk { .. } | EventKind::NodeBusy { .. }))
+        .await;
     eventually("the answer begins", async || harness.screen("m").await.contains("Slow")).await;
     harness.engine.send_interrupt(node_ref("m").into(), Default::default()).await.unwrap();
     let Ok(response) = turn.await.unwrap() else { panic!("no response") };
@@ -279,7 +281,7 @@ async fn stop_during_transcript_wait_returns_screen_answer() {
     write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
     let (engine, execute) = (harness.engine.clone(), harness.execute("m", "hello there"));
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    harness.event(|kind| matches!(kind, EventKind::NodeBusy { .. })).await;
+    harness.wait_for_event(|kind| matches!(kind, EventKind::NodeBusy { .. })).await;
     eventually("the screen shows the end of the turn", async || {
         let explanation =
             harness.engine.explain_node(node_ref("m").into(), Default::default()).await.unwrap();

@@ -208,14 +208,14 @@ async fn removed_and_pruned_nodes_are_gone_for_good() {
         harness.stop(node).await;
     }
     remove(&harness, "a").await.unwrap();
-    harness.event(|event| matches!(event, EventKind::NodeRemoved {})).await;
+    harness.wait_for_event(|event| matches!(event, EventKind::NodeRemoved {})).await;
     assert_error(&remove(&harness, "a").await.unwrap_err(), ErrorKind::NotFound, &["node 'a'"]);
     let older_than = |seconds| PruneNodes { older_than: Seconds::new(seconds), ..PruneNodes::default() };
     let pruned = harness.engine.prune_nodes(older_than(3600.0), Default::default()).await.unwrap();
     assert!(pruned.removed.is_empty(), "{pruned:?}");
     let pruned = harness.engine.prune_nodes(older_than(0.0), Default::default()).await.unwrap();
     assert_eq!(pruned.removed, ["b"]);
-    harness.event(|event| matches!(event, EventKind::NodeRemoved {})).await;
+    harness.wait_for_event(|event| matches!(event, EventKind::NodeRemoved {})).await;
     restart_engine(&mut harness).await;
     let ids: Vec<String> = stopped(&harness).await.into_iter().map(|node| node.node_id).collect();
     assert_eq!(ids, ["c"]);

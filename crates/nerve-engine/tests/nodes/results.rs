@@ -165,7 +165,7 @@ async fn executions_are_queued_and_publish_their_end() {
     assert_eq!(response(&record)["text"].as_str().unwrap().trim(), "second");
     for id in [&first, &second] {
         let fits = |kind: &EventKind| matches!(kind, EventKind::ResultReady { result_id, success: true, .. } if result_id == id);
-        harness.event(fits).await;
+        harness.wait_for_event(fits).await;
     }
     let list = ListResults { node_id: Some("b".into()), ..ListResults::default() };
     let all = harness.engine.list_results(list, Default::default()).await.unwrap().results;
@@ -269,7 +269,7 @@ async fn cancelled_and_stopped_executions_differ_in_status() {
     }
     for id in &cancelled {
         let fits = |kind: &EventKind| matches!(kind, EventKind::ResultReady { result_id, success: false, status: ResultStatus::Cancelled } if result_id == id);
-        harness.event(fits).await;
+        harness.wait_for_event(fits).await;
     }
     let all = harness.engine.list_results(ListResults::default(), Default::default()).await.unwrap();
     assert!(all.results.iter().all(|record| record.status == ResultStatus::Cancelled), "{all:#?}");
@@ -548,7 +548,7 @@ async fn prompts_run_in_the_order_of_their_arrival() {
         for name in ['b', 'c', 'd'] {
             harness.submit_prompt(node, &command(name)).await;
         }
-        harness.event(|event| matches!(event, EventKind::NodeQueueChanged {})).await;
+        harness.wait_for_event(|event| matches!(event, EventKind::NodeQueueChanged {})).await;
         let (e, f) = (command('e'), command('f'));
         let open_gate = async {
             let are_queued = async || harness.info(node).metadata.number("queued") == Some(5);

@@ -407,7 +407,7 @@ async fn exited_program_releases_its_node_name() {
     let stopped = harness.send("sh", "exit 3").await.unwrap_err();
     assert_error(&stopped, ErrorKind::Process, &["exit code 3"]);
     let EventKind::NodeStopped { reason } =
-        harness.event(|kind| matches!(kind, EventKind::NodeStopped { .. })).await
+        harness.wait_for_event(|kind| matches!(kind, EventKind::NodeStopped { .. })).await
     else {
         panic!()
     };
@@ -610,7 +610,7 @@ async fn unwritable_history_does_not_affect_the_node() {
     std::fs::write(harness.folder.path().join("history"), "a file where the folder should be").unwrap();
     harness.start("sh", &BASH).await;
     let EventKind::Error { message, .. } =
-        harness.event(|kind| matches!(kind, EventKind::Error { .. })).await
+        harness.wait_for_event(|kind| matches!(kind, EventKind::Error { .. })).await
     else {
         panic!()
     };
@@ -629,7 +629,7 @@ async fn invalid_profile_is_reported_and_others_load() {
         .unwrap();
     harness.start("sh", &BASH).await;
     let EventKind::Error { message, .. } =
-        harness.event(|kind| matches!(kind, EventKind::Error { .. })).await
+        harness.wait_for_event(|kind| matches!(kind, EventKind::Error { .. })).await
     else {
         panic!()
     };

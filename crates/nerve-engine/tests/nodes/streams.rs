@@ -92,7 +92,7 @@ async fn row_is_published_when_the_next_one_begins() {
     (execute.stream, execute.timeout) = (true, Some(Duration::from_secs(20).into()));
     let engine = harness.engine.clone();
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    let chunk = harness.event(|kind| matches!(kind, EventKind::OutputChunk { .. })).await;
+    let chunk = harness.wait_for_event(|kind| matches!(kind, EventKind::OutputChunk { .. })).await;
     assert!(matches!(&chunk, EventKind::OutputChunk { chunk, .. } if chunk == "日本"), "{chunk:?}");
     harness.stop("sh").await;
     assert!(turn.await.unwrap().is_err());

@@ -19,7 +19,7 @@ async fn usage_limit_suspends_the_node_until_interrupt() {
     spec.profile = Some("codex".into());
     harness.engine.create(spec).await.unwrap();
     harness.wait("m", StateName::Suspended).await.unwrap();
-    let event = harness.event(|kind| matches!(kind, EventKind::NodeSuspended { .. })).await;
+    let event = harness.wait_for_event(|kind| matches!(kind, EventKind::NodeSuspended { .. })).await;
     assert!(matches!(event, EventKind::NodeSuspended { until_at: Some(_), .. }), "{event:?}");
 
     let refused = harness.send("m", "must not be typed").await.unwrap_err();

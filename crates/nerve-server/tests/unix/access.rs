@@ -197,7 +197,7 @@ async fn token_change_disconnects_pure_listeners() {
     // A half-closed client still receives events.
     let mut other = Client::connect(&server.socket).await;
     other.request_ok("CREATE_NODE", json!({ "node_id": "b", "backend": "bash" })).await;
-    assert_eq!(listener.event("NODE_CREATED").await["node_id"], "b");
+    assert_eq!(listener.wait_for_event("NODE_CREATED").await["node_id"], "b");
     server.rotate_token();
     let reply = listener.reply().await;
     assert!(reply["error"].as_str().unwrap().contains("token was changed"), "{reply}");

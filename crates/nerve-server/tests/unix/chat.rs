@@ -80,8 +80,8 @@ async fn streamed_answer_arrives_in_chunks() {
     client.request_ok("CREATE_NODE", params("openai", &model, json!({}))).await;
     client.request_ok("SUBSCRIBE", json!({ "events": ["OUTPUT_CHUNK"] })).await;
     client.send("EXECUTE_INPUT", json!({ "node_id": "c", "text": "count", "stream": true })).await;
-    assert_eq!(client.event("OUTPUT_CHUNK").await["data"]["chunk"], "one ");
-    assert_eq!(client.event("OUTPUT_CHUNK").await["data"]["chunk"], "two");
+    assert_eq!(client.wait_for_event("OUTPUT_CHUNK").await["data"]["chunk"], "one ");
+    assert_eq!(client.wait_for_event("OUTPUT_CHUNK").await["data"]["chunk"], "two");
     assert_eq!(client.reply().await["data"]["response"]["text"], "one two");
     server.stop().await;
 }

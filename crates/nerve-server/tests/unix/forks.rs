@@ -43,7 +43,7 @@ async fn fork_of_agent_is_reported_on_both_nodes() {
     watcher.request_ok("SUBSCRIBE", json!({ "types": ["NODE_CREATED"] })).await;
     let data = client.request_ok("FORK_NODE", json!({ "source_id": "c", "target_id": "d" })).await;
     assert_eq!(data, json!({ "node_id": "d", "forked_from": "c" }));
-    let event = watcher.event("NODE_CREATED").await;
+    let event = watcher.wait_for_event("NODE_CREATED").await;
     assert_eq!((&event["node_id"], &event["data"]["forked_from"]), (&json!("d"), &json!("c")), "{event}");
     let info = client.request_ok("GET_NODE", json!({ "node_id": "d" })).await;
     let command = info["metadata"]["command"].as_str().unwrap();

@@ -235,7 +235,7 @@ async fn run_is_cancelled_by_run_or_graph_id() {
         let blocking_command = wait_command(&never);
         let steps: [(&str, &str, &[&str]); 2] = [("a", "echo one", &[]), ("b", &blocking_command, &["a"])];
         client.send("EXECUTE_GRAPH", merge(graph("long", &steps), json!({ "run_id": run }))).await;
-        while other.event("STEP_STARTED").await["data"]["step_id"] != "b" {}
+        while other.wait_for_event("STEP_STARTED").await["data"]["step_id"] != "b" {}
         assert_eq!(
             other.request_ok("CANCEL_GRAPH", cancel).await,
             json!({ "cancelled": true, "runs": [run] })
@@ -264,7 +264,7 @@ async fn run_continues_without_its_client() {
     let blocking_command = wait_command(&marker);
     let steps: [(&str, &str, &[&str]); 2] = [("a", &blocking_command, &[]), ("b", "echo two", &["a"])];
     leaver.send("EXECUTE_GRAPH", merge(graph("g", &steps), json!({ "run_id": "r1" }))).await;
-    client.event("STEP_STARTED").await;
+    client.wait_for_event("STEP_STARTED").await;
     drop(leaver);
     // A client that does not wait for its run.
     let detached = client
@@ -293,7 +293,7 @@ async fn gate_is_answered() {
         { "id": "ok", "gate": { "question": "Ship it?", "choices": ["yes", "no"] } },
     ] });
     client.request_ok("EXECUTE_GRAPH", graph).await;
-    let question = watcher.event("GATE_ASKED").await;
+    let question = watcher.wait_for_event("GATE_ASKED").await;
     assert_eq!(
         (&question["data"]["question"], &question["data"]["choices"]),
         (&json!("Ship it?"), &json!(["yes", "no"]))
@@ -313,7 +313,7 @@ async fn gate_is_answered() {
     .await;
     assert_eq!(unknown_step["data"]["error_type"], "not_found_error", "{unknown_step}");
     client.request_ok("ANSWER_GATE", json!({ "run_id": "r1", "step_id": "ok", "choice": "yes" })).await;
-    let answered = watcher.event("GATE_ANSWERED").await;
+    let answered = watcher.wait_for_event("GATE_ANSWERED").await;
     assert_eq!((&answered["data"]["choice"], &answered["data"]["by"]), (&json!("yes"), &json!("person")));
     wait_for_status(client, "r1", "completed").await;
     server.stop().await;
@@ -327,7 +327,7 @@ async fn gate_default_answer_is_reported() {
     let gate =
         json!({ "question": "Ship it?", "choices": ["yes", "no"], "default": "no", "timeout_seconds": 0.05 });
     client.send("EXECUTE_GRAPH", json!({ "graph": "ship", "steps": [{ "id": "ok", "gate": gate }] })).await;
-    let answered = client.event("GATE_ANSWERED").await;
+    let answered = client.wait_for_event("GATE_ANSWERED").await;
     assert_eq!((&answered["data"]["choice"], &answered["data"]["by"]), (&json!("no"), &json!("default")));
     assert_eq!(client.reply().await["data"]["results"]["ok"], json!({ "choice": "no", "by": "default" }));
     server.stop().await;
@@ -342,7 +342,7 @@ async fn next_server_resumes_interrupted_run() {
     let blocking_command = wait_command(&marker);
     let steps: [(&str, &str, &[&str]); 2] = [("a", "echo one", &[]), ("b", &blocking_command, &["a"])];
     client.send("EXECUTE_GRAPH", merge(graph("g", &steps), json!({ "run_id": "r1" }))).await;
-    while client.event("STEP_STARTED").await["data"]["step_id"] != "b" {}
+    while client.wait_for_event("STEP_STARTED").await["data"]["step_id"] != "b" {}
 
     let server = server.restart().await;
     let mut client = server.client().await;

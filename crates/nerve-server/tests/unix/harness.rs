@@ -228,8 +228,8 @@ impl Client {
         }
     }
 
-    /// Reads the next event of this type.
-    pub(crate) async fn event(&mut self, kind: &str) -> Value {
+    /// Waits for the next event of this type; others are skipped.
+    pub(crate) async fn wait_for_event(&mut self, kind: &str) -> Value {
         loop {
             let line = self.line().await.expect("connection closed");
             if line["type"] == "event" && line["event_type"] == kind {

@@ -76,7 +76,7 @@ async fn shutdown_notifies_clients_and_frees_name() {
     watcher.request_ok("PING", json!({})).await;
     let mut client = server.client().await;
     assert_eq!(client.request_ok("SHUTDOWN", json!({})).await["stopped"], true);
-    watcher.event("SERVER_SHUTDOWN").await;
+    watcher.wait_for_event("SERVER_SHUTDOWN").await;
     assert_eq!(watcher.line().await, None, "connection still open");
     let socket = server.socket.clone();
     server.wait_for_exit().await;

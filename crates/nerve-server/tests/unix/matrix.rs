@@ -62,7 +62,7 @@ async fn run_and_cancel(server: &TestServer, command: &str, target: Value) -> Va
     other.request_ok("SUBSCRIBE", json!({ "types": ["STEP_STARTED", "NODE_STOPPED"] })).await;
     let run = merge(graph("long", "echo one", "sleep 1000"), json!({ "run_id": "r" }));
     client.send("EXECUTE_GRAPH", run).await;
-    while other.event("STEP_STARTED").await["data"]["step_id"] != "b" {}
+    while other.wait_for_event("STEP_STARTED").await["data"]["step_id"] != "b" {}
     assert_eq!(other.request_ok(command, target).await["cancelled"], true);
     client.reply().await
 }

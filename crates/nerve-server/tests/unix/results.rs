@@ -29,7 +29,7 @@ async fn async_execution_is_accepted_and_its_end_reported() {
     assert_eq!((&result["state"], &result["turn"]), (&json!("done"), &json!(1)), "{result:#}");
     assert_eq!(result["response"]["text"].as_str().unwrap().trim(), "hello");
     assert_eq!(result["session_id"], "default");
-    let event = listener.event("RESULT_READY").await;
+    let event = listener.wait_for_event("RESULT_READY").await;
     assert_eq!(event["data"], json!({ "result_id": id, "success": true, "state": "done" }));
     assert_eq!(event["node_id"], "b");
     let all = client.request_ok("LIST_RESULTS", json!({})).await;
@@ -55,7 +55,7 @@ async fn unsubscribed_client_gets_only_original_events() {
     client.request_ok("GET_RESULT", json!({ "result_id": id, "wait": true, "timeout": 20 })).await;
     let mut watcher = server.client().await;
     watcher.request_ok("SUBSCRIBE", json!({ "since": 0 })).await;
-    watcher.event("RESULT_READY").await;
+    watcher.wait_for_event("RESULT_READY").await;
     client.request_ok("STOP_NODE", json!({ "node_id": "b" })).await;
     let mut kinds = Vec::new();
     while kinds.last().is_none_or(|kind| kind != "NODE_STOPPED") {

@@ -138,10 +138,10 @@ async fn turn_ends_normally_after_its_client_left() {
     let go = server.home.path().join("go");
     let text = format!("until [ -e {} ]; do sleep 0.01; done; echo left alone", go.display());
     leaver.send("EXECUTE_INPUT", json!({ "node_id": "a", "text": text })).await;
-    watcher.event("NODE_BUSY").await;
+    watcher.wait_for_event("NODE_BUSY").await;
     drop(leaver);
     std::fs::write(go, "").unwrap();
-    watcher.event("NODE_READY").await;
+    watcher.wait_for_event("NODE_READY").await;
     let mut other = server.client().await;
     let reply = other.request_ok("EXECUTE_INPUT", json!({ "node_id": "a", "text": "echo mine" })).await;
     assert_eq!(reply["response"]["text"].as_str().unwrap().trim(), "mine");
@@ -162,7 +162,7 @@ async fn terminal_node_is_ready_again_after_client_left() {
     let go = server.home.path().join("go");
     let text = format!("until [ -e {} ]; do sleep 0.01; done; echo done", go.display());
     leaver.send("EXECUTE_INPUT", json!({ "node_id": "sh", "text": text })).await;
-    watcher.event("NODE_BUSY").await;
+    watcher.wait_for_event("NODE_BUSY").await;
     drop(leaver);
     std::fs::write(go, "").unwrap();
     watcher.request_ok("WAIT_NODE", json!({ "node_id": "sh", "timeout": 20 })).await;
@@ -180,9 +180,9 @@ async fn half_closed_listener_still_gets_events() {
     listener.half_close();
     let mut client = server.client().await;
     create_bash(&mut client, "a").await;
-    assert_eq!(listener.event("NODE_CREATED").await["node_id"], "a");
+    assert_eq!(listener.wait_for_event("NODE_CREATED").await["node_id"], "a");
     client.request_ok("SHUTDOWN", json!({})).await;
-    listener.event("SERVER_SHUTDOWN").await;
+    listener.wait_for_event("SERVER_SHUTDOWN").await;
     assert_eq!(listener.line().await, None);
 }
 
@@ -198,7 +198,7 @@ async fn events_are_numbered_filtered_and_replayed() {
         json!({ "since": 0, "node_id": "b", "types": ["NODE_CREATED"], "aliases": true }),
     )
     .await;
-    let event = late.event("NODE_CREATED").await;
+    let event = late.wait_for_event("NODE_CREATED").await;
     assert_eq!(event["node_id"], "b");
     assert!(event["seq"].as_u64().unwrap() > 0);
     let old = late.line().await.unwrap();
@@ -381,7 +381,7 @@ async fn chunks_name_request_only_for_its_sender() {
         }
         let mut matches = 0;
         while matches < 4 {
-            let event = watcher.event("OUTPUT_CHUNK").await;
+            let event = watcher.wait_for_event("OUTPUT_CHUNK").await;
             assert_eq!(event["data"].get("request_id"), None, "{event}");
             let chunk = event["data"]["chunk"].as_str().unwrap();
             matches += chunk.matches("left").count() + chunk.matches("right").count();

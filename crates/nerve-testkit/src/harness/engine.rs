@@ -249,15 +249,15 @@ impl EngineHarness {
         assert!(stopped.is_ok(), "{stopped:?}");
     }
 
-    /// Waits for an event that fits; earlier ones are skipped.
+    /// Waits for an event for which `is_wanted` returns true; earlier ones are skipped.
     ///
     /// # Panics
     /// There is none within the limit.
-    pub async fn event(&mut self, fits: impl Fn(&EventKind) -> bool) -> EventKind {
+    pub async fn wait_for_event(&mut self, is_wanted: impl Fn(&EventKind) -> bool) -> EventKind {
         let received = async {
             loop {
                 match self.events.recv().await {
-                    Ok(event) if fits(&event.kind) => return event.kind,
+                    Ok(event) if is_wanted(&event.kind) => return event.kind,
                     Ok(_) => {}
                     Err(error) => panic!("{error}"),
                 }

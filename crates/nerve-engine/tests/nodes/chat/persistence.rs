@@ -81,7 +81,7 @@ async fn kept_conversation_resumes_in_the_next_node() {
     let unwritable = ChatSettings { keep: Some("no/folder/talk.json".into()), ..chat };
     harness.create(unwritable).await.unwrap();
     harness.nodes.ask("c", "hello").await;
-    let event = harness.nodes.event(|event| matches!(event, EventKind::Error { .. })).await;
+    let event = harness.nodes.wait_for_event(|event| matches!(event, EventKind::Error { .. })).await;
     assert!(format!("{event:?}").contains("cannot write"), "{event:?}");
 }
 
@@ -189,7 +189,7 @@ async fn forked_node_is_independent() {
     assert!(!info.metadata.contains_key("keep"), "two nodes share one file");
     let event = harness
         .nodes
-        .event(|event| matches!(event, EventKind::NodeCreated { forked_from: Some(_), .. }))
+        .wait_for_event(|event| matches!(event, EventKind::NodeCreated { forked_from: Some(_), .. }))
         .await;
     assert!(format!("{event:?}").contains(r#"forked_from: Some("c")"#), "{event:?}");
     harness.nodes.ask("d", "right").await;

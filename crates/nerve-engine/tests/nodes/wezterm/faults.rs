@@ -54,7 +54,7 @@ async fn exited_program_stops_its_node() {
     harness.bash("sh").await;
     let error = harness.nodes.send("sh", "exit 3").await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["'sh'"]);
-    let stopped = harness.nodes.event(|kind| matches!(kind, EventKind::NodeStopped { .. })).await;
+    let stopped = harness.nodes.wait_for_event(|kind| matches!(kind, EventKind::NodeStopped { .. })).await;
     assert!(format!("{stopped:?}").contains("WezTerm has no pane"), "{stopped:?}");
 }
 
@@ -75,7 +75,7 @@ async fn node_survives_temporarily_hanging_server() {
     let prompt = harness.nodes.execute("sh", "echo hello");
     let engine = harness.nodes.engine.clone();
     let turn = tokio::spawn(async move { engine.run_turn(prompt, Default::default()).await });
-    let event = harness.nodes.event(|kind| matches!(kind, EventKind::Error { .. })).await;
+    let event = harness.nodes.wait_for_event(|kind| matches!(kind, EventKind::Error { .. })).await;
     assert!(format!("{event:?}").contains("timed out after"), "{event:?}");
     harness.mux.fault("none");
     // Delivery of the prompt is unknown; the node survives.
