@@ -156,7 +156,7 @@ async fn codex_that_waits_for_another_codex_is_starting() {
     let set_status = |status| database.execute("UPDATE backfill_state SET status = ?1", [status]).unwrap();
     set_status("running");
     harness.nodes.create(harness.nodes.agent_spec("b", &harness.agent.home, &harness.agent.recipe)).await;
-    harness.nodes.shows("b", "state db backfill is running").await;
+    harness.nodes.wait_for_output("b", "state db backfill is running").await;
     assert!(harness.nodes.screen("b").await.starts_with("starting"), "{}", harness.nodes.screen("b").await);
     set_status("complete");
     harness.nodes.wait_ready("b").await;

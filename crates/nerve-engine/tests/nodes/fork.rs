@@ -192,7 +192,7 @@ async fn fork_inherits_the_spec_of_its_source() {
     assert_eq!(metadata("profile"), "claude");
     assert_eq!((metadata("cols"), metadata("rows")), ("95".into(), "28".into()), "the current size");
     assert!(metadata("command").contains("--delay 1 --resume"), "{forked:?}");
-    harness.shows("d", "PROXY=http://127.0.0.1:9").await;
+    harness.wait_for_output("d", "PROXY=http://127.0.0.1:9").await;
     let request = GetHistory { node_id: "d".into(), ..GetHistory::default() };
     let history = harness.engine.get_history(request, Default::default()).await.unwrap();
     assert!(history.note.is_some(), "the fork has a log");

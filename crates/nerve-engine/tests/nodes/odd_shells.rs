@@ -81,7 +81,7 @@ async fn program_is_interrupted_once() {
     let script = "python3 -c 'import signal,time\nn=0\ndef hit(*a):\n  global n; n+=1\nsignal.signal(2,hit)\nprint(\"up\", flush=True)\nt=time.time()+3\nwhile time.time()<t: time.sleep(0.05)\nprint(\"hits\", n)'";
     let execute = harness.execute("sh", script);
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    harness.shows("sh", "\nup").await;
+    harness.wait_for_output("sh", "\nup").await;
     harness.engine.send_interrupt(node_ref("sh").into(), Default::default()).await.unwrap();
     let reply = tokio::time::timeout(LIMIT + Duration::from_secs(5), turn).await.unwrap().unwrap().unwrap();
     let response = reply;
@@ -111,7 +111,7 @@ async fn unfinished_input_of_a_user_blocks_the_prompt() {
         harness.engine.write_bytes(&node_ref("sh"), data.to_vec()).await.unwrap();
     };
     write(b"half").await;
-    harness.shows("sh", "$ half").await;
+    harness.wait_for_output("sh", "$ half").await;
     let error = harness.send("sh", "echo whole").await.unwrap_err();
     assert_error(&error, ErrorKind::Blocked, &["'half'"]);
     assert!(error.hint.as_deref().unwrap_or_default().contains("C-u"), "{error:?}");

@@ -236,7 +236,7 @@ async fn queued_and_running_prompts_can_be_cancelled() {
     harness.start_mock("m", &[]).await;
     harness.wait("m", StateName::Ready).await.unwrap();
     let slow = harness.submit_prompt("m", "SLOW words").await;
-    harness.shows("m", "Slow words").await;
+    harness.wait_for_output("m", "Slow words").await;
     let record = harness.cancel(&slow).await.unwrap();
     assert_eq!(record.error_type.map(ErrorKind::as_str), Some("cancelled"), "{record:#?}");
     assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");

@@ -305,7 +305,7 @@ async fn clearing_the_buffer_makes_a_running_answer_incomplete() {
     harness.start("sh", &BASH).await;
     let (engine, execute) = (harness.engine.clone(), harness.execute("sh", "seq 1 200; read -r; echo end"));
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    harness.shows("sh", "\n200").await;
+    harness.wait_for_output("sh", "\n200").await;
     harness.engine.clear_buffer(node_ref("sh").into(), Default::default()).await.unwrap();
     harness.engine.write_bytes(&node_ref("sh"), b"\n".to_vec()).await.unwrap();
     let response = within_deadline("the turn", turn).await.unwrap().unwrap();
@@ -467,10 +467,10 @@ async fn empty_large_and_hostile_input() {
         received.display()
     );
     harness.start("cat", &["sh", "-c", &script]).await;
-    harness.shows("cat", "ok").await;
+    harness.wait_for_output("cat", "ok").await;
     let data = vec![b'z'; 1_000_000];
     harness.engine.write_bytes(&node_ref("cat"), data).await.unwrap();
-    harness.shows("cat", "landed").await;
+    harness.wait_for_output("cat", "landed").await;
     assert_eq!(std::fs::metadata(&received).unwrap().len(), 1_000_000);
     harness.stop("cat").await;
 }
@@ -491,7 +491,7 @@ async fn endless_output_can_be_interrupted() {
 async fn program_that_does_not_read_causes_busy_error() {
     let harness = Harness::new();
     harness.start("deaf", &["sh", "-c", "stty raw -echo; echo up; sleep 1000"]).await;
-    harness.shows("deaf", "up").await;
+    harness.wait_for_output("deaf", "up").await;
     let write = async |size: usize| harness.engine.write_bytes(&node_ref("deaf"), vec![b'x'; size]).await;
     write(40 << 20).await.unwrap();
     assert_eq!(write(40 << 20).await.unwrap_err().kind, ErrorKind::Busy);
@@ -596,7 +596,7 @@ async fn nodes_stop_at_the_same_time() {
     for n in 0..20 {
         let node = format!("n{n}");
         harness.start(&node, &["bash", "-c", &script]).await;
-        harness.shows(&node, "up").await;
+        harness.wait_for_output(&node, "up").await;
     }
     harness.engine.shut_down(false).await;
     // One after the other, the first would be terminated before the second is hung up.

@@ -216,7 +216,7 @@ impl EngineHarness {
     ///
     /// # Panics
     /// It does not within the limit; shows the screen.
-    pub async fn shows(&self, node: &str, text: &str) {
+    pub async fn wait_for_output(&self, node: &str, text: &str) {
         let shown = async || self.buffer(node, None).await.contains(text);
         assert!(wait_until_async(self.limit, shown).await, "no '{text}':\n{}", self.screen(node).await);
     }

@@ -58,7 +58,7 @@ async fn requests_are_counted_and_logged_with_their_turn() {
         .await
         .unwrap();
     harness.wait_for_metadata("a", "proxy_requests", "3").await;
-    harness.nodes.shows("a", "You said: three").await;
+    harness.nodes.wait_for_output("a", "You said: three").await;
     harness.nodes.stop("a").await;
     let replies = harness.logged_replies("a");
     let turns: Vec<_> = replies.iter().map(|line| (line["node"].clone(), line["turn"].clone())).collect();

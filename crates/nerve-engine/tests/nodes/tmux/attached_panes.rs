@@ -16,7 +16,7 @@ use crate::harness::LIMIT;
 
 const SHELL: &str = "env PS1='$ ' bash --norc --noprofile";
 
-fn shows(tmux: &Tmux, pane: &str, text: &str) {
+fn wait_for_text(tmux: &Tmux, pane: &str, text: &str) {
     let shown = || tmux.tmux(&["capture-pane", "-p", "-S", "-", "-t", pane]).unwrap_or_default();
     assert!(wait_until(LIMIT, || shown().contains(text)), "no '{text}':\n{}", shown());
 }
@@ -33,7 +33,7 @@ async fn attached_pane_keeps_scrollback_and_outlives_its_node() {
         "Enter",
     ])
     .unwrap();
-    shows(&tmux, &pane, "日本語\n$");
+    wait_for_text(&tmux, &pane, "日本語\n$");
     let pid = tmux.query(&pane, "#{pane_pid}");
     for (node, target) in [("id", pane.as_str()), ("name", "work:0.0")] {
         let info = tmux.create(tmux.attached_spec(node, target)).await.unwrap();
@@ -56,7 +56,7 @@ async fn attached_pane_keeps_scrollback_and_outlives_its_node() {
         );
     }
     tmux.tmux(&["send-keys", "-t", &pane, "echo person $((1 + 1))", "Enter"]).unwrap();
-    shows(&tmux, &pane, "person 2");
+    wait_for_text(&tmux, &pane, "person 2");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -64,9 +64,9 @@ async fn current_screen_is_taken_over() {
     let Some(tmux) = Tmux::new("current_screen_is_taken_over") else { return };
     let draw = "printf 'main\\n\\033[?1049h\\033[?1h\\033[3;5Hfull\\033[7mscreen\\033[m\\033[10;20H'; exec sleep 1000";
     let pane = tmux.new_pane("work", &format!("sh -c \"{}\"", draw.replace('\\', "\\\\")));
-    shows(&tmux, &pane, "fullscreen");
+    wait_for_text(&tmux, &pane, "fullscreen");
     tmux.create(tmux.attached_spec("full", &pane)).await.unwrap();
-    tmux.nodes.shows("full", "fullscreen").await;
+    tmux.nodes.wait_for_output("full", "fullscreen").await;
     let screen = tmux.nodes.screen("full").await;
     let captured = tmux.tmux(&["capture-pane", "-p", "-t", &pane]).unwrap();
     assert!(screen.ends_with(captured.trim_end()), "{screen}\nbut\n{captured}");
@@ -79,14 +79,14 @@ async fn bracketed_paste_is_used_only_if_enabled() {
     for (session, sequence, unexpected) in [("off", "", "^[[200~"), ("on", "\\\\033[?2004h", "none")] {
         let script = format!("stty -echo -icrnl; printf '{sequence}ready'; exec cat -v");
         let pane = tmux.new_pane(session, &format!("sh -c \"{script}\""));
-        shows(&tmux, &pane, "ready");
+        wait_for_text(&tmux, &pane, "ready");
         tmux.create(tmux.attached_spec(session, &pane)).await.unwrap();
-        tmux.nodes.shows(session, "ready").await;
+        tmux.nodes.wait_for_output(session, "ready").await;
         let request =
             RunCommand { node_id: session.into(), command: "one\ntwo".into(), ..RunCommand::default() };
         tmux.nodes.engine.run_command(request, Default::default()).await.unwrap();
         tmux.nodes.engine.write_bytes(&node_ref(session), b"end\n".to_vec()).await.unwrap();
-        tmux.nodes.shows(session, "end").await;
+        tmux.nodes.wait_for_output(session, "end").await;
         let text = tmux.nodes.buffer(session, None).await;
         assert!(!text.contains(unexpected), "{session}: {text}");
         if session == "on" {
@@ -108,7 +108,7 @@ async fn killed_pane_fails_its_turn_with_screen() {
     let engine = tmux.nodes.engine.clone();
     let execute = tmux.nodes.execute("theirs", "echo begun; sleep 1000");
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    tmux.nodes.shows("theirs", "\nbegun").await;
+    tmux.nodes.wait_for_output("theirs", "\nbegun").await;
     tmux.tmux(&["kill-pane", "-t", &pane]).unwrap();
     let error = tokio::time::timeout(LIMIT, turn).await.unwrap().unwrap().unwrap_err();
     assert_error(&error, ErrorKind::Process, &[&pane]);
@@ -210,7 +210,7 @@ async fn bytes_are_preserved_both_ways_and_in_recording() {
     );
     let pane = tmux.new_pane("raw", &shell_words::join(["sh", "-c", &script]));
     let info = tmux.create(NodeSpec { record: true, ..tmux.attached_spec("raw", &pane) }).await.unwrap();
-    tmux.nodes.shows("raw", "ready").await;
+    tmux.nodes.wait_for_output("raw", "ready").await;
     for piece in [&bytes[..1], &bytes[1..200], &bytes[200..5000], &bytes[5000..]] {
         tmux.nodes.engine.write_bytes(&node_ref("raw"), piece.to_vec()).await.unwrap();
     }

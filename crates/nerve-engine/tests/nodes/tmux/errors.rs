@@ -75,7 +75,7 @@ async fn killed_server_fails_the_turn() {
     tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
     let (engine, execute) = (tmux.nodes.engine.clone(), tmux.nodes.execute("sh", "echo begun; sleep 1000"));
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    tmux.nodes.shows("sh", "\nbegun").await;
+    tmux.nodes.wait_for_output("sh", "\nbegun").await;
     tmux.tmux(&["kill-server"]).unwrap();
     let error = tokio::time::timeout(LIMIT, turn).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Process, "{error:?}");

@@ -18,7 +18,7 @@ async fn prompts_wait_while_a_user_types() {
     let viewer = tmux.attach_viewer("sh");
     // The user attaches and types.
     viewer.press(&["echo theirs", "Enter"]);
-    tmux.nodes.shows("sh", "\ntheirs").await;
+    tmux.nodes.wait_for_output("sh", "\ntheirs").await;
     let mut short = tmux.nodes.execute("sh", "echo too early");
     short.timeout = Some(Duration::from_millis(500).into());
     let error = tmux.nodes.run(short).await.unwrap_err();
@@ -63,7 +63,7 @@ async fn input_waits_for_the_end_of_copy_mode() {
         .await;
     tmux.tmux(&["send-keys", "-t", pane, "-X", "cancel"]).unwrap();
     turn.await.unwrap().unwrap();
-    tmux.nodes.shows("sh", "\nsecond").await;
+    tmux.nodes.wait_for_output("sh", "\nsecond").await;
     let text = tmux.nodes.buffer("sh", None).await;
     let (first, second) = (text.find("\nfirst"), text.find("\nsecond"));
     assert!(first.is_some() && first < second, "{text}");

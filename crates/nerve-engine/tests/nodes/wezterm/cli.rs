@@ -26,7 +26,7 @@ fn unresponsive() -> NewPane {
     new_pane(&["bash", "-c", "stty raw -echo; echo deaf; exec sleep 1000"])
 }
 
-async fn shows(wezterm: &Wezterm, pane: &str, text: &str) {
+async fn wait_for_text(wezterm: &Wezterm, pane: &str, text: &str) {
     eventually(text, async || wezterm.text(pane, Range::screen(10), false).await.unwrap().contains(text))
         .await;
 }
@@ -47,14 +47,14 @@ async fn panes_are_created_listed_focused_read_and_closed() {
     let two = wezterm.spawn(&new_pane(&["cat"])).await.unwrap();
     let listed = wezterm.list().await.unwrap();
     assert_eq!(listed.iter().map(|info| info.pane.clone()).collect::<Vec<_>>(), [one.clone(), two.clone()]);
-    shows(&wezterm, &one, "s3 /nowhere").await;
+    wait_for_text(&wezterm, &one, "s3 /nowhere").await;
     let info = wezterm.pane_info(&one).await.unwrap();
     assert_eq!((info.cols, info.rows, info.session.as_str()), (60, 10, "work"));
     assert_eq!(info.cwd.as_deref(), Some(folder.path()));
     assert!(info.pid.is_some() && info.tty.is_some());
     wezterm.paste(&two, b"-n 'quoted' \xe6\x97\xa5").await.unwrap();
     wezterm.keys(&two, &Keys::new(b"\r").unwrap()).await.unwrap();
-    shows(&wezterm, &two, "-n 'quoted' 日").await;
+    wait_for_text(&wezterm, &two, "-n 'quoted' 日").await;
     wezterm.activate(&one).await.unwrap();
     wezterm.kill(&one).await.unwrap();
     assert_eq!(wezterm.list().await.unwrap().len(), 1);
@@ -137,7 +137,7 @@ async fn keys_are_refused_after_unread_paste() {
     let mux = Mux::start();
     let wezterm = mux.wezterm().with_limit(Duration::from_millis(500));
     let pane = wezterm.spawn(&unresponsive()).await.unwrap();
-    shows(&wezterm, &pane, "deaf").await;
+    wait_for_text(&wezterm, &pane, "deaf").await;
     wezterm.paste(&pane, "x".repeat(200_000).as_bytes()).await.unwrap();
     // In the same client, and in a second one that is unaware of the paste.
     for wezterm in [&wezterm, &mux.wezterm().with_limit(Duration::from_millis(500))] {

@@ -37,7 +37,7 @@ async fn killed_pane_fails_its_turn() {
     let pane = harness.pane("sh").await;
     let turn = harness.nodes.send("sh", "sleep 100");
     let close = async {
-        harness.nodes.shows("sh", "$ sleep 100").await;
+        harness.nodes.wait_for_output("sh", "$ sleep 100").await;
         harness.mux.wezterm().kill(&pane).await.unwrap();
     };
     let (turn, ()) = tokio::join!(turn, close);

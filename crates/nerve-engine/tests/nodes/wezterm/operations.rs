@@ -60,7 +60,7 @@ async fn full_screen_mock_agent_answers() {
     let pane = harness.spawn(&["bash", "-c", script, &agent]).await;
     let spec = NodeSpec { profile: Some("claude".into()), ..harness.spec("m", &pane) };
     harness.create(spec).await.unwrap();
-    harness.nodes.shows("m", "\n100").await;
+    harness.nodes.wait_for_output("m", "\n100").await;
     harness.nodes.engine.write_bytes(&node_ref("m"), b"\r".to_vec()).await.unwrap();
     harness.nodes.wait_ready("m").await;
     assert_eq!(harness.nodes.ask("m", "hello there").await.text, "You said: hello there");
@@ -177,10 +177,10 @@ async fn keys_are_passed_unchanged() {
         .await
         .unwrap();
     // From here on cat owns the terminal.
-    harness.nodes.shows("sh", "\nit-runs").await;
+    harness.nodes.wait_for_output("sh", "\nit-runs").await;
     let data = b"typed\r".to_vec();
     harness.nodes.engine.write_bytes(&node_ref("sh"), data).await.unwrap();
-    harness.nodes.shows("sh", "typed\ntyped").await;
+    harness.nodes.wait_for_output("sh", "typed\ntyped").await;
     harness.nodes.engine.send_interrupt(node_ref("sh").into(), Default::default()).await.unwrap();
     harness.nodes.wait("sh", StateName::Ready).await.unwrap();
     harness.nodes.stop("sh").await;
