@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::connection;
 use crate::link::Link;
-use crate::server::{forward_events, shut_down_nodes};
+use crate::server::{publish_events, shut_down_nodes};
 use crate::state::ServerState;
 
 /// A server for one client in this process. It ends when the client leaves or sends SHUTDOWN, and then stops
@@ -53,12 +53,12 @@ impl InProcessServer {
 
 async fn serve(link: Link, state: Arc<ServerState>) {
     let clients = TaskTracker::new();
-    let forwarding = tokio::spawn(forward_events(state.clone()));
+    let publisher = tokio::spawn(publish_events(state.clone()));
     let connection = clients.spawn(connection::serve(link, None, state.clone()));
     tokio::select! {
         _ = connection => {}
         () = state.stopping.cancelled() => {}
     }
     shut_down_nodes(&state, &clients).await;
-    forwarding.abort();
+    publisher.abort();
 }

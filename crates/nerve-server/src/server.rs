@@ -17,10 +17,10 @@ use crate::clients::Clients;
 use crate::config::ServerConfig;
 use crate::daemon::{Addresses, NameLock};
 use crate::error::ServerError;
-use crate::received;
 use crate::state::ServerState;
 use crate::tcp::Network;
 use crate::unix;
+use crate::wait_for_signal;
 
 /// Time that nodes may take to stop. They stop concurrently and are killed long before that.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -101,7 +101,7 @@ impl Server {
             tracing::info!(name = %claim.name, socket = %claim.socket.display(), pid = std::process::id(), "listening");
             let clients = Clients::new(max_connections);
             let state = Arc::new(ServerState::new(engine));
-            let forwarding = tokio::spawn(forward_events(state.clone()));
+            let publisher = tokio::spawn(publish_events(state.clone()));
             let network_clients = async {
                 match network {
                     Some(network) => network.serve(&state, &clients).await,
@@ -112,7 +112,7 @@ impl Server {
                 loop {
                     tokio::select! {
                         () = listener.accept(&state, &clients) => {}
-                        () = received(&mut repairs) => {
+                        () = wait_for_signal(&mut repairs) => {
                             if let Some(new) = repair(&mut claim) {
                                 listener = new;
                             }
@@ -131,7 +131,7 @@ impl Server {
             };
             drop(listener);
             shut_down_nodes(&state, &clients.tracker).await;
-            forwarding.abort();
+            publisher.abort();
             tracing::info!(name = %claim.name, "stopped");
             outcome
         })
@@ -155,8 +155,8 @@ fn repair(claim: &mut NameLock) -> Option<unix::Listener> {
     }
 }
 
-/// Wakes the hub for every event. A connection may have forwarded the event already.
-pub(crate) async fn forward_events(state: Arc<ServerState>) {
+/// Makes the hub publish every event of the engine. A connection may have done so already.
+pub(crate) async fn publish_events(state: Arc<ServerState>) {
     let mut wake = state.engine.subscribe();
     state.hub.publish_pending();
     while !matches!(wake.recv().await, Err(broadcast::error::RecvError::Closed)) {
