@@ -3,8 +3,8 @@
 use nerve_api::reply::{Pong, Stopped};
 use nerve_api::request::{Example, Shutdown};
 use nerve_api::{Event, EventMessage, EventType};
-use schemars::Schema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
+use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use super::agentapi::{AgentStatus, MessageAccepted, MessageList, MessageRequest};
@@ -129,67 +129,95 @@ fn in_query(query: &Query) -> Value {
     json!({ "name": query.name, "in": "query", "description": query.about, "schema": schema })
 }
 
-fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
-    let json = |schema: Value| json!({ "application/json": { "schema": schema } });
-    let (status, done, content) = match &operation.handler {
-        Handler::Request(mapped) => {
-            let schema = Value::from((mapped.reply)(generator));
-            (if mapped.creates { "201" } else { "200" }, "Done", json(schema))
+/// The response of an operation that succeeds.
+struct Success {
+    status: &'static str,
+    description: &'static str,
+    /// Its content by media type; `null` without one.
+    content: Value,
+}
+
+impl Success {
+    /// Describes a response with status 200.
+    fn ok(description: &'static str, content: Value) -> Success {
+        Success { status: "200", description, content }
+    }
+
+    /// Describes the response of a handler.
+    fn of(handler: &Handler, generator: &mut SchemaGenerator) -> Success {
+        match handler {
+            Handler::Request(mapped) => {
+                let schema = Value::from((mapped.reply)(generator));
+                let status = if mapped.creates { "201" } else { "200" };
+                Success { status, description: "Done", content: json_content(schema) }
+            }
+            Handler::Builtin(builtin, _) => Success::of_builtin(*builtin, generator),
         }
-        Handler::Builtin(which, _) => match which {
-            Builtin::Socket | Builtin::Terminal => ("101", "Switches to a WebSocket", Value::Null),
-            Builtin::Events => {
-                let schema = generator.subschema_for::<Event>();
-                let examples: Map<String, Value> = EventType::ALL
-                    .iter()
-                    .flat_map(|event| event.examples())
-                    .map(|(name, example)| (name.to_string(), json!({ "value": example })))
-                    .collect();
-                (
-                    "200",
-                    "Events until the client disconnects",
-                    json!({ "text/event-stream": { "schema": schema, "examples": examples } }),
-                )
+    }
+
+    fn of_builtin(builtin: Builtin, generator: &mut SchemaGenerator) -> Success {
+        match builtin {
+            Builtin::Socket | Builtin::Terminal => {
+                Success { status: "101", description: "Switches to a WebSocket", content: Value::Null }
             }
-            Builtin::Metrics => ("200", "The metrics", json!({ "text/plain": {} })),
-            Builtin::Page => ("200", "The page", json!({ "text/html": {} })),
-            Builtin::RawCommand => {
-                ("200", "The result message, also for a failed command", json(json!({ "type": "object" })))
-            }
-            Builtin::Shutdown => {
-                ("200", "The server is shutting down", json(generator.subschema_for::<Stopped>().into()))
-            }
+            Builtin::Events => Success::ok("Events until the client disconnects", event_content(generator)),
+            Builtin::Metrics => Success::ok("The metrics", json!({ "text/plain": {} })),
+            Builtin::Page => Success::ok("The page", json!({ "text/html": {} })),
+            Builtin::RawCommand => Success::ok(
+                "The result message, also for a failed command",
+                json_content(json!({ "type": "object" })),
+            ),
+            Builtin::Shutdown => Success::ok("The server is shutting down", content_of::<Stopped>(generator)),
             Builtin::AgentEvents => {
-                ("200", "Events in the format of agentapi", json!({ "text/event-stream": {} }))
+                Success::ok("Events in the format of agentapi", json!({ "text/event-stream": {} }))
             }
-            Builtin::AgentStatus => {
-                ("200", "The status", json(generator.subschema_for::<AgentStatus>().into()))
+            Builtin::AgentStatus => Success::ok("The status", content_of::<AgentStatus>(generator)),
+            Builtin::AgentMessages => Success::ok("The messages", content_of::<MessageList>(generator)),
+            Builtin::AgentMessage => Success::ok("Done", content_of::<MessageAccepted>(generator)),
+            Builtin::Health | Builtin::Document => {
+                Success::ok("Done", json_content(json!({ "type": "object" })))
             }
-            Builtin::AgentMessages => {
-                ("200", "The messages", json(generator.subschema_for::<MessageList>().into()))
-            }
-            Builtin::AgentMessage => {
-                ("200", "Done", json(generator.subschema_for::<MessageAccepted>().into()))
-            }
-            Builtin::Health | Builtin::Document => ("200", "Done", json(json!({ "type": "object" }))),
-        },
-    };
-    let mut good = json!({ "description": done });
+        }
+    }
+}
+
+fn json_content(schema: Value) -> Value {
+    json!({ "application/json": { "schema": schema } })
+}
+
+fn content_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+    json_content(generator.subschema_for::<T>().into())
+}
+
+/// Returns the content of a stream of events, with examples.
+fn event_content(generator: &mut SchemaGenerator) -> Value {
+    let schema = generator.subschema_for::<Event>();
+    let examples: Map<String, Value> = EventType::ALL
+        .iter()
+        .flat_map(|event| event.examples())
+        .map(|(name, example)| (name.to_string(), json!({ "value": example })))
+        .collect();
+    json!({ "text/event-stream": { "schema": schema, "examples": examples } })
+}
+
+/// Describes the responses of an operation, by status.
+fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
+    let Success { status, description, content } = Success::of(&operation.handler, generator);
+    let mut success = json!({ "description": description });
     if !content.is_null() {
-        good["content"] = content;
+        success["content"] = content;
     }
     if let Some(example) = operation.example() {
-        good["content"]["application/json"]["example"] = example.reply;
+        success["content"]["application/json"]["example"] = example.reply;
     }
-    let later = matches!(&operation.handler, Handler::Request(mapped) if mapped.may_be_later);
-    let problem =
-        json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
-    let mut responses = json!({ status: good.clone() });
-    if later {
-        responses["202"] = good;
+    let mut responses = json!({ status: success.clone() });
+    if matches!(&operation.handler, Handler::Request(mapped) if mapped.may_be_later) {
+        responses["202"] = success;
         responses["202"]["description"] =
             Value::from("The execution has started and continues asynchronously");
     }
+    let problem =
+        json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
     responses["default"] = json!({ "description": "An error", "content": problem });
     responses
 }
