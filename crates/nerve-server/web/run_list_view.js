@@ -1,6 +1,6 @@
 // The runs of all sessions, newest first.
 
-import { element, showText } from "./dom.js";
+import { arrangeChildren, element, showText } from "./dom.js";
 import { href } from "./route.js";
 import { isActive } from "./run_state.js";
 import { RunSummary } from "./run_summary.js";
@@ -65,11 +65,7 @@ export class RunListView {
 
   #update() {
     const runs = [...this.#runs.runs.values()].sort((one, other) => Date.parse(other.started_at) - Date.parse(one.started_at));
-    const rows = runs.slice(0, this.#limit).map((run) => this.#row(run).element);
-    // Elements that stay keep the focus.
-    if (rows.length !== this.#list.children.length || rows.some((row, index) => row !== this.#list.children[index])) {
-      this.#list.replaceChildren(...rows);
-    }
+    arrangeChildren(this.#list, runs.slice(0, this.#limit).map((run) => this.#row(run).element));
     this.#more.hidden = runs.length <= this.#limit;
     showText(this.#note, runs.length === 0 ? "No runs yet. 'nerve graph run FILE' starts one." : "");
   }
