@@ -36,11 +36,7 @@ export class EvidencePanel {
   }
 
   #load() {
-    if (this.element.open && !this.element.hidden) {
-      this.#request.send();
-    } else {
-      this.#request.cancel();
-    }
+    this.#request.sendIf(this.element.open && !this.element.hidden);
   }
 
   #show(evidence, screen) {

@@ -42,6 +42,15 @@ export class LatestRequest {
     }
   }
 
+  /** Sends the request now if its reply would be shown; otherwise cancels it. */
+  sendIf(isShown) {
+    if (isShown) {
+      this.send();
+    } else {
+      this.cancel();
+    }
+  }
+
   /** Discards the pending reply and cancels retries. */
   cancel() {
     this.#retry.cancel();

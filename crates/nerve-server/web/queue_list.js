@@ -52,11 +52,7 @@ export class QueueList {
 
   /** Fetches the prompts if they are shown. */
   #load() {
-    if (this.element.open && !this.element.hidden) {
-      this.#request.send();
-    } else {
-      this.#request.cancel();
-    }
+    this.#request.sendIf(this.element.open && !this.element.hidden);
   }
 
   #show(results) {
