@@ -60,7 +60,7 @@ pub(crate) async fn serve(
     }
     let ReceivedBody { bytes: sent, memory } = body::read(sent, &shared.budget).await?;
     if mapped.body != BodyUse::None {
-        merge(&mut params, parse_object(&sent)?)?;
+        merge_params(&mut params, parse_object(&sent)?)?;
     } else if !matches!(sent.trim_ascii(), b"" | b"{}") {
         return Err(Problem::invalid("this operation takes no body"));
     }
@@ -114,7 +114,7 @@ fn parse_object(bytes: &[u8]) -> Result<Params<'_>, Problem> {
 }
 
 /// Adds the parameters in the body to those in path and query. A parameter may be repeated only with the same value.
-fn join<'a>(params: &mut Params<'a>, mut body: Params<'a>) -> Result<(), Problem> {
+fn merge_params<'a>(params: &mut Params<'a>, mut body: Params<'a>) -> Result<(), Problem> {
     for (name, param) in body.drain(..) {
         match params.get(&name) {
             Some(existing)
