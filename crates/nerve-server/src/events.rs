@@ -201,9 +201,9 @@ impl Inner {
     }
 
     fn publish(&mut self, event: Event) {
-        self.metrics.observe(&event.kind);
+        self.metrics.count_graph_event(&event.kind);
         let event = Arc::new(OutgoingEvent::new(event));
-        self.metrics.published(event.event.kind.event_type());
+        self.metrics.count_event(event.event.kind.event_type());
         self.last_seq = event.event.seq;
         let mut dropped = 0;
         self.subscribers.retain(|subscriber| match subscriber.upgrade() {
@@ -213,13 +213,13 @@ impl Inner {
             }
             None => false,
         });
-        self.metrics.events_dropped(dropped);
+        self.metrics.count_dropped_events(dropped);
         self.ring.push(event, RING_EVENTS, RING_BYTES);
     }
 
     fn record_lag(&mut self, count: u64) {
         tracing::warn!(count, "events were lost between the engine and the server");
-        self.metrics.events_lost(count);
+        self.metrics.count_lost_events(count);
         for queue in self.subscribers.iter().filter_map(Weak::upgrade) {
             queue.pending.lock().dropped += count;
         }

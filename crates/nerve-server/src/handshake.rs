@@ -31,7 +31,7 @@ pub(crate) async fn serve(
     clients: Clients,
 ) {
     let PendingClient { link, peer, slot } = client;
-    let _connected = state.hub.metrics.connected(Transport::Tcp);
+    let _connected = state.hub.metrics.count_connection(Transport::Tcp);
     let Link { mut read, mut write, hung_up } = link;
     let handshake = async {
         let (line, rest) = match first_line(&mut read).await? {

@@ -188,6 +188,6 @@ pub(crate) fn record_outcome(context: &ReplyContext, outcome: &Outcome, state: &
     state.hub.publish_pending();
     if let Some(name) = context.name {
         let error = outcome.as_ref().err().filter(|error| !has_ended_run(error));
-        state.hub.metrics.answered(name, error.map(|error| error.kind));
+        state.hub.metrics.count_request(name, error.map(|error| error.kind));
     }
 }

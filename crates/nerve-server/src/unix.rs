@@ -49,7 +49,7 @@ impl Listener {
             };
             let origin = client_origin::unix(&stream);
             let served = connection::serve(Link::unix(stream, watch), None, state.clone());
-            let connected = state.hub.metrics.connected(Transport::Unix);
+            let connected = state.hub.metrics.count_connection(Transport::Unix);
             clients.tracker.spawn(async move {
                 client_origin::scope(origin, served).await;
                 drop((slot, connected));

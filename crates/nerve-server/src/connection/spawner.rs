@@ -50,7 +50,7 @@ impl Spawner {
         let Incoming { command, context } = match request {
             Ok(request) => request,
             Err(line) => {
-                self.state.hub.metrics.refused();
+                self.state.hub.metrics.count_refusal();
                 return out.push(Reply { line, permits, after_send: AfterSend::Nothing });
             }
         };

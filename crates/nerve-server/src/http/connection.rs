@@ -60,7 +60,7 @@ pub(crate) async fn serve(client: PendingClient, site: Site) {
     let PendingClient { link, peer, slot } = client;
     let Link { read, write, mut hung_up } = link;
     let auth = ConnectionAuth::new(peer.ip(), slot);
-    let _connected = site.metrics.as_ref().map(|metrics| metrics.connected(Transport::Http));
+    let _connected = site.metrics.as_ref().map(|metrics| metrics.count_connection(Transport::Http));
     let closing = site.closing.clone();
     let mut stream = Stream::new(read, write);
     let version = tokio::select! {

@@ -18,7 +18,7 @@ pub(crate) async fn serve(State(shared): State<Shared>) -> Result<Response, Prob
     let state = &shared.state;
     let nodes = nodes(&shared).await?;
     state.hub.publish_pending();
-    let page = state.hub.metrics.page(&state.engine, &nodes);
+    let page = state.hub.metrics.render(&state.engine, &nodes);
     let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE))];
     Ok((kind, Body::from(page)).into_response())
 }

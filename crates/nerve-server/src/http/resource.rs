@@ -181,7 +181,7 @@ async fn dispatch<T: Send + 'static>(
     match request {
         Ok(request) => run(request, shared, memory, encode).await,
         Err(refusal) => {
-            shared.state.hub.metrics.refused();
+            shared.state.hub.metrics.count_refusal();
             Ok((encode(refusal.context, Err(refusal.error)), MemoryReservation::default()))
         }
     }
@@ -204,7 +204,7 @@ pub(crate) async fn execute_line(body: ReceivedBody, shared: &Shared) -> Result<
             Ok(ReplyLine { bytes, memory })
         }
         Err(bytes) => {
-            shared.state.hub.metrics.refused();
+            shared.state.hub.metrics.count_refusal();
             Ok(ReplyLine { bytes, memory: MemoryReservation::default() })
         }
     }

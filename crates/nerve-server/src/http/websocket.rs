@@ -90,7 +90,7 @@ impl Handshake {
         let Handshake { upgrade, auth, credential, role, state } = self;
         let token = auth.tasks.token();
         upgrade.max_message_size(max_bytes).max_frame_size(max_bytes).on_upgrade(async move |socket| {
-            let _connected = state.hub.metrics.connected(Transport::WebSocket);
+            let _connected = state.hub.metrics.count_connection(Transport::WebSocket);
             role::with_role(role, serve(socket, credential)).await;
             drop(token);
         })

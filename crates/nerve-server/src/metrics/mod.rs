@@ -127,13 +127,13 @@ impl Metrics {
         metrics
     }
 
-    /// Counts a forwarded event by its name in the protocol.
-    pub(crate) fn published(&self, event_type: EventType) {
+    /// Counts a published event by its name in the protocol.
+    pub(crate) fn count_event(&self, event_type: EventType) {
         self.events.with_label_values(&[event_type.as_str()]).inc();
     }
 
     /// Counts a graph event of the engine.
-    pub(crate) fn observe(&self, kind: &EventKind) {
+    pub(crate) fn count_graph_event(&self, kind: &EventKind) {
         match kind {
             EventKind::GraphStarted { .. } => self.runs_started.inc(),
             EventKind::StepStarted { .. } => self.steps_started.inc(),
@@ -150,17 +150,17 @@ impl Metrics {
     }
 
     /// Counts events that the server lost because it lagged behind the engine.
-    pub(crate) fn events_lost(&self, count: u64) {
+    pub(crate) fn count_lost_events(&self, count: u64) {
         self.lost.inc_by(count);
     }
 
     /// Counts events that were dropped from subscribers' queues.
-    pub(crate) fn events_dropped(&self, count: u64) {
+    pub(crate) fn count_dropped_events(&self, count: u64) {
         self.dropped.inc_by(count);
     }
 
     /// Counts a new client.
-    pub(crate) fn connected(&self, transport: Transport) -> ConnectionGuard {
+    pub(crate) fn count_connection(&self, transport: Transport) -> ConnectionGuard {
         self.connected.with_label_values(&[transport.as_str()]).inc();
         let gauge = self.connections.with_label_values(&[transport.as_str()]);
         gauge.inc();
@@ -168,25 +168,25 @@ impl Metrics {
     }
 
     /// Counts a request that was answered, `error` if it failed.
-    pub(crate) fn answered(&self, request: RequestName, error: Option<ErrorKind>) {
+    pub(crate) fn count_request(&self, request: RequestName, error: Option<ErrorKind>) {
         let outcome = error.map_or("ok", ErrorKind::as_str);
         self.requests.with_label_values(&[request.as_str(), outcome]).inc();
     }
 
     /// Counts a request that was rejected before it became a command.
-    pub(crate) fn refused(&self) {
+    pub(crate) fn count_refusal(&self) {
         self.requests.with_label_values(&["unknown", ErrorKind::InvalidRequest.as_str()]).inc();
     }
 
     /// Renders all metrics. `nodes`: the existing nodes.
-    pub(crate) fn page(&self, engine: &Engine, nodes: &[NodeInfo]) -> Vec<u8> {
+    pub(crate) fn render(&self, engine: &Engine, nodes: &[NodeInfo]) -> Vec<u8> {
         let mut metric_families = self.registry.gather();
         metric_families.push(families::build());
         metric_families.push(families::uptime(self.started));
         metric_families.push(families::nodes(nodes));
         metric_families.extend(families::turns(&engine.metrics().turns()));
         metric_families.push(families::output(engine.metrics().output()));
-        metric_families.extend(process::families(self.started));
+        metric_families.extend(process::collect(self.started));
         metric_families.sort_by(|one, other| one.name().cmp(other.name()));
         // The text format cannot express a family without samples.
         metric_families.retain(|family| !family.get_metric().is_empty());

@@ -8,7 +8,7 @@ use prometheus::proto::{MetricFamily, MetricType};
 use super::families::{family, gauge};
 
 /// Collects the process metrics that the system provides.
-pub(super) fn families(started: SystemTime) -> Vec<MetricFamily> {
+pub(super) fn collect(started: SystemTime) -> Vec<MetricFamily> {
     let began = started.duration_since(UNIX_EPOCH).map(|since| since.as_secs_f64()).ok();
     let resident = os::resident_bytes().map(|bytes| bytes as f64);
     let open_files = os::open_descriptors().map(|count| count as f64);
