@@ -102,7 +102,7 @@ async fn complete(state: &ProxyState, body: &Value) -> Result<Reply, ApiError> {
         max_output: config.max_output,
         reasoning: config.reasoning,
     };
-    let translated = transform::request(body, &options)?;
+    let translated = transform::translate_request(body, &options)?;
     let upstream_request = upstream_request(state, &translated)?;
     state.ledger.admit()?;
     let reply = state.client.send(upstream_request, &config.upstream).await.map_err(|send_error| {
@@ -128,7 +128,7 @@ async fn complete(state: &ProxyState, body: &Value) -> Result<Reply, ApiError> {
     }
     let completion: Value = serde_json::from_slice(&read_answer(state, incoming).await?)
         .map_err(|error| ApiError::bad_gateway(format!("the upstream's answer is not JSON: {error}")))?;
-    Ok(body::json(StatusCode::OK, &transform::response(&completion, &translated.plan)?).into())
+    Ok(body::json(StatusCode::OK, &transform::translate_response(&completion, &translated.plan)?).into())
 }
 
 fn upstream_request(state: &ProxyState, translated: &transform::Request) -> Result<Request<Bytes>, ApiError> {

@@ -79,7 +79,7 @@ impl UsageReader {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         match &mut self.format {
             Format::Events(parser) => match parser.push(bytes) {
-                Ok(events) => events.iter().for_each(|event| self.event(&event.data)),
+                Ok(events) => events.iter().for_each(|event| self.read_event(&event.data)),
                 Err(_) => self.format = Format::Other,
             },
             Format::Whole(body) if body.len() + bytes.len() <= MAX_MESSAGE => body.extend_from_slice(bytes),
@@ -93,7 +93,7 @@ impl UsageReader {
         if let Format::Whole(body) = std::mem::replace(&mut self.format, Format::Other)
             && let Ok(message) = serde_json::from_slice::<Value>(&body)
         {
-            self.message(&message);
+            self.read_message(&message);
         }
     }
 
@@ -117,15 +117,15 @@ impl UsageReader {
         self.has_stopped
     }
 
-    fn event(&mut self, data: &str) {
+    fn read_event(&mut self, data: &str) {
         // Most events are pieces of text and need no parsing.
         if !["\"usage\"", "\"error\"", "\"message_stop\""].iter().any(|word| data.contains(word)) {
             return;
         }
         let Ok(event) = serde_json::from_str::<Value>(data) else { return };
         match event["type"].as_str() {
-            Some("message_start") => self.message(&event["message"]),
-            Some("message_delta") => self.count(&event["usage"]),
+            Some("message_start") => self.read_message(&event["message"]),
+            Some("message_delta") => self.update_counts(&event["usage"]),
             Some("message_stop") => self.has_stopped = true,
             Some("error") => {
                 let message = event["error"]["message"].as_str().unwrap_or("an error");
@@ -135,13 +135,13 @@ impl UsageReader {
         }
     }
 
-    fn message(&mut self, message: &Value) {
+    fn read_message(&mut self, message: &Value) {
         self.model = message["model"].as_str().map(|name| name.chars().take(200).collect());
-        self.count(&message["usage"]);
+        self.update_counts(&message["usage"]);
     }
 
     /// Updates the counts. A stream has counts at its beginning and end; the last ones are valid.
-    fn count(&mut self, usage_json: &Value) {
+    fn update_counts(&mut self, usage_json: &Value) {
         if !usage_json.is_object() {
             return;
         }

@@ -28,7 +28,7 @@ pub(super) fn text(content: &Value, path: &str) -> Result<String, ApiError> {
 }
 
 /// Translates a text, image or document to a part of a user message; `None` for an empty text.
-pub(super) fn part(block: &Value, path: &str) -> Result<Option<Value>, ApiError> {
+pub(super) fn translate(block: &Value, path: &str) -> Result<Option<Value>, ApiError> {
     let source = &block["source"];
     let kinds = (block["type"].as_str().unwrap_or_default(), source["type"].as_str().unwrap_or_default());
     let data = || format!("data:{};base64,{}", str_field(source, "media_type"), str_field(source, "data"));

@@ -6,7 +6,7 @@ use super::{blocks, ids, names};
 use crate::api_error::ApiError;
 
 /// Translates the messages of a request; the system prompt comes first.
-pub(super) fn messages(body: &Value) -> Result<Vec<Value>, ApiError> {
+pub(super) fn translate(body: &Value) -> Result<Vec<Value>, ApiError> {
     let mut output = Vec::new();
     let system = blocks::text(&body["system"], "system")?;
     if !system.is_empty() {
@@ -18,8 +18,8 @@ pub(super) fn messages(body: &Value) -> Result<Vec<Value>, ApiError> {
     for (at, message) in messages.iter().enumerate() {
         let path = format!("messages[{at}].content");
         match message["role"].as_str() {
-            Some("user") => user(&message["content"], &path, &mut output)?,
-            Some("assistant") => output.extend(assistant(&message["content"], &path)?),
+            Some("user") => translate_user(&message["content"], &path, &mut output)?,
+            Some("assistant") => output.extend(translate_assistant(&message["content"], &path)?),
             Some("system" | "developer") => {
                 let text = blocks::text(&message["content"], &path)?;
                 output.push(json!({ "role": "system", "content": text }));
@@ -35,17 +35,17 @@ pub(super) fn messages(body: &Value) -> Result<Vec<Value>, ApiError> {
 }
 
 /// Translates a user message. Tool results come first and in order, because they must directly follow their calls.
-fn user(content: &Value, path: &str, output: &mut Vec<Value>) -> Result<(), ApiError> {
+fn translate_user(content: &Value, path: &str, output: &mut Vec<Value>) -> Result<(), ApiError> {
     let mut parts = Vec::new();
     let mut user_parts = Vec::new();
     for (at, block) in blocks::to_blocks(content, path)?.iter().enumerate() {
         let path = format!("{path}[{at}]");
         if block["type"] == "tool_result" {
-            let (result, with) = tool_result(block, &path)?;
+            let (result, with) = translate_tool_result(block, &path)?;
             output.push(result);
             user_parts.extend(with);
         } else {
-            parts.extend(blocks::part(block, &path)?);
+            parts.extend(blocks::translate(block, &path)?);
         }
     }
     user_parts.append(&mut parts);
@@ -59,13 +59,13 @@ fn user(content: &Value, path: &str, output: &mut Vec<Value>) -> Result<(), ApiE
 }
 
 /// Returns the tool message of a result, and the parts of it that only a user message can contain.
-fn tool_result(block: &Value, path: &str) -> Result<(Value, Vec<Value>), ApiError> {
+fn translate_tool_result(block: &Value, path: &str) -> Result<(Value, Vec<Value>), ApiError> {
     let id = ids::to_openai(block["tool_use_id"].as_str().unwrap_or_default());
     let path = format!("{path}.content");
     let mut texts = Vec::new();
     let mut user_parts = Vec::new();
     for (at, inner) in blocks::to_blocks(&block["content"], &path)?.iter().enumerate() {
-        match blocks::part(inner, &format!("{path}[{at}]"))? {
+        match blocks::translate(inner, &format!("{path}[{at}]"))? {
             Some(part) if part["type"] == "text" => {
                 texts.push(part["text"].as_str().unwrap_or_default().to_string());
             }
@@ -83,13 +83,13 @@ fn tool_result(block: &Value, path: &str) -> Result<(Value, Vec<Value>), ApiErro
 }
 
 /// Translates an assistant message; `None` if it contains only thinking.
-fn assistant(content: &Value, path: &str) -> Result<Option<Value>, ApiError> {
+fn translate_assistant(content: &Value, path: &str) -> Result<Option<Value>, ApiError> {
     let mut texts = Vec::new();
     let mut calls = Vec::new();
     for (at, block) in blocks::to_blocks(content, path)?.iter().enumerate() {
         match block["type"].as_str() {
             Some("thinking" | "redacted_thinking") => {}
-            Some("tool_use") => calls.push(tool_use(block)),
+            Some("tool_use") => calls.push(translate_tool_use(block)),
             _ => match block["text"].as_str() {
                 Some(text) => texts.push(text.to_string()),
                 None => return Err(blocks::unsupported(block, &format!("{path}[{at}]"))),
@@ -104,7 +104,7 @@ fn assistant(content: &Value, path: &str) -> Result<Option<Value>, ApiError> {
     Ok(Some(json!({ "role": "assistant", "content": text, "tool_calls": calls })))
 }
 
-fn tool_use(block: &Value) -> Value {
+fn translate_tool_use(block: &Value) -> Value {
     let input = if block["input"].is_null() { "{}".to_string() } else { block["input"].to_string() };
     let name = names::to_openai(block["name"].as_str().unwrap_or_default());
     let id = ids::to_openai(block["id"].as_str().unwrap_or_default());
@@ -118,7 +118,7 @@ mod tests {
     /// (case, Anthropic's `messages`, OpenAI's `messages`)
     fn check(cases: &[(&str, Value, Value)]) {
         for (what, asked, expected) in cases {
-            let output = messages(&json!({ "messages": asked }));
+            let output = translate(&json!({ "messages": asked }));
             assert_eq!(output.map(Value::from).as_ref(), Ok(expected), "{what}");
         }
     }
@@ -252,7 +252,7 @@ mod tests {
             ),
         ];
         for (body, words) in cases {
-            let error = messages(&body).unwrap_err();
+            let error = translate(&body).unwrap_err();
             assert!(error.status == 400 && error.message.contains(words), "{error:?}");
         }
     }

@@ -28,8 +28,8 @@ mod tools;
 
 pub use count::count_tokens;
 pub use error::{api_error, error_event};
-pub use request::{Request, request};
-pub use response::response;
+pub use request::{Request, translate_request};
+pub use response::translate_response;
 pub use stream::Stream;
 
 use names::ToolNames;

@@ -21,14 +21,14 @@ pub struct Request {
 ///
 /// # Errors
 /// 400, with the position, if the body is invalid or needs a feature that Chat Completions lacks.
-pub fn request(anthropic: &Value, options: &Options) -> Result<Request, ApiError> {
+pub fn translate_request(anthropic: &Value, options: &Options) -> Result<Request, ApiError> {
     if !anthropic.is_object() {
         return Err(ApiError::bad_request("the body is not a JSON object"));
     }
     let model = options.model.as_deref().or(anthropic["model"].as_str());
     let model = model.ok_or_else(|| ApiError::bad_request("model: missing"))?;
     let stream = anthropic["stream"] == true;
-    let mut body = json!({ "model": model, "messages": messages::messages(anthropic)? });
+    let mut body = json!({ "model": model, "messages": messages::translate(anthropic)? });
     if stream {
         body["stream"] = true.into();
         body["stream_options"] = json!({ "include_usage": true });
@@ -43,17 +43,17 @@ pub fn request(anthropic: &Value, options: &Options) -> Result<Request, ApiError
             body[ours] = value.clone();
         }
     }
-    let offered = tools::tools(anthropic)?;
+    let offered = tools::translate(anthropic)?;
     if !offered.is_empty() {
         body["tools"] = offered.into();
-        if let Some(choice) = tools::choice(anthropic)? {
+        if let Some(choice) = tools::translate_choice(anthropic)? {
             body["tool_choice"] = choice;
         }
         if anthropic["tool_choice"]["disable_parallel_tool_use"] == true {
             body["parallel_tool_calls"] = false.into();
         }
     }
-    if let Some(format) = response_format(anthropic) {
+    if let Some(format) = translate_format(anthropic) {
         body["response_format"] = format;
     }
     if let Some(effort) = effort(anthropic).filter(|_| options.reasoning) {
@@ -71,7 +71,7 @@ fn plan(anthropic: &Value, model: &str) -> Plan {
 }
 
 /// Translates a request for output that follows a schema.
-fn response_format(anthropic: &Value) -> Option<Value> {
+fn translate_format(anthropic: &Value) -> Option<Value> {
     let format = [&anthropic["output_config"]["format"], &anthropic["output_format"]]
         .into_iter()
         .find(|format| format.is_object())?;
@@ -108,7 +108,7 @@ mod tests {
         for (name, value) in members.as_object().unwrap() {
             anthropic[name] = value.clone();
         }
-        request(&anthropic, options).unwrap().body
+        translate_request(&anthropic, options).unwrap().body
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
             (json!({ "messages": [] }), "model: missing"),
             (json!({ "model": "m" }), "messages"),
         ] {
-            let error = request(&anthropic, &Options::default()).unwrap_err();
+            let error = translate_request(&anthropic, &Options::default()).unwrap_err();
             assert!(error.status == 400 && error.message.contains(words), "{error:?}");
         }
     }

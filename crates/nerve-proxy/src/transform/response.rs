@@ -10,7 +10,7 @@ use crate::api_error::ApiError;
 ///
 /// # Errors
 /// 502 if it is not a completion, or if the arguments of a tool call are not a JSON object.
-pub fn response(completion: &Value, plan: &Plan) -> Result<Value, ApiError> {
+pub fn translate_response(completion: &Value, plan: &Plan) -> Result<Value, ApiError> {
     if !completion["error"].is_null() {
         return Err(error::api_error(StatusCode::BAD_GATEWAY, completion));
     }
@@ -34,7 +34,7 @@ pub fn response(completion: &Value, plan: &Plan) -> Result<Value, ApiError> {
     }
     let calls = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
     for (at, call) in calls.iter().enumerate() {
-        match tool_use(call, plan, &format!("{id}_{at}")) {
+        match translate_tool_use(call, plan, &format!("{id}_{at}")) {
             Ok(block) => content.push(block),
             // The output was cut inside the call: drop it.
             Err(_) if finish == Some("length") => {}
@@ -57,7 +57,7 @@ pub fn response(completion: &Value, plan: &Plan) -> Result<Value, ApiError> {
     }))
 }
 
-fn tool_use(call: &Value, plan: &Plan, fallback: &str) -> Result<Value, ApiError> {
+fn translate_tool_use(call: &Value, plan: &Plan, fallback: &str) -> Result<Value, ApiError> {
     let function = &call["function"];
     let name = plan.names.to_anthropic(function["name"].as_str().unwrap_or_default());
     let input = match &function["arguments"] {
@@ -89,8 +89,10 @@ mod tests {
 
     #[test]
     fn text_is_translated() {
-        let message =
-            response(&completion(json!({ "role": "assistant", "content": "hi" }), "stop"), &Plan::default());
+        let message = translate_response(
+            &completion(json!({ "role": "assistant", "content": "hi" }), "stop"),
+            &Plan::default(),
+        );
         assert_eq!(
             message.unwrap(),
             json!({
@@ -108,7 +110,7 @@ mod tests {
             "content": "let me look", "reasoning_content": "hm",
             "tool_calls": [call("c1", json!("{\"command\":\"ls\"}")), call("f.b:1", json!("")), call("", json!({ "a": 1 }))],
         });
-        let message = response(&completion(said, "tool_calls"), &Plan::default()).unwrap();
+        let message = translate_response(&completion(said, "tool_calls"), &Plan::default()).unwrap();
         assert_eq!(
             message["content"],
             json!([
@@ -125,7 +127,7 @@ mod tests {
     #[test]
     fn invalid_answers_are_rejected() {
         let half = json!({ "content": "x", "tool_calls": [{ "id": "c", "function": { "name": "n", "arguments": "{\"a\":" } }] });
-        let of = |value: &Value| response(value, &Plan::default());
+        let of = |value: &Value| translate_response(value, &Plan::default());
         assert_eq!(of(&completion(half.clone(), "stop")).unwrap_err().status, 502);
         let cut = of(&completion(half, "length")).unwrap();
         assert_eq!(

@@ -138,8 +138,11 @@ impl Stream {
             &self.matched_stop,
         );
         let delta = json!({ "stop_reason": reason, "stop_sequence": sequence });
-        event(&mut out, &json!({ "type": "message_delta", "delta": delta, "usage": self.tokens.to_json() }));
-        event(&mut out, &json!({ "type": "message_stop" }));
+        append_event(
+            &mut out,
+            &json!({ "type": "message_delta", "delta": delta, "usage": self.tokens.to_json() }),
+        );
+        append_event(&mut out, &json!({ "type": "message_stop" }));
         Ok(out)
     }
 
@@ -160,7 +163,7 @@ impl Stream {
             // The real counts follow at the end.
             "usage": response_fields::Tokens::default().to_json(),
         });
-        event(out, &json!({ "type": "message_start", "message": message }));
+        append_event(out, &json!({ "type": "message_start", "message": message }));
     }
 
     /// Streams thinking. Drops thinking inside a tool call, which it would split.
@@ -276,23 +279,26 @@ impl Stream {
     fn start_block(&mut self, what: OpenBlock, block: &Value, out: &mut String) {
         self.stop_block(out);
         self.open_block = Some(what);
-        event(out, &json!({ "type": "content_block_start", "index": self.blocks, "content_block": block }));
+        append_event(
+            out,
+            &json!({ "type": "content_block_start", "index": self.blocks, "content_block": block }),
+        );
     }
 
     fn delta(&self, delta: &Value, out: &mut String) {
-        event(out, &json!({ "type": "content_block_delta", "index": self.blocks, "delta": delta }));
+        append_event(out, &json!({ "type": "content_block_delta", "index": self.blocks, "delta": delta }));
     }
 
     fn stop_block(&mut self, out: &mut String) {
         if self.open_block.take().is_some() {
-            event(out, &json!({ "type": "content_block_stop", "index": self.blocks }));
+            append_event(out, &json!({ "type": "content_block_stop", "index": self.blocks }));
             self.blocks += 1;
         }
     }
 }
 
 /// Appends an event, named by its type.
-fn event(out: &mut String, data: &Value) {
+fn append_event(out: &mut String, data: &Value) {
     let name = data["type"].as_str().unwrap_or_default();
     out.push_str(&format!("event: {name}\ndata: {data}\n\n"));
 }

@@ -6,12 +6,12 @@ use super::names;
 use crate::api_error::ApiError;
 
 /// Translates the tools of a request.
-pub(super) fn tools(body: &Value) -> Result<Vec<Value>, ApiError> {
+pub(super) fn translate(body: &Value) -> Result<Vec<Value>, ApiError> {
     let tools = body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
-    tools.iter().enumerate().map(|(at, offered)| tool(offered, at)).collect()
+    tools.iter().enumerate().map(|(at, offered)| translate_tool(offered, at)).collect()
 }
 
-fn tool(tool: &Value, at: usize) -> Result<Value, ApiError> {
+fn translate_tool(tool: &Value, at: usize) -> Result<Value, ApiError> {
     let name = tool["name"].as_str().unwrap_or_default();
     if !tool["input_schema"].is_object() {
         let kind: String = tool["type"].as_str().unwrap_or("?").chars().take(60).collect();
@@ -29,7 +29,7 @@ fn tool(tool: &Value, at: usize) -> Result<Value, ApiError> {
 }
 
 /// Translates `tool_choice`; `None` if it is not set.
-pub(super) fn choice(body: &Value) -> Result<Option<Value>, ApiError> {
+pub(super) fn translate_choice(body: &Value) -> Result<Option<Value>, ApiError> {
     let choice = &body["tool_choice"];
     Ok(match choice["type"].as_str() {
         None => None,
@@ -50,7 +50,8 @@ mod tests {
 
     #[test]
     fn tool_choice_is_translated() {
-        let of = |value: Value| choice(&json!({ "tool_choice": value })).map(Option::unwrap_or_default);
+        let of =
+            |value: Value| translate_choice(&json!({ "tool_choice": value })).map(Option::unwrap_or_default);
         let cases = [
             (json!(null), json!(null)),
             (json!({ "type": "auto", "disable_parallel_tool_use": true }), json!("auto")),
