@@ -34,7 +34,7 @@ pub(crate) async fn serve(
     let _connected = state.hub.metrics.count_connection(Transport::Tcp);
     let Link { mut read, mut write, hung_up } = link;
     let handshake = async {
-        let (line, rest) = match first_line(&mut read).await? {
+        let (line, rest) = match wait_for_first_line(&mut read).await? {
             FirstLine::Line { line, rest } => (line, rest),
             FirstLine::Refused(error) => return Some(Err(error_line(error, ErrorKind::InvalidRequest))),
         };
@@ -79,7 +79,7 @@ enum FirstLine {
 }
 
 /// Reads the first line that is not blank. Returns `None` if the client left.
-async fn first_line(read: &mut ReadHalf) -> Option<FirstLine> {
+async fn wait_for_first_line(read: &mut ReadHalf) -> Option<FirstLine> {
     let timed_out = || FirstLine::Refused(format!("no AUTHENTICATE within {} s", AUTH_TIMEOUT.as_secs()));
     match tokio::time::timeout(AUTH_TIMEOUT, read_first_line(read)).await {
         Ok(line) => line.ok().flatten(),

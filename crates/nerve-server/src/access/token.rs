@@ -38,7 +38,7 @@ impl Token {
     ///
     /// # Errors
     /// Returns an error if the system provides no random bytes.
-    fn random(path: &Path) -> Result<Token, ServerError> {
+    fn generate(path: &Path) -> Result<Token, ServerError> {
         secret::random_hex::<RANDOM_BYTES>().map(Token).map_err(ServerError::io("make", path))
     }
 
@@ -85,7 +85,7 @@ impl TokenFile {
             Err(ServerError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
             read => return read,
         }
-        let token = Token::random(&self.path)?;
+        let token = Token::generate(&self.path)?;
         let file = self.write_temporary(&token)?;
         match file.persist_noclobber(&self.path) {
             Ok(_) => Ok(token),
@@ -147,7 +147,7 @@ impl TokenFile {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(source) => return Err(ServerError::Io { what: "open", path: target.path, source }),
         }
-        let token = Token::random(&target.path)?;
+        let token = Token::generate(&target.path)?;
         let file = target.write_temporary(&token)?;
         file.persist(&target.path)
             .map_err(|failed| failed.error)

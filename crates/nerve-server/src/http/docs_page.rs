@@ -22,7 +22,7 @@ td:first-child{white-space:nowrap}small,summary{color:#666}pre{overflow-x:auto;f
 For programs: <a href=\"/openapi.json\">openapi.json</a>.</p>";
 
 /// Renders the page.
-pub(crate) fn page() -> Response {
+pub(crate) fn render() -> Response {
     let mut page = HEAD.to_string();
     let mut tag = "";
     for operation in OPERATIONS {
@@ -32,7 +32,7 @@ pub(crate) fn page() -> Response {
             // Writing to a String cannot fail.
             let _ = write!(page, "{end}<h2>{tag}</h2><table>");
         }
-        row(operation, &mut page);
+        add_row(operation, &mut page);
     }
     page.push_str("</table></body></html>\n");
     let headers = [
@@ -48,7 +48,7 @@ pub(crate) fn page() -> Response {
     (headers, Body::from(page)).into_response()
 }
 
-fn row(operation: &Operation, page: &mut String) {
+fn add_row(operation: &Operation, page: &mut String) {
     let _ = write!(
         page,
         "<tr><td><code>{} {}</code></td><td>{}",
@@ -69,12 +69,12 @@ fn row(operation: &Operation, page: &mut String) {
     if !names.is_empty() {
         let _ = write!(page, "<br><small>? {}</small>", names.join(", "));
     }
-    examples(operation, page);
+    add_examples(operation, page);
     page.push_str("</td></tr>");
 }
 
 /// Adds an example of the request and its reply, closed at first.
-fn examples(operation: &Operation, page: &mut String) {
+fn add_examples(operation: &Operation, page: &mut String) {
     let (Some(example), Handler::Request(mapped)) = (operation.example(), &operation.handler) else { return };
     page.push_str("<details><summary>example</summary><pre>");
     if mapped.body != BodyUse::None {

@@ -68,7 +68,7 @@ impl EventStream {
         if let Some(last_event) = &last_event {
             params.insert("since".to_string(), Value::from(last_event.seq));
         }
-        let (filter, since) = subscription(&params.into())?;
+        let (filter, since) = parse_subscription(&params.into())?;
         let ServerState { hub, id: server, closing, .. } = state;
         hub.publish_pending();
         let newest = hub.last_seq();
@@ -138,7 +138,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<LastEventId>, Problem> {
 }
 
 /// Reads the parameters of a SUBSCRIBE.
-fn subscription(params: &Params<'_>) -> Result<(Filter, Option<u64>), Problem> {
+fn parse_subscription(params: &Params<'_>) -> Result<(Filter, Option<u64>), Problem> {
     let request: Subscribe = read(RequestName::Subscribe, params).map_err(Problem::invalid)?;
     let since = request.since;
     Ok((requests::parse_filter(request)?, since))

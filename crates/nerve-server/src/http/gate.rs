@@ -246,7 +246,7 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<Op
 async fn authenticate(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<Credential, Problem> {
     let is_websocket =
         operations::is_socket(&request.method, request.uri.path()) && is_websocket_upgrade(&request.headers);
-    let token_bytes = token(&request.headers, is_websocket);
+    let token_bytes = extract_token(&request.headers, is_websocket);
     let web = gate.web.as_deref().filter(|_| token_bytes.is_none());
     let credential = match web.and_then(|web| Some((web, web.cookie(&request.headers)?))) {
         Some((web, secret)) => {
@@ -267,7 +267,7 @@ async fn authenticate(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Re
 }
 
 /// Extracts the token: from exactly one Authorization header, or from the subprotocol of a WebSocket upgrade.
-fn token(headers: &HeaderMap, is_websocket: bool) -> Option<Vec<u8>> {
+fn extract_token(headers: &HeaderMap, is_websocket: bool) -> Option<Vec<u8>> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     match (values.next(), values.next()) {
         (Some(value), None) => {
@@ -350,20 +350,20 @@ mod tests {
     #[test]
     fn token_comes_from_header_or_websocket_protocol() {
         let bearer = headers(&[(header::AUTHORIZATION, "bearer abc")]);
-        assert_eq!(token(&bearer, false).unwrap(), b"abc");
+        assert_eq!(extract_token(&bearer, false).unwrap(), b"abc");
         for none in ["Basic abc", "Bearer", "abc", ""] {
-            assert_eq!(token(&headers(&[(header::AUTHORIZATION, none)]), false), None, "{none:?}");
+            assert_eq!(extract_token(&headers(&[(header::AUTHORIZATION, none)]), false), None, "{none:?}");
         }
         let protocols = (header::SEC_WEBSOCKET_PROTOCOL, "nerve.token.abc, nerve");
         let socket = headers(&[(header::UPGRADE, "websocket"), protocols.clone()]);
-        assert_eq!(token(&socket, true).unwrap(), b"abc");
-        assert_eq!(token(&socket, false), None);
+        assert_eq!(extract_token(&socket, true).unwrap(), b"abc");
+        assert_eq!(extract_token(&socket, false), None);
         assert_eq!(protocol(&socket), Some("nerve"));
-        assert_eq!(token(&headers(std::slice::from_ref(&protocols)), true), None);
-        assert_eq!(token(&headers(&[(header::UPGRADE, "h2c"), protocols]), true), None);
+        assert_eq!(extract_token(&headers(std::slice::from_ref(&protocols)), true), None);
+        assert_eq!(extract_token(&headers(&[(header::UPGRADE, "h2c"), protocols]), true), None);
         assert_eq!(protocol(&headers(&[(header::SEC_WEBSOCKET_PROTOCOL, "nerve.token.abc")])), None);
         let mut two = headers(&[(header::AUTHORIZATION, "Bearer abc")]);
         two.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer def"));
-        assert_eq!(token(&two, true), None);
+        assert_eq!(extract_token(&two, true), None);
     }
 }

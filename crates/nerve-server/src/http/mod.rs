@@ -171,7 +171,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
             Builtin::Metrics => on(method, metrics::serve),
             Builtin::Health => on(method, async || builtin::health()),
             Builtin::Document => on(method, async || resource::json_body(document())),
-            Builtin::Page => on(method, async || -> Response { docs_page::page() }),
+            Builtin::Page => on(method, async || -> Response { docs_page::render() }),
             Builtin::RawCommand => on(method, builtin::raw_command),
             Builtin::Shutdown => on(method, builtin::shutdown),
             Builtin::Socket => on(method, websocket::serve),

@@ -64,7 +64,7 @@ pub(crate) async fn serve(
     let (mut parts, _) = request.into_parts();
     let mut query = query::read(operation.query(), &raw_query(&parts.uri)?)?;
     let mut take = |name: &str| query.remove(name)?.as_str().map(str::to_string);
-    let since = take("since").map(|text| position(&text)).transpose()?;
+    let since = take("since").map(|text| parse_position(&text)).transpose()?;
     let node = path.iter().next().map(|(_, node)| node.to_string()).unwrap_or_default();
     let node = NodeRef { session: take("session_id"), node };
     let handshake = Handshake::read(&mut parts, &shared).await?;
@@ -76,7 +76,7 @@ pub(crate) async fn serve(
 }
 
 /// Reads `OFFSET` or `STREAM-OFFSET`.
-fn position(text: &str) -> Result<OutputPosition, Problem> {
+fn parse_position(text: &str) -> Result<OutputPosition, Problem> {
     let (stream, offset) = match text.rsplit_once('-') {
         Some((stream, offset)) => (Some(stream.to_string()), offset),
         None => (None, text),
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn position_is_an_offset_with_optional_stream() {
-        let read = |text| position(text).map(|at| (at.stream, at.offset)).ok();
+        let read = |text| parse_position(text).map(|at| (at.stream, at.offset)).ok();
         assert_eq!(read("17"), Some((None, 17)));
         assert_eq!(read("a-b-17"), Some((Some("a-b".to_string()), 17)));
         for bad in ["", "-", "a", "a-", "1-18446744073709551616"] {
