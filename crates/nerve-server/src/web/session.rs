@@ -368,7 +368,7 @@ mod tests {
         let listed = store.list();
         assert_eq!(listed.len(), 1);
         let document = serde_json::json!({ "sessions": listed });
-        assert_eq!(nerve_testkit::json_style::departures(&document), Default::default());
+        assert_eq!(nerve_testkit::json_style::style_violations(&document), Default::default());
         assert_eq!((listed[0].user_agent.as_str(), listed[0].web_session_id.len()), ("Firefox[31m/1", 12));
         assert!(!format!("{listed:?}").contains(&cookie[..12]));
         // Another server process sees the same sessions.
