@@ -47,6 +47,16 @@ impl Setup {
         output.stdout
     }
 
+    /// Asserts that the agent gives a short answer, a long one, and one with a tool.
+    async fn assert_answers(&self) {
+        assert_eq!(self.answer_of("hello there").await.trim(), "You said: hello there");
+        let long = self.answer_of("LONG answer please").await;
+        assert!(long.contains("def fib") && long.trim_end().ends_with("END-OF-LONG"), "{long}");
+        let tool = self.answer_of("TOUCHTOOL please").await;
+        assert!(tool.contains("made-by-tool.txt") && tool.contains("END-OF-TOOL"), "{tool}");
+        assert!(self.home.work().join("made-by-tool.txt").exists());
+    }
+
     fn log(&self) -> String {
         let path = self.home.root().join("log.jsonl");
         std::fs::read_to_string(Path::new(&path)).unwrap_or_default()
@@ -62,12 +72,7 @@ impl Setup {
 async fn claude_through_the_anthropic_proxy() {
     let other = |config| ProxyConfig { model: Some("another-model".into()), ..config };
     let Some(setup) = Setup::start("anthropic", other).await else { return };
-    assert_eq!(setup.answer_of("hello there").await.trim(), "You said: hello there");
-    let long = setup.answer_of("LONG answer please").await;
-    assert!(long.contains("def fib") && long.trim_end().ends_with("END-OF-LONG"), "{long}");
-    let tool = setup.answer_of("TOUCHTOOL please").await;
-    assert!(tool.contains("made-by-tool.txt") && tool.contains("END-OF-TOOL"), "{tool}");
-    assert!(setup.home.work().join("made-by-tool.txt").exists());
+    setup.assert_answers().await;
     let requests = setup.model.requests();
     let messages: Vec<_> =
         requests.iter().filter(|request| request.path == "/v1/messages?beta=true").collect();
@@ -93,12 +98,7 @@ async fn claude_through_the_anthropic_proxy() {
 async fn claude_through_the_openai_proxy() {
     let other = |config| ProxyConfig { model: Some("gpt-x".into()), ..config };
     let Some(setup) = Setup::start("openai", other).await else { return };
-    assert_eq!(setup.answer_of("hello there").await.trim(), "You said: hello there");
-    let long = setup.answer_of("LONG answer please").await;
-    assert!(long.contains("def fib") && long.trim_end().ends_with("END-OF-LONG"), "{long}");
-    let tool = setup.answer_of("TOUCHTOOL please").await;
-    assert!(tool.contains("made-by-tool.txt") && tool.contains("END-OF-TOOL"), "{tool}");
-    assert!(setup.home.work().join("made-by-tool.txt").exists());
+    setup.assert_answers().await;
     let requests = setup.model.requests();
     assert!(requests.iter().all(|request| request.path == "/v1/chat/completions"), "{:?}", setup.paths());
     assert!(requests.iter().all(|request| request.body["model"] == "gpt-x"));

@@ -155,6 +155,13 @@ impl RawUpstream {
             }
         }
     }
+
+    /// Answers the next request with the beginning of a body, `hello`, and returns its connection.
+    pub(crate) async fn begin_answer(&self) -> TcpStream {
+        let (_, mut stream) = self.request().await;
+        write(&mut stream, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await;
+        stream
+    }
 }
 
 /// Waits until the peer has closed the connection.

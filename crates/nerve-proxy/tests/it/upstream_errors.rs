@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hyper::Method;
-use nerve_proxy::{ProxyConfig, create_anthropic_proxy, create_openai_proxy};
+use nerve_proxy::{Proxy, ProxyConfig, create_anthropic_proxy, create_openai_proxy};
 use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Script};
 use nerve_testkit::{eventually, within_deadline};
 use tokio::net::{TcpListener, TcpStream};
@@ -79,11 +79,8 @@ async fn silent_upstream_times_out() {
     assert_eq!(proxy.spent().requests, 1, "broken request not counted");
     wait_closed(&mut stream).await;
     // A timeout during a response breaks the connection.
-    let (reply, _stream) = tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
-        let (_, mut stream) = raw.request().await;
-        write(&mut stream, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await;
-        stream
-    });
+    let (reply, _stream) =
+        tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), raw.begin_answer());
     assert!(read_reply(reply).await.is_err());
 }
 
@@ -112,22 +109,22 @@ async fn https_upstream_gets_only_tls() {
 
 #[tokio::test]
 async fn shutdown_completes_answers_in_flight() {
-    let raw = RawUpstream::listen().await;
-    let timeout = Duration::from_secs(15);
-    let proxy = create_anthropic_proxy(ProxyConfig { shutdown_timeout: timeout, ..config(&raw.url()) })
-        .await
-        .unwrap();
-    let (client, address) = (TestClient::new(&proxy), proxy.address());
-    let (reply, mut stream) = tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
-        let (_, mut stream) = raw.request().await;
-        write(&mut stream, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await;
-        stream
-    });
-    let shutdown = tokio::spawn(proxy.shutdown());
-    eventually("a closed port", async || TcpStream::connect(address).await.is_err()).await;
-    write(&mut stream, "5\r\n ends\r\n0\r\n\r\n").await;
-    assert_eq!(read_reply(reply).await.unwrap().body, "hello ends");
-    assert_eq!(within_deadline("the end", shutdown).await.unwrap().requests, 1);
+    let clients: [fn(&Proxy) -> TestClient; 2] = [TestClient::new, TestClient::http2];
+    for connect in clients {
+        let raw = RawUpstream::listen().await;
+        let timeout = Duration::from_secs(15);
+        let proxy = create_anthropic_proxy(ProxyConfig { shutdown_timeout: timeout, ..config(&raw.url()) })
+            .await
+            .unwrap();
+        let (client, address) = (connect(&proxy), proxy.address());
+        let (reply, mut stream) =
+            tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), raw.begin_answer());
+        let shutdown = tokio::spawn(proxy.shutdown());
+        eventually("a closed port", async || TcpStream::connect(address).await.is_err()).await;
+        write(&mut stream, "5\r\n ends\r\n0\r\n\r\n").await;
+        assert_eq!(read_reply(reply).await.unwrap().body, "hello ends");
+        assert_eq!(within_deadline("the end", shutdown).await.unwrap().requests, 1);
+    }
 }
 
 #[tokio::test]
