@@ -25,7 +25,7 @@ use crate::clients::CLOSE_TIMEOUT;
 use crate::events::Filter;
 use crate::line::error_line;
 use crate::link::{HungUp, Link, ReadHalf, WriteHalf};
-use crate::requests::{self, Incoming};
+use crate::requests::{self, DecodedRequest};
 use crate::send_queue::{AfterSend, Permits, Reply, SendQueue};
 use crate::state::ServerState;
 
@@ -226,7 +226,7 @@ async fn next_frame(
 }
 
 /// Reads a frame. The error is the line that answers it. Returns `None` at the end.
-fn read_request(frame: Frame, dispatcher: &Dispatcher) -> Option<Result<Incoming, Vec<u8>>> {
+fn read_request(frame: Frame, dispatcher: &Dispatcher) -> Option<Result<DecodedRequest, Vec<u8>>> {
     match frame {
         Frame::Line(line) => Some(requests::read_line(&line, dispatcher)),
         Frame::TooLong { bytes } => Some(Err(requests::too_long(bytes))),

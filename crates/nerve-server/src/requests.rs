@@ -19,14 +19,14 @@ use crate::web::role;
 
 /// A decoded request that has not been executed.
 #[derive(Debug)]
-pub(crate) struct Incoming {
-    pub(crate) command: IncomingCommand,
+pub(crate) struct DecodedRequest {
+    pub(crate) command: Command,
     pub(crate) context: ReplyContext,
 }
 
 /// The command of a request, with its parameters.
 #[derive(Debug)]
-pub(crate) enum IncomingCommand {
+pub(crate) enum Command {
     /// A call of the engine.
     Call(Call),
     /// SUBSCRIBE: selects the connection's events.
@@ -45,13 +45,16 @@ pub(crate) struct Refusal {
 }
 
 /// Reads a line. The error is the line that answers it.
-pub(crate) fn read_line(line: &[u8], dispatcher: &Dispatcher) -> Result<Incoming, Vec<u8>> {
+pub(crate) fn read_line(line: &[u8], dispatcher: &Dispatcher) -> Result<DecodedRequest, Vec<u8>> {
     let request = decode_request(line).map_err(|error| line_of(&error.reply()))?;
     decode(request, dispatcher).map_err(|refusal| refusal.context.error_line(refusal.error))
 }
 
 /// Reads the parameters of a request.
-pub(crate) fn decode(request: RawRequest<'_>, dispatcher: &Dispatcher) -> Result<Incoming, Box<Refusal>> {
+pub(crate) fn decode(
+    request: RawRequest<'_>,
+    dispatcher: &Dispatcher,
+) -> Result<DecodedRequest, Box<Refusal>> {
     let RawRequest { command: name, params, request_id, warnings } = request;
     // Until here only older names cause warnings.
     let old_names = !warnings.is_empty();
@@ -59,7 +62,7 @@ pub(crate) fn decode(request: RawRequest<'_>, dispatcher: &Dispatcher) -> Result
     let context =
         ReplyContext { request_id, name: Some(name), old_names, warnings, origin, ..ReplyContext::default() };
     match decode_command(name, &params, dispatcher) {
-        Ok(command) => Ok(Incoming { command, context }),
+        Ok(command) => Ok(DecodedRequest { command, context }),
         Err(error) => Err(Box::new(Refusal { context, error })),
     }
 }
@@ -68,21 +71,21 @@ fn decode_command(
     name: RequestName,
     params: &Params<'_>,
     dispatcher: &Dispatcher,
-) -> Result<IncomingCommand, EngineError> {
+) -> Result<Command, EngineError> {
     let invalid = |message| EngineError::invalid_request(message);
     role::check_permission(name)?;
     Ok(match name {
         RequestName::Subscribe => {
             let request: Subscribe = read(name, params).map_err(invalid)?;
             let since = request.since;
-            IncomingCommand::Subscribe { filter: parse_filter(request)?, since }
+            Command::Subscribe { filter: parse_filter(request)?, since }
         }
-        RequestName::Authenticate => IncomingCommand::Authenticate,
+        RequestName::Authenticate => Command::Authenticate,
         RequestName::Shutdown => {
             let Shutdown { keep_nodes } = read(name, params).map_err(invalid)?;
-            IncomingCommand::Shutdown { keep_nodes }
+            Command::Shutdown { keep_nodes }
         }
-        _ => IncomingCommand::Call(dispatcher.decode(name, params).map_err(invalid)?),
+        _ => Command::Call(dispatcher.decode(name, params).map_err(invalid)?),
     })
 }
 
@@ -133,14 +136,14 @@ pub(crate) fn too_long(bytes: u64) -> Vec<u8> {
 /// Calls `reserve_memory` before it encodes a reply that may be large and whose size is known only at the end.
 /// Returns `None` if `disconnected` was cancelled first.
 pub(crate) async fn respond<T, R: Future<Output = ()>>(
-    Incoming { command, context }: Incoming,
+    DecodedRequest { command, context }: DecodedRequest,
     state: &ServerState,
     disconnected: &CancellationToken,
     reserve_memory: impl FnOnce() -> R,
     encode: impl Fn(ReplyContext, Outcome) -> T,
 ) -> Option<T> {
     let outcome: Outcome = match command {
-        IncomingCommand::Call(call) => {
+        Command::Call(call) => {
             let size = call.size;
             let outcome = execute(call, &context, None, disconnected).await?;
             if size == ReplySize::LargeAtEnd {
@@ -149,12 +152,12 @@ pub(crate) async fn respond<T, R: Future<Output = ()>>(
             record_outcome(&context, &outcome, state);
             outcome
         }
-        IncomingCommand::Subscribe { .. } => {
+        Command::Subscribe { .. } => {
             let error = EngineError::invalid_request("SUBSCRIBE is for connections that stay open");
             Err(error.hint("use a socket, the WebSocket at /api/events, or SSE at /events"))
         }
-        IncomingCommand::Authenticate => Ok(Box::new(Authenticated { authenticated: true })),
-        IncomingCommand::Shutdown { keep_nodes } => {
+        Command::Authenticate => Ok(Box::new(Authenticated { authenticated: true })),
+        Command::Shutdown { keep_nodes } => {
             state.shut_down(keep_nodes);
             Ok(Box::new(Stopped { stopped: true }))
         }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::events::Tag;
 use crate::reply_context::ReplyContext;
-use crate::requests::{self, Incoming, IncomingCommand};
+use crate::requests::{self, Command, DecodedRequest};
 use crate::send_queue::{AfterSend, Permits, Reply, SendQueue};
 use crate::state::ServerState;
 
@@ -43,11 +43,11 @@ impl Spawner {
     /// could not be read is the line that answers it.
     pub(super) fn handle(
         self: &Arc<Self>,
-        request: Result<Incoming, Vec<u8>>,
+        request: Result<DecodedRequest, Vec<u8>>,
         permits: Permits,
         out: &mut SendQueue,
     ) {
-        let Incoming { command, context } = match request {
+        let DecodedRequest { command, context } = match request {
             Ok(request) => request,
             Err(line) => {
                 self.state.hub.metrics.count_refusal();
@@ -55,16 +55,16 @@ impl Spawner {
             }
         };
         let (line, after_send) = match command {
-            IncomingCommand::Call(call) => return self.start(call, context, permits, out),
-            IncomingCommand::Subscribe { filter, since } => {
+            Command::Call(call) => return self.start(call, context, permits, out),
+            Command::Subscribe { filter, since } => {
                 let events = out.resubscribe(&self.state.hub, filter, since);
                 let (seq, server) = (self.state.hub.last_seq(), Some(self.state.id.clone()));
                 (context.ok_line(Subscribed { subscribed: true, seq, server }), AfterSend::Subscribe(events))
             }
-            IncomingCommand::Authenticate => {
+            Command::Authenticate => {
                 (context.ok_line(Authenticated { authenticated: true }), AfterSend::Nothing)
             }
-            IncomingCommand::Shutdown { keep_nodes } => {
+            Command::Shutdown { keep_nodes } => {
                 (context.ok_line(Stopped { stopped: true }), AfterSend::Notify(self.shut_down(keep_nodes)))
             }
         };

@@ -19,7 +19,7 @@ use super::{Shared, body, query};
 use crate::client_origin;
 use crate::legacy_names;
 use crate::reply_context::ReplyContext;
-use crate::requests::{self, Incoming, IncomingCommand, Refusal};
+use crate::requests::{self, Command, DecodedRequest, Refusal};
 use crate::state::ServerState;
 use crate::web::role;
 
@@ -158,14 +158,18 @@ pub(crate) async fn call<R: nerve_api::Request>(
     };
     let context =
         ReplyContext { name: Some(R::NAME), origin: client_origin::current(), ..ReplyContext::default() };
-    let request = Incoming { command: IncomingCommand::Call(call), context };
+    let request = DecodedRequest { command: Command::Call(call), context };
     let (reply, memory) =
         run(request, shared, MemoryReservation::default(), reply::typed::<R::Reply>).await?;
     Ok((*reply?, memory))
 }
 
 /// Reads the parameters of a request.
-fn decode(name: RequestName, mut params: Params<'_>, shared: &Shared) -> Result<Incoming, Box<Refusal>> {
+fn decode(
+    name: RequestName,
+    mut params: Params<'_>,
+    shared: &Shared,
+) -> Result<DecodedRequest, Box<Refusal>> {
     let warnings = legacy_names::modernise(name, &mut params);
     let request = RawRequest { command: name, params, request_id: None, warnings };
     requests::decode(request, &shared.state.dispatcher)
@@ -173,7 +177,7 @@ fn decode(name: RequestName, mut params: Params<'_>, shared: &Shared) -> Result<
 
 /// Executes a decoded request, or replies with the error of a refused one. `encode` makes the reply.
 async fn dispatch<T: Send + 'static>(
-    request: Result<Incoming, Box<Refusal>>,
+    request: Result<DecodedRequest, Box<Refusal>>,
     shared: &Shared,
     memory: MemoryReservation,
     encode: impl Fn(ReplyContext, Outcome) -> T + Send + Sync + 'static,
@@ -213,7 +217,7 @@ pub(crate) async fn execute_line(body: ReceivedBody, shared: &Shared) -> Result<
 /// Executes a request in a task of its own, so that changes are completed even if the client leaves. `encode` makes
 /// the reply.
 async fn run<T: Send + 'static>(
-    request: Incoming,
+    request: DecodedRequest,
     shared: &Shared,
     memory: MemoryReservation,
     encode: impl Fn(ReplyContext, Outcome) -> T + Send + Sync + 'static,
@@ -225,8 +229,7 @@ async fn run<T: Send + 'static>(
     let task = tokio::spawn(async move {
         // The engine limits the parameters that it keeps, so this reservation can end.
         drop(memory);
-        let is_large =
-            matches!(&request.command, IncomingCommand::Call(call) if call.size == ReplySize::Large);
+        let is_large = matches!(&request.command, Command::Call(call) if call.size == ReplySize::Large);
         let mut memory =
             if is_large { budget.reserve_response().await? } else { MemoryReservation::default() };
         let reserve_memory = async || {
