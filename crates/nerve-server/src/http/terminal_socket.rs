@@ -101,8 +101,9 @@ async fn run(
     let (sink, stream) = socket.split();
     let (errors, pending_errors) = mpsc::channel(MAX_ERRORS);
     let (acknowledge, acknowledged) = watch::channel(None);
-    let incoming = Incoming { stream, errors, acknowledge, node: node.clone(), state: state.clone() }.run();
-    let outgoing = Outgoing {
+    let incoming =
+        InputReader { stream, errors, acknowledge, node: node.clone(), state: state.clone() }.run();
+    let outgoing = OutputWriter {
         sink,
         updates,
         sent: 0,
@@ -129,7 +130,8 @@ type Close = (u16, &'static str);
 const LEFT: Close = (close_code::NORMAL, "");
 const CLOSING: Close = (close_code::AWAY, "the server is closing");
 
-struct Incoming {
+/// Reads the client's keys and acknowledgements.
+struct InputReader {
     stream: SplitStream<WebSocket>,
     errors: mpsc::Sender<Message>,
     acknowledge: watch::Sender<Option<u64>>,
@@ -137,7 +139,7 @@ struct Incoming {
     state: Arc<ServerState>,
 }
 
-impl Incoming {
+impl InputReader {
     /// Handles messages until the client leaves or sends an invalid frame.
     async fn run(mut self) -> Close {
         loop {
@@ -182,7 +184,8 @@ impl Incoming {
     }
 }
 
-struct Outgoing {
+/// Writes the terminal's output.
+struct OutputWriter {
     sink: SplitSink<WebSocket, Message>,
     updates: OutputSubscription,
     /// Offset after the last output that was sent.
@@ -195,7 +198,7 @@ struct Outgoing {
     state: Arc<ServerState>,
 }
 
-impl Outgoing {
+impl OutputWriter {
     /// Sends the terminal until either side ends.
     async fn run(
         mut self,

@@ -115,15 +115,15 @@ async fn run(
     let guard = disconnected.drop_guard();
     let incoming = async move {
         let _guard = guard;
-        Incoming { stream, requests }.run().await
+        MessageReader { stream, requests }.run().await
     };
-    let outgoing = Outgoing { sink, lines: LineReader::new(lines) }.run(incoming);
+    let outgoing = MessageWriter { sink, lines: LineReader::new(lines) }.run(incoming);
     // The connection and the pipe end together.
     let served = connection::serve(link, credential, state);
     tokio::join!(client_origin::scope(origin, served), outgoing);
 }
 
-/// Reason why the incoming side ended.
+/// Reason why no more messages are read.
 enum End {
     /// The client has closed or is gone.
     Left,
@@ -131,12 +131,13 @@ enum End {
     Refused(u16, &'static str),
 }
 
-struct Incoming {
+/// Reads the client's messages.
+struct MessageReader {
     stream: SplitStream<WebSocket>,
     requests: WriteHalf<DuplexStream>,
 }
 
-impl Incoming {
+impl MessageReader {
     /// Forwards messages as lines.
     async fn run(mut self) -> End {
         let mut last_received = Instant::now();
@@ -144,7 +145,7 @@ impl Incoming {
             let message =
                 match tokio::time::timeout_at(last_received + SILENCE_TIMEOUT, self.stream.next()).await {
                     Ok(Some(Ok(message))) => message,
-                    Ok(Some(Err(error))) => return refused(&error),
+                    Ok(Some(Err(error))) => return end_after(&error),
                     Ok(None) | Err(_) => return End::Left,
                 };
             last_received = Instant::now();
@@ -174,7 +175,8 @@ impl Incoming {
     }
 }
 
-fn refused(error: &axum::Error) -> End {
+/// Returns the end that an error of reading causes.
+fn end_after(error: &axum::Error) -> End {
     match error_close_code(error) {
         Some(close_code::SIZE) => End::Refused(close_code::SIZE, "a message holds at most 16 MiB"),
         Some(code) => End::Refused(code, "a text must be UTF-8"),
@@ -194,12 +196,13 @@ pub(super) fn error_close_code(error: &axum::Error) -> Option<u16> {
     }
 }
 
-struct Outgoing {
+/// Writes the connection's lines as messages.
+struct MessageWriter {
     sink: SplitSink<WebSocket, Message>,
     lines: LineReader<ReadHalf<DuplexStream>>,
 }
 
-impl Outgoing {
+impl MessageWriter {
     /// Sends lines as messages until either side ends.
     async fn run(mut self, incoming: impl Future<Output = End>) {
         tokio::pin!(incoming);
