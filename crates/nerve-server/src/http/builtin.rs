@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::problem::Problem;
 use super::resource::{ReplyLine, execute, execute_line, guarded_body, json_body};
-use super::{Shared, body};
+use super::{SiteState, body};
 
 /// Answers that the server is alive, without authentication.
 pub(crate) fn health() -> Response {
@@ -16,9 +16,12 @@ pub(crate) fn health() -> Response {
 }
 
 /// Executes any command of the protocol.
-pub(crate) async fn raw_command(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
-    let body = body::read(request.into_body(), &shared.budget).await?;
-    let ReplyLine { bytes: mut answer, memory } = execute_line(body, &shared).await?;
+pub(crate) async fn raw_command(
+    State(site): State<SiteState>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let body = body::read(request.into_body(), &site.budget).await?;
+    let ReplyLine { bytes: mut answer, memory } = execute_line(body, &site).await?;
     answer.truncate(answer.trim_ascii_end().len());
     // A failed command is a valid response; a request that is no command is not.
     let is_valid = !answer.starts_with(b"{\"type\":\"error\"");
@@ -30,7 +33,7 @@ pub(crate) async fn raw_command(State(shared): State<Shared>, request: Request) 
 }
 
 /// Shuts the server down.
-pub(crate) async fn shutdown(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
-    let body = body::read(request.into_body(), &shared.budget).await?;
-    execute(RequestName::Shutdown, body, &shared).await
+pub(crate) async fn shutdown(State(site): State<SiteState>, request: Request) -> Result<Response, Problem> {
+    let body = body::read(request.into_body(), &site.budget).await?;
+    execute(RequestName::Shutdown, body, &site).await
 }

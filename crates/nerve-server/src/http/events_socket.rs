@@ -18,7 +18,7 @@ use axum::response::Response;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::Shared;
+use super::SiteState;
 use super::event_stream::{EventStream, Start};
 use super::operation::Operation;
 use super::problem::Problem;
@@ -36,12 +36,12 @@ pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(45);
 /// Switches to a WebSocket that receives events.
 pub(crate) async fn serve(
     operation: &'static Operation,
-    State(shared): State<Shared>,
+    State(site): State<SiteState>,
     request: Request,
 ) -> Result<Response, Problem> {
     let (mut parts, _) = request.into_parts();
-    let (start, events) = EventStream::open(operation, &shared.state, &parts.uri, &parts.headers)?;
-    let handshake = Handshake::read(&mut parts, &shared).await?;
+    let (start, events) = EventStream::open(operation, &site.state, &parts.uri, &parts.headers)?;
+    let handshake = Handshake::read(&mut parts, &site).await?;
     Ok(handshake.accept(MAX_INPUT_BYTES, async move |socket, credential| {
         run(socket, start, &events, credential).await;
     }))

@@ -9,14 +9,14 @@ use nerve_api::request::ListSessions;
 use nerve_engine::RequestContext;
 use nerve_node::command::NodeInfo;
 
-use super::Shared;
+use super::SiteState;
 use super::problem::Problem;
 use crate::metrics::CONTENT_TYPE;
 
 /// Returns all metrics.
-pub(crate) async fn serve(State(shared): State<Shared>) -> Result<Response, Problem> {
-    let state = &shared.state;
-    let nodes = nodes(&shared).await?;
+pub(crate) async fn serve(State(site): State<SiteState>) -> Result<Response, Problem> {
+    let state = &site.state;
+    let nodes = nodes(&site).await?;
     state.hub.publish_pending();
     let page = state.hub.metrics.render(&state.engine, &nodes);
     let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE))];
@@ -24,8 +24,8 @@ pub(crate) async fn serve(State(shared): State<Shared>) -> Result<Response, Prob
 }
 
 /// Returns the nodes of all sessions.
-async fn nodes(shared: &Shared) -> Result<Vec<NodeInfo>, Problem> {
-    let engine = &shared.state.engine;
+async fn nodes(site: &SiteState) -> Result<Vec<NodeInfo>, Problem> {
+    let engine = &site.state.engine;
     let sessions = engine.list_sessions(ListSessions::default(), RequestContext::default()).await;
     let sessions = sessions
         .map_err(|_| Problem::internal("the nodes cannot be counted: this is a bug in nerve"))?

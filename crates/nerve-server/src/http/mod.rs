@@ -96,9 +96,9 @@ pub(crate) struct HttpConfig {
     pub(crate) web: Arc<Web>,
 }
 
-/// State shared by all requests.
+/// State of a site that all its handlers share.
 #[derive(Debug, Clone)]
-struct Shared {
+struct SiteState {
     state: Arc<ServerState>,
     budget: Budget,
 }
@@ -126,12 +126,12 @@ impl Site {
             Gate::new(clients, authenticator.clone(), &setup.names, address.ip()).with_web(setup.web.clone());
         let budget = Budget::new();
         let web = web::router(setup.web.clone(), authenticator);
-        let shared = Shared { state, budget: budget.clone() };
+        let site = SiteState { state, budget: budget.clone() };
         let mut router = Router::new();
         for operation in OPERATIONS {
             router = router.route(operation.path, route(operation));
         }
-        let router = router.with_state(shared).merge(web);
+        let router = router.with_state(site).merge(web);
         let router = mount::all(router, &setup.mounts, &closing_handle, &budget);
         Site { router: add_gate(router, gate_state), closing, metrics }
     }
@@ -155,7 +155,7 @@ fn add_gate(router: Router, gate_state: Gate) -> Router {
         .layer(from_fn_with_state(gate_state, gate::gate))
 }
 
-fn route(operation: &'static Operation) -> MethodRouter<Shared> {
+fn route(operation: &'static Operation) -> MethodRouter<SiteState> {
     let method = match operation.method {
         "POST" => MethodFilter::POST,
         "DELETE" => MethodFilter::DELETE,
@@ -163,7 +163,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
     };
     match &operation.handler {
         Handler::Request(mapped) => {
-            on(method, move |state: State<Shared>, path: PathParams, request: Request| {
+            on(method, move |state: State<SiteState>, path: PathParams, request: Request| {
                 resource::serve(mapped, state, path, request)
             })
         }
@@ -176,18 +176,18 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
             Builtin::Shutdown => on(method, builtin::shutdown),
             Builtin::Socket => on(method, websocket::serve),
             Builtin::Terminal => {
-                on(method, move |state: State<Shared>, path: PathParams, request: Request| {
+                on(method, move |state: State<SiteState>, path: PathParams, request: Request| {
                     terminal_socket::serve(operation, state, path, request)
                 })
             }
-            Builtin::Events => on(method, async move |state: State<Shared>, request: Request| {
+            Builtin::Events => on(method, async move |state: State<SiteState>, request: Request| {
                 match gate::is_websocket_upgrade(request.headers()) {
                     true => events_socket::serve(operation, state, request).await,
                     false => sse::serve(operation, state, request).await,
                 }
             }),
             Builtin::AgentStatus | Builtin::AgentMessages | Builtin::AgentMessage | Builtin::AgentEvents => {
-                on(method, move |state: State<Shared>, path: PathParams, request: Request| {
+                on(method, move |state: State<SiteState>, path: PathParams, request: Request| {
                     agentapi::serve(operation, *which, state, path, request)
                 })
             }
@@ -196,15 +196,15 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
 }
 
 #[cfg(test)]
-impl Shared {
+impl SiteState {
     /// Creates the state with an engine that keeps its files below `folder`.
-    fn for_test(folder: &std::path::Path) -> Shared {
+    fn for_test(folder: &std::path::Path) -> SiteState {
         use nerve_engine::{Engine, EngineConfig};
         use nerve_node::factory::FactoryConfig;
 
         let history_dir = Some(folder.join("history"));
         let nodes = FactoryConfig { server: "test".to_string(), history_dir, ..FactoryConfig::default() };
         let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
-        Shared { state: Arc::new(ServerState::new(engine)), budget: Budget::new() }
+        SiteState { state: Arc::new(ServerState::new(engine)), budget: Budget::new() }
     }
 }

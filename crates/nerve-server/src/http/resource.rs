@@ -15,7 +15,7 @@ use super::budget::{Budget, MemoryReservation};
 use super::operation::{BodyUse, RequestMapping};
 use super::problem::Problem;
 use super::reply::{self, ReplyBody};
-use super::{Shared, body, query};
+use super::{SiteState, body, query};
 use crate::client_origin;
 use crate::legacy_names;
 use crate::reply_context::ReplyContext;
@@ -45,7 +45,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParams {
 /// Serves an operation that is a request.
 pub(crate) async fn serve(
     mapped: &'static RequestMapping,
-    State(shared): State<Shared>,
+    State(site): State<SiteState>,
     PathParams(path): PathParams,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -58,7 +58,7 @@ pub(crate) async fn serve(
     for (name, text) in &path {
         params.insert(name.to_string(), Param::Value(text.into()));
     }
-    let ReceivedBody { bytes: sent, memory } = body::read(sent, &shared.budget).await?;
+    let ReceivedBody { bytes: sent, memory } = body::read(sent, &site.budget).await?;
     if mapped.body != BodyUse::None {
         merge_params(&mut params, parse_object(&sent)?)?;
     } else if !matches!(sent.trim_ascii(), b"" | b"{}") {
@@ -69,11 +69,11 @@ pub(crate) async fn serve(
     }
     let is_set = |option: &&str| params.get(*option).is_some_and(|param| param.clone().into_value() == true);
     let is_async = ["async", "detach"].iter().any(is_set);
-    let request = decode(mapped.request, params, &shared);
+    let request = decode(mapped.request, params, &site);
     drop(sent);
     let is_channel = legacy_names::is_channel_path(parts.uri.path());
     let encode = move |context, outcome| reply::encode_with(is_channel, context, outcome);
-    let (reply, memory) = dispatch(request, &shared, memory, encode).await?;
+    let (reply, memory) = dispatch(request, &site, memory, encode).await?;
     Ok(respond(reply?, mapped, is_async, &parts.uri, memory))
 }
 
@@ -138,29 +138,28 @@ fn merge_params<'a>(params: &mut Params<'a>, mut body: Params<'a>) -> Result<(),
 pub(crate) async fn execute(
     name: RequestName,
     body: ReceivedBody,
-    shared: &Shared,
+    site: &SiteState,
 ) -> Result<Response, Problem> {
     role::check_permission(name).map_err(Problem::permission_denied)?;
     let ReceivedBody { bytes, memory } = body;
-    let request = decode(name, parse_object(&bytes)?, shared);
-    let (reply, memory) = dispatch(request, shared, memory, reply::encode).await?;
+    let request = decode(name, parse_object(&bytes)?, site);
+    let (reply, memory) = dispatch(request, site, memory, reply::encode).await?;
     Ok(json_body(guarded_body(reply?.bytes, memory)))
 }
 
 /// Executes a request that was made in this process. Returns its reply and the memory reserved for a large reply.
 pub(crate) async fn call<R: nerve_api::Request>(
     request: R,
-    shared: &Shared,
+    site: &SiteState,
 ) -> Result<(R::Reply, MemoryReservation), Problem> {
     role::check_permission(R::NAME).map_err(Problem::permission_denied)?;
-    let Some(call) = shared.state.dispatcher.prepare(request) else {
+    let Some(call) = site.state.dispatcher.prepare(request) else {
         return Err(Problem::internal(format!("the engine does not handle {}", R::NAME)));
     };
     let context =
         ReplyContext { name: Some(R::NAME), origin: client_origin::current(), ..ReplyContext::default() };
     let request = DecodedRequest { command: Command::Call(call), context };
-    let (reply, memory) =
-        run(request, shared, MemoryReservation::default(), reply::typed::<R::Reply>).await?;
+    let (reply, memory) = run(request, site, MemoryReservation::default(), reply::typed::<R::Reply>).await?;
     Ok((*reply?, memory))
 }
 
@@ -168,24 +167,24 @@ pub(crate) async fn call<R: nerve_api::Request>(
 fn decode(
     name: RequestName,
     mut params: Params<'_>,
-    shared: &Shared,
+    site: &SiteState,
 ) -> Result<DecodedRequest, Box<Refusal>> {
     let warnings = legacy_names::modernise(name, &mut params);
     let request = RawRequest { command: name, params, request_id: None, warnings };
-    requests::decode(request, &shared.state.dispatcher)
+    requests::decode(request, &site.state.dispatcher)
 }
 
 /// Executes a decoded request, or replies with the error of a refused one. `encode` makes the reply.
 async fn dispatch<T: Send + 'static>(
     request: Result<DecodedRequest, Box<Refusal>>,
-    shared: &Shared,
+    site: &SiteState,
     memory: MemoryReservation,
     encode: impl Fn(ReplyContext, Outcome) -> T + Send + Sync + 'static,
 ) -> Result<(T, MemoryReservation), Problem> {
     match request {
-        Ok(request) => run(request, shared, memory, encode).await,
+        Ok(request) => run(request, site, memory, encode).await,
         Err(refusal) => {
-            shared.state.hub.metrics.count_refusal();
+            site.state.hub.metrics.count_refusal();
             Ok((encode(refusal.context, Err(refusal.error)), MemoryReservation::default()))
         }
     }
@@ -198,17 +197,17 @@ pub(crate) struct ReplyLine {
 }
 
 /// Executes the request that a line of the protocol contains.
-pub(crate) async fn execute_line(body: ReceivedBody, shared: &Shared) -> Result<ReplyLine, Problem> {
+pub(crate) async fn execute_line(body: ReceivedBody, site: &SiteState) -> Result<ReplyLine, Problem> {
     let ReceivedBody { bytes, memory } = body;
-    let request = requests::read_line(&bytes, &shared.state.dispatcher);
+    let request = requests::read_line(&bytes, &site.state.dispatcher);
     drop(bytes);
     match request {
         Ok(request) => {
-            let (bytes, memory) = run(request, shared, memory, ReplyContext::outcome_line).await?;
+            let (bytes, memory) = run(request, site, memory, ReplyContext::outcome_line).await?;
             Ok(ReplyLine { bytes, memory })
         }
         Err(bytes) => {
-            shared.state.hub.metrics.count_refusal();
+            site.state.hub.metrics.count_refusal();
             Ok(ReplyLine { bytes, memory: MemoryReservation::default() })
         }
     }
@@ -218,14 +217,13 @@ pub(crate) async fn execute_line(body: ReceivedBody, shared: &Shared) -> Result<
 /// the reply.
 async fn run<T: Send + 'static>(
     request: DecodedRequest,
-    shared: &Shared,
+    site: &SiteState,
     memory: MemoryReservation,
     encode: impl Fn(ReplyContext, Outcome) -> T + Send + Sync + 'static,
 ) -> Result<(T, MemoryReservation), Problem> {
     let disconnected = CancellationToken::new();
     let _guard = disconnected.clone().drop_guard();
-    let (state, budget): (std::sync::Arc<ServerState>, Budget) =
-        (shared.state.clone(), shared.budget.clone());
+    let (state, budget): (std::sync::Arc<ServerState>, Budget) = (site.state.clone(), site.budget.clone());
     let task = tokio::spawn(async move {
         // The engine limits the parameters that it keeps, so this reservation can end.
         drop(memory);
@@ -296,25 +294,25 @@ mod tests {
 
     #[tokio::test]
     async fn long_replies_hold_their_memory() {
-        async fn holds_memory<R: nerve_api::Request>(request: R, shared: &Shared) {
-            let (_, memory) = call(request, shared).await.unwrap();
-            assert_eq!(shared.budget.response_bytes_in_use(), MAX_LINE_BYTES, "{}", R::NAME);
+        async fn holds_memory<R: nerve_api::Request>(request: R, site: &SiteState) {
+            let (_, memory) = call(request, site).await.unwrap();
+            assert_eq!(site.budget.response_bytes_in_use(), MAX_LINE_BYTES, "{}", R::NAME);
             drop(memory);
-            assert_eq!(shared.budget.response_bytes_in_use(), 0);
+            assert_eq!(site.budget.response_bytes_in_use(), 0);
         }
 
         let folder = tempfile::tempdir().unwrap();
-        let shared = Shared::for_test(folder.path());
+        let site = SiteState::for_test(folder.path());
         let create = CreateNode { backend: BackendKind::Bash, ..CreateNode::new("sh") };
-        call(create, &shared).await.unwrap();
+        call(create, &site).await.unwrap();
         let prompt = ExecuteInput { is_async: true, ..ExecuteInput::new("sh", "echo hi") };
-        let ExecuteReply::Accepted(begun) = call(prompt, &shared).await.unwrap().0 else { panic!() };
+        let ExecuteReply::Accepted(begun) = call(prompt, &site).await.unwrap().0 else { panic!() };
         let steps = json!([{ "id": "a", "node_id": "sh", "text": "echo hi" }]);
         let graph = json!({ "definition": { "graph": "g", "steps": steps } });
         let result = GetResult { result_id: begun.result_id, wait: true, ..GetResult::default() };
-        holds_memory(result, &shared).await;
-        holds_memory(serde_json::from_value::<ExecuteGraph>(graph).unwrap(), &shared).await;
-        holds_memory(GetHistory { node_id: "sh".into(), ..GetHistory::default() }, &shared).await;
+        holds_memory(result, &site).await;
+        holds_memory(serde_json::from_value::<ExecuteGraph>(graph).unwrap(), &site).await;
+        holds_memory(GetHistory { node_id: "sh".into(), ..GetHistory::default() }, &site).await;
     }
 
     #[test]

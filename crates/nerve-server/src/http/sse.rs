@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt, stream};
 use http::{HeaderName, HeaderValue, header};
 
-use super::Shared;
+use super::SiteState;
 use super::event_stream::{EventStream, Start};
 use super::operation::Operation;
 use super::problem::Problem;
@@ -29,10 +29,10 @@ const RETRY: u64 = 2000;
 /// Streams events until the client leaves or the server shuts down.
 pub(crate) async fn serve(
     operation: &'static Operation,
-    State(shared): State<Shared>,
+    State(site): State<SiteState>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (start, events) = EventStream::open(operation, &shared.state, request.uri(), request.headers())?;
+    let (start, events) = EventStream::open(operation, &site.state, request.uri(), request.headers())?;
     let heartbeat = if role::current_role().is_some() { NAMED_EVENT } else { COMMENT };
     let reader = Reader { head: Some(head(start, &events.server).into()), heartbeat, events };
     Ok(respond(stream::unfold(reader, |mut reader| async move { Some((reader.next().await?, reader)) })))

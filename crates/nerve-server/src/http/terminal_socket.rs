@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::Shared;
+use super::SiteState;
 use super::events_socket::{PING_INTERVAL, SILENCE_TIMEOUT};
 use super::operation::Operation;
 use super::problem::Problem;
@@ -56,7 +56,7 @@ const MAX_ERRORS: usize = 16;
 /// Switches to a WebSocket that shows a node's terminal.
 pub(crate) async fn serve(
     operation: &'static Operation,
-    State(shared): State<Shared>,
+    State(site): State<SiteState>,
     PathParams(path): PathParams,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -67,8 +67,8 @@ pub(crate) async fn serve(
     let since = take("since").map(|text| parse_position(&text)).transpose()?;
     let node = path.iter().next().map(|(_, node)| node.to_string()).unwrap_or_default();
     let node = NodeRef { session: take("session_id"), node };
-    let handshake = Handshake::read(&mut parts, &shared).await?;
-    let state = shared.state.clone();
+    let handshake = Handshake::read(&mut parts, &site).await?;
+    let state = site.state.clone();
     let (start, updates) = state.engine.watch_output(&node, since).await?;
     Ok(handshake.accept(MAX_INPUT_BYTES, async move |socket, credential| {
         run(socket, credential, node, (start, updates), state).await;

@@ -16,7 +16,7 @@ use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::SiteState;
 use super::gate::{self, ConnectionAuth};
 use super::problem::Problem;
 use crate::access::Credential;
@@ -36,10 +36,10 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Upgrades a connection to a WebSocket.
-pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn serve(State(site): State<SiteState>, request: Request) -> Result<Response, Problem> {
     let (mut parts, _) = request.into_parts();
-    let handshake = Handshake::read(&mut parts, &shared).await?;
-    let state = shared.state.clone();
+    let handshake = Handshake::read(&mut parts, &site).await?;
+    let state = site.state.clone();
     let origin = ClientOrigin { transport: "websocket", ..client_origin::current() };
     Ok(handshake.accept(MAX_LINE_BYTES, async move |socket, credential| {
         run(socket, credential, origin, state).await;
@@ -57,7 +57,7 @@ pub(super) struct Handshake {
 
 impl Handshake {
     /// Checks the head of a request.
-    pub(super) async fn read(parts: &mut Parts, shared: &Shared) -> Result<Handshake, Problem> {
+    pub(super) async fn read(parts: &mut Parts, site: &SiteState) -> Result<Handshake, Problem> {
         let Some(auth) = parts.extensions.get::<ConnectionAuth>().cloned() else {
             return Err(Problem::internal("request without a connection: this is a bug in nerve"));
         };
@@ -65,7 +65,7 @@ impl Handshake {
             let detail = format!("a WebSocket requires HTTP/1.1, but this request uses {:?}", parts.version);
             return Err(Problem::invalid(detail).hint("use HTTP/1.1, or read events at /events"));
         }
-        let upgrade = WebSocketUpgrade::from_request_parts(parts, shared).await;
+        let upgrade = WebSocketUpgrade::from_request_parts(parts, site).await;
         let upgrade = upgrade.map_err(|error| {
             let problem = Problem::invalid(format!("no WebSocket: {error}"));
             problem.hint("without a WebSocket, read events at /events")
@@ -75,7 +75,7 @@ impl Handshake {
             None => upgrade,
         };
         let credential = parts.extensions.get::<Option<Credential>>().cloned().flatten();
-        Ok(Handshake { upgrade, auth, credential, role: role::current_role(), state: shared.state.clone() })
+        Ok(Handshake { upgrade, auth, credential, role: role::current_role(), state: site.state.clone() })
     }
 
     /// Switches to the WebSocket, whose messages have at most `max_bytes`, and serves it with the role of the request.

@@ -21,8 +21,8 @@ use crate::http::sse;
 pub(super) async fn stream(agent: Agent) -> Result<Response, Problem> {
     let node = Some(agent.node.clone());
     // Subscribe before the first poll, so that nothing after it is missed.
-    let queue = agent.shared.state.hub.subscribe(Filter { node, ..Filter::default() }, None);
-    let closing = agent.shared.state.closing.clone();
+    let queue = agent.site.state.hub.subscribe(Filter { node, ..Filter::default() }, None);
+    let closing = agent.site.state.closing.clone();
     let mut reader = Reader {
         agent,
         queue,

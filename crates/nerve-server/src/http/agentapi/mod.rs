@@ -22,7 +22,7 @@ use super::budget::MemoryReservation;
 use super::operation::{Builtin, Operation};
 use super::problem::Problem;
 use super::resource::{PathParams, call, guarded_body, json_body, raw_query};
-use super::{Shared, body, query};
+use super::{SiteState, body, query};
 use crate::events::Filter;
 
 /// Number of turns whose messages are listed.
@@ -36,18 +36,18 @@ const START_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 pub(crate) async fn serve(
     operation: &'static Operation,
     which: Builtin,
-    State(shared): State<Shared>,
+    State(site): State<SiteState>,
     PathParams(path): PathParams,
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, sent) = request.into_parts();
-    let agent = Agent::new(shared, operation, &path, &parts.uri)?;
+    let agent = Agent::new(site, operation, &path, &parts.uri)?;
     match which {
         Builtin::AgentMessages => {
             let (messages, memory) = agent.messages().await?;
             Ok(json_body(guarded_body(encode(&MessageList { messages }), memory)))
         }
-        Builtin::AgentMessage => agent.send(&body::read(sent, &agent.shared.budget).await?.bytes).await,
+        Builtin::AgentMessage => agent.send(&body::read(sent, &agent.site.budget).await?.bytes).await,
         Builtin::AgentEvents => events::stream(agent).await,
         _ => Ok(json_body(encode(&agent.status().await?))),
     }
@@ -61,24 +61,29 @@ fn encode(object: &impl Serialize) -> Vec<u8> {
 /// A node that is addressed through agentapi's interface.
 #[derive(Debug, Clone)]
 struct Agent {
-    shared: Shared,
+    site: SiteState,
     node: String,
     session: Option<String>,
 }
 
 impl Agent {
-    fn new(shared: Shared, operation: &Operation, path: &RawPathParams, uri: &Uri) -> Result<Agent, Problem> {
+    fn new(
+        site: SiteState,
+        operation: &Operation,
+        path: &RawPathParams,
+        uri: &Uri,
+    ) -> Result<Agent, Problem> {
         let session = match query::read(operation.query(), &raw_query(uri)?)?.remove("session_id") {
             Some(Value::String(session)) => Some(session),
             _ => None,
         };
         let node = path.iter().next().map(|(_, node)| node.to_string()).unwrap_or_default();
-        Ok(Agent { shared, node, session })
+        Ok(Agent { site, node, session })
     }
 
     /// Runs a request about the node.
     async fn request<R: nerve_api::Request>(&self, request: R) -> Result<R::Reply, Problem> {
-        call(request, &self.shared).await.map(|(reply, _)| reply)
+        call(request, &self.site).await.map(|(reply, _)| reply)
     }
 
     async fn info(&self) -> Result<NodeInfo, Problem> {
@@ -132,7 +137,7 @@ impl Agent {
             last: Some(last),
             ..GetHistory::default()
         };
-        let (history, memory) = call(request, &self.shared).await?;
+        let (history, memory) = call(request, &self.site).await?;
         Ok((history.entries, memory))
     }
 
@@ -161,7 +166,7 @@ impl Agent {
         }
         let session = Some(self.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string()));
         let filter = Filter { node: Some(self.node.clone()), session, ..Filter::default() };
-        let events = self.shared.state.hub.subscribe(filter, None);
+        let events = self.site.state.hub.subscribe(filter, None);
         let request = ExecuteInput {
             session_id: self.session.clone(),
             is_async: true,
@@ -217,27 +222,27 @@ mod tests {
     #[tokio::test]
     async fn messages_hold_memory_until_sent() {
         let folder = tempfile::tempdir().unwrap();
-        let shared = Shared::for_test(folder.path());
-        let agent = Agent { shared: shared.clone(), node: "sh".into(), session: None };
+        let site = SiteState::for_test(folder.path());
+        let agent = Agent { site: site.clone(), node: "sh".into(), session: None };
         agent.request(CreateNode { backend: BackendKind::Bash, ..CreateNode::new("sh") }).await.unwrap();
         agent.request(ExecuteInput::new("sh", "seq 1000")).await.unwrap();
         let mut router = Router::new();
         for operation in OPERATIONS {
             router = router.route(operation.path, route(operation));
         }
-        let service = TowerToHyperService::new(router.with_state(shared.clone()));
+        let service = TowerToHyperService::new(router.with_state(site.clone()));
         for what in ["messages", "events"] {
             let request = Request::get(format!("/compat/agentapi/sh/{what}")).body(Body::empty()).unwrap();
             let mut answer = service.call(request).await.unwrap();
             assert_eq!(answer.status(), StatusCode::OK);
-            assert!((1..20_000).contains(&shared.budget.response_bytes_in_use()), "{what}");
+            assert!((1..20_000).contains(&site.budget.response_bytes_in_use()), "{what}");
             let mut last_sent = String::new();
             while !last_sent.contains("1000") {
                 let frame = answer.body_mut().frame().await.unwrap().unwrap();
                 last_sent.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
             }
             drop(answer);
-            assert_eq!(shared.budget.response_bytes_in_use(), 0, "{what}");
+            assert_eq!(site.budget.response_bytes_in_use(), 0, "{what}");
         }
     }
 }
