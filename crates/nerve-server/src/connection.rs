@@ -148,7 +148,7 @@ impl Connection {
     /// Returns true if nothing is left to read, execute or send.
     fn is_finished(&self) -> bool {
         let expects_output = !self.is_drained || (self.out.is_listening() && !self.is_closing);
-        self.spawner.is_none() && !expects_output && self.out.is_idle() && self.out.waiting() == 0
+        self.spawner.is_none() && !expects_output && self.out.is_idle() && self.out.queued_replies() == 0
     }
 
     /// Returns true if a request has arrived that can start at once. All of them start before anything is written, so
@@ -156,7 +156,7 @@ impl Connection {
     fn can_start_next(&self) -> bool {
         self.spawner.is_some()
             && self.lines.has_line()
-            && self.out.waiting() < MAX_BATCH
+            && self.out.queued_replies() < MAX_BATCH
             && self.in_flight.available_permits() > 0
     }
 

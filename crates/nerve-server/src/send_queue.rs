@@ -124,7 +124,7 @@ impl SendQueue {
     }
 
     /// Returns the number of replies that are not in the batch yet.
-    pub(crate) fn waiting(&self) -> usize {
+    pub(crate) fn queued_replies(&self) -> usize {
         self.replies.len()
     }
 
@@ -187,7 +187,7 @@ impl SendQueue {
     /// # Errors
     /// Returns an error if the client is gone.
     pub(crate) async fn write_all(&mut self) -> io::Result<()> {
-        while !self.is_idle() || self.waiting() > 0 {
+        while !self.is_idle() || self.queued_replies() > 0 {
             self.gather();
             self.write().await?;
         }
@@ -362,7 +362,7 @@ mod tests {
         }
         fixture.push("reply", AfterSend::Nothing);
         fixture.out.gather();
-        assert!(!fixture.out.has_room() && fixture.out.waiting() == 1);
+        assert!(!fixture.out.has_room() && fixture.out.queued_replies() == 1);
         for _ in 0..500 {
             fixture.ready();
         }

@@ -94,7 +94,7 @@ impl Activity {
     /// Completes when the connection should be closed. An authenticated client may be idle for a while after
     /// its last response, and must read its responses. An unauthenticated one is measured from the start of
     /// its last request: reading slowly must not keep its slot.
-    pub(super) async fn idle(&self, auth: &ConnectionAuth) {
+    pub(super) async fn wait_until_idle(&self, auth: &ConnectionAuth) {
         loop {
             let changed = self.0.changed.notified();
             let deadline = {
@@ -177,19 +177,20 @@ mod tests {
         let activity = Activity::new();
         let slow = activity.begin();
         let started = Instant::now();
-        activity.idle(&auth).await;
+        activity.wait_until_idle(&auth).await;
         assert_eq!(started.elapsed(), idle_timeout::PREAUTH);
 
         assert!(auth.set_authenticated(&clients).is_ok());
-        let still_there = tokio::time::timeout(Duration::from_secs(3600), activity.idle(&auth)).await;
+        let still_there =
+            tokio::time::timeout(Duration::from_secs(3600), activity.wait_until_idle(&auth)).await;
         assert!(still_there.is_err(), "the request was aborted in the middle of an answer");
         slow.on_chunk();
         let started = Instant::now();
-        activity.idle(&auth).await;
+        activity.wait_until_idle(&auth).await;
         assert_eq!(started.elapsed(), STALL_TIMEOUT);
         drop(slow);
         let started = Instant::now();
-        activity.idle(&auth).await;
+        activity.wait_until_idle(&auth).await;
         assert_eq!(started.elapsed(), idle_timeout::AUTHENTICATED);
     }
 
@@ -205,7 +206,7 @@ mod tests {
         stalled.on_chunk();
         let started = Instant::now();
         tokio::select! {
-            () = activity.idle(&auth) => panic!("the whole connection was closed"),
+            () = activity.wait_until_idle(&auth) => panic!("the whole connection was closed"),
             () = tokens[0].cancelled() => {}
         }
         assert_eq!(started.elapsed(), STALL_TIMEOUT);
@@ -213,7 +214,7 @@ mod tests {
         drop(stalled);
         taken.on_chunk();
         let started = Instant::now();
-        activity.idle(&auth).await;
+        activity.wait_until_idle(&auth).await;
         assert_eq!(started.elapsed(), STALL_TIMEOUT);
     }
 }

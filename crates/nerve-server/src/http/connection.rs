@@ -130,7 +130,7 @@ impl Client<'_> {
                 served = connection.as_mut() => return served.map(|()| End::Finished),
                 () = &mut *hung_up => return Ok(End::HungUp),
                 () = closing.cancelled() => break,
-                () = auth.closing(), if !is_draining => {
+                () = auth.wait_for_close(), if !is_draining => {
                     connection.as_mut().graceful_shutdown();
                     is_draining = true;
                 }
@@ -177,7 +177,7 @@ impl Client<'_> {
                 served = connection.as_mut() => return served.map(|()| End::Finished),
                 () = &mut *hung_up => return Ok(End::HungUp),
                 () = closing.cancelled() => break (CLOSE_TIMEOUT, End::Closing),
-                () = auth.closing(), if !is_draining => {
+                () = auth.wait_for_close(), if !is_draining => {
                     if !auth.is_authenticated() {
                         break (DRAIN_TIMEOUT, End::Finished);
                     }
@@ -186,7 +186,7 @@ impl Client<'_> {
                     connection.as_mut().graceful_shutdown();
                     is_draining = true;
                 }
-                () = activity.idle(&auth) => break (CLOSE_TIMEOUT, End::Finished),
+                () = activity.wait_until_idle(&auth) => break (CLOSE_TIMEOUT, End::Finished),
             }
         };
         connection.as_mut().graceful_shutdown();

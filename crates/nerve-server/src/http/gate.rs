@@ -99,16 +99,16 @@ impl ConnectionAuth {
     }
 
     /// Completes when the connection should accept no further requests: it was closed, or its credential was revoked.
-    pub(super) async fn closing(&self) {
+    pub(super) async fn wait_for_close(&self) {
         tokio::select! {
             () = self.close_requested.cancelled() => {}
-            () = self.revoked() => {}
+            () = self.wait_for_revocation() => {}
         }
     }
 
     /// Completes when the credential is revoked. A proxy may send requests of several web sessions over one connection:
     /// the last one counts.
-    async fn revoked(&self) {
+    async fn wait_for_revocation(&self) {
         loop {
             // Created before the credential is read, so that no change is missed.
             let changed = self.last.changed.notified();

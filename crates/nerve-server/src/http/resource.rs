@@ -159,7 +159,8 @@ pub(crate) async fn call<R: nerve_api::Request>(
     let context =
         ReplyContext { name: Some(R::NAME), origin: client_origin::current(), ..ReplyContext::default() };
     let request = DecodedRequest { command: Command::Call(call), context };
-    let (reply, memory) = run(request, site, MemoryReservation::default(), reply::typed::<R::Reply>).await?;
+    let (reply, memory) =
+        run(request, site, MemoryReservation::default(), reply::downcast::<R::Reply>).await?;
     Ok((*reply?, memory))
 }
 

@@ -99,7 +99,7 @@ impl LoginCodes {
         let oldest = SystemTime::now() - CODE_LIFETIME - RETENTION;
         for codes in [&self.records, &self.used] {
             for digest in codes.digests() {
-                if codes.touched(&digest).is_ok_and(|created| created < oldest) {
+                if codes.last_write(&digest).is_ok_and(|created| created < oldest) {
                     let _ = codes.remove(&digest);
                 }
             }

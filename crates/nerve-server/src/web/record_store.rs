@@ -99,7 +99,7 @@ impl<T: Serialize + DeserializeOwned> RecordStore<T> {
     }
 
     /// Returns the time at which a record was written or touched.
-    pub(super) fn touched(&self, digest: &str) -> io::Result<SystemTime> {
+    pub(super) fn last_write(&self, digest: &str) -> io::Result<SystemTime> {
         fs::metadata(self.path(digest))?.modified()
     }
 

@@ -166,7 +166,7 @@ impl SessionStore {
             let _ = self.remove(&digest);
             return Ok(None);
         }
-        let used = self.records.touched(&digest);
+        let used = self.records.last_write(&digest);
         if used.is_ok_and(|used| used.elapsed().is_ok_and(|elapsed| elapsed >= USE_PRECISION)) {
             let _ = self.records.touch(&digest);
         }
@@ -275,7 +275,7 @@ impl SessionStore {
         let mut sessions = Vec::new();
         for digest in self.records.digests() {
             let Ok(Some(record)) = self.records.read(&digest) else { continue };
-            let used = self.records.touched(&digest);
+            let used = self.records.last_write(&digest);
             if self.is_over(&record) {
                 let _ = self.remove(&digest);
                 continue;
