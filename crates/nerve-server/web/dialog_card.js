@@ -159,7 +159,7 @@ export class DialogCard {
     this.#shown = explained;
     showScreen(this.#screen, explained.screen);
     if (isNew) {
-      this.#list.replaceChildren(...explained.choices.map((label, index) => this.#choice(label, index)));
+      this.#list.replaceChildren(...explained.choices.map((label, index) => this.#createChoice(label, index)));
       this.ignoreClicks();
       this.#screen.scrollTop = this.#screen.scrollHeight;
     }
@@ -172,7 +172,7 @@ export class DialogCard {
     }
   }
 
-  #choice(label, index) {
+  #createChoice(label, index) {
     const properties = { type: "button", "aria-describedby": this.#titleId, onclick: () => this.#click(index) };
     return element("li", {}, element("button", properties, label));
   }

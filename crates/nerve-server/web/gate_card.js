@@ -82,10 +82,10 @@ export class GateCard {
 
   #createAnswers() {
     const choices = this.#gate.choices ?? [];
-    return choices.length === 0 ? this.#createForm() : element("ul", { class: "choices" }, ...choices.map((choice) => this.#choice(choice)));
+    return choices.length === 0 ? this.#createForm() : element("ul", { class: "choices" }, ...choices.map((choice) => this.#createChoice(choice)));
   }
 
-  #choice(choice) {
+  #createChoice(choice) {
     const properties = { type: "button", "aria-describedby": this.#title.id, onclick: () => this.#click(choice) };
     return element("li", {}, element("button", properties, choice));
   }

@@ -45,7 +45,7 @@ function block(token, depth) {
     case "paragraph":
       return [element("p", {}, ...inlines(token.tokens, depth))];
     case "text":
-      return [element("span", {}, ...(token.tokens ? inlines(token.tokens, depth) : [decode(token.text)]))];
+      return [element("span", {}, ...(token.tokens ? inlines(token.tokens, depth) : [decodeReferences(token.text)]))];
     case "code":
       return [codeBlock(token.text, token.lang)];
     case "blockquote":
@@ -86,7 +86,7 @@ function inlines(tokens, depth) {
 function inline(token, depth) {
   switch (token.type) {
     case "text":
-      return token.tokens ? inlines(token.tokens, depth) : [decode(token.text)];
+      return token.tokens ? inlines(token.tokens, depth) : [decodeReferences(token.text)];
     case "escape":
       return [token.text];
     case "strong":
@@ -141,7 +141,7 @@ async function copyText(shown) {
 }
 
 /** Replaces character references. */
-function decode(text) {
+function decodeReferences(text) {
   return text.replace(/&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|(\w{2,6}));/g, (whole, decimal, hex, name) => {
     if (name !== undefined) {
       return Object.hasOwn(REFERENCES, name) ? REFERENCES[name] : whole;

@@ -9,7 +9,7 @@ const MAX_STEPS = 300;
 /** Characters of a name that fit into a box. */
 const NAME_LENGTH = 19;
 
-function shorten(text) {
+function fitName(text) {
   const characters = [...text];
   return characters.length > NAME_LENGTH ? `${characters.slice(0, NAME_LENGTH - 1).join("")}…` : text;
 }
@@ -73,8 +73,8 @@ export class PlanPicture {
       svgElement("title", {}, step.step_id),
       svgElement("rect", { width, height, rx: 8 }),
       svgElement("rect", { class: "stripe", y: 8, width: 5, height: height - 16 }),
-      line(20, "step-name", shorten(step.step_id)),
-      line(38, "step-node", shorten(step.node_id || "gate")),
+      line(20, "step-name", fitName(step.step_id)),
+      line(38, "step-node", fitName(step.node_id || "gate")),
       state,
     );
     box.addEventListener("click", () => this.#onSelect(step.step_id));

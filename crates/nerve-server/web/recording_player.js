@@ -12,7 +12,7 @@ const MAX_EARLIER = 4 * 1024 * 1024;
 /** Maximum time between two frames that counts, in milliseconds: a page in the background gets no frames. */
 const MAX_FRAME = 250;
 
-function decode(base64) {
+function decodeBase64(base64) {
   return Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
 }
 
@@ -204,7 +204,7 @@ export class RecordingPlayer extends EventTarget {
     this.#terminal += 1;
     this.#unshownBytes = 0;
     this.#screen.reset(cols, rows);
-    this.#screen.write(decode(dump));
+    this.#screen.write(decodeBase64(dump));
   }
 
   /** Shows an earlier terminal and the output from there to the position. */
@@ -214,7 +214,7 @@ export class RecordingPlayer extends EventTarget {
       if (data === undefined) {
         this.#screen.resize(cols, rows);
       } else {
-        this.#write(decode(data).subarray(0, this.#shownOffset - offset));
+        this.#write(decodeBase64(data).subarray(0, this.#shownOffset - offset));
       }
     }
   }
@@ -271,7 +271,7 @@ export class RecordingPlayer extends EventTarget {
         this.#screen.resize(chunk.cols, chunk.rows);
         this.#notify("size", { cols: chunk.cols, rows: chunk.rows });
       } else {
-        const bytes = decode(chunk.data);
+        const bytes = decodeBase64(chunk.data);
         this.#shownOffset = chunk.offset + bytes.length;
         this.#write(bytes);
       }

@@ -9,7 +9,7 @@
  */
 export function parseRoute(fragment) {
   const [path, query = ""] = fragment.replace(/^#\/?/, "").split(/\?(.*)/s);
-  const [view, ...names] = path.split("/").map(decode);
+  const [view, ...names] = path.split("/").map(decodePart);
   const params = Object.fromEntries(new URLSearchParams(query));
   if (view === "node" && names.length === 2) {
     return { view, session: names[0], id: names[1], params };
@@ -24,7 +24,7 @@ export function parseRoute(fragment) {
 }
 
 /** Returns the text of a part of an address. A person may have typed it. */
-function decode(part) {
+function decodePart(part) {
   try {
     return decodeURIComponent(part);
   } catch {

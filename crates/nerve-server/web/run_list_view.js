@@ -65,12 +65,12 @@ export class RunListView {
 
   #update() {
     const runs = [...this.#runs.runs.values()].sort((one, other) => Date.parse(other.started_at) - Date.parse(one.started_at));
-    arrangeChildren(this.#list, runs.slice(0, this.#limit).map((run) => this.#row(run).element));
+    arrangeChildren(this.#list, runs.slice(0, this.#limit).map((run) => this.#updateRow(run).element));
     this.#more.hidden = runs.length <= this.#limit;
     showText(this.#note, runs.length === 0 ? "No runs yet. 'nerve graph run FILE' starts one." : "");
   }
 
-  #row(run) {
+  #updateRow(run) {
     if (!this.#rows.has(run.run_id)) {
       this.#rows.set(run.run_id, new RunRow(run));
     }

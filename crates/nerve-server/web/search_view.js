@@ -106,7 +106,7 @@ export class SearchView {
     }
     showText(this.#summary, "Searching…");
     try {
-      const results = await search({ pattern, limit, ...this.#filters() });
+      const results = await search({ pattern, limit, ...this.#readFilters() });
       if (request === this.#request) {
         this.#show(results, limit);
       }
@@ -119,7 +119,7 @@ export class SearchView {
     }
   }
 
-  #filters() {
+  #readFilters() {
     const name = this.#node.value.trim();
     const [session, node] = name.includes("/") ? name.split(/\/(.*)/s) : [undefined, name];
     const days = parseInt(this.#since.value, 10);
@@ -141,7 +141,7 @@ export class SearchView {
 
   #showHits(hits) {
     this.#shown = [];
-    this.#hits.replaceChildren(...hits.map((hit) => this.#hitItem(hit)));
+    this.#hits.replaceChildren(...hits.map((hit) => this.#createHit(hit)));
     this.#updateLinks();
   }
 
@@ -157,7 +157,7 @@ export class SearchView {
     }
   }
 
-  #hitItem(hit) {
+  #createHit(hit) {
     const { node_id: id, session_id: session } = hit;
     const name = id ? `${session && session !== "default" ? `${session}/` : ""}${id}` : "recording";
     const place = hit.turn ? `turn ${hit.turn}` : "";

@@ -175,7 +175,7 @@ export class StepList {
 
   update(plan, steps) {
     const listed = listSteps(plan, steps);
-    const rows = listed.map(({ step, isNested }) => this.#row(step, isNested));
+    const rows = listed.map(({ step, isNested }) => this.#updateRow(step, isNested));
     arrangeChildren(this.element, rows.map((row) => row.element));
     const ids = new Set(listed.map(({ step }) => step.step_id));
     [...this.#rows.keys()].filter((id) => !ids.has(id)).forEach((id) => this.#rows.delete(id));
@@ -191,7 +191,7 @@ export class StepList {
     this.#rows.get(id)?.show();
   }
 
-  #row(step, isNested) {
+  #updateRow(step, isNested) {
     if (!this.#rows.has(step.step_id)) {
       const row = new StepRow(this.#run, step.step_id, this.#findNode);
       row.element.classList.toggle("nested", isNested);
