@@ -61,6 +61,56 @@ const steps = {
     expect(seen, [["second", false], "broken", ["fourth", true], "gone", 6], "what was seen");
   },
 
+  async "changes are fetched one at a time, and again after a failure"(page) {
+    const seen = await withModule(page, "fetch_loop.js", async ({ FetchLoop }) => {
+      const seen = [];
+      const replies = [];
+      const store = new EventTarget();
+      let isOpen = true;
+      let changes = 1;
+      const loop = new FetchLoop(store, {
+        isOpen: () => isOpen,
+        hasChanges: () => changes > 0,
+        fetchChanges: () => {
+          changes = 0;
+          return new Promise((resolve) => replies.push(resolve));
+        },
+      });
+      const ended = () => new Promise((resolve) => ["current", "failed"].forEach((name) => store.addEventListener(name, () => resolve(name), { once: true })));
+      const isSent = async (count) => {
+        while (replies.length < count) {
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        }
+      };
+      let end = ended();
+      loop.run();
+      // A change that arrives meanwhile waits for the reply.
+      changes = 1;
+      loop.wake();
+      seen.push(replies.length, loop.isCurrent);
+      replies[0](true);
+      await isSent(2);
+      replies[1](true);
+      seen.push(await end, loop.isCurrent);
+      changes = 1;
+      end = ended();
+      loop.run();
+      changes = 1;
+      replies[2](false);
+      seen.push(await end, loop.isCurrent);
+      // Only the retry fetches it.
+      loop.wake();
+      seen.push(replies.length);
+      end = ended();
+      await isSent(4);
+      isOpen = false;
+      replies[3](false);
+      seen.push(await end, loop.isCurrent);
+      return seen;
+    });
+    expect(seen, [1, false, "current", true, "failed", false, 3, "current", true], "what was seen");
+  },
+
   async "a reply about a node that is not shown any more changes nothing"(page) {
     nerve("new", "other", "-c", "bash --norc");
     await waitForText(page, "other\\s+ready");
