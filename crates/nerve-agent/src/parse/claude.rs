@@ -60,7 +60,9 @@ pub(super) static LAYOUT: Layout = Layout {
     ends_echo: |rows, row| match RowKind::classify(rows[row]) {
         RowKind::Result(_) => true,
         RowKind::Indented if is_right_aligned(rows[row]) => true,
-        RowKind::Indented => is_blank(rows[row - 1]) && row_kind::fold(rows[row].trim_start()).is_some(),
+        RowKind::Indented => {
+            is_blank(rows[row - 1]) && row_kind::parse_fold(rows[row].trim_start()).is_some()
+        }
         _ => false,
     },
     is_wrapped_echo: |rows, row| {

@@ -127,7 +127,7 @@ fn echo(rows: &[&str], blocks: &[Range<usize>], prompt: &str) -> Option<Range<us
     // An error looks like an echo, but the turn ends below it. The echo of a known prompt is found by its text.
     let ends_turn = |block: &Range<usize>| {
         let next = rows[block.end..].iter().find(|row| !is_blank(row));
-        !prompt.is_empty() && next.is_none_or(|row| turn_footer(row).is_some() || bar(row).is_some())
+        !prompt.is_empty() && next.is_none_or(|row| parse_footer(row).is_some() || bar(row).is_some())
     };
     let can_be_echo = |block: &&Range<usize>| {
         matches!(Block::read(&inside(&rows[(*block).clone()])), Block::Text(_)) && !ends_turn(block)
@@ -161,7 +161,7 @@ impl<'a> Block<'a> {
         }
         // A title may precede the command.
         let command = rest.iter().position(|row| !is_blank(row)).filter(|_| head.starts_with("# "));
-        let head = match command.filter(|&at| shell_command(rest[at].trim()).is_some()) {
+        let head = match command.filter(|&at| parse_shell_command(rest[at].trim()).is_some()) {
             Some(at) => {
                 let head = rest[at].trim();
                 rest = &rest[at + 1..];
@@ -169,10 +169,10 @@ impl<'a> Block<'a> {
             }
             None => head,
         };
-        if let Some((args, runs)) = shell_command(head) {
+        if let Some((args, runs)) = parse_shell_command(head) {
             return Block::Tool { name: "bash", args, runs, result: join(rest) };
         }
-        match one_row_tool(head) {
+        match parse_one_row_tool(head) {
             Some((name, args)) => Block::Tool { name, args, runs: false, result: join(rest) },
             None => Block::Text(join(&rows[first..])),
         }
@@ -180,7 +180,7 @@ impl<'a> Block<'a> {
 }
 
 /// Parses `$ ls`, or `⠸ ls` while it runs.
-fn shell_command(row: &str) -> Option<(&str, bool)> {
+fn parse_shell_command(row: &str) -> Option<(&str, bool)> {
     let (mark, command) = row.split_once(' ')?;
     let mut marks = mark.chars();
     match (marks.next(), marks.next()) {
@@ -191,7 +191,7 @@ fn shell_command(row: &str) -> Option<(&str, bool)> {
 }
 
 /// Parses `→ Read notes.txt`: a sign, a capitalized name, arguments.
-fn one_row_tool(row: &str) -> Option<(&str, &str)> {
+fn parse_one_row_tool(row: &str) -> Option<(&str, &str)> {
     let (sign, rest) = row.split_once(' ')?;
     let is_sign = matches!(sign, "→" | "←" | "✱" | "%" | "◇" | "◈" | "⚙" | "│");
     let (name, args) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -200,7 +200,7 @@ fn one_row_tool(row: &str) -> Option<(&str, &str)> {
 }
 
 /// Parses `▣  Build · model · 1.8s`. The inner value is how the turn ended; `None` while it is running.
-fn turn_footer(row: &str) -> Option<Option<&str>> {
+fn parse_footer(row: &str) -> Option<Option<&str>> {
     let facts = row.trim_start().strip_prefix("▣ ")?;
     let last = facts.rsplit_once(" · ").map_or("", |(_, last)| last.trim());
     Some((last == "interrupted" || is_duration(last)).then_some(last))
@@ -252,7 +252,7 @@ impl<'a> SectionBuilder<'a> {
     fn add_row(&mut self, at: usize, row: &'a str) {
         let begins = at == 0 || is_blank(self.rows[at - 1]);
         let alone = self.rows.get(at + 1).is_none_or(|next| is_blank(next));
-        if begins && let Some(end) = turn_footer(row) {
+        if begins && let Some(end) = parse_footer(row) {
             self.end_text();
             if end == Some("interrupted") {
                 self.sections.push(Section::new(SectionKind::Interrupted, "interrupted"));
@@ -261,13 +261,14 @@ impl<'a> SectionBuilder<'a> {
             return;
         }
         let is_inline = begins && indent(row) == TEXT && (alone || self.is_tool_below(at));
-        if is_inline && let Some((name, args)) = one_row_tool(row.trim()) {
+        if is_inline && let Some((name, args)) = parse_one_row_tool(row.trim()) {
             self.end_text();
             return self.add_tool(name, args, false, String::new());
         }
         // A command that awaits permission has its own row at the end of an unfinished turn. Elsewhere an answer may
         // quote a command.
-        if is_inline && let Some((args, runs)) = shell_command(row.trim()).filter(|_| self.is_unfinished(at))
+        if is_inline
+            && let Some((args, runs)) = parse_shell_command(row.trim()).filter(|_| self.is_unfinished(at))
         {
             self.end_text();
             return self.add_tool("bash", args, runs, String::new());
@@ -277,13 +278,15 @@ impl<'a> SectionBuilder<'a> {
 
     /// Returns true if the next row is a tool of one row: such tools are grouped.
     fn is_tool_below(&self, at: usize) -> bool {
-        self.rows.get(at + 1).is_some_and(|next| indent(next) == TEXT && one_row_tool(next.trim()).is_some())
+        self.rows
+            .get(at + 1)
+            .is_some_and(|next| indent(next) == TEXT && parse_one_row_tool(next.trim()).is_some())
     }
 
     /// Returns true if the next row with text is a footer without a time.
     fn is_unfinished(&self, at: usize) -> bool {
         let next = self.rows[at + 1..].iter().find(|row| !is_blank(row));
-        next.is_some_and(|next| turn_footer(next) == Some(None))
+        next.is_some_and(|next| parse_footer(next) == Some(None))
     }
 
     fn end_text(&mut self) {

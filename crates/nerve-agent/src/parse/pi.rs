@@ -33,7 +33,7 @@ impl Parser for PiParser {
         }
         let start = answer_start(&turn.lines[..end], turn.prompt);
         let is_truncated = start.is_none() && !turn.prompt.is_empty();
-        let sections = sections(&rows[start.unwrap_or(0)..end]);
+        let sections = split_sections(&rows[start.unwrap_or(0)..end]);
         let is_last_word = sections.last().is_some_and(|last| last.kind != SectionKind::Text);
         let is_idle = composer.is_some_and(|composer| !composer.is_busy) && !sections.is_empty();
         let is_truncated = is_truncated && !sections.is_empty();
@@ -82,7 +82,7 @@ fn is_line(row: &str) -> bool {
 }
 
 /// Splits the rows of an answer. The last paragraph may be an error or an interruption.
-fn sections(rows: &[&str]) -> Vec<Section> {
+fn split_sections(rows: &[&str]) -> Vec<Section> {
     let end = rows.iter().rposition(|row| !is_blank(row)).map_or(0, |last| last + 1);
     let last = rows[..end].iter().rposition(|row| is_blank(row)).map_or(0, |blank| blank + 1);
     let kind = match rows[last..end].first() {

@@ -68,13 +68,13 @@ pub(super) fn token_count(row: &str) -> Option<(Option<char>, u64)> {
     let start = before
         .rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == ','))
         .map_or(0, |i| i + before[i..].chars().next().map_or(1, char::len_utf8));
-    let count = scaled_number(&before[start..])?;
+    let count = parse_scaled_number(&before[start..])?;
     let arrow = before[..start].trim_end().chars().next_back().filter(|c| matches!(c, '↓' | '↑'));
     Some((arrow, count))
 }
 
 /// Parses `83`, `92,673`, `38.7k` and `1.2M`.
-fn scaled_number(text: &str) -> Option<u64> {
+fn parse_scaled_number(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(['k', 'K', 'm', 'M']);
     let scale: u64 = match &text[digits.len()..] {
         "" => 1,

@@ -113,7 +113,7 @@ pub(super) struct Fold<'a> {
 }
 
 /// Parses a folded row without its indentation or marker.
-pub(super) fn fold(text: &str) -> Option<Fold<'_>> {
+pub(super) fn parse_fold(text: &str) -> Option<Fold<'_>> {
     const HINT: &str = " (ctrl+o to expand)";
     let label = text.strip_suffix(HINT);
     let is_hinted = label.is_some();
@@ -192,15 +192,15 @@ mod tests {
 
     #[test]
     fn folded_rows_name_tool_and_detail() {
-        let read = fold("Read 1 file · 1 failed (ctrl+o to expand)").expect("a fold");
+        let read = parse_fold("Read 1 file · 1 failed (ctrl+o to expand)").expect("a fold");
         assert_eq!(
             (read.label, read.tool, read.detail),
             ("Read 1 file · 1 failed", Some("Read"), "1 file · 1 failed")
         );
-        assert_eq!(fold("Thought for 2s").map(|fold| fold.detail), Some("2s"));
-        assert_eq!(fold("Ran 1 shell command").and_then(|fold| fold.tool), Some("Bash"));
-        assert_eq!(fold("Searched for 2 patterns").and_then(|fold| fold.tool), Some("Search"));
-        assert!(fold("Read the manual").is_none());
-        assert!(fold("Thought for a while").is_none());
+        assert_eq!(parse_fold("Thought for 2s").map(|fold| fold.detail), Some("2s"));
+        assert_eq!(parse_fold("Ran 1 shell command").and_then(|fold| fold.tool), Some("Bash"));
+        assert_eq!(parse_fold("Searched for 2 patterns").and_then(|fold| fold.tool), Some("Search"));
+        assert!(parse_fold("Read the manual").is_none());
+        assert!(parse_fold("Thought for a while").is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! Parses Claude's rows below the echo of a prompt into sections.
 
 use super::live_region::Composer;
-use super::row_kind::{RowKind, fold, is_interruption};
+use super::row_kind::{RowKind, is_interruption, parse_fold};
 use crate::parse::rows::{dedent, indent, is_blank, join, token_count};
 use crate::parse::{ParsedTurn, Section, SectionKind, Tokens};
 
@@ -254,7 +254,7 @@ impl<'a> SectionBuilder<'a> {
             self.at += 1;
         }
         let mut section = Section::new(SectionKind::Thinking, join(&thought));
-        if let Some(fold) = fold(rest).filter(|fold| fold.tool.is_none()) {
+        if let Some(fold) = parse_fold(rest).filter(|fold| fold.tool.is_none()) {
             section = section.with("duration", fold.detail);
         }
         self.push(section);
@@ -316,7 +316,7 @@ impl<'a> SectionBuilder<'a> {
         }
         let row = dedent(row, 2);
         match self.rows.get(self.at + 1).map(|row| RowKind::classify(row)) {
-            None | Some(RowKind::Blank) => fold(row).is_some(),
+            None | Some(RowKind::Blank) => parse_fold(row).is_some(),
             Some(RowKind::Result(result)) => result.starts_with("$ "),
             _ => false,
         }
@@ -345,7 +345,7 @@ impl<'a> SectionBuilder<'a> {
     }
 
     fn push_fold(&mut self, text: &str) -> bool {
-        let Some(fold) = fold(text) else { return false };
+        let Some(fold) = parse_fold(text) else { return false };
         let section = match fold.tool {
             Some(tool) => Section::new(SectionKind::ToolCall, fold.label).with("tool", tool),
             None => Section::new(SectionKind::Thinking, fold.label).with("duration", fold.detail),

@@ -44,7 +44,8 @@ pub fn cut_gemini(
         }
         prompts.line(&line);
         if !is_past_cut {
-            cut.text.push_str(&moved.as_ref().map_or_else(|| row.to_string(), |moved| moved.line(row)));
+            cut.text
+                .push_str(&moved.as_ref().map_or_else(|| row.to_string(), |moved| moved.rewrite_line(row)));
             cut.text.push('\n');
         }
     }

@@ -68,7 +68,7 @@ pub fn cut_opencode(
         let mut value = value.clone();
         ids.rename(&mut value);
         match &moved {
-            Some(moved) => serde_json::from_str(&moved.text(&value.to_string())).unwrap_or(value),
+            Some(moved) => serde_json::from_str(&moved.rewrite_text(&value.to_string())).unwrap_or(value),
             None => value,
         }
     };

@@ -111,7 +111,7 @@ pub fn cut_at(
             continue;
         }
         let line = with_session_id(text, line, id);
-        cut.text.push_str(&moved.as_ref().map_or(line.clone(), |moved| moved.line(&line)));
+        cut.text.push_str(&moved.as_ref().map_or(line.clone(), |moved| moved.rewrite_line(&line)));
         cut.text.push('\n');
     }
     Ok(cut)
@@ -146,7 +146,8 @@ impl<'a> PathRewriter<'a> {
         (old != new && is_folder).then_some(PathRewriter { from: old, to: new, folders: (from, to) })
     }
 
-    pub(in crate::parse) fn line(&self, line: &str) -> String {
+    /// Rewrites a line of a transcript; only the working directory if the model signed it.
+    pub(in crate::parse) fn rewrite_line(&self, line: &str) -> String {
         if is_signed(line) {
             return self.with_cwd(line).unwrap_or_else(|| line.to_string());
         }
@@ -154,7 +155,7 @@ impl<'a> PathRewriter<'a> {
     }
 
     /// Rewrites any JSON text.
-    pub(in crate::parse) fn text(&self, text: &str) -> String {
+    pub(in crate::parse) fn rewrite_text(&self, text: &str) -> String {
         if is_signed(text) { text.to_string() } else { self.rewrite_all(text) }
     }
 

@@ -94,7 +94,7 @@ impl ClaudeDecoder {
         }
         let mut add = |item| emit(Entry { at, item });
         if line.origin.as_ref().is_some_and(|origin| origin["kind"] == "task-notification") {
-            return background_end(&text_of(&message.content)).into_iter().for_each(add);
+            return decode_background_end(&text_of(&message.content)).into_iter().for_each(add);
         }
         if let Some(prompt) = user_text(line) {
             return add(Item::Prompt(prompt));
@@ -129,7 +129,7 @@ fn decode_result(block: &Value, line: &Line, mut add: impl FnMut(Item)) {
 }
 
 /// Decodes the notification that a tool in the background has ended.
-fn background_end(note: &str) -> Option<Item> {
+fn decode_background_end(note: &str) -> Option<Item> {
     let (head, _) = note.split_once("<result>").unwrap_or((note, ""));
     let id = tag(head, "tool-use-id")?.to_string();
     let status = match tag(head, "status") {
