@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { DEADLINE, browser, link, modules, nerve, newPage, run, sendPrompt, waitForText } from "./browser.mjs";
+import { DEADLINE, browser, link, modules, nerve, newPage, run, sendPrompt, showAddress, waitForText } from "./browser.mjs";
 
 const AXE = readFileSync(join(modules, "axe-core/axe.min.js"), "utf8");
 const SERIOUS = ["serious", "critical"];
@@ -40,10 +40,6 @@ async function checkView(page, view) {
   if (defects.length > 0) {
     throw new Error(defects.join("\n"));
   }
-}
-
-function open(page, hash) {
-  return page.evaluate((fragment) => (location.hash = fragment), hash);
 }
 
 /** Presses Tab until the focused element matches. */
@@ -122,13 +118,13 @@ const steps = {
   },
 
   async "the views of a node have no defects"(page) {
-    await open(page, "#/node/default/sh");
+    await showAddress(page, "#/node/default/sh");
     await page.waitForSelector(".turn");
     await checkView(page, "chat");
     await page.click('aria/Terminal[role="tab"]');
     await page.waitForSelector(".xterm-rows > div");
     await checkView(page, "terminal");
-    await open(page, "#/node/default/agent");
+    await showAddress(page, "#/node/default/agent");
     await page.waitForSelector(".choices button:enabled");
     await checkView(page, "dialog");
   },
@@ -137,10 +133,10 @@ const steps = {
     const graph = join(process.cwd(), "ship.yaml");
     writeFileSync(graph, 'graph: ship\nsteps: [{id: why, gate: {question: "Ship it?", choices: ["yes", "no"]}}]\n');
     const id = nerve("graph", "run", graph, "--no-wait").trim();
-    await open(page, "#/runs");
+    await showAddress(page, "#/runs");
     await waitForText(page, "why: Ship it\\?");
     await checkView(page, "runs");
-    await open(page, `#/run/${id}`);
+    await showAddress(page, `#/run/${id}`);
     await page.waitForSelector(".gate button:enabled");
     await checkView(page, "run");
     await checkTabs(page, "run");
@@ -151,18 +147,18 @@ const steps = {
   },
 
   async "the search and the form for a node have no defects"(page) {
-    await open(page, "#/search?q=hello");
+    await showAddress(page, "#/search?q=hello");
     await page.waitForSelector(".hits mark");
     await checkView(page, "search");
     await checkTabs(page, "search");
-    await open(page, "#/new");
+    await showAddress(page, "#/new");
     await page.waitForSelector("aria/Name");
     await checkView(page, "new");
     await checkTabs(page, "new");
   },
 
   async "Tab leads to every control of the list, which works with the keyboard"(page) {
-    await open(page, "#/");
+    await showAddress(page, "#/");
     await page.waitForSelector(".choices button:enabled");
     await checkTabs(page, "list");
     await tabToName(page, "Filter nodes by name, state, folder or prompt");

@@ -38,6 +38,25 @@ export async function waitForText(page, pattern) {
   });
 }
 
+/** Waits until `found`, which runs in the page with these values, returns true. `what` describes the failure. */
+export async function waitFor(page, what, found, ...values) {
+  await page.waitForFunction(found, { timeout: DEADLINE }, ...values).catch(async () => {
+    throw new Error(`${what}; the page shows:\n${await page.evaluate(() => document.body.innerText.slice(-3000))}`);
+  });
+}
+
+/** Fails unless both values are equal. `what` names them. */
+export function expect(actual, wanted, what) {
+  if (JSON.stringify(actual) !== JSON.stringify(wanted)) {
+    throw new Error(`${what}: ${JSON.stringify(actual)} instead of ${JSON.stringify(wanted)}`);
+  }
+}
+
+/** Shows another view, by its address. */
+export function showAddress(page, hash) {
+  return page.evaluate((fragment) => (location.hash = fragment), hash);
+}
+
 /** Types a prompt for a node and sends it. */
 export async function sendPrompt(page, node, text) {
   await (await page.waitForSelector(`aria/Prompt for ${node}`)).focus();

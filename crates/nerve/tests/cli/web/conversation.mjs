@@ -3,7 +3,7 @@
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { DEADLINE, browser, choose, folder, intercept, link, nerve, newPage, run, sendPrompt, takeScreenshots, waitForText } from "./browser.mjs";
+import { browser, choose, expect, folder, intercept, link, nerve, newPage, run, sendPrompt, takeScreenshots, waitFor, waitForText } from "./browser.mjs";
 import { ID, TURNS, writeSessionFile } from "./session_file.mjs";
 
 const work = process.cwd();
@@ -18,13 +18,6 @@ function createNodes() {
   nerve("new", "rich", "-c", `${claude} --resume ${ID}`, "--cwd", work);
   nerve("new", "plain", "-c", `${program} mock-agent`, "--profile", "claude");
   nerve("new", "sh", "-c", "bash --norc", "--env", "PS1=$ ");
-}
-
-/** Waits until a function returns true in the page. */
-async function waitFor(page, what, found, ...values) {
-  await page.waitForFunction(found, { timeout: DEADLINE }, ...values).catch(async () => {
-    throw new Error(`${what}; the page shows:\n${await page.evaluate(() => document.body.innerText.slice(-3000))}`);
-  });
 }
 
 /** Waits until the reader is at the end of the conversation, or not. */
@@ -44,12 +37,6 @@ function position(page) {
 /** Returns the numbers of the turns on the page. */
 function shownTurns(page) {
   return page.$$eval(".turn", (all) => all.map((one) => Number(one.dataset.turn)));
-}
-
-function expect(actual, wanted, what) {
-  if (JSON.stringify(actual) !== JSON.stringify(wanted)) {
-    throw new Error(`${what}: ${JSON.stringify(actual)} instead of ${JSON.stringify(wanted)}`);
-  }
 }
 
 /** Clicks a link with this text. */

@@ -1,32 +1,15 @@
 // Inputs of phones and of input methods, pastes, and the addresses of tabs.
 
-import { DEADLINE, browser, intercept, link, nerve, newPage, run, waitForText } from "./browser.mjs";
+import { browser, expect, intercept, link, nerve, newPage, run, showAddress, waitFor, waitForText } from "./browser.mjs";
 
 const PHONE = { viewport: { width: 360, height: 740, isMobile: true, hasTouch: true, deviceScaleFactor: 2 }, userAgent: "phone" };
 const DESKTOP = { viewport: { width: 1280, height: 900 }, userAgent: "desktop" };
 const PROMPT = "aria/Prompt for sh";
 
-function expect(actual, wanted, what) {
-  if (JSON.stringify(actual) !== JSON.stringify(wanted)) {
-    throw new Error(`${what}: ${JSON.stringify(actual)} instead of ${JSON.stringify(wanted)}`);
-  }
-}
-
-/** Waits until a function returns true in the page. */
-async function waitFor(page, what, found, ...values) {
-  await page.waitForFunction(found, { timeout: DEADLINE }, ...values).catch(async () => {
-    throw new Error(`${what}; the page shows:\n${await page.evaluate(() => document.body.innerText.slice(-3000))}`);
-  });
-}
-
 /** Waits until the rows of the open terminal match. */
 function waitForTerminal(page, pattern) {
   const found = (source) => new RegExp(source, "m").test([...document.querySelectorAll(".xterm-rows > div")].map((row) => row.textContent).join("\n"));
   return waitFor(page, `the terminal does not show ${pattern}`, found, pattern);
-}
-
-function open(page, hash) {
-  return page.evaluate((fragment) => (location.hash = fragment), hash);
 }
 
 /** Begins or continues a composition of an input method. */
@@ -97,7 +80,7 @@ const steps = {
   },
 
   async "a composition is typed into a terminal once it is complete"(page) {
-    await open(page, "#/node/default/sh?tab=terminal");
+    await showAddress(page, "#/node/default/sh?tab=terminal");
     await waitForTerminal(page, "^\\$ ");
     await page.focus(".xterm-helper-textarea");
     await page.keyboard.type("echo ");
@@ -128,9 +111,9 @@ const steps = {
   },
 
   async "the tab of a terminal survives a reload, and back leads to the list"(page) {
-    await open(page, "#/");
+    await showAddress(page, "#/");
     await page.waitForSelector(".nodes");
-    await open(page, "#/node/default/sh");
+    await showAddress(page, "#/node/default/sh");
     await (await page.waitForSelector('aria/Terminal[role="tab"]')).click();
     await page.waitForSelector(".xterm-rows > div");
     expect(await page.evaluate(() => location.hash), "#/node/default/sh?tab=terminal", "address");
@@ -141,7 +124,7 @@ const steps = {
   },
 
   async "back from a moment of the recording leads to the conversation"(page) {
-    await open(page, "#/node/default/sh");
+    await showAddress(page, "#/node/default/sh");
     await (await page.waitForSelector(".turn .in-recording")).click();
     await page.waitForSelector(".timeline-tab .xterm-rows > div");
     await page.goBack();
@@ -150,18 +133,18 @@ const steps = {
   },
 
   async "a question closes with the view that it is about"(page) {
-    await open(page, "#/");
+    await showAddress(page, "#/");
     await page.waitForSelector(".nodes .danger");
     await page.click(".nodes .danger");
     await page.waitForSelector("dialog[open]");
-    await open(page, "#/runs");
+    await showAddress(page, "#/runs");
     await waitFor(page, "the question stays", () => document.querySelector("dialog") === null);
     expect(JSON.parse(nerve("node", "info", "sh", "--json")).state, "ready", "state");
   },
 
   async "Ctrl applies to a character that the keyboard of a phone composes"(page) {
     await page.emulate(PHONE);
-    await open(page, "#/node/default/sh?tab=terminal");
+    await showAddress(page, "#/node/default/sh?tab=terminal");
     await waitForTerminal(page, "^\\$ ");
     await page.focus("aria/Text to type");
     await compose(page, "ab");
@@ -203,7 +186,7 @@ const steps = {
 
   async "a node that is removed and created again is shown anew"(page) {
     nerve("new", "twice", "-c", "bash --norc", "--env", "PS1=first ");
-    await open(page, "#/node/default/twice?tab=terminal");
+    await showAddress(page, "#/node/default/twice?tab=terminal");
     await waitForTerminal(page, "^first ");
     nerve("stop", "twice");
     nerve("rm", "twice");
@@ -218,7 +201,7 @@ const steps = {
     const page = await newPage(await browser.createBrowserContext());
     await page.goto(nerve("web", "--no-open").trim());
     await waitForText(page, "sh\\s+ready");
-    await open(page, "#/node/default/sh");
+    await showAddress(page, "#/node/default/sh");
     const refuse = (request) => (/timeline_tab\.js$/.test(request.url()) ? request.abort() : request.continue());
     const stop = await intercept(page, refuse);
     const tab = await page.waitForSelector('aria/Timeline[role="tab"]');

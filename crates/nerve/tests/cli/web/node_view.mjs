@@ -3,7 +3,7 @@
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { DEADLINE, browser, checkWidth, folder, link, nerve, newPage, run, waitForText } from "./browser.mjs";
+import { DEADLINE, browser, checkWidth, folder, link, nerve, newPage, run, waitFor, waitForText } from "./browser.mjs";
 import { ID, appendPart, writeSessionFile } from "./session_file.mjs";
 
 /** Pages that are open at once: more than the connections that a browser opens for HTTP/1.1. */
@@ -23,13 +23,6 @@ function createNode() {
   writeFileSync(claude, `#!/bin/sh\necho '${status}' > '${sessions}'/$$.json\nexec '${program}' mock-agent "$@"\n`);
   chmodSync(claude, 0o755);
   nerve("new", "rich", "-c", `${claude} --resume ${ID}`, "--cwd", work);
-}
-
-/** Waits until a function returns true in the page. */
-async function waitFor(page, what, found, ...values) {
-  await page.waitForFunction(found, { timeout: DEADLINE }, ...values).catch(async () => {
-    throw new Error(`${what}; the page shows:\n${await page.evaluate(() => document.body.innerText.slice(-3000))}`);
-  });
 }
 
 /** Waits until the actions of the running turn match; an empty pattern waits until there are none. */

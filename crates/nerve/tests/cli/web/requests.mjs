@@ -1,15 +1,9 @@
 // Requests whose replies come late, in another order, or not at all; and very long conversations.
 
-import { DEADLINE, intercept, link, nerve, run, waitForText } from "./browser.mjs";
+import { DEADLINE, expect, intercept, link, nerve, run, waitForText } from "./browser.mjs";
 
 /** Turns of a made-up conversation. */
 const TURNS = 10000;
-
-function expect(actual, wanted, what) {
-  if (JSON.stringify(actual) !== JSON.stringify(wanted)) {
-    throw new Error(`${what}: ${JSON.stringify(actual)} instead of ${JSON.stringify(wanted)}`);
-  }
-}
 
 /** Runs a function in the page with a module of the page. */
 async function withModule(page, name, test) {

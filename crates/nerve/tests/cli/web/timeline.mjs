@@ -3,17 +3,11 @@
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { DEADLINE, browser, checkWidth, link, nerve, newPage, run, takeScreenshots, waitForText } from "./browser.mjs";
+import { browser, checkWidth, link, nerve, newPage, run, takeScreenshots, waitFor, waitForText } from "./browser.mjs";
 import { ID, writeSessionFile } from "./session_file.mjs";
 
 const work = process.cwd();
 const SLIDER = "aria/Position in the recording";
-
-async function waitFor(page, what, found, ...values) {
-  await page.waitForFunction(found, { timeout: DEADLINE }, ...values).catch(async () => {
-    throw new Error(`${what}; the page shows:\n${await page.evaluate(() => document.body.innerText.slice(-3000))}`);
-  });
-}
 
 /** Waits until the recorded screen contains a text, and does not contain another one. */
 function waitForScreen(page, text, absent = null) {
