@@ -36,8 +36,14 @@ struct State {
     connection: Option<Arc<Connection>>,
     reconnect: Reconnect,
     backoff: Backoff,
-    /// Number of times that connecting was given up, and the last error.
-    failures: (u64, Option<ClientError>),
+    failures: Failures,
+}
+
+/// The times that connecting was given up.
+#[derive(Debug, Default)]
+struct Failures {
+    count: u64,
+    last_error: Option<ClientError>,
 }
 
 impl Connector {
@@ -56,7 +62,7 @@ impl Connector {
             connection: Some(Arc::new(connection)),
             reconnect,
             backoff: Backoff::default(),
-            failures: (0, None),
+            failures: Failures::default(),
         };
         Connector {
             endpoint,
@@ -146,13 +152,13 @@ impl Connector {
     }
 
     async fn connect(&self, endpoint: &Endpoint, deadline: Instant) -> Result<Arc<Connection>, ClientError> {
-        let failures = self.state.lock().failures.0;
+        let known_failures = self.state.lock().failures.count;
         let _guard = self.connect_lock.lock().await;
         if let Some(open) = self.open() {
             return Ok(open);
         }
-        if let (count, Some(error)) = &self.state.lock().failures
-            && *count > failures
+        if let Failures { count, last_error: Some(error) } = &self.state.lock().failures
+            && *count > known_failures
             && (!error.is_transient() || Instant::now() >= deadline)
         {
             // Another task has failed meanwhile, and a further attempt would fail too.
@@ -212,15 +218,10 @@ impl Connector {
         let connection = endpoint.connect(&self.router, true).await?;
         if let Some(subscription) = self.router.resume_subscription() {
             let restart = subscription.clone().restarted();
-            // A server other than the last one cannot resume: the connection stays muted, and a second SUBSCRIBE begins anew.
-            for subscription in [subscription, restart] {
-                let params = subscription.params();
-                let line = endpoint::encode_request(&self.router, RequestName::Subscribe, &params)?;
-                let hooks = ReplyHooks { chunks: None, subscription: Some(subscription) };
-                connection.send(line, hooks).await?.wait().await.outcome?;
-                if !connection.shared().is_muted() {
-                    break;
-                }
+            self.subscribe(&connection, subscription).await?;
+            // Only the same server can resume. The reply of a different one leaves the connection muted.
+            if connection.shared().is_muted() {
+                self.subscribe(&connection, restart).await?;
             }
         }
         connection.shared().unmute();
@@ -239,6 +240,14 @@ impl Connector {
         Ok(connection)
     }
 
+    /// Sends a SUBSCRIBE and waits for its reply, which unmutes the connection if the events continue from `subscription`.
+    async fn subscribe(&self, connection: &Connection, subscription: Subscription) -> Result<(), ClientError> {
+        let params = subscription.params();
+        let line = endpoint::encode_request(&self.router, RequestName::Subscribe, &params)?;
+        let hooks = ReplyHooks { chunks: None, subscription: Some(subscription) };
+        connection.send(line, hooks).await?.wait().await.outcome.map(drop)
+    }
+
     /// Subscribes to all events, unless the connection already has a subscription. Without one, a server sends only the events of the
     /// protocol's first version.
     pub(crate) fn subscribe_once(&self, connection: &Connection, runtime: &Handle) {
@@ -251,7 +260,8 @@ impl Connector {
 
     fn give_up(&self, error: ClientError) -> ClientError {
         let mut state = self.state.lock();
-        state.failures = (state.failures.0 + 1, Some(error.duplicate()));
+        state.failures.count += 1;
+        state.failures.last_error = Some(error.duplicate());
         error
     }
 
