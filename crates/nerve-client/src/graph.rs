@@ -25,8 +25,8 @@ impl NerveClient {
         self.request_as(&ExecuteGraph { definition, options: options.clone(), detach: false }).await
     }
 
-    /// Starts a run of a graph like [`NerveClient::execute_graph`] and returns without waiting for its end.
-    pub async fn start_graph(
+    /// Begins a run like [`NerveClient::execute_graph`] and returns without waiting for its end.
+    pub async fn execute_graph_detached(
         &self,
         definition: Map<String, Value>,
         options: &RunOptions,
@@ -40,8 +40,8 @@ impl NerveClient {
             .await
     }
 
-    /// Starts a run of a registered graph and returns without waiting for its end.
-    pub async fn start_registered_graph(
+    /// Begins a run like [`NerveClient::run_graph`] and returns without waiting for its end.
+    pub async fn run_graph_detached(
         &self,
         graph_id: &str,
         options: &RunOptions,
@@ -105,7 +105,7 @@ impl NerveClient {
     }
 
     /// Resumes a run like [`NerveClient::resume_run`] and returns without waiting for its end.
-    pub async fn restart_run(&self, request: ResumeRun) -> Result<RunInfo, ClientError> {
+    pub async fn resume_run_detached(&self, request: ResumeRun) -> Result<RunInfo, ClientError> {
         self.request_as(&ResumeRun { detach: true, ..request }).await
     }
 

@@ -85,10 +85,13 @@ async fn graph_helpers_send_expected_commands() {
         };
         let run = client.execute_graph(definition(), &options).await.unwrap();
         assert_eq!((run.status.as_str(), &run.results["a"]["text"]), ("completed", &json!("done")));
-        assert_eq!(client.start_graph(definition(), &options).await.unwrap().status.as_str(), "running");
+        assert_eq!(
+            client.execute_graph_detached(definition(), &options).await.unwrap().status.as_str(),
+            "running"
+        );
         let none = RunOptions::default();
         assert_eq!(client.run_graph("g", &none).await.unwrap().run_id, "r");
-        assert_eq!(client.start_registered_graph("g", &none).await.unwrap().run_id, "r");
+        assert_eq!(client.run_graph_detached("g", &none).await.unwrap().run_id, "r");
         assert_eq!(client.create_graph(definition(), Some("work")).await.unwrap().steps, ["a"]);
         assert!(client.get_graph("g", None).await.unwrap().definition.is_object());
         assert_eq!(client.list_graphs(Some("work")).await.unwrap()[0].graph_id, "g");
@@ -100,7 +103,7 @@ async fn graph_helpers_send_expected_commands() {
         let resume = ResumeRun { run_id: "r".into(), ..ResumeRun::default() };
         let edited = ResumeRun { definition: Some(definition()), trace: true, ..resume.clone() };
         assert_eq!(client.resume_run(edited).await.unwrap().status.as_str(), "completed");
-        assert_eq!(client.restart_run(resume).await.unwrap().status.as_str(), "running");
+        assert_eq!(client.resume_run_detached(resume).await.unwrap().status.as_str(), "running");
         assert_eq!(client.answer_gate("r", Some("ok"), "yes").await.unwrap().run_id, "r");
         client.answer_gate("r", None, "no").await.unwrap();
         assert_eq!(client.start_node("a", Some("work")).await.unwrap().id(), "a");

@@ -44,8 +44,8 @@ pub(super) async fn run(call: Call, args: args::RunGraph) -> Result<Success, Fai
     };
     if args.detach {
         let run = match graph {
-            Some(graph) => client.start_graph(graph, &options).await?,
-            None => client.start_registered_graph(&graph_id, &options).await?,
+            Some(graph) => client.execute_graph_detached(graph, &options).await?,
+            None => client.run_graph_detached(&graph_id, &options).await?,
         };
         let text = format!("Run {} of graph '{}' has started.", run.run_id, run.graph_id);
         return Ok(Success::new(&text, &run).warn(client.take_warnings()));

@@ -258,6 +258,6 @@ async fn run_graph(
         shell_env: shell_env(client),
         ..RunOptions::default()
     };
-    client.start_graph(graph::definition(fan_out, timeout, budget), &options).await?;
+    client.execute_graph_detached(graph::definition(fan_out, timeout, budget), &options).await?;
     Ok(())
 }

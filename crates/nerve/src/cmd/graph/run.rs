@@ -78,8 +78,8 @@ pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
     };
     if args.detach {
         let info = match graph {
-            Graph::Inline(definition) => target.client.start_graph(definition, &options).await?,
-            Graph::Registered(id) => target.client.start_registered_graph(&id, &options).await?,
+            Graph::Inline(definition) => target.client.execute_graph_detached(definition, &options).await?,
+            Graph::Registered(id) => target.client.run_graph_detached(&id, &options).await?,
         };
         return print_detached(&target, &info);
     }
@@ -117,7 +117,7 @@ pub(super) async fn resume(common: &CommonOptions, args: ResumeArgs) -> Result<(
         ..ResumeRun::default()
     };
     if args.detach {
-        let info = target.client.restart_run(request).await?;
+        let info = target.client.resume_run_detached(request).await?;
         return print_detached(&target, &info);
     }
     let mut follower = start_follower(&target, Progress::new(&args.run, &info.graph_id, &steps)).await?;
