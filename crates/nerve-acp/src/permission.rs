@@ -37,13 +37,13 @@ pub(crate) struct Permission {
 /// # Errors
 /// The node does not exist, or the nerve server cannot be reached.
 pub(crate) async fn look_up(node: &RemoteNode) -> Result<NodeExplanation, ClientError> {
-    let mut explanation = node.why().await?;
+    let mut explanation = node.explain().await?;
     for _ in 0..DRAW_CHECKS {
         if explanation.state != NodeState::Blocked {
             break;
         }
         tokio::time::sleep(DRAW_INTERVAL).await;
-        let previous = std::mem::replace(&mut explanation, node.why().await?);
+        let previous = std::mem::replace(&mut explanation, node.explain().await?);
         if (&previous.choices, &previous.dialog_id) == (&explanation.choices, &explanation.dialog_id) {
             break;
         }

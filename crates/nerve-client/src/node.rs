@@ -182,7 +182,7 @@ impl RemoteNode {
     }
 
     /// Explains the state of the node.
-    pub async fn why(&self) -> Result<NodeExplanation, ClientError> {
+    pub async fn explain(&self) -> Result<NodeExplanation, ClientError> {
         let (node_id, session_id) = self.ids();
         self.client.request(&ExplainNode::new(node_id, session_id)).await
     }

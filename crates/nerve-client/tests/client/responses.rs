@@ -174,7 +174,7 @@ async fn helpers_send_expected_commands() {
         assert_eq!(state, NodeState::Blocked);
         let filter = GetHistory { node_id: "not looked at".into(), last: Some(1), ..GetHistory::default() };
         assert_eq!(node.history(&filter).await.unwrap().total, 1);
-        assert_eq!(node.why().await.unwrap().turn.unwrap().delivery, Delivery::Started);
+        assert_eq!(node.explain().await.unwrap().turn.unwrap().delivery, Delivery::Started);
         node.answer(NodeChoice::Number(2)).await.unwrap();
         node.cancel_dialog().await.unwrap();
         node.stop().await.unwrap();

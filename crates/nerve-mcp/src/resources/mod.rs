@@ -35,6 +35,6 @@ pub(crate) async fn read(context: &ServerContext, uri: &str) -> Result<ReadResou
 
 async fn screen(context: &ServerContext, node: &str, session: Option<&str>) -> Result<String, Failure> {
     let client = context.link.client().await?;
-    let now = client.node(node, session).why().await?;
-    Ok(format!("{}\n", now.screen.trim_end()))
+    let explanation = client.node(node, session).explain().await?;
+    Ok(format!("{}\n", explanation.screen.trim_end()))
 }

@@ -76,19 +76,19 @@ pub(super) async fn create(call: Call, args: args::CreateNode) -> Result<Success
             .await;
     }
     let warnings = client.take_warnings();
-    let Ok(now) = node.why().await else {
+    let Ok(explanation) = node.explain().await else {
         // Already stopped, or a kind of node without evidence.
         let state = node.info().await.map(|info| info.state).unwrap_or(NodeState::Stopped);
         return Ok(created(node.id(), state).warn(warnings));
     };
-    let mut success = created(node.id(), now.state);
-    if now.state != NodeState::Ready {
-        success.text.push_str(&describe_state(&now));
-        success = success.with("evidence", now.evidence);
-        if !now.choices.is_empty() {
-            success = success.with("choices", now.choices).with("hint", ANSWER_HINT);
+    let mut success = created(node.id(), explanation.state);
+    if explanation.state != NodeState::Ready {
+        success.text.push_str(&describe_state(&explanation));
+        success = success.with("evidence", explanation.evidence);
+        if !explanation.choices.is_empty() {
+            success = success.with("choices", explanation.choices).with("hint", ANSWER_HINT);
         }
-        success = success.with("screen", truncate(now.screen.trim_end(), MAX_TEXT).0);
+        success = success.with("screen", truncate(explanation.screen.trim_end(), MAX_TEXT).0);
     }
     Ok(success.warn(warnings))
 }
@@ -99,28 +99,33 @@ fn created(node_id: &str, state: NodeState) -> Success {
 }
 
 /// Describes why a node is in its state, its screen, and how to answer its dialog.
-fn describe_state(now: &NodeExplanation) -> String {
-    let screen = truncate(now.screen.trim_end(), MAX_TEXT).0;
-    let hint = if now.choices.is_empty() { String::new() } else { format!("\nHint: {ANSWER_HINT}") };
-    format!(" ({})\n\nThe terminal shows:\n{screen}\n{}{hint}", now.evidence, format_choices(&now.choices))
+fn describe_state(explanation: &NodeExplanation) -> String {
+    let screen = truncate(explanation.screen.trim_end(), MAX_TEXT).0;
+    let hint = if explanation.choices.is_empty() { String::new() } else { format!("\nHint: {ANSWER_HINT}") };
+    format!(
+        " ({})\n\nThe terminal shows:\n{screen}\n{}{hint}",
+        explanation.evidence,
+        format_choices(&explanation.choices)
+    )
 }
 
 pub(super) async fn read(call: Call, args: args::Read) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let node = client.node(&args.node_id, args.session.as_deref());
-    let now = node.why().await?;
+    let explanation = node.explain().await?;
     let text = if args.screen {
-        now.screen.trim_end().to_string()
+        explanation.screen.trim_end().to_string()
     } else {
         node.read(Some(args.lines.unwrap_or(DEFAULT_LINES).clamp(1, MAX_LINES))).await?
     };
     let (text, truncated) = truncate(text.trim_end(), MAX_TEXT);
-    let mut shown = format!("{text}\n\n[node '{}' is {}: {}]", args.node_id, now.state, now.evidence);
-    shown.push_str(&format_choices(&now.choices));
+    let mut shown =
+        format!("{text}\n\n[node '{}' is {}: {}]", args.node_id, explanation.state, explanation.evidence);
+    shown.push_str(&format_choices(&explanation.choices));
     // Without the node's details and the rest of its screen: `text` is the part that was requested.
     let data = json!({
-        "node_id": now.node_id, "state": now.state, "evidence": now.evidence, "truncated": truncated,
-        "choices": now.choices,
+        "node_id": explanation.node_id, "state": explanation.state, "evidence": explanation.evidence,
+        "choices": explanation.choices, "truncated": truncated,
     });
     Ok(Success { text: shown, ..Success::new("", &data).with("text", text) })
 }

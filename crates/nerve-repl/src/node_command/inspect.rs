@@ -92,7 +92,7 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
 }
 
 /// Explains a node's state.
-pub(super) async fn why(target: &Target, node: String) -> Result<()> {
+pub(super) async fn explain(target: &Target, node: String) -> Result<()> {
     let data = target.request(&ExplainNode::new(node, target.session.clone())).await?;
     if target.json {
         return out::json(&data);

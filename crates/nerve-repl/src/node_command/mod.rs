@@ -115,7 +115,7 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
             out::line(serde_json::from_value::<NodeShown>(data)?.pane_id)
         }
         NodeCommand::Wait(args) => inspect::wait(target, args).await,
-        NodeCommand::Why(args) => inspect::why(target, args.node).await,
+        NodeCommand::Why(args) => inspect::explain(target, args.node).await,
         NodeCommand::Answer(args) => answer(target, args).await,
         NodeCommand::Budget(args) => budget::run(target, args).await,
         NodeCommand::History(args) => history::run(target, &args).await,

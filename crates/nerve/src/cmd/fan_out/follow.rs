@@ -137,7 +137,8 @@ impl Follower<'_> {
     async fn announce_current(&mut self, run: &RunInfo) -> Result<()> {
         for node in self.client.list_nodes(self.fan_out.session.as_deref()).await? {
             if matches!(node.state, NodeState::Blocked) {
-                let dialog = self.client.node(&node.node_id, self.fan_out.session.as_deref()).why().await?;
+                let dialog =
+                    self.client.node(&node.node_id, self.fan_out.session.as_deref()).explain().await?;
                 self.announce_dialog(&node.node_id, node.metadata.text("blocked"), &dialog.choices);
             }
         }

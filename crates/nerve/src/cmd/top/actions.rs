@@ -49,12 +49,17 @@ impl Action {
     pub(super) async fn run(self, paths: &ServerPaths) -> Result<Update> {
         match self {
             Action::Explain(key) => {
-                let why = node(paths, &key).await?.why().await?;
-                let text = format!("{}: {}\n\n{}", why.source.as_str(), why.evidence, why.screen.trim_end());
-                Ok(Update::Text(format!("{} is {}", key.node, why.state.as_str()), text))
+                let explanation = node(paths, &key).await?.explain().await?;
+                let text = format!(
+                    "{}: {}\n\n{}",
+                    explanation.source.as_str(),
+                    explanation.evidence,
+                    explanation.screen.trim_end()
+                );
+                Ok(Update::Text(format!("{} is {}", key.node, explanation.state.as_str()), text))
             }
             Action::ReadChoices(key) => {
-                let choices = node(paths, &key).await?.why().await?.choices;
+                let choices = node(paths, &key).await?.explain().await?.choices;
                 Ok(match choices.is_empty() {
                     true => Update::Message(format!("node '{}' shows no dialog with choices", key.node)),
                     false => Update::Choices(key, choices),
