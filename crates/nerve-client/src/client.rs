@@ -184,7 +184,7 @@ impl NerveClient {
     }
 
     /// Returns the number of replies that match no request of this client. They are ignored; a correct server sends none.
-    pub fn unmatched_answers(&self) -> u64 {
+    pub fn unmatched_replies(&self) -> u64 {
         self.link.router().unmatched()
     }
 

@@ -21,7 +21,7 @@ pub enum ClientError {
         /// Hint on how to solve the problem.
         hint: &'static str,
     },
-    /// The connection ended before the answer. [`UnansweredRequest::sent`] says whether the request may have been executed.
+    /// The connection ended before the reply. [`UnansweredRequest::sent`] says whether the request may have been executed.
     #[error(transparent)]
     Closed(UnansweredRequest),
     /// The server reported an error.
@@ -100,7 +100,7 @@ impl ClientError {
 
 pub(crate) const CLOSED_BY_SERVER: &str = "the server closed the connection";
 
-/// A request whose connection ended before the answer.
+/// A request whose connection ended before the reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnansweredRequest {
     /// Some of the request was sent, so it may have been executed. If false, retrying is safe.

@@ -122,7 +122,7 @@ impl EventRouter {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Counts an unexpected answer. Answers to requests that were given up are expected.
+    /// Counts an unexpected reply. Replies to requests that were given up are expected.
     pub(crate) fn count_unmatched(&self, id: Option<i64>) {
         if id.is_none_or(|id| !(1..=self.last_id.load(Ordering::Relaxed)).contains(&id)) {
             self.unmatched.fetch_add(1, Ordering::Relaxed);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn only_unexpected_answers_are_counted() {
+    fn only_unexpected_replies_are_counted() {
         let router = EventRouter::default();
         let id = router.new_id();
         router.count_unmatched(Some(id));

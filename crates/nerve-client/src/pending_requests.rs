@@ -71,7 +71,7 @@ struct PendingRequest {
 }
 
 impl PendingRequest {
-    fn answer(self, outcome: Outcome) {
+    fn complete(self, outcome: Outcome) {
         let missed = self.hooks.chunks.map_or(0, |chunks| chunks.missed());
         // Fails if the request was given up.
         let _ = self.reply.send(Reply { outcome, missed });
@@ -96,7 +96,7 @@ struct State {
     muted: bool,
     /// A SUBSCRIBE was queued and has not failed.
     subscribed: bool,
-    /// The SUBSCRIBE for event streams, and its id. Nothing waits for its answer.
+    /// The SUBSCRIBE for event streams, and its id. Nothing waits for its reply.
     own_subscribe: Option<(i64, Subscription)>,
     /// The server has sent a message.
     has_received: bool,
@@ -186,7 +186,7 @@ impl Shared {
         state.closed.is_none() && !state.writes_closed
     }
 
-    /// Stops accepting requests, which could not be sent. Pending ones may still be answered.
+    /// Stops accepting requests, which could not be sent. Pending ones may still get their reply.
     pub(crate) fn close_writes(&self) {
         self.state.lock().writes_closed = true;
     }
@@ -266,7 +266,7 @@ impl Shared {
         }
         for (id, pending) in std::mem::take(&mut state.pending) {
             let error = reason.error(pending.sent, Some(id));
-            pending.answer(Err(error));
+            pending.complete(Err(error));
         }
         state.closed = Some(reason);
         self.ended.notify_waiters();
@@ -277,7 +277,7 @@ impl Shared {
     pub(crate) fn deliver(&self, line: &[u8]) -> Result<(), CloseReason> {
         let MessageType { kind } = decode(line)?;
         match kind.as_str() {
-            Some("result") => self.answer(decode(line)?),
+            Some("result") => self.on_result(decode(line)?),
             Some("error") => self.reject(decode(line)?),
             Some("event") => self.publish(decode(line)?),
             // Newer servers may send further kinds of messages.
@@ -299,14 +299,14 @@ impl Shared {
         }
     }
 
-    fn answer(&self, result: ResultMessage<Box<RawValue>>) {
+    fn on_result(&self, result: ResultMessage<Box<RawValue>>) {
         let mut state = self.state.lock();
         state.has_received = true;
         self.router.warn(result.warnings);
         let id = result.request_id.and_then(parse_id);
         if let Some((_, subscription)) = state.own_subscribe.take_if(|(own, _)| Some(*own) == id) {
             let outcome = result.success.then_some(&*result.data);
-            self.on_subscribe_answer(&mut state, &subscription, outcome);
+            self.on_subscribe_reply(&mut state, &subscription, outcome);
             return;
         }
         let Some((id, pending)) = id.and_then(|id| Some((id, state.pending.remove(&id)?))) else {
@@ -320,14 +320,14 @@ impl Shared {
             Err(server_error(ServerError::new(result.error, details), Some(id)))
         };
         if let Some(subscription) = &pending.hooks.subscription {
-            // Before the events that follow the answer.
-            self.on_subscribe_answer(&mut state, subscription, outcome.as_deref().ok());
+            // Before the events that follow the reply.
+            self.on_subscribe_reply(&mut state, subscription, outcome.as_deref().ok());
         }
-        pending.answer(outcome);
+        pending.complete(outcome);
     }
 
-    /// Handles the answer to a SUBSCRIBE; `None`: it failed.
-    fn on_subscribe_answer(&self, state: &mut State, subscription: &Subscription, data: Option<&RawValue>) {
+    /// Handles the reply to a SUBSCRIBE; `None` if the request failed.
+    fn on_subscribe_reply(&self, state: &mut State, subscription: &Subscription, data: Option<&RawValue>) {
         match data {
             Some(data) => {
                 if let Ok(reply) = serde_json::from_str::<Subscribed>(data.get()) {
@@ -356,7 +356,7 @@ impl Shared {
         };
         let error = ServerError::new(Some(error), ErrorDetails::of(error_type));
         for (id, pending) in pending {
-            pending.answer(Err(server_error(error.clone(), Some(id))));
+            pending.complete(Err(server_error(error.clone(), Some(id))));
         }
     }
 }

@@ -118,7 +118,7 @@ async fn cut_in_the_middle(client: NerveClient, other: NerveClient, relay: Relay
     // Requests work too.
     relay.cut();
     assert!(client.ping().await.unwrap().pong);
-    assert_eq!(client.unmatched_answers(), 0);
+    assert_eq!(client.unmatched_replies(), 0);
 }
 
 #[tokio::test]

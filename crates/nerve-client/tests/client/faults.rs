@@ -90,7 +90,7 @@ async fn unknown_messages_and_answers_are_ignored() {
     };
     let (answer, ()) = tokio::join!(client.ping(), server);
     assert!(answer.unwrap().pong);
-    assert_eq!(client.unmatched_answers(), 4);
+    assert_eq!(client.unmatched_replies(), 4);
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn dropped_request_leaves_no_state() {
     let (answer, ()) = tokio::join!(client.ping(), server);
     assert!(answer.unwrap().pong);
     // A late answer to a dropped request is not unmatched.
-    assert_eq!(client.unmatched_answers(), 0);
+    assert_eq!(client.unmatched_replies(), 0);
 }
 
 #[tokio::test]

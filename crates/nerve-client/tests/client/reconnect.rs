@@ -244,7 +244,7 @@ async fn idle_client_reconnects_on_next_request() {
         peer
     });
     assert_eq!(written.unwrap(), 1);
-    assert_eq!(client.unmatched_answers(), 0);
+    assert_eq!(client.unmatched_replies(), 0);
 }
 
 #[tokio::test]
@@ -543,5 +543,5 @@ async fn requests_dropped_at_any_moment_leave_no_state() {
         "{succeeded} succeeded, {unanswered} unanswered, {} received",
         counts.len()
     );
-    assert_eq!(client.unmatched_answers(), 0);
+    assert_eq!(client.unmatched_replies(), 0);
 }

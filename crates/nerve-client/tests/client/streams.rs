@@ -201,7 +201,7 @@ async fn first_event_stream_subscribes_to_all_events() {
     });
     pong.unwrap();
     assert_eq!(first.next().await.unwrap().kind(), Some(EventType::NodeActivity));
-    assert_eq!(client.unmatched_answers(), 0);
+    assert_eq!(client.unmatched_replies(), 0);
     drop((first, second));
     // A selection of the user replaces it.
     let filter = Subscribe { node_id: Some("a".into()), ..Subscribe::default() };

@@ -82,7 +82,7 @@ fn clients_reconnect_to_same_node_after_server_kill() {
             until(events, EventType::NodeBusy, Some("sh")).await;
         }
         for client in &clients {
-            assert_eq!(client.unmatched_answers(), 0);
+            assert_eq!(client.unmatched_replies(), 0);
         }
     });
 }
