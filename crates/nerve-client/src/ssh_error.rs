@@ -76,38 +76,38 @@ impl SshError {
 
     /// Returns a hint, preferably a command to run.
     pub fn hint(&self) -> String {
-        let to = &self.target;
+        let target = &self.target;
         match self.kind {
             SshErrorKind::NotInstalled => {
                 "install it (apt-get install openssh-client), or set NERVE_SSH to its path".to_string()
             }
-            SshErrorKind::HostKey => format!("connect once and check the key of the host: ssh {to} true"),
+            SshErrorKind::HostKey => format!("connect once and check the key of the host: ssh {target} true"),
             SshErrorKind::Authentication => format!(
-                "this must work without a password: ssh {to} true; 'ssh-add' loads a key, 'ssh-copy-id' installs one"
+                "this must work without a password: ssh {target} true; 'ssh-add' loads a key, 'ssh-copy-id' installs one"
             ),
             SshErrorKind::Unreachable | SshErrorKind::TimedOut => {
-                format!("check that the machine is on and reachable: ssh {to} true")
+                format!("check that the machine is on and reachable: ssh {target} true")
             }
             SshErrorKind::NerveMissing => {
                 // A machine that is in the list cannot be added twice.
-                let server = match to.server.as_str() {
+                let server = match target.server.as_str() {
                     "default" => String::new(),
                     server => format!(" --server {server}"),
                 };
                 format!(
                     "install nerve there, or name its path: nerve machine add NAME {}{server} --program PATH; remove the machine \
                      first if it is in the list: nerve machine remove NAME",
-                    to.url()
+                    target.url()
                 )
             }
             SshErrorKind::NerveOutdated => {
                 format!("install nerve {} or newer there", env!("CARGO_PKG_VERSION"))
             }
             SshErrorKind::NotRunning => {
-                format!("start a server there: {}", to.shell_command(&["server", "start"], &[]))
+                format!("start a server there: {}", target.shell_command(&["server", "start"], &[]))
             }
             SshErrorKind::Failed => {
-                format!("find out more with: {}", to.shell_command(&["connect"], &["--server"]))
+                format!("find out more with: {}", target.shell_command(&["connect"], &["--server"]))
             }
         }
     }
