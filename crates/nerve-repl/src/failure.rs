@@ -78,6 +78,11 @@ impl Failure {
         Failure { code, message: message.into(), error_type: kind_of_exit_code(code), ..Failure::default() }
     }
 
+    /// Creates the error of a command that Ctrl+C or a signal ended.
+    pub fn interrupted() -> Failure {
+        Failure::new(INTERRUPTED, "interrupted")
+    }
+
     /// Sets the hint.
     pub fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());

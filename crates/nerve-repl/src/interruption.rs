@@ -45,7 +45,7 @@ impl Interruption {
             {
                 Err(error)
             }
-            (Some(_), _) => Err(interrupted().into()),
+            (Some(_), _) => Err(Failure::interrupted().into()),
         }
     }
 }
@@ -99,11 +99,6 @@ impl std::fmt::Display for TerminationError {
 }
 
 /// Returns the error for work that continues after an interrupt.
-pub(super) fn abandoned() -> Failure {
+pub(super) fn abandoned_failure() -> Failure {
     Failure::new(INTERRUPTED, "stopped waiting; the command has not ended")
-}
-
-/// Returns the error for interrupted work.
-pub(super) fn interrupted() -> Failure {
-    Failure::new(INTERRUPTED, "interrupted")
 }

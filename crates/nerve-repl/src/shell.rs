@@ -14,7 +14,7 @@ use super::command::{Command, EventsArgs, Switch};
 use super::draft::Draft;
 use super::input::Input;
 use super::interruption::{
-    INTERRUPT_TIMEOUT, InterruptAction, Interruption, Signals, TerminationError, abandoned, interrupted,
+    INTERRUPT_TIMEOUT, InterruptAction, Interruption, Signals, TerminationError, abandoned_failure,
 };
 use super::name_lookup::{SharedState, with_state};
 use super::parser::{Request, help, parse, without_dag};
@@ -213,7 +213,7 @@ impl Shell {
                 Some(run_end) = self.run_ends.recv() => self.on_run_end(&run_end),
                 _ = self.signals.interrupt.recv() => self.on_interrupt(interruption)?,
                 () = self.signals.termination.recv() => return Err(TerminationError.into()),
-                () = sleep_until(deadline) => return Err(abandoned().into()),
+                () = sleep_until(deadline) => return Err(abandoned_failure().into()),
             }
         }
     }
@@ -268,7 +268,7 @@ impl Shell {
                 }
                 _ = self.signals.interrupt.recv() => self.on_interrupt(&mut interruption)?,
                 () = self.signals.termination.recv() => return Err(TerminationError.into()),
-                () = sleep_until(deadline) => return Err(abandoned().into()),
+                () = sleep_until(deadline) => return Err(abandoned_failure().into()),
             }
         }
     }
@@ -276,10 +276,10 @@ impl Shell {
     /// Handles Ctrl-C during a command. The second one abandons it.
     fn on_interrupt(&mut self, interruption: &mut Interruption) -> Result<(), Failure> {
         if interruption.deadline.is_some() {
-            return Err(abandoned());
+            return Err(abandoned_failure());
         }
         match &interruption.action {
-            InterruptAction::Abandon => return Err(interrupted()),
+            InterruptAction::Abandon => return Err(Failure::interrupted()),
             InterruptAction::Turn(node) => {
                 self.screen.note(&format!("interrupting {node}; press Ctrl-C again to stop waiting"));
                 let node = self.client.node(node, self.session().as_deref());

@@ -121,7 +121,7 @@ impl RunFollower {
                     }
                 },
                 line = next_line(&mut self.keyboard) => self.on_answer(line).await,
-                () = sleep_until(deadline), if self.cancel_deadline.is_some() => return Err(self.interrupted().into()),
+                () = sleep_until(deadline), if self.cancel_deadline.is_some() => return Err(self.interrupt_failure().into()),
                 _ = ticks.tick() => self.draw(),
             }
         };
@@ -257,7 +257,7 @@ impl RunFollower {
     fn on_interrupt(&mut self) -> Result<()> {
         self.stop_asking();
         if !self.owns_run || self.cancel_deadline.is_some() {
-            return Err(self.interrupted().into());
+            return Err(self.interrupt_failure().into());
         }
         self.screen.erase();
         out::note(format_args!(
@@ -277,7 +277,7 @@ impl RunFollower {
     }
 
     /// Returns the error for a run that continues or was not waited for.
-    fn interrupted(&self) -> Failure {
+    fn interrupt_failure(&self) -> Failure {
         let run = &self.progress.run;
         let status = graph_command(&self.server, &format!("status {run}"));
         if self.cancel_deadline.is_some() {

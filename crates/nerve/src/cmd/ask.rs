@@ -14,7 +14,7 @@ use nerve_repl::node_command::{execute, trace_tools};
 use nerve_repl::prompt;
 use nerve_server::paths::ServerPaths;
 
-use crate::exit::{Failure, INTERRUPTED};
+use crate::exit::Failure;
 use crate::telemetry::TraceExport;
 use crate::{out, trace};
 use nerve_cli::local_commands::AskArgs;
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
     let stop = nerve_server::stop_signal();
     let answer = tokio::select! {
         answer = ask(&engine, &args, &text) => answer,
-        () = stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
+        () = stop => Err(Failure::interrupted().into()),
     };
     engine.shut_down(false).await;
     let result = answer.and_then(|data| {

@@ -14,7 +14,7 @@ use nerve_server::config::ServerConfig;
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
-use crate::exit::{Failure, INTERRUPTED};
+use crate::exit::Failure;
 use crate::out;
 use nerve_cli::local_commands::DemoArgs;
 
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
     let server = create_socket_server(&ServerConfig::new("demo", paths.clone()), config)?;
     let result = tokio::select! {
         result = show(&args, &paths) => result,
-        () = stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
+        () = stop => Err(Failure::interrupted().into()),
     };
     server.stop().await?;
     result

@@ -54,7 +54,7 @@ use nerve_client::ClientError;
 use nerve_repl::node_command::NodeCommand;
 use nerve_server::paths::ServerPaths;
 
-use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
+use crate::exit::{DONE, FAILED, Failure};
 use crate::out;
 use nerve_cli::graph::GraphArgs;
 use nerve_cli::node::NodeArgs;
@@ -197,8 +197,7 @@ fn run_node(args: NodeArgs, group: &str) -> Result<()> {
     };
     let server = args.target.server.server.clone();
     run_single_threaded(async move {
-        let mut failure = interrupted();
-        failure.hint = detached_hint;
+        let failure = Failure { hint: detached_hint, ..Failure::interrupted() };
         interruptible_with(failure, node::run(args)).await.map_err(|error| {
             if matches!(error.downcast_ref(), Some(ClientError::Closed(_))) {
                 let message = format!("server '{server}' closed the connection before it replied");
@@ -223,11 +222,7 @@ fn run_graph(args: GraphArgs, group: &str) -> Result<()> {
 
 /// Cancels the command on Ctrl+C. Work that a server has started continues.
 async fn interruptible<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
-    interruptible_with(interrupted(), command).await
-}
-
-fn interrupted() -> Failure {
-    Failure::new(INTERRUPTED, "interrupted")
+    interruptible_with(Failure::interrupted(), command).await
 }
 
 /// Runs a command until it ends or Ctrl+C ends it with `failure`.

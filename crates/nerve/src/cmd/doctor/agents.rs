@@ -15,7 +15,7 @@ use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
 use super::{find, version};
-use crate::exit::{FAILED, Failure, INTERRUPTED};
+use crate::exit::{FAILED, Failure};
 use crate::out;
 
 /// Printed before any agent is started.
@@ -155,7 +155,7 @@ async fn start_agent(
     let stop = nerve_server::stop_signal();
     let outcome = tokio::select! {
         outcome = watch(&engine, spec, &node, limit) => Ok(outcome),
-        () = stop => Err(Failure::new(INTERRUPTED, "interrupted")),
+        () = stop => Err(Failure::interrupted()),
     };
     let duration = start.elapsed();
     // Stops the agent in any case.

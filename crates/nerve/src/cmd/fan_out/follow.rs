@@ -119,7 +119,7 @@ impl Follower<'_> {
             let run = self.client.run_status(run_id, None).await?;
             if !run.status.is_active() {
                 return match run.status {
-                    RunStatus::Interrupted => Err(self.interrupted(run_id).into()),
+                    RunStatus::Interrupted => Err(self.server_end_failure(run_id).into()),
                     _ => Ok(run),
                 };
             }
@@ -223,7 +223,7 @@ impl Follower<'_> {
         self.attempt_of(node).map_or_else(|| node.to_string(), |attempt| attempt.label.clone())
     }
 
-    fn interrupted(&self, run_id: &str) -> Failure {
+    fn server_end_failure(&self, run_id: &str) -> Failure {
         let resume = graph_command(&self.fan_out.server, &format!("resume {run_id} --no-wait"));
         Failure::new(FAILED, format!("the server ended during fan-out '{}'", self.fan_out.name))
             .hint(format!("continue with '{resume}', then 'nerve fan-out wait {}'", self.fan_out.name))

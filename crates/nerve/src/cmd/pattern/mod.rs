@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use self::server_node::ServerNode;
 use self::turn_display::TurnDisplay;
 use super::server::connect;
-use crate::exit::{Failure, INTERRUPTED};
+use crate::exit::Failure;
 use crate::out;
 use nerve_cli::pattern::{PatternArgs, PatternCommand};
 
@@ -78,7 +78,7 @@ impl LoopContext {
         out::note("interrupting …");
         tokio::select! {
             done = work => Ok(done),
-            () = leave => Err(interrupted().into()),
+            () = leave => Err(interrupt_failure().into()),
         }
     }
 
@@ -92,14 +92,14 @@ impl LoopContext {
             out::json(&partial_result)?;
         }
         match error.kind {
-            ErrorKind::Cancelled => Err(interrupted().into()),
+            ErrorKind::Cancelled => Err(interrupt_failure().into()),
             _ => Err(Failure::from(error).into()),
         }
     }
 }
 
-fn interrupted() -> Failure {
-    Failure::new(INTERRUPTED, "interrupted").hint("the nodes keep running, with their conversations")
+fn interrupt_failure() -> Failure {
+    Failure::interrupted().hint("the nodes keep running, with their conversations")
 }
 
 /// Reads a text argument: verbatim, from a file (`@FILE`) or from standard input (`-`).
