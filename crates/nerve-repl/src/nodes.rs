@@ -224,7 +224,7 @@ fn execute_command(node: &str, text: &str) -> NodeCommand {
         fail_if_busy: false,
         fail_if_blocked: false,
         detach: false,
-        talk: TurnOptions::default(),
+        turn_options: TurnOptions::default(),
     })
 }
 

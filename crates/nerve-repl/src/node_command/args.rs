@@ -318,7 +318,7 @@ pub struct ExecuteArgs {
     pub detach: bool,
     /// Delivery of the answer, and conversation.
     #[command(flatten)]
-    pub talk: TurnOptions,
+    pub turn_options: TurnOptions,
 }
 
 #[derive(Debug, Args)]

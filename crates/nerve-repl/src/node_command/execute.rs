@@ -23,14 +23,14 @@ pub(super) async fn run(target: &Target, args: ExecuteArgs) -> Result<()> {
         fail_if_busy: args.fail_if_busy,
         fail_if_blocked: args.fail_if_blocked,
         detach_on_timeout: args.detach,
-        conversation: conversation(&args.talk)?,
-        webhook: webhook(&args.talk)?,
+        conversation: conversation(&args.turn_options)?,
+        webhook: webhook(&args.turn_options)?,
         traceparent: trace::parent(),
         tracestate: trace::state(),
         ..ExecuteInput::from(text)
     };
     let node = target.client.node(&args.node, target.session.as_deref());
-    if args.talk.is_async {
+    if args.turn_options.is_async {
         let id = node.execute_async(input).await?;
         if target.json {
             return out::json(&TurnAccepted { result_id: id, node_id: args.node });

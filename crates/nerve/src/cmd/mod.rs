@@ -189,7 +189,7 @@ fn run_node(args: NodeArgs, group: &str) -> Result<()> {
         out::warning(format_args!("'nerve {group} {old_name}' is now 'nerve {new_name}'"));
     }
     let detached_hint = match &args.command {
-        NodeCommand::Execute(args) | NodeCommand::Send(args) if !args.talk.is_async => Some(format!(
+        NodeCommand::Execute(args) | NodeCommand::Send(args) if !args.turn_options.is_async => Some(format!(
             "the turn continues, and the history records its end; interrupt it with 'nerve node interrupt {}'",
             args.node
         )),
