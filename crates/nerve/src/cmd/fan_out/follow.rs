@@ -270,24 +270,13 @@ fn is_over(step: &RunStep) -> bool {
 
 /// Returns the outcome of a turn.
 fn outcome(step: Option<&RunStep>, node: Option<&NodeInfo>, run: &RunInfo) -> Outcome {
-    // A step that the budget of the whole run cancels has the run's error. An attempt that fails at its own limit cancels no step.
-    let has_failed_at_limit = run.steps.iter().any(|step| step.error_type == Some(ErrorKind::Budget));
-    let is_over_budget = run.error_type == Some(ErrorKind::Budget) && !has_failed_at_limit;
-    let relevant_step = step.filter(|step| !(is_over_budget && step.state == StepState::Cancelled));
-    let failure_code = relevant_step.and_then(|step| step.error_type).map_or(FAILED, exit_code_of);
-    let (state, exit_code) = match relevant_step.map(|step| step.state) {
-        Some(StepState::Completed | StepState::Reused) => ("completed", DONE),
-        Some(StepState::Cancelled) => ("cancelled", INTERRUPTED),
-        Some(StepState::Failed | StepState::Skipped) => ("failed", failure_code),
-        _ if run.status == RunStatus::Cancelled => ("cancelled", INTERRUPTED),
-        // The journal cannot be read.
-        None if run.status == RunStatus::Completed => ("completed", DONE),
-        _ => ("failed", failure_code),
-    };
-    let (error, error_type, hint) = match relevant_step.filter(|step| step.error.is_some()) {
+    // A step that the budget of the whole run cancels ends with the run's error.
+    let own_end = step.filter(|step| !(step.state == StepState::Cancelled && is_over_budget(run)));
+    let (state, exit_code) = end_state(own_end, run);
+    let (error, error_type, hint) = match own_end {
         _ if exit_code == DONE => (None, None, None),
-        Some(step) => (step.error.clone(), step.error_type, step.hint.clone()),
-        None => (run.error.clone(), run.error_type, run.hint.clone()),
+        Some(step) if step.error.is_some() => (step.error.clone(), step.error_type, step.hint.clone()),
+        _ => (run.error.clone(), run.error_type, run.hint.clone()),
     };
     let turns = node.and_then(|node| node.metadata.number("turns"));
     let tokens = step.map(|step| step.tokens_used).filter(|tokens| *tokens > 0);
@@ -302,6 +291,26 @@ fn outcome(step: Option<&RunStep>, node: Option<&NodeInfo>, run: &RunInfo) -> Ou
         duration_ms: step.and_then(duration_ms),
         test: None,
     }
+}
+
+/// Returns the state and the exit code of an ended attempt: those of its step, otherwise those of the run.
+fn end_state(step: Option<&RunStep>, run: &RunInfo) -> (&'static str, u8) {
+    let failure_code = step.and_then(|step| step.error_type).map_or(FAILED, exit_code_of);
+    match step.map(|step| step.state) {
+        Some(StepState::Completed | StepState::Reused) => ("completed", DONE),
+        Some(StepState::Cancelled) => ("cancelled", INTERRUPTED),
+        Some(StepState::Failed | StepState::Skipped) => ("failed", failure_code),
+        _ if run.status == RunStatus::Cancelled => ("cancelled", INTERRUPTED),
+        // The journal cannot be read.
+        None if run.status == RunStatus::Completed => ("completed", DONE),
+        _ => ("failed", failure_code),
+    }
+}
+
+/// Returns true if the budget of the whole run is exhausted. An attempt that fails at its own limit cancels no other step.
+fn is_over_budget(run: &RunInfo) -> bool {
+    let is_budget = |error_type| error_type == Some(ErrorKind::Budget);
+    is_budget(run.error_type) && !run.steps.iter().any(|step| is_budget(step.error_type))
 }
 
 /// Returns the outcome of a test. `step`: the test's step, if the server still has it.

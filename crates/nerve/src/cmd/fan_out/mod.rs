@@ -44,7 +44,7 @@ pub(super) async fn run(args: FanOutArgs) -> Result<()> {
 
 /// Returns the names of all fan-outs, with their tasks, for completion.
 pub(super) fn names() -> Vec<(String, String)> {
-    Store::open().list(|_, _| ()).into_iter().map(|one| (one.name.clone(), one.title())).collect()
+    Store::open().list(|_, _| ()).into_iter().map(|fan_out| (fan_out.name.clone(), fan_out.title())).collect()
 }
 
 async fn fan_out(server: &str, args: &RunArgs, json: bool) -> Result<()> {
@@ -75,7 +75,7 @@ fn fan_outs_here(store: &Store) -> Result<Vec<FanOut>> {
     let here = std::env::current_dir()?;
     // Outside of a repository, and also without git, all are meant.
     if let Ok(common_dir) = Git::find(&here).and_then(|git| git.common_dir()) {
-        all.retain(|one| one.common_dir == common_dir);
+        all.retain(|fan_out| fan_out.common_dir == common_dir);
     }
     Ok(all)
 }
@@ -89,12 +89,12 @@ fn find(store: &Store, name: Option<&str>) -> Result<FanOut> {
 
 /// Like [`find`], but requires the whole name, so that the name of a removed fan-out selects no other one.
 fn find_exact(store: &Store, name: Option<&str>) -> Result<FanOut> {
-    let one = find(store, name)?;
-    match name.filter(|name| *name != one.name) {
-        None => Ok(one),
+    let fan_out = find(store, name)?;
+    match name.filter(|name| *name != fan_out.name) {
+        None => Ok(fan_out),
         Some(name) => {
             let failure = Failure::new(NOT_FOUND, format!("no fan-out '{name}'"));
-            Err(failure.hint(format!("did you mean '{}'?", one.name)).into())
+            Err(failure.hint(format!("did you mean '{}'?", fan_out.name)).into())
         }
     }
 }
@@ -102,11 +102,11 @@ fn find_exact(store: &Store, name: Option<&str>) -> Result<FanOut> {
 async fn list(as_json: bool) -> Result<()> {
     let store = Store::open();
     let mut all = fan_outs_here(&store)?;
-    for one in &mut all {
-        follow::refresh(&store, one).await;
+    for fan_out in &mut all {
+        follow::refresh(&store, fan_out).await;
     }
     if as_json {
-        let item = |one: &FanOut| comparison::to_json(one, &comparison::changes(one), None);
+        let item = |fan_out: &FanOut| comparison::to_json(fan_out, &comparison::changes(fan_out), None);
         let fan_outs: Vec<Value> = all.iter().map(item).collect();
         return out::json(&json!({ "fan_outs": fan_outs }));
     }
@@ -114,20 +114,20 @@ async fn list(as_json: bool) -> Result<()> {
         out::note("no fan-outs");
     }
     let mut rows = Vec::new();
-    for one in &all {
-        for attempt in &one.attempts {
+    for fan_out in &all {
+        for attempt in &fan_out.attempts {
             let state = match attempt {
                 _ if attempt.is_removed => "removed",
                 _ if !attempt.worktree.is_dir() => "missing",
                 _ => comparison::state_of(attempt),
             };
-            let changes = comparison::changes_of(one, attempt).ok().flatten();
+            let changes = comparison::changes_of(fan_out, attempt).ok().flatten();
             let changes = changes.map(comparison::format_changes).unwrap_or_default();
             rows.push(vec![
-                format!("{}/{}", one.name, attempt.label),
+                format!("{}/{}", fan_out.name, attempt.label),
                 state.to_string(),
                 changes,
-                one.title(),
+                fan_out.title(),
             ]);
         }
     }

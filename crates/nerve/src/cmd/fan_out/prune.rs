@@ -27,9 +27,9 @@ pub(in crate::cmd) async fn prune(
     let (store, mut pruned) = (Store::open(), PrunedWorktrees::default());
     for mut fan_out in store.list(|_, _| ()) {
         let old = find_old(&store, &mut fan_out, not_before, &is_pruned).await;
-        let worktrees = fan_out.attempts.iter().enumerate().filter(|(_, one)| one.worktree.is_dir());
+        let worktrees = fan_out.attempts.iter().enumerate().filter(|(_, attempt)| attempt.worktree.is_dir());
         let sizes: Vec<(usize, u64)> =
-            worktrees.map(|(index, one)| (index, directory_size(&one.worktree))).collect();
+            worktrees.map(|(index, attempt)| (index, directory_size(&attempt.worktree))).collect();
         if !dry_run && !old.is_empty() {
             let options = RemovalOptions { force: false, discard: false };
             match removal::remove(None, &store, &mut fan_out, &old, options).await {
@@ -70,7 +70,8 @@ async fn find_old(
     let nodes = running.iter().chain(&stopped).map(|node| node.node_id.as_str());
     let nodes: Vec<&str> = nodes.filter(|node| !is_pruned(&fan_out.server, node)).collect();
     let attempts = fan_out.attempts.iter().enumerate();
-    let attempts = attempts.filter(|(_, one)| !one.is_removed && !nodes.contains(&one.node.as_str()));
-    let unchanged = attempts.filter(|(_, one)| !removal::has_own_work(fan_out, one).unwrap_or(true));
+    let attempts =
+        attempts.filter(|(_, attempt)| !attempt.is_removed && !nodes.contains(&attempt.node.as_str()));
+    let unchanged = attempts.filter(|(_, attempt)| !removal::has_own_work(fan_out, attempt).unwrap_or(true));
     unchanged.map(|(index, _)| index).collect()
 }

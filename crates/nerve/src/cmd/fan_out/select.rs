@@ -22,19 +22,19 @@ pub(super) fn select_fan_out(all: &[FanOut], name: Option<&str>) -> Result<usize
         return match all.len() {
             0 => Err(not_found("no fan-out".to_string())),
             1 => Ok(0),
-            _ => Err(ambiguous("several fan-outs", all.iter().map(|one| one.name.clone()))),
+            _ => Err(ambiguous("several fan-outs", all.iter().map(|fan_out| fan_out.name.clone()))),
         };
     };
-    if let Some(exact) = all.iter().position(|one| one.name == name) {
+    if let Some(exact) = all.iter().position(|fan_out| fan_out.name == name) {
         return Ok(exact);
     }
-    let begins = |(_, one): &(usize, &FanOut)| one.name.starts_with(name);
+    let begins = |(_, fan_out): &(usize, &FanOut)| fan_out.name.starts_with(name);
     let matching: Vec<(usize, &FanOut)> = all.iter().enumerate().filter(begins).collect();
     match matching.as_slice() {
         [] => Err(not_found(format!("no fan-out '{name}'"))),
         [(only, _)] => Ok(*only),
         several => {
-            let names = several.iter().map(|(_, one)| one.name.clone());
+            let names = several.iter().map(|(_, fan_out)| fan_out.name.clone());
             Err(ambiguous(&format!("'{name}' is ambiguous"), names))
         }
     }
@@ -51,7 +51,7 @@ pub(super) fn select(all: &[FanOut], text: &str) -> Result<Selected, Failure> {
             let chosen = select_fan_out(all, Some(name))?;
             matching = find(all, |fan_out, attempt| fan_out == chosen && is_named(attempt, rest));
         } else {
-            if let Some(fan_out) = all.iter().position(|one| one.name == text) {
+            if let Some(fan_out) = all.iter().position(|fan_out| fan_out.name == text) {
                 return Ok(Selected { fan_out, attempt: None });
             }
             matching = find(all, |_, attempt| is_named(attempt, text));
@@ -67,9 +67,9 @@ pub(super) fn select(all: &[FanOut], text: &str) -> Result<Selected, Failure> {
             Err(failure) => Err(failure),
         },
         several => {
-            let names = several.iter().filter_map(|one| {
-                let fan_out = &all[one.fan_out];
-                Some(format!("{}/{}", fan_out.name, fan_out.attempts[one.attempt?].label))
+            let names = several.iter().filter_map(|selected| {
+                let fan_out = &all[selected.fan_out];
+                Some(format!("{}/{}", fan_out.name, fan_out.attempts[selected.attempt?].label))
             });
             Err(ambiguous(&format!("'{text}' is ambiguous"), names))
         }
@@ -78,9 +78,9 @@ pub(super) fn select(all: &[FanOut], text: &str) -> Result<Selected, Failure> {
 
 fn find(all: &[FanOut], matches: impl Fn(usize, &Attempt) -> bool) -> Vec<Selected> {
     let mut hits = Vec::new();
-    for (fan_out, one) in all.iter().enumerate() {
-        let attempts = one.attempts.iter().enumerate().filter(|(_, attempt)| matches(fan_out, attempt));
-        hits.extend(attempts.map(|(attempt, _)| Selected { fan_out, attempt: Some(attempt) }));
+    for (index, fan_out) in all.iter().enumerate() {
+        let attempts = fan_out.attempts.iter().enumerate().filter(|(_, attempt)| matches(index, attempt));
+        hits.extend(attempts.map(|(attempt, _)| Selected { fan_out: index, attempt: Some(attempt) }));
     }
     hits
 }
