@@ -125,7 +125,7 @@ pub(super) async fn read(call: Call, args: args::Read) -> Result<Success, Failur
     // Without the node's details and the rest of its screen: `text` is the part that was requested.
     let data = json!({
         "node_id": explanation.node_id, "state": explanation.state, "evidence": explanation.evidence,
-        "choices": explanation.choices, "truncated": truncated,
+        "truncated": truncated, "choices": explanation.choices,
     });
     Ok(Success { text: shown, ..Success::new("", &data).with("text", text) })
 }
