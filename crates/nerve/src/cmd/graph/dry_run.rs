@@ -9,12 +9,20 @@ use nerve_node::Node;
 use nerve_node::context::TurnContext;
 use nerve_repl::event_line::step_count;
 use nerve_repl::graph_file::input;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::out;
 
 /// Maximum length of a printed input, in characters.
 const MAX_PREVIEW: usize = 400;
+
+/// A step's input, resolved as far as it is known.
+#[derive(Debug, PartialEq)]
+struct ResolvedInput {
+    value: Value,
+    /// The value does not depend on results of steps.
+    is_known: bool,
+}
 
 /// Validates the input and prints the steps in order, each with its input as far as it is known. Starts nothing.
 ///
@@ -26,12 +34,10 @@ pub(super) async fn run(file: &GraphFile, raw_input: Value, as_json: bool) -> Re
     for id in file.step_order() {
         let Some(step) = file.steps.iter().find(|step| step.id == id) else { continue };
         let question = step.gate.as_ref().map(|gate| Value::String(gate.question.clone()));
-        let (value, is_known) = resolve(question.as_ref().unwrap_or(&step.input), &input).await;
-        steps.push((step, value, is_known));
+        steps.push((step, resolve(question.as_ref().unwrap_or(&step.input), &input).await));
     }
     if as_json {
-        let steps: Vec<Value> =
-            steps.iter().map(|(step, value, is_known)| to_json(step, value, *is_known)).collect();
+        let steps: Vec<Value> = steps.iter().map(|(step, input)| to_json(step, input)).collect();
         return out::json(&json!({ "graph_id": file.graph, "valid": true, "input": input, "steps": steps }));
     }
     out::line(format_args!(
@@ -43,21 +49,21 @@ pub(super) async fn run(file: &GraphFile, raw_input: Value, as_json: bool) -> Re
     if !input.is_null() {
         out::text(&format!("input {}", out::preview(&input.to_string(), MAX_PREVIEW)))?;
     }
-    for (number, (step, value, is_known)) in steps.iter().enumerate() {
-        print(number + 1, step, value, *is_known)?;
+    for (number, (step, input)) in steps.iter().enumerate() {
+        print(number + 1, step, input)?;
     }
     Ok(())
 }
 
-fn to_json(step: &StepDefinition, value: &Value, is_known: bool) -> Value {
+fn to_json(step: &StepDefinition, input: &ResolvedInput) -> Value {
     let is_gate = step.gate.is_some();
     json!({
         "step_id": step.id, "node_id": step.node, "gate": is_gate, "depends_on": step.depends_on,
-        "input": value, "input_known": is_known,
+        "input": input.value, "input_known": input.is_known,
     })
 }
 
-fn print(number: usize, step: &StepDefinition, value: &Value, is_known: bool) -> Result<()> {
+fn print(number: usize, step: &StepDefinition, input: &ResolvedInput) -> Result<()> {
     let executor = step.node.as_deref().map_or_else(|| "gate".to_string(), |node| format!("node {node}"));
     let after = match step.depends_on.is_empty() {
         true => String::new(),
@@ -79,39 +85,43 @@ fn print(number: usize, step: &StepDefinition, value: &Value, is_known: bool) ->
     for condition in conditions.into_iter().flatten() {
         out::line(format_args!("     {}", out::preview(&condition, MAX_PREVIEW)))?;
     }
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_string);
-    match value {
+    let text = input.value.as_str().map_or_else(|| input.value.to_string(), str::to_string);
+    match input.value {
         Value::Null => Ok(()),
-        _ if is_known => out::line(format_args!("     input: {}", out::preview(&text, MAX_PREVIEW))),
+        _ if input.is_known => out::line(format_args!("     input: {}", out::preview(&text, MAX_PREVIEW))),
         _ => out::line(format_args!("     input, not yet known: {}", out::preview(&text, MAX_PREVIEW))),
     }
 }
 
-/// Resolves a step's input. Returns the unchanged templates and false if it depends on more than the graph's input.
-async fn resolve(value: &Value, input: &Value) -> (Value, bool) {
-    match value {
+/// Resolves a step's input. Templates that need more than the graph's input stay unchanged.
+async fn resolve(value: &Value, input: &Value) -> ResolvedInput {
+    let mut is_known = true;
+    let value = match value {
         Value::String(text) => match render(text, input).await {
-            Some(text) => (text, true),
-            None => (value.clone(), false),
+            Some(text) => text,
+            None => return ResolvedInput { value: value.clone(), is_known: false },
         },
         Value::Array(items) => {
-            let mut resolved = Vec::new();
+            let mut values = Vec::new();
             for item in items {
-                resolved.push(Box::pin(resolve(item, input)).await);
+                let item = Box::pin(resolve(item, input)).await;
+                is_known &= item.is_known;
+                values.push(item.value);
             }
-            let is_known = resolved.iter().all(|(_, is_known)| *is_known);
-            (resolved.into_iter().map(|(value, _)| value).collect(), is_known)
+            Value::Array(values)
         }
         Value::Object(fields) => {
-            let mut resolved = Vec::new();
+            let mut values = Map::new();
             for (name, field) in fields {
-                resolved.push((name.clone(), Box::pin(resolve(field, input)).await));
+                let field = Box::pin(resolve(field, input)).await;
+                is_known &= field.is_known;
+                values.insert(name.clone(), field.value);
             }
-            let is_known = resolved.iter().all(|(_, (_, is_known))| *is_known);
-            (Value::Object(resolved.into_iter().map(|(name, (value, _))| (name, value)).collect()), is_known)
+            Value::Object(values)
         }
-        other => (other.clone(), true),
-    }
+        other => other.clone(),
+    };
+    ResolvedInput { value, is_known }
 }
 
 /// Renders a template. Returns `None` if it needs more than the graph's input.
@@ -136,10 +146,12 @@ mod tests {
             [json!("make {{ input.task }}"), json!("plain"), json!(null), json!({"a": ["{{ input.n }}", 1]})];
         let expected = [json!("make tea"), json!("plain"), json!(null), json!({"a": ["3", 1]})];
         for (value, expected) in known.iter().zip(expected) {
-            assert_eq!(resolve(value, &input).await, (expected, true));
+            let expected = ResolvedInput { value: expected, is_known: true };
+            assert_eq!(resolve(value, &input).await, expected);
         }
         for later in ["{{ steps.a.text }}", "{{ item }}", "{{ upstream }}", "{{ input.unknown }}"] {
-            assert_eq!(resolve(&json!(later), &input).await, (json!(later), false));
+            let expected = ResolvedInput { value: json!(later), is_known: false };
+            assert_eq!(resolve(&json!(later), &input).await, expected);
         }
     }
 }

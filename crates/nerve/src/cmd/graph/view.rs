@@ -13,31 +13,27 @@ use crate::exit::{self, Failure, NOT_FOUND, USAGE};
 use crate::out;
 use nerve_cli::graph::{GraphFormat, ShowArgs};
 
+/// A graph file and the result of its validation.
+struct CheckedFile<'a> {
+    name: &'a str,
+    graph: Result<GraphFile, GraphFileError>,
+}
+
 /// Validates files and prints all problems.
 ///
 /// # Errors
 /// Exit code 2 if a file is invalid.
 pub(super) fn validate(files: &[String], as_json: bool) -> Result<()> {
     let mut checked = Vec::new();
-    for file in files {
-        checked.push((file, read(file)?));
+    for name in files {
+        checked.push(CheckedFile { name, graph: read(name)? });
     }
-    let invalid = checked.iter().filter(|(_, checked)| checked.is_err()).count();
+    let invalid = checked.iter().filter(|file| file.graph.is_err()).count();
     if as_json {
-        let files: Vec<Value> = checked.iter().map(|(file, checked)| to_json(file, checked)).collect();
+        let files: Vec<Value> = checked.iter().map(CheckedFile::to_json).collect();
         out::json(&json!({ "valid": invalid == 0, "files": files }))?;
     } else {
-        for (file, checked) in &checked {
-            undefined_nodes(checked).iter().for_each(out::warning);
-            match checked {
-                Ok(graph) => out::line(format_args!(
-                    "{file}: graph {}, {}",
-                    graph.graph,
-                    step_count(graph.steps.len())
-                ))?,
-                Err(error) => out::text(&error.to_string())?,
-            }
-        }
+        checked.iter().try_for_each(CheckedFile::print)?;
     }
     match invalid {
         0 => Ok(()),
@@ -46,33 +42,46 @@ pub(super) fn validate(files: &[String], as_json: bool) -> Result<()> {
     }
 }
 
-/// Returns the nodes that the session must have for the graph to run.
-fn undefined_nodes(checked: &Result<GraphFile, GraphFileError>) -> Vec<Problem> {
-    match checked {
-        Ok(graph) => graph.undefined_nodes(),
-        Err(error) => error.undefined_nodes().to_vec(),
+impl CheckedFile<'_> {
+    /// Returns the nodes that the session must have for the graph to run.
+    fn undefined_nodes(&self) -> Vec<Problem> {
+        match &self.graph {
+            Ok(graph) => graph.undefined_nodes(),
+            Err(error) => error.undefined_nodes().to_vec(),
+        }
+    }
+
+    fn print(&self) -> Result<()> {
+        self.undefined_nodes().iter().for_each(out::warning);
+        match &self.graph {
+            Ok(graph) => {
+                let steps = step_count(graph.steps.len());
+                out::line(format_args!("{}: graph {}, {steps}", self.name, graph.graph))
+            }
+            Err(error) => out::text(&error.to_string()),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let warnings: Vec<Value> = self.undefined_nodes().iter().map(problem_json).collect();
+        match &self.graph {
+            Ok(graph) => json!({
+                "file": self.name, "valid": true, "graph_id": graph.graph, "steps": graph.steps.len(),
+                "warnings": warnings,
+            }),
+            Err(error) => json!({
+                "file": self.name, "valid": false,
+                "problems": error.problems().iter().map(problem_json).collect::<Vec<Value>>(),
+                "more": error.more(), "warnings": warnings,
+            }),
+        }
     }
 }
 
-fn to_json(file: &str, checked: &Result<GraphFile, GraphFileError>) -> Value {
-    let problem = |problem: &Problem| {
-        json!({
-            "file": problem.file, "line": problem.position.map(|at| at.line), "column": problem.position.map(|at| at.column),
-            "path": problem.path, "message": problem.message, "hint": problem.hint,
-        })
-    };
-    let warnings: Vec<Value> = undefined_nodes(checked).iter().map(problem).collect();
-    let error = match checked {
-        Ok(graph) => {
-            return json!({
-                "file": file, "valid": true, "graph_id": graph.graph, "steps": graph.steps.len(), "warnings": warnings,
-            });
-        }
-        Err(error) => error,
-    };
-    let problems: Vec<Value> = error.problems().iter().map(problem).collect();
+fn problem_json(problem: &Problem) -> Value {
     json!({
-        "file": file, "valid": false, "problems": problems, "more": error.more(), "warnings": warnings,
+        "file": problem.file, "line": problem.position.map(|at| at.line), "column": problem.position.map(|at| at.column),
+        "path": problem.path, "message": problem.message, "hint": problem.hint,
     })
 }
 
