@@ -45,7 +45,7 @@ struct Check {
     /// nerve does not work if the check fails.
     essential: bool,
     /// Result of the check, or the reason why it failed.
-    found: String,
+    detail: String,
     hint: Option<String>,
 }
 
@@ -53,8 +53,8 @@ impl Check {
     /// Creates a check. `result`: the result, or the reason why the check failed.
     fn new(name: &str, result: Result<String, String>) -> Check {
         let ok = result.is_ok();
-        let found = result.unwrap_or_else(|reason| reason);
-        Check { name: name.to_string(), ok, essential: false, found, hint: None }
+        let detail = result.unwrap_or_else(|reason| reason);
+        Check { name: name.to_string(), ok, essential: false, detail, hint: None }
     }
 
     /// Marks the check as essential.
@@ -106,7 +106,7 @@ fn print(checks: &[Check]) -> Result<()> {
     out::line(format_args!("nerve {}", env!("CARGO_PKG_VERSION")))?;
     for check in checks {
         let mark = out::mark(check.ok, check.essential);
-        out::line(format_args!("{mark} {:<18} {}", check.name, check.found))?;
+        out::line(format_args!("{mark} {:<18} {}", check.name, check.detail))?;
         if let Some(hint) = check.hint.as_deref().filter(|_| !check.ok) {
             out::line(format_args!("     {:<18} {}{hint}{:#}", "", out::FAINT, out::FAINT))?;
         }
@@ -117,7 +117,7 @@ fn print(checks: &[Check]) -> Result<()> {
 fn as_json(check: &Check) -> serde_json::Value {
     json!({
         "name": check.name, "ok": check.ok, "essential": check.essential,
-        "found": check.found, "hint": check.hint.as_deref().filter(|_| !check.ok),
+        "found": check.detail, "hint": check.hint.as_deref().filter(|_| !check.ok),
     })
 }
 
@@ -312,7 +312,7 @@ mod tests {
         assert!(state_directory(&paths).ok);
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let check = state_directory(&paths);
-        assert!(!check.ok && check.essential && check.found.contains("0755"), "{}", check.found);
+        assert!(!check.ok && check.essential && check.detail.contains("0755"), "{}", check.detail);
     }
 
     #[test]
@@ -320,6 +320,6 @@ mod tests {
         let missing = tmux_check(Err(PaneError::NotInstalled("tmux")), "");
         assert!(missing.hint.unwrap().contains("apt-get install tmux"));
         let unsupported = tmux_check(Err(PaneError::NotBuilt("tmux")), " (/usr/bin/tmux)");
-        assert_eq!((unsupported.found.as_str(), unsupported.hint), ("this build has no tmux support", None));
+        assert_eq!((unsupported.detail.as_str(), unsupported.hint), ("this build has no tmux support", None));
     }
 }
