@@ -39,9 +39,9 @@ pub(super) struct Input {
 /// Reads the selected source.
 pub(super) async fn read(args: &ExtractArgs) -> Result<Input> {
     let input = match (&args.pane, args.file.as_deref()) {
-        (Some(pane), _) => from_pane(pane, args).await?,
-        (None, Some(file)) if file != Path::new("-") => from_file(file, args)?,
-        (None, file) => from_standard_input(file.is_some(), args)?,
+        (Some(pane), _) => read_pane(pane, args).await?,
+        (None, Some(file)) if file != Path::new("-") => read_file(file, args)?,
+        (None, file) => read_standard_input(file.is_some(), args)?,
     };
     if input.rows.is_empty() {
         return Err(Failure::new(FAILED, format!("{} is empty", input.source)).into());
@@ -49,7 +49,7 @@ pub(super) async fn read(args: &ExtractArgs) -> Result<Input> {
     Ok(input)
 }
 
-async fn from_pane(pane: &str, args: &ExtractArgs) -> Result<Input> {
+async fn read_pane(pane: &str, args: &ExtractArgs) -> Result<Input> {
     let multiplexer = Multiplexer::for_pane(pane, args.socket.as_deref());
     let text = multiplexer.text(pane, args.full, None).await?;
     let source = format!("pane {pane} of {}", multiplexer.name());
@@ -57,7 +57,7 @@ async fn from_pane(pane: &str, args: &ExtractArgs) -> Result<Input> {
     Ok(Input { source, rows: rows_of(text.as_bytes(), None, args.rows), parser: None, code: DONE })
 }
 
-fn from_standard_input(is_requested: bool, args: &ExtractArgs) -> Result<Input> {
+fn read_standard_input(is_requested: bool, args: &ExtractArgs) -> Result<Input> {
     if !is_requested && io::stdin().is_terminal() {
         let message = "no input: give a file, a recording or a pane, or pipe in a text";
         return Err(Failure::new(USAGE, message).hint("for examples: nerve recording extract --help").into());
@@ -67,14 +67,14 @@ fn from_standard_input(is_requested: bool, args: &ExtractArgs) -> Result<Input> 
         let message = "cannot read a recording from standard input";
         return Err(Failure::new(USAGE, message).hint("give the recording's file name").into());
     }
-    from_bytes(&bytes, "standard input".to_string(), args)
+    decode_text(&bytes, "standard input".to_string(), args)
 }
 
-fn from_file(path: &Path, args: &ExtractArgs) -> Result<Input> {
+fn read_file(path: &Path, args: &ExtractArgs) -> Result<Input> {
     let shown = path.display();
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return from_name(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return read_named_recording(path),
         Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
     };
     if file.metadata().is_ok_and(|meta| meta.is_dir()) {
@@ -86,27 +86,27 @@ fn from_file(path: &Path, args: &ExtractArgs) -> Result<Input> {
         .read_to_end(&mut head)
         .with_context(|| format!("cannot read {shown}"))?;
     if head == MAGIC {
-        return from_recording(path);
+        return read_recording(path);
     }
     let bytes = read_limited(head.chain(file), &shown.to_string())?;
-    from_bytes(&bytes, shown.to_string(), args)
+    decode_text(&bytes, shown.to_string(), args)
 }
 
 /// Reads a recording by name, for a path that does not exist.
-fn from_name(path: &Path) -> Result<Input> {
+fn read_named_recording(path: &Path) -> Result<Input> {
     let missing = |error: EngineError| {
         let message = format!("no file and no recording '{}'", path.display());
         Failure { message, ..Failure::from(error) }
     };
     let dirs = ServerPaths::from_env().data_dirs();
     match recordings::find(&dirs, &path.to_string_lossy()) {
-        Ok(path) => from_recording(&path),
+        Ok(path) => read_recording(&path),
         Err(error) if error.kind == ErrorKind::NotFound => Err(missing(error).into()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn from_recording(path: &Path) -> Result<Input> {
+fn read_recording(path: &Path) -> Result<Input> {
     let meta = recording::load_meta(path);
     let mut reader = Reader::open(path).map_err(recording::read_failure)?;
     let mut losses = Losses::new(path);
@@ -127,7 +127,7 @@ fn parser_of(meta: &Meta) -> Option<ParserKind> {
     (parser != ParserKind::None).then_some(parser)
 }
 
-fn from_bytes(bytes: &[u8], source: String, args: &ExtractArgs) -> Result<Input> {
+fn decode_text(bytes: &[u8], source: String, args: &ExtractArgs) -> Result<Input> {
     if let Some(reason) = binary_reason(bytes) {
         let failure = Failure::new(FAILED, format!("{source} is not a text: {reason}"));
         return Err(failure.hint("give a log, a saved screen or a recording").into());
