@@ -87,7 +87,8 @@ pub struct BranchConversation {
     /// Description for people.
     pub about: String,
     /// Reason for a new conversation.
-    pub why: Option<String>,
+    #[serde(rename = "why")]
+    pub reason: Option<String>,
     /// Transcript or id of the recorded conversation, if it was cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,

@@ -145,7 +145,8 @@ pub struct PrunedBranch {
     /// True if it was removed, or with `dry_run` would be.
     pub removed: bool,
     /// Reason why the folder was kept, or a note on its removal.
-    pub why: Option<String>,
+    #[serde(rename = "why")]
+    pub reason: Option<String>,
     /// True if the folder was kept because a node or a recording needs it.
     pub needed: bool,
     /// True if the folder was kept although nothing needs it; `force` removes it.

@@ -162,9 +162,9 @@ impl BranchFolders {
         let options = PruneOptions { all: true, force, dry_run: false };
         let outcome = self.prune_folder(folder, &BTreeSet::new(), options);
         if outcome.removed {
-            return Ok((outcome.path, outcome.why));
+            return Ok((outcome.path, outcome.reason));
         }
-        let message = format!("branch {} kept: {}", outcome.path, outcome.why.unwrap_or_default());
+        let message = format!("branch {} kept: {}", outcome.path, outcome.reason.unwrap_or_default());
         Err(match outcome.orphaned {
             true => EngineError::process(message).hint("remove it with its changes: `force`"),
             false => EngineError::busy(message),
@@ -211,18 +211,18 @@ impl BranchFolders {
         PruneOptions { all, force, dry_run }: PruneOptions,
     ) -> PrunedBranch {
         let path = || folder.path.display().to_string();
-        let kept = |why: String, orphaned: bool| PrunedBranch {
+        let kept = |reason: String, orphaned: bool| PrunedBranch {
             path: path(),
-            why: Some(why),
+            reason: Some(reason),
             orphaned,
             ..PrunedBranch::default()
         };
-        let needed = |why: String| PrunedBranch { needed: true, ..kept(why, false) };
-        if let Some(why) = &self.sessions_error {
-            return kept(format!("its users are unknown: {why}"), false);
+        let needed = |reason: String| PrunedBranch { needed: true, ..kept(reason, false) };
+        if let Some(error) = &self.sessions_error {
+            return kept(format!("its users are unknown: {error}"), false);
         }
-        if let Some(who) = self.find_user(folder) {
-            return needed(format!("used by {who}"));
+        if let Some(user) = self.find_user(folder) {
+            return needed(format!("used by {user}"));
         }
         // A new branch has its folder before its node.
         if is_recent(folder.last_modified()) {
@@ -234,15 +234,15 @@ impl BranchFolders {
         }
         let mut kept_recordings = self.recordings.iter().filter(|recorded| !removed.contains(&recorded.path));
         let meta_error = kept_recordings.find_map(|recorded| recorded.meta_error.as_ref());
-        if let Some(why) = meta_error.filter(|_| !all && !force) {
-            return kept(format!("its recordings are unknown: {why}"), true);
+        if let Some(error) = meta_error.filter(|_| !all && !force) {
+            return kept(format!("its recordings are unknown: {error}"), true);
         }
         if !force {
             match folder.changes(&self.store) {
                 Changes::None => {}
-                Changes::Some(what) => return kept(what, true),
-                Changes::Unknown(why) => {
-                    return kept(format!("its changes are unknown: {why}"), true);
+                Changes::Some(changes) => return kept(changes, true),
+                Changes::Unknown(error) => {
+                    return kept(format!("its changes are unknown: {error}"), true);
                 }
             }
         }
@@ -255,7 +255,7 @@ impl BranchFolders {
             Ok(commits) => PrunedBranch {
                 path: path(),
                 removed: true,
-                why: branch_note(commits),
+                reason: branch_note(commits),
                 ..PrunedBranch::default()
             },
             Err(error) => kept(error.to_string(), true),

@@ -159,12 +159,12 @@ impl Plan {
             Conversation::Cut { from, to, turns, of } => Some((path(from), path(to), *turns, *of)),
             Conversation::Imported { from, to, turns, of } => Some((from.clone(), to.clone(), *turns, *of)),
             Conversation::Whole { .. } => None,
-            Conversation::New(why) => {
-                conversation.why = Some(why.clone());
+            Conversation::New(reason) => {
+                conversation.reason = Some(reason.clone());
                 None
             }
         };
-        conversation.kind = match (&cut, &conversation.why) {
+        conversation.kind = match (&cut, &conversation.reason) {
             (Some(_), _) => ConversationKind::Cut,
             (None, None) => ConversationKind::Whole,
             (None, Some(_)) => ConversationKind::New,

@@ -52,12 +52,12 @@ fn row(branch: BranchInfo) -> Vec<String> {
 
 /// Returns a line for the output; `None` for folders that are needed.
 pub(super) fn pruned_line(branch: &PrunedBranch, args: &PruneArgs) -> Option<String> {
-    let PrunedBranch { path, removed, why, needed, .. } = branch;
-    match (removed, why) {
+    let PrunedBranch { path, removed, reason, needed, .. } = branch;
+    match (removed, reason) {
         (true, None) if args.dry_run => Some(format!("branch {path}  would be removed")),
         (true, None) => Some(format!("branch {path}  removed")),
-        (true, Some(why)) => Some(format!("branch {path}  removed; {why}")),
-        (false, Some(why)) if !needed || args.branches => Some(format!("branch {path}  kept: {why}")),
+        (true, Some(note)) => Some(format!("branch {path}  removed; {note}")),
+        (false, Some(reason)) if !needed || args.branches => Some(format!("branch {path}  kept: {reason}")),
         (false, _) => None,
     }
 }
