@@ -25,8 +25,8 @@ pub struct RecordingSelector {
 }
 
 impl RecordingSelector {
-    /// Returns the recording that was given.
-    pub fn given(&self) -> Option<&str> {
+    /// Returns the file or name of the recording, if one was given.
+    pub fn name(&self) -> Option<&str> {
         self.recording.as_deref().or(self.session.as_deref())
     }
 }

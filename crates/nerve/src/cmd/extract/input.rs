@@ -112,7 +112,7 @@ fn read_recording(path: &Path) -> Result<Input> {
     let mut losses = Losses::new(path);
     let rows = recordings::final_rows(&mut reader, recording::size(&meta), |lost| losses.add(lost))
         .map_err(recording::read_failure)?;
-    losses.contradict(reader.contradictions());
+    losses.add_contradictions(reader.contradictions());
     let code = losses.report();
     let source = format!("recording {}", path.display());
     Ok(Input { source, rows, parser: parser_of(&meta), code })

@@ -127,7 +127,7 @@ fn write(recording: &Path, format: Format, options: Options, out: &mut impl Writ
             svg(&mut reader, &options, out, |lost| losses.add(lost))
         }
     };
-    losses.contradict(reader.contradictions());
+    losses.add_contradictions(reader.contradictions());
     let code = losses.report();
     result.map_err(export_failure)?;
     Ok(code)

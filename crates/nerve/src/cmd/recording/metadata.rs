@@ -20,7 +20,7 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<u8> {
     let mut losses = Losses::new(recording);
     let mut reader = Reader::open(recording).map_err(read_failure)?;
     let summary = summary(&mut reader, |lost| losses.add(lost)).map_err(read_failure)?;
-    losses.contradict(reader.contradictions());
+    losses.add_contradictions(reader.contradictions());
     let code = losses.report();
     let size = summary.size.or(info.size);
     let exit = summary.exit.or(meta.exit);

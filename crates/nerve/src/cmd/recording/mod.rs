@@ -63,7 +63,7 @@ pub(crate) fn run_on_file(command: &RecordingFileCommand) -> Result<u8> {
 
 /// Finds the selected recording; the newest by default.
 fn find(source: &RecordingSelector) -> Result<PathBuf> {
-    find_named(source.given())
+    find_named(source.name())
 }
 
 /// Finds a recording by file or name; the newest if `name` is `None`.
@@ -130,7 +130,7 @@ impl Losses {
     }
 
     /// Adds the contradictions that a reader has found.
-    pub(crate) fn contradict<'a>(&mut self, contradictions: impl Iterator<Item = &'a Contradiction>) {
+    pub(crate) fn add_contradictions<'a>(&mut self, contradictions: impl Iterator<Item = &'a Contradiction>) {
         self.contradictions.extend(contradictions.cloned());
     }
 

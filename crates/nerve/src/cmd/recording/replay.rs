@@ -64,7 +64,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
         stream::run(&mut player, has_colors)
     };
     player.playback().lost().iter().for_each(|lost| losses.add(lost));
-    losses.contradict(player.playback().contradictions());
+    losses.add_contradictions(player.playback().contradictions());
     Ok(losses.report().max(code?))
 }
 
@@ -95,7 +95,7 @@ fn print_final_lines(recording: &Path, has_colors: bool) -> Result<u8> {
     let mut replay = TerminalReplay::new(size(&load_meta(recording)));
     replay.read_rest(&mut reader, |lost| losses.add(lost)).map_err(read_failure)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    losses.contradict(reader.contradictions());
+    losses.add_contradictions(reader.contradictions());
     let result = lines(&replay.terminal, has_colors, &mut out).and_then(|()| out.flush());
     let code = losses.report();
     result.map_err(write_failure)?;

@@ -71,7 +71,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
         anyhow::Ok((code, view))
     })?;
     view.lost().iter().for_each(|lost| losses.add(lost));
-    losses.contradict(view.contradictions());
+    losses.add_contradictions(view.contradictions());
     Ok(losses.report().max(code))
 }
 

@@ -131,7 +131,7 @@ fn print_bytes(recording: &Path) -> Result<u8> {
         }
     }
     out.flush().map_err(write_failure)?;
-    losses.contradict(reader.contradictions());
+    losses.add_contradictions(reader.contradictions());
     Ok(losses.report())
 }
 
