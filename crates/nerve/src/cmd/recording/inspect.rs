@@ -20,16 +20,25 @@ use nerve_cli::recording::InspectArgs;
 /// Characters shown of an output or input record.
 const PREVIEW_LEN: usize = 60;
 
+/// Level of detail of the output.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Blocks,
+    /// Blocks with their records.
+    Records,
+}
+
 /// Prints the contents of a recording. Returns [`FAILED`] if it is damaged.
 pub(crate) fn inspect(args: &InspectArgs) -> Result<u8> {
     let recording = find(&args.source)?;
     let mut reader = Reader::open(&recording).map_err(read_failure)?;
     let mut out = BufWriter::new(io::stdout().lock());
+    let detail = if args.blocks { Detail::Blocks } else { Detail::Records };
     let summary = if args.json {
         let name = recording.display().to_string();
-        as_json(&mut reader, &name, !args.blocks, &mut out)
+        as_json(&mut reader, &name, detail, &mut out)
     } else {
-        as_text(&mut reader, !args.blocks, &mut out)
+        as_text(&mut reader, detail, &mut out)
     };
     let summary = summary.map_err(export_failure)?;
     out.flush().map_err(write_failure)?;
@@ -38,7 +47,7 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<u8> {
 
 type Recording = Reader<io::BufReader<std::fs::File>>;
 
-fn as_text(reader: &mut Recording, records: bool, out: &mut impl Write) -> Result<Summary, ExportError> {
+fn as_text(reader: &mut Recording, detail: Detail, out: &mut impl Write) -> Result<Summary, ExportError> {
     let mut start = None;
     let summary = visit_parts(reader, |finding| -> Result<(), ExportError> {
         match finding {
@@ -46,7 +55,7 @@ fn as_text(reader: &mut Recording, records: bool, out: &mut impl Write) -> Resul
             Finding::Block(block, faults) => {
                 let first = *start.get_or_insert(block.header.start);
                 block_text(block, first, out)?;
-                if records {
+                if detail == Detail::Records {
                     for record in block.records() {
                         writeln!(out, "  {} {}", relative_time(first, record.at), record_text(&record))?;
                     }
@@ -143,7 +152,7 @@ fn preview(bytes: &[u8]) -> String {
 fn as_json(
     reader: &mut Recording,
     name: &str,
-    records: bool,
+    detail: Detail,
     out: &mut impl Write,
 ) -> Result<Summary, ExportError> {
     writeln!(out, "{{\n\"path\": {},\n\"parts\": [", json!(name))?;
@@ -151,7 +160,7 @@ fn as_json(
     let summary = visit_parts(reader, |finding| -> Result<(), ExportError> {
         let part = match finding {
             Finding::Lost(lost) => lost_json(lost),
-            Finding::Block(block, faults) => block_json(block, faults, records),
+            Finding::Block(block, faults) => block_json(block, faults, detail),
         };
         write!(out, "{separator}{part}")?;
         separator = ",\n";
@@ -168,7 +177,7 @@ fn lost_json(lost: &DamagedRange) -> Value {
     })
 }
 
-fn block_json(block: &Block, faults: &[Fault], records: bool) -> Value {
+fn block_json(block: &Block, faults: &[Fault], detail: Detail) -> Value {
     let header = &block.header;
     let mut part = json!({
         "kind": "block", "file": [block.file().start, block.file().end], "version": header.version,
@@ -178,7 +187,7 @@ fn block_json(block: &Block, faults: &[Fault], records: bool) -> Value {
         "record_count": header.records, "last": header.last, "checksum": header.checksum,
         "damage": faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
-    if records {
+    if detail == Detail::Records {
         part["records"] = block.records().map(|record| record_json(&record)).collect();
     }
     part
