@@ -12,7 +12,7 @@ use nerve_tui::view::viewer::{Source, Viewer};
 
 use super::{Losses, code, find, format, load_meta, read_failure, tui_failure};
 use crate::cmd::screen_support;
-use crate::cmd::viewer::{Background, NextRuns, Run, SwitchTarget, ViewerExit, next_run, show_runs};
+use crate::cmd::viewer::{Background, NextRuns, ProgramSwitch, Run, ViewerExit, next_run, show_runs};
 use crate::settings;
 use nerve_cli::recording::ViewArgs;
 
@@ -64,7 +64,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
                 code(reason)
             }
             End::ViewerExit(ViewerExit::SwitchTo(target)) => {
-                SwitchTarget::from_recording(user_terminal, target, options, unfinished).run().await?
+                ProgramSwitch::from_recording(user_terminal, target, options, unfinished).run().await?
             }
             End::NextRun(run) => show_runs(*run, next_runs, true, user_terminal).await?,
         };

@@ -43,7 +43,8 @@ pub(crate) enum BackgroundEvent {
     Snapshot(SnapshotResult),
 }
 
-/// The user's way out of a viewer.
+/// The end of a viewer's event loop: the user leaves, or switches to another program. `ViewerOutcome` is the result of the whole
+/// viewer, after its terminal and its jobs were taken care of.
 pub(crate) enum ViewerExit<Reason> {
     /// The viewer was closed for this reason.
     Left(Reason),

@@ -10,9 +10,9 @@ mod execution_lookup;
 mod host_lookup;
 mod mirror;
 mod next_runs;
+mod program_switch;
 mod run_viewer;
 mod snapshot_job;
-mod switch_target;
 mod tools;
 
 use anyhow::Result;
@@ -28,15 +28,15 @@ pub(crate) use self::execution_lookup::{FoundExecution, Location, find_execution
 pub(crate) use self::host_lookup::find_host;
 pub(crate) use self::mirror::open_mirror;
 pub(crate) use self::next_runs::{NextRuns, Run, next_run};
+pub(crate) use self::program_switch::ProgramSwitch;
 pub(crate) use self::run_viewer::show_runs;
-pub(crate) use self::switch_target::SwitchTarget;
 pub(crate) use self::tools::{DEFAULT_SIZE, lines_of, open_tool_mirror};
 use crate::exit::{DONE, FAILED};
 
 /// Maximum characters of a tool's command that is shown as the name.
 pub(crate) const MAX_TOOL_NAME: usize = 200;
 
-/// The result of a viewer.
+/// The result of a viewer of a running program, for the command that opened it. [`ViewerExit`] is the end of its event loop.
 pub(crate) struct ViewerOutcome {
     pub(crate) exit_reason: ExitReason,
     /// Problems to report once the terminal is restored.
@@ -46,7 +46,7 @@ pub(crate) struct ViewerOutcome {
     /// The user has interrupted the program.
     pub(crate) interrupted: bool,
     /// The next target, shown in the same terminal.
-    pub(crate) switch_to: Option<Box<SwitchTarget>>,
+    pub(crate) switch_to: Option<Box<ProgramSwitch>>,
 }
 
 /// Shows a running program until the user leaves or it ends. Needs a terminal, and the main thread.
@@ -54,7 +54,7 @@ pub(crate) struct ViewerOutcome {
 /// # Errors
 /// The terminal cannot be used.
 pub(crate) async fn run(mirror: TerminalMirror, options: ViewerOptions) -> Result<ViewerOutcome> {
-    switch_target::show(mirror, options, UserTerminal::take()?).await
+    program_switch::show(mirror, options, UserTerminal::take()?).await
 }
 
 /// Returns the message for leaving a program; `command` attaches to it again.

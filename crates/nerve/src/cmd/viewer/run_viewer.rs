@@ -7,7 +7,7 @@ use nerve_tui::view::layout::Gutter;
 use nerve_types::ExitStatus;
 
 use super::next_runs::{NextRuns, Run};
-use super::{exit_code, switch_target};
+use super::{exit_code, program_switch};
 use crate::out;
 use crate::settings;
 
@@ -24,7 +24,7 @@ pub(crate) async fn show_runs(
         notice: settings.load_error.or(run.notice),
         ..settings::viewer_options(&settings, run.name, Gutter::None)
     };
-    let outcome = switch_target::show_runs(run.mirror, options, next_runs, user_terminal).await?;
+    let outcome = program_switch::show_runs(run.mirror, options, next_runs, user_terminal).await?;
     outcome.faults.iter().for_each(out::warning);
     if outcome.exit_reason == ExitReason::Ended(ExitStatus::Unknown) {
         out::warning("exit status unknown: the tool was killed");

@@ -16,8 +16,8 @@ use super::next_runs::{NextRuns, Run, next_run};
 use super::{ViewerOutcome, exit_code, exit_message};
 use crate::out;
 
-/// The next program, with the terminal to show it in.
-pub(crate) struct SwitchTarget {
+/// A switch to another program: the target, the terminal to show it in, and the messages of the programs before it.
+pub(crate) struct ProgramSwitch {
     user_terminal: UserTerminal,
     target: AttachTarget,
     options: ViewerOptions,
@@ -78,7 +78,7 @@ pub(crate) async fn show_runs(
         return Ok(ViewerOutcome { exit_reason, faults, last_lines, interrupted, switch_to: None });
     };
     mirror.flush().await;
-    let mut switch_to = SwitchTarget::new(user_terminal, target, options);
+    let mut switch_to = ProgramSwitch::new(user_terminal, target, options);
     switch_to.messages.faults = faults;
     switch_to.messages.unfinished.push(unfinished);
     Ok(ViewerOutcome {
@@ -125,9 +125,9 @@ async fn run(
     }
 }
 
-impl SwitchTarget {
-    fn new(user_terminal: UserTerminal, target: AttachTarget, options: ViewerOptions) -> SwitchTarget {
-        SwitchTarget { user_terminal, target, options, messages: ExitMessages::default() }
+impl ProgramSwitch {
+    fn new(user_terminal: UserTerminal, target: AttachTarget, options: ViewerOptions) -> ProgramSwitch {
+        ProgramSwitch { user_terminal, target, options, messages: ExitMessages::default() }
     }
 
     /// Switches from a recording.
@@ -136,15 +136,15 @@ impl SwitchTarget {
         target: AttachTarget,
         options: ViewerOptions,
         unfinished: UnfinishedJobs,
-    ) -> SwitchTarget {
-        let mut switch_to = SwitchTarget::new(user_terminal, target, options);
+    ) -> ProgramSwitch {
+        let mut switch_to = ProgramSwitch::new(user_terminal, target, options);
         switch_to.messages.unfinished.push(unfinished);
         switch_to
     }
 
     /// Adds the message for leaving the previous program; `command` attaches to it again.
     #[must_use]
-    pub(crate) fn after_leaving(mut self, reason: ExitReason, command: &str) -> SwitchTarget {
+    pub(crate) fn after_leaving(mut self, reason: ExitReason, command: &str) -> ProgramSwitch {
         self.messages.notes.extend(exit_message(reason, command));
         self
     }
@@ -154,7 +154,7 @@ impl SwitchTarget {
     /// # Errors
     /// The target is gone, or the terminal cannot be used.
     pub(crate) async fn run(self) -> Result<u8> {
-        let SwitchTarget { mut user_terminal, mut target, mut options, mut messages } = self;
+        let ProgramSwitch { mut user_terminal, mut target, mut options, mut messages } = self;
         loop {
             // Resets the title and progress of the previous program.
             user_terminal.tty.title("");
