@@ -59,11 +59,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         proxy: proxy_params(args.proxy)?,
         ..CreateNode::new(args.name)
     };
-    let data = target.request(&params).await?;
-    if target.json {
-        return out::json(&data);
-    }
-    out::line(format_args!("node '{}' created", params.node_id))
+    target.request_and_print(&params, |_| out::line(format_args!("node '{}' created", params.node_id))).await
 }
 
 /// Returns the parameters of a chat node.

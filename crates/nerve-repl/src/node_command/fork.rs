@@ -21,12 +21,11 @@ pub(super) async fn run(target: &Target, args: ForkArgs) -> Result<()> {
         None => free_name(&target.client, session_id.as_deref(), &source_id).await?,
     };
     let params = ForkNode { source_id, target_id, at: args.at, session_id };
-    let data = target.request(&params).await?;
-    if target.json {
-        return out::json(&data);
-    }
-    let data: NodeForked = serde_json::from_value(data)?;
-    out::line(format_args!("node '{}' forked from '{}'", data.node_id, data.forked_from))
+    target
+        .request_and_print(&params, |NodeForked { node_id, forked_from }| {
+            out::line(format_args!("node '{node_id}' forked from '{forked_from}'"))
+        })
+        .await
 }
 
 /// Strips the `@` that may precede a node name.

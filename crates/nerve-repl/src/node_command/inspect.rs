@@ -15,11 +15,10 @@ use crate::out;
 
 /// Shows one node.
 pub(super) async fn info(target: &Target, node: String) -> Result<()> {
-    let data = target.request(&GetNode::new(node, target.session.clone())).await?;
-    if target.json {
-        return out::json(&data);
-    }
-    let node: NodeInfo = serde_json::from_value(data)?;
+    target.request_and_print(&GetNode::new(node, target.session.clone()), print_info).await
+}
+
+fn print_info(node: NodeInfo) -> Result<()> {
     let mut fields = vec![
         ("node", node.node_id.clone()),
         ("type", node.kind.clone()),
@@ -93,11 +92,10 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
 
 /// Explains a node's state.
 pub(super) async fn explain(target: &Target, node: String) -> Result<()> {
-    let data = target.request(&ExplainNode::new(node, target.session.clone())).await?;
-    if target.json {
-        return out::json(&data);
-    }
-    let explanation: NodeExplanation = serde_json::from_value(data)?;
+    target.request_and_print(&ExplainNode::new(node, target.session.clone()), print_explanation).await
+}
+
+fn print_explanation(explanation: NodeExplanation) -> Result<()> {
     let mut fields = vec![
         ("node", explanation.node_id.clone()),
         ("state", format_state(explanation.state, &explanation.metadata)),

@@ -34,12 +34,11 @@ pub(super) async fn run(target: &Target, watch: bool) -> Result<()> {
         return NodeWatcher::run(target).await;
     }
     let params = ListNodes { session_id: target.session.clone(), ..ListNodes::default() };
-    let data = target.request(&params).await?;
-    if target.json {
-        return out::json(&data);
-    }
-    let NodeList { nodes_info, stopped, .. } = serde_json::from_value(data)?;
-    print_rows(&COLUMNS, nodes_info.iter().chain(&stopped).map(format_row).collect())
+    target
+        .request_and_print(&params, |NodeList { nodes_info, stopped, .. }| {
+            print_rows(&COLUMNS, nodes_info.iter().chain(&stopped).map(format_row).collect())
+        })
+        .await
 }
 
 /// Prints rows of nodes, as far as the terminal has room. `header`: [`COLUMNS`], with or without others.

@@ -11,22 +11,21 @@ pub mod execute;
 pub(crate) mod fork;
 pub mod history;
 mod inspect;
+mod lifecycle;
 mod list;
 mod node_path;
 mod node_watcher;
 mod proxy_args;
 mod shell_env;
+mod terminal;
 mod turn_args;
 pub(crate) mod values;
 mod write;
 
 use anyhow::Result;
 use nerve_api::Request;
-use nerve_api::reply::{NodeShown, NodeText, NodesPruned, Turn};
-use nerve_api::request::{
-    AnswerNode, GetBuffer, NodeChoice, PruneNodes, RemoveNode, ResizeNode, RunCommand, Seconds as ApiSeconds,
-    SendInterrupt, ShowNode, StartNode, StopNode,
-};
+use nerve_api::reply::Turn;
+use nerve_api::request::{AnswerNode, NodeChoice, Seconds as ApiSeconds, SendInterrupt};
 use nerve_client::NerveClient;
 use serde_json::Value;
 
@@ -70,97 +69,26 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
         NodeCommand::List(args) => list::run(target, args.watch).await,
         NodeCommand::Info(args) => inspect::info(target, args.node).await,
         NodeCommand::Execute(args) | NodeCommand::Send(args) => execute::run(target, args).await,
-        NodeCommand::Run(args) => {
-            let (node_id, session_id, command) = (args.node, target.session.clone(), args.command);
-            let params = RunCommand {
-                node_id,
-                session_id,
-                command,
-                traceparent: crate::trace::parent(),
-                tracestate: crate::trace::state(),
-            };
-            target.request_silently(&params).await
-        }
-        NodeCommand::Read(args) => {
-            let lines = args.lines.map(|lines| usize::try_from(lines).unwrap_or(usize::MAX));
-            let params = GetBuffer { node_id: args.node, session_id: target.session.clone(), lines };
-            let data = target.request(&params).await?;
-            if target.json {
-                return out::json(&data);
-            }
-            out::text(&serde_json::from_value::<NodeText>(data)?.buffer)
-        }
+        NodeCommand::Run(args) => terminal::run(target, args).await,
+        NodeCommand::Read(args) => terminal::read(target, args).await,
         NodeCommand::Write(args) => write::run(target, args).await,
         NodeCommand::Interrupt(args) => {
             target.request_silently(&SendInterrupt::new(args.node, target.session.clone())).await
         }
-        NodeCommand::Resize(args) => {
-            let (node_id, session_id) = (args.node, target.session.clone());
-            let params = ResizeNode { node_id, session_id, cols: args.cols, rows: args.rows };
-            target.request_silently(&params).await
-        }
-        NodeCommand::Show(args) => {
-            let params = ShowNode {
-                node_id: args.node,
-                session_id: target.session.clone(),
-                multiplexer: args.multiplexer,
-                split: args.split,
-                tmux_session: args.tmux_session,
-                socket: args.socket,
-            };
-            let data = target.request(&params).await?;
-            if target.json {
-                return out::json(&data);
-            }
-            out::line(serde_json::from_value::<NodeShown>(data)?.pane_id)
-        }
+        NodeCommand::Resize(args) => terminal::resize(target, args).await,
+        NodeCommand::Show(args) => terminal::show(target, args).await,
         NodeCommand::Wait(args) => inspect::wait(target, args).await,
         NodeCommand::Why(args) => inspect::explain(target, args.node).await,
         NodeCommand::Answer(args) => answer(target, args).await,
         NodeCommand::Budget(args) => budget::run(target, args).await,
         NodeCommand::History(args) => history::run(target, &args).await,
-        NodeCommand::Start(args) => {
-            let (node_id, session_id) = (args.node, target.session.clone());
-            let shell_env = shell_env::shell_env(&target.client);
-            let params = StartNode { node_id, session_id, fresh: args.fresh, shell_env };
-            let waiting = format!("starting '{}'", params.node_id);
-            let data = out::progress(&waiting, target.request(&params)).await?;
-            if target.json {
-                return out::json(&data);
-            }
-            out::line(format_args!("node '{}' started", params.node_id))
-        }
+        NodeCommand::Start(args) => lifecycle::start(target, args).await,
         NodeCommand::Fork(args) => fork::run(target, args).await,
         NodeCommand::Stop(args) | NodeCommand::Delete(args) | NodeCommand::Close(args) => {
-            let params = StopNode::new(args.node, target.session.clone());
-            let data = target.request(&params).await?;
-            if target.json {
-                return out::json(&data);
-            }
-            out::line(format_args!("node '{}' stopped", params.node_id))
+            lifecycle::stop(target, args).await
         }
-        NodeCommand::Remove(args) => {
-            let params = RemoveNode::new(args.node, target.session.clone());
-            let data = target.request(&params).await?;
-            if target.json {
-                return out::json(&data);
-            }
-            out::line(format_args!("node '{}' removed", params.node_id))
-        }
-        NodeCommand::Prune(args) => {
-            let (session_id, all, dry_run) = (target.session.clone(), args.all, args.dry_run);
-            let data =
-                target.request(&PruneNodes { session_id, all, dry_run, ..PruneNodes::default() }).await?;
-            if target.json {
-                return out::json(&data);
-            }
-            let removed = serde_json::from_value::<NodesPruned>(data)?.removed;
-            if removed.is_empty() {
-                out::note("no stopped nodes to remove");
-            }
-            let how = if dry_run { "would be removed" } else { "removed" };
-            removed.iter().try_for_each(|node| out::line(format_args!("node '{node}' {how}")))
-        }
+        NodeCommand::Remove(args) => lifecycle::remove(target, args).await,
+        NodeCommand::Prune(args) => lifecycle::prune(target, args).await,
     }
 }
 
@@ -186,6 +114,16 @@ async fn answer(target: &Target, args: AnswerArgs) -> Result<()> {
 impl Target {
     async fn request<R: Request>(&self, request: &R) -> Result<Value> {
         Ok(self.client.request_json(request).await?)
+    }
+
+    /// Sends a request and prints its reply, as JSON or with `print`.
+    async fn request_and_print<R: Request>(
+        &self,
+        request: &R,
+        print: impl FnOnce(R::Reply) -> Result<()>,
+    ) -> Result<()> {
+        let data = self.request(request).await?;
+        if self.json { out::json(&data) } else { print(serde_json::from_value(data)?) }
     }
 
     /// Sends a request that prints nothing on success, except as JSON.
