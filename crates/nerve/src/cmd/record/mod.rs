@@ -1,25 +1,20 @@
 //! `nerve record`: a host in this process that relays to the terminal, or in a recorder process behind a viewer.
 
 mod foreground;
+mod observation;
 mod recorder_daemon;
 
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nerve_host::clock::Clock;
 use nerve_host::process::Host;
 use nerve_host::registry::entries;
 use nerve_host::{EndSnapshot, HostSpec};
-use nerve_node::Node;
-use nerve_node::command::{Event, EventKind, StateName};
-use nerve_node::observer::Observer;
-use nerve_record::activity::{Activity, Level, TsMs};
 use nerve_record::ahr::Reader;
-use nerve_record::events_pipe::EventsPipe;
 use nerve_record::export::{ReportFormat, report};
 use nerve_record::library::RecordingInfo;
 use nerve_record::replay::TerminalReplay;
@@ -31,17 +26,14 @@ use nerve_tui::terminal;
 use nerve_types::Size;
 use rustix::fs::{Access, access};
 use serde_json::json;
-use tokio::sync::broadcast::{self, error::RecvError};
 
 pub(crate) use self::foreground::record_in_viewer;
+use self::observation::{Observation, prepare_observer};
 use crate::cmd::recording::format;
 use crate::cmd::{screen_support, spawn_failure};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{exit, out};
 use nerve_cli::record::{Ipc, RecordArgs, RecordingTarget};
-
-/// Time limit for the last event after the program's end.
-const LAST_EVENT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns true if the command shows a viewer ([`record_in_viewer`]); otherwise [`record`] is used.
 pub(crate) fn shows_viewer(args: &RecordArgs) -> bool {
@@ -99,14 +91,12 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     // Both connect before either acknowledges the program's exit: the host ends with the first acknowledgement.
     let connect_failed = "cannot connect to the program's terminal";
     let stream = host.connect().await.context(connect_failed)?;
-    let observer = match observer {
-        Some(observer) => Some(observer.start(&host).await.context(connect_failed)?),
+    let observation = match observer {
+        Some(observer) => {
+            Some(Observation::start(observer, &host, events_pipe).await.context(connect_failed)?)
+        }
         None => None,
     };
-    let forward_task = observer
-        .as_ref()
-        .zip(events_pipe)
-        .map(|(observer, pipe)| tokio::spawn(forward_events(observer.events(), pipe)));
     if let Some(start_pipe) = start_pipe {
         recorder_daemon::report_start(&host.entry, start_pipe);
     }
@@ -118,19 +108,8 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
         }
     };
     let outcome = stdio_relay::run(&mut host, stream, streams, signals, report_fault).await;
-    if let Some(observer) = observer {
-        // The last event is the program's end, which readers of the pipe wait for.
-        let _ = observer.node().wait(&[StateName::Stopped], Some(LAST_EVENT_TIMEOUT)).await;
-        if let Some(list) = observer.node().failed_execution_log() {
-            out::warning(format_args!(
-                "the list of executions is incomplete: cannot write {}",
-                list.display()
-            ));
-        }
-    }
-    if let Some(forward_task) = forward_task {
-        // The task ends with the node.
-        let _ = forward_task.await;
+    if let Some(observation) = observation {
+        observation.finish().await;
     }
     host.forget();
     let ProgramEnd { exit, interrupted } = outcome?;
@@ -155,29 +134,6 @@ fn report_recording(args: &RecordArgs, recording: Option<&Path>) {
     };
     let length = format::duration(info.duration.unwrap_or_default());
     out::note(format_args!("recorded {length}: nerve view {}", shell_words::quote(&name)));
-}
-
-/// Prepares the program to be observed if a part of the command needs it. `answers_queries`: the observer answers
-/// terminal queries.
-fn prepare_observer(
-    args: &RecordArgs,
-    spec: &mut HostSpec,
-    paths: &ServerPaths,
-    answers_queries: bool,
-) -> Option<Observer> {
-    let relay = crate::current_exe::path().ok();
-    let is_needed = answers_queries || args.events_pipe_fd.is_some() || args.trace_tools;
-    // The observer also records tools and the conversation, which branches need.
-    let observer = Observer::prepare(spec, Some(&paths.profiles()), relay.as_deref(), answers_queries)
-        .filter(|observer| is_needed || observer.knows_conversations());
-    let untraced = match &observer {
-        Some(observer) => observer.untraced(),
-        None => Some("only Claude Code is supported, and no profile matches this program".to_string()),
-    };
-    if let Some(reason) = untraced.filter(|_| args.trace_tools) {
-        out::warning(format_args!("cannot trace tools: {reason}"));
-    }
-    observer
 }
 
 /// Returns the standard streams that the program uses. `size` applies if the arguments set a size.
@@ -259,30 +215,6 @@ fn write_end(option: &str, fd: u32) -> Result<File> {
             .hint("give the number of a pipe's write end that this program inherits")
     };
     Ok(open.map_err(bad)?)
-}
-
-/// Forwards events to the pipe until either ends.
-async fn forward_events(mut events: broadcast::Receiver<Event>, pipe: File) {
-    let pipe = match EventsPipe::new(pipe) {
-        Ok(pipe) => pipe,
-        Err(error) => return out::warning(format_args!("cannot send events: {error}")),
-    };
-    loop {
-        let sent = match events.recv().await {
-            Ok(Event { kind: EventKind::NodeActivity(activity), .. }) => pipe.send(&activity),
-            Ok(_) => Ok(()),
-            Err(RecvError::Lagged(lost)) => pipe.send(&Activity::Log {
-                level: Level::Warn,
-                message: format!("{lost} events are missing here: they came too fast"),
-                execution: None,
-                at: TsMs::from(Clock::start().now()),
-            }),
-            Err(RecvError::Closed) => return,
-        };
-        if let Err(error) = sent {
-            return out::warning(error);
-        }
-    }
 }
 
 /// Checks early that the file can be written at the end.
