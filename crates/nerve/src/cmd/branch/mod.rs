@@ -38,20 +38,15 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
         let message = "too many arguments: expected [RECORDING] INSTRUCTION";
         return Err(Failure::new(USAGE, message).hint("quote an instruction of several words").into());
     };
-    if recording.is_none() && is_recording(instruction, &ServerPaths::from_env().data_dirs()) {
-        let message = format!("no instruction: '{instruction}' is a recording");
-        let word = shell_words::quote(instruction);
-        let hint = format!(
-            "add an instruction: nerve branch {word} 'INSTRUCTION'; if '{word}' is the instruction, put the recording before it"
-        );
-        return Err(Failure::new(USAGE, message).hint(hint).into());
+    let dirs = ServerPaths::from_env().data_dirs();
+    if recording.is_none() {
+        check_instruction(instruction, &dirs)?;
     }
     let text = prompt::read(&Prompt { text: Some(instruction.to_string()), file: None })?;
     if server::is_remote(&args.server.server) {
         let recording = recording.map(str::to_string);
         return remote(args, recording, text).await;
     }
-    let dirs = ServerPaths::from_env().data_dirs();
     let origin = match recording {
         Some(name) => Origin::find(name, &dirs)?,
         None => Origin::from_recording(&recording::find_named(None)?)?,
@@ -97,6 +92,21 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
         anyhow::Ok(create_branch(&server, plan, &instruction, &mut show).await?)
     };
     finish(out::progress_with_steps(steps, work).await?.reply(), json)
+}
+
+/// Checks that the only argument is an instruction.
+///
+/// # Errors
+/// Exit code 2 if it names a recording.
+fn check_instruction(instruction: &str, dirs: &DataDirs) -> Result<(), Failure> {
+    if !is_recording(instruction, dirs) {
+        return Ok(());
+    }
+    let message = format!("no instruction: '{instruction}' is a recording");
+    let word = shell_words::quote(instruction);
+    Err(Failure::new(USAGE, message).hint(format!(
+        "add an instruction: nerve branch {word} 'INSTRUCTION'; if '{word}' is the instruction, put the recording before it"
+    )))
 }
 
 /// Returns true if an instruction is the name of a recording or session.
