@@ -28,6 +28,14 @@ enum Graph {
     Registered(String),
 }
 
+/// A graph that can run, with its validated input.
+struct PreparedGraph {
+    graph: Graph,
+    id: String,
+    steps: Vec<String>,
+    input: Value,
+}
+
 /// Runs a graph.
 pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
     let graph_input = input::read(&args.input)?;
@@ -36,39 +44,13 @@ pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
     }
     let source = Source::find(&args.file)?;
     if args.dry_run {
-        let (file, target) = match source {
-            // A server is optional and only checks for missing nodes.
-            Source::File(file) => (*file, common.connect().await.ok()),
-            Source::Id(id) => {
-                let target = common.connect().await?;
-                (fetch_registered(&target, &id).await?, Some(target))
-            }
-        };
-        dry_run::run(&file, graph_input, common.json).await?;
-        return match target {
-            Some(target) => warn_of_missing(&target, &file).await,
-            None => Ok(()),
-        };
+        return show_steps(common, source, graph_input).await;
     }
     let target = common.connect().await?;
-    let (graph, graph_input, (graph_id, steps)) = match source {
-        Source::File(file) => {
-            let graph_input = input::validate(&file, graph_input)?;
-            warn_of_missing(&target, &file).await?;
-            let steps = file.step_order();
-            let id = file.graph.clone();
-            (Graph::Inline(definition(*file)?), graph_input, (id, steps))
-        }
-        Source::Id(id) => {
-            let file = fetch_registered(&target, &id).await?;
-            let graph_input = input::validate(&file, graph_input)?;
-            warn_of_missing(&target, &file).await?;
-            (Graph::Registered(id.clone()), graph_input, (id, file.step_order()))
-        }
-    };
+    let PreparedGraph { graph, id, steps, input } = prepare(&target, source, graph_input).await?;
     let options = RunOptions {
         session_id: target.session.clone(),
-        input: graph_input,
+        input,
         run_id: Some(args.run_id.unwrap_or_else(|| new_run_id(clock::now()))),
         trace: args.trace.is_some(),
         keep_nodes: args.keep_nodes,
@@ -84,7 +66,7 @@ pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
         return print_detached(&target, &info);
     }
     let run = options.run_id.clone().unwrap_or_default();
-    let mut follower = start_follower(&target, Progress::new(&run, &graph_id, &steps)).await?;
+    let mut follower = start_follower(&target, Progress::new(&run, &id, &steps)).await?;
     let end = match graph {
         Graph::Inline(definition) => {
             follower.follow_until(target.client.execute_graph(definition, &options)).await?
@@ -92,6 +74,40 @@ pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
         Graph::Registered(id) => follower.follow_until(target.client.run_graph(&id, &options)).await?,
     };
     outcome::print_outcome(&target, &follower, end, args.trace.as_deref())
+}
+
+/// Shows the steps of a run that is not started.
+async fn show_steps(common: &CommonOptions, source: Source, graph_input: Value) -> Result<()> {
+    let (file, target) = match source {
+        // A server is optional and only checks for missing nodes.
+        Source::File(file) => (*file, common.connect().await.ok()),
+        Source::Id(id) => {
+            let target = common.connect().await?;
+            (fetch_registered(&target, &id).await?, Some(target))
+        }
+    };
+    dry_run::run(&file, graph_input, common.json).await?;
+    match target {
+        Some(target) => warn_of_missing(&target, &file).await,
+        None => Ok(()),
+    }
+}
+
+/// Validates the input, and warns about missing nodes.
+async fn prepare(target: &Target, source: Source, graph_input: Value) -> Result<PreparedGraph> {
+    let (file, registered) = match source {
+        Source::File(file) => (*file, None),
+        Source::Id(id) => (fetch_registered(target, &id).await?, Some(id)),
+    };
+    let input = input::validate(&file, graph_input)?;
+    warn_of_missing(target, &file).await?;
+    let steps = file.step_order();
+    Ok(match registered {
+        Some(id) => PreparedGraph { graph: Graph::Registered(id.clone()), id, steps, input },
+        None => {
+            PreparedGraph { id: file.graph.clone(), graph: Graph::Inline(definition(file)?), steps, input }
+        }
+    })
 }
 
 /// Resumes a run.
