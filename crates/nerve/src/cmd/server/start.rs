@@ -21,7 +21,7 @@ use nerve_engine::{Engine, EngineConfig, search};
 use nerve_host::registry;
 use nerve_node::factory::FactoryConfig;
 use nerve_node::proxy::Proxies;
-use nerve_node::telemetry::{TRACEPARENT, TRACESTATE};
+use nerve_node::telemetry::{TRACEPARENT, TRACESTATE, Telemetry};
 use nerve_server::daemon::{Addresses, NameStatus, addresses, holder};
 use nerve_server::error::ServerError;
 use nerve_server::paths::{ServerPaths, private_directory};
@@ -249,14 +249,33 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     };
     let server = Server::bind(&config).map_err(report)?;
     let server = server.repair_on_signal().context("cannot handle SIGUSR1")?;
-    let program = crate::current_exe::path()?;
     let hosts = paths.claim_hosts(&config.name).map_err(report)?;
-    let engine = Engine::new(EngineConfig {
+    let engine = Engine::new(engine_config(&config.name, &paths, trace_export.telemetry)?);
+    engine.adopt();
+    engine.resume_interrupted();
+    tokio::spawn(search::keep_up_to_date(engine.subscribe(), paths.data_dirs()));
+    if args.restore {
+        engine.restore_in_background();
+    }
+    if args.daemon {
+        report_listening(&engine, &paths)?;
+    }
+    let result = server.run(engine, stop).await;
+    // Releases the name before the last spans are sent, so that the next server can start.
+    drop(hosts);
+    trace_export.finish().await;
+    Ok(result?)
+}
+
+/// Returns the settings of a server's engine, which stores everything and whose nodes have hosts.
+fn engine_config(server: &str, paths: &ServerPaths, telemetry: Telemetry) -> Result<EngineConfig> {
+    let program = crate::current_exe::path()?;
+    Ok(EngineConfig {
         nodes: FactoryConfig {
-            server: config.name.clone(),
+            server: server.to_string(),
             history_dir: Some(paths.history.clone()),
             profile_dir: Some(paths.profiles()),
-            hook_relay: crate::current_exe::path().ok(),
+            hook_relay: Some(program.clone()),
             hosting: Some(paths.hosting(program)?),
             panes: paths.panes()?,
             proxies: Proxies { folder: Some(paths.proxies()), ..Proxies::default() },
@@ -266,27 +285,16 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         conversations: Some(paths.conversations()),
         results_dir: Some(paths.results()),
         data_dirs: Some(paths.data_dirs()),
-        telemetry: trace_export.telemetry,
-    });
-    engine.adopt();
-    engine.resume_interrupted();
-    tokio::spawn(search::keep_up_to_date(engine.subscribe(), paths.data_dirs()));
-    if args.restore {
-        engine.restore_in_background();
-    }
-    if args.daemon {
-        let damaged = registry::list(&paths.hosts()).damaged;
-        let warnings = engine.warnings().iter().cloned().chain(damaged.iter().map(ToString::to_string));
-        notify_parent(&json!({ "listening": true, "warnings": warnings.collect::<Vec<_>>() }));
-        // Redirects standard output to the log, like standard error.
-        rustix::stdio::dup2_stdout(rustix::stdio::stderr())
-            .context("cannot redirect standard output to the log")?;
-    }
-    let result = server.run(engine, stop).await;
-    // Releases the name before the last spans are sent, so that the next server can start.
-    drop(hosts);
-    trace_export.finish().await;
-    Ok(result?)
+        telemetry,
+    })
+}
+
+/// Reports to the parent that the server is listening, and redirects standard output to the log.
+fn report_listening(engine: &Engine, paths: &ServerPaths) -> Result<()> {
+    let damaged = registry::list(&paths.hosts()).damaged;
+    let warnings = engine.warnings().iter().cloned().chain(damaged.iter().map(ToString::to_string));
+    notify_parent(&json!({ "listening": true, "warnings": warnings.collect::<Vec<_>>() }));
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr()).context("cannot redirect standard output to the log")
 }
 
 /// Re-executes this program without the token in the environment, if it is set. Nodes inherit the environment, and the
