@@ -7,7 +7,6 @@ mod cmd;
 mod current_exe;
 mod exit;
 mod settings;
-mod telemetry;
 
 use std::process::ExitCode;
 

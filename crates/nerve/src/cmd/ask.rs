@@ -13,9 +13,9 @@ use nerve_node::telemetry::TraceContext;
 use nerve_repl::node_command::{execute, trace_tools};
 use nerve_repl::prompt;
 use nerve_server::paths::ServerPaths;
+use nerve_telemetry::TraceExport;
 
 use crate::exit::Failure;
-use crate::telemetry::TraceExport;
 use crate::{out, trace};
 use nerve_cli::local_commands::AskArgs;
 

@@ -6,11 +6,11 @@ use nerve_proxy::{
     Budget, CallObserver, LogConfig, Prices, Proxy, ProxyConfig, ProxyError, RootCerts, Secret, Totals,
     Upstream, create_anthropic_proxy, create_openai_proxy,
 };
+use nerve_telemetry::TraceExport;
 use serde_json::json;
 
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
-use crate::telemetry::TraceExport;
 use nerve_cli::proxy::{ProxyArgs, ProxyCommand, Settings};
 
 /// Runs a proxy until the process is stopped.

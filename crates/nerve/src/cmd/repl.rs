@@ -11,11 +11,11 @@ use nerve_engine::EngineConfig;
 use nerve_node::telemetry::Telemetry;
 use nerve_server::InProcessServer;
 use nerve_server::paths::{ServerPaths, private_directory};
+use nerve_telemetry::TraceExport;
 use nerve_types::name::check;
 
 use super::server::connect;
 use crate::out;
-use crate::telemetry::TraceExport;
 use nerve_cli::repl::{ReplArgs, ReplOptions, ServerReplArgs};
 
 /// Server name in histories and journals of this process.

@@ -26,6 +26,7 @@ use nerve_server::daemon::{Addresses, NameStatus, addresses, holder};
 use nerve_server::error::ServerError;
 use nerve_server::paths::{ServerPaths, private_directory};
 use nerve_server::server::Server;
+use nerve_telemetry::{BoxedLayer, TraceExport};
 use nerve_types::os::rlimit;
 use serde_json::{Value, json};
 use tracing_subscriber::{EnvFilter, Layer};
@@ -35,7 +36,6 @@ use super::status::PING_TIMEOUT;
 use crate::cmd::session::{describe_failure, failed_nodes};
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
-use crate::telemetry::{BoxedLayer, TraceExport};
 use nerve_cli::listen::{AccessArgs, ListenArgs};
 use nerve_cli::server::StartArgs;
 

@@ -1,5 +1,6 @@
 //! Logging, and the export of spans to an OpenTelemetry collector if the feature `otel` is built in and the environment configures
 //! one.
+#![warn(missing_docs)]
 
 #[cfg(feature = "otel")]
 mod exporter;
@@ -17,16 +18,17 @@ use tracing_subscriber::{Layer, Registry};
 use self::settings::EnvReader;
 
 /// A part of this process's subscriber.
-pub(crate) type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
+pub type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Reports problems to the user.
 type Report = fn(&str);
 
 /// Export of this process's spans.
+#[derive(Debug)]
 #[must_use = "`finish` sends the queued spans"]
-pub(crate) struct TraceExport {
+pub struct TraceExport {
     /// Settings for the engine.
-    pub(crate) telemetry: Telemetry,
+    pub telemetry: Telemetry,
     #[cfg(feature = "otel")]
     exporter: Option<exporter::Exporter>,
 }
@@ -34,7 +36,7 @@ pub(crate) struct TraceExport {
 impl TraceExport {
     /// Starts the log and the export configured by the environment: no export without a collector. Calls `report` for unsupported
     /// settings. Must be called once, within a runtime.
-    pub(crate) fn from_env(server: &str, log: Option<BoxedLayer>, report: Report) -> TraceExport {
+    pub fn from_env(server: &str, log: Option<BoxedLayer>, report: Report) -> TraceExport {
         let mut layers: Vec<BoxedLayer> = log.into_iter().collect();
         let mut reader = EnvReader::new(|name| std::env::var(name).ok());
         let export = TraceExport::start(server, &mut reader, &mut layers, report);
@@ -84,7 +86,7 @@ impl TraceExport {
     }
 
     /// Sends the queued spans, for a few seconds at most.
-    pub(crate) async fn finish(self) {
+    pub async fn finish(self) {
         #[cfg(feature = "otel")]
         if let Some(exporter) = self.exporter {
             exporter.finish().await;
