@@ -179,7 +179,8 @@ pub fn shorten_column(
     header: &[&str],
     rows: &mut [Vec<String>],
     column: usize,
-    (width, min_width): (usize, usize),
+    width: usize,
+    min_width: usize,
     shorten: impl Fn(&str, usize) -> String,
 ) {
     let excess = Table::new(header, rows).width().saturating_sub(width);

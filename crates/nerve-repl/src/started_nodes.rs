@@ -63,27 +63,36 @@ impl StartedNodes {
     }
 }
 
+/// The name of a run or node, and whether it could be stopped.
 type TaskResult = (String, Result<(), ClientError>);
 
-/// Waits for the tasks until the deadline. Returns the results and the names of unfinished tasks.
+/// The tasks that stop runs or nodes, after their deadline.
+#[derive(Default)]
+struct TaskResults {
+    done: Vec<TaskResult>,
+    /// Names of the runs or nodes whose tasks have not ended.
+    unfinished: Vec<String>,
+}
+
+/// Waits for the tasks until the deadline. `unfinished`: the names of all.
 async fn finish(
     mut tasks: JoinSet<TaskResult>,
     mut unfinished: Vec<String>,
     deadline: tokio::time::Instant,
-) -> (Vec<TaskResult>, Vec<String>) {
+) -> TaskResults {
     let mut done = Vec::new();
     while let Ok(Some(Ok(next))) = tokio::time::timeout_at(deadline, tasks.join_next()).await {
         unfinished.retain(|name| *name != next.0);
         done.push(next);
     }
     done.sort_by(|one, other| one.0.cmp(&other.0));
-    (done, unfinished)
+    TaskResults { done, unfinished }
 }
 
-fn summarize(thing: &str, verb: &str, (done, unfinished): (Vec<TaskResult>, Vec<String>)) -> Vec<String> {
+fn summarize(thing: &str, verb: &str, results: TaskResults) -> Vec<String> {
     let mut messages = Vec::new();
     let mut names = Vec::new();
-    for (name, result) in done {
+    for (name, result) in results.done {
         match result {
             Ok(()) => names.push(name),
             // The node or the server has already ended.
@@ -98,7 +107,8 @@ fn summarize(thing: &str, verb: &str, (done, unfinished): (Vec<TaskResult>, Vec<
         messages.insert(0, format!("{verb} {thing}{plural} {}", names.join(", ")));
     }
     messages.extend(
-        unfinished
+        results
+            .unfinished
             .iter()
             .map(|name| format!("{thing} '{name}' was not {verb} within {} s", STOP_TIMEOUT.as_secs())),
     );
@@ -129,13 +139,13 @@ mod tests {
             ("d".to_string(), Err(ClientError::closed())),
         ];
         assert_eq!(
-            summarize("node", "stopped", (done, vec!["e".to_string()])),
+            summarize("node", "stopped", TaskResults { done, unfinished: vec!["e".to_string()] }),
             [
                 "stopped nodes a, c",
                 "node 'b' could not be stopped: no",
                 "node 'e' was not stopped within 15 s"
             ]
         );
-        assert!(summarize("run", "cancelled", (Vec::new(), Vec::new())).is_empty());
+        assert!(summarize("run", "cancelled", TaskResults::default()).is_empty());
     }
 }

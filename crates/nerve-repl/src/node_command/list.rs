@@ -63,10 +63,10 @@ fn shorten_rows(header: &[&str], rows: &mut [Vec<String>], width: usize) {
     };
     let position = |title: &str| header.iter().position(|column| *column == title);
     if let Some(command) = position(COMMAND) {
-        out::shorten_column(header, rows, command, (width, MIN_COMMAND), preview);
+        out::shorten_column(header, rows, command, width, MIN_COMMAND, preview);
     }
     if let Some(cwd) = position(CWD) {
-        out::shorten_column(header, rows, cwd, (width, MIN_CWD), out::shorten_middle);
+        out::shorten_column(header, rows, cwd, width, MIN_CWD, out::shorten_middle);
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
     if args.dry_run {
         let server = LocalServer::connect(&plan.server).await.ok();
         let (name, inherited) = preview_branch(server.as_ref(), &plan).await?;
-        return report::print_plan(&plan, (&name, inherited.as_ref()), &text, json);
+        return report::print_plan(&plan, &name, inherited.as_ref(), &text, json);
     }
     if !json {
         report::print_notes(&plan);

@@ -10,7 +10,8 @@ use crate::out;
 /// Prints the plan of a dry run.
 pub(super) fn print_plan(
     plan: &Plan,
-    (node, inherited): (&str, Option<&InheritedSettings>),
+    node: &str,
+    inherited: Option<&InheritedSettings>,
     instruction: &str,
     as_json: bool,
 ) -> Result<()> {

@@ -81,7 +81,7 @@ pub(super) async fn start(server: &str, args: &RunArgs, store: &Store) -> Result
     if fan_out.open_attempts().next().is_none() {
         return Err(none_started(store, &fan_out).into());
     }
-    run_graph(&client, store, &mut fan_out, (args.timeout.0, total)).await.map_err(|error| {
+    run_graph(&client, store, &mut fan_out, args.timeout.0, total).await.map_err(|error| {
         let failure = exit::failure(&error);
         Failure { hint: Some(follow::command(&fan_out, "clean")), ..failure }
     })?;
@@ -243,7 +243,8 @@ async fn run_graph(
     client: &NerveClient,
     store: &Store,
     fan_out: &mut FanOut,
-    (timeout, budget): (Duration, Option<UsageLimits>),
+    timeout: Duration,
+    budget: Option<UsageLimits>,
 ) -> Result<()> {
     let run_id = new_run_id(clock::now());
     // Stored first: after a crash the run can be found.

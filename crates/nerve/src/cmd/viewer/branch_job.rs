@@ -91,7 +91,7 @@ impl BranchJob {
         let saved_origin = self.saved_origin.clone();
         let task = tokio::spawn(async move {
             let steps = progress.clone();
-            let event = match create((file, saved_origin), submission, &mut |step| {
+            let event = match create(file, saved_origin, submission, &mut |step| {
                 drop(steps.send(BranchEvent::Progress(step.into())))
             })
             .await
@@ -161,9 +161,10 @@ impl BranchJob {
     }
 }
 
-/// Creates a branch. `saved_origin` is used if the session is gone.
+/// Creates a branch of the session in `file`; of `saved_origin` if the session is gone.
 async fn create(
-    (file, saved_origin): (PathBuf, Option<Origin>),
+    file: PathBuf,
+    saved_origin: Option<Origin>,
     submission: Submission,
     progress: &mut (dyn FnMut(&str) + Send),
 ) -> Result<BranchEvent> {
