@@ -30,13 +30,13 @@ impl Pager {
             let rest = text[at + 1..].to_string();
             let others = (line + 1..lines.end).map(|line| (line, document.text(line).unwrap_or_default()));
             let texts = std::iter::once((line, rest)).chain(others);
-            matching_line(texts, (from, to), |text, closes| text.chars().any(closes))
+            matching_line(texts, from, to, |text, closes| text.chars().any(closes))
         } else {
             let rest = text[..at].to_string();
             let others =
                 (lines.start..line).rev().map(|line| (line, document.text(line).unwrap_or_default()));
             let texts = std::iter::once((line, rest)).chain(others);
-            matching_line(texts, (from, to), |text, closes| text.chars().rev().any(closes))
+            matching_line(texts, from, to, |text, closes| text.chars().rev().any(closes))
         };
         let Some(line) = matching else {
             return self.show_message(&format!("no matching '{to}' within {MAX_LINES} lines"));
@@ -48,10 +48,11 @@ impl Pager {
     }
 }
 
-/// Returns the line of the matching bracket, skipping nested pairs. `any_char` searches a text in one direction.
+/// Returns the line of the matching bracket, skipping nested pairs: `to` ends what `from` begins. `any_char` searches a text in one direction.
 fn matching_line(
     texts: impl Iterator<Item = (u64, String)>,
-    (from, to): (char, char),
+    from: char,
+    to: char,
     any_char: impl Fn(&str, &mut dyn FnMut(char) -> bool) -> bool,
 ) -> Option<u64> {
     let mut depth = 1_u64;

@@ -19,7 +19,8 @@ const MARK: &str = "▶";
 pub(crate) fn lines(
     document: &Document<'_>,
     pager: &Pager,
-    (area, gutter): (Rect, Rect),
+    area: Rect,
+    gutter: Rect,
     buffer: &mut Buffer,
     decorations: &mut Decorations,
 ) {
@@ -29,7 +30,7 @@ pub(crate) fn lines(
         if document.has_snapshot(number) {
             mark(Rect { y, ..gutter }, buffer);
         }
-        line(document, pager, (number, dimmed), Rect { y, height: 1, ..area }, buffer, decorations);
+        line(document, pager, number, dimmed, Rect { y, height: 1, ..area }, buffer, decorations);
     }
     // While the line of the task entry's snapshot is above the window, its mark is drawn next to the entry.
     if let (Some(line), Some((row, height))) = (viewport.entry_line(), viewport.entry())
@@ -45,9 +46,9 @@ pub(crate) fn lines(
 
 /// Returns the window position of the document's cursor, or `None` if it is hidden or outside.
 pub(crate) fn cursor(document: &Document<'_>, pager: &Pager, area: Rect) -> Option<(u16, u16)> {
-    let (line, col, _) = document.cursor().filter(|(.., is_shown)| *is_shown)?;
-    let row = pager.viewport().row_of(line).filter(|row| *row < area.height)?;
-    let col = col.checked_sub(pager.left()).filter(|col| *col < area.width)?;
+    let cursor = document.cursor().filter(|cursor| cursor.is_visible)?;
+    let row = pager.viewport().row_of(cursor.line).filter(|row| *row < area.height)?;
+    let col = cursor.col.checked_sub(pager.left()).filter(|col| *col < area.width)?;
     Some((area.x + col, area.y + row))
 }
 
@@ -76,10 +77,12 @@ fn mark(gutter: Rect, buffer: &mut Buffer) {
     }
 }
 
+/// Draws the line `number` of the document, with the matches of the search.
 fn line(
     document: &Document<'_>,
     pager: &Pager,
-    (number, dimmed): (u64, bool),
+    number: u64,
+    dimmed: bool,
     area: Rect,
     buffer: &mut Buffer,
     decorations: &mut Decorations,
@@ -104,14 +107,7 @@ fn line(
             next += 1;
         }
         if matches.get(next).is_some_and(|columns| columns.contains(&cell.col)) {
-            if is_found && next == 0 {
-                // The modifiers keep the match visible without colours.
-                let highlight = Modifier::REVERSED | Modifier::BOLD;
-                style = Style::new().fg(Color::Yellow).bg(Color::Black).add_modifier(highlight);
-            } else {
-                // Toggling keeps a match in reversed text distinguishable.
-                style.add_modifier.toggle(Modifier::REVERSED);
-            }
+            style = highlight(style, is_found && next == 0);
         }
         if dimmed {
             style = style.add_modifier(Modifier::DIM);
@@ -135,6 +131,18 @@ fn line(
             put(buffer, area.x + col - left, area.y, " ", style);
         }
     }
+}
+
+/// Returns the style of a cell in a match. `is_current`: the last search found this match.
+fn highlight(mut style: Style, is_current: bool) -> Style {
+    if is_current {
+        // The modifiers keep the match visible without colours.
+        let modifiers = Modifier::REVERSED | Modifier::BOLD;
+        return Style::new().fg(Color::Yellow).bg(Color::Black).add_modifier(modifiers);
+    }
+    // Toggling keeps a match in reversed text distinguishable.
+    style.add_modifier.toggle(Modifier::REVERSED);
+    style
 }
 
 /// Overwrites a cell completely.

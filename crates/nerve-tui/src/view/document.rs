@@ -21,6 +21,17 @@ pub struct Document<'a> {
     screen: Option<(u64, VisibleScreen<'a>)>,
 }
 
+/// Position of the program's cursor in a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DocumentCursor {
+    /// Line of the document.
+    pub line: u64,
+    /// Column, from 0.
+    pub col: u16,
+    /// The program shows its cursor.
+    pub is_visible: bool,
+}
+
 /// The screen to show.
 #[derive(Debug)]
 enum VisibleScreen<'a> {
@@ -142,11 +153,11 @@ impl<'a> Document<'a> {
         self.screen.as_ref().map(|(start, _)| *start)
     }
 
-    /// Returns the cursor's line, column and visibility; `None` if the document has no separate screen.
-    pub fn cursor(&self) -> Option<(u64, u16, bool)> {
+    /// Returns the cursor; `None` if the document has no separate screen.
+    pub fn cursor(&self) -> Option<DocumentCursor> {
         let (start, screen) = self.screen.as_ref()?;
         let Cursor { row, col, visible } = screen.cursor()?;
-        Some((start + u64::from(row), col, visible))
+        Some(DocumentCursor { line: start + u64::from(row), col, is_visible: visible })
     }
 
     /// Returns the modes that the program has set.

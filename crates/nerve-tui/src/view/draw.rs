@@ -54,7 +54,7 @@ pub fn draw(
                 false => top_and_bottom(frame, style, buffer),
             }
         }
-        cells::lines(frame.document, pager, (lines, gutter), buffer, decorations);
+        cells::lines(frame.document, pager, lines, gutter, buffer, decorations);
         if viewer.source() == Source::Live {
             cells::edge(frame.document, pager, lines, buffer);
         }
@@ -177,7 +177,7 @@ fn draw_modal(
     }
     tools_modal::frame(outer(regions.tool, limits), &title, &status, buffer);
     let tool = frame.tool?;
-    cells::lines(tool, shown.pager(), (regions.tool, Rect::default()), buffer, decorations);
+    cells::lines(tool, shown.pager(), regions.tool, Rect::default(), buffer, decorations);
     cells::cursor(tool, shown.pager(), regions.tool)
 }
 

@@ -15,7 +15,7 @@ impl Pager {
         }
         self.jump(Operation::Follow, None);
         // New output begins at the cursor.
-        let next = document.cursor().map_or(document.lines().end, |(line, ..)| line);
+        let next = document.cursor().map_or(document.lines().end, |cursor| cursor.line);
         self.follow_mode = Some(FollowMode::Until(next));
     }
 

@@ -52,9 +52,9 @@ impl Layout {
         match source {
             Source::Live => Layout::live(window, gutter),
             Source::Recording if window.height < TIMELINE_FROM => {
-                Layout::with_frame(window, size, gutter, (0, false))
+                Layout::with_frame(window, size, gutter, 0, false)
             }
-            Source::Recording => Layout::with_frame(window, size, gutter, (1, true)),
+            Source::Recording => Layout::with_frame(window, size, gutter, 1, true),
         }
     }
 
@@ -73,7 +73,7 @@ impl Layout {
 
     /// Computes a layout with a centred frame for `cols` × `rows`. The frame shrinks with the window.
     pub fn framed(window: Rect, cols: u16, rows: u16, gutter: Gutter) -> Layout {
-        Layout::with_frame(window, Size::new(cols, rows), gutter, (0, true))
+        Layout::with_frame(window, Size::new(cols, rows), gutter, 0, true)
     }
 
     /// Computes a layout with this many timeline rows, and optionally a frame.
@@ -81,10 +81,11 @@ impl Layout {
         window: Rect,
         Size { cols, rows }: Size,
         gutter: Gutter,
-        (timeline, frame): (u16, bool),
+        timeline: u16,
+        has_frame: bool,
     ) -> Layout {
         let (above, timeline, status) = split_rows(window, timeline);
-        let frame = (frame && above.width > 2 + gutter.cols() && above.height > 2).then(|| {
+        let frame = (has_frame && above.width > 2 + gutter.cols() && above.height > 2).then(|| {
             let width = cols.max(1).saturating_add(gutter.cols() + 2);
             centered(above, width, rows.max(1).saturating_add(2))
         });

@@ -200,7 +200,7 @@ impl Pager {
     pub(crate) fn update_document(&mut self, document: &Document<'_>) {
         self.viewport.set_lines(document.lines());
         self.screen_start = document.screen_start();
-        let cursor = document.cursor().map(|(line, ..)| line);
+        let cursor = document.cursor().map(|cursor| cursor.line);
         self.viewport.pin(document.screen_start().zip(cursor));
         self.update_filter(document);
         self.check_follow_pattern(document);
@@ -209,8 +209,9 @@ impl Pager {
 
     /// Scrolls horizontally until a visible cursor is in the window.
     pub(crate) fn follow_cursor(&mut self, document: &Document<'_>) {
-        let Some((_, col, true)) = document.cursor() else { return };
-        self.columns.show(col, self.max_left(document));
+        if let Some(cursor) = document.cursor().filter(|cursor| cursor.is_visible) {
+            self.columns.show(cursor.col, self.max_left(document));
+        }
     }
 
     /// Returns the text of the visible lines, trimmed at the end.
