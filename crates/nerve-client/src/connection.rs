@@ -95,7 +95,7 @@ impl Connection {
         let pending = self.shared.register(id, hooks)?;
         // A line is queued completely or not at all, even if this future is dropped here.
         if self.lines.send(line).await.is_err() {
-            return Err(self.shared.why_closed(false, Some(id)));
+            return Err(self.shared.close_error(false, Some(id)));
         }
         Ok(pending)
     }

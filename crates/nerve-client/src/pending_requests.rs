@@ -41,7 +41,7 @@ impl PendingReply {
     pub(crate) async fn wait(&mut self) -> Reply {
         match (&mut self.reply).await {
             Ok(reply) => reply,
-            Err(_) => Reply { outcome: Err(self.shared.why_closed(true, Some(self.id))), missed: 0 },
+            Err(_) => Reply { outcome: Err(self.shared.close_error(true, Some(self.id))), missed: 0 },
         }
     }
 }
@@ -200,7 +200,7 @@ impl Shared {
         }
     }
 
-    pub(crate) fn why_closed(&self, sent: bool, id: Option<i64>) -> ClientError {
+    pub(crate) fn close_error(&self, sent: bool, id: Option<i64>) -> ClientError {
         self.state.lock().closed.as_ref().unwrap_or(&CloseReason::ByServer).error(sent, id)
     }
 

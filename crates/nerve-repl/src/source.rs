@@ -189,8 +189,8 @@ mod tests {
                         inputs.iter().map(|input| format!("{} {}", location.clone().unwrap(), input.head)),
                     );
                 }
-                SourceEvent::Failed(why) => {
-                    seen.push(why);
+                SourceEvent::Failed(reason) => {
+                    seen.push(reason);
                     return seen;
                 }
                 SourceEvent::End | SourceEvent::Interrupted { .. } => return seen,

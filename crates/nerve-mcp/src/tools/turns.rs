@@ -147,8 +147,8 @@ fn turn_success(done: Turn) -> Success {
         shown.push_str(&format!("\n[{TRUNCATED_NOTE}]"));
     }
     if !response.success {
-        let why = response.error.as_deref().unwrap_or("the node did not complete the request");
-        shown.push_str(&format!("\n[failed: {why}]"));
+        let reason = response.error.as_deref().unwrap_or("the node did not complete the request");
+        shown.push_str(&format!("\n[failed: {reason}]"));
     }
     if !response.is_complete {
         shown.push_str("\n[the answer may be incomplete]");

@@ -310,7 +310,7 @@ impl LiveSession {
                     self.show_message("the program is not accepting input");
                 }
             }
-            SendResult::Rejected(why) => self.show_message(why),
+            SendResult::Rejected(reason) => self.show_message(reason),
         }
     }
 

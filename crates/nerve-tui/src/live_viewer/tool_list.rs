@@ -19,7 +19,7 @@ pub fn tool_list_path(entry: &Entry) -> Result<&Path, &'static str> {
 pub(super) fn empty_reason(entry: &Entry, reports_tools: bool) -> String {
     let session = match tool_list_path(entry) {
         Ok(session) => session,
-        Err(why) => return why.to_string(),
+        Err(reason) => return reason.to_string(),
     };
     let folder = session.parent().unwrap_or(Path::new("/"));
     if let Err(error) = access(folder, Access::WRITE_OK) {

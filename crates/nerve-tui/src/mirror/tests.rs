@@ -144,7 +144,7 @@ async fn killed_host_is_reported() {
             .unwrap();
     let seen = until(&mut mirror, |_, seen| matches!(seen, MirrorEvent::Ended(_))).await;
     assert!(
-        matches!(&seen[0], MirrorEvent::Fault(why) if why.contains("is gone, and its program with it")),
+        matches!(&seen[0], MirrorEvent::Fault(reason) if reason.contains("is gone, and its program with it")),
         "{seen:?}"
     );
     assert_eq!(seen.last(), Some(&MirrorEvent::Ended(ExitStatus::Unknown)));

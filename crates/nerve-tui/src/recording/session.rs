@@ -138,7 +138,7 @@ impl RecordingSession {
             Effect::ToolInput(input) => match self.session.tools.send(&input) {
                 SendResult::Sent => {}
                 SendResult::ForAgent => self.session.show_message("its agent has ended"),
-                SendResult::Rejected(why) => self.session.show_message(why),
+                SendResult::Rejected(reason) => self.session.show_message(reason),
             },
             other => return Ok(self.session.apply(other, tty)),
         }

@@ -102,10 +102,10 @@ impl Subject {
 
 impl Branches {
     /// Forbids branches, unless they are already forbidden for another reason.
-    pub(crate) fn forbid(self, why: &'static str) -> Branches {
+    pub(crate) fn forbid(self, reason: &'static str) -> Branches {
         match self {
             Branches::Forbidden(_) => self,
-            Branches::None | Branches::Created => Branches::Forbidden(why),
+            Branches::None | Branches::Created => Branches::Forbidden(reason),
         }
     }
 
@@ -119,7 +119,7 @@ impl Branches {
     /// Returns why no branch can be created.
     pub(crate) fn forbidden_reason(self) -> Option<&'static str> {
         match self {
-            Branches::Forbidden(why) => Some(why),
+            Branches::Forbidden(reason) => Some(reason),
             Branches::None | Branches::Created => None,
         }
     }

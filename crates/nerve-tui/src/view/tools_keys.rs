@@ -37,7 +37,7 @@ impl Viewer {
     pub(crate) fn dismiss_tool(&mut self) -> Option<Effect> {
         match self.tools.dismiss_selected() {
             Ok(id) => return Some(Effect::DismissTool(id)),
-            Err(why) => self.show_message(why),
+            Err(reason) => self.show_message(reason),
         }
         None
     }
@@ -45,8 +45,8 @@ impl Viewer {
     /// Scrolls the tool's output; with `by_page`, a page up.
     pub(crate) fn scroll_tool(&mut self, by_page: bool, frame: &FrameContext<'_>) {
         let document = self.front_document(frame);
-        if let Err(why) = self.tools.scroll_shown(by_page, document) {
-            self.show_message(why);
+        if let Err(reason) = self.tools.scroll_shown(by_page, document) {
+            self.show_message(reason);
         }
     }
 }

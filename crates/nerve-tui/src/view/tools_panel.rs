@@ -55,8 +55,8 @@ impl ToolsPanel {
             Some(modal) if modal.shown.is_some() => modal.shown = None,
             Some(_) => self.modal = None,
             None if self.list.is_empty() => {
-                let why = self.list.empty_reason.clone();
-                return Some(why.unwrap_or_else(|| "the agent is running no tools".to_string()));
+                let reason = self.list.empty_reason.clone();
+                return Some(reason.unwrap_or_else(|| "the agent is running no tools".to_string()));
             }
             None => {
                 self.modal = Some(Modal::default());

@@ -98,8 +98,8 @@ impl Viewer {
     }
 
     /// Sets the explanation shown when the list of tools is empty.
-    pub fn explain_no_tools(&mut self, why: String) {
-        self.tools.list.empty_reason = Some(why);
+    pub fn explain_no_tools(&mut self, reason: String) {
+        self.tools.list.empty_reason = Some(reason);
     }
 
     /// Enters scroll mode because the program has ended.

@@ -128,15 +128,15 @@ impl Viewer {
 
     /// Disables branches, for this reason.
     #[must_use]
-    pub fn without_branches(self, why: &'static str) -> Viewer {
-        Viewer { branches: Branches::Forbidden(why), ..self }
+    pub fn without_branches(self, reason: &'static str) -> Viewer {
+        Viewer { branches: Branches::Forbidden(reason), ..self }
     }
 
     /// Forbids input and branches.
     #[must_use]
     pub fn read_only(self) -> Viewer {
-        let why = "attached read-only: use 'nerve branch' to branch from a snapshot";
-        Viewer { branches: self.branches.forbid(why), subject: self.subject.read_only(), ..self }
+        let reason = "attached read-only: use 'nerve branch' to branch from a snapshot";
+        Viewer { branches: self.branches.forbid(reason), subject: self.subject.read_only(), ..self }
     }
 
     /// Marks the recording as still being written: branches are possible at snapshots, but not at the end.

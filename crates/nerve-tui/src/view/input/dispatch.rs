@@ -96,7 +96,7 @@ impl Viewer {
     /// Requests a snapshot if one can be taken.
     pub(crate) fn snapshot(&mut self) -> Option<Effect> {
         match self.subject.no_snapshot_reason() {
-            Some(why) => self.show_message(why),
+            Some(reason) => self.show_message(reason),
             None => return Some(Effect::TakeSnapshot),
         }
         None

@@ -102,7 +102,7 @@ impl Viewer {
 
     /// Returns true if branches are possible; otherwise shows the reason.
     fn check_entry_allowed(&mut self) -> bool {
-        self.branches.forbidden_reason().map(|why| self.show_message(why)).is_none()
+        self.branches.forbidden_reason().map(|reason| self.show_message(reason)).is_none()
     }
 
     /// Opens the entry at the latest snapshot, or moves it to the previous one.
