@@ -43,19 +43,13 @@ struct AgentResult {
 /// Tries all agents one after the other, each with the time limit `limit`.
 pub(super) async fn run(as_json: bool, limit: Duration) -> Result<()> {
     out::note(NOTE);
-    let work = || async {
-        let mut results = Vec::new();
-        for (name, arguments) in AGENTS {
-            if let Some(program) = find(name, std::env::var_os("PATH").as_deref()) {
-                results.push(
-                    out::progress(&format!("starting {name}"), try_agent(name, program, arguments, limit))
-                        .await?,
-                );
-            }
+    let mut results = Vec::new();
+    for (name, arguments) in AGENTS {
+        if let Some(program) = find(name, std::env::var_os("PATH").as_deref()) {
+            let attempt = try_agent(name, program, arguments, limit);
+            results.push(out::progress(&format!("starting {name}"), attempt).await?);
         }
-        anyhow::Ok(results)
-    };
-    let results = work().await?;
+    }
     if as_json {
         let list: Vec<Value> = results.iter().map(as_value).collect();
         out::json(
