@@ -1,12 +1,14 @@
 //! `nerve replay --print-meta`: prints the metadata of a recording.
 
-use nerve_types::activity::TsMs;
 use std::path::Path;
 
 use anyhow::Result;
 use nerve_api::reply::RecordedExit;
 use nerve_record::ahr::Reader;
+use nerve_record::inspect::Summary;
 use nerve_record::library::RecordingInfo;
+use nerve_record::meta::Meta;
+use nerve_types::activity::TsMs;
 use serde_json::json;
 
 use super::inspect::{summary, summary_json};
@@ -22,34 +24,52 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<u8> {
     let summary = summary(&mut reader, |lost| losses.add(lost)).map_err(read_failure)?;
     losses.add_contradictions(reader.contradictions());
     let code = losses.report();
-    let size = summary.size.or(info.size);
-    let exit = summary.exit.or(meta.exit);
-    let started = info.started;
+    let (size, exit) = (summary.size.or(info.size), summary.exit.or(meta.exit));
     if as_json {
         out::json(&json!({
             "recording_id": info.id, "path": recording, "bytes": info.bytes, "live": info.live,
-            "started_at": started.map(TsMs::from),
+            "started_at": info.started.map(TsMs::from),
             "cols": size.map(|size| size.cols), "rows": size.map(|size| size.rows),
             "exit": exit.map(RecordedExit::from), "stats": summary_json(&summary), "meta": meta,
         }))?;
-        return Ok(code);
+    } else {
+        out::fields(&fields(recording, info, meta, &summary))?;
     }
-    let known = |text: &Option<String>| text.clone().unwrap_or_default();
+    Ok(code)
+}
+
+/// Returns the lines of the text output.
+fn fields(
+    recording: &Path,
+    info: RecordingInfo,
+    meta: Meta,
+    summary: &Summary,
+) -> Vec<(&'static str, String)> {
+    let (size, exit) = (summary.size.or(info.size), summary.exit.or(meta.exit));
     let counted = |count: u64, bytes: u64| format!("{} in {count} records", format::size(bytes));
-    out::fields(&[
+    let finished = match summary.finished {
+        _ if info.live => "being recorded",
+        true => "yes",
+        false => "no",
+    };
+    let damage = match summary.is_intact() {
+        true => "none".to_string(),
+        false => format!("{} ranges", summary.damaged),
+    };
+    vec![
         ("recording", recording.display().to_string()),
         ("id", info.id),
         ("command", format::command(&meta.cmd)),
-        ("node", known(&meta.node)),
-        ("session", known(&meta.session)),
-        ("server", known(&meta.server)),
-        ("profile", known(&meta.profile)),
-        ("title", known(&meta.title)),
+        ("node", meta.node.unwrap_or_default()),
+        ("session", meta.session.unwrap_or_default()),
+        ("server", meta.server.unwrap_or_default()),
+        ("profile", meta.profile.unwrap_or_default()),
+        ("title", meta.title.unwrap_or_default()),
         ("cwd", meta.cwd.map(|cwd| cwd.display().to_string()).unwrap_or_default()),
         ("machine", [meta.host.os, meta.host.arch].join(" ").trim().to_string()),
         ("source", if meta.screens { "screen states".to_string() } else { String::new() }),
         ("terminal", size.map(|size| format!("{}x{}", size.cols, size.rows)).unwrap_or_default()),
-        ("started", started.map(format::time).unwrap_or_default()),
+        ("started", info.started.map(format::time).unwrap_or_default()),
         ("duration", format::duration(summary.duration())),
         ("ended", exit.map(|exit| exit.to_string()).unwrap_or_default()),
         ("on disk", format::size(info.bytes)),
@@ -58,21 +78,7 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<u8> {
         ("blocks", summary.blocks.to_string()),
         ("resizes", summary.resizes.to_string()),
         ("snapshots", summary.snapshots.to_string()),
-        (
-            "finished",
-            if info.live {
-                "being recorded"
-            } else if summary.finished {
-                "yes"
-            } else {
-                "no"
-            }
-            .to_string(),
-        ),
-        (
-            "damage",
-            if summary.is_intact() { "none".to_string() } else { format!("{} ranges", summary.damaged) },
-        ),
-    ])?;
-    Ok(code)
+        ("finished", finished.to_string()),
+        ("damage", damage),
+    ]
 }
