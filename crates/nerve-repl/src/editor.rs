@@ -174,7 +174,7 @@ impl Hinter for Assistant {
 
 impl Validator for Assistant {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(match input::incomplete(context.input()) {
+        Ok(match input::continuation(context.input()) {
             Some(_) => ValidationResult::Incomplete,
             None => ValidationResult::Valid(None),
         })

@@ -27,11 +27,11 @@ pub(super) struct Input {
     pub(super) block: Option<String>,
 }
 
-/// Reason why an input needs more lines.
+/// The rest that an input needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Incomplete {
+pub(super) enum Continuation {
     /// The last line ended with a backslash.
-    Continued,
+    Backslash,
     /// A block is open.
     Block,
 }
@@ -76,11 +76,11 @@ impl InputReader {
         Some(self.take())
     }
 
-    /// Returns why the lines so far are incomplete.
-    pub(super) fn incomplete(&self) -> Option<Incomplete> {
+    /// Returns the rest that the lines so far need, if any.
+    pub(super) fn continuation(&self) -> Option<Continuation> {
         match self.block {
-            Some(_) => Some(Incomplete::Block),
-            None => self.continued.then_some(Incomplete::Continued),
+            Some(_) => Some(Continuation::Block),
+            None => self.continued.then_some(Continuation::Backslash),
         }
     }
 
@@ -90,13 +90,13 @@ impl InputReader {
     }
 }
 
-/// Returns why an edited text is incomplete, or `None` if Enter submits it.
-pub(super) fn incomplete(text: &str) -> Option<Incomplete> {
+/// Returns the rest that an edited text needs; `None` if Enter submits it.
+pub(super) fn continuation(text: &str) -> Option<Continuation> {
     let mut reader = InputReader::default();
     for line in text.lines() {
         reader.push(line);
     }
-    reader.incomplete()
+    reader.continuation()
 }
 
 /// Splits an edited text into inputs. Lines pasted after `@NODE` form one prompt; otherwise each line is a command.
@@ -131,10 +131,10 @@ fn is_bare_address(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn read(lines: &[&str]) -> (Vec<Input>, Option<Incomplete>) {
+    fn read(lines: &[&str]) -> (Vec<Input>, Option<Continuation>) {
         let mut reader = InputReader::default();
         let inputs = lines.iter().filter_map(|line| reader.push(line)).collect();
-        (inputs, reader.incomplete())
+        (inputs, reader.continuation())
     }
 
     fn input(head: &str, block: Option<&str>) -> Input {
@@ -152,7 +152,7 @@ mod tests {
     fn backslash_continues_unless_escaped() {
         assert_eq!(read(&["@me one\\", "two"]).0, [input("@me one\ntwo", None)]);
         assert_eq!(read(&["@me one\\\\"]).0, [input("@me one\\\\", None)]);
-        assert_eq!(read(&["@me one\\"]), (vec![], Some(Incomplete::Continued)));
+        assert_eq!(read(&["@me one\\"]), (vec![], Some(Continuation::Backslash)));
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(inputs, [input("send me ", Some("  one\\\n# two\n")), input("sessions", None)]);
         assert_eq!(open, None);
         assert_eq!(read(&["@me", "hello", "\"\"\""]).0, [input("@me", Some("hello"))]);
-        assert_eq!(read(&["@me", "hello"]).1, Some(Incomplete::Block));
+        assert_eq!(read(&["@me", "hello"]).1, Some(Continuation::Block));
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
             split_inputs("@me\na\n\"\"\"\nsessions"),
             [input("@me", Some("a")), input("sessions", None)]
         );
-        assert_eq!(incomplete("@me\na"), Some(Incomplete::Block));
-        assert_eq!(incomplete("@me a\nb"), None);
+        assert_eq!(continuation("@me\na"), Some(Continuation::Block));
+        assert_eq!(continuation("@me a\nb"), None);
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use tokio::sync::mpsc;
 
 use super::editor::Editor;
-use super::input::{Incomplete, Input, InputReader, RawInput, split_inputs};
+use super::input::{Continuation, Input, InputReader, RawInput, split_inputs};
 
 /// Maximum length of a line, in bytes.
 const MAX_LINE: u64 = 4 << 20;
@@ -127,17 +127,17 @@ impl Source {
                     let location = self.input_start.take().unwrap_or(location);
                     match self.reader.push(&text) {
                         Some(input) => return SourceEvent::Inputs(vec![input], Some(location)),
-                        None => self.input_start = self.reader.incomplete().map(|_| location),
+                        None => self.input_start = self.reader.continuation().map(|_| location),
                     }
                 }
                 RawInput::End => {
                     let location = self.input_start.take().unwrap_or_default();
-                    return match self.reader.incomplete() {
+                    return match self.reader.continuation() {
                         None => SourceEvent::End,
-                        Some(Incomplete::Block) => {
+                        Some(Continuation::Block) => {
                             SourceEvent::Failed(format!("{location}: unclosed block: close it with \"\"\""))
                         }
-                        Some(Incomplete::Continued) => {
+                        Some(Continuation::Backslash) => {
                             SourceEvent::Failed(format!("{location}: the input ends after a continued line"))
                         }
                     };

@@ -20,14 +20,14 @@ use crate::exit::{Failure, USAGE};
 use crate::out;
 
 /// The removed nodes and data, or those that would be removed.
-struct Pruned {
+struct PruneReport {
     /// Names of nodes; `None` if the server is not running.
     nodes: Option<Vec<String>>,
-    data: Vec<PrunedData>,
+    data: Vec<DataTotals>,
 }
 
-/// Stored data of a kind.
-struct PrunedData {
+/// Totals of the stored data of a kind.
+struct DataTotals {
     kind: &'static str,
     removed: FileTotal,
     kept: FileTotal,
@@ -65,13 +65,13 @@ pub(super) async fn run(args: PruneArgs) -> Result<()> {
     };
     // Worktrees go first: the journals of their runs are removed below.
     let PrunedWorktrees { removed, kept } = fan_out::prune(not_before, args.dry_run, is_pruned).await;
-    let mut data = vec![PrunedData { kind: "worktrees", removed, kept }];
+    let mut data = vec![DataTotals { kind: "worktrees", removed, kept }];
     data.extend(prune_data(age.0, not_before, args.dry_run)?);
-    print(&Pruned { nodes, data }, &args)
+    print(&PruneReport { nodes, data }, &args)
 }
 
 /// Removes data that was last written before `not_before`. Returns the removed and the kept data of each kind.
-fn prune_data(age: Duration, not_before: SystemTime, dry_run: bool) -> Result<Vec<PrunedData>> {
+fn prune_data(age: Duration, not_before: SystemTime, dry_run: bool) -> Result<Vec<DataTotals>> {
     let paths = ServerPaths::from_env();
     let dirs = paths.data_dirs();
     let mut warn = |warning| out::warning(warning);
@@ -85,10 +85,10 @@ fn prune_data(age: Duration, not_before: SystemTime, dry_run: bool) -> Result<Ve
         files: (all.len() as u64).saturating_sub(removed.files),
         bytes: bytes.saturating_sub(removed.bytes),
     };
-    let mut data = vec![PrunedData { kind: "recordings", removed, kept }];
+    let mut data = vec![DataTotals { kind: "recordings", removed, kept }];
     let others = stored_data::prune(&paths, not_before, dry_run, &mut warn);
     let others = others.into_iter();
-    data.extend(others.map(|StoredData { kind, removed, kept }| PrunedData {
+    data.extend(others.map(|StoredData { kind, removed, kept }| DataTotals {
         kind: kind.as_str(),
         removed,
         kept,
@@ -100,7 +100,7 @@ fn prune_data(age: Duration, not_before: SystemTime, dry_run: bool) -> Result<Ve
     Ok(data)
 }
 
-fn print(pruned: &Pruned, args: &PruneArgs) -> Result<()> {
+fn print(pruned: &PruneReport, args: &PruneArgs) -> Result<()> {
     let verb = if args.dry_run { "would be removed" } else { "removed" };
     if args.target.server.json {
         return out::json(&as_json(pruned, args.dry_run));
@@ -112,7 +112,7 @@ fn print(pruned: &Pruned, args: &PruneArgs) -> Result<()> {
         out::note("no nodes that stopped so long ago");
     }
     let cells = |total: &FileTotal| [total.files.to_string(), format::size(total.bytes)];
-    let row = |data: &PrunedData| {
+    let row = |data: &DataTotals| {
         [vec![data.kind.to_string()], cells(&data.removed).into(), cells(&data.kept).into()].concat()
     };
     let data = pruned.data.iter();
@@ -125,9 +125,9 @@ fn print(pruned: &Pruned, args: &PruneArgs) -> Result<()> {
 }
 
 /// Returns the JSON form. `removed` is null if the nodes are unknown because the server is not running.
-fn as_json(pruned: &Pruned, dry_run: bool) -> Value {
+fn as_json(pruned: &PruneReport, dry_run: bool) -> Value {
     let total = |total: &FileTotal| json!({ "files": total.files, "bytes": total.bytes });
-    let data = pruned.data.iter().map(|PrunedData { kind, removed, kept }| {
+    let data = pruned.data.iter().map(|DataTotals { kind, removed, kept }| {
         json!({ "kind": kind.replace(' ', "_"), "removed": total(removed), "kept": total(kept) })
     });
     json!({ "removed": pruned.nodes, "data": data.collect::<Vec<_>>(), "dry_run": dry_run })

@@ -21,7 +21,7 @@ use nerve_client::NerveClient;
 use serde_json::{Value, json};
 
 pub(super) use self::prune::{PrunedWorktrees, prune};
-use self::select::{Selected, select, select_fan_out};
+use self::select::{Selection, select, select_fan_out};
 use self::store::{FanOut, Store};
 use super::server::connect;
 use crate::exit::{self, Failure, NOT_FOUND, USAGE};
@@ -148,12 +148,12 @@ async fn wait(args: &NameArg, json: bool) -> Result<()> {
 async fn diff(args: &DiffArgs, json: bool) -> Result<()> {
     let store = Store::open();
     let mut all = fan_outs_here(&store)?;
-    let selected = match &args.attempt {
-        None => Selected { fan_out: select_fan_out(&all, None)?, attempt: None },
+    let selection = match &args.attempt {
+        None => Selection { fan_out: select_fan_out(&all, None)?, attempt: None },
         Some(text) => select(&all, text)?,
     };
-    let fan_out = &mut all[selected.fan_out];
-    let Some(index) = selected.attempt else {
+    let fan_out = &mut all[selection.fan_out];
+    let Some(index) = selection.attempt else {
         follow::refresh(&store, fan_out).await;
         return comparison::print(fan_out, None, json);
     };
@@ -181,14 +181,14 @@ async fn diff(args: &DiffArgs, json: bool) -> Result<()> {
 async fn pick_attempt(args: &PickArgs, json: bool) -> Result<()> {
     let store = Store::open();
     let mut all = fan_outs_here(&store)?;
-    let selected = select(&all, &args.attempt)?;
-    let fan_out = &mut all[selected.fan_out];
+    let selection = select(&all, &args.attempt)?;
+    let fan_out = &mut all[selection.fan_out];
     let fan_out_name = args.attempt.split_once('/').map(|(name, _)| name);
     if let Some(name) = fan_out_name.filter(|name| fan_out.name.starts_with(*name) && *name != fan_out.name) {
         let failure = Failure::new(NOT_FOUND, format!("no fan-out '{name}'"));
         return Err(failure.hint(format!("did you mean '{}'?", fan_out.name)).into());
     }
-    let Some(index) = selected.attempt else {
+    let Some(index) = selection.attempt else {
         let labels = fan_out.attempts.iter().map(|attempt| format!("{}/{}", fan_out.name, attempt.label));
         let hint = format!("candidates: {}", labels.collect::<Vec<_>>().join(", "));
         let message = format!("'{}' is a fan-out: which attempt is to be merged?", fan_out.name);

@@ -8,7 +8,7 @@ const MAX_CANDIDATES: usize = 10;
 
 /// Positions of a fan-out, and of an attempt in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Selected {
+pub(super) struct Selection {
     pub(super) fan_out: usize,
     pub(super) attempt: Option<usize>,
 }
@@ -44,7 +44,7 @@ pub(super) fn select_fan_out(all: &[FanOut], name: Option<&str>) -> Result<usize
 ///
 /// # Errors
 /// See [`select_fan_out`].
-pub(super) fn select(all: &[FanOut], text: &str) -> Result<Selected, Failure> {
+pub(super) fn select(all: &[FanOut], text: &str) -> Result<Selection, Failure> {
     let mut matching = find(all, |_, attempt| attempt.branch == text || attempt.node == text);
     if matching.is_empty() {
         if let Some((name, rest)) = text.split_once('/') {
@@ -52,7 +52,7 @@ pub(super) fn select(all: &[FanOut], text: &str) -> Result<Selected, Failure> {
             matching = find(all, |fan_out, attempt| fan_out == chosen && is_named(attempt, rest));
         } else {
             if let Some(fan_out) = all.iter().position(|fan_out| fan_out.name == text) {
-                return Ok(Selected { fan_out, attempt: None });
+                return Ok(Selection { fan_out, attempt: None });
             }
             matching = find(all, |_, attempt| is_named(attempt, text));
         }
@@ -60,27 +60,27 @@ pub(super) fn select(all: &[FanOut], text: &str) -> Result<Selected, Failure> {
     match matching.as_slice() {
         [only] => Ok(*only),
         [] => match select_fan_out(all, Some(text)) {
-            Ok(fan_out) => Ok(Selected { fan_out, attempt: None }),
+            Ok(fan_out) => Ok(Selection { fan_out, attempt: None }),
             Err(failure) if failure.code == NOT_FOUND => {
                 Err(not_found(format!("no fan-out or attempt '{text}'")))
             }
             Err(failure) => Err(failure),
         },
         several => {
-            let names = several.iter().filter_map(|selected| {
-                let fan_out = &all[selected.fan_out];
-                Some(format!("{}/{}", fan_out.name, fan_out.attempts[selected.attempt?].label))
+            let names = several.iter().filter_map(|selection| {
+                let fan_out = &all[selection.fan_out];
+                Some(format!("{}/{}", fan_out.name, fan_out.attempts[selection.attempt?].label))
             });
             Err(ambiguous(&format!("'{text}' is ambiguous"), names))
         }
     }
 }
 
-fn find(all: &[FanOut], matches: impl Fn(usize, &Attempt) -> bool) -> Vec<Selected> {
+fn find(all: &[FanOut], matches: impl Fn(usize, &Attempt) -> bool) -> Vec<Selection> {
     let mut hits = Vec::new();
     for (index, fan_out) in all.iter().enumerate() {
         let attempts = fan_out.attempts.iter().enumerate().filter(|(_, attempt)| matches(index, attempt));
-        hits.extend(attempts.map(|(attempt, _)| Selected { fan_out: index, attempt: Some(attempt) }));
+        hits.extend(attempts.map(|(attempt, _)| Selection { fan_out: index, attempt: Some(attempt) }));
     }
     hits
 }
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn attempts_have_several_names() {
         let all = [fan_out("login", &["claude", "codex"]), fan_out("login-2", &["claude"])];
-        let at = |fan_out, attempt| Selected { fan_out, attempt };
+        let at = |fan_out, attempt| Selection { fan_out, attempt };
         for (text, expected) in [
             ("codex", at(0, Some(1))),
             ("2", at(0, Some(1))),
