@@ -92,9 +92,8 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
     }
     // Everything that can fail comes before the execution is listed, because a listed execution needs an end.
     let cwd = std::env::current_dir().context("cannot find the current directory")?;
-    let to_terminal = std::io::stdout().is_terminal();
-    let from_terminal = std::io::stdin().is_terminal();
-    let stdin = (!from_terminal && !args.interactive).then(clone_stdin).transpose()?;
+    let terminals = Terminals::of_this_process();
+    let stdin = (!terminals.stdin && !args.interactive).then(clone_stdin).transpose()?;
     let must_record = match &session {
         Some(session) => {
             let input = stdin.as_ref().map(|stdin| input_kind(stdin, args.reads_nothing).to_string());
@@ -109,15 +108,14 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
         }
         None => true,
     };
-    let size = terminal::window().filter(|_| to_terminal).unwrap_or(DEFAULT_SIZE);
-    let pagers = PAGERS.iter().filter(|_| !to_terminal).map(|name| ((*name).to_string(), "cat".to_string()));
+    let size = terminal::window().filter(|_| terminals.stdout).unwrap_or(DEFAULT_SIZE);
     let spec = HostSpec {
         runtime: hosting.runtime.join(&host_id),
         id: host_id,
         session_id: id.clone(),
         argv: argv.clone(),
         cwd: Some(cwd),
-        env: BTreeMap::from_iter(pagers),
+        env: terminals.environment(),
         env_remove: Vec::new(),
         cols: args.cols.unwrap_or(size.cols),
         rows: args.rows.unwrap_or(size.rows),
@@ -130,8 +128,8 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
         end: None,
         viewed: false,
     };
-    let follows = to_terminal && args.cols.is_none() && args.rows.is_none();
-    let streams = streams(from_terminal, to_terminal, follows, Size::new(spec.cols, spec.rows));
+    let is_fixed = args.cols.is_some() || args.rows.is_some();
+    let streams = terminals.streams(is_fixed, Size::new(spec.cols, spec.rows));
     let started = Host::start_with_client(spec, stdin).await;
     let (host, stream) = started.map_err(|error| {
         let failure = spawn_failure::failure(&error, &argv, "give it with -c");
@@ -139,9 +137,7 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
         failure
     })?;
     if let Some(session) = &session {
-        // Wakes the list's followers: the host can be found now. The end is listed in any case.
-        let (id, host) = (id.clone(), Some(host.entry.id.clone()));
-        let _ = executions::append(session, ExecutionLine { id, host, ..ExecutionLine::default() });
+        announce_host(session, &id, &host);
     }
     Ok(Execution { id, session, host, stream, streams })
 }
@@ -156,16 +152,42 @@ async fn running_line(session: &Path, paths: &ServerPaths, clock: Clock) -> Exec
     }
 }
 
-/// Returns the connection of the standard streams to a program of this size.
-fn streams(from_terminal: bool, to_terminal: bool, follows_window: bool, size: Size) -> Streams {
-    Streams {
-        keys: from_terminal,
-        stdout: true,
-        size: if follows_window { SizeFrom::Window } else { SizeFrom::Start },
-        plain_lines: !to_terminal,
-        // Answers terminal queries if no terminal does.
-        answers: (!to_terminal || !from_terminal).then_some(size),
+/// The standard streams that are terminals.
+#[derive(Clone, Copy)]
+struct Terminals {
+    stdin: bool,
+    stdout: bool,
+}
+
+impl Terminals {
+    fn of_this_process() -> Terminals {
+        Terminals { stdin: std::io::stdin().is_terminal(), stdout: std::io::stdout().is_terminal() }
     }
+
+    /// Returns the variables of the command. Without a terminal, nothing may wait for keys.
+    fn environment(self) -> BTreeMap<String, String> {
+        let pagers = PAGERS.iter().filter(|_| !self.stdout);
+        pagers.map(|name| ((*name).to_string(), "cat".to_string())).collect()
+    }
+
+    /// Returns the connection of the standard streams to a program of this size. `is_fixed`: it does not follow the window.
+    fn streams(self, is_fixed: bool, size: Size) -> Streams {
+        Streams {
+            keys: self.stdin,
+            stdout: true,
+            size: if self.stdout && !is_fixed { SizeFrom::Window } else { SizeFrom::Start },
+            plain_lines: !self.stdout,
+            // Answers terminal queries if no terminal does.
+            answers: (!self.stdout || !self.stdin).then_some(size),
+        }
+    }
+}
+
+/// Wakes the followers of the list of executions: the host can be found now.
+fn announce_host(session: &Path, id: &str, host: &Host) {
+    let (id, host) = (id.to_string(), Some(host.entry.id.clone()));
+    // The end is listed in any case.
+    let _ = executions::append(session, ExecutionLine { id, host, ..ExecutionLine::default() });
 }
 
 /// Lists the start of an execution. Returns false if it cannot be listed, which does not prevent the command.
