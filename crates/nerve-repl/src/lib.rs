@@ -90,9 +90,10 @@ pub async fn run(client: NerveClient, options: Options) -> Result<u8> {
         client.session(Some(&session)).await?;
         with_state(&state, |state| state.session = Some(session));
     }
-    let (graph, commands) = classify_file(options.file)?;
+    let file = options.file.map(InputFile::classify).transpose()?;
     // On a terminal the REPL becomes interactive after the script. Otherwise standard input is read only without a script.
-    let remaining_input = match (screen::is_terminal(), commands.is_some()) {
+    let is_script = matches!(file, Some(InputFile::Commands(_)));
+    let remaining_input = match (screen::is_terminal(), is_script) {
         (true, _) => Some(RemainingInput::Terminal),
         (false, true) => None,
         (false, false) => Some(RemainingInput::StandardInput),
@@ -100,14 +101,15 @@ pub async fn run(client: NerveClient, options: Options) -> Result<u8> {
     let mut shell = Shell::new(client.clone(), options.server, Screen::plain(), state.clone())?;
     let mut exit = Exit { code: DONE, keep: false };
     let mut is_done = false;
-    if let Some(graph) = graph {
-        shell.load(&graph)?;
-    }
-    if let Some(commands) = commands {
-        let mut source = Source::file(&commands)?;
-        exit = shell.run(&mut source, options.keep_going).await;
-        let continues = exit.code == DONE || (options.keep_going && exit.code != INTERRUPTED);
-        is_done = shell.has_exited() || !continues;
+    match file {
+        Some(InputFile::Graph(path)) => shell.load(&path)?,
+        Some(InputFile::Commands(path)) => {
+            let mut source = Source::file(&path)?;
+            exit = shell.run(&mut source, options.keep_going).await;
+            let continues = exit.code == DONE || (options.keep_going && exit.code != INTERRUPTED);
+            is_done = shell.has_exited() || !continues;
+        }
+        None => {}
     }
     if let (false, Some(remaining_input)) = (is_done, remaining_input) {
         let source = match remaining_input {
@@ -147,13 +149,19 @@ async fn interactive_source(
     Ok(Source::editor(editor))
 }
 
-/// Returns the file as a graph file or as a command script, by its extension.
-fn classify_file(file: Option<PathBuf>) -> Result<(Option<PathBuf>, Option<PathBuf>)> {
-    match file {
-        Some(file) if !file.exists() => {
-            Err(Failure::new(NOT_FOUND, format!("file not found: {}", file.display())).into())
+/// The file to run first.
+enum InputFile {
+    Graph(PathBuf),
+    /// A script of commands.
+    Commands(PathBuf),
+}
+
+impl InputFile {
+    /// Distinguishes files by their extension.
+    fn classify(path: PathBuf) -> Result<InputFile> {
+        if !path.exists() {
+            return Err(Failure::new(NOT_FOUND, format!("file not found: {}", path.display())).into());
         }
-        Some(file) if is_graph_file(&file) => Ok((Some(file), None)),
-        commands => Ok((None, commands)),
+        Ok(if is_graph_file(&path) { InputFile::Graph(path) } else { InputFile::Commands(path) })
     }
 }
