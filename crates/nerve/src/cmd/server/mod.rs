@@ -21,6 +21,7 @@ use nerve_server::daemon::missing_files;
 use nerve_server::paths::ServerPaths;
 
 pub(crate) use self::local_server::LocalServer;
+use self::remote_server::NetworkAddress;
 use super::machine::machines;
 use crate::exit::{FAILED, Failure, NOT_FOUND};
 
@@ -32,8 +33,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 /// # Errors
 /// Exit code 3 if the server is not running.
 pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
-    if let Some((address, with_tls)) = remote_server::address(server) {
-        return remote_server::connect(address, with_tls).await;
+    if let Some(address) = NetworkAddress::parse(server) {
+        return remote_server::connect(address).await;
     }
     if let Some(machine) = machines().find_server(server)? {
         return Ok(machines().connect(&machine, MACHINE_TIMEOUT).await?);
@@ -65,7 +66,7 @@ pub(crate) async fn running_servers() -> Vec<(String, NerveClient)> {
 
 /// Returns true if the server is addressed over the network or through ssh, so its files are not local.
 pub(crate) fn is_remote(server: &str) -> bool {
-    remote_server::address(server).is_some() || is_on_machine(server)
+    NetworkAddress::parse(server).is_some() || is_on_machine(server)
 }
 
 fn unreachable(server: &str, socket: &Path) -> Failure {

@@ -20,17 +20,28 @@ const INSECURE: &str = "NERVE_INSECURE";
 /// Variable with a PEM file of trusted certificates, which replace the public authorities.
 const CA_FILE: &str = "NERVE_TLS_CA";
 
-/// Returns the address in a `tcp://` or `tls://` name, and whether it uses TLS.
-pub(super) fn address(server: &str) -> Option<(&str, bool)> {
-    let tcp = server.strip_prefix("tcp://").map(|address| (address, false));
-    tcp.or_else(|| server.strip_prefix("tls://").map(|address| (address, true)))
+/// The address in a `tcp://` or `tls://` name of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NetworkAddress<'a> {
+    /// `HOST:PORT`.
+    address: &'a str,
+    with_tls: bool,
+}
+
+impl<'a> NetworkAddress<'a> {
+    /// Parses the name of a server; `None` if it is no such name.
+    pub(super) fn parse(server: &'a str) -> Option<NetworkAddress<'a>> {
+        let tcp = server.strip_prefix("tcp://").map(|address| NetworkAddress { address, with_tls: false });
+        tcp.or_else(|| Some(NetworkAddress { address: server.strip_prefix("tls://")?, with_tls: true }))
+    }
 }
 
 /// Connects and authenticates.
 ///
 /// # Errors
 /// Exit code 3 if the connection is refused; 2 if the token must not be sent to the address.
-pub(super) async fn connect(address: &str, with_tls: bool) -> Result<NerveClient> {
+pub(super) async fn connect(server: NetworkAddress<'_>) -> Result<NerveClient> {
+    let NetworkAddress { address, with_tls } = server;
     if address.rsplit_once(':').is_none_or(|(host, port)| host.is_empty() || port.parse::<u16>().is_err()) {
         return Err(Failure::new(USAGE, format!("'{address}' is not HOST:PORT")).into());
     }
@@ -100,9 +111,11 @@ mod tests {
 
     #[test]
     fn parses_addresses() {
-        assert_eq!(address("default"), None);
-        assert_eq!(address("tcp://localhost:1"), Some(("localhost:1", false)));
-        assert_eq!(address("tls://[::1]:1"), Some(("[::1]:1", true)));
+        let tcp = NetworkAddress { address: "localhost:1", with_tls: false };
+        let tls = NetworkAddress { address: "[::1]:1", with_tls: true };
+        assert_eq!(NetworkAddress::parse("default"), None);
+        assert_eq!(NetworkAddress::parse("tcp://localhost:1"), Some(tcp));
+        assert_eq!(NetworkAddress::parse("tls://[::1]:1"), Some(tls));
     }
 
     #[test]
