@@ -241,7 +241,11 @@ impl Connector {
     }
 
     /// Sends a SUBSCRIBE and waits for its reply, which unmutes the connection if the events continue from `subscription`.
-    async fn subscribe(&self, connection: &Connection, subscription: Subscription) -> Result<(), ClientError> {
+    async fn subscribe(
+        &self,
+        connection: &Connection,
+        subscription: Subscription,
+    ) -> Result<(), ClientError> {
         let params = subscription.params();
         let line = endpoint::encode_request(&self.router, RequestName::Subscribe, &params)?;
         let hooks = ReplyHooks { chunks: None, subscription: Some(subscription) };
