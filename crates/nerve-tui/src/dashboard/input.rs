@@ -42,7 +42,7 @@ impl Dashboard {
                 None
             }
             Input::Mouse(mouse) if self.panel.is_none() => {
-                match mouse.what {
+                match mouse.action {
                     MouseAction::Wheel(Wheel::Up) => self.move_selection(-1),
                     MouseAction::Wheel(Wheel::Down) => self.move_selection(1),
                     _ => {}

@@ -68,7 +68,7 @@ fn key(event: KeyEvent, has_kitty_keyboard: bool) -> Option<Key> {
 }
 
 fn mouse(event: MouseEvent) -> Mouse {
-    let what = match event.kind {
+    let action = match event.kind {
         MouseEventKind::Down(of) => MouseAction::Press(button(of)),
         MouseEventKind::Up(of) => MouseAction::Release(button(of)),
         MouseEventKind::Drag(of) => MouseAction::Move(Some(button(of))),
@@ -80,7 +80,7 @@ fn mouse(event: MouseEvent) -> Mouse {
     };
     let has = |modifier| event.modifiers.contains(modifier);
     Mouse {
-        what,
+        action,
         col: event.column,
         row: event.row,
         ctrl: has(KeyModifiers::CONTROL),
@@ -158,8 +158,8 @@ mod tests {
             row: 2,
             modifiers: KeyModifiers::CONTROL,
         };
-        let what = MouseAction::Move(Some(Button::Right));
-        let expected = Mouse { what, col: 300, row: 2, ctrl: true, alt: false, shift: false };
+        let action = MouseAction::Move(Some(Button::Right));
+        let expected = Mouse { action, col: 300, row: 2, ctrl: true, alt: false, shift: false };
         assert_eq!(of(Event::Mouse(event), false), Some(Input::Mouse(expected)));
         assert_eq!(of(Event::Paste("a\nb".to_string()), false), Some(Input::Paste("a\nb".to_string())));
         assert_eq!(of(Event::FocusLost, false), Some(Input::Focus(false)));

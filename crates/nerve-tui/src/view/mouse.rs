@@ -15,7 +15,7 @@ const STEP: i64 = 3;
 
 impl Viewer {
     pub(crate) fn handle_mouse(&mut self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Effect> {
-        if !matches!(mouse.what, MouseAction::Move(_) | MouseAction::Release(_)) {
+        if !matches!(mouse.action, MouseAction::Move(_) | MouseAction::Release(_)) {
             // A click cancels the confirmation: the next key must not answer it.
             self.take_transient_state();
         }
@@ -31,7 +31,7 @@ impl Viewer {
             };
         }
         let effect = self.handle_free_mouse(mouse, frame);
-        if let MouseAction::Press(button) = mouse.what {
+        if let MouseAction::Press(button) = mouse.action {
             let by = match &effect {
                 Some(Effect::Input(_)) => Owner::Program,
                 Some(Effect::ToolInput(_)) => Owner::Tool,
@@ -45,7 +45,7 @@ impl Viewer {
     /// Returns the owner of an event while a button is held.
     fn owner(&mut self, mouse: Mouse) -> Option<Owner> {
         let PressedButton { button, by } = self.held?;
-        match mouse.what {
+        match mouse.action {
             MouseAction::Wheel(_) => None,
             MouseAction::Release(other) if other == button => {
                 self.held = None;
@@ -78,7 +78,7 @@ impl Viewer {
         if let Some(input) = self.to_program_input(mouse, frame) {
             return Some(Effect::Input(input));
         }
-        match mouse.what {
+        match mouse.action {
             MouseAction::Wheel(Wheel::Left) => self.pager.columns.left = self.pager.left().saturating_sub(3),
             MouseAction::Wheel(Wheel::Right) => {
                 let furthest = self.pager.max_left(frame.document);
@@ -120,7 +120,7 @@ impl Viewer {
             return None;
         }
         let modes = frame.document.modes();
-        let is_wheel = matches!(mouse.what, MouseAction::Wheel(_));
+        let is_wheel = matches!(mouse.action, MouseAction::Wheel(_));
         if modes.mouse.is_none() && !(is_wheel && modes.alternate) {
             return None;
         }
@@ -193,7 +193,7 @@ impl Viewer {
             self.tools.wheel(way, lines);
             return None;
         }
-        let is_press = mouse.what == MouseAction::Press(Button::Left);
+        let is_press = mouse.action == MouseAction::Press(Button::Left);
         if is_press
             && context == Context::List
             && let Some((_, row)) = within(frame.regions.list, mouse.col, mouse.row)
@@ -207,7 +207,7 @@ impl Viewer {
 
 /// Returns the direction of a wheel event and the lines to scroll down.
 fn wheel(mouse: Mouse) -> Option<(Wheel, i64)> {
-    match mouse.what {
+    match mouse.action {
         MouseAction::Wheel(Wheel::Up) => Some((Wheel::Up, -STEP)),
         MouseAction::Wheel(Wheel::Down) => Some((Wheel::Down, STEP)),
         MouseAction::Wheel(way) => Some((way, 0)),

@@ -97,7 +97,7 @@ impl Session {
     }
 
     fn click(&mut self, col: u16, row: u16) -> Option<Effect> {
-        let mouse = |what| Input::Mouse(Mouse { what, col, row, ctrl: false, alt: false, shift: false });
+        let mouse = |action| Input::Mouse(Mouse { action, col, row, ctrl: false, alt: false, shift: false });
         let asked = self.harness.input(mouse(MouseAction::Press(Button::Left)));
         self.harness.input(mouse(MouseAction::Release(Button::Left)));
         self.asked(asked)

@@ -10,8 +10,8 @@ use nerve_tui::view::viewer::{Effect, Mode, Target};
 
 use crate::{COLS, Harness};
 
-fn mouse(what: MouseAction, col: u16, row: u16) -> Input {
-    Input::Mouse(Mouse { what, col, row, ctrl: false, alt: false, shift: false })
+fn mouse(action: MouseAction, col: u16, row: u16) -> Input {
+    Input::Mouse(Mouse { action, col, row, ctrl: false, alt: false, shift: false })
 }
 
 fn click(harness: &mut Harness, col: u16, row: u16) -> Option<Effect> {
@@ -86,12 +86,12 @@ fn live_click_opens_entry_only_at_a_mark() {
 fn program_gets_the_mouse_it_requested() {
     let mut harness = Harness::live(&["1", "2", "3", "4"], 3);
     harness.write("\x1b[?1002h\x1b[?1006h");
-    for what in [
+    for action in [
         MouseAction::Press(Button::Right),
         MouseAction::Wheel(Wheel::Up),
         MouseAction::Move(Some(Button::Left)),
     ] {
-        assert_eq!(harness.input(mouse(what, 4, 2)), Some(Effect::Input(mouse(what, 4, 2))));
+        assert_eq!(harness.input(mouse(action, 4, 2)), Some(Effect::Input(mouse(action, 4, 2))));
     }
     harness.input(mouse(MouseAction::Release(Button::Right), 4, 2));
     assert_eq!(harness.input(mouse(MouseAction::Press(Button::Left), COLS, 0)), None, "not in the gutter");
@@ -187,7 +187,7 @@ fn dragging() -> Harness {
 #[test]
 fn program_gets_release_of_its_press() {
     let mut harness = dragging();
-    let own = |what, col, row| Some(Effect::Input(mouse(what, col, row)));
+    let own = |action, col, row| Some(Effect::Input(mouse(action, col, row)));
     let (press, drag) = (MouseAction::Press(Button::Left), MouseAction::Move(Some(Button::Left)));
     let release = MouseAction::Release(Button::Left);
     assert_eq!(harness.input(mouse(press, 3, 1)), own(press, 3, 1));
@@ -198,13 +198,13 @@ fn program_gets_release_of_its_press() {
 #[test]
 fn viewer_press_is_not_sent_to_program() {
     let mut harness = dragging();
-    for what in [
+    for action in [
         MouseAction::Press(Button::Left),
         MouseAction::Move(Some(Button::Left)),
         MouseAction::Release(Button::Left),
     ] {
-        let col = if what == MouseAction::Press(Button::Left) { COLS } else { 3 };
-        assert_eq!(harness.input(mouse(what, col, 1)), None, "{what:?}");
+        let col = if action == MouseAction::Press(Button::Left) { COLS } else { 3 };
+        assert_eq!(harness.input(mouse(action, col, 1)), None, "{action:?}");
     }
     let press = MouseAction::Press(Button::Left);
     assert_eq!(harness.input(mouse(press, 3, 1)), Some(Effect::Input(mouse(press, 3, 1))));

@@ -332,8 +332,8 @@ impl Room {
                 self.asked(asked);
             }
             Deed::Paste(text) => drop(harness.input(Input::Paste(text))),
-            Deed::Mouse(what, col, row) => {
-                let mouse = Mouse { what, col, row, ctrl: false, alt: false, shift: false };
+            Deed::Mouse(action, col, row) => {
+                let mouse = Mouse { action, col, row, ctrl: false, alt: false, shift: false };
                 // A click on the timeline asks for a moment.
                 match harness.input(Input::Mouse(mouse)) {
                     Some(Effect::Seek(_)) => self.go_to((col * 8).min(200) as u8),

@@ -186,8 +186,8 @@ fn click_opens_a_tool() {
     let mut harness = harness();
     harness.keys("ctrl+shift+t");
     let at = |row| {
-        let what = MouseAction::Press(Button::Left);
-        Input::Mouse(Mouse { what, col: 3, row, ctrl: false, alt: false, shift: false })
+        let action = MouseAction::Press(Button::Left);
+        Input::Mouse(Mouse { action, col: 3, row, ctrl: false, alt: false, shift: false })
     };
     assert_eq!(harness.input(at(4)), None, "below the list");
     assert_eq!(harness.input(at(1)), Some(Effect::ShowTool("b".into())));

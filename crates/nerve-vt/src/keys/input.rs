@@ -26,8 +26,8 @@ impl Input {
     /// assert_eq!(key.bytes(Modes::default()), b"\x03");
     /// assert_eq!(key.bytes(Modes { kitty_keyboard: 1, ..Modes::default() }), b"\x1b[99;5u");
     ///
-    /// let what = MouseAction::Press(Button::Left);
-    /// let click = Input::Mouse(Mouse { what, col: 4, row: 0, ctrl: false, alt: false, shift: false });
+    /// let action = MouseAction::Press(Button::Left);
+    /// let click = Input::Mouse(Mouse { action, col: 4, row: 0, ctrl: false, alt: false, shift: false });
     /// assert_eq!(click.bytes(Modes::default()), b"");
     /// let (mouse, mouse_encoding) = (Some(MouseTracking::Buttons), MouseEncoding::Sgr);
     /// assert_eq!(click.bytes(Modes { mouse, mouse_encoding, ..Modes::default() }), b"\x1b[<0;5;1M");

@@ -7,7 +7,7 @@ use crate::screen::{Modes, MouseEncoding, MouseTracking};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mouse {
     /// Kind of event.
-    pub what: MouseAction,
+    pub action: MouseAction,
     /// Column of the terminal, 0-based.
     pub col: u16,
     /// Row of the screen, 0-based.
@@ -77,7 +77,7 @@ impl Mouse {
 
     fn is_wanted(self, tracking: MouseTracking) -> bool {
         use MouseTracking::{Drags, Moves, Presses};
-        match self.what {
+        match self.action {
             MouseAction::Press(_) => true,
             MouseAction::Release(_) | MouseAction::Wheel(_) => tracking != Presses,
             MouseAction::Move(Some(_)) => matches!(tracking, Drags | Moves),
@@ -87,8 +87,8 @@ impl Mouse {
 
     fn report(self, tracking: MouseTracking, encoding: MouseEncoding) -> Vec<u8> {
         let (col, row) = (u32::from(self.col) + 1, u32::from(self.row) + 1);
-        let is_release = matches!(self.what, MouseAction::Release(_));
-        let mut code = match self.what {
+        let is_release = matches!(self.action, MouseAction::Release(_));
+        let mut code = match self.action {
             MouseAction::Release(_) if encoding != MouseEncoding::Sgr => NO_BUTTON,
             MouseAction::Press(button) | MouseAction::Release(button) => number(button),
             MouseAction::Move(button) => 32 + button.map_or(NO_BUTTON, number),
@@ -118,7 +118,7 @@ impl Mouse {
 
     /// Encodes the wheel as cursor keys.
     fn scroll(self, modes: Modes) -> Vec<u8> {
-        let code = match self.what {
+        let code = match self.action {
             MouseAction::Wheel(Wheel::Up) => Code::Up,
             MouseAction::Wheel(Wheel::Down) => Code::Down,
             _ => return Vec::new(),

@@ -17,8 +17,8 @@ fn typed(written: &str, name: &str) -> String {
     String::from_utf8(key.bytes(modes(written))).unwrap()
 }
 
-fn mouse(what: MouseAction, col: u16, row: u16) -> Mouse {
-    Mouse { what, col, row, ctrl: false, alt: false, shift: false }
+fn mouse(action: MouseAction, col: u16, row: u16) -> Mouse {
+    Mouse { action, col, row, ctrl: false, alt: false, shift: false }
 }
 
 #[track_caller]
@@ -307,14 +307,14 @@ fn any_modes() -> impl Strategy<Value = Modes> {
 fn any_mouse() -> impl Strategy<Value = Mouse> {
     let button = || prop::sample::select(vec![Button::Left, Button::Middle, Button::Right]);
     let wheel = prop::sample::select(vec![Wheel::Up, Wheel::Down, Wheel::Left, Wheel::Right]);
-    let what = prop_oneof![
+    let action = prop_oneof![
         button().prop_map(MouseAction::Press),
         button().prop_map(MouseAction::Release),
         prop::option::of(button()).prop_map(MouseAction::Move),
         wheel.prop_map(MouseAction::Wheel),
     ];
-    (what, any::<u16>(), any::<u16>(), any::<[bool; 3]>())
-        .prop_map(|(what, col, row, [ctrl, alt, shift])| Mouse { what, col, row, ctrl, alt, shift })
+    (action, any::<u16>(), any::<u16>(), any::<[bool; 3]>())
+        .prop_map(|(action, col, row, [ctrl, alt, shift])| Mouse { action, col, row, ctrl, alt, shift })
 }
 
 proptest! {
