@@ -164,6 +164,6 @@ fn turn_success(done: Turn) -> Success {
 }
 
 /// Creates the failure of a cancelled call, which is never sent to the client.
-fn cancelled(what: &str) -> Failure {
-    Failure::new(ErrorKind::Cancelled, format!("the call was cancelled; {what}"))
+fn cancelled(status: &str) -> Failure {
+    Failure::new(ErrorKind::Cancelled, format!("the call was cancelled; {status}"))
 }

@@ -90,7 +90,7 @@ fn print_json(here: &[ServerNodes], others: &[MachineReply<ServerNodes>]) -> Res
         }
         Ok(values)
     };
-    let (running, stopped) = (collect(|one| &one.running)?, collect(|one| &one.stopped)?);
+    let (running, stopped) = (collect(|server| &server.running)?, collect(|server| &server.stopped)?);
     let machines: Vec<Value> = others.iter().map(as_json).collect();
     crate::out::json(&json!({ "machines": machines, "nodes_info": running, "stopped": stopped }))
 }

@@ -38,18 +38,18 @@ pub async fn print(servers: &[NamedServer], session: Option<&str>, as_json: bool
     let all = list_all(servers, session).await;
     if as_json {
         let collect = |pick: fn(&ServerNodes) -> &Vec<NodeInfo>| -> Result<Vec<Value>> {
-            let nodes = all
-                .iter()
-                .flat_map(|one| pick(one).iter().map(move |node| as_value(one.server.as_deref(), node)));
+            let nodes = all.iter().flat_map(|server| {
+                pick(server).iter().map(move |node| as_value(server.server.as_deref(), node))
+            });
             nodes.collect()
         };
-        let (running, stopped) = (collect(|one| &one.running)?, collect(|one| &one.stopped)?);
+        let (running, stopped) = (collect(|server| &server.running)?, collect(|server| &server.stopped)?);
         return out::json(&json!({ "nodes_info": running, "stopped": stopped }));
     }
     let mut rows = Vec::new();
-    for one in &all {
-        for node in one.running.iter().chain(&one.stopped) {
-            let location = vec![one.server.clone().unwrap_or_default(), node.metadata.session_id.clone()];
+    for server in &all {
+        for node in server.running.iter().chain(&server.stopped) {
+            let location = vec![server.server.clone().unwrap_or_default(), node.metadata.session_id.clone()];
             rows.push([location, format_row(node)].concat());
         }
     }

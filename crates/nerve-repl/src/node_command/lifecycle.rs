@@ -43,8 +43,8 @@ pub(super) async fn prune(target: &Target, args: PruneArgs) -> Result<()> {
             if removed.is_empty() {
                 out::note("no stopped nodes to remove");
             }
-            let how = if dry_run { "would be removed" } else { "removed" };
-            removed.iter().try_for_each(|node| out::line(format_args!("node '{node}' {how}")))
+            let verb = if dry_run { "would be removed" } else { "removed" };
+            removed.iter().try_for_each(|node| out::line(format_args!("node '{node}' {verb}")))
         })
         .await
 }

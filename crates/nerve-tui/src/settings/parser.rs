@@ -51,9 +51,8 @@ impl Diagnostics {
 
     /// Returns the diagnostics as a JSON list.
     pub fn as_json(&self) -> serde_json::Value {
-        let one =
-            |one: &Diagnostic| json!({ "line": one.line, "column": one.column, "message": one.message });
-        self.0.iter().map(one).collect()
+        let diagnostic = |found: &Diagnostic| json!({ "line": found.line, "column": found.column, "message": found.message });
+        self.0.iter().map(diagnostic).collect()
     }
 
     /// Formats the diagnostics with the file name, one per line.

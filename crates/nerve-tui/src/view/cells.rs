@@ -62,9 +62,9 @@ pub(crate) fn edge(document: &Document<'_>, pager: &Pager, area: Rect, buffer: &
         cell.is_some_and(|cell| cell.symbol() == " " && cell.bg == Color::Reset && cell.modifier.is_empty())
     };
     for y in area.top()..area.bottom() {
-        let goes_on = col > 0 && is_wide(buffer, area.x + col - 1, y)
+        let has_text_beyond = col > 0 && is_wide(buffer, area.x + col - 1, y)
             || (area.x + col..area.right()).any(|x| !is_blank(buffer, (x, y)));
-        if !goes_on {
+        if !has_text_beyond {
             put(buffer, area.x + col, y, "│", Style::new().add_modifier(Modifier::DIM));
         }
     }

@@ -150,16 +150,19 @@ fn recordings(paths: &ServerPaths, prefix: &str) -> Vec<Name> {
     newest.iter_mut().for_each(Candidate::load_node);
     let running = running(paths, None);
     let nodes = node_names(running.iter().chain(&newest), None);
-    let ids = newest.iter().filter(|one| one.id.starts_with(prefix));
+    let ids = newest.iter().filter(|recording| recording.id.starts_with(prefix));
     let ids = ids.take(if prefix.is_empty() { MAX_IDS } else { MAX_RECORDINGS });
-    nodes.into_iter().chain(ids.map(|one| Name::new(one.id.clone(), describe(one)))).collect()
+    nodes
+        .into_iter()
+        .chain(ids.map(|recording| Name::new(recording.id.clone(), describe(recording))))
+        .collect()
 }
 
 /// Returns the names of nodes once each; `SESSION/NODE` for those outside `session`, by default the default session.
 fn node_names<'a>(sessions: impl Iterator<Item = &'a Candidate>, session: Option<&str>) -> Vec<Name> {
     let session = NodePath::new(session, "").session;
     let mut names: Vec<Name> = Vec::new();
-    for path in sessions.filter_map(|one| one.node.as_ref()) {
+    for path in sessions.filter_map(|session| session.node.as_ref()) {
         let text = if path.session == session { path.node.clone() } else { path.to_string() };
         if !names.iter().any(|name| name.text == text) {
             names.push(Name::new(text, "node"));

@@ -69,22 +69,22 @@ async fn fan_out(server: &str, args: &RunArgs, json: bool) -> Result<()> {
 
 /// Returns the fan-outs of the repository of the current directory; outside a repository, all.
 fn fan_outs_here(store: &Store) -> Result<Vec<FanOut>> {
-    let mut all = store.list(|path, error| {
+    let mut fan_outs = store.list(|path, error| {
         out::warning(format_args!("cannot read {}: {error:#}", path.display()));
     });
     let here = std::env::current_dir()?;
     // Outside of a repository, and also without git, all are meant.
     if let Ok(common_dir) = Git::find(&here).and_then(|git| git.common_dir()) {
-        all.retain(|fan_out| fan_out.common_dir == common_dir);
+        fan_outs.retain(|fan_out| fan_out.common_dir == common_dir);
     }
-    Ok(all)
+    Ok(fan_outs)
 }
 
 /// Returns the selected fan-out of this repository.
 fn find(store: &Store, name: Option<&str>) -> Result<FanOut> {
-    let mut all = fan_outs_here(store)?;
-    let index = select_fan_out(&all, name)?;
-    Ok(all.swap_remove(index))
+    let mut fan_outs = fan_outs_here(store)?;
+    let index = select_fan_out(&fan_outs, name)?;
+    Ok(fan_outs.swap_remove(index))
 }
 
 /// Like [`find`], but requires the whole name, so that the name of a removed fan-out selects no other one.
@@ -101,20 +101,20 @@ fn find_exact(store: &Store, name: Option<&str>) -> Result<FanOut> {
 
 async fn list(as_json: bool) -> Result<()> {
     let store = Store::open();
-    let mut all = fan_outs_here(&store)?;
-    for fan_out in &mut all {
+    let mut fan_outs = fan_outs_here(&store)?;
+    for fan_out in &mut fan_outs {
         follow::refresh(&store, fan_out).await;
     }
     if as_json {
         let item = |fan_out: &FanOut| comparison::to_json(fan_out, &comparison::changes(fan_out), None);
-        let fan_outs: Vec<Value> = all.iter().map(item).collect();
+        let fan_outs: Vec<Value> = fan_outs.iter().map(item).collect();
         return out::json(&json!({ "fan_outs": fan_outs }));
     }
-    if all.is_empty() {
+    if fan_outs.is_empty() {
         out::note("no fan-outs");
     }
     let mut rows = Vec::new();
-    for fan_out in &all {
+    for fan_out in &fan_outs {
         for attempt in &fan_out.attempts {
             let state = match attempt {
                 _ if attempt.is_removed => "removed",
@@ -147,12 +147,12 @@ async fn wait(args: &NameArg, json: bool) -> Result<()> {
 
 async fn diff(args: &DiffArgs, json: bool) -> Result<()> {
     let store = Store::open();
-    let mut all = fan_outs_here(&store)?;
+    let mut fan_outs = fan_outs_here(&store)?;
     let selection = match &args.attempt {
-        None => Selection { fan_out: select_fan_out(&all, None)?, attempt: None },
-        Some(text) => select(&all, text)?,
+        None => Selection { fan_out: select_fan_out(&fan_outs, None)?, attempt: None },
+        Some(text) => select(&fan_outs, text)?,
     };
-    let fan_out = &mut all[selection.fan_out];
+    let fan_out = &mut fan_outs[selection.fan_out];
     let Some(index) = selection.attempt else {
         follow::refresh(&store, fan_out).await;
         return comparison::print(fan_out, None, json);
@@ -180,9 +180,9 @@ async fn diff(args: &DiffArgs, json: bool) -> Result<()> {
 
 async fn pick_attempt(args: &PickArgs, json: bool) -> Result<()> {
     let store = Store::open();
-    let mut all = fan_outs_here(&store)?;
-    let selection = select(&all, &args.attempt)?;
-    let fan_out = &mut all[selection.fan_out];
+    let mut fan_outs = fan_outs_here(&store)?;
+    let selection = select(&fan_outs, &args.attempt)?;
+    let fan_out = &mut fan_outs[selection.fan_out];
     let fan_out_name = args.attempt.split_once('/').map(|(name, _)| name);
     if let Some(name) = fan_out_name.filter(|name| fan_out.name.starts_with(*name) && *name != fan_out.name) {
         let failure = Failure::new(NOT_FOUND, format!("no fan-out '{name}'"));

@@ -17,19 +17,19 @@ pub(super) struct Selection {
 ///
 /// # Errors
 /// Exit code 3 if there is none; 2 with the candidates if there are several.
-pub(super) fn select_fan_out(all: &[FanOut], name: Option<&str>) -> Result<usize, Failure> {
+pub(super) fn select_fan_out(fan_outs: &[FanOut], name: Option<&str>) -> Result<usize, Failure> {
     let Some(name) = name else {
-        return match all.len() {
+        return match fan_outs.len() {
             0 => Err(not_found("no fan-out".to_string())),
             1 => Ok(0),
-            _ => Err(ambiguous("several fan-outs", all.iter().map(|fan_out| fan_out.name.clone()))),
+            _ => Err(ambiguous("several fan-outs", fan_outs.iter().map(|fan_out| fan_out.name.clone()))),
         };
     };
-    if let Some(exact) = all.iter().position(|fan_out| fan_out.name == name) {
+    if let Some(exact) = fan_outs.iter().position(|fan_out| fan_out.name == name) {
         return Ok(exact);
     }
     let begins = |(_, fan_out): &(usize, &FanOut)| fan_out.name.starts_with(name);
-    let matching: Vec<(usize, &FanOut)> = all.iter().enumerate().filter(begins).collect();
+    let matching: Vec<(usize, &FanOut)> = fan_outs.iter().enumerate().filter(begins).collect();
     match matching.as_slice() {
         [] => Err(not_found(format!("no fan-out '{name}'"))),
         [(only, _)] => Ok(*only),
@@ -44,22 +44,22 @@ pub(super) fn select_fan_out(all: &[FanOut], name: Option<&str>) -> Result<usize
 ///
 /// # Errors
 /// See [`select_fan_out`].
-pub(super) fn select(all: &[FanOut], text: &str) -> Result<Selection, Failure> {
-    let mut matching = find(all, |_, attempt| attempt.branch == text || attempt.node == text);
+pub(super) fn select(fan_outs: &[FanOut], text: &str) -> Result<Selection, Failure> {
+    let mut matching = find(fan_outs, |_, attempt| attempt.branch == text || attempt.node == text);
     if matching.is_empty() {
         if let Some((name, rest)) = text.split_once('/') {
-            let chosen = select_fan_out(all, Some(name))?;
-            matching = find(all, |fan_out, attempt| fan_out == chosen && is_named(attempt, rest));
+            let chosen = select_fan_out(fan_outs, Some(name))?;
+            matching = find(fan_outs, |fan_out, attempt| fan_out == chosen && is_named(attempt, rest));
         } else {
-            if let Some(fan_out) = all.iter().position(|fan_out| fan_out.name == text) {
+            if let Some(fan_out) = fan_outs.iter().position(|fan_out| fan_out.name == text) {
                 return Ok(Selection { fan_out, attempt: None });
             }
-            matching = find(all, |_, attempt| is_named(attempt, text));
+            matching = find(fan_outs, |_, attempt| is_named(attempt, text));
         }
     }
     match matching.as_slice() {
         [only] => Ok(*only),
-        [] => match select_fan_out(all, Some(text)) {
+        [] => match select_fan_out(fan_outs, Some(text)) {
             Ok(fan_out) => Ok(Selection { fan_out, attempt: None }),
             Err(failure) if failure.code == NOT_FOUND => {
                 Err(not_found(format!("no fan-out or attempt '{text}'")))
@@ -68,7 +68,7 @@ pub(super) fn select(all: &[FanOut], text: &str) -> Result<Selection, Failure> {
         },
         several => {
             let names = several.iter().filter_map(|selection| {
-                let fan_out = &all[selection.fan_out];
+                let fan_out = &fan_outs[selection.fan_out];
                 Some(format!("{}/{}", fan_out.name, fan_out.attempts[selection.attempt?].label))
             });
             Err(ambiguous(&format!("'{text}' is ambiguous"), names))
@@ -76,9 +76,9 @@ pub(super) fn select(all: &[FanOut], text: &str) -> Result<Selection, Failure> {
     }
 }
 
-fn find(all: &[FanOut], matches: impl Fn(usize, &Attempt) -> bool) -> Vec<Selection> {
+fn find(fan_outs: &[FanOut], matches: impl Fn(usize, &Attempt) -> bool) -> Vec<Selection> {
     let mut hits = Vec::new();
-    for (index, fan_out) in all.iter().enumerate() {
+    for (index, fan_out) in fan_outs.iter().enumerate() {
         let attempts = fan_out.attempts.iter().enumerate().filter(|(_, attempt)| matches(index, attempt));
         hits.extend(attempts.map(|(attempt, _)| Selection { fan_out: index, attempt: Some(attempt) }));
     }
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn attempts_have_several_names() {
-        let all = [fan_out("login", &["claude", "codex"]), fan_out("login-2", &["claude"])];
+        let fan_outs = [fan_out("login", &["claude", "codex"]), fan_out("login-2", &["claude"])];
         let at = |fan_out, attempt| Selection { fan_out, attempt };
         for (text, expected) in [
             ("codex", at(0, Some(1))),
@@ -144,20 +144,20 @@ mod tests {
             ("login", at(0, None)),
             ("login-2", at(1, None)),
         ] {
-            assert_eq!(select(&all, text).unwrap(), expected, "{text}");
+            assert_eq!(select(&fan_outs, text).unwrap(), expected, "{text}");
         }
     }
 
     #[test]
     fn ambiguous_names_list_candidates() {
-        let all = [fan_out("login", &["claude", "codex"]), fan_out("logout", &["claude"])];
-        let hint = |text| select(&all, text).unwrap_err().hint.unwrap();
+        let fan_outs = [fan_out("login", &["claude", "codex"]), fan_out("logout", &["claude"])];
+        let hint = |text| select(&fan_outs, text).unwrap_err().hint.unwrap();
         assert_eq!(hint("claude"), "candidates: login/1-claude, logout/1-claude");
         assert_eq!(hint("log"), "candidates: login, logout");
-        assert_eq!(select(&all, "gemini").unwrap_err().code, NOT_FOUND);
-        assert_eq!(select(&all, "login/7").unwrap_err().code, NOT_FOUND);
-        assert_eq!(select_fan_out(&all, None).unwrap_err().code, USAGE);
-        assert_eq!(select_fan_out(&all[..1], None).unwrap(), 0);
+        assert_eq!(select(&fan_outs, "gemini").unwrap_err().code, NOT_FOUND);
+        assert_eq!(select(&fan_outs, "login/7").unwrap_err().code, NOT_FOUND);
+        assert_eq!(select_fan_out(&fan_outs, None).unwrap_err().code, USAGE);
+        assert_eq!(select_fan_out(&fan_outs[..1], None).unwrap(), 0);
         assert_eq!(select_fan_out(&[], None).unwrap_err().code, NOT_FOUND);
     }
 }

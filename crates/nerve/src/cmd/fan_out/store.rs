@@ -189,9 +189,9 @@ impl Store {
         let files = fs::read_dir(&self.dir).into_iter().flatten().flatten().map(|entry| entry.path());
         let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
         let read = |path: PathBuf| read(&path).inspect_err(|error| report(&path, error)).ok();
-        let mut all: Vec<FanOut> = files.filter_map(read).collect();
-        all.sort_by(|a, b| (&a.created_at, &a.name).cmp(&(&b.created_at, &b.name)));
-        all
+        let mut fan_outs: Vec<FanOut> = files.filter_map(read).collect();
+        fan_outs.sort_by(|a, b| (&a.created_at, &a.name).cmp(&(&b.created_at, &b.name)));
+        fan_outs
     }
 
     /// Returns true if a fan-out of this name exists.
