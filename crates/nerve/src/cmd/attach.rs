@@ -7,8 +7,8 @@ use nerve_tui::live_viewer::ViewerOptions;
 use nerve_tui::terminal;
 use nerve_tui::view::layout::Layout;
 
-use crate::cmd::machine::machines;
 use crate::cmd::screen_support;
+use crate::cmd::server::machines;
 use crate::cmd::viewer::{self, AttachTarget, exit_code, exit_message, find_host, open_mirror};
 use crate::out;
 use crate::settings;

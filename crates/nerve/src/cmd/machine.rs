@@ -5,22 +5,15 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::{Context, Result};
 use nerve_cli::machine::{ConnectArgs, MachineArgs};
-use nerve_machine::Machines;
 use nerve_machine::bridge::bridge;
 use nerve_repl::machine_command;
 use nerve_server::paths::ServerPaths;
 
-use super::server::not_running;
+use super::server::{machines, not_running};
 
 /// Runs the subcommand.
 pub(super) async fn run(args: MachineArgs) -> Result<()> {
     machine_command::run(&machines(), args.command, args.json, env!("CARGO_PKG_VERSION")).await
-}
-
-/// Returns the user's list of machines.
-pub(crate) fn machines() -> Machines {
-    let paths = ServerPaths::from_env();
-    Machines::new(&paths.config, &paths.state)
 }
 
 /// Runs `nerve connect`.

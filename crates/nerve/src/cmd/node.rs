@@ -12,8 +12,7 @@ use nerve_repl::node_command::{
 use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
-use super::machine::machines;
-use super::server::{connect, is_remote, running_servers};
+use super::server::{connect, is_remote, machines, running_servers};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 use nerve_cli::node::{NodeArgs, NodeTarget, ServerOption};

@@ -12,9 +12,8 @@ use nerve_engine::transcripts::{read_named, render, select_turn};
 use nerve_node::error::ErrorKind;
 use nerve_server::paths::ServerPaths;
 
-use super::machine::machines;
 use super::recording::export::OutputFile;
-use super::server::{connect, is_remote};
+use super::server::{connect, is_remote, machines};
 use crate::out;
 
 /// Runs the command.

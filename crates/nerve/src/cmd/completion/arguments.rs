@@ -5,23 +5,7 @@ use std::ffi::OsStr;
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 
-use super::names::{Line, Name, list_names};
-
-/// Kinds of names that an argument takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NameKind {
-    Nodes,
-    /// Nodes, and ids of running hosts.
-    Hosts,
-    Sessions,
-    /// Nodes with recordings, and ids of recordings.
-    Recordings,
-    Runs,
-    Graphs,
-    Profiles,
-    Servers,
-    FanOuts,
-}
+use super::names::{Line, Name, NameKind, list_names};
 
 /// Completes an argument with names, and with files if it takes one too.
 #[derive(Debug, Clone)]

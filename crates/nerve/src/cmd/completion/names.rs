@@ -11,7 +11,6 @@ use nerve_record::store::Store;
 use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
-use super::arguments::NameKind;
 use crate::cmd::fan_out;
 
 /// Time limit for a server's answer.
@@ -20,6 +19,22 @@ const TIMEOUT: Duration = Duration::from_millis(60);
 const MAX_RECORDINGS: usize = 100;
 /// Number of ids offered for an empty word.
 const MAX_IDS: usize = 10;
+
+/// Kinds of names that an argument takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NameKind {
+    Nodes,
+    /// Nodes, and ids of running hosts.
+    Hosts,
+    Sessions,
+    /// Nodes with recordings, and ids of recordings.
+    Recordings,
+    Runs,
+    Graphs,
+    Profiles,
+    Servers,
+    FanOuts,
+}
 
 /// A name with its description.
 #[derive(Debug, Clone, PartialEq, Eq)]

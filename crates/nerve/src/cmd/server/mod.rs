@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nerve_client::{ClientError, NerveClient, Reconnect};
+use nerve_machine::Machines;
 use nerve_machine::address::is_on_machine;
 use nerve_machine::connect::CONNECT_TIMEOUT as MACHINE_TIMEOUT;
 use nerve_server::daemon::missing_files;
@@ -22,7 +23,6 @@ use nerve_server::paths::ServerPaths;
 
 pub(crate) use self::local_server::LocalServer;
 use self::remote_server::NetworkAddress;
-use super::machine::machines;
 use crate::exit::{FAILED, Failure, NOT_FOUND};
 
 /// Time limit for connecting to one of several servers.
@@ -49,6 +49,12 @@ pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
         },
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns the user's list of machines.
+pub(crate) fn machines() -> Machines {
+    let paths = ServerPaths::from_env();
+    Machines::new(&paths.config, &paths.state)
 }
 
 /// Connects to the servers that run on this machine.
