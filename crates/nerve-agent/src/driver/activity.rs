@@ -1,8 +1,6 @@
 //! The activity of the program: its output, its busy titles, and its use of the terminal.
 
-use nerve_types::TsNs;
-
-use super::Foreground;
+use nerve_types::{Foreground, TsNs};
 
 /// Latest activity of the program.
 #[derive(Debug)]

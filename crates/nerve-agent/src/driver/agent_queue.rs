@@ -5,20 +5,8 @@ use nerve_types::TsNs;
 
 use super::observation::{ComposerView, squeeze};
 use super::state::Delivery;
-use super::turn::{Outcome, Turn};
+use super::turn::{Outcome, QueuePlace, Turn};
 use super::{Driver, View};
-
-/// The place of a turn's prompt relative to the agent's queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum QueuePlace {
-    /// The agent was not seen to queue it.
-    #[default]
-    Unseen,
-    /// The screen shows the queue.
-    Waiting,
-    /// The screen no longer shows the queue.
-    Left,
-}
 
 impl Driver {
     /// Records whether the queue is on the screen. The composer is drawn last, so without it the frame is

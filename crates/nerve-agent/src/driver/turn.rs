@@ -11,7 +11,6 @@ use nerve_types::TsNs;
 
 pub use self::end::{Outcome, Span, TurnEnd};
 pub use self::submission::SubmitError;
-use super::agent_queue::QueuePlace;
 use super::observation::{Signal, is_echo_of};
 use super::state::Delivery;
 use super::{Driver, View};
@@ -47,6 +46,18 @@ pub(super) struct Turn {
     first_line: u64,
     /// The end of the answer that was on the screen when Enter was pressed.
     previous_answer_end: Vec<String>,
+}
+
+/// The place of a turn's prompt relative to the agent's queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum QueuePlace {
+    /// The agent was not seen to queue it.
+    #[default]
+    Unseen,
+    /// The screen shows the queue.
+    Waiting,
+    /// The screen no longer shows the queue.
+    Left,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
 
 use super::rows::compact;
-use super::transcript::TranscriptTurn;
+use super::transcript_turn::TranscriptTurn;
 use super::{Section, SectionKind};
 
 /// Maximum number of ids that a decoder remembers.

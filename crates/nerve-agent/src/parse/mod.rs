@@ -22,6 +22,8 @@ mod none;
 mod opencode;
 mod pi;
 mod rows;
+mod transcript_turn;
+mod usage_list;
 
 pub use claude::ClaudeParser;
 pub use codex::CodexParser;

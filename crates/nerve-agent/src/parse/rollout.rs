@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::entry::{CallStatus, Entry, Item, ResponseUsage, TurnFold, edit_of_diff, time};
 use super::transcript::{TranscriptTurn, json_lines};
-use super::usage::UsageList;
+use super::usage_list::UsageList;
 
 /// Maximum number of tools whose outcome is remembered until their output.
 const MAX_OUTCOMES: usize = 256;

@@ -17,10 +17,11 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
+use nerve_types::ParserKind;
 use serde::Deserialize;
 
 use self::session::SessionArgs;
-use crate::parse::ParserKind;
+
 pub use nerve_types::BlockKind;
 
 /// The profile of an agent program.

@@ -9,8 +9,7 @@ use nerve_vt::keys::{paste, unescape};
 use nerve_vt::screen::Modes;
 
 use super::answer::end_of_answer;
-use super::{Outcome, Phase, Turn};
-use crate::driver::agent_queue::QueuePlace;
+use super::{Outcome, Phase, QueuePlace, Turn};
 use crate::driver::observation::{Signal, is_echo_of};
 use crate::driver::state::{AgentState, Delivery, Source};
 use crate::driver::{Driver, Effect, View};
