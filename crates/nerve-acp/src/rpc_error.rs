@@ -6,7 +6,7 @@ use nerve_client::ClientError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::ConnectError;
+use crate::config::ConnectError;
 
 /// The line is not JSON (JSON-RPC 2.0, section 5.1).
 pub(crate) const PARSE_ERROR: i64 = -32700;

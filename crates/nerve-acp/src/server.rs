@@ -19,7 +19,7 @@ use tokio::io::AsyncRead;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::Config;
+use crate::config::Config;
 use crate::mcp_servers;
 use crate::message::{Incoming, decode};
 use crate::peer::Peer;
