@@ -19,7 +19,7 @@ use crate::events::EventStream;
 use crate::execute::ExecuteStream;
 use crate::link::{Link, decode_reply};
 use crate::reconnect::Reconnect;
-use crate::ssh::SshTarget;
+use crate::ssh_target::SshTarget;
 use crate::tls::Tls;
 
 /// A client of one server. Clones share one connection, which closes when the last clone, node and stream is dropped.

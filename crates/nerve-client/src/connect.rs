@@ -10,8 +10,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::connection::Connection;
-use crate::endpoint::{self, Endpoint};
+use crate::connection::{Connection, encode_request};
+use crate::endpoint::Endpoint;
 use crate::error::ClientError;
 use crate::event_router::{EventRouter, Subscription};
 use crate::pending_requests::{CloseReason, ReplyHooks};
@@ -247,7 +247,7 @@ impl Connector {
         subscription: Subscription,
     ) -> Result<(), ClientError> {
         let params = subscription.params();
-        let line = endpoint::encode_request(&self.router, RequestName::Subscribe, &params)?;
+        let line = encode_request(&self.router, RequestName::Subscribe, &params)?;
         let hooks = ReplyHooks { chunks: None, subscription: Some(subscription) };
         connection.send(line, hooks).await?.wait().await.outcome.map(drop)
     }
@@ -256,7 +256,7 @@ impl Connector {
     /// protocol's first version.
     pub(crate) fn subscribe_once(&self, connection: &Connection, runtime: &Handle) {
         let subscription = Subscription::all();
-        match endpoint::encode_request(&self.router, RequestName::Subscribe, &subscription.params()) {
+        match encode_request(&self.router, RequestName::Subscribe, &subscription.params()) {
             Ok(line) => connection.subscribe_once(line, subscription, runtime),
             Err(error) => tracing::warn!(%error, "cannot subscribe to events"),
         }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use nerve_api::framing::{Frame, LineReader};
+use nerve_api::framing::{Frame, LineReader, encode};
+use nerve_api::{RequestId, RequestLine, RequestName};
+use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -55,6 +57,19 @@ impl fmt::Debug for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Line").field("id", &self.id).finish_non_exhaustive()
     }
+}
+
+/// Encodes a request with a new id.
+pub(crate) fn encode_request<P: Serialize>(
+    router: &EventRouter,
+    command: RequestName,
+    params: &P,
+) -> Result<Line, ClientError> {
+    let id = router.new_id();
+    let request_id = RequestId::Text(id.to_string());
+    let bytes = encode(&RequestLine { command_type: command.as_str(), params, request_id: &request_id })
+        .map_err(|error| ClientError::Protocol(format!("{command}: {error}")))?;
+    Ok(Line { id, bytes: bytes.into() })
 }
 
 impl Drop for Connection {

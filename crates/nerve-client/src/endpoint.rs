@@ -5,18 +5,17 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nerve_api::framing::encode;
+use nerve_api::RequestName;
 use nerve_api::request::Authenticate;
-use nerve_api::{RequestId, RequestLine, RequestName};
-use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 
-use crate::connection::{Connection, Line};
+use crate::connection::{Connection, encode_request};
 use crate::error::ClientError;
 use crate::event_router::EventRouter;
 use crate::pending_requests::ReplyHooks;
-use crate::ssh::{self, SshTarget};
+use crate::ssh;
+use crate::ssh_target::SshTarget;
 use crate::tcp;
 use crate::tls::{Tls, split_host_port};
 use crate::websocket;
@@ -103,17 +102,4 @@ pub(crate) fn wrap_stream(
 ) -> Connection {
     let (reader, writer) = tokio::io::split(stream);
     Connection::over(reader, writer, router, muted)
-}
-
-/// Encodes a request with a new id.
-pub(crate) fn encode_request<P: Serialize>(
-    router: &EventRouter,
-    command: RequestName,
-    params: &P,
-) -> Result<Line, ClientError> {
-    let id = router.new_id();
-    let request_id = RequestId::Text(id.to_string());
-    let bytes = encode(&RequestLine { command_type: command.as_str(), params, request_id: &request_id })
-        .map_err(|error| ClientError::Protocol(format!("{command}: {error}")))?;
-    Ok(Line { id, bytes: bytes.into() })
 }

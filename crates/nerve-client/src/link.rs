@@ -18,7 +18,7 @@ use tracing::Instrument;
 
 use crate::chunks::{self, Chunk};
 use crate::connect::Connector;
-use crate::connection::{Connection, Line};
+use crate::connection::{Connection, Line, encode_request};
 use crate::endpoint::{self, Endpoint};
 use crate::error::ClientError;
 use crate::event_router::{EventRouter, Events, Subscription};
@@ -88,7 +88,7 @@ impl Link {
 
     /// Encodes a request with a new id.
     pub(crate) fn encode<P: Serialize>(&self, command: RequestName, params: &P) -> Result<Line, ClientError> {
-        endpoint::encode_request(self.connector.router(), command, params)
+        encode_request(self.connector.router(), command, params)
     }
 
     /// Sends a request and waits for its reply. Boxed, so that callers' crates do not compile it again.

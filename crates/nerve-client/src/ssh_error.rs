@@ -1,6 +1,6 @@
 //! Errors of a connection through ssh.
 
-use crate::ssh::SshTarget;
+use crate::ssh_target::SshTarget;
 
 /// Reason why a connection through ssh failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
