@@ -1,9 +1,10 @@
 //! Execution of one attempt on a machine.
 
-use crate::identity::Instance;
+use crate::instance::Instance;
 use crate::journal::{Attempt, AttemptState, RecordKind, RunState, StepResult};
 use crate::lease::{Lease, Takeover};
-use crate::store::{AttemptId, Key, Request, Response};
+use crate::id::AttemptId;
+use crate::store::{Key, Request, Response};
 use crate::time::{BootTime, LeaseTimes};
 
 /// State of an agent's turn, as its host reports it after a restart of the server.

@@ -1,27 +1,10 @@
-//! Identity of machines and processes. A copied state folder has the same identity; a lease lets only one process use it.
+//! The identity of a machine. A copied state folder has the same identity; a lease lets only one process use it.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
+use crate::id::Sequence;
+use crate::instance::Instance;
 use crate::lease::{Lease, Takeover};
-use crate::store::{Key, Request, Response, Sequence};
+use crate::store::{Key, Request, Response};
 use crate::time::{BootTime, LeaseTimes};
-
-/// UUID of a machine, stored in its state folder. JSON has it as 32 hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MachineId(pub u128);
-
-/// One process of a server. Copies of a state folder can have the same boot counter, so the nonce tells their processes apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Instance {
-    /// The machine.
-    pub machine: MachineId,
-    /// Starts of the server in this state folder, durable before the process uses it.
-    pub boot: u64,
-    /// Random number drawn at start.
-    pub nonce: u64,
-}
 
 /// The lease on a machine's identity.
 #[derive(Debug)]
@@ -86,34 +69,14 @@ impl Identity {
     }
 }
 
-impl fmt::Display for MachineId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
-
-impl Serialize for MachineId {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for MachineId {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<MachineId, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(serde::de::Error::custom("a machine's id has exactly 32 hexadecimal digits"));
-        }
-        u128::from_str_radix(&text, 16).map(MachineId).map_err(serde::de::Error::custom)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{Identity, Instance, MachineId};
-    use crate::store::{Request, Response, Sequence};
+    use super::{Identity, Instance};
+    use crate::id::Sequence;
+    use crate::instance::MachineId;
+    use crate::store::{Request, Response};
     use crate::time::{BootTime, LeaseTimes};
 
     const ME: Instance = Instance { machine: MachineId(7), boot: 2, nonce: 1 };
@@ -121,15 +84,6 @@ mod tests {
 
     fn entry(sequence: u64, holder: Option<Instance>) -> Response {
         Response::Entry { sequence: Sequence(sequence), holder }
-    }
-
-    #[test]
-    fn machine_id_has_exactly_32_hexadecimal_digits() {
-        let json = format!("\"{}\"", MachineId(7));
-        assert_eq!(serde_json::from_str::<MachineId>(&json).unwrap(), MachineId(7));
-        for text in ["7", "+0000000000000000000000000000007", "0000000000000000000000000000000g", ""] {
-            assert!(serde_json::from_str::<MachineId>(&format!("\"{text}\"")).is_err(), "{text:?}");
-        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A lease: a key in the store that its holder renews by compare-and-set.
 
-use crate::identity::Instance;
-use crate::store::{Key, Request, Response, Sequence};
+use crate::instance::Instance;
+use crate::id::Sequence;
+use crate::store::{Key, Request, Response};
 use crate::time::{BootTime, LeaseTimes};
 
 /// When a lease that another process holds may be taken.
@@ -163,8 +164,9 @@ mod tests {
     use std::time::Duration;
 
     use super::{Lease, Takeover};
-    use crate::identity::{Instance, MachineId};
-    use crate::store::{Key, Request, Response, RunId, Sequence};
+    use crate::instance::{Instance, MachineId};
+    use crate::id::{RunId, Sequence};
+    use crate::store::{Key, Request, Response};
     use crate::time::{BootTime, LeaseTimes};
 
     const ME: Instance = Instance { machine: MachineId(1), boot: 2, nonce: 5 };

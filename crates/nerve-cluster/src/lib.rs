@@ -63,7 +63,9 @@
 
 pub mod address;
 mod executor;
-pub mod identity;
+mod id;
+mod identity;
+mod instance;
 pub mod journal;
 mod lease;
 pub mod placement;
@@ -72,8 +74,9 @@ mod server_core;
 pub mod store;
 mod time;
 
-pub use identity::{Instance, MachineId};
+pub use id::{AttemptId, RunId, Sequence, StepId};
+pub use instance::{Instance, MachineId};
 pub use journal::{Epoch, Record, RecordKind, RunState};
 pub use server_core::{Effect, Input, RequestId, ServerCore, TurnReport};
-pub use store::{AttemptId, Key, Request, Response, RunId, Sequence, StepId};
+pub use store::{Key, Request, Response};
 pub use time::{BootTime, LeaseTimes};

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::identity::MachineId;
-use crate::store::StepId;
+use crate::instance::MachineId;
+use crate::id::StepId;
 
 /// Machines that can run a step. The default accepts every machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -108,7 +108,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{MachineInfo, NoMachine, Reason, Requirement, place};
-    use crate::identity::MachineId;
+    use crate::instance::MachineId;
 
     fn set(names: &str) -> BTreeSet<String> {
         names.split_whitespace().map(String::from).collect()

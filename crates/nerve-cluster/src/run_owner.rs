@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::identity::{Instance, MachineId};
+use crate::instance::{Instance, MachineId};
 use crate::journal::{Attempt, AttemptState, Decision, Epoch, RecordKind, RunState, StepState};
 use crate::lease::{Lease, Takeover};
 use crate::placement::{MachineInfo, NoMachine, WaitingStep, place};
-use crate::store::{AttemptId, Key, Request, Response, RunId, Sequence, StepId};
+use crate::id::{AttemptId, RunId, Sequence, StepId};
+use crate::store::{Key, Request, Response};
 use crate::time::{BootTime, LeaseTimes};
 
 /// One process's part in the ownership of a run: candidate or owner.

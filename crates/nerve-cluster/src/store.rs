@@ -6,87 +6,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use nerve_types::name::{self, NameError};
-use serde::{Deserialize, Serialize};
-
-use crate::identity::{Instance, MachineId};
+use crate::id::{AttemptId, RunId, Sequence};
+use crate::instance::{Instance, MachineId};
 use crate::journal::{Record, UndecodableRecord};
-
-/// Position of a message in the store. Increases with every accepted write of the same stream; 0 stands for "no message yet". All keys
-/// share one stream, so sequences of leases are comparable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-pub struct Sequence(pub u64);
-
-/// Id of a run, a name by the rule of [`nerve_types::name`]. Ids are joined by dots in subjects of the store.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String")]
-pub struct RunId(String);
-
-/// Id of a step in its run, a name by the rule of [`nerve_types::name`].
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String")]
-pub struct StepId(String);
-
-impl RunId {
-    /// Creates the id.
-    ///
-    /// # Errors
-    /// [`NameError`] quotes an invalid id.
-    pub fn new(id: impl Into<String>) -> Result<RunId, NameError> {
-        RunId::try_from(id.into())
-    }
-}
-
-impl StepId {
-    /// Creates the id.
-    ///
-    /// # Errors
-    /// [`NameError`] quotes an invalid id.
-    pub fn new(id: impl Into<String>) -> Result<StepId, NameError> {
-        StepId::try_from(id.into())
-    }
-}
-
-impl TryFrom<String> for RunId {
-    type Error = NameError;
-
-    fn try_from(id: String) -> Result<RunId, NameError> {
-        name::check("run", &id)?;
-        Ok(RunId(id))
-    }
-}
-
-impl TryFrom<String> for StepId {
-    type Error = NameError;
-
-    fn try_from(id: String) -> Result<StepId, NameError> {
-        name::check("step", &id)?;
-        Ok(StepId(id))
-    }
-}
-
-impl fmt::Display for RunId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for StepId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// One attempt at a step.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct AttemptId {
-    /// The run.
-    pub run: RunId,
-    /// The step.
-    pub step: StepId,
-    /// Number of the attempt, from 1.
-    pub attempt: u32,
-}
 
 /// Key of a lease.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -166,12 +88,6 @@ pub enum Response {
     Records(Vec<(Sequence, Result<Record, UndecodableRecord>)>),
 }
 
-impl fmt::Display for AttemptId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.run, self.step, self.attempt)
-    }
-}
-
 /// The subject of the key in the store.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -185,16 +101,8 @@ impl fmt::Display for Key {
 
 #[cfg(test)]
 mod tests {
-    use super::{AttemptId, Key, RunId, StepId};
-
-    #[test]
-    fn ids_that_are_no_names_are_rejected() {
-        for id in ["", "a.b", "a b", "*", ">", "A", &"x".repeat(33)] {
-            let json = serde_json::to_string(id).unwrap();
-            assert!(RunId::new(id).is_err() && serde_json::from_str::<RunId>(&json).is_err(), "{id:?}");
-            assert!(StepId::new(id).is_err() && serde_json::from_str::<StepId>(&json).is_err(), "{id:?}");
-        }
-    }
+    use super::{AttemptId, Key, RunId};
+    use crate::id::StepId;
 
     #[test]
     fn subjects_join_ids_by_dots() {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::record::{Epoch, Record, RecordKind, UndecodableRecord};
 use super::state::RunState;
-use crate::store::{Request, Response, RunId};
+use crate::id::RunId;
+use crate::store::{Request, Response};
 use crate::time::{BootTime, LeaseTimes};
 
 /// The replica of one journal. At most one request is outstanding.
