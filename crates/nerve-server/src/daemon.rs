@@ -22,10 +22,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use self::listen_addresses::{Addresses, addresses};
-pub(crate) use self::lock::{lock_file, write_identity};
-use self::name_status::lacks_socket;
+use self::lock::{lock_file, write_identity};
+use self::name_status::{already_running_error, lacks_socket};
 pub use self::name_status::{Holder, NameStatus, holder, missing_files};
-pub(crate) use self::name_status::{already_running_error, claimed_socket};
 use crate::error::ServerError;
 use crate::paths::{ServerPaths, private_directory};
 

@@ -11,7 +11,6 @@ use nerve_mux::pane::Panes;
 use nerve_types::name;
 pub use nerve_types::os::MAX_SOCKET_PATH;
 
-use crate::daemon::{already_running_error, claimed_socket, lock_file, write_identity};
 use crate::error::ServerError;
 
 /// The directories of one user, resolved from the environment. They need not exist.
@@ -275,25 +274,6 @@ impl ServerPaths {
     pub fn lacks_home(get: impl Fn(&str) -> Option<OsString>) -> bool {
         let is_absolute = |name: &str| get(name).is_some_and(|path| Path::new(&path).is_absolute());
         get("NERVE_HOME").is_none_or(|home| home.is_empty()) && !is_absolute("HOME")
-    }
-
-    /// Claims a server's hosts for this process, until the returned file is dropped. Without the claim, a server of
-    /// the same name with another runtime directory would drive the hosts too.
-    ///
-    /// # Errors
-    /// Returns an error if another process holds the claim or the file cannot be created.
-    pub fn claim_hosts(&self, server: &str) -> Result<fs::File, ServerError> {
-        let (path, socket) = (self.hosts_claim(server)?, self.socket(server)?);
-        private_directory(&self.hosts())?;
-        // The caller holds the name, so the owner's lock file was deleted.
-        let make_error = |text: &str| {
-            let is_unreachable = claimed_socket(text) == Some(&*socket);
-            already_running_error(server, &socket, text, is_unreachable)
-        };
-        let mut file = lock_file(&path, || false, make_error)?;
-        let line = format!("path {}\n", socket.display());
-        write_identity(&mut file, &line).map_err(ServerError::io("write", &path))?;
-        Ok(file)
     }
 
     /// Returns the file with which a server claims its hosts.

@@ -1,14 +1,15 @@
 //! The state of a server name, and the process that holds it.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use nerve_host::repair::request_process_repair;
 use nerve_types::os::{ProcessHandle, is_own_process};
 
 use super::Inode;
-use super::lock::read_held;
+use super::lock::{lock_file, read_held, write_identity};
 use crate::error::ServerError;
-use crate::paths::ServerPaths;
+use crate::paths::{ServerPaths, private_directory};
 
 /// The live process that owns a server name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,8 +90,29 @@ fn read_claim(paths: &ServerPaths, name: &str) -> Result<Option<String>, ServerE
         .filter(|text| claimed_socket(text).is_some_and(|path| path == socket)))
 }
 
+impl ServerPaths {
+    /// Claims a server's hosts for this process, until the returned file is dropped. Without the claim, a server of
+    /// the same name with another runtime directory would drive the hosts too.
+    ///
+    /// # Errors
+    /// Returns an error if another process holds the claim or the file cannot be created.
+    pub fn claim_hosts(&self, server: &str) -> Result<File, ServerError> {
+        let (path, socket) = (self.hosts_claim(server)?, self.socket(server)?);
+        private_directory(&self.hosts())?;
+        // The caller holds the name, so the owner's lock file was deleted.
+        let make_error = |text: &str| {
+            let is_unreachable = claimed_socket(text) == Some(&*socket);
+            already_running_error(server, &socket, text, is_unreachable)
+        };
+        let mut file = lock_file(&path, || false, make_error)?;
+        let line = format!("path {}\n", socket.display());
+        write_identity(&mut file, &line).map_err(ServerError::io("write", &path))?;
+        Ok(file)
+    }
+}
+
 /// Returns the socket of the server that wrote a claim.
-pub(crate) fn claimed_socket(claim: &str) -> Option<&Path> {
+fn claimed_socket(claim: &str) -> Option<&Path> {
     claim.lines().find_map(|line| line.strip_prefix("path ")).map(Path::new)
 }
 
@@ -104,7 +126,7 @@ pub(super) fn lacks_socket(text: &str, socket: &Path) -> bool {
 }
 
 /// Returns the error of a start while another process owns the name. `text`: its lock file.
-pub(crate) fn already_running_error(
+pub(super) fn already_running_error(
     name: &str,
     socket: &Path,
     text: &str,
