@@ -1,4 +1,4 @@
-//! `nerve ls`: lists the nodes of a session, once or with their changes.
+//! `nerve ls`: lists the nodes of a session.
 
 use anyhow::Result;
 use nerve_api::reply::{NodeInfo, NodeList};
@@ -8,7 +8,6 @@ use nerve_types::ExitStatus;
 
 use super::Target;
 use super::inspect::format_state;
-use super::node_watcher::NodeWatcher;
 use crate::out;
 
 /// Maximum printed length of a command, in characters.
@@ -28,11 +27,8 @@ const OPTIONAL_COLUMNS: [&str; 4] = ["type", CWD, COMMAND, "cost"];
 /// Columns that are aligned to the right.
 pub(super) const NUMBERS: [&str; 1] = ["cost"];
 
-/// Lists the nodes of a session, and follows their changes if `watch` is set.
-pub(super) async fn run(target: &Target, watch: bool) -> Result<()> {
-    if watch {
-        return NodeWatcher::run(target).await;
-    }
+/// Lists the nodes of a session.
+pub(super) async fn run(target: &Target) -> Result<()> {
     let params = ListNodes { session_id: target.session.clone(), ..ListNodes::default() };
     target
         .request_and_print(&params, |NodeList { nodes_info, stopped, .. }| {

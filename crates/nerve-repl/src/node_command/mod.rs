@@ -66,7 +66,8 @@ pub async fn perform(target: &Target, command: NodeCommand) -> Result<()> {
 async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
     match command {
         NodeCommand::Create(args) => create::run(target, *args).await,
-        NodeCommand::List(args) => list::run(target, args.watch).await,
+        NodeCommand::List(args) if args.watch => node_watcher::NodeWatcher::run(target).await,
+        NodeCommand::List(_) => list::run(target).await,
         NodeCommand::Info(args) => inspect::info(target, args.node).await,
         NodeCommand::Execute(args) | NodeCommand::Send(args) => execute::run(target, args).await,
         NodeCommand::Run(args) => terminal::run(target, args).await,
