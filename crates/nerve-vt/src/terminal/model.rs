@@ -22,7 +22,6 @@ use super::line::Line;
 use super::modes::ModeSet;
 use super::notice::FeedResult;
 use super::palette::Palette;
-use super::print::PrintState;
 use super::replies::Replies;
 use super::row_extents::Extents;
 use crate::screen::{Cursor, Modes, Screen};
@@ -69,6 +68,18 @@ pub(super) struct StreamState {
     pub(super) string_broken: bool,
     /// Cells touched so far: see [`TerminalState::work`](super::TerminalState::work).
     pub(super) work: u64,
+}
+
+/// The grapheme left of the cursor.
+#[derive(Default)]
+pub(super) struct PrintState {
+    /// A wide character has been written, so ASCII may overwrite half of one.
+    pub(super) wide_seen: bool,
+    /// The last printed character is left of the cursor: its grapheme may continue.
+    pub(super) can_join: bool,
+    /// That grapheme ended in a joiner.
+    pub(super) after_joiner: bool,
+    pub(super) last_char: Option<char>,
 }
 
 /// The parser's state that outlasts one dispatch.

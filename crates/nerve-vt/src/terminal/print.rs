@@ -12,17 +12,6 @@ use super::model::Model;
 
 /// Maximum marks (combining characters, joiners, joined emoji) of a cell; more are dropped.
 const MARKS: usize = 16;
-/// The grapheme left of the cursor.
-#[derive(Default)]
-pub(super) struct PrintState {
-    /// A wide character has been written, so ASCII may overwrite half of one.
-    pub(super) wide_seen: bool,
-    /// The last printed character is left of the cursor: its grapheme may continue.
-    pub(super) can_join: bool,
-    /// That grapheme ended in a joiner.
-    pub(super) after_joiner: bool,
-    pub(super) last_char: Option<char>,
-}
 
 impl Model {
     /// Prints text and executes its controls, up to the first ESC. Returns the number of bytes processed.
