@@ -37,6 +37,13 @@ impl Sealer {
     }
 }
 
+impl Segment {
+    /// Encodes one block: see [`Sealer::seal`].
+    pub fn seal(&self, quality: u8, last: bool) -> Vec<u8> {
+        Sealer::default().seal(self, quality, last)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use nerve_types::TsNs;

@@ -3,7 +3,6 @@
 use nerve_types::TsNs;
 
 use super::record::{Body, Record, RecordError};
-use super::sealer::Sealer;
 use super::{MAX_SEGMENT, ROTATE_BYTES};
 
 /// Records to be sealed into one block.
@@ -89,11 +88,6 @@ impl Segment {
     /// Returns true if it should be sealed: it has at least [`ROTATE_BYTES`].
     pub fn is_full(&self) -> bool {
         self.bytes.len() >= ROTATE_BYTES
-    }
-
-    /// Encodes one block: see [`Sealer::seal`].
-    pub fn seal(&self, quality: u8, last: bool) -> Vec<u8> {
-        Sealer::default().seal(self, quality, last)
     }
 
     pub(super) fn bytes(&self) -> &[u8] {

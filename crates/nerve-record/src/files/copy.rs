@@ -5,20 +5,17 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
-use std::io::{self, BufRead, BufReader};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::tree::{Continue, CopyStats, survey};
+use super::comparison::has_same_bytes;
+use super::tree::{CopyStats, survey};
 use super::{FileSnapshot, FileStore, FilesError, Provider, SnapshotKey, SnapshotRequest, empty_directory};
-use crate::regular_file::{Links, open_regular};
 use crate::snapshots::FilesRef;
 
 /// Default limit of a copy: 1 GiB.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
-
-/// Bytes of a file that are compared at a time.
-const BUFFER: usize = 1 << 20;
 
 /// Provider name if bytes were copied.
 pub(super) const COPY: &str = "copy";
@@ -166,32 +163,4 @@ fn first_difference(expected: &Path, actual: &Path) -> io::Result<Option<PathBuf
         }
     }
     Ok(None)
-}
-
-/// Returns true if both are regular files with the same bytes. A file that cannot be read is never the same.
-///
-/// # Errors
-/// `should_continue` fails.
-pub(super) fn has_same_bytes(
-    one: &Path,
-    other: &Path,
-    should_continue: Continue<'_>,
-) -> Result<bool, FilesError> {
-    let open = |path: &Path| open_regular(path, OpenOptions::new().read(true), Links::Refuse);
-    let (Ok(one), Ok(other)) = (open(one), open(other)) else { return Ok(false) };
-    let (mut one, mut other) =
-        (BufReader::with_capacity(BUFFER, one), BufReader::with_capacity(BUFFER, other));
-    loop {
-        should_continue()?;
-        let (Ok(left), Ok(right)) = (one.fill_buf(), other.fill_buf()) else { return Ok(false) };
-        let bytes = left.len().min(right.len());
-        if left[..bytes] != right[..bytes] || (bytes == 0 && left.len() != right.len()) {
-            return Ok(false);
-        }
-        if bytes == 0 {
-            return Ok(true);
-        }
-        one.consume(bytes);
-        other.consume(bytes);
-    }
 }

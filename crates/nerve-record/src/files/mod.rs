@@ -5,6 +5,7 @@
 //!
 //! All functions here block: they copy files and run `git`.
 
+mod comparison;
 mod copy;
 mod git;
 mod key;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nerve_types::os::clone_file;
 
-use super::copy::has_same_bytes;
+use super::comparison::{Continue, has_same_bytes};
 use super::{FilesError, SkippedFiles};
 use crate::regular_file::{Links, open_regular};
 
@@ -57,9 +57,6 @@ pub(super) struct CopyStats {
     /// Files that do not.
     pub(super) copied: u64,
 }
-
-/// A check that is called repeatedly and cancels the operation with an error.
-pub(super) type Continue<'a> = &'a dyn Fn() -> Result<(), FilesError>;
 
 /// Lists everything under `root`, without following links and without `except`.
 pub(super) fn survey(root: &Path, except: &Path, should_continue: Continue<'_>) -> Result<Plan, FilesError> {
