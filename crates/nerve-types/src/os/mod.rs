@@ -9,6 +9,7 @@
 
 use std::fmt::Display;
 
+mod descriptor;
 mod folder_poller;
 #[cfg(all(target_os = "linux", not(feature = "posix-os")))]
 mod linux;
@@ -29,9 +30,10 @@ pub use implementation::{
     open_terminal, own_program, peer_process, process_name, processes, resident_bytes, session_leader,
     set_batch_scheduling, written_bytes,
 };
+pub use descriptor::watch;
 pub use signal_name::signal_name;
 pub use spawn::{
-    close_descriptors, detach, kill_with_parent, release_free_memory, set_controlling_terminal, watch,
+    close_descriptors, detach, kill_with_parent, release_free_memory, set_controlling_terminal,
 };
 
 /// Name of the selected implementation.

@@ -2,9 +2,8 @@
 #![expect(unsafe_code, reason = "they have no safe form; each says why it holds")]
 
 use std::io;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::RawFd;
 
-use tokio::io::unix::AsyncFd;
 use tokio::process::Command;
 
 use super::{implementation, rlimit};
@@ -82,14 +81,4 @@ pub fn release_free_memory() {
     unsafe {
         libc::malloc_trim(0);
     }
-}
-
-/// Registers a non-blocking descriptor with the runtime.
-///
-/// # Errors
-/// The runtime has no I/O driver, or the system refuses.
-pub fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` is valid and open until it is dropped, always returns the same descriptor, and is owned by the
-    // `AsyncFd` from here on.
-    unsafe { AsyncFd::register(descriptor) }.map_err(io::Error::from)
 }
