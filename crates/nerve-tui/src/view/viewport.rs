@@ -10,7 +10,6 @@ mod inline_panel;
 use std::ops::Range;
 
 pub(crate) use self::filtered::FilteredLines;
-use self::inline_panel::InlinePanel;
 
 /// A row of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +41,15 @@ pub struct Viewport {
     /// The lines that the filter selects. While set there is no task entry, and visual rows are positions in this
     /// list.
     filtered: Option<FilteredLines>,
+}
+
+/// Position and height of the task entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct InlinePanel {
+    /// First line below the entry. In a shorter document the entry is at the end.
+    before: u64,
+    /// Height in rows, at least 1.
+    height: u16,
 }
 
 /// A scroll position.

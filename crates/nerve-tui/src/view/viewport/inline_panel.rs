@@ -1,15 +1,6 @@
 //! The task entry's rows between the lines of a viewport.
 
-use super::Viewport;
-
-/// Position and height of the task entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct InlinePanel {
-    /// First line below the entry. In a shorter document the entry is at the end.
-    pub(super) before: u64,
-    /// Height in rows, at least 1.
-    pub(super) height: u16,
-}
+use super::{InlinePanel, Viewport};
 
 impl Viewport {
     /// Returns the entry's first window row, which may be outside the window, and its height; `None` while it is
