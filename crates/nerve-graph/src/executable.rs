@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use nerve_node::command::{NodeInfo, StateName};
 use nerve_node::usage_ledger::UsageLedger;
-use nerve_node::{Node, NodeFuture, NodeHandle, stateless_info};
-use serde_json::Value;
+use nerve_node::{Node, NodeHandle, stateless_info};
 
 use super::Graph;
-use super::context::RunContext;
 use super::function::StepFunction;
 use super::gate::Gate;
 
@@ -106,21 +104,6 @@ impl Executable {
     /// Returns the lifecycle state.
     pub(crate) fn state(&self) -> StateName {
         self.info().state
-    }
-
-    /// Executes once: a turn of a node, a run of a graph, a question of a gate, or a call of a function.
-    ///
-    /// # Errors
-    /// Returns why the execution failed. The error of a graph contains the results of its completed steps.
-    pub fn execute<'a>(&'a self, context: &'a RunContext) -> NodeFuture<'a> {
-        match self {
-            Executable::Node(node) => node.execute(&context.turn),
-            Executable::Graph(graph) => {
-                Box::pin(async { Ok(Value::Object(graph.run(context).await.into_result()?)) })
-            }
-            Executable::Gate(gate) => Box::pin(gate.ask(context)),
-            Executable::Function(function) => function.call(context.clone()),
-        }
     }
 
     /// Stops a node and waits until its resources are released. The other kinds hold none; a graph's nodes are not stopped.

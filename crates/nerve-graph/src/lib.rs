@@ -25,6 +25,7 @@ pub mod trace;
 mod attempt;
 mod budget_question;
 mod call_stack;
+mod execution;
 mod flow;
 mod gate_question;
 mod plan;

@@ -20,7 +20,14 @@ use super::context::RunContext;
 use super::event::{Completion, StepEventKind};
 use super::executable::{Executable, Target};
 use super::step::{OnDialog, Round, Scope, Step};
-use super::step_start::Preparation;
+
+/// The decision whether a step has to run.
+pub(super) enum Preparation {
+    /// A journaled result exists.
+    Reused(Value),
+    /// The step starts, at this time if times are measured.
+    Started(Option<TsNs>),
+}
 
 /// The outcome of a step.
 pub(super) enum StepOutcome {

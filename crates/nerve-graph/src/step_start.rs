@@ -14,15 +14,7 @@ use super::executable::Executable;
 use super::gate_question;
 use super::journal::{self, Journal, JournalRecord, ReplayState};
 use super::step::OnResume;
-use super::step_run::StepRun;
-
-/// The decision whether a step has to run.
-pub(super) enum Preparation {
-    /// A journaled result exists.
-    Reused(Value),
-    /// The step starts, at this time if times are measured.
-    Started(Option<TsNs>),
-}
+use super::step_run::{Preparation, StepRun};
 
 impl StepRun<'_> {
     /// Prepares the first attempt: looks for a journaled result, records the start and notifies the observer.
