@@ -11,9 +11,9 @@ use crate::NodeHandle;
 use crate::budget::{Budget, Checkpoint, ResourceUsage};
 use crate::cancellation;
 use crate::command::ClientOrigin;
+use crate::dialog_policy::DialogPolicy;
 use crate::error::EngineError;
 use crate::pool::Pool;
-use crate::prompt::DialogPolicy;
 use crate::telemetry::{Telemetry, TraceContext};
 use crate::upstream::Upstream;
 

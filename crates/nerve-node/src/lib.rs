@@ -34,6 +34,7 @@ pub mod usage_ledger;
 
 mod agent_version;
 mod dialog_choice;
+mod dialog_policy;
 mod journal;
 mod prompt;
 mod replies;

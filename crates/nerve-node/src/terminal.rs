@@ -45,7 +45,8 @@ use crate::usage_ledger::UsageLedger;
 
 pub use self::spec::TerminalSpec;
 pub use super::journal::Journal;
-pub use super::prompt::{DialogPolicy, Prompt, check_prompt};
+pub use super::dialog_policy::DialogPolicy;
+pub use super::prompt::{Prompt, check_prompt};
 pub use nerve_host::output_feed::{OutputPosition, OutputStart, OutputSubscription, OutputUpdate};
 
 /// Time after which a turn that exceeded a budget and ignored an interrupt is interrupted again.

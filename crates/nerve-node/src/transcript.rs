@@ -26,7 +26,7 @@ use nerve_agent::profile::TranscriptKind;
 use nerve_types::{TsNs, os};
 use tokio::time::Instant;
 
-use crate::activity::{Location, TranscriptTail};
+use crate::activity::Location;
 use crate::fork::opencode_database as database;
 use crate::fork::session_files::{SessionFiles, is_alone_in, open_database_path, open_rollout_path};
 use crate::response::letters_and_digits;
@@ -143,27 +143,8 @@ impl TranscriptSource {
         (turn.is_complete && ends_with_text).then_some(turn)
     }
 
-    /// Reports new activities in the transcript of a turn. If the transcript is not known yet, looks for it whenever files change.
-    pub(super) fn report(self, tail: &TranscriptTail, prompt: Option<SentPrompt>) {
-        match self.locate(prompt.as_ref()) {
-            Some(location) => tail.follow(location),
-            None if self.needs_prompt() && !self.is_alone() => {}
-            None => tail.start_search(self, prompt),
-        }
-        tail.catch_up();
-    }
-
-    /// Reports the last activities of a turn that has ended. `found` is the conversation that contains the turn.
-    pub(super) fn report_end(&self, tail: &TranscriptTail, found: Option<Location>) {
-        tail.end_search();
-        if let Some(location) = found.or_else(|| self.path().map(Location::File)) {
-            tail.follow(location);
-        }
-        tail.catch_up();
-    }
-
     /// Returns true if only the prompt identifies this agent's conversation.
-    fn needs_prompt(&self) -> bool {
+    pub(super) fn needs_prompt(&self) -> bool {
         matches!(self.kind, TranscriptKind::Gemini | TranscriptKind::Opencode | TranscriptKind::Pi)
     }
 
@@ -215,7 +196,7 @@ impl TranscriptSource {
     }
 
     /// Returns the path of the transcript, if it is known without the prompt.
-    fn path(&self) -> Option<PathBuf> {
+    pub(super) fn path(&self) -> Option<PathBuf> {
         self.file.clone().or_else(|| match self.kind {
             TranscriptKind::Claude => self.transcript(),
             TranscriptKind::Codex => open_rollout_path(self.pid),
@@ -233,7 +214,7 @@ impl TranscriptSource {
     }
 
     /// Returns true if no other agent of this kind runs in the folder.
-    fn is_alone(&self) -> bool {
+    pub(super) fn is_alone(&self) -> bool {
         let program = match self.kind {
             TranscriptKind::Gemini => "gemini",
             TranscriptKind::Pi => "pi",

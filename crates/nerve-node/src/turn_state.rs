@@ -20,7 +20,7 @@ use crate::dialog_choice::{check_dialog, no_dialog_error, resolve_choice};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::journal::Journal;
-use crate::prompt::DialogPolicy;
+use crate::dialog_policy::DialogPolicy;
 use crate::usage_ledger::{ReachedLimit, UsageLedger};
 
 /// States without a turn.

@@ -92,16 +92,32 @@ impl TranscriptTail {
         self.shared.target_changed.notify_one();
     }
 
-    /// Starts a search for the conversation of a turn, repeated whenever files change. Until it succeeds, the previous conversation
-    /// is followed. Returns at once.
-    pub(crate) fn start_search(&self, source: TranscriptSource, prompt: Option<SentPrompt>) {
-        self.shared.target.lock().search = Some(Arc::new(SessionSearch { source, prompt }));
-        self.shared.target_changed.notify_one();
+    /// Reports new activities in the transcript of a turn. If the transcript is not known yet, looks for it whenever files change. Reads
+    /// files: call it on a blocking thread.
+    pub(crate) fn begin_turn(&self, source: TranscriptSource, prompt: Option<SentPrompt>) {
+        match source.locate(prompt.as_ref()) {
+            Some(location) => self.follow(location),
+            None if source.needs_prompt() && !source.is_alone() => {}
+            None => self.start_search(source, prompt),
+        }
+        self.catch_up();
     }
 
-    /// Ends the search because the turn has ended.
-    pub(crate) fn end_search(&self) {
+    /// Reports the last activities of a turn that has ended. `found` is the conversation that contains the turn. Reads files: call it on
+    /// a blocking thread.
+    pub(crate) fn end_turn(&self, source: &TranscriptSource, found: Option<Location>) {
         self.shared.target.lock().search = None;
+        if let Some(location) = found.or_else(|| source.path().map(Location::File)) {
+            self.follow(location);
+        }
+        self.catch_up();
+    }
+
+    /// Starts a search for the conversation of a turn, repeated whenever files change. Until it succeeds, the previous conversation
+    /// is followed. Returns at once.
+    fn start_search(&self, source: TranscriptSource, prompt: Option<SentPrompt>) {
+        self.shared.target.lock().search = Some(Arc::new(SessionSearch { source, prompt }));
+        self.shared.target_changed.notify_one();
     }
 
     /// Returns the conversation that is followed.
@@ -115,7 +131,7 @@ impl TranscriptTail {
     }
 
     /// Reports all new activities now. Reads files: call it on a blocking thread.
-    pub(crate) fn catch_up(&self) {
+    fn catch_up(&self) {
         self.shared.update(&mut self.shared.state.lock());
     }
 

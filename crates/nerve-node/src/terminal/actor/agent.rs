@@ -10,7 +10,7 @@ use super::request::Request;
 use crate::command::EventKind;
 use crate::fork::session_files::SessionFiles;
 use crate::hooks::Message;
-use crate::prompt::DialogPolicy;
+use crate::dialog_policy::DialogPolicy;
 use crate::transcript::TranscriptSource;
 
 impl<B: Backend> Actor<B> {
@@ -125,7 +125,7 @@ impl<B: Backend> Actor<B> {
             && let (Some(source), Some(tail)) = (self.transcript(), self.reporter.transcript_tail())
         {
             let prompt = self.turns.active().map(ActiveTurn::sent_prompt);
-            tokio::task::spawn_blocking(move || source.report(&tail, prompt));
+            tokio::task::spawn_blocking(move || tail.begin_turn(source, prompt));
         }
     }
 }

@@ -15,7 +15,8 @@ use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled};
 use crate::command::{ClientOrigin, DialogAnswer, Response, StateName};
 use crate::dialog_choice::{check_dialog, dialog_id, no_dialog_error, resolve_choice};
 use crate::error::{EngineError, ErrorKind};
-use crate::prompt::{DialogPolicy, check_prompt};
+use crate::dialog_policy::DialogPolicy;
+use crate::prompt::check_prompt;
 
 /// Limits of the scrollback in a dump for a client that shows the terminal.
 const DUMP_ROWS: usize = 2000;

@@ -262,7 +262,7 @@ impl<B: Backend> Actor<B> {
                 }
             }
             // Activities of the turn are reported before its answer.
-            let report = tail.map(|tail| tokio::task::spawn_blocking(move || same.report_end(&tail, found)));
+            let report = tail.map(|tail| tokio::task::spawn_blocking(move || tail.end_turn(&same, found)));
             if let Some(report) = report {
                 let _ = report.await;
             }
