@@ -1,12 +1,10 @@
 //! Finds calls that only Linux has, and unsafe code, outside of the folder for them.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use anyhow::bail;
 
-use anyhow::{Context, bail};
-
-use crate::project::{self, Project};
+use crate::project::Project;
 use crate::report::Outcome;
+use crate::sources::read_sources;
 
 /// The folder that has them, with an implementation for Linux and one for other systems.
 const FOLDER: &str = "crates/nerve-types/src/os/";
@@ -27,29 +25,21 @@ const RESERVED: [&str; 9] = [
 /// Fails if a source file of the program contains one of them elsewhere. Tests, and the harness of tests, may use
 /// Linux.
 pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
-    let list = project::output(project.command("git").args(["ls-files", "--", "crates/*/src/*.rs"]))
-        .context("cannot list the project's files")?;
-    let list = String::from_utf8(list).context("a file's name is not UTF-8")?;
-    let files: Vec<&str> = list.lines().filter(|name| is_checked(name)).collect();
+    let sources = read_sources(project)?;
     let mut problems = Vec::new();
-    for name in &files {
-        let path: PathBuf = project.root.join(name);
-        if path.is_file() {
-            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {name}"))?;
-            problems
-                .extend(reserved_lines(&text).map(|(line, reserved)| format!("{name}:{line}: {reserved}")));
-        }
+    for source in sources.iter().filter(|source| is_checked(&source.name)) {
+        let lines = reserved_lines(&source.text);
+        problems.extend(lines.map(|(line, reserved)| format!("{}:{line}: {reserved}", source.name)));
     }
     if !problems.is_empty() {
         eprintln!("{}", problems.join("\n"));
         bail!("{} lines depend on the operating system: move them to {FOLDER}", problems.len());
     }
-    Ok(Outcome::Passed(format!("{} files", files.len())))
+    Ok(Outcome::Passed(format!("{} files", sources.len())))
 }
 
 fn is_checked(name: &str) -> bool {
-    let is_test = Path::new(name).file_stem().is_some_and(|stem| stem == "tests") || name.contains("/tests/");
-    !name.starts_with(FOLDER) && !name.starts_with("crates/nerve-testkit/") && !is_test
+    !name.starts_with(FOLDER) && !name.starts_with("crates/nerve-testkit/")
 }
 
 /// Returns the 1-based numbers of such lines, up to the tests of the file.
@@ -72,6 +62,5 @@ mod tests {
         assert!(
             is_checked("crates/nerve-host/src/lib.rs") && !is_checked("crates/nerve-types/src/os/linux.rs")
         );
-        assert!(!is_checked("crates/nerve-host/src/executions/watch/tests.rs"));
     }
 }

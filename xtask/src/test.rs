@@ -7,7 +7,7 @@ use crate::report::{Outcome, Report};
 use crate::rust_tests::{self, Suite};
 use crate::step_process::StepProcess;
 use crate::{
-    agents, browser, debian_packages, docs_blocks, fuzz, generated_pages, lockfile, machine_paths,
+    agents, browser, debian_packages, docs_blocks, fuzz, generated_pages, import_circles, lockfile, machine_paths,
     package_checks, programs, project, pypi_packages, python_tests, shell_scripts, system_calls, vendored,
     words,
 };
@@ -19,13 +19,14 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
-const STEPS: [&str; 21] = [
+const STEPS: [&str; 22] = [
     "setup",
     "fmt",
     "lock",
     "no-foreign",
     "words",
     "system-calls",
+    "circles",
     "vendor",
     "clippy",
     "build",
@@ -128,6 +129,7 @@ impl Run {
             "no-foreign" => machine_paths::check(project),
             "words" => words::check(project),
             "system-calls" => system_calls::check(project),
+            "circles" => import_circles::check(project),
             "vendor" => vendored::check(project, quick),
             "clippy" => clippy(project),
             "build" => cargo(project, &with_all(&["build", "--workspace", "--all-targets", "--locked"])),
