@@ -37,7 +37,7 @@ use crate::command::{DialogAnswer, EventKind, NodeInfo, NodeRef, Response, State
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
-use crate::journal::Journal;
+use crate::audit_log::AuditLog;
 use crate::prompt::Prompt;
 use crate::telemetry::TurnAttributes;
 use crate::turn_state::{Evidence, TurnState};
@@ -63,7 +63,7 @@ struct Inner {
     cwd: Option<PathBuf>,
     environment: Environment,
     clock: Clock,
-    journal: Mutex<Journal>,
+    audit_log: Mutex<AuditLog>,
     /// Prompts take the write lock. Steps of graphs share the read lock: they keep no state and can run at once.
     turn: tokio::sync::RwLock<()>,
     timeout: Duration,
@@ -122,8 +122,8 @@ impl Node for BashNode {
     }
 
     fn answer(&self, answer: DialogAnswer) -> NodeFuture<'_, Option<Response>> {
-        let Inner { state, clock, journal, .. } = &*self.inner;
-        Box::pin(ready(state.answer_budget(&answer, clock.now(), journal).map(|()| None)))
+        let Inner { state, clock, audit_log, .. } = &*self.inner;
+        Box::pin(ready(state.answer_budget(&answer, clock.now(), audit_log).map(|()| None)))
     }
 
     fn explain(&self) -> NodeFuture<'_, NodeExplanation> {
@@ -147,7 +147,7 @@ impl Node for BashNode {
             // The turn lock is free once the command is gone.
             let _turn = inner.turn.write().await;
             if inner.state.current() != StateName::Stopped {
-                inner.journal.lock().close(inner.clock.now(), Some(reason), String::new);
+                inner.audit_log.lock().close(inner.clock.now(), Some(reason), String::new);
                 inner.state.end_stop(reason);
             }
         })
@@ -191,7 +191,7 @@ impl BashNode {
         node: NodeRef,
         cwd: Option<PathBuf>,
         environment: Environment,
-        journal: Journal,
+        audit_log: AuditLog,
         events: Publisher,
         ledger: UsageLedger,
     ) -> BashNode {
@@ -201,7 +201,7 @@ impl BashNode {
                 cwd,
                 environment,
                 clock: Clock::start(),
-                journal: Mutex::new(journal),
+                audit_log: Mutex::new(audit_log),
                 turn: tokio::sync::RwLock::new(()),
                 timeout: DEFAULT_TIMEOUT,
             }),
@@ -438,7 +438,7 @@ impl BashNode {
         let is_complete = result.end_reason == EndReason::Exited;
         let streamed = (prompt.stream && is_complete).then_some(&*stdout);
         let data = ResponseData { sections: sections.clone(), tokens: None, is_complete, is_ready: true };
-        self.inner.journal.lock().log_answer(&prompt.text, time, data, None, streamed);
+        self.inner.audit_log.lock().log_answer(&prompt.text, time, data, None, streamed);
         let state = &self.inner.state;
         let failure = match &result.end_reason {
             EndReason::TimedOut => {

@@ -25,11 +25,11 @@ use crate::command::{
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::fork::identify;
-use crate::journal::Journals;
+use crate::audit_log::AuditLogs;
 use crate::names::{DEFAULT_SESSION, check_name, with_session};
 use crate::profiles::LoadedProfiles;
 use crate::proxy::{NodeProxy, Proxies, ProxyLaunch, ProxySettings, StoredProxy};
-use crate::terminal::{Journal, TerminalNode, TerminalSpec};
+use crate::terminal::{AuditLog, TerminalNode, TerminalSpec};
 use crate::usage_ledger::{LedgerRecord, LedgerUsage, UsageLedger, built_in_pricing};
 
 /// Creates nodes of all kinds. Cheap to clone.
@@ -41,7 +41,7 @@ pub struct NodeFactory {
 #[derive(Debug)]
 struct Shared {
     server: String,
-    journals: Journals,
+    audit_logs: AuditLogs,
     profile_dir: Option<PathBuf>,
     hook_relay: Option<PathBuf>,
     hosting: Option<HostManager>,
@@ -101,7 +101,7 @@ impl NodeFactory {
     /// Creates a factory whose nodes publish their events with `events`.
     pub fn with_publisher(config: FactoryConfig, events: Publisher, clock: Clock) -> NodeFactory {
         let history_dir = config.history_dir.unwrap_or_else(|| PathBuf::from(".nerve/history"));
-        let journals = Journals {
+        let audit_logs = AuditLogs {
             // Relative folders refer to the current directory of now, not of when a node is created.
             dir: std::path::absolute(&history_dir).unwrap_or(history_dir),
             server: config.server.clone(),
@@ -109,7 +109,7 @@ impl NodeFactory {
         };
         let shared = Shared {
             server: config.server,
-            journals,
+            audit_logs,
             profile_dir: config.profile_dir,
             hook_relay: config.hook_relay,
             hosting: config.hosting,
@@ -205,7 +205,7 @@ impl NodeFactory {
                 })?
             }
         };
-        let journal = self.journal(&at, spec.history)?;
+        let audit_log = self.audit_log(&at, spec.history)?;
         // The proxy comes after all other checks, because it listens from here on.
         let proxy = match spec.proxy {
             Some(proxy) => {
@@ -230,7 +230,7 @@ impl NodeFactory {
             parser,
             ready_timeout: spec.ready_timeout.duration(),
             response_timeout: spec.response_timeout.duration(),
-            journal,
+            audit_log,
             adopted: None,
             answers: pane.is_none(),
             events: shared.events.clone(),
@@ -325,9 +325,9 @@ impl NodeFactory {
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
         reject_agent_options(&spec)?;
-        let journal = self.journal(&spec.node_ref(), spec.history)?;
+        let audit_log = self.audit_log(&spec.node_ref(), spec.history)?;
         let env = Environment::new(spec.shell_env.as_ref(), spec.env, &environment::read_variables());
-        Ok(BashNode::new(node, spec.cwd, env, journal, self.shared.events.clone(), ledger))
+        Ok(BashNode::new(node, spec.cwd, env, audit_log, self.shared.events.clone(), ledger))
     }
 
     /// Creates a node for a conversation with a model's API.
@@ -362,17 +362,17 @@ impl NodeFactory {
             timeout: spec.response_timeout.duration(),
             events: self.shared.events.clone(),
             ledger,
-            fork_journals: spec.history.then(|| self.shared.journals.clone()),
+            fork_audit_logs: spec.history.then(|| self.shared.audit_logs.clone()),
         };
         // A node that cannot be created leaves no history.
         setup.check().map_err(with_node_name)?;
-        let journal = self.journal(&at, spec.history)?;
-        ChatNode::new(node.clone(), setup, journal).map_err(with_node_name)
+        let audit_log = self.audit_log(&at, spec.history)?;
+        ChatNode::new(node.clone(), setup, audit_log).map_err(with_node_name)
     }
 
     /// Opens the audit log of a node. If the log cannot be opened, the node runs without one.
-    pub fn journal(&self, at: &NodeRef, history: bool) -> Result<Journal, EngineError> {
-        if history { self.shared.journals.open(at) } else { Ok(Journal::disabled()) }
+    pub fn audit_log(&self, at: &NodeRef, history: bool) -> Result<AuditLog, EngineError> {
+        if history { self.shared.audit_logs.open(at) } else { Ok(AuditLog::disabled()) }
     }
 
     /// Reads the profiles. They are read for each new node, so that edits take effect.
@@ -392,7 +392,7 @@ impl NodeFactory {
 
     /// Returns the folder of the histories.
     pub fn history_base_dir(&self) -> &Path {
-        &self.shared.journals.dir
+        &self.shared.audit_logs.dir
     }
 
     /// Returns the registry of the panes of this server.

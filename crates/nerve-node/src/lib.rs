@@ -33,9 +33,9 @@ pub mod upstream;
 pub mod usage_ledger;
 
 mod agent_version;
+mod audit_log;
 mod dialog_choice;
 mod dialog_policy;
-mod journal;
 mod prompt;
 mod replies;
 mod response;

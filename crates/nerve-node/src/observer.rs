@@ -16,7 +16,7 @@ use nerve_types::Size;
 use tokio::sync::broadcast;
 
 use super::hooks::HookSocket;
-use super::terminal::{Journal, TerminalLocation, TerminalNode, TerminalSpec};
+use super::terminal::{AuditLog, TerminalLocation, TerminalNode, TerminalSpec};
 use crate::command::{BackendKind, Event, NodeRef};
 use crate::events::Publisher;
 use crate::usage_ledger::UsageLedger;
@@ -80,7 +80,7 @@ impl Observer {
             // The observer sends no prompts.
             ready_timeout: Duration::MAX,
             response_timeout: Duration::MAX,
-            journal: Journal::disabled(),
+            audit_log: AuditLog::disabled(),
             adopted: None,
             answers,
             events: Publisher::new(Clock::start()),

@@ -44,7 +44,7 @@ use crate::turn_state::await_state;
 use crate::usage_ledger::UsageLedger;
 
 pub use self::spec::TerminalSpec;
-pub use super::journal::Journal;
+pub use super::audit_log::AuditLog;
 pub use super::dialog_policy::DialogPolicy;
 pub use super::prompt::{Prompt, check_prompt};
 pub use nerve_host::output_feed::{OutputPosition, OutputStart, OutputSubscription, OutputUpdate};

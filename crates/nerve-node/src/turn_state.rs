@@ -19,7 +19,7 @@ use crate::command::{DialogAnswer, EventKind, NodeInfo, NodeRef, StateName};
 use crate::dialog_choice::{check_dialog, no_dialog_error, resolve_choice};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
-use crate::journal::Journal;
+use crate::audit_log::AuditLog;
 use crate::dialog_policy::DialogPolicy;
 use crate::usage_ledger::{ReachedLimit, UsageLedger};
 
@@ -166,7 +166,7 @@ impl TurnState {
         &self,
         answer: &DialogAnswer,
         now: TsNs,
-        journal: &Mutex<Journal>,
+        audit_log: &Mutex<AuditLog>,
     ) -> Result<(), EngineError> {
         let reached = self.ledger.reached().ok_or_else(|| no_dialog_error(&self.node.node))?;
         let choices = reached.choices();
@@ -176,7 +176,7 @@ impl TurnState {
         check_dialog(&self.node, answer, &reached.dialog_id(), &choices)?;
         let picked = resolve_choice(&answer.choice, &choices)?;
         let choice = picked.and_then(|picked| choices.get(picked)).map(String::as_str);
-        journal.lock().log_dialog(now, BlockKind::Budget.as_str(), choice, &answer.origin);
+        audit_log.lock().log_dialog(now, BlockKind::Budget.as_str(), choice, &answer.origin);
         self.ledger.answer(picked);
         self.refresh_limit();
         Ok(())

@@ -21,7 +21,7 @@ use nerve_host::tap::Tap;
 use nerve_node::Node;
 use nerve_node::command::{BackendKind, EventKind as Happened, NodeRef, StateName};
 use nerve_node::events::Publisher;
-use nerve_node::terminal::{Journal, Prompt, TerminalNode, TerminalSpec};
+use nerve_node::terminal::{AuditLog, Prompt, TerminalNode, TerminalSpec};
 use nerve_node::usage_ledger::UsageLedger;
 use nerve_testkit::mock_model::{Answer, Script, serve};
 use nerve_testkit::{Hermetic, Renderer, find_agent};
@@ -173,7 +173,7 @@ fn start(
         parser: ParserKind::Claude,
         ready_timeout: LIMIT,
         response_timeout: LIMIT,
-        journal: Journal::disabled(),
+        audit_log: AuditLog::disabled(),
         adopted: None,
         answers: true,
         events,

@@ -19,7 +19,7 @@ use nerve_host::clock::Clock;
 use nerve_node::Node;
 use nerve_node::command::{BackendKind, NodeRef, StateName};
 use nerve_node::events::Publisher;
-use nerve_node::terminal::{Journal, TerminalNode, TerminalSpec};
+use nerve_node::terminal::{AuditLog, TerminalNode, TerminalSpec};
 use nerve_node::usage_ledger::UsageLedger;
 use nerve_types::Size;
 use nerve_vt::terminal::TerminalState;
@@ -156,7 +156,7 @@ async fn drive(program: Program) -> Result<u64> {
         parser: ParserKind::None,
         ready_timeout: LIMIT,
         response_timeout: LIMIT,
-        journal: Journal::disabled(),
+        audit_log: AuditLog::disabled(),
         adopted: None,
         answers: true,
         events: Publisher::new(Clock::start()),

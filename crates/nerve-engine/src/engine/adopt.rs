@@ -110,7 +110,7 @@ impl Engine {
             profile,
             ready_timeout: label.ready_timeout,
             response_timeout: label.response_timeout,
-            journal: self.inner.factory.journal(&label_node(label), label.history)?,
+            audit_log: self.inner.factory.audit_log(&label_node(label), label.history)?,
             agent_session: memory.agent_session.clone(),
             agent_version: label.agent_version.clone(),
             proxy,

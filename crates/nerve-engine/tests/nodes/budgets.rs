@@ -17,7 +17,7 @@ use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, StateName};
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::events::Publisher;
-use nerve_node::terminal::{DialogPolicy, Journal};
+use nerve_node::terminal::{AuditLog, DialogPolicy};
 use nerve_node::usage_ledger::{LedgerRecord, UsageLedger};
 use nerve_testkit::harness::{EngineHarness, node_ref};
 use serde_json::json;
@@ -251,7 +251,7 @@ async fn question_uses_up_no_time_of_a_command() {
         .node("tests", LedgerRecord { limits: Some(limits), ..LedgerRecord::default() });
     ledger.add_response(&ModelTokens { input: 1, ..ModelTokens::default() }, None);
     let (at, events) = (node_ref("tests"), Publisher::new(Clock::start()));
-    let node = BashNode::new(at, None, Environment::default(), Journal::disabled(), events, ledger.clone());
+    let node = BashNode::new(at, None, Environment::default(), AuditLog::disabled(), events, ledger.clone());
     let mut context = TurnContext::new().with_input("echo done");
     context.at_dialog = DialogPolicy::Wait;
     let mut turn = tokio::spawn(async move { node.execute(&context).await });

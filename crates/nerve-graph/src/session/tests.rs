@@ -3,7 +3,7 @@ use nerve_node::bash::BashNode;
 use nerve_node::command::NodeRef;
 use nerve_node::error::ErrorKind;
 use nerve_node::events::Publisher;
-use nerve_node::terminal::Journal;
+use nerve_node::terminal::AuditLog;
 use nerve_node::usage_ledger::UsageLedger;
 
 use nerve_node::command::NodeSpec;
@@ -19,7 +19,7 @@ fn node() -> Executable {
         at,
         None,
         Environment::default(),
-        Journal::disabled(),
+        AuditLog::disabled(),
         events,
         ledger,
     )))

@@ -20,7 +20,7 @@ use super::{ChatSettings, spec};
 use crate::command::{DialogAnswer, NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::journal::Journal;
+use crate::audit_log::AuditLog;
 use crate::names::with_session;
 use crate::prompt::Prompt;
 use crate::turn_state::{Evidence, TurnState};
@@ -43,7 +43,7 @@ pub(super) struct Inner {
     pub(super) state: Arc<TurnState>,
     pub(super) setup: Setup,
     pub(super) clock: Clock,
-    pub(super) journal: Mutex<Journal>,
+    pub(super) audit_log: Mutex<AuditLog>,
     /// Held during a turn, and while the conversation is replaced.
     pub(super) turn: tokio::sync::Mutex<()>,
     pub(super) waiting: AtomicUsize,
@@ -137,8 +137,8 @@ impl Node for ChatNode {
     }
 
     fn answer(&self, answer: DialogAnswer) -> NodeFuture<'_, Option<Response>> {
-        let Inner { state, clock, journal, .. } = &*self.inner;
-        Box::pin(ready(state.answer_budget(&answer, clock.now(), journal).map(|()| None)))
+        let Inner { state, clock, audit_log, .. } = &*self.inner;
+        Box::pin(ready(state.answer_budget(&answer, clock.now(), audit_log).map(|()| None)))
     }
 
     fn explain(&self) -> NodeFuture<'_, NodeExplanation> {
@@ -162,7 +162,7 @@ impl Node for ChatNode {
             let _turn = inner.turn.lock().await;
             if inner.state.current() != StateName::Stopped {
                 let text = || self.text(Some(HISTORY_BUFFER_LINES));
-                inner.journal.lock().close(inner.clock.now(), Some(reason), text);
+                inner.audit_log.lock().close(inner.clock.now(), Some(reason), text);
                 inner.state.end_stop(reason);
             }
         })
@@ -181,11 +181,11 @@ impl Node for ChatNode {
     }
 
     fn fork(&self, at: &NodeRef) -> Option<Result<NodeHandle, EngineError>> {
-        let journal = match &self.inner.setup.fork_journals {
-            Some(journals) => journals.open(at),
-            None => Ok(Journal::disabled()),
+        let audit_log = match &self.inner.setup.fork_audit_logs {
+            Some(audit_logs) => audit_logs.open(at),
+            None => Ok(AuditLog::disabled()),
         };
-        Some(journal.map(|journal| Arc::new(self.copy_as(with_session(at), journal)) as NodeHandle))
+        Some(audit_log.map(|audit_log| Arc::new(self.copy_as(with_session(at), audit_log)) as NodeHandle))
     }
 
     fn unsupported(&self) -> EngineError {
@@ -200,7 +200,7 @@ impl ChatNode {
     /// # Errors
     /// InvalidRequest: the settings are invalid, there is no key, or the file holds no conversation. Process: the file cannot be
     /// read.
-    pub(crate) fn new(node: NodeRef, setup: Setup, journal: Journal) -> Result<ChatNode, EngineError> {
+    pub(crate) fn new(node: NodeRef, setup: Setup, audit_log: AuditLog) -> Result<ChatNode, EngineError> {
         // Fails now instead of with the first prompt. The key is looked up again for each turn.
         setup.check()?;
         let mut conversation = Conversation::default();
@@ -210,13 +210,13 @@ impl ChatNode {
                 loaded => loaded?,
             };
         }
-        Ok(ChatNode::with_conversation(node, setup, journal, conversation))
+        Ok(ChatNode::with_conversation(node, setup, audit_log, conversation))
     }
 
     fn with_conversation(
         node: NodeRef,
         setup: Setup,
-        journal: Journal,
+        audit_log: AuditLog,
         conversation: Conversation,
     ) -> ChatNode {
         let state = TurnState::new(node, setup.events.clone(), EVIDENCE, setup.ledger.clone());
@@ -224,7 +224,7 @@ impl ChatNode {
             state,
             setup,
             clock: Clock::start(),
-            journal: Mutex::new(journal),
+            audit_log: Mutex::new(audit_log),
             turn: tokio::sync::Mutex::default(),
             waiting: AtomicUsize::new(0),
             conversation: Mutex::new(conversation),
@@ -233,12 +233,12 @@ impl ChatNode {
     }
 
     /// Creates an independent node with a copy of the conversation after the last turn. The copy is not stored in a file.
-    fn copy_as(&self, at: NodeRef, journal: Journal) -> ChatNode {
+    fn copy_as(&self, at: NodeRef, audit_log: AuditLog) -> ChatNode {
         let mut setup = self.inner.setup.clone();
         setup.spec = spec::fork_settings(setup.spec);
         setup.ledger = setup.ledger.sibling(&at.node);
         let messages = self.messages();
-        ChatNode::with_conversation(at, setup, journal, Conversation { messages, ..Conversation::default() })
+        ChatNode::with_conversation(at, setup, audit_log, Conversation { messages, ..Conversation::default() })
     }
 
     /// Returns the node's settings.

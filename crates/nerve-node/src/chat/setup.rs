@@ -8,7 +8,7 @@ use super::request::Api;
 use super::{ChatSettings, spec};
 use crate::error::EngineError;
 use crate::events::Publisher;
-use crate::journal::Journals;
+use crate::audit_log::AuditLogs;
 use crate::usage_ledger::UsageLedger;
 
 /// The inputs of a chat node.
@@ -27,7 +27,7 @@ pub(crate) struct Setup {
     /// Counts the usage of the node.
     pub(crate) ledger: UsageLedger,
     /// Opens the audit logs of forks; `None` if this node has none.
-    pub(crate) fork_journals: Option<Journals>,
+    pub(crate) fork_audit_logs: Option<AuditLogs>,
 }
 
 impl Setup {

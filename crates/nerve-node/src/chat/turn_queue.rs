@@ -259,7 +259,7 @@ impl ChatNode {
         let usage = LoggedUsage { model, input: usage.prompt, output: usage.completion };
         let usage = Some(usage).filter(|usage| usage.input + usage.output > 0);
         let streamed = (prompt.stream && result.is_ok()).then(|| answer_text(&response.sections));
-        self.inner.journal.lock().log_answer(&prompt.text, time, response, usage, streamed.as_deref());
+        self.inner.audit_log.lock().log_answer(&prompt.text, time, response, usage, streamed.as_deref());
     }
 }
 

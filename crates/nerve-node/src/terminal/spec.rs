@@ -13,7 +13,7 @@ use nerve_types::Size;
 use crate::command::{BackendKind, NodeRef};
 use crate::events::Publisher;
 use crate::hooks::HookSocket;
-use crate::journal::Journal;
+use crate::audit_log::AuditLog;
 use crate::proxy::NodeProxy;
 use crate::usage_ledger::UsageLedger;
 
@@ -34,7 +34,7 @@ pub struct TerminalSpec {
     /// Timeout of turns that set none.
     pub response_timeout: Duration,
     /// The audit log.
-    pub journal: Journal,
+    pub audit_log: AuditLog,
     /// The state left by the previous owner of a running program; its earlier output is replayed first. `None` for a new program.
     pub adopted: Option<Memory>,
     /// Answer the program's terminal queries. False if another terminal in front of it does.

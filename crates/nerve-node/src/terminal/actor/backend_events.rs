@@ -59,7 +59,7 @@ impl<B: Backend> Actor<B> {
         if !changes.replies.is_empty() && self.spec.answers {
             self.type_bytes(now, &changes.replies, Origin::Terminal);
         }
-        self.spec.journal.on_output(now);
+        self.spec.audit_log.on_output(now);
         if self.observation.on_output(now, is_urgent) {
             self.observe(now);
         }

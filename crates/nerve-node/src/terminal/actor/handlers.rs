@@ -97,11 +97,11 @@ impl<B: Backend> Actor<B> {
     /// removed. Other prompts are not affected.
     fn cancel(&mut self, now: TsNs, ticket: u64, by: &ClientOrigin) {
         if let Some(active) = self.turns.active().filter(|active| active.can_cancel(ticket)) {
-            self.spec.journal.log_cancel(now, &active.request.prompt.text, by);
+            self.spec.audit_log.log_cancel(now, &active.request.prompt.text, by);
             self.interrupt_program(now);
         } else {
             if let Some(text) = self.turns.queue.text_of(ticket) {
-                self.spec.journal.log_cancel(now, text, by);
+                self.spec.audit_log.log_cancel(now, text, by);
             }
             self.turns.queue.cancel(ticket, cancelled);
         }
@@ -121,14 +121,14 @@ impl<B: Backend> Actor<B> {
     pub(super) fn interrupt_program(&mut self, now: TsNs) {
         self.driver.interrupt(now, self.cursor_line());
         let terminal = &self.terminal;
-        self.spec.journal.log_interrupt(now, || tail_of(terminal));
+        self.spec.audit_log.log_interrupt(now, || tail_of(terminal));
     }
 
     fn write(&mut self, now: TsNs, data: &[u8]) -> Result<usize, EngineError> {
         let text = self.mask_hidden_input(&String::from_utf8_lossy(data));
         self.type_input(now, data)?;
         let terminal = &self.terminal;
-        self.spec.journal.log_write(now, &text, || tail_of(terminal));
+        self.spec.audit_log.log_write(now, &text, || tail_of(terminal));
         Ok(data.len())
     }
 
@@ -170,7 +170,7 @@ impl<B: Backend> Actor<B> {
         let text = self.mask_hidden_input(command);
         self.type_input(now, &bytes)?;
         let terminal = &self.terminal;
-        self.spec.journal.log_run(now, &text, || tail_of(terminal));
+        self.spec.audit_log.log_run(now, &text, || tail_of(terminal));
         Ok(())
     }
 
@@ -253,7 +253,7 @@ impl<B: Backend> Actor<B> {
         };
         let choice = picked.and_then(|picked| choices.get(picked)).map(String::as_str);
         let refusal = if kind == BlockKind::Budget {
-            self.spec.journal.log_dialog(now, kind.as_str(), choice, &answer.origin);
+            self.spec.audit_log.log_dialog(now, kind.as_str(), choice, &answer.origin);
             self.answer_budget(picked);
             return self.respond(reply, Ok(None));
         } else if self.waiters.has_dialog() {
@@ -261,7 +261,7 @@ impl<B: Backend> Actor<B> {
         } else if !self.driver.answer(now, &choices, picked) {
             self.with_screen(EngineError::new(ErrorKind::Blocked, "the dialog changed; nothing was typed"))
         } else {
-            self.spec.journal.log_dialog(now, kind.as_str(), choice, &answer.origin);
+            self.spec.audit_log.log_dialog(now, kind.as_str(), choice, &answer.origin);
             return match self.turns.active_mut().filter(|_| answer.wait) {
                 Some(active) => {
                     active.request.deadline =

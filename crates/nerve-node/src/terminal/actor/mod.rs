@@ -184,7 +184,7 @@ impl<B: Backend> Actor<B> {
     fn log_start(&mut self) {
         if self.spec.log_start && self.spec.adopted.is_none() {
             let (now, command) = (self.clock.now(), shell_words::join(&self.spec.program.argv));
-            self.spec.journal.log_run(now, &command, String::new);
+            self.spec.audit_log.log_run(now, &command, String::new);
         }
     }
 
@@ -196,7 +196,7 @@ impl<B: Backend> Actor<B> {
             self.observation.deadline(),
             self.driver.deadline(),
             self.terminal.frame_deadline(),
-            self.spec.journal.deadline(),
+            self.spec.audit_log.deadline(),
             self.turns.deadline(),
             self.lifecycle.deadline(),
             Some(self.start_deadline).filter(|_| has_queue && is_starting),
@@ -218,7 +218,7 @@ impl<B: Backend> Actor<B> {
             self.observe(now);
         }
         let terminal = &self.terminal;
-        self.spec.journal.capture_if_due(now, || tail_of(terminal));
+        self.spec.audit_log.capture_if_due(now, || tail_of(terminal));
         if self.lifecycle.is_drained(now) {
             self.conclude();
         }

@@ -131,7 +131,7 @@ impl<B: Backend> Actor<B> {
         self.feed.end(&reason);
         self.watch_waiting();
         let terminal = &self.terminal;
-        self.spec.journal.close(now, Some(&reason), || tail_of(terminal));
+        self.spec.audit_log.close(now, Some(&reason), || tail_of(terminal));
         self.reporter.report_end(now, exit, self.lifecycle.is_stopping());
         if let Some(proxy) = self.spec.proxy.clone() {
             tokio::spawn(async move { proxy.end().await });

@@ -17,7 +17,7 @@ use super::request::{Request, RequestedTurn};
 use super::{Actor, tail_of};
 use crate::command::{EventKind, Response};
 use crate::error::{EngineError, ErrorKind};
-use crate::journal::FinishedPrompt;
+use crate::audit_log::FinishedPrompt;
 use crate::response::{
     keep_text_before_error, note_hidden_start, remove_echo, response_from_screen, shows_prompt_above,
     truncate_text, truncate_to_limits, turn_lines,
@@ -60,7 +60,7 @@ impl<B: Backend> Actor<B> {
     fn log_preceding_screen(&mut self) {
         let terminal = &self.terminal;
         if let Some(active) = self.turns.active_mut().filter(|active| active.preceding.is_none()) {
-            active.preceding = self.spec.journal.capture_before_prompt(active.since, || tail_of(terminal));
+            active.preceding = self.spec.audit_log.capture_before_prompt(active.since, || tail_of(terminal));
         }
     }
 
@@ -309,14 +309,14 @@ impl<B: Backend> Actor<B> {
 
     /// Logs the turn in progress with its answer.
     pub(super) fn log(&mut self, response: ResponseData, now: TsNs) {
-        let Some(active) = self.turns.active().filter(|_| self.spec.journal.is_enabled()) else { return };
+        let Some(active) = self.turns.active().filter(|_| self.spec.audit_log.is_enabled()) else { return };
         let (parser, time, terminal) = (active.parser, (active.since, now), &self.terminal);
         let (input, preceding) = (&active.request.prompt.text, active.preceding);
         let sent = FinishedPrompt { input, preceding, time, parser, usage: None };
         if active.request.prompt.stream {
-            self.spec.journal.log_streamed_turn(&sent, || tail_of(terminal));
+            self.spec.audit_log.log_streamed_turn(&sent, || tail_of(terminal));
         } else {
-            self.spec.journal.log_turn(&sent, response, || tail_of(terminal));
+            self.spec.audit_log.log_turn(&sent, response, || tail_of(terminal));
         }
     }
 
@@ -324,7 +324,7 @@ impl<B: Backend> Actor<B> {
     pub(super) fn log_unsent(&mut self) {
         let now = self.clock.now();
         for prompt in self.turns.queue.take_unsent() {
-            self.spec.journal.log_unsent(now, &prompt.text, &prompt.reason, &prompt.origin);
+            self.spec.audit_log.log_unsent(now, &prompt.text, &prompt.reason, &prompt.origin);
         }
     }
 

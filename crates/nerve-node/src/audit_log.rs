@@ -1,5 +1,5 @@
 //! The audit log of a node, and when to capture the screen for it: before a prompt, after input has settled, and before the end.
-//! The journal does not sleep: a capture is due after a moment without output, or before the next entry.
+//! The log does not sleep: a capture is due after a moment without output, or before the next entry.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// Writes the audit log of a node, with screen captures.
 #[derive(Debug)]
-pub struct Journal {
+pub struct AuditLog {
     writer: HistoryWriter,
     due: Option<PendingCapture>,
 }
@@ -36,7 +36,7 @@ struct PendingCapture {
 
 /// Opens the audit logs of a server's nodes.
 #[derive(Debug, Clone)]
-pub(crate) struct Journals {
+pub(crate) struct AuditLogs {
     /// The folder of the histories.
     pub(crate) dir: PathBuf,
     /// Name of the server.
@@ -45,21 +45,21 @@ pub(crate) struct Journals {
     pub(crate) events: Publisher,
 }
 
-impl Journals {
+impl AuditLogs {
     /// Opens the audit log of a node. If the log cannot be opened, the node runs without one.
     ///
     /// # Errors
     /// InvalidRequest: the server's name is invalid.
-    pub(crate) fn open(&self, at: &NodeRef) -> Result<Journal, EngineError> {
+    pub(crate) fn open(&self, at: &NodeRef) -> Result<AuditLog, EngineError> {
         check_name(&self.server, "server")?;
         let session = at.session.as_deref().filter(|session| *session != DEFAULT_SESSION);
         match HistoryWriter::create_in_session(&self.dir, &self.server, session, &at.node) {
-            Ok(writer) => Ok(Journal::new(writer)),
+            Ok(writer) => Ok(AuditLog::new(writer)),
             Err(error) => {
                 tracing::warn!(node = %at.node, %error, "no history is kept");
                 let message = format!("no history is kept: {error}");
                 self.events.publish(Some(&with_session(at)), EventKind::machine_failure(message));
-                Ok(Journal::disabled())
+                Ok(AuditLog::disabled())
             }
         }
     }
@@ -75,15 +75,15 @@ pub(super) struct FinishedPrompt<'a> {
     pub(super) usage: Option<LoggedUsage>,
 }
 
-impl Journal {
-    /// Creates a journal that writes with `writer`.
-    pub fn new(writer: HistoryWriter) -> Journal {
-        Journal { writer, due: None }
+impl AuditLog {
+    /// Creates a log that writes with `writer`.
+    pub fn new(writer: HistoryWriter) -> AuditLog {
+        AuditLog { writer, due: None }
     }
 
-    /// Creates a journal that discards everything.
-    pub fn disabled() -> Journal {
-        Journal::new(HistoryWriter::disabled())
+    /// Creates a log that discards everything.
+    pub fn disabled() -> AuditLog {
+        AuditLog::new(HistoryWriter::disabled())
     }
 
     /// Returns true if entries are written.
