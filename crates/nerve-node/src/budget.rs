@@ -150,20 +150,14 @@ impl Budget {
         usage: &ResourceUsage,
         elapsed: Duration,
     ) {
-        let count =
-            |limit: Option<u64>, used: u64| limit.map(|limit| (used / limit + 1).saturating_mul(limit));
-        let amount = |limit: Option<f64>, used: f64| {
-            let limit = limit?;
-            let raised = ((used / limit).floor() + 1.0) * limit;
-            // The quotient may have been rounded.
-            Some(if raised > used { raised } else { raised + limit })
-        };
+        let count = |limit: Option<u64>, used| limit.map(|limit| limit.saturating_add(count_to_grant(limit, used)));
+        let cost = |limit: Option<f64>, used| limit.map(|limit| limit + cost_to_grant(limit, used));
         match limit {
             BudgetLimit::Tokens => self.max_tokens = count(grant.max_tokens, usage.tokens_used()),
             BudgetLimit::Steps => self.max_steps = count(grant.max_steps, usage.steps_executed()),
             BudgetLimit::Time => self.max_time_ms = count(grant.max_time_ms, millis(elapsed)),
             BudgetLimit::ApiCalls => self.max_api_calls = count(grant.max_api_calls, usage.api_calls()),
-            BudgetLimit::Cost => self.max_cost_usd = amount(grant.max_cost_usd, usage.cost_usd()),
+            BudgetLimit::Cost => self.max_cost_usd = cost(grant.max_cost_usd, usage.cost_usd()),
         }
     }
 }
@@ -253,7 +247,21 @@ impl PartialEq for ResourceUsage {
     }
 }
 
-fn millis(time: Duration) -> u64 {
+/// Returns the multiple of a limit to grant in addition to it, so that the sum exceeds the usage. A limit of 0 counts as 1.
+pub(crate) fn count_to_grant(limit: u64, used: u64) -> u64 {
+    let limit = limit.max(1);
+    (used / limit).saturating_mul(limit)
+}
+
+/// Returns the multiple of a limit in dollars to grant in addition to it, so that the sum exceeds the usage.
+pub(crate) fn cost_to_grant(limit: f64, used: f64) -> f64 {
+    let times = (used / limit).floor();
+    // The quotient may have been rounded.
+    let is_enough = limit + limit * times > used;
+    limit * if is_enough { times } else { times + 1.0 }
+}
+
+pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -9,8 +9,7 @@ use tokio::time::Instant;
 
 use crate::budget::{Budget, BudgetLimit};
 
-/// The grants of a run's budget: its questions, its limits as raised by the answers, and its pauses. A node or a session has
-/// `usage_ledger::Grants` instead.
+/// The grants of a run's budget: its questions, its limits as raised by the answers, and its pauses.
 #[derive(Debug)]
 pub struct Grants {
     /// Beginning of the paths of the questions: `part/` for the graph in a step, `part` for the step itself.

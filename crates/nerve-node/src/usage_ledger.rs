@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::budget::{cost_to_grant, count_to_grant, millis};
 use crate::command::NodeRef;
 use crate::dialog_choice::dialog_id;
 use crate::error::{EngineError, ErrorKind};
@@ -80,8 +81,8 @@ pub struct LedgerUsage {
     /// Working time in milliseconds.
     pub time_ms: u64,
     /// Amounts that were granted in addition to the limits.
-    #[serde(skip_serializing_if = "Grants::is_empty")]
-    pub granted: Grants,
+    #[serde(skip_serializing_if = "GrantedAmounts::is_empty")]
+    pub granted: GrantedAmounts,
     /// Tokens of models that have no price yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unpriced: Vec<ModelTokens>,
@@ -93,10 +94,10 @@ pub struct LedgerUsage {
     pub is_refused: bool,
 }
 
-/// Amounts that answers have granted in addition to the limits of a node or a session. A run's budget has `grants::Grants` instead.
+/// Amounts that answers have granted in addition to the limits of a node or a session.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Grants {
+pub struct GrantedAmounts {
     /// Tokens.
     pub tokens: u64,
     /// US dollars.
@@ -444,23 +445,17 @@ impl State {
         let (Some(exceeded), Some(limits)) = (self.limit_at_usage(), self.limits) else { return };
         let time_ms = self.time_ms();
         let usage = &mut self.usage;
-        // The next multiple of a limit exceeds the usage.
+        let granted = &mut usage.granted;
         match exceeded {
             LimitKind::Unpriced { .. } => usage.accepts_unpriced = true,
             LimitKind::Tokens { .. } => {
-                let limit = limits.max_tokens.unwrap_or(0).max(1);
-                usage.granted.tokens = (usage.tokens / limit).saturating_mul(limit);
+                granted.tokens = count_to_grant(limits.max_tokens.unwrap_or(0), usage.tokens);
             }
             LimitKind::Cost { .. } => {
-                let limit = limits.max_cost_usd.unwrap_or(0.0);
-                let times = (usage.cost_usd / limit).floor();
-                // The quotient may have been rounded.
-                let is_enough = limit + limit * times > usage.cost_usd;
-                usage.granted.cost_usd = limit * if is_enough { times } else { times + 1.0 };
+                granted.cost_usd = cost_to_grant(limits.max_cost_usd.unwrap_or(0.0), usage.cost_usd);
             }
             LimitKind::Time { .. } => {
-                let limit = limits.max_time_ms.unwrap_or(0).max(1);
-                usage.granted.time_ms = (time_ms / limit).saturating_mul(limit);
+                granted.time_ms = count_to_grant(limits.max_time_ms.unwrap_or(0), time_ms);
             }
         }
     }
@@ -518,10 +513,6 @@ impl fmt::Display for LimitKind {
     }
 }
 
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
 impl LedgerUsage {
     fn add_unpriced(&mut self, tokens: &ModelTokens) {
         match self.unpriced.iter_mut().find(|known| known.model == tokens.model) {
@@ -538,8 +529,8 @@ impl LedgerUsage {
     }
 }
 
-impl Grants {
+impl GrantedAmounts {
     fn is_empty(&self) -> bool {
-        *self == Grants::default()
+        *self == GrantedAmounts::default()
     }
 }
