@@ -263,6 +263,21 @@ impl Poller {
                 return self.on_listed(listed).await;
             }
         }
+        let (listed, text) = self.read_capture(now, at_rest).await?;
+        self.text = Some(text.clone());
+        self.check_process(&listed)?;
+        let exit = listed.is_dead.then(|| listed.exit_code.map_or(ExitStatus::Unknown, ExitStatus::Code));
+        let exit = exit.or_else(|| self.is_held().then_some(ExitStatus::Unknown));
+        self.on_capture(listed, text).await?;
+        if let Some(exit) = exit {
+            return Err(PollError::Exited(exit));
+        }
+        self.schedule.on_text(Instant::now(), count);
+        Ok(())
+    }
+
+    /// Reads list and text until they belong together. `at_rest`: the pane is expected to be unchanged.
+    async fn read_capture(&mut self, now: Instant, at_rest: bool) -> Result<(ListedPane, String), PollError> {
         // The list is read after the text, so its cursor is never older.
         let first_text = match &self.listed {
             Some(known) => Some(self.read_text(known.size.rows, SCROLLBACK_ROWS[self.depth]).await?),
@@ -271,13 +286,12 @@ impl Poller {
         let unchanged = first_text.is_some() && first_text == self.text;
         // If nothing has changed, the shared list suffices.
         let since = if at_rest && unchanged { now.checked_sub(IDLE_LIST_AGE) } else { None };
-        let listed = self.list_pane(since.unwrap_or_else(Instant::now)).await?;
+        let mut listed = self.list_pane(since.unwrap_or_else(Instant::now)).await?;
         let same_size = self.listed.as_ref().is_some_and(|known| known.size == listed.size);
         let mut text = match first_text.filter(|_| same_size) {
             Some(text) => text,
             None => self.read_text(listed.size.rows, SCROLLBACK_ROWS[self.depth]).await?,
         };
-        let mut listed = listed;
         for _ in 0..MAX_REREADS {
             if unchanged && self.listed.as_ref().is_some_and(|known| known.has_same_screen(&listed)) {
                 break;
@@ -289,20 +303,17 @@ impl Poller {
             }
             listed = self.list_pane(Instant::now()).await?;
         }
-        self.text = Some(text.clone());
+        Ok((listed, text))
+    }
+
+    /// Checks at the first poll that the pane still has the program of the previous driver.
+    fn check_process(&self, listed: &ListedPane) -> Result<(), PollError> {
         if let (None, Some(expected)) = (&self.listed, self.expected)
-            && Process::of(&listed).is_some_and(|process| process.pid != expected)
+            && Process::of(listed).is_some_and(|process| process.pid != expected)
         {
             // Another server has reused the pane id.
             return Err(PollError::Gone(self.gone_message()));
         }
-        let exit = listed.is_dead.then(|| listed.exit_code.map_or(ExitStatus::Unknown, ExitStatus::Code));
-        let exit = exit.or_else(|| self.is_held().then_some(ExitStatus::Unknown));
-        self.on_capture(listed, text).await?;
-        if let Some(exit) = exit {
-            return Err(PollError::Exited(exit));
-        }
-        self.schedule.on_text(Instant::now(), count);
         Ok(())
     }
 

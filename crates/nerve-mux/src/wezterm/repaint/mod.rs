@@ -102,8 +102,7 @@ impl Repainter {
     /// Returns the bytes that make the terminal show `capture`; none if it already does. After a size change, the terminal
     /// must be resized first. With `force`, scrolled rows may be missing.
     pub(super) fn update(&mut self, mut capture: Capture, force: bool) -> Result<Vec<u8>, NeedsMore> {
-        let needs_all = self.is_line_based();
-        if needs_all {
+        if self.is_line_based() {
             mark_wrapped_rows(&mut capture);
             if capture.truncated && !force {
                 return Err(NeedsMore);
@@ -112,44 +111,10 @@ impl Repainter {
         let is_keyframe = self.size != Some(capture.size);
         self.is_certain = true;
         let mut paint = PaintBuffer::default();
-        let mut pushed = 0;
-        if !is_keyframe {
-            let leaves = self.saved_main.is_some() && !capture.scrollback.is_empty();
-            let enters = self.saved_main.is_none() && self.enters_alt_screen(&capture);
-            if !enters && (leaves || self.saved_main.is_none()) {
-                let counted = self.count_scrolled(&capture);
-                self.is_certain = counted.is_some() || !needs_all && !force;
-                pushed = match counted.or_else(|| self.guess_scrolled(&capture)) {
-                    Some(pushed) => pushed,
-                    None if capture.truncated && !force => return Err(NeedsMore),
-                    None => capture.scrollback.len(),
-                };
-                if needs_all {
-                    self.move_prompt(pushed, capture.scrollback.len());
-                }
-            }
-            if leaves {
-                paint.raw("\x1b[?1049l");
-                self.rows = self.saved_main.take().unwrap_or_default();
-            } else if enters {
-                paint.raw("\x1b[?1049h");
-                self.saved_main = Some(std::mem::replace(&mut self.rows, blank(capture.size)));
-            }
-        } else {
-            // Wrapping off: rows are cut. Bracketed paste on: the pane's owner handles pastes.
-            paint.raw("\x1b[?1049l\x1b[0m\x1b[r\x1b[?6l\x1b[?7l\x1b[?2004h\x1b[H\x1b[2J");
-            self.rows = blank(capture.size);
-            self.saved_main = None;
-            self.prompt = PromptPlace::Unknown;
-            if self.size.is_none() {
-                pushed = capture.scrollback.len();
-            }
-            if self.enters_alt_screen(&capture) {
-                paint.raw("\x1b[?1049h\x1b[2J");
-                self.saved_main = Some(blank(capture.size));
-            }
-            self.size = Some(capture.size);
-        }
+        let pushed = match is_keyframe {
+            true => self.begin_keyframe(&capture, &mut paint),
+            false => self.switch_screen(&capture, force, &mut paint)?,
+        };
         self.scroll_out(
             &mut paint,
             &capture.scrollback[capture.scrollback.len() - pushed..],
@@ -168,6 +133,53 @@ impl Repainter {
         }
         self.store(capture);
         Ok(paint.finish())
+    }
+
+    /// Clears the terminal. Returns the number of rows that go to its scrollback.
+    fn begin_keyframe(&mut self, capture: &Capture, paint: &mut PaintBuffer) -> usize {
+        // Wrapping off: rows are cut. Bracketed paste on: the pane's owner handles pastes.
+        paint.raw("\x1b[?1049l\x1b[0m\x1b[r\x1b[?6l\x1b[?7l\x1b[?2004h\x1b[H\x1b[2J");
+        self.rows = blank(capture.size);
+        self.saved_main = None;
+        self.prompt = PromptPlace::Unknown;
+        if self.enters_alt_screen(capture) {
+            paint.raw("\x1b[?1049h\x1b[2J");
+            self.saved_main = Some(blank(capture.size));
+        }
+        let is_first = self.size.replace(capture.size).is_none();
+        if is_first { capture.scrollback.len() } else { 0 }
+    }
+
+    /// Enters or leaves the alternate screen with the program. Returns the number of rows that have scrolled out of the screen.
+    fn switch_screen(
+        &mut self,
+        capture: &Capture,
+        force: bool,
+        paint: &mut PaintBuffer,
+    ) -> Result<usize, NeedsMore> {
+        let leaves = self.saved_main.is_some() && !capture.scrollback.is_empty();
+        let enters = self.saved_main.is_none() && self.enters_alt_screen(capture);
+        let mut pushed = 0;
+        if !enters && (leaves || self.saved_main.is_none()) {
+            let counted = self.count_scrolled(capture);
+            self.is_certain = counted.is_some() || !self.is_line_based() && !force;
+            pushed = match counted.or_else(|| self.guess_scrolled(capture)) {
+                Some(pushed) => pushed,
+                None if capture.truncated && !force => return Err(NeedsMore),
+                None => capture.scrollback.len(),
+            };
+            if self.is_line_based() {
+                self.move_prompt(pushed, capture.scrollback.len());
+            }
+        }
+        if leaves {
+            paint.raw("\x1b[?1049l");
+            self.rows = self.saved_main.take().unwrap_or_default();
+        } else if enters {
+            paint.raw("\x1b[?1049h");
+            self.saved_main = Some(std::mem::replace(&mut self.rows, blank(capture.size)));
+        }
+        Ok(pushed)
     }
 
     fn enters_alt_screen(&self, capture: &Capture) -> bool {
