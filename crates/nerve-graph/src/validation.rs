@@ -11,10 +11,10 @@ use super::plan::{Dependencies, Plan};
 use super::step::Step;
 
 /// Maximum length of a step id, in bytes.
-const MAX_ID_BYTES: usize = 200;
+pub(crate) const MAX_ID_BYTES: usize = 200;
 
 /// Characters that separate the parts of a step path: `outer/inner`, `each[3]`, `loop#2`.
-const RESERVED_CHARS: [char; 4] = ['/', '[', ']', '#'];
+pub(crate) const RESERVED_CHARS: [char; 4] = ['/', '[', ']', '#'];
 
 /// Finds a node or a graph by its name.
 type Lookup<'a> = dyn Fn(&str) -> Option<Executable> + 'a;

@@ -9,11 +9,7 @@ use super::super::source_map::{Path, Report};
 use super::super::tree::quoted;
 use super::super::types::{GateDefinition, GraphFile, NodeDefinition, StepDefinition};
 use super::limits;
-
-/// Maximum length of a step id, in bytes.
-const MAX_ID_BYTES: usize = 200;
-/// Characters that separate the parts of a step path: `outer/inner`, `each[3]`, `loop#2`.
-const RESERVED_CHARS: [char; 4] = ['/', '[', ']', '#'];
+use crate::validation::{MAX_ID_BYTES, RESERVED_CHARS};
 
 pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
     let steps = Path::Root.key("steps");
