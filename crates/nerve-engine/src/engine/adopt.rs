@@ -19,6 +19,13 @@ use nerve_types::Size;
 
 use super::Engine;
 
+/// The state of a node when its server ended.
+struct LastState {
+    cwd: Option<PathBuf>,
+    size: Size,
+    memory: Memory,
+}
+
 impl Engine {
     /// Adopts the nodes of an earlier server with this name. They are `starting` while their past output is read. Must be called on a
     /// runtime.
@@ -40,15 +47,16 @@ impl Engine {
                     self.inner.gone_nodes.lock().push(label_node(&label));
                 }
                 let memory = serde_json::from_value(entry.memory.clone()).unwrap_or_default();
-                let (cwd, size) = (entry.cwd.clone(), Size::new(entry.cols, entry.rows));
-                self.adopt_node(&profiles, &label, (cwd, size, memory), |spec| {
+                let size = Size::new(entry.cols, entry.rows);
+                let last_state = LastState { cwd: entry.cwd.clone(), size, memory };
+                self.adopt_node(&profiles, &label, last_state, |spec| {
                     adopt_host(hosting, panes, spec, entry)
                 });
             }
         }
         for entry in in_panes {
             let (label, memory) = (entry.label.clone(), entry.memory.clone());
-            let last_state = (entry.cwd.clone(), Size::default(), memory);
+            let last_state = LastState { cwd: entry.cwd.clone(), size: Size::default(), memory };
             self.adopt_node(&profiles, &label, last_state, |spec| adopt_pane(panes, spec, entry));
         }
         for session in self.inner.sessions.list() {
@@ -62,7 +70,7 @@ impl Engine {
         &self,
         profiles: &LoadedProfiles,
         label: &Label,
-        last_state: (Option<PathBuf>, Size, Memory),
+        last_state: LastState,
         adopt: impl FnOnce(TerminalSpec) -> TerminalNode,
     ) {
         let (at, node) = (label_node(label), &label.node);
@@ -91,7 +99,7 @@ impl Engine {
         profiles: &LoadedProfiles,
         label: &Label,
         session: &Session,
-        (cwd, size, memory): (Option<PathBuf>, Size, Memory),
+        LastState { cwd, size, memory }: LastState,
     ) -> Result<TerminalSpec, EngineError> {
         // If the profile is gone, one is detected from the command.
         let profile = profiles.find(Some(&label.profile), &label.argv);
