@@ -198,7 +198,7 @@ impl Recorder {
         if let Some(failed) = &state.failed {
             return Err(failed.clone());
         }
-        if state.drops(record) {
+        if state.track_outage(record) {
             return Ok(());
         }
         state.segment.push(record).map_err(|error| error.to_string())?;
@@ -345,7 +345,7 @@ impl Outage {
 
 impl State {
     /// Updates the state of an outage for a record. Returns true if the record is dropped, because too much waits.
-    fn drops(&mut self, record: &Record<'_>) -> bool {
+    fn track_outage(&mut self, record: &Record<'_>) -> bool {
         self.last.0 = record.at;
         if let Body::Resize { cols, rows } = record.body {
             self.last.1 = Some(Size::new(cols, rows));

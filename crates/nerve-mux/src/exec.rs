@@ -70,7 +70,7 @@ impl CommandLine {
 
     /// Returns the error of a failed system call.
     pub(crate) fn system_error(&self, error: io::Error) -> PaneError {
-        PaneError::System { what: self.action, error }
+        PaneError::System { action: self.action, error }
     }
 }
 

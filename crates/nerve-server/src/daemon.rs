@@ -164,7 +164,7 @@ fn remove_stale(socket: &Path) -> Result<(), ServerError> {
     let meta = match fs::symlink_metadata(socket) {
         Ok(meta) => meta,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(ServerError::Io { what: "look at", path: socket.into(), source }),
+        Err(source) => return Err(ServerError::Io { action: "look at", path: socket.into(), source }),
     };
     if !meta.file_type().is_socket() {
         return Err(ServerError::NotASocket { path: socket.into() });

@@ -85,20 +85,20 @@ pub enum ServerError {
         problem: String,
     },
     /// A certificate or key cannot be used.
-    #[error("no valid {what} in {}: {problem}", path.display())]
+    #[error("no valid {expected} in {}: {problem}", path.display())]
     BadTls {
         /// Path of the file.
         path: PathBuf,
         /// Expected content of the file.
-        what: &'static str,
+        expected: &'static str,
         /// Reason why it cannot be used.
         problem: String,
     },
     /// A system call failed.
-    #[error("cannot {what} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// The action: `create`, `lock` …
-        what: &'static str,
+        action: &'static str,
         /// Path that the action was applied to.
         path: PathBuf,
         /// The system's error.
@@ -107,9 +107,9 @@ pub enum ServerError {
 }
 
 impl ServerError {
-    pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ServerError {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ServerError {
         let path = path.to_path_buf();
-        move |source| ServerError::Io { what, path, source }
+        move |source| ServerError::Io { action, path, source }
     }
 
     /// Returns a hint on how to solve the problem.

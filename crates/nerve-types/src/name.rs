@@ -7,7 +7,7 @@ pub const MAX_NAME_CHARS: usize = 32;
 /// Name of the session that every server has.
 pub const DEFAULT_SESSION: &str = "default";
 
-/// Checks a name: 1–32 of `a-z 0-9 -`, no dash at either end. `what` names the thing in the error: `node`,
+/// Checks a name: 1–32 of `a-z 0-9 -`, no dash at either end. `subject` names the thing in the error: `node`,
 /// `session`, `server`.
 ///
 /// ```
@@ -19,7 +19,7 @@ pub const DEFAULT_SESSION: &str = "default";
 ///
 /// # Errors
 /// [`NameError`] quotes the name and states the rule.
-pub fn check(what: &'static str, name: &str) -> Result<(), NameError> {
+pub fn check(subject: &'static str, name: &str) -> Result<(), NameError> {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let fault = if name.is_empty() {
         Fault::Empty
@@ -34,18 +34,18 @@ pub fn check(what: &'static str, name: &str) -> Result<(), NameError> {
     } else {
         return Ok(());
     };
-    Err(NameError { what, name: shorten(name), fault })
+    Err(NameError { subject, name: shorten(name), fault })
 }
 
 /// A name that violates the rule.
 // Debug quoting: a name may contain escape sequences, and errors are shown on terminals.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{what} name {name:?} is not allowed: {fault}; use 1 to {max} of a-z, 0-9 and '-', with no dash at either end",
+    "{subject} name {name:?} is not allowed: {fault}; use 1 to {max} of a-z, 0-9 and '-', with no dash at either end",
     max = MAX_NAME_CHARS
 )]
 pub struct NameError {
-    what: &'static str,
+    subject: &'static str,
     name: String,
     fault: Fault,
 }

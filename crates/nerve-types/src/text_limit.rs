@@ -11,9 +11,9 @@ pub const MAX_LABEL: usize = 256;
 
 /// A text or list that exceeds a limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} exceeds the limit: it has {found} {unit}, at most {max} are allowed")]
+#[error("{subject} exceeds the limit: it has {found} {unit}, at most {max} are allowed")]
 pub struct LimitError {
-    what: &'static str,
+    subject: &'static str,
     unit: &'static str,
     found: usize,
     max: usize,
@@ -44,8 +44,8 @@ pub fn check_label(label: &str) -> Result<(), LimitError> {
     check("label", "bytes", label.len(), MAX_LABEL)
 }
 
-fn check(what: &'static str, unit: &'static str, found: usize, max: usize) -> Result<(), LimitError> {
-    if found > max { Err(LimitError { what, unit, found, max }) } else { Ok(()) }
+fn check(subject: &'static str, unit: &'static str, found: usize, max: usize) -> Result<(), LimitError> {
+    if found > max { Err(LimitError { subject, unit, found, max }) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -65,14 +65,14 @@ mod tests {
         let tags = check_tags(&vec![String::new(); MAX_TAGS + 1]).unwrap_err();
         let tag = check_tags(&["t".repeat(MAX_TAG + 1)]).unwrap_err();
         let label = check_label(&"l".repeat(MAX_LABEL + 1)).unwrap_err();
-        for (error, what, max) in [
+        for (error, subject, max) in [
             (description, "description", MAX_DESCRIPTION),
             (tags, "list of tags", MAX_TAGS),
             (tag, "tag", MAX_TAG),
             (label, "label", MAX_LABEL),
         ] {
             let text = error.to_string();
-            assert!(text.starts_with(what) && text.contains(&format!("at most {max}")), "{text}");
+            assert!(text.starts_with(subject) && text.contains(&format!("at most {max}")), "{text}");
         }
     }
 }

@@ -67,10 +67,10 @@ pub enum PaneError {
     #[error("{0}")]
     Refused(String),
     /// A system call failed.
-    #[error("cannot {what}: {error}")]
+    #[error("cannot {action}: {error}")]
     System {
         /// The action that failed.
-        what: &'static str,
+        action: &'static str,
         /// The cause.
         error: io::Error,
     },

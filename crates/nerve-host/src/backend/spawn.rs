@@ -67,13 +67,13 @@ pub enum SpawnError {
     #[serde(rename = "Failed")]
     Host(String),
     /// A system call failed.
-    #[error("cannot {what}: {error}")]
+    #[error("cannot {action}: {error}")]
     #[serde(skip)]
     System {
         /// The action that failed.
         // Without the attribute, the derive requires input that lives forever.
         #[serde(skip)]
-        what: &'static str,
+        action: &'static str,
         /// The cause.
         error: std::io::Error,
     },
@@ -81,8 +81,8 @@ pub enum SpawnError {
 
 impl SpawnError {
     /// Returns a function that wraps the error of the system call for `what`.
-    pub fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> SpawnError {
-        move |error| SpawnError::System { what, error }
+    pub fn system(action: &'static str) -> impl FnOnce(std::io::Error) -> SpawnError {
+        move |error| SpawnError::System { action, error }
     }
 
     /// Returns an error that can be serialized: only the message of one whose cause exists in this process alone.

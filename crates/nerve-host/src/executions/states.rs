@@ -25,9 +25,9 @@ pub enum Reader {
     /// The command.
     Itself,
     /// The command, if it reads from its terminal (`/dev/tty`). Its standard input is `/dev/null`.
-    AsksOnly,
+    NullInput,
     /// The command, if it reads from its terminal. Its standard input is a file, a pipe or another terminal.
-    HasInput,
+    RedirectedInput,
     /// The agent: the execution has no terminal of its own.
     Agent,
 }
@@ -145,8 +145,8 @@ impl States {
         let reader = match (line.has_terminal(), line.input.as_deref()) {
             (false, _) => Reader::Agent,
             (true, None) => Reader::Itself,
-            (true, Some(NULL_INPUT)) => Reader::AsksOnly,
-            (true, Some(_)) => Reader::HasInput,
+            (true, Some(NULL_INPUT)) => Reader::NullInput,
+            (true, Some(_)) => Reader::RedirectedInput,
         };
         ExecutionUpdate {
             number,
@@ -279,6 +279,6 @@ mod tests {
         ]);
         let readers: Vec<Reader> =
             fixture.states.next_batch(&fixture.known).updates.iter().map(|updates| updates.reader).collect();
-        assert_eq!(readers, [Reader::Itself, Reader::AsksOnly, Reader::HasInput, Reader::Agent]);
+        assert_eq!(readers, [Reader::Itself, Reader::NullInput, Reader::RedirectedInput, Reader::Agent]);
     }
 }

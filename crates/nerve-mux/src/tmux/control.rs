@@ -51,7 +51,7 @@ impl ControlConnection {
         let (stdin, stdout, stderr) = (client.stdin.take(), client.stdout.take(), client.stderr.take());
         let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
             let error = io::ErrorKind::BrokenPipe.into();
-            return Err(PaneError::System { what: "talk to tmux", error });
+            return Err(PaneError::System { action: "talk to tmux", error });
         };
         let mut control = ControlConnection {
             _client: client,
@@ -104,7 +104,7 @@ impl ControlConnection {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     return Err(self.exit_error("").await);
                 }
-                Err(error) => return Err(PaneError::System { what: "talk to tmux", error }),
+                Err(error) => return Err(PaneError::System { action: "talk to tmux", error }),
             }
         }
     }

@@ -322,8 +322,8 @@ fn parse_pane_id(pane: &str) -> Result<u64, PaneError> {
     id.ok_or_else(|| PaneError::NoPane(pane.to_string()))
 }
 
-fn system(what: &'static str) -> impl FnOnce(io::Error) -> PaneError {
-    move |error| PaneError::System { what, error }
+fn system(action: &'static str) -> impl FnOnce(io::Error) -> PaneError {
+    move |error| PaneError::System { action, error }
 }
 
 #[cfg(test)]

@@ -138,12 +138,12 @@ fn optional_value(text: Option<&str>) -> Value<'_> {
 
 fn to_status(field: &[u8]) -> Result<Status, SszError> {
     let number = byte(field)?;
-    Status::from_repr(number).ok_or(SszError::Number { what: "status", number })
+    Status::from_repr(number).ok_or(SszError::Number { field: "status", number })
 }
 
 fn to_level(field: &[u8]) -> Result<Level, SszError> {
     let number = byte(field)?;
-    Level::from_repr(number).ok_or(SszError::Number { what: "log level", number })
+    Level::from_repr(number).ok_or(SszError::Number { field: "log level", number })
 }
 
 fn time(field: &[u8]) -> Result<TsMs, SszError> {

@@ -59,10 +59,10 @@ pub enum SszError {
         length: usize,
     },
     /// An unknown number of an enumeration.
-    #[error("invalid {what} {number}")]
+    #[error("invalid {field} {number}")]
     Number {
         /// Name of the enumeration.
-        what: &'static str,
+        field: &'static str,
         /// The number.
         number: u8,
     },

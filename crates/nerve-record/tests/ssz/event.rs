@@ -114,10 +114,10 @@ fn invalid_event_is_rejected_with_reason() {
         ("08", SszError::Selector { union: "an event", selector: 8 }),
         ("00 02 88776655443322", SszError::Length { expected: 9, found: 8 }),
         ("00 02 8877665544332211 00", SszError::Length { expected: 9, found: 10 }),
-        ("00 0b 8877665544332211", SszError::Number { what: "status", number: 11 }),
+        ("00 0b 8877665544332211", SszError::Number { field: "status", number: 11 }),
         (
             "01 04 11000000 13000000 8877665544332211 6869 00",
-            SszError::Number { what: "log level", number: 4 },
+            SszError::Number { field: "log level", number: 4 },
         ),
         // The second part begins before the first.
         ("01 01 13000000 11000000 8877665544332211 6869 00", SszError::Offset { offset: 19, length: 20 }),

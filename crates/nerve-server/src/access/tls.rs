@@ -51,6 +51,6 @@ impl TlsFiles {
     }
 }
 
-fn bad(path: &Path, what: &'static str, problem: &dyn std::fmt::Display) -> ServerError {
-    ServerError::BadTls { path: path.to_path_buf(), what, problem: problem.to_string() }
+fn bad(path: &Path, expected: &'static str, problem: &dyn std::fmt::Display) -> ServerError {
+    ServerError::BadTls { path: path.to_path_buf(), expected, problem: problem.to_string() }
 }

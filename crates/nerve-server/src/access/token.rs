@@ -92,7 +92,7 @@ impl TokenFile {
             // Another process has created it in the meantime.
             Err(failed) if failed.error.kind() == std::io::ErrorKind::AlreadyExists => self.read(),
             Err(failed) => {
-                Err(ServerError::Io { what: "create", path: self.path.clone(), source: failed.error })
+                Err(ServerError::Io { action: "create", path: self.path.clone(), source: failed.error })
             }
         }
     }
@@ -138,14 +138,14 @@ impl TokenFile {
         let target = match self.path.canonicalize() {
             Ok(path) => TokenFile { path },
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.clone(),
-            Err(source) => return Err(ServerError::Io { what: "find", path: self.path.clone(), source }),
+            Err(source) => return Err(ServerError::Io { action: "find", path: self.path.clone(), source }),
         };
         match OpenOptions::new().read(true).custom_flags(NONBLOCK).open(&target.path) {
             // Permissions are not checked: wrong ones are a good reason for a new token.
             Ok(file) if file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() == 0) => {}
             Ok(file) => drop(target.read_from(file)?),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(source) => return Err(ServerError::Io { what: "open", path: target.path, source }),
+            Err(source) => return Err(ServerError::Io { action: "open", path: target.path, source }),
         }
         let token = Token::generate(&target.path)?;
         let file = target.write_temporary(&token)?;

@@ -39,7 +39,7 @@ pub(crate) fn lock_file(
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::Error(source)) => {
-                return Err(ServerError::Io { what: "lock", path: path.into(), source });
+                return Err(ServerError::Io { action: "lock", path: path.into(), source });
             }
             Err(TryLockError::WouldBlock) if is_alive() || Instant::now() >= deadline => {
                 return Err(make_error(&read_text(&mut file).unwrap_or_default()));
@@ -54,12 +54,12 @@ pub(super) fn read_held(path: &Path) -> Result<Option<String>, ServerError> {
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(ServerError::Io { what: "open", path: path.into(), source }),
+        Err(source) => return Err(ServerError::Io { action: "open", path: path.into(), source }),
     };
     match file.try_lock_shared() {
         Ok(()) => Ok(None),
         Err(TryLockError::WouldBlock) => Ok(Some(read_text(&mut file).unwrap_or_default())),
-        Err(TryLockError::Error(source)) => Err(ServerError::Io { what: "lock", path: path.into(), source }),
+        Err(TryLockError::Error(source)) => Err(ServerError::Io { action: "lock", path: path.into(), source }),
     }
 }
 

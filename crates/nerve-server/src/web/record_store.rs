@@ -55,11 +55,11 @@ impl<T: Serialize + DeserializeOwned> RecordStore<T> {
     /// Returns an error if the system gives no random bytes or the file cannot be written.
     pub(super) fn create<const BYTES: usize>(
         &self,
-        what: &'static str,
+        action: &'static str,
         record: &T,
     ) -> Result<String, ServerError> {
         private_directory(&self.folder)?;
-        let failed = |source| ServerError::Io { what, path: self.folder.clone(), source };
+        let failed = |source| ServerError::Io { action, path: self.folder.clone(), source };
         let secret = secret::random_hex::<BYTES>().map_err(failed)?;
         self.write(&digest(&secret), record).map_err(failed)?;
         Ok(secret)

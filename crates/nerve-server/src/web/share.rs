@@ -95,15 +95,15 @@ impl ShareStore {
     /// # Errors
     /// Returns an error if there are 256 shares, the system gives no random bytes, or the file cannot be written.
     pub(super) fn create(&self, node: SharedNode, lifetime: Duration) -> Result<NewShare, ServerError> {
-        let what = "create a share in";
+        let action = "create a share in";
         if self.list().len() >= MAX_SHARES {
             let source = io::Error::other(format!("there are {MAX_SHARES} shares: revoke some"));
-            return Err(ServerError::Io { what, path: self.records.folder().to_path_buf(), source });
+            return Err(ServerError::Io { action, path: self.records.folder().to_path_buf(), source });
         }
         let created_at = now();
         let expires_at = TsMs::from(SystemTime::now() + lifetime);
         let record = ShareRecord { node, created_at, expires_at };
-        let secret = self.records.create::<SECRET_BYTES>(what, &record)?;
+        let secret = self.records.create::<SECRET_BYTES>(action, &record)?;
         Ok(NewShare { share: record.share(&digest(&secret)), secret })
     }
 

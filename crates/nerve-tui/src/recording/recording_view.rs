@@ -137,9 +137,9 @@ impl RecordingView {
 
     /// Returns the timeline; snapshots and pauses are known once everything was read.
     pub(super) fn timeline(&self) -> Option<Timeline> {
-        let (at, of) = self.time()?;
+        let (at, duration) = self.time()?;
         let TimelineMarks { snapshots, idle, .. } = self.marks.clone();
-        Some(Timeline { at, of, snapshots, idle })
+        Some(Timeline { at, duration, snapshots, idle })
     }
 
     /// Returns the playback speed; `None` while paused.

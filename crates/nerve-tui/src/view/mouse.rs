@@ -170,7 +170,7 @@ impl Viewer {
             None => {
                 let to = timeline.time_at(col, width);
                 // A task entry at the end stays there.
-                if self.entry.target != Some(Target::End) || to < timeline.of {
+                if self.entry.target != Some(Target::End) || to < timeline.duration {
                     self.forget_snapshot();
                 }
                 self.pager.viewport.go_to_end();

@@ -25,7 +25,7 @@ pub struct Timeline {
     /// The time shown.
     pub at: Duration,
     /// Duration of the recording.
-    pub of: Duration,
+    pub duration: Duration,
     /// Snapshots in the order taken.
     pub snapshots: Vec<SnapshotMark>,
     /// Ascending intervals without output.
@@ -41,14 +41,14 @@ impl Timeline {
             return Duration::ZERO;
         }
         if col >= bar.end {
-            return self.of;
+            return self.duration;
         }
         let (col, cols) = (col - bar.start, bar.end - bar.start);
         if let Some(snapshot) = self.snapshot_in(col, cols) {
             return snapshot.at;
         }
         let last = u32::from(cols - 1).max(1);
-        (self.of / last).saturating_mul(col.into()).min(self.of)
+        (self.duration / last).saturating_mul(col.into()).min(self.duration)
     }
 
     /// Returns the id of the snapshot marked at a column.
@@ -66,7 +66,7 @@ impl Timeline {
         let bar = self.bar(area.width);
         let (dim, plain) = (Style::new().add_modifier(Modifier::DIM), Style::new());
         if bar.start > 0 {
-            let end = clock(self.of);
+            let end = clock(self.duration);
             buffer.set_stringn(area.x, area.y, clock(self.at), bar.start.into(), plain);
             let x = area.right() - columns(&end);
             buffer.set_stringn(x, area.y, &end, end.len(), dim);
@@ -95,15 +95,15 @@ impl Timeline {
     /// Returns the columns of the bar between the labels, or all columns in a narrow row.
     fn bar(&self, width: u16) -> Range<u16> {
         // The labels are as wide as the longest time, so that the bar does not move during playback.
-        let side = columns(&clock(self.of)) + 1;
+        let side = columns(&clock(self.duration)) + 1;
         if width >= 2 * side + BAR { side..width - side } else { 0..width }
     }
 
     /// Returns the column of a time in a bar of `cols` columns.
     fn col_of(&self, time: Duration, cols: u16) -> u16 {
         let last = u128::from(cols.max(1) - 1);
-        let total = self.of.as_nanos().max(1);
-        let col = (time.min(self.of).as_nanos() * last + total / 2) / total;
+        let total = self.duration.as_nanos().max(1);
+        let col = (time.min(self.duration).as_nanos() * last + total / 2) / total;
         u16::try_from(col).unwrap_or(0)
     }
 
@@ -115,7 +115,7 @@ impl Timeline {
 
     /// Returns true if nothing was written at the time in the column's middle.
     fn is_idle(&self, col: u16, cols: u16) -> bool {
-        let time = self.of.mul_f64(f64::from(col) / f64::from(cols.max(2) - 1));
+        let time = self.duration.mul_f64(f64::from(col) / f64::from(cols.max(2) - 1));
         let first = self.idle.partition_point(|idle| idle.end <= time);
         self.idle.get(first).is_some_and(|idle| idle.contains(&time))
     }
@@ -144,7 +144,7 @@ mod tests {
     fn timeline() -> Timeline {
         Timeline {
             at: seconds(30),
-            of: seconds(100),
+            duration: seconds(100),
             snapshots: [(10, 4), (60, 7)].map(|(at, id)| SnapshotMark { at: seconds(at), id }).to_vec(),
             idle: vec![seconds(15)..seconds(25), seconds(70)..seconds(95)],
         }
@@ -171,7 +171,7 @@ mod tests {
             let mut before = Duration::ZERO;
             for col in 0..width {
                 let time = timeline.time_at(col, width);
-                assert!(before <= time && time <= timeline.of, "{col} of {width}: {time:?}");
+                assert!(before <= time && time <= timeline.duration, "{col} of {width}: {time:?}");
                 before = time;
                 timeline.at = time;
                 let bar = timeline.bar(width);
@@ -180,7 +180,7 @@ mod tests {
                 assert_eq!(at, usize::from(col.clamp(bar.start, bar.end - 1)), "{width}: {text}");
             }
             let bar = timeline.bar(width);
-            assert!(bar.len() == 1 || timeline.time_at(bar.end - 1, width) + seconds(1) > timeline.of);
+            assert!(bar.len() == 1 || timeline.time_at(bar.end - 1, width) + seconds(1) > timeline.duration);
         }
     }
 

@@ -41,9 +41,9 @@ pub enum InputReader {
     #[default]
     Tool,
     /// The tool's stdin is `/dev/null`; only `/dev/tty` is its terminal.
-    AsksOnly,
+    NullInput,
     /// The tool's stdin is a file or pipe; only `/dev/tty` is its terminal.
-    HasInput,
+    RedirectedInput,
     /// The agent: the tool has no terminal.
     Agent,
 }
@@ -53,8 +53,8 @@ impl InputReader {
     pub(crate) fn hint(self) -> Option<&'static str> {
         match self {
             InputReader::Tool => None,
-            InputReader::AsksOnly => Some("stdin is /dev/null: keys reach only prompts on /dev/tty"),
-            InputReader::HasInput => Some("stdin is a file or pipe: keys reach only prompts on /dev/tty"),
+            InputReader::NullInput => Some("stdin is /dev/null: keys reach only prompts on /dev/tty"),
+            InputReader::RedirectedInput => Some("stdin is a file or pipe: keys reach only prompts on /dev/tty"),
             InputReader::Agent => Some("no own terminal: keys go to the agent"),
         }
     }

@@ -35,7 +35,7 @@ impl Session {
         harness.resize(ROWS);
         let taken = (1..).zip(&past).filter_map(|(second, (_, id))| Some((second, (*id)?)));
         harness.timeline = Some(Timeline {
-            of: Duration::from_secs(past.len() as u64),
+            duration: Duration::from_secs(past.len() as u64),
             snapshots: taken.map(|(at, id)| SnapshotMark { at: Duration::from_secs(at), id }).collect(),
             ..Timeline::default()
         });

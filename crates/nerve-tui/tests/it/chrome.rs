@@ -192,7 +192,7 @@ fn timeline_is_above_status_if_it_fits() {
     let mut window = after(40, 8);
     window.timeline = Some(Timeline {
         at: Duration::from_secs(65),
-        of: Duration::from_secs(125),
+        duration: Duration::from_secs(125),
         snapshots: vec![SnapshotMark { at: Duration::from_secs(30), id: 1 }],
         idle: vec![Duration::from_secs(70)..Duration::from_secs(90)],
     });

@@ -145,7 +145,7 @@ fn wheel_scrolls_sideways_and_help() {
 fn click_on_timeline_seeks() {
     let mut harness = Harness::hundred(5);
     let document = Document::recorded(&harness.terminal);
-    let timeline = Timeline { of: Duration::from_secs(100), ..Timeline::default() };
+    let timeline = Timeline { duration: Duration::from_secs(100), ..Timeline::default() };
     let frame = FrameContext { timeline: Some(&timeline), ..FrameContext::new(&document, harness.regions) };
     let seek = |viewer: &mut nerve_tui::view::viewer::Viewer, col| {
         viewer.input(mouse(MouseAction::Press(Button::Left), col, 5), &frame)

@@ -59,10 +59,10 @@ fn claude(source: Source, size: (u16, u16), seconds: f64) -> Window {
         window.terminal.process_data(at(clock), output);
         (rest, last) = (after, clock);
     }
-    timeline.of = Duration::from_secs_f64(last);
-    timeline.at = timeline.of;
+    timeline.duration = Duration::from_secs_f64(last);
+    timeline.at = timeline.duration;
     if source == Source::Recording {
-        window.info.time = Some((timeline.at, timeline.of));
+        window.info.time = Some((timeline.at, timeline.duration));
         window.info.name = "0195e3a1.ahr".into();
         window.timeline = Some(timeline);
     }

@@ -103,7 +103,7 @@ async fn timeline_has_snapshots_and_pauses() {
     let timeline = view.timeline().unwrap();
     let end = Duration::from_millis(LINES) + PAUSE;
     assert_eq!(
-        (timeline.at, timeline.of, timeline.snapshots),
+        (timeline.at, timeline.duration, timeline.snapshots),
         (end, end, vec![SnapshotMark { at: end, id: 1 }])
     );
     assert_eq!(timeline.idle, [Duration::from_millis(LINES - 1)..end]);

@@ -71,8 +71,8 @@ fn to_tool_update(update: executions::ExecutionUpdate) -> ToolUpdate {
     };
     let reader = match reader {
         executions::Reader::Itself => InputReader::Tool,
-        executions::Reader::AsksOnly => InputReader::AsksOnly,
-        executions::Reader::HasInput => InputReader::HasInput,
+        executions::Reader::NullInput => InputReader::NullInput,
+        executions::Reader::RedirectedInput => InputReader::RedirectedInput,
         executions::Reader::Agent => InputReader::Agent,
     };
     ToolUpdate { number, tool: Tool { id, command, state }, reader }
