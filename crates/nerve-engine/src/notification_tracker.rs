@@ -23,12 +23,12 @@ pub struct Notification {
 }
 
 /// Session and id of a node.
-type NodeKey = (Option<String>, String);
+type SessionNode = (Option<String>, String);
 
 /// The owner of a dialog: a node, or a gate of a run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 enum DialogKey {
-    Node(NodeKey),
+    Node(SessionNode),
     /// Run and path of the step.
     Gate(String, String),
 }
@@ -51,7 +51,7 @@ pub struct NotificationTracker {
     /// Seconds that a turn must take for its end to be notified.
     min_turn: f64,
     /// Times at which nodes began to work, in seconds since 1970, by session and node.
-    busy_since: HashMap<NodeKey, f64>,
+    busy_since: HashMap<SessionNode, f64>,
     /// Open dialogs and usage limits.
     open: HashMap<DialogKey, Dialog>,
     /// Dialogs that were open when the previous server ended. The next server reports them again.
@@ -197,11 +197,11 @@ impl NotificationTracker {
         is_new
     }
 
-    fn is_open(&self, node: &NodeKey) -> bool {
+    fn is_open(&self, node: &SessionNode) -> bool {
         self.open.contains_key(&DialogKey::Node(node.clone()))
     }
 
-    fn close_dialog(&mut self, node: &NodeKey) {
+    fn close_dialog(&mut self, node: &SessionNode) {
         self.close(&DialogKey::Node(node.clone()));
     }
 

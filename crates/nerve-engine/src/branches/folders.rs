@@ -160,7 +160,7 @@ impl BranchFolders {
             EngineError::not_found(message).hint("list them: `LIST_BRANCHES`")
         })?;
         let options = PruneOptions { all: true, force, dry_run: false };
-        let outcome = self.prune_folder(folder, &BTreeSet::new(), options);
+        let outcome = self.remove_folder(folder, &BTreeSet::new(), options);
         if outcome.removed {
             return Ok((outcome.path, outcome.reason));
         }
@@ -197,27 +197,54 @@ impl BranchFolders {
 
     /// Removes the folders that no node uses and whose recordings are all in `removed`. Keeps folders with unsaved changes.
     pub fn prune(&self, removed: &BTreeSet<PathBuf>, options: PruneOptions) -> Vec<PrunedBranch> {
-        let pruned = self.folders.iter().map(|folder| self.prune_folder(folder, removed, options)).collect();
+        let pruned = self.folders.iter().map(|folder| self.remove_folder(folder, removed, options)).collect();
         if !options.dry_run {
             self.remove_unused_conversations(removed);
         }
         pruned
     }
 
-    fn prune_folder(
+    /// Removes a folder, unless there is a reason to keep it.
+    fn remove_folder(
         &self,
         folder: &Folder,
         removed: &BTreeSet<PathBuf>,
-        PruneOptions { all, force, dry_run }: PruneOptions,
+        options: PruneOptions,
     ) -> PrunedBranch {
-        let path = || folder.path.display().to_string();
-        let kept = |reason: String, orphaned: bool| PrunedBranch {
-            path: path(),
-            reason: Some(reason),
-            orphaned,
-            ..PrunedBranch::default()
+        let path = folder.path.display().to_string();
+        if let Some(kept) = self.reason_to_keep(folder, removed, options) {
+            return PrunedBranch { path, ..kept };
+        }
+        let branch = folder.note.as_ref().and_then(|note| note.branch.as_deref());
+        let branch_note = |commits: u64| {
+            let branch = branch.filter(|_| commits > 0)?;
+            Some(format!("branch '{branch}' kept: {commits} of its commits are on no other branch"))
         };
-        let needed = |reason: String| PrunedBranch { needed: true, ..kept(reason, false) };
+        match if options.dry_run { Ok(0) } else { folder.remove(&self.store) } {
+            Ok(commits) => {
+                PrunedBranch { path, removed: true, reason: branch_note(commits), ..PrunedBranch::default() }
+            }
+            Err(error) => PrunedBranch {
+                path,
+                reason: Some(error.to_string()),
+                orphaned: true,
+                ..PrunedBranch::default()
+            },
+        }
+    }
+
+    /// Returns why a folder must not be removed, without its path; `None` if nothing needs it.
+    fn reason_to_keep(
+        &self,
+        folder: &Folder,
+        removed: &BTreeSet<PathBuf>,
+        PruneOptions { all, force, .. }: PruneOptions,
+    ) -> Option<PrunedBranch> {
+        let kept = |reason: String, orphaned: bool| {
+            Some(PrunedBranch { reason: Some(reason), orphaned, ..PrunedBranch::default() })
+        };
+        let needed =
+            |reason: String| Some(PrunedBranch { reason: Some(reason), needed: true, ..PrunedBranch::default() });
         if let Some(error) = &self.sessions_error {
             return kept(format!("its users are unknown: {error}"), false);
         }
@@ -237,28 +264,13 @@ impl BranchFolders {
         if let Some(error) = meta_error.filter(|_| !all && !force) {
             return kept(format!("its recordings are unknown: {error}"), true);
         }
-        if !force {
-            match folder.changes(&self.store) {
-                Changes::None => {}
-                Changes::Some(changes) => return kept(changes, true),
-                Changes::Unknown(error) => {
-                    return kept(format!("its changes are unknown: {error}"), true);
-                }
-            }
+        if force {
+            return None;
         }
-        let branch = folder.note.as_ref().and_then(|note| note.branch.as_deref());
-        let branch_note = |commits: u64| {
-            let branch = branch.filter(|_| commits > 0)?;
-            Some(format!("branch '{branch}' kept: {commits} of its commits are on no other branch"))
-        };
-        match if dry_run { Ok(0) } else { folder.remove(&self.store) } {
-            Ok(commits) => PrunedBranch {
-                path: path(),
-                removed: true,
-                reason: branch_note(commits),
-                ..PrunedBranch::default()
-            },
-            Err(error) => kept(error.to_string(), true),
+        match folder.changes(&self.store) {
+            Changes::None => None,
+            Changes::Some(changes) => kept(changes, true),
+            Changes::Unknown(error) => kept(format!("its changes are unknown: {error}"), true),
         }
     }
 
