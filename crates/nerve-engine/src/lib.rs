@@ -11,7 +11,6 @@ pub mod library;
 mod node_files;
 pub mod notification_tracker;
 mod page;
-mod recorded_conversation;
 pub mod recordings;
 mod results;
 pub mod search;

@@ -5,7 +5,6 @@
 
 #![warn(missing_docs)]
 
-pub mod activity;
 pub mod bash;
 pub mod budget;
 pub mod cancellation;
@@ -41,7 +40,6 @@ mod replies;
 mod response;
 mod response_value;
 mod stream;
-mod transcript;
 mod turn_state;
 
 use std::fmt;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use nerve_agent::driver::{Delivery, Outcome, Span, TurnEnd};
 use nerve_agent::parse::{ParsedTurn, Section, SectionKind};
 use nerve_api::value::ResponseSource;
+use nerve_transcript::source::letters_and_digits;
 use nerve_vt::terminal::{LineIndex, TerminalState};
 use serde_json::Map;
 
@@ -150,11 +151,6 @@ pub(super) fn note_hidden_start(response: &mut Response, prompt: &str) {
         response.attributes.insert("truncated".to_string(), note.into());
         response.incomplete = Some(note.to_string());
     }
-}
-
-/// Returns the letters and digits of a text: the screen wraps rows and leaves marks out.
-pub(crate) fn letters_and_digits(text: &str) -> impl Iterator<Item = char> {
-    text.chars().filter(|c| c.is_alphanumeric())
 }
 
 /// Returns the end of a text that fits on the wire.

@@ -14,7 +14,7 @@ use super::files::{FilePlan, Files, plan_files, resolve_links};
 use super::options::BranchOptions;
 use super::origin::Origin;
 use crate::data_dirs::DataDirs;
-use crate::recorded_conversation::branch::{Branch, Conversation, RecordedSession};
+use nerve_transcript::recorded::branch::{Branch, Conversation, RecordedSession};
 use crate::transcripts::{load_profiles, profile_of};
 
 /// Maximum characters of a command in an error message.

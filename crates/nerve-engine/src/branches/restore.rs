@@ -14,7 +14,7 @@ use nerve_types::files::private_folder;
 
 use super::files::{Files, Folder};
 use super::plan::Plan;
-use crate::recorded_conversation::branch::ConversationCopy;
+use nerve_transcript::recorded::branch::ConversationCopy;
 use crate::snapshots::files_error;
 
 /// Maximum number of attempts to find a folder and branch name that no other command has taken.

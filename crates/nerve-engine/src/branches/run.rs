@@ -22,7 +22,7 @@ use super::plan::Plan;
 use super::restore::restore;
 use super::server::NodeServer;
 use super::start::{StartFailure, derive_name, free_name, start};
-use crate::recorded_conversation::branch::Conversation;
+use nerve_transcript::recorded::branch::Conversation;
 
 /// Time limit for the agent to become ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);

@@ -9,7 +9,7 @@ use nerve_node::error::{EngineError, ErrorKind};
 use super::environment::InheritedSettings;
 use super::plan::Plan;
 use super::server::NodeServer;
-use crate::recorded_conversation::branch::Branch;
+use nerve_transcript::recorded::branch::Branch;
 
 /// Maximum length of a node name, in characters.
 const MAX_NAME_LEN: usize = 32;

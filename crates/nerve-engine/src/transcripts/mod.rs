@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use crate::recorded_conversation::branch::RecordedSession;
-use crate::recorded_conversation::turns::{RecordedTurns, TurnsError};
+use nerve_transcript::recorded::branch::RecordedSession;
+use nerve_transcript::recorded::turns::{RecordedTurns, TurnsError};
 use nerve_agent::parse::turn_list::TurnRecord;
 use nerve_agent::parse::{ParserKind, conversation};
 use nerve_agent::profile::{Profile, Profiles};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nerve_agent::parse::usage::{UsageList, UsageRecord};
 use nerve_agent::profile::TranscriptKind;
-use nerve_node::activity::Location;
+use nerve_transcript::Location;
 use nerve_proxy::{PriceTable, Usage};
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
@@ -14,7 +14,7 @@ use nerve_types::activity::TsMs;
 use super::{CollectedUsage, UsageEntry, UsageQuery, UsageSource, utc_day};
 use crate::data_dirs::DataDirs;
 use crate::node_files::NodeKey;
-use crate::recorded_conversation::turns::{TurnsError, read_usage};
+use nerve_transcript::recorded::turns::{TurnsError, read_usage};
 use crate::transcripts::{end_of, load_profiles, profile_of, recorded_session, session_of};
 
 /// The time in which a node or a program was recorded.

@@ -11,7 +11,7 @@ use nerve_types::files::replace_unsynced;
 use serde::{Deserialize, Serialize};
 
 use super::ProxySettings;
-use crate::fork::session_files::entries;
+use nerve_transcript::session_files::entries;
 
 /// Maximum size of a file in bytes.
 const LIMIT: u64 = 1 << 20;

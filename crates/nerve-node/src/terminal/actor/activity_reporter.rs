@@ -27,7 +27,7 @@ use nerve_record::executions::log::ExecutionLog;
 use nerve_types::{ExitStatus, TsNs};
 use parking_lot::Mutex;
 
-use crate::activity::{Location, TranscriptTail};
+use nerve_transcript::{Location, TranscriptTail};
 use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
 use crate::terminal::spec::TerminalSpec;

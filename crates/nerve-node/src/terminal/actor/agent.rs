@@ -8,10 +8,10 @@ use super::Actor;
 use super::queue::ActiveTurn;
 use super::request::Request;
 use crate::command::EventKind;
-use crate::fork::session_files::SessionFiles;
+use nerve_transcript::session_files::SessionFiles;
 use crate::hooks::Message;
 use crate::dialog_policy::DialogPolicy;
-use crate::transcript::TranscriptSource;
+use nerve_transcript::TranscriptSource;
 
 impl<B: Backend> Actor<B> {
     pub(super) fn on_hook(&mut self, message: Message) {

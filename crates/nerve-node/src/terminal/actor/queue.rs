@@ -13,7 +13,7 @@ use crate::command::{ClientOrigin, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::metrics::TurnTimer;
 use crate::stream::Stream;
-use crate::transcript::SentPrompt;
+use nerve_transcript::SentPrompt;
 
 /// Maximum number of queued prompts.
 const MAX_QUEUED: usize = 64;

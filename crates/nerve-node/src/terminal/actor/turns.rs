@@ -23,7 +23,7 @@ use crate::response::{
     truncate_text, truncate_to_limits, turn_lines,
 };
 use crate::stream::Stream;
-use crate::transcript::{SentPrompt, TranscriptSource, is_shown};
+use nerve_transcript::source::{SentPrompt, TranscriptSource, is_shown};
 
 /// Pause between two checks whether the transcript has the answer that the screen shows.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use nerve_agent::parse::turn_list::TurnList;
 use nerve_agent::parse::usage::UsageList;
 use nerve_agent::profile::TranscriptKind;
-use nerve_node::activity::{Location, subagents_folder};
-use nerve_node::fork::opencode_database::{self as database, StoredSession};
-use nerve_node::fork::session_files::{SessionFiles, entries, read_transcript};
 use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
 
 use super::branch::{RecordedSession, conversation_id, single_transcript, transcript};
+use crate::followed_session::{Location, subagents_folder};
+use crate::opencode_database::{self as database, StoredSession};
+use crate::session_files::{SessionFiles, entries, read_transcript};
 
 /// The turns of a conversation, and the file that has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl RecordedSession<'_> {
 ///
 /// # Errors
 /// The conversation cannot be read.
-pub(crate) fn read_usage(location: &Location, kind: TranscriptKind) -> Result<UsageList, TurnsError> {
+pub fn read_usage(location: &Location, kind: TranscriptKind) -> Result<UsageList, TurnsError> {
     let mut usage = UsageList::default();
     let mut add = |list: UsageList| {
         usage.records.extend(list.records);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use nerve_agent::profile::{Profiles, TranscriptKind};
-use nerve_node::fork::session_files::{SessionFiles, write_sibling};
+use nerve_transcript::session_files::{SessionFiles, write_sibling};
 use nerve_types::TsNs;
 use rustix::fs::{CWD, Mode, mkfifoat};
 

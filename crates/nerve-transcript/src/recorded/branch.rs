@@ -12,11 +12,10 @@ use nerve_agent::parse::session_files::{NewSession, cut_gemini, cut_opencode};
 use nerve_agent::parse::transcript::{TranscriptCut, cut_at};
 use nerve_agent::profile::session::{ConversationRef, IdSource, SessionArgs, SessionFileFormat};
 use nerve_agent::profile::{Profile, TranscriptKind};
-use nerve_node::fork::new_id;
-use nerve_node::fork::session_files::{SessionFiles, project, read_transcript, write_into};
 use nerve_types::TsNs;
 
 use super::opencode::Opencode;
+use crate::session_files::{SessionFiles, new_id, project, read_transcript, write_into};
 
 /// The known properties of the recorded session.
 #[derive(Debug, Clone, Copy)]

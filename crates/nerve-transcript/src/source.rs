@@ -26,10 +26,9 @@ use nerve_agent::profile::TranscriptKind;
 use nerve_types::{TsNs, os};
 use tokio::time::Instant;
 
-use crate::activity::Location;
-use crate::fork::opencode_database as database;
-use crate::fork::session_files::{SessionFiles, is_alone_in, open_database_path, open_rollout_path};
-use crate::response::letters_and_digits;
+use crate::followed_session::Location;
+use crate::opencode_database as database;
+use crate::session_files::{SessionFiles, is_alone_in, open_database_path, open_rollout_path};
 
 /// Maximum number of bytes read from a transcript's end. A turn rarely exceeds a megabyte.
 const MAX_TAIL_BYTES: u64 = 8 << 20;
@@ -47,24 +46,28 @@ const COMPARED_CHARS: usize = 40;
 
 /// Locates the session files of one agent process.
 #[derive(Debug, Clone)]
-pub(super) struct TranscriptSource {
-    pub(super) kind: TranscriptKind,
+pub struct TranscriptSource {
+    /// The agent's kind of session files.
+    pub kind: TranscriptKind,
     /// The transcript, if the agent's hooks named it.
-    pub(super) file: Option<PathBuf>,
-    pub(super) session_files: SessionFiles,
+    pub file: Option<PathBuf>,
+    /// The files of the agent's user.
+    pub session_files: SessionFiles,
     /// The id of the conversation, if it is known.
-    pub(super) session: Option<String>,
-    pub(super) pid: i32,
+    pub session: Option<String>,
+    /// The process of the agent.
+    pub pid: i32,
     /// The conversation of an earlier turn.
-    pub(super) last: Option<Location>,
+    pub last: Option<Location>,
 }
 
 /// A prompt whose turn is looked for.
 #[derive(Debug, Clone)]
-pub(super) struct SentPrompt {
-    pub(super) text: Arc<str>,
+pub struct SentPrompt {
+    /// The text of the prompt.
+    pub text: Arc<str>,
     /// Time at which it was sent.
-    pub(super) since: TsNs,
+    pub since: TsNs,
 }
 
 /// A turn and the conversation that contains it.
@@ -83,7 +86,7 @@ impl TranscriptSource {
     /// Returns the turn that answered the prompt and its conversation, if that contains the turn's end. Waits briefly for the end
     /// to be written. `screen` is the answer on the screen; if it has more text, the turn has no sections. `is_end_certain`: the
     /// agent reported the end, so nothing follows a last text.
-    pub(super) async fn turn(
+    pub async fn turn(
         self,
         prompt: SentPrompt,
         screen: Arc<str>,
@@ -131,25 +134,25 @@ impl TranscriptSource {
     }
 
     /// Returns true if the transcript marks the end of an answer, and the agent's screen shows it late or not at all.
-    pub(super) fn marks_ends(&self) -> bool {
+    pub fn marks_ends(&self) -> bool {
         matches!(self.kind, TranscriptKind::Opencode | TranscriptKind::Pi)
     }
 
     /// Returns the prompt's turn if the transcript has its end, and that is a text. Reads files: call it on a blocking thread.
     /// `screen` is the answer on the screen.
-    pub(super) fn written_turn(&self, prompt: &SentPrompt, screen: &str) -> Option<TranscriptTurn> {
+    pub fn written_turn(&self, prompt: &SentPrompt, screen: &str) -> Option<TranscriptTurn> {
         let turn = self.read(prompt, screen, None)?.found?.turn;
         let ends_with_text = turn.sections.last().is_some_and(|last| last.kind == SectionKind::Text);
         (turn.is_complete && ends_with_text).then_some(turn)
     }
 
     /// Returns true if only the prompt identifies this agent's conversation.
-    pub(super) fn needs_prompt(&self) -> bool {
+    pub(crate) fn needs_prompt(&self) -> bool {
         matches!(self.kind, TranscriptKind::Gemini | TranscriptKind::Opencode | TranscriptKind::Pi)
     }
 
     /// Returns the conversation of a turn that has begun, if it is certain.
-    pub(super) fn locate(&self, prompt: Option<&SentPrompt>) -> Option<Location> {
+    pub(crate) fn locate(&self, prompt: Option<&SentPrompt>) -> Option<Location> {
         match self.kind {
             TranscriptKind::Claude | TranscriptKind::Codex => self.path().map(Location::File),
             _ if let Some(path) = self.chat() => Some(Location::File(path)),
@@ -163,7 +166,7 @@ impl TranscriptSource {
 
     /// Returns the only conversation in the agent's folder that has changed since a time, if no other agent of its kind runs there.
     /// It contains the prompts that a user typed. `None` for agents whose conversation is known otherwise.
-    pub(super) fn only_conversation(&self, since: TsNs) -> Option<Location> {
+    pub(crate) fn only_conversation(&self, since: TsNs) -> Option<Location> {
         let mut candidates: Vec<Location> = match self.kind {
             TranscriptKind::Claude | TranscriptKind::Codex => return None,
             TranscriptKind::Gemini | TranscriptKind::Pi => {
@@ -181,7 +184,7 @@ impl TranscriptSource {
     }
 
     /// Returns the folders whose files to watch for the transcript.
-    pub(super) fn folders(&self) -> Vec<PathBuf> {
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
         match self.kind {
             TranscriptKind::Claude => Vec::new(),
             TranscriptKind::Codex => self.session_files.rollout_folders(),
@@ -196,7 +199,7 @@ impl TranscriptSource {
     }
 
     /// Returns the path of the transcript, if it is known without the prompt.
-    pub(super) fn path(&self) -> Option<PathBuf> {
+    pub(crate) fn path(&self) -> Option<PathBuf> {
         self.file.clone().or_else(|| match self.kind {
             TranscriptKind::Claude => self.transcript(),
             TranscriptKind::Codex => open_rollout_path(self.pid),
@@ -214,7 +217,7 @@ impl TranscriptSource {
     }
 
     /// Returns true if no other agent of this kind runs in the folder.
-    pub(super) fn is_alone(&self) -> bool {
+    pub(crate) fn is_alone(&self) -> bool {
         let program = match self.kind {
             TranscriptKind::Gemini => "gemini",
             TranscriptKind::Pi => "pi",
@@ -334,13 +337,18 @@ fn has_passed(deadline: Instant) -> bool {
 }
 
 /// Returns true if the end of the turn's text is on the screen, which wraps rows and leaves marks out.
-pub(super) fn is_shown(turn: &TranscriptTurn, screen: &str) -> bool {
+pub fn is_shown(turn: &TranscriptTurn, screen: &str) -> bool {
     let texts = turn.sections.iter().filter(|section| section.kind == SectionKind::Text);
     let text = texts.map(|section| section.content.as_str()).collect::<String>();
     let text: Vec<char> = letters_and_digits(&text).collect();
     let screen: Vec<char> = letters_and_digits(screen).collect();
     let end = &text[text.len().saturating_sub(COMPARED_CHARS)..];
     !end.is_empty() && screen.windows(end.len()).any(|part| part == end)
+}
+
+/// Returns the letters and digits of a text: the screen wraps rows and leaves marks out.
+pub fn letters_and_digits(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|c| c.is_alphanumeric())
 }
 
 /// Reads at most the last `limit` bytes of a file of `size` bytes.

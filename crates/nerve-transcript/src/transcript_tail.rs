@@ -15,12 +15,12 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::followed_session::{FollowedSession, Location, Report};
-use crate::transcript::{SentPrompt, TranscriptSource};
+use crate::followed_session::{FollowedSession, Location, Report};
+use crate::source::{SentPrompt, TranscriptSource};
 
 /// Follows the transcripts of one node. Cheap to clone; ends with its last clone.
 #[derive(Debug, Clone)]
-pub(crate) struct TranscriptTail {
+pub struct TranscriptTail {
     shared: Arc<Shared>,
     _task: Arc<AbortOnDropHandle<()>>,
 }
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Shared {
 
 impl TranscriptTail {
     /// Creates a tail that follows nothing yet. Activities stamped before `cutoff` are not reported. Must be called on a runtime.
-    pub(crate) fn new(
+    pub fn new(
         kind: TranscriptKind,
         clock: Clock,
         cutoff: TsMs,
@@ -87,14 +87,14 @@ impl TranscriptTail {
     }
 
     /// Follows this conversation from now on. Its file need not exist yet. Returns at once.
-    pub(crate) fn follow(&self, location: Location) {
+    pub fn follow(&self, location: Location) {
         *self.shared.target.lock() = Target { location: Some(location), search: None };
         self.shared.target_changed.notify_one();
     }
 
     /// Reports new activities in the transcript of a turn. If the transcript is not known yet, looks for it whenever files change. Reads
     /// files: call it on a blocking thread.
-    pub(crate) fn begin_turn(&self, source: TranscriptSource, prompt: Option<SentPrompt>) {
+    pub fn begin_turn(&self, source: TranscriptSource, prompt: Option<SentPrompt>) {
         match source.locate(prompt.as_ref()) {
             Some(location) => self.follow(location),
             None if source.needs_prompt() && !source.is_alone() => {}
@@ -105,7 +105,7 @@ impl TranscriptTail {
 
     /// Reports the last activities of a turn that has ended. `found` is the conversation that contains the turn. Reads files: call it on
     /// a blocking thread.
-    pub(crate) fn end_turn(&self, source: &TranscriptSource, found: Option<Location>) {
+    pub fn end_turn(&self, source: &TranscriptSource, found: Option<Location>) {
         self.shared.target.lock().search = None;
         if let Some(location) = found.or_else(|| source.path().map(Location::File)) {
             self.follow(location);
@@ -121,12 +121,12 @@ impl TranscriptTail {
     }
 
     /// Returns the conversation that is followed.
-    pub(crate) fn location(&self) -> Option<Location> {
+    pub fn location(&self) -> Option<Location> {
         self.shared.target.lock().location.clone()
     }
 
     /// Returns true if a conversation has entries of unknown kinds.
-    pub(crate) fn has_unknown_entries(&self) -> bool {
+    pub fn has_unknown_entries(&self) -> bool {
         self.shared.has_unknown.load(Ordering::Relaxed)
     }
 
@@ -136,7 +136,7 @@ impl TranscriptTail {
     }
 
     /// Reports all new activities for the last time.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         let mut state = self.shared.state.lock();
         self.shared.update(&mut state);
         state.is_finished = true;
@@ -244,7 +244,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::fork::opencode_database as database;
+    use crate::opencode_database as database;
 
     /// A tail and the activities that it reports.
     struct TestTail {

@@ -15,6 +15,7 @@ use nerve_agent::profile::session::{IdSource, SessionArgs};
 use nerve_types::TsNs;
 use nerve_types::os::{self, ProcessStatus};
 use serde_json::Value;
+use uuid::Uuid;
 
 /// Maximum size of a transcript in bytes.
 const TRANSCRIPT_LIMIT: u64 = 512 << 20;
@@ -231,6 +232,11 @@ impl SessionFiles {
     fn projects(&self) -> impl Iterator<Item = PathBuf> {
         entries(&self.home.join(".gemini/tmp"))
     }
+}
+
+/// Creates the id of a new conversation.
+pub fn new_id() -> String {
+    Uuid::new_v4().to_string()
 }
 
 /// Returns the paths in a folder; none if it cannot be read.

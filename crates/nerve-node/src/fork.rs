@@ -1,14 +1,11 @@
 //! Identifies the conversation of a node's agent, which another node can continue.
 //!
-//! The meaning of a command's arguments is data of the profile ([`nerve_agent::profile::session`]). `session_files` knows where
+//! The meaning of a command's arguments is data of the profile ([`nerve_agent::profile::session`]). `nerve_transcript` knows where
 //! agents store their conversations. The engine implements the command FORK_NODE.
-
-pub mod opencode_database;
-pub mod session_files;
 
 use nerve_agent::profile::Profile;
 use nerve_agent::profile::session::{ConversationRef, IdKind, SessionArgs};
-use uuid::Uuid;
+use nerve_transcript::session_files::new_id;
 
 use crate::command::CommandLine;
 use crate::error::EngineError;
@@ -75,11 +72,6 @@ pub(crate) fn check_id(forms: &SessionArgs, id: &str) -> Result<(), EngineError>
     let shown: String = id.chars().take(60).collect();
     let message = format!("'{shown}' is not a conversation id: {shape}");
     Err(EngineError::invalid_request(message).hint("leave it out to generate one"))
-}
-
-/// Creates a new id.
-pub fn new_id() -> String {
-    Uuid::new_v4().to_string()
 }
 
 /// Splits a command into words. A command with invalid shell syntax is split at its spaces.

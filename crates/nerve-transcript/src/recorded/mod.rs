@@ -1,5 +1,5 @@
 //! Conversations of recorded agents: their turns, and their continuation in a new node from a point of the recording.
 
-pub(crate) mod branch;
+pub mod branch;
 mod opencode;
-pub(crate) mod turns;
+pub mod turns;

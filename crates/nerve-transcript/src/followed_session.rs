@@ -8,8 +8,8 @@ use nerve_agent::profile::TranscriptKind;
 use nerve_host::line_reader::{LineEvent, LineReader};
 use nerve_record::activity::{Activity, TsMs};
 
-use crate::fork::opencode_database as database;
-use crate::fork::session_files::{entries, first_id};
+use crate::opencode_database as database;
+use crate::session_files::{entries, first_id};
 
 /// Maximum number of subagents' transcripts that are followed in one session.
 const MAX_SUBAGENTS: usize = 256;
@@ -30,7 +30,7 @@ pub enum Location {
 
 impl Location {
     /// Returns the id of the conversation, if the file names it. Blocks.
-    pub(crate) fn conversation_id(&self) -> Option<String> {
+    pub fn conversation_id(&self) -> Option<String> {
         match self {
             Location::File(path) => first_id(path),
             Location::Database { session, .. } => Some(session.clone()),
@@ -216,6 +216,6 @@ impl ActivityFilter {
 }
 
 /// Returns the folder with the transcripts of a Claude Code session's subagents.
-pub fn subagents_folder(transcript: &Path) -> PathBuf {
+pub(crate) fn subagents_folder(transcript: &Path) -> PathBuf {
     transcript.with_extension("").join("subagents")
 }
