@@ -15,7 +15,6 @@ pub mod function;
 pub mod gate;
 pub mod gate_handler;
 pub mod journal;
-pub mod patterns;
 pub mod policy;
 pub mod session;
 pub mod step;

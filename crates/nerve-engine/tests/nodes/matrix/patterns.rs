@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use nerve_graph::patterns::debate::{DebateConfig, DebateLoop};
-use nerve_graph::patterns::dev_coach::{DevCoachConfig, DevCoachLoop};
+use nerve_patterns::debate::{DebateConfig, DebateLoop};
+use nerve_patterns::dev_coach::{DevCoachConfig, DevCoachLoop};
 use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_node::Node;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nerve_graph::patterns::debate::{DebateConfig, DebateLoop};
-use nerve_graph::patterns::{LoopError, LoopTurn};
+use nerve_patterns::debate::{DebateConfig, DebateLoop};
+use nerve_patterns::{LoopError, LoopTurn};
 use serde_json::{Value, json};
 
 use super::{LoopContext, read_text};

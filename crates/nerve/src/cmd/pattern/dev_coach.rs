@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nerve_graph::patterns::dev_coach::{DevCoachConfig, DevCoachLoop, Role};
-use nerve_graph::patterns::{LoopError, LoopTurn};
+use nerve_patterns::dev_coach::{DevCoachConfig, DevCoachLoop, Role};
+use nerve_patterns::{LoopError, LoopTurn};
 use serde_json::{Value, json};
 
 use super::{LoopContext, read_text};

@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_graph::context::RunContext;
+use nerve_graph::executable::Executable;
 use nerve_node::error::EngineError;
 use serde_json::{Value, json};
 
-use super::conversation::{Message, Rules, converse};
-use super::text::fill;
-use super::{LoopError, LoopTurn, invalid, setters};
-use crate::context::RunContext;
-use crate::executable::Executable;
+use crate::conversation::{Message, Rules, converse};
+use crate::text::fill;
+use crate::{LoopError, LoopTurn, invalid, setters};
 
 /// Default prompt of each turn.
 pub(crate) const PROMPT: &str = "\
@@ -33,7 +33,7 @@ pub type DebateEndFn = Arc<dyn Fn(&[DebateTurn]) + Send + Sync>;
 /// Configuration of a debate.
 ///
 /// ```
-/// use nerve_graph::patterns::debate::DebateConfig;
+/// use nerve_patterns::debate::DebateConfig;
 /// let config = DebateConfig::new("tabs or spaces", "tabs", "spaces").rounds(2);
 /// assert_eq!((config.rounds, config.max_words), (2, 100));
 /// ```

@@ -8,7 +8,7 @@ const MARKS: [char; 13] = ['*', '_', '`', '~', '"', '\'', '“', '”', '„', '
 const PUNCTUATION: [char; 3] = ['.', '!', '…'];
 
 /// Replaces `{name}` by the value of that name. Values are not expanded again, and other braces are kept.
-pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
+pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;
     while let Some(at) = rest.find('{') {
@@ -34,7 +34,7 @@ pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
 
 /// Returns the message in a response: its last text section, or else its text, its raw output, or its output. Other values are
 /// formatted as JSON, except strings.
-pub(super) fn message_text(value: &Value) -> String {
+pub(crate) fn message_text(value: &Value) -> String {
     let is_text = |section: &&Value| section.get("type").and_then(Value::as_str) == Some("text");
     let sections = value.get("sections").and_then(Value::as_array);
     let last = sections.and_then(|sections| non_blank(sections.iter().rfind(is_text)?, "content"));
@@ -59,7 +59,7 @@ fn non_blank<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
 }
 
 /// Returns true if a line consists of one of the phrases, possibly with emphasis, quotation marks and final punctuation.
-pub(super) fn contains_phrase(message: &str, phrases: &[String]) -> bool {
+pub(crate) fn contains_phrase(message: &str, phrases: &[String]) -> bool {
     let around = |c: char| c.is_whitespace() || MARKS.contains(&c);
     let matches = |line: &str, phrase: &str| {
         line.split_once(phrase).is_some_and(|(before, behind)| {
@@ -70,7 +70,7 @@ pub(super) fn contains_phrase(message: &str, phrases: &[String]) -> bool {
 }
 
 /// Returns the problem of an invalid phrase, if any.
-pub(super) fn phrase_problem(phrases: &[String], what: &str) -> Option<String> {
+pub(crate) fn phrase_problem(phrases: &[String], what: &str) -> Option<String> {
     phrases.iter().find_map(|phrase| match phrase.trim() {
         "" => Some(format!("{what}: a phrase must not be blank")),
         text if text.lines().count() > 1 => {

@@ -4,30 +4,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
+use nerve_graph::Graph;
+use nerve_graph::context::RunContext;
+use nerve_graph::event::{StepEvent, StepEventKind};
+use nerve_graph::executable::Executable;
+use nerve_graph::policy::ErrorPolicy;
+use nerve_graph::step::{Scope, Step};
 use nerve_node::cancellation::cancelled;
 use nerve_node::error::{EngineError, ErrorKind};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::text::message_text;
-use crate::Graph;
-use crate::context::RunContext;
-use crate::event::{StepEvent, StepEventKind};
-use crate::executable::Executable;
-use crate::policy::ErrorPolicy;
-use crate::step::{Scope, Step};
+use crate::text::message_text;
 
 /// A message of a conversation.
-pub(super) struct Message {
+pub(crate) struct Message {
     /// From 1.
-    pub(super) round: u32,
+    pub(crate) round: u32,
     /// 0 or 1.
-    pub(super) speaker: usize,
-    pub(super) text: String,
+    pub(crate) speaker: usize,
+    pub(crate) text: String,
 }
 
 /// The rules of a conversation between the speakers 0 and 1.
-pub(super) trait Rules: Clone + Send + Sync + 'static {
+pub(crate) trait Rules: Clone + Send + Sync + 'static {
     /// Checks the rules.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ pub(super) trait Rules: Clone + Send + Sync + 'static {
 
 /// Runs a conversation until it is over. Returns the messages, and why it failed. `speakers`: the ids of the steps, whose turns are
 /// `id#1`, `id#2` …, and the nodes. The steps belong to the context's trace, budget and events.
-pub(super) async fn converse<R: Rules>(
+pub(crate) async fn converse<R: Rules>(
     id: &str,
     speakers: [(&'static str, &Executable); 2],
     rules: &R,

@@ -1,6 +1,8 @@
 //! Conversations between two agents. They work with nodes of any kind, and respect the limits, the cancellation and the trace of
 //! their context, as graphs do.
 
+#![warn(missing_docs)]
+
 pub mod debate;
 pub mod dev_coach;
 

@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_graph::context::RunContext;
+use nerve_graph::executable::Executable;
 use nerve_node::error::EngineError;
 use serde_json::{Value, json};
 
-use super::conversation::{Message, Rules, converse};
-use super::text::{contains_phrase, fill, phrase_problem};
-use super::{LoopError, LoopTurn, invalid, setters};
-use crate::context::RunContext;
-use crate::executable::Executable;
+use crate::conversation::{Message, Rules, converse};
+use crate::text::{contains_phrase, fill, phrase_problem};
+use crate::{LoopError, LoopTurn, invalid, setters};
 
 /// Default acceptance phrase of the coach.
 pub const ACCEPTANCE: &str = "I ACCEPT TASK COMPLETION";
@@ -50,7 +50,7 @@ pub type TurnFn = Arc<dyn Fn(u32, &str) + Send + Sync>;
 /// Configuration of a developer-coach loop.
 ///
 /// ```
-/// use nerve_graph::patterns::dev_coach::DevCoachConfig;
+/// use nerve_patterns::dev_coach::DevCoachConfig;
 /// let config = DevCoachConfig::new("Make the tests pass")
 ///     .max_rounds(5)
 ///     .acceptance_phrases(["LGTM"])
@@ -125,8 +125,8 @@ pub struct DevCoachResult {
 /// use std::sync::Arc;
 /// use nerve_graph::context::RunContext;
 /// use nerve_graph::function::FunctionNode;
-/// use nerve_graph::patterns::dev_coach::{DevCoachConfig, DevCoachLoop};
 /// use nerve_graph::session::Session;
+/// use nerve_patterns::dev_coach::{DevCoachConfig, DevCoachLoop};
 /// use serde_json::json;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
