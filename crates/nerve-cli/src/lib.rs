@@ -5,6 +5,7 @@ pub mod ah;
 pub mod attach;
 pub mod branch;
 mod command_groups;
+pub mod completion;
 pub mod config;
 mod dash_prompt;
 pub mod events;

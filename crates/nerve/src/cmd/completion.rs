@@ -1,17 +1,15 @@
-//! Completes words for shells: commands and options from the declaration, and names of nodes, recordings, runs and more.
+//! Answers the requests of shells for completions, and prints the scripts that send them.
 //!
 //! The script of `nerve completions` runs this program with [`VARIABLE`] set and the words of the line as arguments.
-
-mod arguments;
-mod names;
 
 use anyhow::Result;
 use clap_complete::CompleteEnv;
 use clap_complete::env::Shells;
-
-use crate::out;
-use nerve_cli::Cli;
+use nerve_cli::completion::command;
 use nerve_cli::local_commands::CompletionsArgs;
+
+use super::fan_out;
+use crate::out;
 
 /// Variable with the name of the shell that requests completions.
 const VARIABLE: &str = "NERVE_COMPLETE";
@@ -25,7 +23,7 @@ pub(crate) fn run_if_requested() -> bool {
         return false;
     }
     let directory = std::env::current_dir().ok();
-    let request = CompleteEnv::with_factory(command).var(VARIABLE);
+    let request = CompleteEnv::with_factory(|| command(fan_out::names)).var(VARIABLE);
     // A request without words, or for an unknown shell, has no answer.
     request.try_complete(std::env::args_os(), directory.as_deref()).unwrap_or(true)
 }
@@ -38,17 +36,4 @@ pub(crate) fn print_script(args: &CompletionsArgs) -> Result<()> {
         completer.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)?;
     }
     out::bytes(&script)
-}
-
-/// Returns the command line with the completers of its arguments.
-fn command() -> clap::Command {
-    arguments::add_completers(Cli::build_command(), "")
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn declaration_with_completers_is_consistent() {
-        super::command().debug_assert();
-    }
 }

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 
+use super::FanOutNames;
 use super::names::{Line, Name, NameKind, list_names};
 
 /// Completes an argument with names, and with files if it takes one too.
@@ -12,13 +13,14 @@ use super::names::{Line, Name, NameKind, list_names};
 struct NameCompleter {
     kinds: &'static [NameKind],
     takes_files: bool,
+    fan_outs: FanOutNames,
 }
 
 impl ValueCompleter for NameCompleter {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
         let prefix = current.to_string_lossy();
         let line = Line::of_process();
-        let names = self.kinds.iter().flat_map(|kind| list_names(*kind, &prefix, &line));
+        let names = self.kinds.iter().flat_map(|kind| list_names(*kind, &prefix, &line, self.fan_outs));
         let mut candidates: Vec<CompletionCandidate> = names
             .filter(|name| name.text.starts_with(&*prefix))
             .map(|Name { text, about }| CompletionCandidate::new(text).help(about.map(Into::into)))
@@ -31,19 +33,19 @@ impl ValueCompleter for NameCompleter {
 }
 
 /// Adds completers to the arguments of a command and its subcommands. `path`: the names of the enclosing commands.
-pub(super) fn add_completers(command: Command, path: &str) -> Command {
+pub(super) fn add_completers(command: Command, path: &str, fan_outs: FanOutNames) -> Command {
     let path = format!("{path} {}", command.get_name());
-    let command = command.mut_args(|arg| match completer(&arg, &path) {
+    let command = command.mut_args(|arg| match completer(&arg, &path, fan_outs) {
         Some(completer) => arg.add(ArgValueCompleter::new(completer)),
         None => arg,
     });
-    command.mut_subcommands(|child| add_completers(child, &path))
+    command.mut_subcommands(|child| add_completers(child, &path, fan_outs))
 }
 
 /// Returns the completer of an argument; `None` if it takes no names of existing things.
-fn completer(arg: &Arg, path: &str) -> Option<NameCompleter> {
+fn completer(arg: &Arg, path: &str, fan_outs: FanOutNames) -> Option<NameCompleter> {
     let takes_files = arg.get_value_hint() == clap::ValueHint::FilePath;
-    let completer = |kinds| Some(NameCompleter { kinds, takes_files });
+    let completer = |kinds| Some(NameCompleter { kinds, takes_files, fan_outs });
     match arg.get_long() {
         Some("server") => return completer(&[NameKind::Servers]),
         Some("session") => return completer(&[NameKind::Sessions]),
@@ -72,7 +74,7 @@ fn completer(arg: &Arg, path: &str) -> Option<NameCompleter> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nerve_cli::Cli;
+    use crate::Cli;
 
     /// Command, argument and its kinds.
     type Case = (&'static [&'static str], &'static str, Option<&'static [NameKind]>);
@@ -82,7 +84,7 @@ mod tests {
         let command = words.iter().fold(&root, |command, word| command.find_subcommand(word).unwrap());
         let path = format!(" nerve {}", words.join(" "));
         let arg = command.get_arguments().find(|arg| arg.get_id() == id).unwrap();
-        completer(arg, &path).map(|completer| completer.kinds)
+        completer(arg, &path, Vec::new).map(|completer| completer.kinds)
     }
 
     #[test]

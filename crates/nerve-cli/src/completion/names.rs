@@ -11,7 +11,7 @@ use nerve_record::store::Store;
 use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
-use crate::cmd::fan_out;
+use super::FanOutNames;
 
 /// Time limit for a server's answer.
 const TIMEOUT: Duration = Duration::from_millis(60);
@@ -73,12 +73,12 @@ impl Line {
             value(names).or_else(|| names.iter().find_map(|name| assigned(name).map(str::to_string)))
         };
         let (server, session) = (option(&["--server", "-s"]), option(&["--session"]));
-        Line { server: nerve_cli::server::or_default_name(server.as_deref()), session }
+        Line { server: crate::server::or_default_name(server.as_deref()), session }
     }
 }
 
 /// Lists names of a kind. They need not begin with `prefix`, the beginning of the word.
-pub(super) fn list_names(kind: NameKind, prefix: &str, line: &Line) -> Vec<Name> {
+pub(super) fn list_names(kind: NameKind, prefix: &str, line: &Line, fan_outs: FanOutNames) -> Vec<Name> {
     let paths = ServerPaths::from_env();
     match kind {
         NameKind::Nodes => nodes(&paths, line),
@@ -91,7 +91,7 @@ pub(super) fn list_names(kind: NameKind, prefix: &str, line: &Line) -> Vec<Name>
             let (profiles, _) = profiles::load(Some(&paths.profiles()));
             profiles.names().into_iter().map(|name| Name::new(name, "")).collect()
         }
-        NameKind::FanOuts => fan_out::names().into_iter().map(|(name, task)| Name::new(name, task)).collect(),
+        NameKind::FanOuts => fan_outs().into_iter().map(|(name, task)| Name::new(name, task)).collect(),
         NameKind::Servers => paths.servers().into_iter().map(|name| Name::new(name, "")).collect(),
     }
 }
