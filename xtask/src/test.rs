@@ -7,9 +7,9 @@ use crate::report::{Outcome, Report};
 use crate::rust_tests::{self, Suite};
 use crate::step_process::StepProcess;
 use crate::{
-    agents, browser, debian_packages, docs_blocks, fuzz, generated_pages, import_circles, lockfile, machine_paths,
-    package_checks, programs, project, pypi_packages, python_tests, shell_scripts, system_calls, vendored,
-    words,
+    agents, browser, debian_packages, docs_blocks, fuzz, generated_pages, import_circles, lockfile,
+    machine_paths, package_checks, programs, project, pypi_packages, python_tests, shell_scripts,
+    system_calls, vendored, words,
 };
 
 /// Options of `cargo xtask test`.

@@ -1,9 +1,9 @@
 //! Execution of one attempt on a machine.
 
+use crate::id::AttemptId;
 use crate::instance::Instance;
 use crate::journal::{Attempt, AttemptState, RecordKind, RunState, StepResult};
 use crate::lease::{Lease, Takeover};
-use crate::id::AttemptId;
 use crate::store::{Key, Request, Response};
 use crate::time::{BootTime, LeaseTimes};
 

@@ -1,7 +1,7 @@
 //! A lease: a key in the store that its holder renews by compare-and-set.
 
-use crate::instance::Instance;
 use crate::id::Sequence;
+use crate::instance::Instance;
 use crate::store::{Key, Request, Response};
 use crate::time::{BootTime, LeaseTimes};
 
@@ -164,8 +164,8 @@ mod tests {
     use std::time::Duration;
 
     use super::{Lease, Takeover};
-    use crate::instance::{Instance, MachineId};
     use crate::id::{RunId, Sequence};
+    use crate::instance::{Instance, MachineId};
     use crate::store::{Key, Request, Response};
     use crate::time::{BootTime, LeaseTimes};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::instance::MachineId;
 use crate::id::StepId;
+use crate::instance::MachineId;
 
 /// Machines that can run a step. The default accepts every machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

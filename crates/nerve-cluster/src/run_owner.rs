@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::id::{AttemptId, RunId, Sequence, StepId};
 use crate::instance::{Instance, MachineId};
 use crate::journal::{Attempt, AttemptState, Decision, Epoch, RecordKind, RunState, StepState};
 use crate::lease::{Lease, Takeover};
 use crate::placement::{MachineInfo, NoMachine, WaitingStep, place};
-use crate::id::{AttemptId, RunId, Sequence, StepId};
 use crate::store::{Key, Request, Response};
 use crate::time::{BootTime, LeaseTimes};
 

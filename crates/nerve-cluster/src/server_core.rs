@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 pub use crate::executor::TurnReport;
 use crate::executor::{Action, Execution};
+use crate::id::{AttemptId, RunId, Sequence, StepId};
 use crate::identity::Identity;
 use crate::instance::{Instance, MachineId};
 use crate::journal::{Decision, RecordKind, Replica, RunState, StepResult};
 use crate::placement::{MachineInfo, WaitingStep};
 use crate::run_owner::RunOwner;
-use crate::id::{AttemptId, RunId, Sequence, StepId};
 use crate::store::{Request, Response};
 use crate::time::{BootTime, LeaseTimes};
 

@@ -150,7 +150,8 @@ impl Budget {
         usage: &ResourceUsage,
         elapsed: Duration,
     ) {
-        let count = |limit: Option<u64>, used| limit.map(|limit| limit.saturating_add(count_to_grant(limit, used)));
+        let count =
+            |limit: Option<u64>, used| limit.map(|limit| limit.saturating_add(count_to_grant(limit, used)));
         let cost = |limit: Option<f64>, used| limit.map(|limit| limit + cost_to_grant(limit, used));
         match limit {
             BudgetLimit::Tokens => self.max_tokens = count(grant.max_tokens, usage.tokens_used()),

@@ -16,6 +16,7 @@ use nerve_mux::pane::Panes;
 use super::NodeHandle;
 use super::launch::Launch;
 use crate::agent_version;
+use crate::audit_log::AuditLogs;
 use crate::bash::BashNode;
 use crate::chat::ChatNode;
 use crate::chat::setup::Setup;
@@ -25,7 +26,6 @@ use crate::command::{
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::fork::identify;
-use crate::audit_log::AuditLogs;
 use crate::names::{DEFAULT_SESSION, check_name, with_session};
 use crate::profiles::LoadedProfiles;
 use crate::proxy::{NodeProxy, Proxies, ProxyLaunch, ProxySettings, StoredProxy};

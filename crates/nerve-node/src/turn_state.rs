@@ -14,13 +14,13 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::audit_log::AuditLog;
 use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled, interrupt_timeout_error, wait_timeout_error};
 use crate::command::{DialogAnswer, EventKind, NodeInfo, NodeRef, StateName};
 use crate::dialog_choice::{check_dialog, no_dialog_error, resolve_choice};
+use crate::dialog_policy::DialogPolicy;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
-use crate::audit_log::AuditLog;
-use crate::dialog_policy::DialogPolicy;
 use crate::usage_ledger::{ReachedLimit, UsageLedger};
 
 /// States without a turn.

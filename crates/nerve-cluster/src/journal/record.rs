@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::id::{Sequence, StepId};
 use crate::instance::{Instance, MachineId};
 use crate::placement::{Reason, Requirement};
-use crate::id::{Sequence, StepId};
 
 /// Time of one owner: the sequence of its lease when it took the run over. The default, 0, is the time before the first owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]

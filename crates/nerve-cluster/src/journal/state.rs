@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::{Decision, Epoch, OnMachineLost, Record, RecordKind, RunOutcome, StepResult, StepSpec};
-use crate::instance::{Instance, MachineId};
 use crate::id::{Sequence, StepId};
+use crate::instance::{Instance, MachineId};
 
 /// State of a run after some prefix of its journal. Equal prefixes give equal states on every machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -14,8 +14,8 @@ use super::files::{FilePlan, Files, plan_files, resolve_links};
 use super::options::BranchOptions;
 use super::origin::Origin;
 use crate::data_dirs::DataDirs;
-use nerve_transcript::recorded::branch::{Branch, Conversation, RecordedSession};
 use crate::transcripts::{load_profiles, profile_of};
+use nerve_transcript::recorded::branch::{Branch, Conversation, RecordedSession};
 
 /// Maximum characters of a command in an error message.
 const COMMAND_WIDTH: usize = 40;

@@ -14,8 +14,8 @@ use nerve_types::files::private_folder;
 
 use super::files::{Files, Folder};
 use super::plan::Plan;
-use nerve_transcript::recorded::branch::ConversationCopy;
 use crate::snapshots::files_error;
+use nerve_transcript::recorded::branch::ConversationCopy;
 
 /// Maximum number of attempts to find a folder and branch name that no other command has taken.
 const MAX_TRIES: usize = 100;

@@ -12,8 +12,8 @@ use nerve_node::NodeHandle;
 use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, StateName, terminal_kind};
 use nerve_node::error::EngineError;
 use nerve_node::fork::command_words;
-use nerve_transcript::session_files::SessionFiles;
 use nerve_node::names::check_name;
+use nerve_transcript::session_files::SessionFiles;
 
 use super::Engine;
 use super::context::RequestContext;

@@ -9,8 +9,8 @@ use nerve_agent::profile::{Profile, TranscriptKind};
 use nerve_node::NodeHandle;
 use nerve_node::command::{CommandLine, NodeRef, NodeSpec, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_transcript::session_files::{SessionFiles, new_id, read_transcript, write_sibling};
 use nerve_node::names::node_arguments;
+use nerve_transcript::session_files::{SessionFiles, new_id, read_transcript, write_sibling};
 use nerve_types::Size;
 
 /// Time an agent has to write the end of a turn.

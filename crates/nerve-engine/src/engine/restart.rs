@@ -13,8 +13,8 @@ use nerve_graph::session::{DEFAULT, START_STOP_TIMEOUT, Session};
 use nerve_node::NodeHandle;
 use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, StateName, terminal_kind};
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_transcript::session_files::SessionFiles;
 use nerve_node::names::session_option;
+use nerve_transcript::session_files::SessionFiles;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 

@@ -13,8 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use nerve_transcript::recorded::branch::RecordedSession;
-use nerve_transcript::recorded::turns::{RecordedTurns, TurnsError};
 use nerve_agent::parse::turn_list::TurnRecord;
 use nerve_agent::parse::{ParserKind, conversation};
 use nerve_agent::profile::{Profile, Profiles};
@@ -27,6 +25,8 @@ use nerve_record::library::is_live;
 use nerve_record::lookup::{Candidate, LookupError, Name, is_path};
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
+use nerve_transcript::recorded::branch::RecordedSession;
+use nerve_transcript::recorded::turns::{RecordedTurns, TurnsError};
 use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
 

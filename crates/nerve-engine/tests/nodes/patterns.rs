@@ -7,8 +7,6 @@ use std::time::Duration;
 use nerve_graph::Graph;
 use nerve_graph::context::RunContext;
 use nerve_graph::function::FunctionNode;
-use nerve_patterns::debate::{DebateConfig, DebateLoop};
-use nerve_patterns::dev_coach::{ACCEPTANCE, DevCoachConfig, DevCoachLoop, Role};
 use nerve_graph::session::Session;
 use nerve_graph::step::Step;
 use nerve_graph::trace::{TraceStatus, Tracer};
@@ -17,6 +15,8 @@ use nerve_node::NodeHandle;
 use nerve_node::budget::Budget;
 use nerve_node::command::StateName;
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_patterns::debate::{DebateConfig, DebateLoop};
+use nerve_patterns::dev_coach::{ACCEPTANCE, DevCoachConfig, DevCoachLoop, Role};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

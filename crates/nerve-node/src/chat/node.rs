@@ -17,10 +17,10 @@ use tokio::time::{Instant, timeout};
 use super::file;
 use super::setup::Setup;
 use super::{ChatSettings, spec};
+use crate::audit_log::AuditLog;
 use crate::command::{DialogAnswer, NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::audit_log::AuditLog;
 use crate::names::with_session;
 use crate::prompt::Prompt;
 use crate::turn_state::{Evidence, TurnState};
@@ -238,7 +238,12 @@ impl ChatNode {
         setup.spec = spec::fork_settings(setup.spec);
         setup.ledger = setup.ledger.sibling(&at.node);
         let messages = self.messages();
-        ChatNode::with_conversation(at, setup, audit_log, Conversation { messages, ..Conversation::default() })
+        ChatNode::with_conversation(
+            at,
+            setup,
+            audit_log,
+            Conversation { messages, ..Conversation::default() },
+        )
     }
 
     /// Returns the node's settings.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::request::Api;
 use super::{ChatSettings, spec};
+use crate::audit_log::AuditLogs;
 use crate::error::EngineError;
 use crate::events::Publisher;
-use crate::audit_log::AuditLogs;
 use crate::usage_ledger::UsageLedger;
 
 /// The inputs of a chat node.

@@ -10,10 +10,10 @@ use nerve_host::backend::{Memory, Program};
 use nerve_record::executions::trace;
 use nerve_types::Size;
 
+use crate::audit_log::AuditLog;
 use crate::command::{BackendKind, NodeRef};
 use crate::events::Publisher;
 use crate::hooks::HookSocket;
-use crate::audit_log::AuditLog;
 use crate::proxy::NodeProxy;
 use crate::usage_ledger::UsageLedger;
 

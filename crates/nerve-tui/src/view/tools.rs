@@ -54,7 +54,9 @@ impl InputReader {
         match self {
             InputReader::Tool => None,
             InputReader::NullInput => Some("stdin is /dev/null: keys reach only prompts on /dev/tty"),
-            InputReader::RedirectedInput => Some("stdin is a file or pipe: keys reach only prompts on /dev/tty"),
+            InputReader::RedirectedInput => {
+                Some("stdin is a file or pipe: keys reach only prompts on /dev/tty")
+            }
             InputReader::Agent => Some("no own terminal: keys go to the agent"),
         }
     }

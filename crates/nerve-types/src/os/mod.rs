@@ -32,9 +32,7 @@ pub use implementation::{
 };
 pub use descriptor::watch;
 pub use signal_name::signal_name;
-pub use spawn::{
-    close_descriptors, detach, kill_with_parent, release_free_memory, set_controlling_terminal,
-};
+pub use spawn::{close_descriptors, detach, kill_with_parent, release_free_memory, set_controlling_terminal};
 
 /// Name of the selected implementation.
 pub const IMPLEMENTATION: &str = implementation::NAME;

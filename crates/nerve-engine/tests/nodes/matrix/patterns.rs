@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use nerve_patterns::debate::{DebateConfig, DebateLoop};
-use nerve_patterns::dev_coach::{DevCoachConfig, DevCoachLoop};
 use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_node::Node;
+use nerve_patterns::debate::{DebateConfig, DebateLoop};
+use nerve_patterns::dev_coach::{DevCoachConfig, DevCoachLoop};
 
 use super::Fixture;
 

@@ -27,10 +27,10 @@ use nerve_record::executions::log::ExecutionLog;
 use nerve_types::{ExitStatus, TsNs};
 use parking_lot::Mutex;
 
-use nerve_transcript::{Location, TranscriptTail};
 use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
 use crate::terminal::spec::TerminalSpec;
+use nerve_transcript::{Location, TranscriptTail};
 
 use super::turn_meter::TurnMeter;
 

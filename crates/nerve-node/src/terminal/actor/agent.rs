@@ -8,10 +8,10 @@ use super::Actor;
 use super::queue::ActiveTurn;
 use super::request::Request;
 use crate::command::EventKind;
-use nerve_transcript::session_files::SessionFiles;
-use crate::hooks::Message;
 use crate::dialog_policy::DialogPolicy;
+use crate::hooks::Message;
 use nerve_transcript::TranscriptSource;
+use nerve_transcript::session_files::SessionFiles;
 
 impl<B: Backend> Actor<B> {
     pub(super) fn on_hook(&mut self, message: Message) {

@@ -14,8 +14,8 @@ use super::{Actor, tail_of};
 use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled};
 use crate::command::{ClientOrigin, DialogAnswer, Response, StateName};
 use crate::dialog_choice::{check_dialog, dialog_id, no_dialog_error, resolve_choice};
-use crate::error::{EngineError, ErrorKind};
 use crate::dialog_policy::DialogPolicy;
+use crate::error::{EngineError, ErrorKind};
 use crate::prompt::check_prompt;
 
 /// Limits of the scrollback in a dump for a client that shows the terminal.

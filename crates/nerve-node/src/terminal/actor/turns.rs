@@ -15,9 +15,9 @@ use nerve_vt::terminal::TerminalState;
 use super::queue::ActiveTurn;
 use super::request::{Request, RequestedTurn};
 use super::{Actor, tail_of};
+use crate::audit_log::FinishedPrompt;
 use crate::command::{EventKind, Response};
 use crate::error::{EngineError, ErrorKind};
-use crate::audit_log::FinishedPrompt;
 use crate::response::{
     keep_text_before_error, note_hidden_start, remove_echo, response_from_screen, shows_prompt_above,
     truncate_text, truncate_to_limits, turn_lines,
