@@ -11,10 +11,10 @@ use super::plan::{Dependencies, Plan};
 use super::step::Step;
 
 /// Maximum length of a step id, in bytes.
-pub(crate) const MAX_ID_BYTES: usize = 200;
+const MAX_ID_BYTES: usize = 200;
 
 /// Characters that separate the parts of a step path: `outer/inner`, `each[3]`, `loop#2`.
-pub(crate) const RESERVED_CHARS: [char; 4] = ['/', '[', ']', '#'];
+const RESERVED_CHARS: [char; 4] = ['/', '[', ']', '#'];
 
 /// Finds a node or a graph by its name.
 type Lookup<'a> = dyn Fn(&str) -> Option<Executable> + 'a;
@@ -39,19 +39,7 @@ impl Graph {
         let mut deps = Dependencies::with_capacity(self.steps.len());
         for step in self.steps.iter() {
             let id = &step.id;
-            if is_plain_id(id) {
-                // The common case.
-            } else if id.trim().is_empty() {
-                problems.push("Empty step_id not allowed".to_string());
-            } else if id.contains(RESERVED_CHARS) || id.chars().any(char::is_control) {
-                problems.push(format!(
-                    "Step '{}': an id cannot have / [ ] # or control characters",
-                    id.escape_debug()
-                ));
-            } else if id.len() > MAX_ID_BYTES {
-                let begin = id.chars().take(20).collect::<String>();
-                problems.push(format!("Step '{begin}…': an id has at most {MAX_ID_BYTES} bytes"));
-            }
+            problems.extend(id_problem(id, quoted));
             if step.depends_on.contains(id) {
                 problems.push(format!("Step '{id}' depends on itself"));
             }
@@ -136,6 +124,31 @@ impl Graph {
         }
         problems
     }
+}
+
+/// Returns why an id of a step is invalid. `quote` formats it for the message.
+pub(crate) fn id_problem(id: &str, quote: impl Fn(&str) -> String) -> Option<String> {
+    if is_plain_id(id) {
+        // The common case.
+        None
+    } else if id.trim().is_empty() {
+        Some("Empty step_id not allowed".to_string())
+    } else if id.len() > MAX_ID_BYTES {
+        let (shown, bytes) = (quote(id), id.len());
+        Some(format!("Step {shown}: an id has at most {MAX_ID_BYTES} bytes, this one {bytes}"))
+    } else if id.contains(RESERVED_CHARS) || id.chars().any(char::is_control) {
+        Some(format!("Step {}: an id cannot have / [ ] # or control characters", quote(id)))
+    } else {
+        None
+    }
+}
+
+/// Quotes an id, which may be long if it is invalid.
+fn quoted(id: &str) -> String {
+    const SHOWN: usize = 60;
+    let begin: String = id.chars().take(SHOWN).collect();
+    let rest = if begin.len() < id.len() { "…" } else { "" };
+    format!("'{}{rest}'", begin.escape_debug())
 }
 
 /// Returns true if an id is certainly valid.

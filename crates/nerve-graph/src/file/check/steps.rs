@@ -9,13 +9,15 @@ use super::super::source_map::{Path, Report};
 use super::super::tree::quoted;
 use super::super::types::{GateDefinition, GraphFile, NodeDefinition, StepDefinition};
 use super::limits;
-use crate::validation::{MAX_ID_BYTES, RESERVED_CHARS};
+use crate::validation::id_problem;
 
 pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
     let steps = Path::Root.key("steps");
     for (index, step) in file.steps.iter().enumerate() {
         let at = steps.index(index);
-        id(&step.id, at, report);
+        if let Some(problem) = id_problem(&step.id, quoted) {
+            report.error(at.key("id"), problem);
+        }
         node_or_gate(file, step, at, report);
         if let Some(policy) = &step.error_policy {
             let policy_at = at.key("error_policy");
@@ -26,20 +28,6 @@ pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
         }
         limits::budget(&step.budget, at.key("budget"), report);
         flow(step, at, report);
-    }
-}
-
-fn id(id: &str, at: Path<'_>, report: &mut Report<'_>) {
-    let at = at.key("id");
-    if id.trim().is_empty() {
-        report.error(at, "Empty step_id not allowed");
-    } else if id.len() > MAX_ID_BYTES {
-        report.error(
-            at,
-            format!("Step {}: an id has at most {MAX_ID_BYTES} bytes, this one {}", quoted(id), id.len()),
-        );
-    } else if id.contains(RESERVED_CHARS) || id.chars().any(char::is_control) {
-        report.error(at, format!("Step {}: an id cannot have / [ ] # or control characters", quoted(id)));
     }
 }
 
