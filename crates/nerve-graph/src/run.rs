@@ -218,32 +218,11 @@ impl<'a> Dispatcher<'a> {
             let (step, upstream) = (&graph.steps[index as usize], &upstream);
             async move { (index, run_step(context, step, upstream, round, at).await) }
         };
-        let mut running = FuturesUnordered::new();
-        // The allocation of a step that ended without waiting, for the next step.
-        let mut spare = None;
+        let (mut running, mut spare) = (FuturesUnordered::new(), None);
         let mut question: Option<PendingQuestion<'a>> = None;
         loop {
-            while running.len() < graph.max_parallel
-                && question.is_none()
-                && let Some(index) = self.next_step()
-            {
-                // A million steps that never wait must not starve the other tasks of this thread.
-                consume_budget().await;
-                let work = begin(index, self.last_end);
-                let mut step: Pin<Box<_>> = match spare.take() {
-                    None => Box::pin(work),
-                    Some(mut step) => {
-                        Pin::set(&mut step, work);
-                        step
-                    }
-                };
-                match poll!(step.as_mut()) {
-                    Poll::Pending => running.push(step),
-                    Poll::Ready((index, end)) => {
-                        self.on_step_end(index, end);
-                        spare = Some(step);
-                    }
-                }
+            if question.is_none() {
+                self.start_steps(&begin, &mut running, &mut spare).await;
             }
             if std::mem::take(&mut self.needs_grant) {
                 question = Some(Box::pin(await_grants(context, Checkpoint::BeforeStep)));
@@ -275,6 +254,36 @@ impl<'a> Dispatcher<'a> {
         drop((running, spare));
         drop(upstream);
         self.finish()
+    }
+
+    /// Starts the ready steps while there is room. `spare`: the allocation of a step that ended without waiting, for the next step.
+    async fn start_steps<F: Future<Output = (u32, StepOutcome)>>(
+        &mut self,
+        begin: impl Fn(u32, Option<TsNs>) -> F,
+        running: &mut FuturesUnordered<Pin<Box<F>>>,
+        spare: &mut Option<Pin<Box<F>>>,
+    ) {
+        while running.len() < self.graph.max_parallel
+            && let Some(index) = self.next_step()
+        {
+            // A million steps that never wait must not starve the other tasks of this thread.
+            consume_budget().await;
+            let work = begin(index, self.last_end);
+            let mut step = match spare.take() {
+                None => Box::pin(work),
+                Some(mut step) => {
+                    Pin::set(&mut step, work);
+                    step
+                }
+            };
+            match poll!(step.as_mut()) {
+                Poll::Pending => running.push(step),
+                Poll::Ready((index, end)) => {
+                    self.on_step_end(index, end);
+                    *spare = Some(step);
+                }
+            }
+        }
     }
 
     /// Returns the next step to start.
