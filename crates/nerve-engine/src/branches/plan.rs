@@ -7,6 +7,7 @@ use nerve_node::error::EngineError;
 use nerve_record::branches::CONVERSATIONS;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::SnapshotLine;
+use nerve_transcript::recorded::branch::{Branch, Conversation, RecordedSession};
 use nerve_types::{Size, TsNs};
 
 use super::environment::{NodeOverrides, RecordedNode};
@@ -15,7 +16,6 @@ use super::options::BranchOptions;
 use super::origin::Origin;
 use crate::data_dirs::DataDirs;
 use crate::transcripts::{load_profiles, profile_of};
-use nerve_transcript::recorded::branch::{Branch, Conversation, RecordedSession};
 
 /// Maximum characters of a command in an error message.
 const COMMAND_WIDTH: usize = 40;

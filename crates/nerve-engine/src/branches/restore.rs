@@ -10,12 +10,12 @@ use nerve_node::error::EngineError;
 use nerve_record::branches::Note;
 use nerve_record::files::{self, FileStore, FilesError, RestoreDir, RestoreResult};
 use nerve_record::snapshots::FilesRef;
+use nerve_transcript::recorded::branch::ConversationCopy;
 use nerve_types::files::private_folder;
 
 use super::files::{Files, Folder};
 use super::plan::Plan;
 use crate::snapshots::files_error;
-use nerve_transcript::recorded::branch::ConversationCopy;
 
 /// Maximum number of attempts to find a folder and branch name that no other command has taken.
 const MAX_TRIES: usize = 100;

@@ -14,6 +14,7 @@ use nerve_api::request::{
 use nerve_api::value::{BlockKind, BranchProxy, ConversationKind, NodeState};
 use nerve_node::error::EngineError;
 use nerve_record::store::id_of;
+use nerve_transcript::recorded::branch::Conversation;
 use nerve_types::TsNs;
 
 use super::environment::InheritedSettings;
@@ -22,7 +23,6 @@ use super::plan::Plan;
 use super::restore::restore;
 use super::server::NodeServer;
 use super::start::{StartFailure, derive_name, free_name, start};
-use nerve_transcript::recorded::branch::Conversation;
 
 /// Time limit for the agent to become ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use nerve_api::request::{CommandLine, CreateNode, ListNodes};
 use nerve_api::value::NodeState;
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_transcript::recorded::branch::Branch;
 
 use super::environment::InheritedSettings;
 use super::plan::Plan;
 use super::server::NodeServer;
-use nerve_transcript::recorded::branch::Branch;
 
 /// Maximum length of a node name, in characters.
 const MAX_NAME_LEN: usize = 32;

@@ -9,13 +9,13 @@ use nerve_proxy::{PriceTable, Usage};
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
 use nerve_transcript::Location;
+use nerve_transcript::recorded::turns::{TurnsError, read_usage};
 use nerve_types::activity::TsMs;
 
 use super::{CollectedUsage, UsageEntry, UsageQuery, UsageSource, utc_day};
 use crate::data_dirs::DataDirs;
 use crate::node_files::NodeKey;
 use crate::transcripts::{end_of, load_profiles, profile_of, recorded_session, session_of};
-use nerve_transcript::recorded::turns::{TurnsError, read_usage};
 
 /// The time in which a node or a program was recorded.
 #[derive(Debug)]

@@ -7,11 +7,11 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nerve_proxy::{Totals, Usage};
+use nerve_transcript::session_files::entries;
 use nerve_types::files::replace_unsynced;
 use serde::{Deserialize, Serialize};
 
 use super::ProxySettings;
-use nerve_transcript::session_files::entries;
 
 /// Maximum size of a file in bytes.
 const LIMIT: u64 = 1 << 20;

@@ -24,13 +24,13 @@ use nerve_api::reply::{ModelTokens, ModelUsage};
 use nerve_host::clock::Clock;
 use nerve_record::activity::{Activity, Level, Status, TsMs};
 use nerve_record::executions::log::ExecutionLog;
+use nerve_transcript::{Location, TranscriptTail};
 use nerve_types::{ExitStatus, TsNs};
 use parking_lot::Mutex;
 
 use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
 use crate::terminal::spec::TerminalSpec;
-use nerve_transcript::{Location, TranscriptTail};
 
 use super::turn_meter::TurnMeter;
 

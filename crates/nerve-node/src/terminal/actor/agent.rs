@@ -2,6 +2,8 @@
 
 use nerve_agent::driver::AgentState;
 use nerve_host::backend::Backend;
+use nerve_transcript::TranscriptSource;
+use nerve_transcript::session_files::SessionFiles;
 use nerve_types::activity::TsMs;
 
 use super::Actor;
@@ -10,8 +12,6 @@ use super::request::Request;
 use crate::command::EventKind;
 use crate::dialog_policy::DialogPolicy;
 use crate::hooks::Message;
-use nerve_transcript::TranscriptSource;
-use nerve_transcript::session_files::SessionFiles;
 
 impl<B: Backend> Actor<B> {
     pub(super) fn on_hook(&mut self, message: Message) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nerve_agent::parse::ParserKind;
 use nerve_api::value::Delivery;
+use nerve_transcript::SentPrompt;
 use nerve_types::TsNs;
 
 use super::request::RequestedTurn;
@@ -13,7 +14,6 @@ use crate::command::{ClientOrigin, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::metrics::TurnTimer;
 use crate::stream::Stream;
-use nerve_transcript::SentPrompt;
 
 /// Maximum number of queued prompts.
 const MAX_QUEUED: usize = 64;

@@ -9,6 +9,7 @@ use nerve_agent::parse::{ParserKind, TurnText};
 use nerve_api::value::ResponseSource;
 use nerve_host::backend::Backend;
 use nerve_record::history::ResponseData;
+use nerve_transcript::source::{SentPrompt, TranscriptSource, is_shown};
 use nerve_types::TsNs;
 use nerve_vt::terminal::TerminalState;
 
@@ -23,7 +24,6 @@ use crate::response::{
     truncate_text, truncate_to_limits, turn_lines,
 };
 use crate::stream::Stream;
-use nerve_transcript::source::{SentPrompt, TranscriptSource, is_shown};
 
 /// Pause between two checks whether the transcript has the answer that the screen shows.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
