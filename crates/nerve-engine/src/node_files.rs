@@ -13,6 +13,25 @@ pub(crate) struct NodeKey {
     pub(crate) node: Option<String>,
 }
 
+/// The full name of a node.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeAddress<'a> {
+    /// The node.
+    pub node: &'a str,
+    /// Its session; `None`: the default one if it has such a node, otherwise any.
+    pub session: Option<&'a str>,
+    /// Its server.
+    pub server: &'a str,
+}
+
+impl NodeKey {
+    /// Returns the full name; `None` without a server or a node.
+    pub(crate) fn address(&self) -> Option<NodeAddress<'_>> {
+        let NodeKey { server: Some(server), session, node: Some(node) } = self else { return None };
+        Some(NodeAddress { node, session: session.as_deref(), server })
+    }
+}
+
 /// Lists the files in a folder with their nodes. Those of the default session may be in the folder of the server.
 pub(crate) fn list(base: &Path) -> Vec<(PathBuf, NodeKey)> {
     let mut files = Vec::new();

@@ -16,7 +16,7 @@ use super::index::{IndexState, SearchIndex, is_damage};
 use super::screen_text;
 use crate::data_dirs::DataDirs;
 use crate::node_files::{self, NodeKey};
-use crate::transcripts::{NodeAddress, TurnReader, end_of, read_history, session_of};
+use crate::transcripts::{TurnReader, end_of, read_history, session_of};
 
 /// A callback that receives the number of files processed and the total.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
@@ -198,13 +198,10 @@ impl SearchIndex {
         let mut hasher = DefaultHasher::new();
         recorded.hash(&mut hasher);
         let turns_fingerprint = format!("{} {:x}", fingerprint_of(&source.path), hasher.finish());
-        let NodeKey { server: Some(server), session, node: Some(node) } = &source.node else {
-            return Ok(Outcome::Unchanged);
-        };
+        let Some(address) = source.node.address() else { return Ok(Outcome::Unchanged) };
         if old.turns_fingerprint == turns_fingerprint {
             return Ok(Outcome::Unchanged);
         }
-        let address = NodeAddress { node, session: session.as_deref(), server };
         let mut documents = read_history(address, dirs)?
             .map(|transcript| documents_of_transcript(&transcript, 0))
             .unwrap_or_default();

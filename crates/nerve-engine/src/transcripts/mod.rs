@@ -33,19 +33,9 @@ use nerve_types::activity::TsMs;
 pub(crate) use self::history_log::HistoryLog;
 use self::merge::merge;
 use crate::data_dirs::DataDirs;
+pub use crate::node_files::NodeAddress;
 use crate::node_files::NodeKey;
 use crate::recordings::{self, final_rows, unreadable};
-
-/// The full name of a node.
-#[derive(Debug, Clone, Copy)]
-pub struct NodeAddress<'a> {
-    /// The node.
-    pub node: &'a str,
-    /// Its session; `None`: the default one if it has such a node, otherwise any.
-    pub session: Option<&'a str>,
-    /// Its server.
-    pub server: &'a str,
-}
 
 /// The turns of a recording that the agent's session file and the node's history have.
 #[derive(Debug)]
@@ -179,12 +169,10 @@ impl TurnReader<'_> {
 
     /// Returns the history of a recorded node.
     fn log(&mut self, meta: &Meta, version: &str) -> Result<Option<&HistoryLog>, EngineError> {
-        let (Some(server), Some(node)) = (&meta.server, &meta.node) else { return Ok(None) };
-        let session = session_of(meta);
         let key =
-            NodeKey { server: Some(server.clone()), session: session.clone(), node: Some(node.clone()) };
+            NodeKey { server: meta.server.clone(), session: session_of(meta), node: meta.node.clone() };
+        let Some(address) = key.address() else { return Ok(None) };
         if self.logs.get(&key).is_none_or(|(known, _)| known != version) {
-            let address = NodeAddress { node, session: session.as_deref(), server };
             let log = HistoryLog::read(&self.dirs.history, address)?.unwrap_or_default();
             if self.logs.len() >= MAX_LOGS {
                 self.logs.clear();

@@ -20,7 +20,7 @@ use self::recordings::RecordingPeriod;
 pub use self::report::{Grouping, UsageReport, UsageRow};
 use crate::data_dirs::DataDirs;
 use crate::node_files::{self, NodeKey};
-use crate::transcripts::{HistoryLog, NodeAddress};
+use crate::transcripts::HistoryLog;
 
 /// Selects the usage to read. Empty fields do not filter.
 #[derive(Debug, Clone, Default)]
@@ -116,8 +116,7 @@ fn read_history(
     proxied: &impl Fn(&NodeKey, TsMs, TsMs) -> bool,
     usage: &mut CollectedUsage,
 ) {
-    let NodeKey { server: Some(server), session, node: Some(name) } = node else { return };
-    let address = NodeAddress { node: name, session: session.as_deref(), server };
+    let Some(address) = node.address() else { return };
     let log = match HistoryLog::read(&dirs.history, address) {
         Ok(log) => log.unwrap_or_default(),
         Err(error) => return usage.problems.push(error.message),

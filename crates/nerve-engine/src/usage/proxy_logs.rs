@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::{CollectedUsage, UsageEntry, UsageQuery, UsageSource, utc_day};
 use crate::data_dirs::DataDirs;
 use crate::node_files::{self, NodeKey};
-use crate::transcripts::{HistoryLog, NodeAddress};
+use crate::transcripts::HistoryLog;
 
 /// The times at which the requests of each node ended, in order.
 #[derive(Debug, Default)]
@@ -115,8 +115,7 @@ impl TurnCounter {
 
 /// Returns the times of a node's prompts according to its history.
 fn prompt_times(dirs: &DataDirs, node: &NodeKey) -> Vec<TsMs> {
-    let NodeKey { server: Some(server), session, node: Some(name) } = node else { return Vec::new() };
-    let address = NodeAddress { node: name, session: session.as_deref(), server };
+    let Some(address) = node.address() else { return Vec::new() };
     // Problems of the history are reported where its turns are read.
     let log = HistoryLog::read(&dirs.history, address).ok().flatten().unwrap_or_default();
     log.turns.iter().map(|turn| turn.started).collect()
