@@ -1,4 +1,4 @@
-//! Files of nodes: `<server>/<session>/<node>.jsonl`, as histories and the logs of proxies.
+//! Full names of nodes, and their files: `<server>/<session>/<node>.jsonl`, as histories and the logs of proxies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
