@@ -67,19 +67,18 @@ mod reply_context;
 mod requests;
 mod send_queue;
 pub mod server;
+mod signals;
 mod state;
 pub mod stored_data;
 mod tcp;
 mod unix;
 pub mod web;
 
-use std::future::Future;
-
 use nerve_engine::Engine;
-use tokio::signal::unix::{SignalKind, signal};
 
 pub use crate::http::mount::{BufferedRequest, Mount, ShutdownSignal};
 pub use crate::in_process_server::{InProcessServer, serve_in_process};
+pub use crate::signals::stop_signal;
 
 use crate::config::ServerConfig;
 use crate::error::ServerError;
@@ -97,31 +96,4 @@ pub async fn serve(config: &ServerConfig, engine: Engine) -> Result<(), ServerEr
 /// Returns the OpenAPI 3.1 description of the HTTP interface, as served at `GET /openapi.json`.
 pub fn openapi() -> String {
     http::document()
-}
-
-/// Completes when the process receives SIGTERM, SIGINT, SIGHUP or SIGQUIT. The handlers are installed by the call, not by
-/// the first poll: call it before starting anything that a signal must not leave behind.
-pub fn stop_signal() -> impl Future<Output = ()> + Send + 'static {
-    let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()];
-    let mut signals = kinds.map(|kind| signal(kind).ok());
-    async move {
-        let [term, interrupt, hangup, quit] = &mut signals;
-        tokio::select! {
-            () = wait_for_signal(term) => {}
-            () = wait_for_signal(interrupt) => {}
-            () = wait_for_signal(hangup) => {}
-            () = wait_for_signal(quit) => {}
-        }
-    }
-}
-
-/// Waits for a signal; forever if its handler could not be installed.
-async fn wait_for_signal(signal: &mut Option<tokio::signal::unix::Signal>) {
-    match signal {
-        Some(signal) => {
-            signal.recv().await;
-        }
-        // Other ways to stop remain.
-        None => std::future::pending().await,
-    }
 }

@@ -20,7 +20,7 @@ use crate::error::ServerError;
 use crate::state::ServerState;
 use crate::tcp::Network;
 use crate::unix;
-use crate::wait_for_signal;
+use crate::signals::wait_for_signal;
 
 /// Time that nodes may take to stop. They stop concurrently and are killed long before that.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::EngineConfig;
     use crate::data_dirs::DataDirs;
-    use crate::engine::snapshots::MAX_FILE_JOBS;
+    use crate::engine::MAX_FILE_JOBS;
 
     /// Plans a branch from a snapshot of a recorded agent.
     fn plan(dirs: &DataDirs, project: &std::path::Path) -> crate::branches::Plan {

@@ -45,9 +45,7 @@ use tokio_util::task::TaskTracker;
 pub use self::context::{RequestContext, Warnings};
 use self::conversations::Programs;
 use self::runs::Runs;
-use self::search::MAX_SEARCHES;
 use self::session_persister::SessionPersister;
-use self::snapshots::MAX_FILE_JOBS;
 use crate::conversation::ConversationStore;
 use crate::data_dirs::DataDirs;
 use crate::results::Results;
@@ -64,6 +62,11 @@ use nerve_node::events::Publisher;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
 use nerve_node::metrics::Metrics;
 use nerve_node::telemetry::Telemetry;
+
+/// Maximum number of searches at a time. A regular expression reads the whole index, and keeps a processor busy.
+const MAX_SEARCHES: usize = 2;
+/// Maximum number of requests that work on recordings and files at the same time. Further ones wait.
+const MAX_FILE_JOBS: usize = 4;
 
 /// Configuration of an engine.
 #[derive(Debug, Clone, Default)]

@@ -9,9 +9,6 @@ use super::Engine;
 use super::context::RequestContext;
 use crate::search::{self, Query, run_in_thread};
 
-/// Maximum number of searches at a time. A regular expression reads the whole index, and keeps a processor busy.
-pub(super) const MAX_SEARCHES: usize = 2;
-
 impl Engine {
     /// Searches the texts of all recordings and nodes of this user. Further searches wait for the running ones. Dropping the future
     /// ends the search.
@@ -44,7 +41,7 @@ mod tests {
 
     use super::*;
     use crate::data_dirs::DataDirs;
-    use crate::engine::EngineConfig;
+    use crate::engine::{EngineConfig, MAX_SEARCHES};
 
     #[tokio::test]
     async fn dropped_searches_end_before_they_index() {

@@ -21,9 +21,6 @@ use crate::snapshots::{
     take_snapshot,
 };
 
-/// Maximum number of requests that work on recordings and files at the same time. Further ones wait.
-pub(super) const MAX_FILE_JOBS: usize = 4;
-
 /// Default maximum number of listed snapshots.
 const DEFAULT_LAST: usize = 1000;
 

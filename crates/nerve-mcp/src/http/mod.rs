@@ -33,7 +33,7 @@ use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::sessions::Sessions;
+use self::sessions::{SESSION_LIMIT_REACHED, Sessions};
 use crate::Config;
 use crate::context::ServerContext;
 use crate::server::McpServer;
@@ -51,11 +51,6 @@ const LAST_EVENT_HEADER: &str = "last-event-id";
 
 /// The body of a response.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
-
-tokio::task_local! {
-    /// Set if the current request needs a session and there is no room for one.
-    static SESSION_LIMIT_REACHED: Cell<bool>;
-}
 
 /// Serves MCP clients over HTTP. Clones share their state.
 #[derive(Clone)]

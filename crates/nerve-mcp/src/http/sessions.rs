@@ -1,5 +1,6 @@
 //! Sessions of MCP clients: their limit, and the eviction of idle ones.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +16,6 @@ use rmcp::transport::streamable_http_server::session::{ServerSseMessage, Session
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::SESSION_LIMIT_REACHED;
 use super::response_log::{ResponseLog, parse_event_id};
 use crate::server::DisconnectToken;
 
@@ -32,6 +32,11 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of complete responses per session that can be read again.
 const KEPT_RESPONSES: usize = 4;
+
+tokio::task_local! {
+    /// Set if the current request needs a session and there is no room for one.
+    pub(super) static SESSION_LIMIT_REACHED: Cell<bool>;
+}
 
 /// Reason why a session could not be created or used.
 #[derive(Debug)]
