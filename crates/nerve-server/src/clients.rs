@@ -12,9 +12,6 @@ use crate::link::Link;
 pub(crate) const MAX_UNAUTHENTICATED: usize = 256;
 /// Time that a client gets to read its pending replies when its connection is closed.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Pause after a failed accept. Without file descriptors it fails until a connection closes, and retrying at
-/// once would burn a core.
-pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A client that has connected but not authenticated yet.
 pub(crate) struct PendingClient {

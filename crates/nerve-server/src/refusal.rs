@@ -11,10 +11,11 @@ use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::clients::ACCEPT_PAUSE;
-
 /// The error message for clients when no file descriptor is left.
 pub(crate) const NO_DESCRIPTOR: &str = "too many connections: the server has no file descriptor left";
+/// Pause after a failed accept. Without file descriptors it fails until a connection closes, and retrying at
+/// once would burn a core.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// File descriptors that new connections leave free.
 const RESERVED: u64 = 8;
 /// Bytes read from a client that is refused.

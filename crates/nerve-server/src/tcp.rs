@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::access::{Authenticator, LogLimiter};
-use crate::clients::{ACCEPT_PAUSE, Clients, PendingClient};
+use crate::clients::{Clients, PendingClient};
 use crate::config::ServerConfig;
 use crate::daemon::Addresses;
 use crate::error::ServerError;
@@ -20,7 +20,7 @@ use crate::handshake;
 use crate::http;
 use crate::line::error_line;
 use crate::link::{self, Link};
-use crate::refusal::{NO_DESCRIPTOR, SpareDescriptor, refuse};
+use crate::refusal::{ACCEPT_PAUSE, NO_DESCRIPTOR, SpareDescriptor, refuse};
 use crate::state::ServerState;
 use crate::web::Web;
 

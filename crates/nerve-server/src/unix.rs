@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::clients::{ACCEPT_PAUSE, CLOSE_TIMEOUT, Clients};
+use crate::clients::{CLOSE_TIMEOUT, Clients};
 use crate::error::ServerError;
 use crate::line::error_line;
 use crate::link::{self, Link};
 use crate::metrics::Transport;
-use crate::refusal::{NO_DESCRIPTOR, SpareDescriptor, refuse};
+use crate::refusal::{ACCEPT_PAUSE, NO_DESCRIPTOR, SpareDescriptor, refuse};
 use crate::state::ServerState;
 use crate::{client_origin, connection};
 
