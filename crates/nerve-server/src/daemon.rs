@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 
 pub use self::listen_addresses::{Addresses, addresses};
 use self::lock::{lock_file, write_identity};
-use self::name_status::{already_running_error, lacks_socket};
 pub use self::name_status::{Holder, NameStatus, holder, missing_files};
+use self::name_status::{already_running_error, lacks_socket};
 use crate::error::ServerError;
 use crate::paths::{ServerPaths, private_directory};
 

@@ -17,10 +17,10 @@ use crate::clients::Clients;
 use crate::config::ServerConfig;
 use crate::daemon::{Addresses, NameLock};
 use crate::error::ServerError;
+use crate::signals::wait_for_signal;
 use crate::state::ServerState;
 use crate::tcp::Network;
 use crate::unix;
-use crate::signals::wait_for_signal;
 
 /// Time that nodes may take to stop. They stop concurrently and are killed long before that.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);

@@ -243,8 +243,9 @@ impl BranchFolders {
         let kept = |reason: String, orphaned: bool| {
             Some(PrunedBranch { reason: Some(reason), orphaned, ..PrunedBranch::default() })
         };
-        let needed =
-            |reason: String| Some(PrunedBranch { reason: Some(reason), needed: true, ..PrunedBranch::default() });
+        let needed = |reason: String| {
+            Some(PrunedBranch { reason: Some(reason), needed: true, ..PrunedBranch::default() })
+        };
         if let Some(error) = &self.sessions_error {
             return kept(format!("its users are unknown: {error}"), false);
         }

@@ -169,8 +169,7 @@ impl TurnReader<'_> {
 
     /// Returns the history of a recorded node.
     fn log(&mut self, meta: &Meta, version: &str) -> Result<Option<&HistoryLog>, EngineError> {
-        let key =
-            NodeKey { server: meta.server.clone(), session: session_of(meta), node: meta.node.clone() };
+        let key = NodeKey { server: meta.server.clone(), session: session_of(meta), node: meta.node.clone() };
         let Some(address) = key.address() else { return Ok(None) };
         if self.logs.get(&key).is_none_or(|(known, _)| known != version) {
             let log = HistoryLog::read(&self.dirs.history, address)?.unwrap_or_default();

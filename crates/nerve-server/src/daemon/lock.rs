@@ -59,7 +59,9 @@ pub(super) fn read_held(path: &Path) -> Result<Option<String>, ServerError> {
     match file.try_lock_shared() {
         Ok(()) => Ok(None),
         Err(TryLockError::WouldBlock) => Ok(Some(read_text(&mut file).unwrap_or_default())),
-        Err(TryLockError::Error(source)) => Err(ServerError::Io { action: "lock", path: path.into(), source }),
+        Err(TryLockError::Error(source)) => {
+            Err(ServerError::Io { action: "lock", path: path.into(), source })
+        }
     }
 }
 

@@ -47,7 +47,10 @@ fn batch_scheduling_applies_to_calling_thread_only() {
         set_batch_scheduling().unwrap();
         policy()
     });
-    assert_eq!((batch.join().unwrap(), policy()), (libc::SCHED_BATCH.to_string(), libc::SCHED_OTHER.to_string()));
+    assert_eq!(
+        (batch.join().unwrap(), policy()),
+        (libc::SCHED_BATCH.to_string(), libc::SCHED_OTHER.to_string())
+    );
 }
 
 #[test]
