@@ -76,13 +76,13 @@ mod tests {
             { "type": "custom", "name": "n", "input_schema": {}, "strict": true },
         ] });
         assert_eq!(
-            tools(&body).unwrap(),
+            translate(&body).unwrap(),
             [
                 json!({ "type": "function", "function": { "name": "Bash", "description": "runs", "parameters": schema } }),
                 json!({ "type": "function", "function": { "name": "n", "parameters": {}, "strict": true } }),
             ]
         );
-        let error = tools(&json!({ "tools": [{ "type": "web_search_20250305", "name": "web_search" }] }))
+        let error = translate(&json!({ "tools": [{ "type": "web_search_20250305", "name": "web_search" }] }))
             .unwrap_err();
         assert!(error.message.contains("tools[0]: 'web_search_20250305'"), "{error:?}");
     }
