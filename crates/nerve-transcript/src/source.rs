@@ -166,7 +166,7 @@ impl TranscriptSource {
 
     /// Returns the only conversation in the agent's folder that has changed since a time, if no other agent of its kind runs there.
     /// It contains the prompts that a user typed. `None` for agents whose conversation is known otherwise.
-    pub(crate) fn only_conversation(&self, since: TsNs) -> Option<Location> {
+    pub fn only_conversation(&self, since: TsNs) -> Option<Location> {
         let mut candidates: Vec<Location> = match self.kind {
             TranscriptKind::Claude | TranscriptKind::Codex => return None,
             TranscriptKind::Gemini | TranscriptKind::Pi => {
