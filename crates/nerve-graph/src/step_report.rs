@@ -47,7 +47,7 @@ impl StepRun<'_> {
         result.map(|(value, _)| value)
     }
 
-    /// Records the result of the step in the journal. The steps of a graph have records of their own.
+    /// Records the result of the step in the journal. The steps of a graph have records of their own, unless the graph was skipped.
     async fn record_result(
         &self,
         node: &Executable,
@@ -55,14 +55,16 @@ impl StepRun<'_> {
         (at, ms, tokens): (TsNs, u64, u64),
         result: &Result<(Value, Completion), EngineError>,
     ) {
-        let journal = self.graph.shared().journal.as_ref().filter(|_| !node.is_graph());
-        let Some((journal, _)) = journal else { return };
+        let Some((journal, _)) = &self.graph.shared().journal else { return };
         let (step, key) = (context.step.as_deref().unwrap_or(&self.step.id), context.journal_key);
         match result {
             Ok((value, Completion::Skipped)) => {
+                // A graph has no key: it runs again after a resume. With this one, nothing looks up its result.
+                let key = if node.is_graph() { !key } else { key };
                 let reason = "it failed, and its error policy is skip";
                 journal.record(&JournalRecord::Skipped { at, step, key, value: Some(value), reason });
             }
+            _ if node.is_graph() => {}
             Ok((value, _)) => {
                 let usage = context.turn.pool().usage();
                 let (calls, cost_usd) = (usage.api_calls(), usage.cost_usd());

@@ -8,7 +8,7 @@ use nerve_graph::event::{Completion, StepEventKind};
 use nerve_graph::function::FunctionNode;
 use nerve_graph::gate::Gate;
 use nerve_graph::gate_handler::GateHandler;
-use nerve_graph::journal::{Header, Journal, journal_path};
+use nerve_graph::journal::{Header, Journal, journal_path, read_result};
 use nerve_graph::step::{OnResume, Scope, Step};
 use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, GraphRun};
@@ -234,6 +234,24 @@ async fn skipped_condition_is_reevaluated_ignored_failure_is_not() {
     );
     assert_eq!(json!(journal_dir.run(&graph(true), &gates).await.results), json!({"when": 1, "bad": "none"}));
     assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn skipped_graph_is_read_back_as_its_fallback_value() {
+    use nerve_graph::policy::{ErrorPolicy, OnError};
+    let (journal_dir, notes) = (JournalDir::new(), Notes::default());
+    let bad: NodeHandle = Arc::new(FunctionNode::new("bad", |_| Err(crate::harness::error("bad"))));
+    let inner = crate::harness::chain("inner", [("a", notes.node("a")), ("b", bad)]);
+    let skip =
+        ErrorPolicy { on_error: OnError::Skip, fallback_value: json!("none"), ..ErrorPolicy::default() };
+    let mut graph = Graph::new("g");
+    graph.add_step(Arc::new(inner), Step::new("outer").error_policy(skip)).unwrap();
+    for pass in ["first", "resumed"] {
+        let run = journal_dir.run(&graph, &GateHandler::new()).await;
+        assert_eq!(run.results["outer"], json!("none"), "{pass}");
+        assert_eq!(read_result(&journal_dir.path, "outer").unwrap(), Some(json!("none")), "{pass}");
+    }
+    assert_eq!(notes.all(), ["a"], "a completed step of a skipped graph is reused");
 }
 
 /// A stateful node that does not end until it is released.

@@ -18,7 +18,7 @@ const MAX_PARTS: usize = 100;
 ///
 /// * `foreach`: the list of the results of its items, null for those without one so far.
 /// * `until`: the result of the last round that has at least a partial one.
-/// * a nested graph: the results of its steps by id, also if it failed and its error policy has replaced its result.
+/// * a nested graph: the results of its steps by id, unless it failed and its error policy has replaced its result.
 ///
 /// # Errors
 /// As [`Summary::read`](super::Summary::read).

@@ -101,6 +101,14 @@ impl From<PlanStep> for PlannedStep {
     }
 }
 
+/// Removes a step of which a part starts again: its earlier end no longer counts.
+fn remove(steps: &mut Vec<RunStep>, indexes: &mut HashMap<String, usize>, step: &str) {
+    if let Some(removed) = indexes.remove(step) {
+        steps.remove(removed);
+        indexes.values_mut().filter(|index| **index > removed).for_each(|index| *index -= 1);
+    }
+}
+
 fn apply(
     steps: &mut Vec<RunStep>,
     indexes: &mut HashMap<String, usize>,
@@ -108,7 +116,10 @@ fn apply(
     line: StepLine<'_, IgnoredValue>,
 ) {
     // Nested steps, items and rounds.
-    if line.step.contains(['/', '[', '#']) {
+    if let Some((outer, _)) = line.step.split_once(['/', '[', '#']) {
+        if kind == StepRecordKind::Started {
+            remove(steps, indexes, outer);
+        }
         return;
     }
     let index = *indexes.entry(line.step.to_string()).or_insert_with(|| {

@@ -159,7 +159,12 @@ impl SummaryBuilder {
             _ => {
                 // The top-level step of a nested step, an item or a round.
                 let top_level = line.step.split(['/', '[', '#']).next().unwrap_or_default();
-                self.steps.insert(Fnv::hash(line.step.as_bytes()), (kind, Fnv::hash(top_level.as_bytes())));
+                let (step, top_level) = (Fnv::hash(line.step.as_bytes()), Fnv::hash(top_level.as_bytes()));
+                if kind == StepRecordKind::Started && step != top_level {
+                    // A part starts again, so the earlier end of the whole no longer counts.
+                    self.steps.remove(&top_level);
+                }
+                self.steps.insert(step, (kind, top_level));
             }
         }
     }
@@ -168,8 +173,10 @@ impl SummaryBuilder {
         let counts = &mut self.summary.steps;
         let mut is_done: HashMap<u64, bool> = HashMap::new();
         for (kind, step) in self.steps.values() {
+            // A nested graph that failed may have been skipped.
+            let last = self.steps.get(step).map_or(*kind, |(last, _)| *last);
             *is_done.entry(*step).or_insert(true) &=
-                matches!(kind, StepRecordKind::Finished | StepRecordKind::Skipped);
+                matches!(last, StepRecordKind::Finished | StepRecordKind::Skipped);
             match kind {
                 StepRecordKind::Finished => counts.finished += 1,
                 StepRecordKind::Failed => counts.failed += 1,

@@ -353,6 +353,44 @@ fn result_of_a_nested_graph_has_those_of_its_steps() {
 }
 
 #[test]
+fn skipped_graph_has_the_value_of_its_policy() {
+    let (one, two, null) = (json!(1), json!(2), Value::Null);
+    let skipped = |step, value| JournalRecord::Skipped {
+        at: TsNs(130),
+        step,
+        key: u64::MAX,
+        value: Some(value),
+        reason: "on_error",
+    };
+    let mut records = vec![
+        started("outer/a", 1),
+        finished("outer/a", 1, &one),
+        started("outer/b", 1),
+        failed("outer/b", 1),
+        skipped("outer", &two),
+        finished("each[0]/a", 1, &one),
+        failed("each[0]/b", 1),
+        skipped("each[0]", &null),
+    ];
+    let (_folder, path) = temp_journal();
+    write(&path, &records);
+    assert_eq!(read_result(&path, "outer").unwrap(), Some(json!(2)));
+    assert_eq!(read_result(&path, "each").unwrap(), Some(json!([null])));
+    let states = |path: &Path| -> Vec<(String, StepState)> {
+        read_steps(path).unwrap().into_iter().map(|step| (step.step_id, step.state)).collect()
+    };
+    assert_eq!(states(&path), [("outer".to_string(), StepState::Skipped)]);
+    assert_eq!(Summary::read(&path).unwrap().done, 1, "the outer step");
+
+    records.extend([started("outer/b", 2), finished("outer/b", 2, &two)]);
+    let (_folder, path) = temp_journal();
+    write(&path, &records);
+    assert_eq!(read_result(&path, "outer").unwrap(), Some(json!({"a": 1, "b": 2})), "after a resume");
+    assert!(states(&path).is_empty(), "its end is not recorded");
+    assert_eq!(Summary::read(&path).unwrap().done, 1);
+}
+
+#[test]
 fn parts_of_a_round_start_one_after_another() {
     let (_folder, path) = temp_journal();
     let (one, two) = (json!(1), json!(2));
