@@ -23,13 +23,14 @@ struct Target {
     feature: Option<&'static str>,
 }
 
-const TARGETS: [Target; 14] = [
+const TARGETS: [Target; 15] = [
     target("ahr", Some("crates/nerve-record/tests/fixtures/ahr"), 4096),
     target("cast", None, 4096),
     Target { feature: Some("graph"), ..target("graph", Some("examples"), 4096) },
     Target { feature: Some("server"), ..target("http", None, 4096) },
     target("index", None, 16384),
     target("keys", None, 512),
+    target("markdown", None, 1024),
     target("profile", Some("crates/nerve-agent/profiles"), 8192),
     target("screens", Some("crates/nerve-vt/tests/fixtures/screens"), 8192),
     target("session_files", Some("crates/nerve-agent/tests/fixtures/transcripts"), 12288),

@@ -92,6 +92,21 @@ fn run_in_browser(home: &Home, test: &str, script: &str) {
     assert_eq!(done.code, 0, "{done:?}");
 }
 
+#[test]
+fn page_renders_markdown_as_transcripts_do() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut command = std::process::Command::new("node");
+    command
+        .arg(crates.join("nerve/tests/cli/web/markdown.mjs"))
+        .args([crates.join("nerve-server/web"), crates.join("nerve-markdown/tests/fixtures/cases.json")]);
+    if std::process::Command::new("node").arg("--version").output().is_err() {
+        return nerve_testkit::skip("page_renders_markdown_as_transcripts_do", "there is no node");
+    }
+    let done =
+        CommandOutput::new(&assert_cmd::Command::from_std(command).timeout(DEADLINE).output().unwrap());
+    assert_eq!(done.code, 0, "{done:?}");
+}
+
 /// Starts a server with HTTP.
 fn with_http() -> Home {
     let home = Home::new();

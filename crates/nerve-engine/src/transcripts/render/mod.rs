@@ -180,6 +180,17 @@ c
         for outside in ["http:", "https:", "src=", "@import", "<link"] {
             assert!(!html.contains(outside), "{outside}");
         }
+        assert!(html.contains("<h3>Done</h3>"), "{html}");
+    }
+
+    #[test]
+    fn output_of_shells_is_no_markdown() {
+        let mut transcript = transcript();
+        transcript.turns[0].tokens = None;
+        let rendered = html(&transcript, &zone());
+        assert!(rendered.contains("<div class=\"text\"># Done\n"), "{rendered}");
+        transcript.turns[0].source = nerve_api::reply::TranscriptSource::Agent;
+        assert!(html(&transcript, &zone()).contains("<h3>Done</h3>"));
     }
 
     #[test]
