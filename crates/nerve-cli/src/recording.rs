@@ -8,9 +8,9 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
 use nerve_api::request::Seconds;
 use nerve_record::export::{CastVersion, Format, ReportFormat};
 use nerve_repl::node_command::TIME_UNITS;
+use nerve_types::ByteCount;
 
 use super::extract::ExtractArgs;
-use super::snapshot::ByteCount;
 
 /// Selects a recording; the newest one by default.
 #[derive(Debug, Clone, Args)]

@@ -1,11 +1,11 @@
 //! `nerve snapshot`: marks a moment in the recording and stores its files.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueHint};
 
 use nerve_repl::node_command::Seconds;
+use nerve_types::ByteCount;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -127,24 +127,6 @@ pub struct SnapshotSource {
     pub server: Option<String>,
 }
 
-/// A number of bytes, optionally with K, M, G or T for powers of 1024.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ByteCount(pub u64);
-
-impl FromStr for ByteCount {
-    type Err = String;
-    fn from_str(text: &str) -> Result<ByteCount, String> {
-        let wrong = || "expected a number of bytes such as 1000, 500M or 2G".to_string();
-        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let (number, unit) = text.split_at(end);
-        let unit = unit.trim_end_matches("iB").trim_end_matches('B');
-        let shift = ["", "K", "M", "G", "T"].iter().position(|&known| unit.eq_ignore_ascii_case(known));
-        let factor = 1_u64 << (10 * shift.ok_or_else(wrong)?);
-        let number: u64 = number.parse().map_err(|_| wrong())?;
-        number.checked_mul(factor).map(ByteCount).ok_or_else(|| "exceeds 64 bits".to_string())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::FromArgMatches;
@@ -162,21 +144,5 @@ mod tests {
         let args = TakeArgs::from_arg_matches(&matches).unwrap();
         let default = SnapshotOptions::default();
         assert_eq!((args.limit.0, args.timeout.0), (default.limit, default.timeout));
-    }
-
-    #[test]
-    fn byte_count_accepts_binary_units() {
-        let bytes = |text: &str| text.parse::<ByteCount>().map(|size| size.0);
-        assert_eq!(bytes("0"), Ok(0));
-        assert_eq!(bytes("1000"), Ok(1000));
-        assert_eq!(bytes("1000B"), Ok(1000));
-        for text in ["2k", "2K", "2KB", "2KiB"] {
-            assert_eq!(bytes(text), Ok(2048), "{text}");
-        }
-        assert_eq!(bytes("1G"), Ok(1 << 30));
-        assert_eq!(bytes("16777215T"), Ok(16_777_215 << 40));
-        for text in ["", "G", "-1", "1.5G", "1 G", "1X", "1GG", "16777216T", "99999999999999999999"] {
-            assert!(bytes(text).is_err(), "{text}");
-        }
     }
 }

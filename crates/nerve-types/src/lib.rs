@@ -9,6 +9,7 @@ mod text_value;
 
 pub mod activity;
 mod answer;
+mod byte_count;
 #[cfg(feature = "connections")]
 pub mod connection_limit;
 pub mod cost;
@@ -28,6 +29,7 @@ pub mod text_limit;
 mod time;
 
 pub use answer::{ParserKind, Section, SectionKind, Tokens, UnknownParser};
+pub use byte_count::{ByteCount, InvalidByteCount};
 pub use error_kind::ErrorKind;
 pub use event::{Event, EventKind, Origin};
 pub use exit_status::ExitStatus;
