@@ -15,6 +15,9 @@ With --older-than, only nodes that stopped earlier are removed. Recordings, fold
 were last written earlier are removed as well, for all servers. What running nodes and servers use stays, and so do unsaved changes, runs
 that can be resumed, conversations, and the agents' own files.
 
+The oldest files of snapshots are removed if all together exceed max-size of [snapshots] in config.toml (10G). Those of running sessions
+and of branches stay. A running server does the same by itself.
+
 Worktrees of fan-outs that ended earlier are removed if the server runs and has no node in them, and if they have no uncommitted work and no
 commits that are not merged. 'nerve fan-out clean' removes the others.
 

@@ -35,6 +35,7 @@ mod metadata;
 mod reader;
 mod session;
 mod size_policy;
+pub mod snapshot_retention;
 mod snapshots;
 mod sockets;
 mod spec;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use nerve_graph::journal::has_completed;
+use nerve_host::snapshot_retention::{CopiesSize, trim_snapshots};
 
 use crate::paths::ServerPaths;
 
@@ -30,7 +31,7 @@ pub enum DataKind {
     Results,
     /// Conversations with nodes, which are never removed.
     Conversations,
-    /// Files of snapshots, which belong to recordings.
+    /// Files of snapshots. The oldest are removed if they exceed a limit together.
     Snapshots,
     /// The search index, which is updated with the data that it indexes.
     SearchIndex,
@@ -108,6 +109,7 @@ impl DataKind {
                 .file_name()
                 .and_then(|name| name.to_str()?.split('.').next())
                 .is_some_and(|server| !is_server_running(server, paths)),
+            // Snapshots are removed by their total size.
             DataKind::Results | DataKind::Conversations | DataKind::Snapshots | DataKind::SearchIndex => {
                 false
             }
@@ -117,14 +119,19 @@ impl DataKind {
 
 /// Counts the stored files, and removes those that were last written before `not_before` and are no longer needed.
 ///
-/// Files of running nodes and servers and of runs that can be resumed stay. Passes a warning for each file that cannot be removed.
+/// Files of running nodes and servers and of runs that can be resumed stay. Files of snapshots are removed if they are the oldest of more
+/// than `snapshot_limit` bytes. Passes a warning for each file that cannot be removed.
 pub fn prune(
     paths: &ServerPaths,
     not_before: SystemTime,
+    snapshot_limit: u64,
     dry_run: bool,
     warn: &mut dyn FnMut(String),
 ) -> Vec<StoredData> {
     let prune = |kind: DataKind| {
+        if kind == DataKind::Snapshots {
+            return prune_snapshots(paths, snapshot_limit, dry_run, warn);
+        }
         let mut data = StoredData { kind, removed: FileTotal::default(), kept: FileTotal::default() };
         let directory = kind.directory(paths);
         visit_files(&directory, MAX_DEPTH, &mut |path, metadata| {
@@ -139,6 +146,21 @@ pub fn prune(
         data
     };
     DataKind::ALL.map(prune).into()
+}
+
+/// Removes the oldest snapshots that exceed the limit, unless something needs them.
+fn prune_snapshots(
+    paths: &ServerPaths,
+    limit: u64,
+    dry_run: bool,
+    warn: &mut dyn FnMut(String),
+) -> StoredData {
+    let trimmed = trim_snapshots(&paths.snapshots(), &paths.hosts(), &paths.branches(), limit, dry_run);
+    for (snapshot, error) in &trimmed.failed {
+        warn(format!("cannot remove the files of snapshot {snapshot}: {error}"));
+    }
+    let total = |size: CopiesSize| FileTotal { files: size.files, bytes: size.bytes };
+    StoredData { kind: DataKind::Snapshots, removed: total(trimmed.freed), kept: total(trimmed.kept) }
 }
 
 /// Returns the size of the regular files in a directory and those below it.
@@ -218,7 +240,7 @@ mod tests {
     }
 
     fn pruned(paths: &ServerPaths, dry_run: bool) -> Vec<StoredData> {
-        prune(paths, SystemTime::now() - AGE, dry_run, &mut |warning| panic!("{warning}"))
+        prune(paths, SystemTime::now() - AGE, 0, dry_run, &mut |warning| panic!("{warning}"))
     }
 
     #[test]
@@ -236,16 +258,20 @@ mod tests {
             file(paths.runs().join("s/b.jsonl"), "{\"fact\":\"ended\",\"status\":\"failed\"}\n", true);
         let conversation = file(paths.conversations().join("w/c.json"), "{}", true);
         let log = file(paths.state.join("logs/s.log"), "x", true);
+        let snapshot = file(paths.snapshots().join("s-1/1/a"), "12345", false);
 
         let of = |all: &[StoredData], kind| *all.iter().find(|data| data.kind == kind).unwrap();
         let planned = pruned(&paths, true);
         let histories = of(&planned, DataKind::Histories);
         assert_eq!((histories.removed.files, histories.removed.bytes), (1, 4));
         assert_eq!((histories.kept.files, histories.kept.bytes), (2, 3));
+        assert_eq!(of(&planned, DataKind::Snapshots).removed, FileTotal { files: 1, bytes: 5 });
         assert!(gone.exists() && ended.exists() && log.exists(), "a dry run removes nothing");
+        assert!(snapshot.exists());
 
         assert_eq!(pruned(&paths, false), planned);
         assert!(!gone.exists() && !gone.parent().unwrap().exists() && !ended.exists() && !log.exists());
+        assert!(!snapshot.exists());
         assert!(running.exists() && new.exists() && resumable.exists() && conversation.exists());
         drop(lock);
     }

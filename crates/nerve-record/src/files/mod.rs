@@ -10,6 +10,7 @@ mod copy;
 mod git;
 mod key;
 mod restore_dir;
+mod retention;
 mod store;
 mod tree;
 
@@ -23,6 +24,7 @@ pub use copy::{CopyProvider, DEFAULT_LIMIT};
 pub use git::GitProvider;
 pub use key::{KeyError, SnapshotKey};
 pub use restore_dir::RestoreDir;
+pub use retention::{CopiesSize, DEFAULT_STORE_LIMIT, ProtectedCopies, TrimSummary};
 pub use store::FileStore;
 
 use crate::snapshots::FilesRef;

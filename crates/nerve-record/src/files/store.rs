@@ -156,6 +156,24 @@ impl FileStore {
         Ok(SessionLock { dir, scratch, lock })
     }
 
+    /// As [`FileStore::lock_session`], but returns `None` instead of waiting for another process.
+    pub(super) fn try_lock_session(&self, session: &str) -> io::Result<Option<SessionLock>> {
+        let dir = self.root.join(session);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let lock = options.open(dir.join("lock"))?;
+        if lock.try_lock().is_err() {
+            return Ok(None);
+        }
+        let scratch = dir.join("scratch");
+        match fs::remove_dir_all(&scratch) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        DirBuilder::new().mode(0o700).create(&scratch)?;
+        Ok(Some(SessionLock { dir, scratch, lock }))
+    }
+
     /// Lists all copies, sorted.
     pub(super) fn copies(&self) -> Vec<SnapshotKey> {
         let names = |dir: &Path| {

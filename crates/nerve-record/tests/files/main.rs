@@ -3,6 +3,7 @@
 
 mod copy;
 mod git;
+mod retention;
 mod store;
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The user's settings from the text of `config.toml`: the viewer's gutter, clipboard and keys, and notifications.
+//! The user's settings from the text of `config.toml`: the viewer's gutter, clipboard and keys, notifications, and the size of snapshots.
 
 mod notes;
 mod notify;
@@ -8,6 +8,8 @@ pub use self::notify::NotifySettings;
 pub use self::parser::Diagnostics;
 use crate::view::bindings::Bindings;
 use crate::view::draw::Gutter;
+use nerve_record::files::DEFAULT_STORE_LIMIT;
+use nerve_types::ByteCount;
 
 /// Settings, with defaults for those that are not set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub struct Settings {
     pub keys: Vec<(String, Vec<String>)>,
     /// Notifications.
     pub notify: NotifySettings,
+    /// Maximum size of all stored files of snapshots together.
+    pub snapshot_limit: ByteCount,
     /// Remarks on the settings.
     pub notes: Diagnostics,
     /// Message for the viewer if the settings could not be read and these are the defaults.
@@ -37,6 +41,7 @@ impl Default for Settings {
             clipboard: true,
             keys: Vec::new(),
             notify: NotifySettings::default(),
+            snapshot_limit: ByteCount(DEFAULT_STORE_LIMIT),
             notes,
             load_error: None,
         }

@@ -109,7 +109,11 @@ impl Parser<'_> {
                 "agent" => self.agent(value, &mut settings),
                 "keys" => self.keys(value, &mut settings),
                 "notify" => self.notify(value, &mut settings.notify),
-                other => self.unknown_name(name.span(), "section", other, &["agent", "keys", "notify"]),
+                "snapshots" => self.snapshots(value, &mut settings),
+                other => {
+                    let known = ["agent", "keys", "notify", "snapshots"];
+                    self.unknown_name(name.span(), "section", other, &known);
+                }
             }
         }
         settings
@@ -149,6 +153,24 @@ impl Parser<'_> {
                 (other, _) => {
                     self.unknown_name(name.span(), "setting", other, &["gutter", "clipboard", "task"]);
                 }
+            }
+        }
+    }
+
+    fn snapshots(&mut self, value: &Value<'_>, settings: &mut Settings) {
+        let Some(snapshots) = self.table("snapshots", value) else { return };
+        for (name, value) in snapshots.iter() {
+            let text = match value.get_ref() {
+                DeValue::String(text) => text.as_ref(),
+                DeValue::Integer(number) => number.as_str(),
+                _ => "",
+            };
+            match name.get_ref().as_ref() {
+                "max-size" => match text.parse() {
+                    Ok(size) => settings.snapshot_limit = size,
+                    Err(error) => self.error(value.span(), format!("max-size: {error}")),
+                },
+                other => self.unknown_name(name.span(), "setting", other, &["max-size"]),
             }
         }
     }
@@ -332,6 +354,18 @@ mod tests {
     }
 
     #[test]
+    fn size_of_snapshots_has_a_unit_or_is_a_number_of_bytes() {
+        let limit = |text: &str| parse(text).unwrap().snapshot_limit.0;
+        assert_eq!(limit("[snapshots]\nmax-size = \"500M\""), 500 << 20);
+        assert_eq!((limit("snapshots.max-size = 0"), limit("[snapshots]")), (0, 10 << 30));
+        for bad in ["\"5X\"", "-1", "true", "1.5", "\"\""] {
+            let found = problems(&format!("[snapshots]\nmax-size = {bad}"));
+            assert!(found.starts_with("config.toml:2:12: max-size: "), "{found}");
+        }
+        assert!(problems("snapshots.maxsize = 1").contains("did you mean 'max-size'?"));
+    }
+
+    #[test]
     fn empty_file_gives_defaults() {
         assert_eq!(parse("").unwrap(), Settings::default());
         assert_eq!(parse("# mine\n[agent.record]\n[keys]\n").unwrap(), Settings::default());
@@ -398,7 +432,10 @@ mod tests {
         assert_eq!(lines[1], "config.toml:5:1: unknown operation 'helpp'; did you mean 'help'?");
         assert!(lines[2].starts_with("config.toml:6:8: unknown key \"ctrl+shft+x\""), "{found}");
         assert!(lines[4].starts_with("config.toml:8:1: unknown operation 'abcdefghijk'; known: "));
-        assert_eq!(lines[5], "config.toml:9:2: unknown section 'viewer'; known: agent, keys, notify");
+        assert_eq!(
+            lines[5],
+            "config.toml:9:2: unknown section 'viewer'; known: agent, keys, notify, snapshots"
+        );
     }
 
     #[test]

@@ -59,6 +59,7 @@ fn as_json(settings: &Settings) -> Value {
             "min-turn": notify.min_turn, "terminal": notify.terminal, "desktop": notify.desktop,
             "command": notify.command, "webhook": notify.webhook, "ntfy": notify.ntfy,
         },
+        "snapshots": { "max-size": settings.snapshot_limit.0 },
     })
 }
 
@@ -88,7 +89,7 @@ fn as_toml(settings: &Settings) -> String {
             None => writeln!(text, "# {name} = \"…\""),
         };
     }
-    text.push_str("\n[keys]\n");
+    let _ = write!(text, "\n[snapshots]\nmax-size = \"{}\"\n\n[keys]\n", settings.snapshot_limit);
     for entry in OPERATIONS.iter() {
         let keys = bindings.keys_of(entry);
         let keys: Vec<String> = keys.iter().map(|key| Value::from(key.as_str()).to_string()).collect();
@@ -107,11 +108,12 @@ mod tests {
         let defaults = Settings::default();
         let read = Settings::parse(&as_toml(&defaults)).unwrap();
         assert_eq!(as_toml(&read), as_toml(&defaults));
-        let mine =
-            Settings::parse("agent.record={gutter='none', clipboard=false}\n[keys]\nquit='\"'\nhelp=[]")
-                .unwrap();
+        let mine = Settings::parse(
+            "agent.record={gutter='none', clipboard=false}\nsnapshots.max-size='5M'\n[keys]\nquit='\"'\nhelp=[]",
+        )
+        .unwrap();
         let shown = as_toml(&mine);
-        assert!(shown.contains("\nclipboard = false\n"), "{shown}");
+        assert!(shown.contains("\nclipboard = false\n") && shown.contains("max-size = \"5M\""), "{shown}");
         assert!(shown.contains("quit = [\"\\\"\"]") && shown.contains("help = []"), "{shown}");
         assert_eq!(as_toml(&Settings::parse(&shown).unwrap()), shown);
     }

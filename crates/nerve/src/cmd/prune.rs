@@ -17,7 +17,7 @@ use super::node;
 use super::recording::format;
 use super::server::{connect, is_remote};
 use crate::exit::{Failure, USAGE};
-use crate::out;
+use crate::{out, settings};
 
 /// The removed nodes and data, or those that would be removed.
 struct PruneReport {
@@ -46,6 +46,7 @@ pub(super) async fn run(args: PruneArgs) -> Result<()> {
             format!("for a server elsewhere: nerve recording prune --older-than AGE --server {server}");
         return Err(failure.hint(hint).into());
     }
+    let snapshot_limit = settings::load()?.snapshot_limit.0;
     let nodes = match connect(server).await {
         Ok(client) => {
             let session_id = args.target.session.clone();
@@ -66,12 +67,18 @@ pub(super) async fn run(args: PruneArgs) -> Result<()> {
     // Worktrees go first: the journals of their runs are removed below.
     let PrunedWorktrees { removed, kept } = fan_out::prune(not_before, args.dry_run, is_pruned).await;
     let mut data = vec![DataTotals { kind: "worktrees", removed, kept }];
-    data.extend(prune_data(age.0, not_before, args.dry_run)?);
+    data.extend(prune_data(age.0, not_before, snapshot_limit, args.dry_run)?);
     print(&PruneReport { nodes, data }, &args)
 }
 
-/// Removes data that was last written before `not_before`. Returns the removed and the kept data of each kind.
-fn prune_data(age: Duration, not_before: SystemTime, dry_run: bool) -> Result<Vec<DataTotals>> {
+/// Removes data that was last written before `not_before`, and the oldest snapshots beyond `snapshot_limit` bytes. Returns the removed
+/// and the kept data of each kind.
+fn prune_data(
+    age: Duration,
+    not_before: SystemTime,
+    snapshot_limit: u64,
+    dry_run: bool,
+) -> Result<Vec<DataTotals>> {
     let paths = ServerPaths::from_env();
     let dirs = paths.data_dirs();
     let mut warn = |warning| out::warning(warning);
@@ -86,7 +93,7 @@ fn prune_data(age: Duration, not_before: SystemTime, dry_run: bool) -> Result<Ve
         bytes: bytes.saturating_sub(removed.bytes),
     };
     let mut data = vec![DataTotals { kind: "recordings", removed, kept }];
-    let others = stored_data::prune(&paths, not_before, dry_run, &mut warn);
+    let others = stored_data::prune(&paths, not_before, snapshot_limit, dry_run, &mut warn);
     let others = others.into_iter();
     data.extend(others.map(|StoredData { kind, removed, kept }| DataTotals {
         kind: kind.as_str(),

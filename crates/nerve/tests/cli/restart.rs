@@ -138,6 +138,31 @@ fn old_data_is_pruned_by_age() {
 }
 
 #[test]
+fn oldest_snapshots_are_removed_beyond_their_limit() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "stop"]);
+    let at = |name: &str| home.hermetic.nerve_home().join(name);
+    for key in ["old/1", "new/1"] {
+        let folder = at("snapshots").join(key);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("a"), [b'x'; 3000]).unwrap();
+    }
+    fs::write(at("config.toml"), "[snapshots]\nmax-size = \"4K\"\n").unwrap();
+    let planned = home.nerve(&["prune", "--older-than", "1h", "--dry-run", "--json"]).json();
+    let data = planned["data"].as_array().unwrap().iter().find(|data| data["kind"] == "snapshots").unwrap();
+    let one = serde_json::json!({ "files": 1, "bytes": 3000 });
+    assert_eq!((&data["removed"], &data["kept"]), (&one, &one));
+    assert!(at("snapshots/old/1").exists(), "a dry run removes nothing");
+    home.ok(&["server", "start"]);
+    assert!(wait_until(DEADLINE, || !at("snapshots/old/1").exists()));
+    assert!(at("snapshots/new/1").exists());
+    let log = || fs::read_to_string(at("logs/default.log")).unwrap_or_default();
+    assert!(wait_until(DEADLINE, || log().contains("old/1")), "{}", log());
+    home.ok(&["server", "stop"]);
+}
+
+#[test]
 fn conversation_survives_the_end_of_everything() {
     let home = with_agent();
     home.ok(&["new", "sh", "-c", BASH]);

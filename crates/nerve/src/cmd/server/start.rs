@@ -26,6 +26,7 @@ use nerve_server::daemon::{Addresses, NameStatus, addresses, holder};
 use nerve_server::error::ServerError;
 use nerve_server::paths::{ServerPaths, private_directory};
 use nerve_server::server::Server;
+use nerve_server::snapshot_limit::enforce_snapshot_limit;
 use nerve_telemetry::{BoxedLayer, TraceExport};
 use nerve_types::os::rlimit;
 use serde_json::{Value, json};
@@ -35,7 +36,7 @@ use super::listen;
 use super::status::PING_TIMEOUT;
 use crate::cmd::session::{describe_failure, failed_nodes};
 use crate::exit::{FAILED, Failure, TIMED_OUT};
-use crate::out;
+use crate::{out, settings};
 use nerve_cli::listen::{AccessArgs, ListenArgs};
 use nerve_cli::server::StartArgs;
 
@@ -254,6 +255,14 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     engine.adopt();
     engine.resume_interrupted();
     tokio::spawn(search::keep_up_to_date(engine.subscribe(), paths.data_dirs()));
+    match settings::load() {
+        Ok(settings) => {
+            let limit = settings.snapshot_limit.0;
+            tokio::spawn(enforce_snapshot_limit(engine.subscribe(), paths.data_dirs(), limit));
+        }
+        // Nothing is removed by a limit that the user may have raised.
+        Err(error) => tracing::warn!(%error, "the size of snapshots is not limited"),
+    }
     if args.restore {
         engine.restore_in_background();
     }
