@@ -94,7 +94,12 @@ pub fn split_at_ends(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Returns true if output begins with a sequence that leaves or clears the alternate screen. Those that clear it clear the
 /// normal screen too.
 pub fn is_screen_end(bytes: &[u8]) -> bool {
-    ALT_SCREEN_ENDS.iter().any(|end| bytes.starts_with(end))
+    screen_end_len(bytes).is_some()
+}
+
+/// Returns the length of the sequence with which output leaves or clears the alternate screen; `None` if it begins with something else.
+pub fn screen_end_len(bytes: &[u8]) -> Option<usize> {
+    ALT_SCREEN_ENDS.iter().find(|end| bytes.starts_with(end)).map(|end| end.len())
 }
 
 /// Returns true if the text has sequences other than colours and titles: raw output, not saved text.

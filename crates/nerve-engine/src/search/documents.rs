@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use nerve_api::reply::Transcript;
 use nerve_api::value::DocumentKind;
+use nerve_search::ScreenText;
 use nerve_types::activity::TsMs;
 use nerve_types::{Section, SectionKind};
 
@@ -56,4 +57,15 @@ pub(super) fn documents_of_transcript(transcript: &Transcript, started_ms: u64) 
         }
     }
     documents
+}
+
+/// Returns the documents of a recording's screen.
+pub(super) fn documents_of_screen(screen: ScreenText) -> Vec<Document> {
+    let documents = screen.parts.into_iter().map(|part| Document {
+        kind: DocumentKind::Screen,
+        turn: None,
+        at_ms: part.at.0 / 1_000_000,
+        text: part.text,
+    });
+    documents.collect()
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 use nerve_api::value::DocumentKind;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::files::Lock;
-use rusqlite::{Connection, ErrorCode, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use tokio_util::sync::CancellationToken;
 
+use super::blocks::replace_blocks;
 use super::documents::{Document, Source};
 use crate::node_files::NodeKey;
 
@@ -20,7 +21,7 @@ const FILE: &str = "index.db";
 /// First words of the message about a damaged index.
 const DAMAGED: &str = "the search index is damaged";
 /// Version of the schema. An older index is built again.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 /// Time to wait for another process that writes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bits of a document's id below its time.
@@ -50,6 +51,21 @@ const SCHEMA: &str = "
         at_ms INTEGER NOT NULL,
         text TEXT NOT NULL);
     CREATE INDEX document_source ON document (source, kind);
+    CREATE TABLE block (
+        id INTEGER PRIMARY KEY,
+        source INTEGER NOT NULL REFERENCES source,
+        is_screen INTEGER NOT NULL,
+        first INTEGER NOT NULL,
+        last INTEGER NOT NULL);
+    CREATE INDEX block_source ON block (source, is_screen, last);
+    CREATE TABLE trigrams (
+        shard INTEGER NOT NULL,
+        block INTEGER NOT NULL REFERENCES block,
+        bits BLOB NOT NULL,
+        PRIMARY KEY (shard, block)) WITHOUT ROWID;
+    CREATE TRIGGER block_removed AFTER DELETE ON block BEGIN
+        DELETE FROM trigrams WHERE shard IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) AND block = old.id;
+    END;
     CREATE VIRTUAL TABLE words USING fts5 (
         text, content = 'document', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2');
     CREATE TRIGGER document_added AFTER INSERT ON document BEGIN
@@ -81,7 +97,10 @@ pub(super) struct IndexState {
 
 impl Document {
     /// Returns the text without what exceeds the limit.
-    fn shortened(&self) -> &str {
+    pub(super) fn shortened(&self) -> &str {
+        if self.text.len() <= MAX_CHARS {
+            return &self.text;
+        }
         let end = self.text.char_indices().nth(MAX_CHARS).map_or(self.text.len(), |(at, _)| at);
         &self.text[..end]
     }
@@ -251,9 +270,9 @@ impl SearchIndex {
             ],
             |row| row.get(0),
         )?;
-        for (documents, condition) in [(turns, "<>"), (screen, "=")] {
+        for (documents, is_screen) in [(turns, false), (screen, true)] {
             if let Some(documents) = documents {
-                replace_documents(&transaction, id, condition, documents)?;
+                replace_documents(&transaction, id, is_screen, documents)?;
             }
         }
         transaction.commit()
@@ -287,8 +306,11 @@ impl SearchIndex {
             self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         for path in paths {
             let path = path.to_string_lossy();
-            let documents = "DELETE FROM document WHERE source = (SELECT id FROM source WHERE path = ?1)";
-            transaction.execute(documents, params![path])?;
+            for table in ["document", "block"] {
+                let rows =
+                    format!("DELETE FROM {table} WHERE source = (SELECT id FROM source WHERE path = ?1)");
+                transaction.execute(&rows, params![path])?;
+            }
             transaction.execute("DELETE FROM source WHERE path = ?1", params![path])?;
         }
         transaction.commit()
@@ -300,36 +322,34 @@ pub(super) fn first_id(at_ms: u64) -> i64 {
     to_sql(at_ms).min(i64::MAX >> ID_COUNTER_BITS) << ID_COUNTER_BITS
 }
 
-/// Replaces the documents of a source whose kind fulfils a condition on [`DocumentKind::Screen`]. Texts grow at their end, so
-/// the first documents that are the same are left alone.
+/// Replaces the turns of a source, or its screen, and their blocks. Texts grow at their end, so the first documents that are the same
+/// are left alone.
 fn replace_documents(
     transaction: &rusqlite::Transaction<'_>,
     source: i64,
-    condition: &str,
+    is_screen: bool,
     documents: &[Document],
 ) -> rusqlite::Result<()> {
     let mut documents: Vec<&Document> = documents.iter().collect();
     // The order of the ids.
     documents.sort_by_key(|document| document.at_ms);
-    let screen = DocumentKind::Screen as i64;
     let sql = format!(
-        "SELECT id, kind, turn, at_ms, text FROM document WHERE source = ?1 AND kind {condition} ?2 ORDER BY id"
+        "SELECT id, kind, turn, at_ms, text FROM document WHERE source = ?1 AND kind IN ({}) ORDER BY id",
+        kinds(is_screen)
     );
     let mut statement = transaction.prepare(&sql)?;
-    let mut rows = statement.query(params![source, screen])?;
-    let (mut same, mut outdated) = (0, Vec::new());
+    let mut rows = statement.query(params![source])?;
+    let (mut kept, mut outdated) = (Vec::new(), Vec::new());
     while let Some(row) = rows.next()? {
         let is_same = outdated.is_empty()
-            && documents.get(same).is_some_and(|document| {
+            && documents.get(kept.len()).is_some_and(|document| {
                 row.get(1) == Ok(document.kind as i64)
                     && row.get(2) == Ok(document.turn.map(to_sql))
                     && row.get(3) == Ok(to_sql(document.at_ms))
                     && row.get_ref(4).is_ok_and(|text| text.as_str() == Ok(document.shortened()))
             });
-        match is_same {
-            true => same += 1,
-            false => outdated.push(row.get::<_, i64>(0)?),
-        }
+        let ids = if is_same { &mut kept } else { &mut outdated };
+        ids.push(row.get::<_, i64>(0)?);
     }
     let mut remove = transaction.prepare("DELETE FROM document WHERE id = ?1")?;
     for id in outdated {
@@ -338,14 +358,25 @@ fn replace_documents(
     // More documents of one millisecond than ids are left out.
     let mut insert = transaction.prepare(
         "INSERT OR IGNORE INTO document (id, source, kind, turn, at_ms, text)
-         SELECT coalesce(max(id) + 1, ?1), ?3, ?4, ?5, ?6, ?7 FROM document WHERE id >= ?1 AND id < ?2",
+         SELECT coalesce(max(id) + 1, ?1), ?3, ?4, ?5, ?6, ?7 FROM document WHERE id >= ?1 AND id < ?2 RETURNING id",
     )?;
-    for document in &documents[same..] {
+    let mut all: Vec<(i64, &str)> =
+        kept.iter().copied().zip(documents.iter().map(|document| document.shortened())).collect();
+    for document in &documents[kept.len()..] {
         let (first, end) = (first_id(document.at_ms), first_id(document.at_ms.saturating_add(1)));
         let (kind, turn, text) = (document.kind as i64, document.turn.map(to_sql), document.shortened());
-        insert.execute(params![first, end, source, kind, turn, to_sql(document.at_ms), text])?;
+        let values = params![first, end, source, kind, turn, to_sql(document.at_ms), text];
+        let id: Option<i64> = insert.query_row(values, |row| row.get(0)).optional()?;
+        all.extend(id.map(|id| (id, text)));
     }
-    Ok(())
+    replace_blocks(transaction, source, is_screen, kept.last().copied(), &all)
+}
+
+/// Returns the kinds of documents that a screen has, or those of turns, for SQL.
+pub(super) fn kinds(is_screen: bool) -> String {
+    let all = (0..).map_while(DocumentKind::from_repr);
+    let kinds = all.filter(|kind| (*kind == DocumentKind::Screen) == is_screen);
+    kinds.map(|kind| (kind as i64).to_string()).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn to_sql(value: u64) -> i64 {
@@ -384,7 +415,7 @@ pub(super) fn failure(error: rusqlite::Error) -> EngineError {
     }
 }
 
-fn cancelled() -> EngineError {
+pub(super) fn cancelled() -> EngineError {
     EngineError::new(ErrorKind::Cancelled, "the search was cancelled: its client disconnected")
 }
 

@@ -6,6 +6,7 @@ use nerve_api::value::DocumentKind;
 use nerve_graph::session::DEFAULT;
 use nerve_node::error::EngineError;
 use nerve_node::names::check_name;
+use nerve_search::{ELLIPSIS, MARKS, RequiredTrigrams, excerpt, required_words, shorten, split_marks};
 use nerve_types::activity::TsMs;
 use nerve_types::suggestion::nearest;
 use regex::{Regex, RegexBuilder};
@@ -13,9 +14,8 @@ use regex_syntax::ParserBuilder;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
-use super::excerpt::{ELLIPSIS, MARKS, excerpt, shorten, split_marks};
+use super::blocks::search_blocks;
 use super::index::{SearchIndex, failure, first_id, from_sql};
-use super::required_words::required_words;
 
 /// Words of text around a match.
 const WORDS: u32 = 24;
@@ -31,12 +31,14 @@ const DEFAULT_LIMIT: usize = 20;
 pub enum Pattern {
     /// Words in this order; the last one may continue. Ignores case, accents and punctuation.
     Text(String),
-    /// A regular expression. Without `words`, every document is read.
+    /// A regular expression. Without `words` and `trigrams`, every document is read.
     Regex {
         /// The expression.
         regex: Regex,
         /// An FTS5 expression that every document with a match fulfils.
         words: Option<String>,
+        /// Trigrams that every document with a match contains.
+        trigrams: Option<RequiredTrigrams>,
     },
 }
 
@@ -58,14 +60,17 @@ impl Pattern {
         let inner =
             text.strip_prefix('/').and_then(|text| text.strip_suffix('/')).filter(|text| !text.is_empty());
         let is_literal = !text.chars().any(char::is_alphanumeric) || text.chars().any(is_unspaced);
-        let regex = match inner {
-            Some(inner) => RegexBuilder::new(inner).multi_line(true).build(),
-            None if is_literal => RegexBuilder::new(&regex::escape(text)).case_insensitive(true).build(),
+        let (expression, is_literal) = match inner {
+            Some(inner) => (inner.to_string(), false),
+            None if is_literal => (regex::escape(text), true),
             None => return Ok(Pattern::Text(text.to_string())),
         };
-        let parsed = inner.and_then(|inner| ParserBuilder::new().multi_line(true).build().parse(inner).ok());
+        let regex = RegexBuilder::new(&expression).multi_line(true).case_insensitive(is_literal).build();
+        let mut parser = ParserBuilder::new().multi_line(true).case_insensitive(is_literal).build();
+        let parsed = parser.parse(&expression).ok();
         let words = parsed.as_ref().and_then(required_words);
-        regex.map(|regex| Pattern::Regex { regex, words }).map_err(|error| {
+        let trigrams = parsed.as_ref().and_then(RequiredTrigrams::of);
+        regex.map(|regex| Pattern::Regex { regex, words, trigrams }).map_err(|error| {
             EngineError::invalid_request(error.to_string())
                 .hint("leave out the slashes to search for words; syntax: https://docs.rs/regex/#syntax")
         })
@@ -133,7 +138,10 @@ impl SearchIndex {
         let transaction = self.connection.unchecked_transaction().map_err(failure)?;
         let hits = match &query.pattern {
             Pattern::Text(text) => search_text(&transaction, query, text),
-            Pattern::Regex { regex, words } => search_regex(&transaction, query, regex, words.as_deref()),
+            Pattern::Regex { regex, words: None, trigrams: Some(trigrams) } => {
+                search_blocks(&transaction, query, regex, trigrams)
+            }
+            Pattern::Regex { regex, words, .. } => search_regex(&transaction, query, regex, words.as_deref()),
         };
         hits.map_err(failure)
     }
@@ -235,7 +243,8 @@ fn search_words(
         .collect()
 }
 
-fn search_regex(
+/// Reads the documents, newest first, until there are enough hits. `words`: an FTS5 expression that they fulfil.
+pub(super) fn search_regex(
     connection: &Connection,
     query: &Query,
     regex: &Regex,
@@ -259,7 +268,7 @@ fn search_regex(
     let mut rows = statement.query(params_from_iter(values))?;
     let mut hits = Vec::new();
     while let Some(row) = rows.next()? {
-        let text = row.get_ref(10)?.as_str()?;
+        let text = row.get_ref(TEXT)?.as_str()?;
         let Some(matched) = regex.find(text) else { continue };
         let (_, mut hit) = hit_of(row)?;
         (hit.text, hit.matches) = excerpt(text, matched.range());
@@ -271,11 +280,15 @@ fn search_regex(
     Ok(hits)
 }
 
-const COLUMNS: &str =
+/// Columns of [`hit_of`].
+pub(super) const COLUMNS: &str =
     "document.id, document.kind, document.turn, document.at_ms, source.node, source.session,
     source.server, source.recording, source.started_ms, source.path";
+/// Index of the column after [`COLUMNS`], in which statements have the text.
+pub(super) const TEXT: usize = 10;
 
-fn hit_of(row: &Row<'_>) -> rusqlite::Result<(i64, SearchHit)> {
+/// Returns the id of a document, and its hit without text.
+pub(super) fn hit_of(row: &Row<'_>) -> rusqlite::Result<(i64, SearchHit)> {
     let number = |column| Ok::<_, rusqlite::Error>(from_sql(row.get(column)?));
     let kind = usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX);
     let (at_ms, started) = (number(3)?, number(8)?);
@@ -296,7 +309,7 @@ fn hit_of(row: &Row<'_>) -> rusqlite::Result<(i64, SearchHit)> {
 }
 
 /// Returns the further conditions of a query, and their values. `id` is the column with the ids of documents.
-fn conditions(query: &Query, id: &str) -> (String, Vec<Value>) {
+pub(super) fn conditions(query: &Query, id: &str) -> (String, Vec<Value>) {
     let mut sql = String::new();
     let mut values = Vec::new();
     for (column, value) in [("source.node", &query.node), ("source.session", &query.session)] {
@@ -359,7 +372,7 @@ mod tests {
         };
         let hit = |at: u64, recording: &str| (at, recording.to_string());
         let newest = [hit(7_000, "same"), hit(7_000, "newer"), hit(7_000, "newer"), hit(6_000, "older")];
-        for pattern in ["wordal", "/E0[0-9]/"] {
+        for pattern in ["wordal", "/E0[0-9]/", "/lpha E/"] {
             assert_eq!(found(pattern, None, 4), newest);
             assert_eq!(found(pattern, Some(6_001), 20), newest[..3]);
             assert_eq!(found(pattern, None, 20).len(), 6);
@@ -400,6 +413,12 @@ mod tests {
             r"\W",
             r"a foo'",
             "foo",
+            "E0277",
+            "(?i)spam",
+            "[s\u{17f}]pam",
+            "ba+r  b",
+            "o\ny",
+            "fé\u{301}",
         ];
         for pattern in patterns {
             let regex = RegexBuilder::new(pattern).multi_line(true).build().unwrap();

@@ -10,12 +10,13 @@ use nerve_node::error::EngineError;
 use nerve_record::library::{RecordingInfo, is_live};
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
+use nerve_search::{ScreenText, read_screen_text};
 
-use super::documents::{Source, documents_of_transcript};
-use super::index::{IndexState, SearchIndex, is_damage};
-use super::screen_text;
+use super::documents::{Source, documents_of_screen, documents_of_transcript};
+use super::index::{IndexState, SearchIndex, cancelled, is_damage};
 use crate::data_dirs::DataDirs;
 use crate::node_files::{self, NodeKey};
+use crate::recordings::unreadable;
 use crate::transcripts::{TurnReader, end_of, read_history, session_of};
 
 /// A callback that receives the number of files processed and the total.
@@ -166,7 +167,7 @@ impl SearchIndex {
         let turn_documents = documents_of_transcript(&logged.transcript, source.started_ms);
         let screen = match is_same_screen {
             true => None,
-            false => Some(screen_text::read(path, &meta, || self.check_cancelled())?),
+            false => Some(self.read_screen(path, &meta)?),
         };
         let session_file = logged.transcript.session_file.unwrap_or_default();
         // The session file is known only after it was read, and a failed reading is repeated: without a fingerprint the next
@@ -174,15 +175,21 @@ impl SearchIndex {
         let is_settled = session_file == old.session_file && logged.failure.is_none();
         let turns_fingerprint = if is_settled { turns_fingerprint } else { String::new() };
         let state = IndexState { is_final: false, session_file, turns_fingerprint, screen_fingerprint };
-        let screen_documents = screen.as_ref().map(|screen| screen.documents.as_slice());
-        self.replace(&source, &state, Some(&turn_documents), screen_documents)?;
+        let is_whole = screen.as_ref().is_none_or(|screen| screen.is_whole);
+        let screen_documents = screen.map(documents_of_screen);
+        self.replace(&source, &state, Some(&turn_documents), screen_documents.as_deref())?;
         Ok(match logged.failure {
             Some(reason) => Outcome::Partial(reason),
-            None if screen.is_some_and(|screen| !screen.is_whole) => {
+            None if !is_whole => {
                 Outcome::Partial("only the first 64 MiB of its text are indexed".to_string())
             }
             None => Outcome::Indexed,
         })
+    }
+
+    fn read_screen(&self, path: &Path, meta: &Meta) -> Result<ScreenText, EngineError> {
+        let is_cancelled = || self.check_cancelled().is_err();
+        read_screen_text(path, meta.initial_size(), is_cancelled).map_err(unreadable)?.ok_or_else(cancelled)
     }
 
     /// Indexes the turns of a history that fall outside every recording of the node. Turns are numbered only if the node has no

@@ -3,16 +3,16 @@
 use std::ops::Range;
 
 /// Marks around the matched words in a hit's text: private characters.
-pub(super) const MARKS: [char; 2] = ['\u{e000}', '\u{e001}'];
+pub const MARKS: [char; 2] = ['\u{e000}', '\u{e001}'];
 /// Marks omitted text.
-pub(super) const ELLIPSIS: &str = "…";
+pub const ELLIPSIS: &str = "…";
 /// Characters of text on each side of a match of a regular expression.
 const CONTEXT: usize = 80;
 /// Maximum number of characters of a hit's text. A word or a match can be as long as the whole document.
 const MAX_EXCERPT: usize = 1000;
 
-/// Removes the marks from a text and returns the ranges between them.
-pub(super) fn split_marks(marked: &str) -> (String, Vec<[usize; 2]>) {
+/// Removes the marks from a text and returns the ranges of bytes between them.
+pub fn split_marks(marked: &str) -> (String, Vec<[usize; 2]>) {
     let (mut text, mut matches) = (String::with_capacity(marked.len()), Vec::new());
     for part in marked.split_inclusive(MARKS) {
         text.push_str(part.trim_end_matches(MARKS));
@@ -27,15 +27,15 @@ pub(super) fn split_marks(marked: &str) -> (String, Vec<[usize; 2]>) {
     (text, matches)
 }
 
-/// Returns the text around a match.
-pub(super) fn excerpt(text: &str, range: Range<usize>) -> (String, Vec<[usize; 2]>) {
+/// Returns the text around a match, and the match in it, as ranges of bytes.
+pub fn excerpt(text: &str, range: Range<usize>) -> (String, Vec<[usize; 2]>) {
     let start = context_start(text, range.start);
     let end = advance(text, range.end, CONTEXT).min(advance(text, start, MAX_EXCERPT));
     cut(text, start..end, &[[range.start, range.end]])
 }
 
 /// Shortens a text to `MAX_EXCERPT` characters around its first match.
-pub(super) fn shorten(text: &str, matches: &[[usize; 2]]) -> (String, Vec<[usize; 2]>) {
+pub fn shorten(text: &str, matches: &[[usize; 2]]) -> (String, Vec<[usize; 2]>) {
     let is_long = advance(text, 0, MAX_EXCERPT) < text.len();
     let first = matches.first().map_or(0, |[start, _]| *start);
     let start = if is_long { context_start(text, first) } else { 0 };

@@ -22,7 +22,7 @@ enum Piece {
 }
 
 /// Returns an expression of FTS5 that every document with a match fulfils; `None` if the words are not known.
-pub(super) fn required_words(expression: &Hir) -> Option<String> {
+pub fn required_words(expression: &Hir) -> Option<String> {
     let mut pieces = Vec::new();
     collect(expression, &mut pieces);
     let phrases: Vec<String> = pieces.split(|piece| *piece == Piece::Unknown).filter_map(phrase).collect();
@@ -82,7 +82,8 @@ fn ends_word(look: Look) -> bool {
     matches!(look, Look::Start | Look::End | Look::StartLF | Look::EndLF | Look::StartCRLF | Look::EndCRLF)
 }
 
-fn chars_of(class: &Class) -> Option<Vec<char>> {
+/// Returns the characters of a small class.
+pub(crate) fn chars_of(class: &Class) -> Option<Vec<char>> {
     let Class::Unicode(class) = class else { return None };
     let ranges = class.ranges();
     (ranges.iter().map(|range| range.len()).sum::<usize>() <= MAX_CLASS)
@@ -100,7 +101,7 @@ fn class_piece(chars: &[char]) -> Piece {
 }
 
 /// Returns an ASCII letter or digit as the index has it, also if `c` is another form that ignoring case includes.
-fn fold(c: char) -> Option<char> {
+pub(crate) fn fold(c: char) -> Option<char> {
     match c {
         '\u{17f}' => Some('s'),
         '\u{212a}' => Some('k'),

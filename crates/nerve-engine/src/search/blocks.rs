@@ -1,0 +1,231 @@
+//! Blocks of documents with filters of their trigrams, for regular expressions without a whole word.
+//!
+//! A block has consecutive documents of one source: turns, or texts of the screen. All documents are in blocks.
+
+use std::collections::HashSet;
+
+use nerve_api::reply::SearchHit;
+use nerve_search::{BLOCK_LEN, RequiredTrigrams, TrigramFilter, excerpt};
+use regex::Regex;
+use rusqlite::types::Value;
+use rusqlite::{Connection, Transaction, params, params_from_iter};
+
+use super::index::{first_id, kinds};
+use super::query::{COLUMNS, Query, TEXT, conditions, hit_of, search_regex};
+
+/// Number of blocks that are always read one by one. Of more, not most: then reading all documents in order is faster.
+const FEW_BLOCKS: usize = 64;
+
+/// A block, without its filter.
+struct Block {
+    source: i64,
+    is_screen: bool,
+    /// Ids of its first and its last document.
+    first: i64,
+    last: i64,
+}
+
+/// Makes the blocks of a source's turns or screen fit its documents. `kept`: the last document that was there before; those up to it
+/// are unchanged. `documents`: all of them with their ids, in order.
+pub(super) fn replace_blocks(
+    transaction: &Transaction<'_>,
+    source: i64,
+    is_screen: bool,
+    kept: Option<i64>,
+    documents: &[(i64, &str)],
+) -> rusqlite::Result<()> {
+    // The last block that is left may have room for more documents.
+    let last_full: Option<i64> = transaction.query_row(
+        "SELECT max(last) FROM block WHERE source = ?1 AND is_screen = ?2 AND last < ?3",
+        params![source, is_screen, kept.unwrap_or(i64::MIN)],
+        |row| row.get(0),
+    )?;
+    let last_full = last_full.unwrap_or(i64::MIN);
+    let remove = "DELETE FROM block WHERE source = ?1 AND is_screen = ?2 AND last > ?3";
+    transaction.execute(remove, params![source, is_screen, last_full])?;
+    let mut add_block =
+        transaction.prepare("INSERT INTO block (source, is_screen, first, last) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut add_shard =
+        transaction.prepare("INSERT INTO trigrams (shard, block, bits) VALUES (?1, ?2, ?3)")?;
+    let mut rest = &documents[documents.partition_point(|(id, _)| *id <= last_full)..];
+    while let [(first, _), ..] = rest {
+        let mut len = 0;
+        let is_within = |(_, text): &&(i64, &str)| {
+            let is_within = len < BLOCK_LEN;
+            len += text.len();
+            is_within
+        };
+        let count = rest.iter().take_while(is_within).count();
+        let (block, following) = rest.split_at(count);
+        let id = add_block.insert(params![source, is_screen, first, block[count - 1].0])?;
+        let filter = TrigramFilter::new(block.iter().map(|(_, text)| *text));
+        for (shard, bits) in (0_u8..).zip(filter.shards()) {
+            add_shard.execute(params![shard, id, bits])?;
+        }
+        rest = following;
+    }
+    Ok(())
+}
+
+/// Returns the newest hits of an expression, reading only the blocks whose filters have its trigrams, unless most have them.
+pub(super) fn search_blocks(
+    connection: &Connection,
+    query: &Query,
+    regex: &Regex,
+    trigrams: &RequiredTrigrams,
+) -> rusqlite::Result<Vec<SearchHit>> {
+    let (blocks, count) = candidates(connection, query, trigrams)?;
+    if blocks.len() > FEW_BLOCKS.max(count / 2) {
+        return search_regex(connection, query, regex, None);
+    }
+    let mut hits: Vec<(i64, SearchHit)> = Vec::new();
+    for block in blocks {
+        // Newest first: later blocks have only older documents.
+        if hits.len() == query.limit && hits.last().is_some_and(|(oldest, _)| *oldest > block.last) {
+            break;
+        }
+        add_hits(connection, query, regex, &block, &mut hits)?;
+        hits.sort_by_key(|(id, _)| std::cmp::Reverse(*id));
+        hits.truncate(query.limit);
+    }
+    Ok(hits.into_iter().map(|(_, hit)| hit).collect())
+}
+
+/// Returns the blocks that may have a match, those with the newest documents first, and the number of all blocks.
+fn candidates(
+    connection: &Connection,
+    query: &Query,
+    trigrams: &RequiredTrigrams,
+) -> rusqlite::Result<(Vec<Block>, usize)> {
+    let mut ids: Option<HashSet<i64>> = None;
+    let mut statement = connection.prepare("SELECT block, bits FROM trigrams WHERE shard = ?1")?;
+    for shard in trigrams.shards() {
+        let mut rows = statement.query(params![shard])?;
+        let mut found = HashSet::new();
+        while let Some(row) = rows.next()? {
+            let id: i64 = row.get(0)?;
+            let is_open = ids.as_ref().is_none_or(|ids| ids.contains(&id));
+            if is_open && trigrams.may_match(shard, row.get_ref(1)?.as_blob()?) {
+                found.insert(id);
+            }
+        }
+        ids = Some(found);
+    }
+    let ids = ids.unwrap_or_default();
+    let since = query.since_ms.map_or(i64::MIN, first_id);
+    let sql = "SELECT id, source, is_screen, first, last FROM block WHERE last >= ?1 ORDER BY last DESC";
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query(params![since])?;
+    let (mut blocks, mut count) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        count += 1;
+        if ids.contains(&row.get(0)?) {
+            let (source, is_screen) = (row.get(1)?, row.get(2)?);
+            blocks.push(Block { source, is_screen, first: row.get(3)?, last: row.get(4)? });
+        }
+    }
+    Ok((blocks, count))
+}
+
+/// Adds the newest hits of a block, at most as many as the query wants.
+fn add_hits(
+    connection: &Connection,
+    query: &Query,
+    regex: &Regex,
+    block: &Block,
+    hits: &mut Vec<(i64, SearchHit)>,
+) -> rusqlite::Result<()> {
+    let (condition, mut values) = conditions(query, "document.id");
+    let own = [block.source, block.first, block.last].map(Value::from);
+    drop(values.splice(0..0, own));
+    // Between these ids there may be many documents of other sources.
+    let sql = format!(
+        "SELECT {COLUMNS}, document.text FROM document INDEXED BY document_source
+         CROSS JOIN source ON source.id = document.source
+         WHERE document.source = ? AND document.id BETWEEN ? AND ? AND document.kind IN ({}) {condition}
+         ORDER BY document.id DESC",
+        kinds(block.is_screen)
+    );
+    let mut statement = connection.prepare(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    let mut count = 0;
+    while let Some(row) = rows.next()? {
+        let text = row.get_ref(TEXT)?.as_str()?;
+        let Some(matched) = regex.find(text) else { continue };
+        let (id, mut hit) = hit_of(row)?;
+        (hit.text, hit.matches) = excerpt(text, matched.range());
+        hits.push((id, hit));
+        count += 1;
+        if count == query.limit {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::documents::{Document, Source};
+    use super::super::index::{IndexState, SearchIndex};
+    use super::super::query::Pattern;
+    use super::*;
+
+    /// A text that fills a quarter of a block, with a word in the middle of others.
+    fn text(word: &str) -> String {
+        let filler = "some words of a recording ".repeat(BLOCK_LEN / 4 / 52);
+        format!("{filler}in{word}side {filler}")
+    }
+
+    fn documents(words: &[&str]) -> Vec<Document> {
+        let kind = nerve_api::value::DocumentKind::Screen;
+        let document = |(at_ms, word): (u64, &&str)| Document { kind, turn: None, at_ms, text: text(word) };
+        (1..).zip(words).map(document).collect()
+    }
+
+    fn query(pattern: &str) -> Query {
+        let pattern = Pattern::parse(pattern).unwrap();
+        Query { pattern, node: None, session: None, since_ms: None, kinds: Vec::new(), limit: 100 }
+    }
+
+    /// Returns the number of blocks that are read, and of hits.
+    fn found(index: &SearchIndex, word: &str) -> (usize, usize) {
+        let query = query(&format!("/n{word}s/"));
+        let Pattern::Regex { trigrams: Some(trigrams), words: None, .. } = &query.pattern else {
+            panic!("{:?}", query.pattern);
+        };
+        let read = candidates(&index.connection, &query, trigrams).unwrap().0.len();
+        (read, index.search(&query).unwrap().len())
+    }
+
+    fn count(index: &SearchIndex, table: &str) -> usize {
+        let sql = format!("SELECT count(*) FROM {table}");
+        index.connection.query_row(&sql, [], |row| row.get::<_, u32>(0)).unwrap() as usize
+    }
+
+    #[test]
+    fn only_blocks_with_the_trigrams_are_read() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let (mut index, _) = SearchIndex::open(&home.work()).unwrap();
+        let source = Source { path: "a".into(), ..Source::default() };
+        let replace = |index: &mut SearchIndex, words: &[&str]| {
+            index.replace(&source, &IndexState::default(), None, Some(&documents(words))).unwrap();
+        };
+        let words = ["wombat", "quokka", "kiwi", "zebra", "yak", "okapi", "wombat", "vulture", "gnu"];
+        replace(&mut index, &words[..6]);
+        assert_eq!((count(&index, "block"), found(&index, "okapi")), (2, (1, 1)));
+        // The second block grows, and a third begins.
+        replace(&mut index, &words);
+        assert_eq!((count(&index, "block"), count(&index, "trigrams")), (3, 3 * nerve_search::SHARDS));
+        assert_eq!((found(&index, "wombat"), found(&index, "gnu")), ((2, 2), (1, 1)));
+        assert_eq!(found(&index, "unicorn"), (0, 0));
+        // The end is another one.
+        replace(&mut index, &["wombat", "quokka", "kiwi", "zebra", "lynx"]);
+        assert_eq!(
+            (found(&index, "gnu"), found(&index, "okapi"), found(&index, "lynx")),
+            ((0, 0), (0, 0), (1, 1))
+        );
+        assert_eq!(count(&index, "trigrams"), 2 * nerve_search::SHARDS);
+        index.forget(&["a".into()]).unwrap();
+        assert_eq!((count(&index, "block"), count(&index, "trigrams")), (0, 0));
+    }
+}
