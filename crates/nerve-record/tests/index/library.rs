@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use nerve_record::ahr::{Body, Writer};
 use nerve_record::index::Index;
 use nerve_record::library::{Reason, RecordingInfo, Retention, list, remove, select_expired};
+use nerve_record::lookup::{Finder, LookupError, Name};
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::store::Store;
@@ -62,6 +63,28 @@ fn recordings_are_listed_newest_first_with_details() {
     assert_eq!(all[1].started, Some(TsNs(START + HOUR)));
     assert_eq!(all[1].duration, Some(Duration::from_secs(60)));
     assert_eq!((all[1].size, all[1].bytes), (Some(Size::new(60, 12)), fs::metadata(&bare).unwrap().len()));
+}
+
+#[test]
+fn ten_thousand_recordings_are_listed_and_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::new(dir.path());
+    for number in 0..10_000 {
+        let path = store.prepare(&format!("s{number:04}-old"), TsNs(START)).unwrap();
+        fs::write(path, "").unwrap();
+    }
+    let newest = store_recording(&store, "newest", 1);
+    let ids = |last| list(&store, last).into_iter().map(|info| info.id).collect::<Vec<_>>();
+    assert_eq!(ids(1), ["newest"]);
+    assert_eq!(ids(usize::MAX).len(), 10_001);
+    let finder = Finder::new(&store, Vec::new());
+    let find = |name: &str| finder.find(&Name::parse(name).unwrap());
+    assert_eq!(find("newe").unwrap().path, Some(newest));
+    assert_eq!(find("s7777").unwrap().id, "s7777-old");
+    match find("s").unwrap_err() {
+        LookupError::Ambiguous { candidates, .. } => assert!(candidates.len() > 1),
+        error => panic!("{error}"),
+    }
 }
 
 #[test]
