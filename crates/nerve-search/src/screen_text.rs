@@ -237,7 +237,7 @@ impl Collector {
     }
 
     fn add(&mut self, at: TsNs, row: &str) {
-        if row.is_empty() {
+        if is_decoration(row) {
             return;
         }
         if self.text.len() + row.len() >= PART_LEN {
@@ -259,6 +259,12 @@ impl Collector {
     }
 }
 
+/// Returns true for a row of lines and blocks (Unicode's box drawing and block elements), or an empty one. In some agents they are a fifth
+/// of the text.
+fn is_decoration(row: &str) -> bool {
+    row.chars().all(|c| c.is_whitespace() || matches!(c, '\u{2500}'..='\u{259f}'))
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
@@ -272,7 +278,7 @@ mod tests {
         for (at, row) in (1..).map(TsNs).zip(&rows) {
             collector.add(at, row);
         }
-        collector.add(TsNs(9), "");
+        ["", "┌──┬─┐", "▄▄ ▀"].into_iter().for_each(|row| collector.add(TsNs(9), row));
         collector.end_part();
         let parts = collector.parts.into_iter().map(|part| (part.at.0, part.text.len())).collect::<Vec<_>>();
         assert_eq!(parts, [(1, 1960), (3, 3001), (4, 2)]);
