@@ -1,13 +1,11 @@
 //! An ACP (Agent Client Protocol, version 1) server: an editor uses a terminal agent, which runs as a node of a nerve server.
+//! The messages are those of [`nerve_acp_protocol`].
 //!
 //! | module | contents |
 //! |---|---|
 //! | `config` | the settings of a server, and how it connects |
-//! | `message` | JSON-RPC messages: decoding of lines |
-//! | `peer` | messages to the client: responses, notifications, requests |
-//! | `types` | the types of the protocol |
 //! | `response` | responses to requests, and notices that follow them |
-//! | `rpc_error` | errors with their JSON-RPC codes |
+//! | `server_error` | errors of nerve as errors of the protocol |
 //! | `server` | the methods |
 //! | `session` | a session and its node |
 //! | `turn` | a prompt: its events, its cancellation, its stop reason |
@@ -22,24 +20,22 @@
 
 mod config;
 mod mcp_servers;
-mod message;
-mod peer;
 mod permission;
 mod prompt_text;
 mod response;
-mod rpc_error;
 mod server;
+mod server_error;
 mod session;
 mod stop_reason;
 mod tool_call;
 mod transcript;
 mod turn;
 mod turn_updates;
-mod types;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_acp_protocol::{message, peer, rpc_error, types};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 

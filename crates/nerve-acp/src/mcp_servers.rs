@@ -66,14 +66,6 @@ fn references(values: &[NameValue], env: &mut BTreeMap<String, String>) -> Map<S
     values.iter().map(refer).collect()
 }
 
-impl McpServer {
-    fn name(&self) -> &str {
-        match self {
-            McpServer::Remote { name, .. } | McpServer::Stdio { name, .. } => name,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

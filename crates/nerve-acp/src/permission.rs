@@ -9,7 +9,7 @@ use nerve_api::value::NodeState;
 use nerve_client::{ClientError, RemoteNode};
 use serde_json::{Value, json};
 
-use crate::peer::{ClientRequest, Peer};
+use crate::peer::{Peer, PeerRequest};
 use crate::rpc_error::RpcError;
 use crate::tool_call;
 use crate::turn_updates::Call;
@@ -28,7 +28,7 @@ const DRAW_CHECKS: u32 = 20;
 pub(crate) struct Permission {
     pub(crate) dialog_id: String,
     choices: Vec<String>,
-    request: ClientRequest,
+    request: PeerRequest,
 }
 
 /// Returns the state of a node. While it is blocked, looks again until two looks in a row see the same dialog with the same choices:
@@ -68,7 +68,7 @@ impl Permission {
         let mut update = tool_call::build_update(&id, content, &dialog_text(&dialog.screen), None);
         if running_call.is_none() {
             update.title = Some(describe_dialog(kind).to_string());
-            update.kind = Some("other");
+            update.kind = Some("other".into());
         }
         let options = list_options(&dialog.choices);
         let params = json!({ "sessionId": session, "toolCall": update, "options": options });
@@ -251,7 +251,7 @@ mod tests {
         let (_, response) = oneshot::channel();
         let choices = vec!["Yes".to_string(), "No".to_string()];
         let dialog_id = "d".to_string();
-        let permission = Permission { dialog_id, choices, request: ClientRequest { id: 1, response } };
+        let permission = Permission { dialog_id, choices, request: PeerRequest { id: 1, response } };
         let selected = |id: &str| Ok(json!({ "outcome": { "outcome": "selected", "optionId": id } }));
         assert_eq!(permission.read_choice(selected("2")).unwrap(), Some(NodeChoice::Number(2)));
         assert_eq!(permission.read_choice(selected(CANCEL)).unwrap(), None);

@@ -35,7 +35,7 @@ impl Response {
             let title = format!("The agent does not get these MCP servers: {}", mcp.ignored.join(", "));
             tracing::warn!("{title}");
             self.result["_meta"] = json!({ "nerve": { "ignoredMcpServers": mcp.ignored } });
-            let notice = SessionUpdate::Notice { severity: "warning", title };
+            let notice = SessionUpdate::Notice { severity: "warning".into(), title };
             self.notice = Some((session.to_string(), notice));
         }
         self

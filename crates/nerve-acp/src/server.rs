@@ -26,6 +26,7 @@ use crate::peer::Peer;
 use crate::prompt_text::prompt_text;
 use crate::response::{Reply, Response, respond};
 use crate::rpc_error::{INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError};
+use crate::server_error::from_client;
 use crate::session::{Session, await_start, check_absolute, check_cwd, describe, is_same_directory};
 use crate::transcript;
 use crate::turn::Turn;
@@ -261,7 +262,7 @@ impl Server {
             response_timeout: Seconds::from(crate::turn::TURN_LIMIT),
             ..CreateNode::new(self.new_id())
         };
-        let node = client.create_node(&spec).await?;
+        let node = client.create_node(&spec).await.map_err(from_client)?;
         self.ensure_usable(&node).await?;
         let session = self.add(node, params.cwd, true);
         Ok(Response::from(json!({ "sessionId": session.id() })).with_ignored(session.id(), &mcp))
@@ -277,7 +278,8 @@ impl Server {
         if is_stopped {
             let shell_env = self.config.shell_env.clone();
             let id = self.config.session.clone();
-            client.request(&StartNode { shell_env, ..StartNode::new(&info.node_id, id) }).await?;
+            let start = StartNode { shell_env, ..StartNode::new(&info.node_id, id) };
+            client.request(&start).await.map_err(from_client)?;
         }
         let node = client.node(&info.node_id, self.config.session.as_deref());
         let session = self.add(node, cwd, is_stopped);
@@ -300,7 +302,7 @@ impl Server {
         let client = self.connect().await?;
         let cwd = check_cwd(&params.cwd, &self.find(&client, &params.session_id).await?)?;
         let source = client.node(&params.session_id, self.config.session.as_deref());
-        let node = source.fork(&self.new_id()).await?;
+        let node = source.fork(&self.new_id()).await.map_err(from_client)?;
         self.ensure_usable(&node).await?;
         let session = self.add(node, cwd, true);
         let mcp = mcp_servers::configure(&[], &params.mcp_servers);
@@ -357,7 +359,7 @@ impl Server {
     /// Returns the running and the stopped nodes.
     async fn nodes(&self, client: &NerveClient) -> Result<Vec<NodeInfo>, RpcError> {
         let request = ListNodes { session_id: self.config.session.clone(), ..ListNodes::default() };
-        let mut list = client.request(&request).await?;
+        let mut list = client.request(&request).await.map_err(from_client)?;
         list.nodes_info.append(&mut list.stopped);
         Ok(list.nodes_info)
     }

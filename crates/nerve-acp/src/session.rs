@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::rpc_error::{AUTH_REQUIRED, INVALID_REQUEST, RpcError};
+use crate::server_error::from_client;
 
 /// Time that an agent has to start before its session is usable.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -103,7 +104,7 @@ impl Session {
         if !self.state.lock().is_owner {
             return Ok(());
         }
-        Ok(self.node.stop().await?)
+        self.node.stop().await.map_err(from_client)
     }
 
     /// Stops the node after the client has disconnected, unless people can still answer its dialog.
@@ -162,9 +163,9 @@ pub(crate) async fn await_start(node: &RemoteNode) -> Result<(), RpcError> {
     let state = match node.wait(&states, Some(START_TIMEOUT)).await {
         Ok(state) => state,
         Err(ClientError::Server(error)) if error.details.error_type == ErrorKind::Timeout => return Ok(()),
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(from_client(error)),
     };
-    let info = node.info().await?;
+    let info = node.info().await.map_err(from_client)?;
     if state != NodeState::Stopped {
         return check_login(&info);
     }

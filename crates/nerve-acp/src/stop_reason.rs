@@ -5,6 +5,7 @@ use nerve_api::reply::{ResultInfo, TurnResponse};
 use nerve_api::value::ResultStatus;
 
 use crate::rpc_error::RpcError;
+use crate::server_error::from_result;
 use crate::types::StopReason;
 
 /// Texts in errors of agents that stand for a stop reason of the protocol.
@@ -19,7 +20,7 @@ pub(crate) fn derive_stop_reason(result: ResultInfo) -> Result<StopReason, RpcEr
     let Some(response) = &result.response else {
         return match result.status {
             ResultStatus::Cancelled => Ok(StopReason::Cancelled),
-            _ => Err(RpcError::of_result(result)),
+            _ => Err(from_result(result)),
         };
     };
     if response.interrupted || result.status == ResultStatus::Cancelled {

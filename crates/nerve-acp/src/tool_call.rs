@@ -24,11 +24,12 @@ pub(crate) fn build_call(id: &str, name: &str, args: &str, cwd: &Path) -> ToolCa
     ToolCall {
         tool_call_id: id.to_string(),
         title: Some(format_title(name, &raw_input)),
-        kind: Some(classify_tool(name)),
+        kind: Some(classify_tool(name).into()),
         status: Some(ToolStatus::InProgress),
         content,
         locations: path.map(|path| Location { path }).into_iter().collect(),
         raw_input,
+        ..ToolCall::default()
     }
 }
 
@@ -86,7 +87,8 @@ pub(crate) fn read_plan(name: &str, args: &str) -> Option<Vec<PlanEntry>> {
             Some("low") => "low",
             _ => "medium",
         };
-        Some(PlanEntry { content: entry[text].as_str()?.to_string(), priority, status })
+        let content = entry[text].as_str()?.to_string();
+        Some(PlanEntry { content, priority: priority.into(), status: status.into() })
     };
     args[list].as_array()?.iter().map(entry).collect()
 }
@@ -169,7 +171,7 @@ mod tests {
     #[test]
     fn command_is_the_title_of_a_shell_call() {
         let call = build_call("t", "Bash", r#"{"command":"ls\npwd"}"#, Path::new("/"));
-        assert_eq!((call.title.as_deref(), call.kind), (Some("Bash: ls"), Some("execute")));
+        assert_eq!((call.title.as_deref(), call.kind.as_deref()), (Some("Bash: ls"), Some("execute")));
         let call = build_call("t", "shell", r#"{"command":["ls","-l"]}"#, Path::new("/"));
         assert_eq!(call.title.as_deref(), Some("shell: ls -l"));
         let call = build_call("t", "mcp__x", &"é".repeat(300), Path::new("/"));
@@ -183,7 +185,7 @@ mod tests {
     fn plans_of_both_agents_are_read() {
         let claude = r#"{"todos":[{"content":"a","status":"in_progress","activeForm":"doing a"},{"content":"b","status":"new"}]}"#;
         let entries = read_plan("TodoWrite", claude).unwrap();
-        let found: Vec<_> = entries.iter().map(|entry| (entry.content.as_str(), entry.status)).collect();
+        let found: Vec<_> = entries.iter().map(|entry| (entry.content.as_str(), &*entry.status)).collect();
         assert_eq!(found, [("a", "in_progress"), ("b", "pending")]);
         let codex = r#"{"plan":[{"step":"a","status":"completed"}]}"#;
         assert_eq!(read_plan("update_plan", codex).unwrap()[0].status, "completed");

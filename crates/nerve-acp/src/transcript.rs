@@ -7,6 +7,7 @@ use nerve_api::request::GetTranscript;
 use nerve_client::RemoteNode;
 
 use crate::rpc_error::RpcError;
+use crate::server_error::from_client;
 use crate::turn_updates::{section_updates, user_message};
 use crate::types::SessionUpdate;
 
@@ -24,7 +25,7 @@ pub(crate) async fn replay(node: &RemoteNode, cwd: &Path) -> Result<Vec<SessionU
         limit: Some(TURNS),
         ..GetTranscript::default()
     };
-    let transcript = node.client().request(&request).await?;
+    let transcript = node.client().request(&request).await.map_err(from_client)?;
     Ok(transcript.turns.iter().flat_map(|turn| turn_updates(turn, cwd)).collect())
 }
 

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::peer::Peer;
 use crate::permission::{self, Permission};
 use crate::rpc_error::{INTERNAL_ERROR, RpcError};
+use crate::server_error::from_client;
 use crate::session::TurnGuard;
 use crate::stop_reason::derive_stop_reason;
 use crate::turn_updates::TurnUpdates;
@@ -91,14 +92,14 @@ impl Turn {
             types: Some(EVENTS.iter().map(ToString::to_string).collect()),
             ..Subscribe::default()
         };
-        let mut events = node.client().subscribe(&filter).await?;
+        let mut events = node.client().subscribe(&filter).await.map_err(from_client)?;
         let timeout = Some(Seconds::from(TURN_LIMIT));
         if self.guard.cancelled.is_cancelled() {
             return Ok(json!({}));
         }
         // Events do not say whose turn they belong to, so no other turn may run.
         let input = ExecuteInput { timeout, stream: true, fail_if_busy: true, ..ExecuteInput::from(prompt) };
-        self.result_id = node.execute_async(input).await?;
+        self.result_id = node.execute_async(input).await.map_err(from_client)?;
         let done = self.follow(&mut events).await;
         // At the end of the connection, the dialog stays open and the node is stopped.
         if !self.closing.is_cancelled() {
@@ -132,7 +133,7 @@ impl Turn {
                 done = await_cancellation(&mut cancellation) => return self.on_cancelled(done, events).await,
                 event = events.next() => match event {
                     Some(event) => if self.on_event(&event).await? { return Ok(()) },
-                    None => return Err(RpcError::from(ClientError::closed())),
+                    None => return Err(from_client(ClientError::closed())),
                 },
                 response = await_response(&mut self.permission) => self.on_response(response).await,
             }
@@ -193,7 +194,14 @@ impl Turn {
             Some(EventKind::EventsDropped { .. }) => {
                 self.updates.on_gap();
                 self.on_dialog().await;
-                return Ok(self.node().client().result(&self.result_id).await?.status.is_end());
+                return Ok(self
+                    .node()
+                    .client()
+                    .result(&self.result_id)
+                    .await
+                    .map_err(from_client)?
+                    .status
+                    .is_end());
             }
             _ => {}
         }
@@ -235,7 +243,7 @@ impl Turn {
         let Some(permission) = self.permission.take() else { return };
         let id = permission.dialog_id.clone();
         let done = match permission.read_choice(response) {
-            Ok(choice) => permission::answer(&self.node(), id.clone(), choice).await.map_err(RpcError::from),
+            Ok(choice) => permission::answer(&self.node(), id.clone(), choice).await.map_err(from_client),
             Err(error) => Err(error),
         };
         match done {
@@ -272,7 +280,7 @@ impl Turn {
 
     /// Sends what is left, and returns the response.
     async fn finish(&mut self) -> Result<Value, RpcError> {
-        let result = self.node().client().result(&self.result_id).await?;
+        let result = self.node().client().result(&self.result_id).await.map_err(from_client)?;
         let (sections, text) = match &result.response {
             Some(response) => (&response.sections[..], response.text.as_str()),
             None => (&[][..], result.text.as_deref().unwrap_or_default()),
@@ -319,7 +327,7 @@ async fn cancel(node: RemoteNode, result_id: String) -> Result<(), RpcError> {
         }
         // The turn has ended meanwhile.
         Err(ClientError::Server(error)) if error.details.error_type == ErrorKind::InvalidRequest => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(from_client(error)),
     }
 }
 

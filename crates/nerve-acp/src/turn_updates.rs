@@ -385,7 +385,8 @@ mod tests {
         turn.on_gap();
         assert_eq!(turn.on_chunk("three"), []);
         let rest = turn.finish(&[], "one two three", 1);
-        let [SessionUpdate::AgentMessageChunk { content: ContentBlock::Text { text } }] = &rest[..] else {
+        let [SessionUpdate::AgentMessageChunk { content: ContentBlock::Text { text }, .. }] = &rest[..]
+        else {
             panic!("{rest:?}");
         };
         assert!(text.ends_with("one two three"), "{text}");

@@ -1,22 +1,44 @@
-//! JSON-RPC 2.0 messages of the client, one per line.
+//! JSON-RPC 2.0 messages of the other side, one per line.
 
 use serde_json::{Map, Value};
 
 use crate::rpc_error::{INVALID_REQUEST, PARSE_ERROR, RpcError};
 
-/// A message from the client.
+/// A message of the other side.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Incoming {
-    Request { id: Value, method: String, params: Value },
-    Notification { method: String, params: Value },
-    Response { id: Value, outcome: Result<Value, RpcError> },
+pub enum Incoming {
+    /// A request, which gets a response.
+    Request {
+        /// A string, an integer or null.
+        id: Value,
+        /// Name of the method.
+        method: String,
+        /// Its parameters; null if there are none.
+        params: Value,
+    },
+    /// A notification, which gets none.
+    Notification {
+        /// Name of the method.
+        method: String,
+        /// Its parameters; null if there are none.
+        params: Value,
+    },
+    /// The response to a request.
+    Response {
+        /// Id of the request.
+        id: Value,
+        /// The result, or the error.
+        outcome: Result<Value, RpcError>,
+    },
 }
 
-/// A line that is not a message. `id`: that of the request as far as it can be read, otherwise null.
+/// A line that is not a message.
 #[derive(Debug, PartialEq)]
-pub(crate) struct InvalidMessage {
-    pub(crate) id: Value,
-    pub(crate) error: RpcError,
+pub struct InvalidMessage {
+    /// Id of the request as far as it can be read, otherwise null.
+    pub id: Value,
+    /// The problem.
+    pub error: RpcError,
 }
 
 impl InvalidMessage {
@@ -30,7 +52,7 @@ impl InvalidMessage {
 /// # Errors
 /// The line is not JSON, or it is neither a request nor a notification of JSON-RPC 2.0. ACP has no batches. A message without a method
 /// is a response, so that an invalid one ends the request that it belongs to, and gets no answer.
-pub(crate) fn decode(line: &[u8]) -> Result<Incoming, Box<InvalidMessage>> {
+pub fn decode(line: &[u8]) -> Result<Incoming, Box<InvalidMessage>> {
     let value: Value = serde_json::from_slice(line)
         .map_err(|error| InvalidMessage::new(Value::Null, PARSE_ERROR, format!("not JSON: {error}")))?;
     let Value::Object(mut message) = value else {

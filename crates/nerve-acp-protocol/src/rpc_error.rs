@@ -1,51 +1,51 @@
 //! Errors with their JSON-RPC codes.
 
-use nerve_api::ErrorKind;
-use nerve_api::reply::ResultInfo;
-use nerve_client::ClientError;
+use nerve_types::ErrorKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::config::ConnectError;
-
 /// The line is not JSON (JSON-RPC 2.0, section 5.1).
-pub(crate) const PARSE_ERROR: i64 = -32700;
+pub const PARSE_ERROR: i64 = -32700;
 /// The message is not a valid request.
-pub(crate) const INVALID_REQUEST: i64 = -32600;
+pub const INVALID_REQUEST: i64 = -32600;
 /// There is no such method.
-pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+pub const METHOD_NOT_FOUND: i64 = -32601;
 /// The parameters are invalid.
-pub(crate) const INVALID_PARAMS: i64 = -32602;
+pub const INVALID_PARAMS: i64 = -32602;
 /// The request failed.
-pub(crate) const INTERNAL_ERROR: i64 = -32603;
+pub const INTERNAL_ERROR: i64 = -32603;
 /// The agent requires a login (ACP, version 1).
-pub(crate) const AUTH_REQUIRED: i64 = -32000;
+pub const AUTH_REQUIRED: i64 = -32000;
 /// The session does not exist (ACP, version 1).
-pub(crate) const RESOURCE_NOT_FOUND: i64 = -32002;
+pub const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// The error of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct RpcError {
-    pub(crate) code: i64,
+pub struct RpcError {
+    /// The code of JSON-RPC or ACP.
+    pub code: i64,
+    /// Message for people.
     #[serde(default)]
-    pub(crate) message: String,
+    pub message: String,
     /// `error_type`, `hint`, `screen`, `choices` and `text`, as far as they are known.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub(crate) data: Value,
+    pub data: Value,
 }
 
 impl RpcError {
-    pub(crate) fn new(code: i64, message: impl Into<String>) -> RpcError {
+    /// Creates an error without data.
+    pub fn new(code: i64, message: impl Into<String>) -> RpcError {
         RpcError { code, message: message.into(), data: Value::Null }
     }
 
-    pub(crate) fn invalid_params(message: impl Into<String>) -> RpcError {
+    /// Creates the error of invalid parameters.
+    pub fn invalid_params(message: impl Into<String>) -> RpcError {
         RpcError::new(INVALID_PARAMS, message)
     }
 
     /// Creates an error of a kind of nerve.
-    pub(crate) fn of_kind(kind: ErrorKind, message: impl Into<String>) -> RpcError {
+    pub fn of_kind(kind: ErrorKind, message: impl Into<String>) -> RpcError {
         let code = match kind {
             ErrorKind::InvalidRequest => INVALID_PARAMS,
             _ => INTERNAL_ERROR,
@@ -54,27 +54,28 @@ impl RpcError {
     }
 
     /// Creates an error that the agent reported. Only here does an authentication error mean that the agent requires a login.
-    pub(crate) fn of_agent(kind: ErrorKind, message: impl Into<String>) -> RpcError {
+    pub fn of_agent(kind: ErrorKind, message: impl Into<String>) -> RpcError {
         let error = RpcError::of_kind(kind, message);
         let code = if kind == ErrorKind::Authentication { AUTH_REQUIRED } else { error.code };
         RpcError { code, ..error }
     }
 
     /// Creates the error of a request that the end of the connection interrupts.
-    pub(crate) fn disconnected() -> RpcError {
+    pub fn disconnected() -> RpcError {
         RpcError::new(INTERNAL_ERROR, "the client has disconnected")
             .with("hint", "session/load opens the session again")
     }
 
     /// Creates the error for a session that does not exist.
-    pub(crate) fn unknown_session(id: &str) -> RpcError {
+    pub fn unknown_session(id: &str) -> RpcError {
         RpcError::new(RESOURCE_NOT_FOUND, format!("no session '{id}'"))
             .with("error_type", ErrorKind::NotFound.as_str())
             .with("hint", "session/list lists the sessions, session/load opens one")
     }
 
     /// Adds a detail to the data.
-    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> RpcError {
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> RpcError {
         let details = match &mut self.data {
             Value::Object(details) => details,
             other => {
@@ -86,40 +87,13 @@ impl RpcError {
         self
     }
 
-    pub(crate) fn with_some(self, name: &str, value: Option<impl Into<Value>>) -> RpcError {
+    /// Adds a detail to the data, if there is one.
+    #[must_use]
+    pub fn with_some(self, name: &str, value: Option<impl Into<Value>>) -> RpcError {
         match value {
             Some(value) => self.with(name, value),
             None => self,
         }
-    }
-
-    /// Creates the error of an execution that failed without a response.
-    pub(crate) fn of_result(result: ResultInfo) -> RpcError {
-        let message = result.error.unwrap_or_else(|| format!("the turn ended as {}", result.status));
-        RpcError::of_agent(result.error_type.unwrap_or(ErrorKind::Internal), message)
-            .with_some("hint", result.hint)
-            .with_some("screen", result.screen)
-            .with_some("text", result.text)
-    }
-}
-
-impl From<ClientError> for RpcError {
-    fn from(error: ClientError) -> RpcError {
-        let ClientError::Server(error) = error else {
-            return RpcError::new(INTERNAL_ERROR, error.to_string())
-                .with("hint", "see 'nerve server status' and 'nerve server logs'");
-        };
-        let details = error.details;
-        RpcError::of_kind(details.error_type, error.message)
-            .with_some("hint", details.hint)
-            .with_some("screen", details.screen)
-            .with_some("text", details.text)
-    }
-}
-
-impl From<ConnectError> for RpcError {
-    fn from(ConnectError { message, hint }: ConnectError) -> RpcError {
-        RpcError::new(INTERNAL_ERROR, message).with_some("hint", hint)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The client: responses, notifications and requests to it.
+//! The other side of a connection: responses, notifications and requests to it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,30 +14,31 @@ use tokio_util::sync::CancellationToken;
 use crate::rpc_error::RpcError;
 use crate::types::SessionUpdate;
 
-/// Number of messages that may wait for a slow client. Turns then wait, too.
+/// Number of messages that may wait for a slow reader. Turns then wait, too.
 const QUEUE: usize = 256;
 
-/// The sending side of the connection to the client.
+/// The sending side of a connection.
 #[derive(Debug)]
-pub(crate) struct Peer {
+pub struct Peer {
     lines: mpsc::Sender<Vec<u8>>,
-    /// Requests to the client without a response.
+    /// Requests without a response.
     pending: Mutex<HashMap<i64, oneshot::Sender<Result<Value, RpcError>>>>,
     last_id: AtomicI64,
     closing: CancellationToken,
 }
 
-/// A request to the client.
+/// A request to the other side.
 #[derive(Debug)]
-pub(crate) struct ClientRequest {
-    pub(crate) id: i64,
-    /// Fails if the connection ends.
-    pub(crate) response: oneshot::Receiver<Result<Value, RpcError>>,
+pub struct PeerRequest {
+    /// Id of the request.
+    pub id: i64,
+    /// The response. Fails if the connection ends.
+    pub response: oneshot::Receiver<Result<Value, RpcError>>,
 }
 
 impl Peer {
     /// Starts the task that writes to `output`. It cancels `closing` when `output` fails.
-    pub(crate) fn start(
+    pub fn start(
         output: impl AsyncWrite + Unpin + Send + 'static,
         closing: CancellationToken,
     ) -> (Peer, JoinHandle<()>) {
@@ -47,7 +48,7 @@ impl Peer {
     }
 
     /// Responds to a request. `id` is null for input from which no id could be read.
-    pub(crate) async fn respond(&self, id: Value, outcome: Result<Value, RpcError>) {
+    pub async fn respond(&self, id: Value, outcome: Result<Value, RpcError>) {
         self.send(match outcome {
             Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
             Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
@@ -55,30 +56,34 @@ impl Peer {
         .await;
     }
 
-    /// Notifies the client of an update of a session.
-    pub(crate) async fn update(&self, session: &str, update: &SessionUpdate) {
+    /// Notifies the other side of an update of a session.
+    pub async fn update(&self, session: &str, update: &SessionUpdate) {
         let params = json!({ "sessionId": session, "update": update });
-        self.send(json!({ "jsonrpc": "2.0", "method": "session/update", "params": params })).await;
+        self.notify("session/update", params).await;
+    }
+
+    /// Sends a notification.
+    pub async fn notify(&self, method: &str, params: impl Serialize) {
+        self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
     }
 
     /// Sends a request.
-    pub(crate) async fn request(&self, method: &str, params: impl Serialize) -> ClientRequest {
+    pub async fn request(&self, method: &str, params: impl Serialize) -> PeerRequest {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, response) = oneshot::channel();
         self.pending.lock().insert(id, sender);
         self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
-        ClientRequest { id, response }
+        PeerRequest { id, response }
     }
 
     /// Withdraws a request. A later response is ignored.
-    pub(crate) async fn cancel_request(&self, id: i64) {
+    pub async fn cancel_request(&self, id: i64) {
         self.pending.lock().remove(&id);
-        let params = json!({ "requestId": id });
-        self.send(json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": params })).await;
+        self.notify("$/cancel_request", json!({ "requestId": id })).await;
     }
 
     /// Passes a response to the request it belongs to. Returns false if there is none.
-    pub(crate) fn on_response(&self, id: &Value, outcome: Result<Value, RpcError>) -> bool {
+    pub fn on_response(&self, id: &Value, outcome: Result<Value, RpcError>) -> bool {
         let Some(sender) = id.as_i64().and_then(|id| self.pending.lock().remove(&id)) else { return false };
         sender.send(outcome).is_ok()
     }
@@ -88,9 +93,9 @@ impl Peer {
         line.push(b'\n');
         tokio::select! {
             biased;
-            // A send error means that the client is gone, which the writer reports.
+            // A send error means that the other side is gone, which the writer reports.
             _ = self.lines.send(line) => {}
-            // At the end, nothing waits for a client that does not read.
+            // At the end, nothing waits for a reader that does not read.
             () = self.closing.cancelled() => {}
         }
     }
@@ -107,7 +112,7 @@ async fn write(
             output.flush().await
         };
         if let Err(error) = written.await {
-            tracing::debug!(%error, "the client does not read");
+            tracing::debug!(%error, "the other side does not read");
             closing.cancel();
             return;
         }
