@@ -121,7 +121,7 @@ impl AuditLog {
     }
 
     /// Logs a prompt of a node without a terminal. A completed stream is logged as its last lines.
-    pub(crate) fn log_answer(
+    pub fn log_answer(
         &mut self,
         input: &str,
         time: (TsNs, TsNs),
@@ -187,7 +187,7 @@ impl AuditLog {
     }
 
     /// Logs the answer to a dialog; without a choice, that it was closed.
-    pub(super) fn log_dialog(&mut self, now: TsNs, dialog: &str, choice: Option<&str>, by: &ClientOrigin) {
+    pub fn log_dialog(&mut self, now: TsNs, dialog: &str, choice: Option<&str>, by: &ClientOrigin) {
         match choice {
             Some(choice) => {
                 self.writer.log(&Operation::Answer { ts: now, dialog, choice, by: requested_by(by) })
@@ -216,7 +216,8 @@ impl AuditLog {
         self.writer.log(&Operation::Unsent { ts: now, input: prompt, reason, by: requested_by(by) });
     }
 
-    pub(crate) fn close(&mut self, now: TsNs, reason: Option<&str>, tail: impl FnOnce() -> String) {
+    /// Logs the end of the node with its text, and closes the log.
+    pub fn close(&mut self, now: TsNs, reason: Option<&str>, tail: impl FnOnce() -> String) {
         if self.is_enabled() {
             self.due = None;
             self.writer.log(&Operation::Read { ts: now, buffer: &tail(), lines: HISTORY_BUFFER_LINES });

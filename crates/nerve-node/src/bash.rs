@@ -15,7 +15,7 @@ use std::time::Duration;
 use nerve_agent::parse::{Section, SectionKind};
 use nerve_agent::profile::ContextKind;
 use nerve_api::reply::{NodeExplanation, NodeMetadata, NodeProgress};
-use nerve_api::value::{Delivery, ResponseSource};
+use nerve_api::value::{Delivery, ResponseSource, SignalSource};
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 use nerve_host::environment::Environment;
 use nerve_record::history::ResponseData;
@@ -49,7 +49,10 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const DRAIN_TIME: Duration = Duration::from_millis(500);
 
 /// Evidence of the node's states.
-const EVIDENCE: Evidence = Evidence { busy: "input: a command runs", ready: "exit: the command ended" };
+const EVIDENCE: Evidence = Evidence {
+    busy: (SignalSource::Input, "input: a command runs"),
+    ready: (SignalSource::Unknown, "exit: the command ended"),
+};
 
 /// A node that runs one command at a time. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -468,7 +471,7 @@ impl BashNode {
             incomplete: (missing > 0).then(|| format!("its first {missing} bytes are left out")),
             source: ResponseSource::Process,
             delivery: Delivery::Started,
-            ended_by: EVIDENCE.ready.into(),
+            ended_by: EVIDENCE.ready.1.into(),
             bytes: (0, result.stdout.total() + result.stderr.total()),
             time,
             attributes,

@@ -8,7 +8,7 @@ use crate::command::StateName;
 use crate::error::{EngineError, ErrorKind};
 
 /// Time within which an interrupt has to take effect.
-pub(crate) const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
+pub const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Checks that the token was not cancelled.
 ///

@@ -7,7 +7,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::names::node_arguments;
 
 /// Creates the error of an answer to a node without a dialog.
-pub(crate) fn no_dialog_error(node: &str) -> EngineError {
+pub fn no_dialog_error(node: &str) -> EngineError {
     EngineError::invalid_request(format!("node '{node}' is not showing a dialog"))
         .hint("only a blocked node can be answered")
 }
@@ -23,7 +23,7 @@ pub(crate) fn dialog_id(contents: &impl Hash) -> String {
 ///
 /// # Errors
 /// Blocked, with the choices of this dialog.
-pub(crate) fn check_dialog(
+pub fn check_dialog(
     node: &NodeRef,
     answer: &DialogAnswer,
     id: &str,
@@ -37,14 +37,14 @@ pub(crate) fn check_dialog(
         format!("node '{}': another dialog is open; nothing was typed", node.node),
     );
     error.choices = choices.to_vec().into();
-    Err(error.hint(format!("`nerve why {}` shows it", node_arguments(node))))
+    Err(error.hint(format!("`nerve node why {}` shows it", node_arguments(node))))
 }
 
 /// Resolves a choice to its index, or to `None` for cancelling the dialog.
 ///
 /// # Errors
 /// InvalidRequest, with the choices: there is no such choice, or several.
-pub(crate) fn resolve_choice(choice: &Choice, choices: &[String]) -> Result<Option<usize>, EngineError> {
+pub fn resolve_choice(choice: &Choice, choices: &[String]) -> Result<Option<usize>, EngineError> {
     let offered = || {
         choices.iter().enumerate().map(|(at, c)| format!("{}. {c}", at + 1)).collect::<Vec<_>>().join(", ")
     };

@@ -162,7 +162,7 @@ impl EngineError {
 
     /// Sets the part of the answer that arrived before the turn failed.
     #[must_use]
-    pub(crate) fn with_text(mut self, text: &str) -> EngineError {
+    pub fn with_text(mut self, text: &str) -> EngineError {
         self.text = Some(text).filter(|text| !text.is_empty()).map(Box::from);
         self
     }

@@ -79,43 +79,12 @@ impl Publisher {
     }
 
     /// Counts a turn that starts now.
-    pub(crate) fn begin_turn(&self, kind: &'static str) -> TurnTimer {
+    pub fn begin_turn(&self, kind: &'static str) -> TurnTimer {
         self.shared.metrics.begin(kind, self.shared.clock)
     }
 
     /// Subscribes to all events from now on.
     pub fn subscribe(&self) -> broadcast::Receiver<Event> {
         self.shared.sender.subscribe()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use nerve_api::RunIds;
-
-    use super::*;
-
-    #[test]
-    fn events_have_the_session_and_node_that_they_concern() {
-        let publisher = Publisher::new(Clock::start());
-        let mut events = publisher.subscribe();
-        let node = NodeRef { session: None, node: "a".to_string() };
-        publisher.publish(Some(&node), EventKind::NodeReady { evidence: String::new() });
-        publisher.publish(None, EventKind::ServerShutdown { keep_nodes: false });
-        for node_id in ["b", ""] {
-            let (run, step_id) = (RunIds::default(), "s".to_string());
-            let (attempt, queued, node_id) = (1, false, node_id.to_string());
-            let kind = EventKind::StepStarted { run, step_id, node_id, attempt, queued };
-            publisher.publish_in("work", kind);
-        }
-        for expected in [
-            (1, Some("a"), Some("default")),
-            (2, None, None),
-            (3, Some("b"), Some("work")),
-            (4, None, Some("work")),
-        ] {
-            let event = events.try_recv().unwrap();
-            assert_eq!((event.seq, event.node_id.as_deref(), event.session_id.as_deref()), expected);
-        }
     }
 }

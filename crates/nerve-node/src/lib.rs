@@ -11,6 +11,7 @@ pub mod cancellation;
 pub mod chat;
 pub mod command;
 pub mod context;
+pub mod dialog_choice;
 pub mod error;
 pub mod events;
 pub mod execution;
@@ -28,19 +29,19 @@ pub mod proxy;
 pub mod telemetry;
 pub mod terminal;
 pub mod turn_failure;
+pub mod turn_queue;
+pub mod turn_state;
 pub mod upstream;
 pub mod usage_ledger;
 
 mod agent_version;
 mod audit_log;
-mod dialog_choice;
 mod dialog_policy;
 mod prompt;
 mod replies;
 mod response;
 mod response_value;
 mod stream;
-mod turn_state;
 
 use std::fmt;
 use std::future::{Future, ready};
@@ -56,6 +57,7 @@ use serde_json::Value;
 use self::prompt::Prompt;
 /// The info, configuration and state of a node.
 pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeState};
+pub use crate::response::truncate_to_limits;
 
 use crate::command::{DialogAnswer, NodeRef, NodeSpec, PanePlace, Response, StateName, TerminalKind};
 use crate::context::TurnContext;

@@ -72,7 +72,7 @@ impl Metrics {
 
 /// Measures a running turn.
 #[derive(Debug)]
-pub(crate) struct TurnTimer {
+pub struct TurnTimer {
     metrics: Metrics,
     kind: &'static str,
     clock: Clock,
@@ -82,7 +82,7 @@ pub(crate) struct TurnTimer {
 
 impl TurnTimer {
     /// Records the outcome. Later calls have no effect.
-    pub(crate) fn end(&mut self, outcome: &Result<Response, EngineError>) {
+    pub fn end(&mut self, outcome: &Result<Response, EngineError>) {
         let outcome = match outcome {
             Ok(response) => match response.failure() {
                 Some(failure) => failure.kind.as_str(),

@@ -39,7 +39,7 @@ pub struct Prompt {
 
 impl Prompt {
     /// Creates the prompt of an execution from its input, parser and time limit. It streams if the context receives chunks.
-    pub(crate) fn from_context(context: &TurnContext) -> Prompt {
+    pub fn from_context(context: &TurnContext) -> Prompt {
         Prompt {
             text: prompt_text(&context.input).into(),
             parser: context.parser,

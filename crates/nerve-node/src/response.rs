@@ -120,7 +120,7 @@ pub(crate) fn keep_text_before_error(sections: &mut Vec<Section>, screen: &[Sect
 }
 
 /// Truncates a response to what fits on the wire, and notes that in its attributes. A truncated text is incomplete.
-pub(crate) fn truncate_to_limits(response: &mut Response) {
+pub fn truncate_to_limits(response: &mut Response) {
     let missing = keep_end(&mut response.text, TEXT_LIMIT);
     if missing > 0 {
         response.incomplete = Some(format!("its first {missing} bytes are left out"));

@@ -28,15 +28,19 @@ const IDLE: [StateName; 2] = [StateName::Ready, StateName::Blocked];
 
 /// The state of a node: ready or blocked by its budget, busy while turns run, stopping, stopped. Publishes its changes.
 #[derive(Debug)]
-pub(crate) struct TurnState {
-    pub(crate) node: NodeRef,
-    pub(crate) events: Publisher,
+pub struct TurnState {
+    /// The node.
+    pub node: NodeRef,
+    /// Publishes its events.
+    pub events: Publisher,
     evidence: Evidence,
     state: watch::Sender<StateName>,
     /// Counts the usage of the node.
-    pub(crate) ledger: UsageLedger,
+    pub ledger: UsageLedger,
     /// The reached limit of its budget.
     limit: Mutex<Option<ReachedLimit>>,
+    /// The open dialog of a running turn.
+    dialog: Mutex<Option<Dialog>>,
     /// Number of turns begun.
     turns: AtomicU64,
     /// Number of turns that run now.
@@ -46,27 +50,35 @@ pub(crate) struct TurnState {
 
 /// The evidence that the node reports for its states.
 #[derive(Debug)]
-pub(crate) struct Evidence {
-    pub(crate) busy: &'static str,
-    pub(crate) ready: &'static str,
+pub struct Evidence {
+    /// Evidence of a busy node, with its source.
+    pub busy: (SignalSource, &'static str),
+    /// Evidence of a ready node, with its source.
+    pub ready: (SignalSource, &'static str),
+}
+
+/// A question of an agent, for which its turn waits.
+#[derive(Debug, Clone)]
+pub struct Dialog {
+    /// Id, different from that of other dialogs.
+    pub id: String,
+    /// The choices, at least one.
+    pub choices: Vec<String>,
+    /// The question, in one line.
+    pub question: String,
 }
 
 /// A running turn. When the last one is dropped, the node becomes ready, or blocked at a limit.
 #[derive(Debug)]
-pub(crate) struct RunningTurn {
+pub struct RunningTurn {
     /// Number of the turn, from 1.
-    pub(crate) number: u64,
+    pub number: u64,
     state: Arc<TurnState>,
 }
 
 impl TurnState {
     /// Creates the state of a ready node, or of one whose budget has reached a limit. Must be called on a runtime.
-    pub(crate) fn new(
-        node: NodeRef,
-        events: Publisher,
-        evidence: Evidence,
-        ledger: UsageLedger,
-    ) -> Arc<TurnState> {
+    pub fn new(node: NodeRef, events: Publisher, evidence: Evidence, ledger: UsageLedger) -> Arc<TurnState> {
         let limit = ledger.reached();
         let state = if limit.is_some() { StateName::Blocked } else { StateName::Ready };
         let state = Arc::new(TurnState {
@@ -76,6 +88,7 @@ impl TurnState {
             state: watch::Sender::new(state),
             ledger,
             limit: Mutex::new(limit),
+            dialog: Mutex::default(),
             turns: AtomicU64::new(0),
             running: AtomicU64::new(0),
             interrupt: Notify::new(),
@@ -84,12 +97,13 @@ impl TurnState {
         state
     }
 
-    pub(crate) fn current(&self) -> StateName {
+    /// Returns the state.
+    pub fn current(&self) -> StateName {
         *self.state.borrow()
     }
 
     /// Returns the number of turns begun.
-    pub(crate) fn turns(&self) -> u64 {
+    pub fn turns(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
     }
 
@@ -97,7 +111,7 @@ impl TurnState {
     ///
     /// # Errors
     /// NodeStopped.
-    pub(crate) fn begin_turn(self: &Arc<TurnState>) -> Result<RunningTurn, EngineError> {
+    pub fn begin_turn(self: &Arc<TurnState>) -> Result<RunningTurn, EngineError> {
         let mut is_stopped = false;
         let has_started = self.state.send_if_modified(|state| {
             is_stopped = !matches!(state, StateName::Ready | StateName::Blocked | StateName::Busy);
@@ -110,21 +124,22 @@ impl TurnState {
             return Err(self.stopped_error());
         }
         if has_started {
-            self.publish(EventKind::NodeBusy { evidence: self.evidence.busy.to_string() });
+            self.publish(EventKind::NodeBusy { evidence: self.evidence.busy.1.to_string() });
         }
         let number = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(RunningTurn { number, state: Arc::clone(self) })
     }
 
     /// Reads the limit of the budget again, and blocks or unblocks the node. A running turn continues.
-    pub(crate) fn refresh_limit(&self) {
+    pub fn refresh_limit(&self) {
         let question = |limit: &Option<ReachedLimit>| limit.as_ref().map(ReachedLimit::question);
         self.enter_idle_state(&IDLE, "budget: no limit is reached", || {
             let reached = self.ledger.reached();
             let mut limit = self.limit.lock();
             let has_changed = question(&limit) != question(&reached);
             *limit = reached;
-            has_changed
+            // At the end of its turn, a node with a dialog is blocked by the limit.
+            has_changed && self.dialog.lock().is_none()
         });
     }
 
@@ -133,7 +148,7 @@ impl TurnState {
     ///
     /// # Errors
     /// Blocked, Budget, Cancelled.
-    pub(crate) async fn await_budget(
+    pub async fn await_budget(
         &self,
         policy: DialogPolicy,
         cancellation: &CancellationToken,
@@ -162,7 +177,7 @@ impl TurnState {
     ///
     /// # Errors
     /// InvalidRequest (no question, no such choice); Budget: prompts fail at the limit.
-    pub(crate) fn answer_budget(
+    pub fn answer_budget(
         &self,
         answer: &DialogAnswer,
         now: TsNs,
@@ -182,13 +197,53 @@ impl TurnState {
         Ok(())
     }
 
+    /// Opens a dialog of the running turn, which blocks the node, or closes it.
+    pub fn set_dialog(&self, dialog: Option<Dialog>) {
+        let event = match &dialog {
+            Some(Dialog { choices, question, .. }) => EventKind::NodeBlocked {
+                kind: BlockKind::Permission,
+                choices: choices.clone(),
+                evidence: question.clone(),
+            },
+            None => EventKind::NodeBusy { evidence: self.evidence.busy.1.to_string() },
+        };
+        let new = if dialog.is_some() { StateName::Blocked } else { StateName::Busy };
+        let has_changed = self.state.send_if_modified(|state| {
+            let had_dialog = std::mem::replace(&mut *self.dialog.lock(), dialog).is_some();
+            (had_dialog || new == StateName::Blocked)
+                && replace_if(state, &[StateName::Busy, StateName::Blocked], new)
+        });
+        if has_changed {
+            self.publish(event);
+        }
+    }
+
+    /// Returns the open dialog of the running turn.
+    pub fn dialog(&self) -> Option<Dialog> {
+        self.dialog.lock().clone()
+    }
+
+    /// Waits until a dialog of a turn is open, and returns it.
+    pub async fn dialog_opened(&self) -> Dialog {
+        let mut states = self.state.subscribe();
+        loop {
+            if let Some(dialog) = self.dialog() {
+                return dialog;
+            }
+            if states.changed().await.is_err() {
+                std::future::pending().await
+            }
+        }
+    }
+
     /// Explains the state. `screen`: the text of the node.
-    pub(crate) fn explain(&self, info: NodeInfo, screen: String) -> NodeExplanation {
+    pub fn explain(&self, info: NodeInfo, screen: String) -> NodeExplanation {
         let NodeInfo { node_id, state, metadata, .. } = info;
         let (source, evidence) = self.evidence();
         let reached = self.ledger.reached().filter(|_| state == StateName::Blocked);
-        let dialog_id = reached.as_ref().map(ReachedLimit::dialog_id);
-        let choices = reached.map(|reached| reached.choices()).unwrap_or_default();
+        let limit = reached.map(|reached| (reached.dialog_id(), reached.choices()));
+        let dialog = self.dialog().map(|dialog| (dialog.id, dialog.choices)).or(limit);
+        let (dialog_id, choices) = dialog.map_or((None, Vec::new()), |(id, choices)| (Some(id), choices));
         let (offset, turn) = (0, None);
         NodeExplanation {
             node_id,
@@ -205,8 +260,9 @@ impl TurnState {
     }
 
     /// Returns what blocks the node.
-    pub(crate) fn block_kind(&self) -> Option<&'static str> {
-        (self.current() == StateName::Blocked).then_some(BlockKind::Budget.as_str())
+    pub fn block_kind(&self) -> Option<&'static str> {
+        let kind = if self.dialog.lock().is_some() { BlockKind::Permission } else { BlockKind::Budget };
+        (self.current() == StateName::Blocked).then_some(kind.as_str())
     }
 
     /// Publishes the limit at which the node was created.
@@ -238,32 +294,36 @@ impl TurnState {
     }
 
     /// Returns the evidence for the current state.
-    pub(crate) fn evidence(&self) -> (SignalSource, String) {
+    pub fn evidence(&self) -> (SignalSource, String) {
         let state = self.current();
+        if let (StateName::Blocked, Some(dialog)) = (state, self.dialog()) {
+            return (self.evidence.busy.0, dialog.question);
+        }
         match (state, self.limit.lock().as_ref()) {
             (StateName::Blocked, Some(limit)) => (SignalSource::Budget, limit.reason.clone()),
-            (StateName::Busy, _) => (SignalSource::Input, self.evidence.busy.to_string()),
-            _ => (SignalSource::Unknown, self.evidence.ready.to_string()),
+            (StateName::Busy, _) => (self.evidence.busy.0, self.evidence.busy.1.to_string()),
+            _ => (self.evidence.ready.0, self.evidence.ready.1.to_string()),
         }
     }
 
     /// Returns a future that completes with the next interrupt. Enable it before the turn begins, so that a busy node can always be
     /// interrupted.
-    pub(crate) fn interrupted(&self) -> Notified<'_> {
+    pub fn interrupted(&self) -> Notified<'_> {
         self.interrupt.notified()
     }
 
     /// Completes when the node is stopped during a turn.
-    pub(crate) async fn stopping(&self) {
+    pub async fn stopping(&self) {
+        let is_ending = |state: &StateName| matches!(state, StateName::Stopping | StateName::Stopped);
         // An error means that the node is gone.
-        let _ = self.state.subscribe().wait_for(|state| *state != StateName::Busy).await;
+        let _ = self.state.subscribe().wait_for(is_ending).await;
     }
 
     /// Interrupts the running turns. Returns when the node is not busy with them any more.
     ///
     /// # Errors
     /// Timeout: they did not end in time.
-    pub(crate) async fn interrupt(&self) -> Result<(), EngineError> {
+    pub async fn interrupt(&self) -> Result<(), EngineError> {
         let mut state = self.state.subscribe();
         self.interrupt.notify_waiters();
         if *state.borrow() != StateName::Busy {
@@ -280,7 +340,7 @@ impl TurnState {
     ///
     /// # Errors
     /// Timeout; NodeStopped if no such state can be reached any more.
-    pub(crate) async fn wait(
+    pub async fn wait(
         &self,
         states: &[StateName],
         limit: Option<Duration>,
@@ -291,24 +351,24 @@ impl TurnState {
     }
 
     /// Begins to stop the node: running turns end, and no other begins.
-    pub(crate) fn begin_stop(&self) {
+    pub fn begin_stop(&self) {
         let living = [StateName::Ready, StateName::Blocked, StateName::Busy];
         self.state.send_if_modified(|state| replace_if(state, &living, StateName::Stopping));
     }
 
     /// Marks the node stopped. The caller waited until no turn runs.
-    pub(crate) fn end_stop(&self, reason: &str) {
+    pub fn end_stop(&self, reason: &str) {
         self.state.send_replace(StateName::Stopped);
         self.publish(EventKind::NodeStopped { reason: reason.to_string() });
     }
 
     /// Publishes an event of the node.
-    pub(crate) fn publish(&self, event: EventKind) {
+    pub fn publish(&self, event: EventKind) {
         self.events.publish(Some(&self.node), event);
     }
 
     /// Creates an error that names the node.
-    pub(crate) fn error(&self, kind: ErrorKind, what: &str) -> EngineError {
+    pub fn error(&self, kind: ErrorKind, what: &str) -> EngineError {
         EngineError::new(kind, format!("node '{}': {what}", self.node.node))
     }
 
@@ -325,7 +385,7 @@ impl TurnState {
 impl Drop for RunningTurn {
     fn drop(&mut self) {
         let is_last = || self.state.running.fetch_sub(1, Ordering::Relaxed) == 1;
-        self.state.enter_idle_state(&[StateName::Busy], self.state.evidence.ready, is_last);
+        self.state.enter_idle_state(&[StateName::Busy], self.state.evidence.ready.1, is_last);
     }
 }
 

@@ -137,7 +137,7 @@ impl ReachedLimit {
     }
 
     /// Returns the error of prompts at the limit of `node` or its session: Blocked with the choices of the question, or Budget.
-    pub(crate) fn error(&self, node: &NodeRef) -> EngineError {
+    pub fn error(&self, node: &NodeRef) -> EngineError {
         let (reason, owner) = (&self.reason, self.owner(node));
         let change = format!("set other limits: `nerve budget {owner} …`");
         if self.offer.is_none() {
@@ -345,7 +345,7 @@ impl UsageLedger {
     }
 
     /// Waits until a limit is reached.
-    pub(crate) async fn limit_reached(&self) -> ReachedLimit {
+    pub async fn limit_reached(&self) -> ReachedLimit {
         let mut changes = self.subscribe();
         loop {
             if let Some(reached) = self.reached() {

@@ -3,10 +3,10 @@
 use std::future::ready;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nerve_api::reply::{ModelTokens, NodeExplanation, NodeMetadata, NodeProgress};
+use nerve_api::value::SignalSource;
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 use nerve_llm::answer::Usage;
 use nerve_llm::message::Message;
@@ -23,6 +23,7 @@ use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::names::with_session;
 use crate::prompt::Prompt;
+use crate::turn_queue::TurnQueue;
 use crate::turn_state::{Evidence, TurnState};
 use crate::usage_ledger::UsageLedger;
 use crate::{BoxFuture, Node, NodeFuture, NodeHandle, ToolKind};
@@ -30,7 +31,10 @@ use crate::{BoxFuture, Node, NodeFuture, NodeHandle, ToolKind};
 /// Time to wait for running tools when a turn is ended early.
 pub(super) const CANCEL_GRACE: Duration = Duration::from_secs(6);
 /// Evidence of the node's states.
-const EVIDENCE: Evidence = Evidence { busy: "input: waiting for the model", ready: "api: the turn ended" };
+const EVIDENCE: Evidence = Evidence {
+    busy: (SignalSource::Input, "input: waiting for the model"),
+    ready: (SignalSource::Unknown, "api: the turn ended"),
+};
 
 /// A conversation with a model. Cheap to clone; clones are the same node.
 #[derive(Debug, Clone)]
@@ -45,8 +49,7 @@ pub(super) struct Inner {
     pub(super) clock: Clock,
     pub(super) audit_log: Mutex<AuditLog>,
     /// Held during a turn, and while the conversation is replaced.
-    pub(super) turn: tokio::sync::Mutex<()>,
-    pub(super) waiting: AtomicUsize,
+    pub(super) turn: TurnQueue,
     pub(super) conversation: Mutex<Conversation>,
 }
 
@@ -113,7 +116,7 @@ impl Node for ChatNode {
         metadata.set("model", spec.model.as_str());
         metadata.set("base_url", spec::base_url(spec).to_string());
         metadata.set("turns", inner.state.turns());
-        metadata.set("queued", inner.waiting.load(Ordering::Relaxed));
+        metadata.set("queued", inner.turn.waiting());
         metadata.set("messages", messages);
         metadata.set_some("blocked", inner.state.block_kind());
         metadata.set("tokens", usage.total());
@@ -225,8 +228,7 @@ impl ChatNode {
             setup,
             clock: Clock::start(),
             audit_log: Mutex::new(audit_log),
-            turn: tokio::sync::Mutex::default(),
-            waiting: AtomicUsize::new(0),
+            turn: TurnQueue::default(),
             conversation: Mutex::new(conversation),
         };
         ChatNode { inner: Arc::new(inner) }

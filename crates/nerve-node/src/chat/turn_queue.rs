@@ -3,14 +3,13 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nerve_agent::parse::{Section, SectionKind};
 use nerve_llm::answer::Usage;
 use nerve_llm::message::Message;
 use nerve_record::history::{LoggedUsage, ResponseData};
 use nerve_types::TsNs;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::node::{CANCEL_GRACE, ChatNode, run_blocking};
 use super::response::{answer_text, response};
@@ -23,9 +22,6 @@ use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::{Prompt, check_prompt};
 use crate::telemetry::TurnAttributes;
-
-/// Maximum number of queued prompts.
-const MAX_QUEUED: usize = 64;
 
 impl ChatNode {
     /// Waits for the turn's place in the queue and runs it.
@@ -52,31 +48,7 @@ impl ChatNode {
     ) -> Result<Response, EngineError> {
         let inner = &self.inner;
         check_prompt(&prompt.text).map_err(|error| self.with_node_name(error))?;
-        let _turn = match inner.turn.try_lock() {
-            Ok(turn) => turn,
-            Err(_) if prompt.fail_if_busy => {
-                return Err(self.error(ErrorKind::Busy, "another turn is running"));
-            }
-            Err(_) => {
-                let slot = QueueSlot::acquire(&inner.waiting).ok_or_else(|| {
-                    self.error(
-                        ErrorKind::Busy,
-                        &format!("the queue is full: {MAX_QUEUED} prompts are waiting"),
-                    )
-                    .hint("try again later")
-                })?;
-                inner.state.publish(EventKind::NodeQueueChanged {});
-                let turn = tokio::select! {
-                    turn = timeout_at(deadline, inner.turn.lock()) => turn.map_err(|_| {
-                        self.error(ErrorKind::Timeout, "timed out before the turn began: another one is running")
-                    }),
-                    () = context.cancellation().cancelled() => Err(cancelled()),
-                };
-                drop(slot);
-                inner.state.publish(EventKind::NodeQueueChanged {});
-                turn?
-            }
-        };
+        let _turn = inner.turn.enter(&inner.state, prompt, context.cancellation(), deadline).await?;
         let (policy, has_limit) = (prompt.at_dialog, prompt.timeout.is_some());
         let budget = inner.state.await_budget(policy, context.cancellation(), deadline, has_limit).await;
         let deadline = match budget {
@@ -260,22 +232,5 @@ impl ChatNode {
         let usage = Some(usage).filter(|usage| usage.input + usage.output > 0);
         let streamed = (prompt.stream && result.is_ok()).then(|| answer_text(&response.sections));
         self.inner.audit_log.lock().log_answer(&prompt.text, time, response, usage, streamed.as_deref());
-    }
-}
-
-/// A place in the queue, given back on drop.
-struct QueueSlot<'a>(&'a AtomicUsize);
-
-impl<'a> QueueSlot<'a> {
-    fn acquire(waiting: &'a AtomicUsize) -> Option<QueueSlot<'a>> {
-        let one_more = |count| (count < MAX_QUEUED).then_some(count + 1);
-        let slot = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        slot.is_ok().then_some(QueueSlot(waiting))
-    }
-}
-
-impl Drop for QueueSlot<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

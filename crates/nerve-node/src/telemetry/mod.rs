@@ -23,7 +23,7 @@ pub use self::proxy::record_call;
 pub(crate) use self::span::new_span;
 pub(crate) use self::span::set_error;
 pub use self::span::{ActiveSpan, count};
-pub(crate) use self::turn::TurnAttributes;
+pub use self::turn::{TurnAttributes, TurnSpan};
 /// Target of all spans for the exporter.
 pub use nerve_proxy::SPAN_TARGET as TARGET;
 

@@ -14,21 +14,21 @@ use crate::turn_failure::TurnFailure;
 
 /// The attributes of a turn's node.
 #[derive(Debug, Default)]
-pub(crate) struct TurnAttributes {
+pub struct TurnAttributes {
     /// Kind of the node.
-    pub(crate) kind: &'static str,
+    pub kind: &'static str,
     /// True if the node is a model or an agent, false for a shell or program.
-    pub(crate) is_agent: bool,
+    pub is_agent: bool,
     /// Provider of the model, in OpenTelemetry's terms: `anthropic`, `openai`, `gcp.gemini`.
-    pub(crate) provider: Option<String>,
+    pub provider: Option<String>,
     /// Agent profile of the node's program.
-    pub(crate) profile: Option<String>,
+    pub profile: Option<String>,
     /// The model, if it is known before the answer.
-    pub(crate) model: Option<String>,
+    pub model: Option<String>,
 }
 
 /// The span of a turn. Dropping it ends it as cancelled.
-pub(crate) struct TurnSpan {
+pub struct TurnSpan {
     span: ActiveSpan,
     captures_content: bool,
 }
@@ -36,7 +36,7 @@ pub(crate) struct TurnSpan {
 impl Telemetry {
     /// Begins the span of a turn, at the time of the request: it includes the wait in the queue. `info` is called only if a
     /// subscriber wants the span.
-    pub(crate) fn begin_turn(
+    pub fn begin_turn(
         self,
         parent: Option<&Arc<TraceContext>>,
         node: &NodeRef,
@@ -74,16 +74,12 @@ impl Telemetry {
 
 impl TurnSpan {
     /// Returns the parent for child spans.
-    pub(crate) fn context(&self) -> Option<&Arc<TraceContext>> {
+    pub fn context(&self) -> Option<&Arc<TraceContext>> {
         self.span.context()
     }
 
     /// Ends the span. `conversation`: current conversation id of the agent.
-    pub(crate) fn end(
-        self,
-        outcome: &Result<Response, EngineError>,
-        conversation: impl FnOnce() -> Option<String>,
-    ) {
+    pub fn end(self, outcome: &Result<Response, EngineError>, conversation: impl FnOnce() -> Option<String>) {
         self.span.end(|span| {
             span.set_some("gen_ai.conversation.id", conversation());
             match outcome {
