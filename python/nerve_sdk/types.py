@@ -72,7 +72,7 @@ class Response:
     is_complete: bool = False
     #: True if the node is ready for the next prompt.
     is_ready: bool = False
-    #: Source of text and sections. One of `transcript`, `screen`, `process`, `api`.
+    #: Source of text and sections. One of `transcript`, `screen`, `process`, `api`, `acp`.
     source: str = "unknown"
     #: Confirmed delivery of the prompt. One of `unsent`, `typed`, `submitted`, `started`.
     delivery: str = "unknown"
@@ -120,7 +120,7 @@ class Explanation:
     state: str
     #: Description of the evidence for the state.
     evidence: str
-    #: Kind of the signal. One of `exit`, `hook`, `mark`, `title`, `foreground`, `screen`, `quiet`, `input`, `budget`.
+    #: Kind of the signal. One of `exit`, `hook`, `mark`, `title`, `foreground`, `screen`, `quiet`, `input`, `budget`, `acp`.
     source: str
     #: Offset of the signal in the node's output, in bytes.
     offset: int

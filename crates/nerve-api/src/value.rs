@@ -70,6 +70,8 @@ pub enum BackendKind {
     Bash,
     /// No terminal: a conversation with a model's API.
     Chat,
+    /// No terminal: an agent that speaks the Agent Client Protocol.
+    Acp,
 }
 
 text_value!(closed BackendKind: "backend");
@@ -247,6 +249,8 @@ pub enum ResponseSource {
     Process,
     /// A model's API.
     Api,
+    /// The Agent Client Protocol.
+    Acp,
     /// A source that this version does not know.
     #[default]
     Unknown,
@@ -390,7 +394,7 @@ mod tests {
         let names = |names: &mut dyn Iterator<Item = &'static str>| names.collect::<Vec<_>>().join(" ");
         assert_eq!(
             names(&mut BackendKind::names()),
-            "pty claude tmux claude-tmux wezterm claude-wezterm bash chat"
+            "pty claude tmux claude-tmux wezterm claude-wezterm bash chat acp"
         );
         assert_eq!(
             names(&mut NodeState::names()),
@@ -402,7 +406,7 @@ mod tests {
             "queued running waiting completed reused skipped failed cancelled"
         );
         assert_eq!(names(&mut ResultStatus::names()), "queued running done failed cancelled lost");
-        assert_eq!(names(&mut ResponseSource::names()), "transcript screen process api");
+        assert_eq!(names(&mut ResponseSource::names()), "transcript screen process api acp");
         assert_eq!(names(&mut Provider::names()), "anthropic openai");
         assert_eq!(names(&mut Role::names()), "user assistant");
         assert_eq!(names(&mut UseContext::names()), "auto always never");

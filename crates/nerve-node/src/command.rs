@@ -22,7 +22,7 @@ pub fn terminal_kind(kind: BackendKind) -> Option<TerminalKind> {
         BackendKind::Pty | BackendKind::Claude => Some(TerminalKind::Pty),
         BackendKind::Tmux | BackendKind::ClaudeTmux => Some(TerminalKind::Tmux),
         BackendKind::Wezterm | BackendKind::ClaudeWezterm => Some(TerminalKind::Wezterm),
-        BackendKind::Bash | BackendKind::Chat => None,
+        BackendKind::Bash | BackendKind::Chat | BackendKind::Acp => None,
     }
 }
 

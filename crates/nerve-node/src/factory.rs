@@ -13,8 +13,8 @@ use nerve_host::environment::{self, Environment};
 use nerve_host::manager::{HostManager, Label};
 use nerve_mux::pane::Panes;
 
-use super::NodeHandle;
 use super::launch::Launch;
+use super::{NodeFuture, NodeHandle};
 use crate::agent_version;
 use crate::audit_log::AuditLogs;
 use crate::bash::BashNode;
@@ -31,6 +31,9 @@ use crate::profiles::LoadedProfiles;
 use crate::proxy::{NodeProxy, Proxies, ProxyLaunch, ProxySettings, StoredProxy};
 use crate::terminal::{AuditLog, TerminalNode, TerminalSpec};
 use crate::usage_ledger::{LedgerRecord, LedgerUsage, UsageLedger, built_in_pricing};
+
+/// Starts a node for an agent that speaks the Agent Client Protocol, in a crate above this one. The ledger counts the node's usage.
+pub type AcpStarter = fn(NodeFactory, NodeSpec, UsageLedger) -> NodeFuture<'static, NodeHandle>;
 
 /// Creates nodes of all kinds. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -49,6 +52,7 @@ struct Shared {
     proxies: Proxies,
     events: Publisher,
     clock: Clock,
+    acp: Option<AcpStarter>,
 }
 
 /// Settings shared by all nodes of a factory.
@@ -95,11 +99,16 @@ impl NodeFactory {
     /// Creates a factory whose events have no subscriber.
     pub fn new(config: FactoryConfig) -> NodeFactory {
         let clock = Clock::start();
-        NodeFactory::with_publisher(config, Publisher::new(clock), clock)
+        NodeFactory::with_publisher(config, Publisher::new(clock), clock, None)
     }
 
-    /// Creates a factory whose nodes publish their events with `events`.
-    pub fn with_publisher(config: FactoryConfig, events: Publisher, clock: Clock) -> NodeFactory {
+    /// Creates a factory whose nodes publish their events with `events`. `acp` starts agents that speak the Agent Client Protocol.
+    pub fn with_publisher(
+        config: FactoryConfig,
+        events: Publisher,
+        clock: Clock,
+        acp: Option<AcpStarter>,
+    ) -> NodeFactory {
         let history_dir = config.history_dir.unwrap_or_else(|| PathBuf::from(".nerve/history"));
         let audit_logs = AuditLogs {
             // Relative folders refer to the current directory of now, not of when a node is created.
@@ -117,6 +126,7 @@ impl NodeFactory {
             proxies: config.proxies,
             events,
             clock,
+            acp,
         };
         NodeFactory { shared: Arc::new(shared) }
     }
@@ -149,6 +159,11 @@ impl NodeFactory {
             BackendKind::Chat => {
                 let ledger = session.node(&spec.node_id, LedgerRecord { limits: spec.budget, usage });
                 Ok(Arc::new(self.start_chat(spec, ledger)?))
+            }
+            BackendKind::Acp => {
+                let ledger = session.node(&spec.node_id, LedgerRecord { limits: spec.budget, usage });
+                let none = || EngineError::internal("this engine starts no acp nodes");
+                (self.shared.acp.ok_or_else(none)?)(self.clone(), spec, ledger).await
             }
             BackendKind::Pty
             | BackendKind::Claude
@@ -321,10 +336,7 @@ impl NodeFactory {
     }
 
     fn start_bash(&self, spec: NodeSpec, ledger: UsageLedger) -> Result<BashNode, EngineError> {
-        let node = with_session(&spec.node_ref());
-        check_name(&node.node, "node")?;
-        check_cwd(&node, spec.cwd.as_deref())?;
-        reject_agent_options(&spec)?;
+        let node = check_without_terminal(&spec)?;
         let audit_log = self.audit_log(&spec.node_ref(), spec.history)?;
         let env = Environment::new(spec.shell_env.as_ref(), spec.env, &environment::read_variables());
         Ok(BashNode::new(node, spec.cwd, env, audit_log, self.shared.events.clone(), ledger))
@@ -340,11 +352,7 @@ impl NodeFactory {
     }
 
     fn start_chat(&self, spec: NodeSpec, ledger: UsageLedger) -> Result<ChatNode, EngineError> {
-        let at = spec.node_ref();
-        let node = with_session(&at);
-        check_name(&node.node, "node")?;
-        check_cwd(&node, spec.cwd.as_deref())?;
-        reject_agent_options(&spec)?;
+        let node = check_without_terminal(&spec)?;
         let with_node_name = |mut error: EngineError| {
             error.message = format!("node '{}' was not started: {}", node.node, error.message);
             error
@@ -366,7 +374,7 @@ impl NodeFactory {
         };
         // A node that cannot be created leaves no history.
         setup.check().map_err(with_node_name)?;
-        let audit_log = self.audit_log(&at, spec.history)?;
+        let audit_log = self.audit_log(&node, spec.history)?;
         ChatNode::new(node.clone(), setup, audit_log).map_err(with_node_name)
     }
 
@@ -383,6 +391,11 @@ impl NodeFactory {
             self.shared.events.publish(None, EventKind::machine_failure(message));
         }
         loaded
+    }
+
+    /// Returns the publisher of the nodes' events.
+    pub fn events(&self) -> &Publisher {
+        &self.shared.events
     }
 
     /// Returns the name of the server.
@@ -450,14 +463,23 @@ fn own_ledger(spec: &NodeSpec, usage: LedgerUsage) -> UsageLedger {
     UsageLedger::new("its session", built_in_pricing()).node(&spec.node_id, record)
 }
 
-/// Rejects options that a node without a terminal cannot have.
-fn reject_agent_options(spec: &NodeSpec) -> Result<(), EngineError> {
+/// Checks the request for a node without a terminal. Returns the node with its session.
+///
+/// # Errors
+/// InvalidRequest; Process: no such folder.
+pub fn check_without_terminal(spec: &NodeSpec) -> Result<NodeRef, EngineError> {
+    let at = with_session(&spec.node_ref());
+    check_name(&at.node, "node")?;
+    check_cwd(&at, spec.cwd.as_deref())?;
     let (node, backend) = (&spec.node_id, spec.backend.as_str());
     if spec.proxy.is_some() {
         let message = format!("node '{node}' was not started: a {backend} node cannot have a proxy");
         return Err(EngineError::invalid_request(message).hint("only Claude Code nodes support a proxy"));
     }
-    if spec.backend == BackendKind::Bash { check_command_budget(node, spec.budget.as_ref()) } else { Ok(()) }
+    if spec.backend == BackendKind::Bash {
+        check_command_budget(node, spec.budget.as_ref())?;
+    }
+    Ok(at)
 }
 
 /// Checks the budget of a node that runs commands.
@@ -524,7 +546,8 @@ fn is_empty(command: &CommandLine) -> bool {
     }
 }
 
-fn start_error(node: &NodeRef, error: &SpawnError) -> EngineError {
+/// Creates the error of a program that was not started.
+pub fn start_error(node: &NodeRef, error: &SpawnError) -> EngineError {
     let kind = match error {
         SpawnError::Empty | SpawnError::ZeroByte => ErrorKind::InvalidRequest,
         SpawnError::NoPane(_) => ErrorKind::NotFound,
@@ -570,7 +593,10 @@ fn program_argv(
 }
 
 /// Splits a command like a shell, without running one. An empty command means `shell`, the user's.
-fn split_command(command: CommandLine, shell: Option<String>) -> Result<Vec<String>, EngineError> {
+///
+/// # Errors
+/// InvalidRequest: a quote is open.
+pub fn split_command(command: CommandLine, shell: Option<String>) -> Result<Vec<String>, EngineError> {
     let argv = match command {
         CommandLine::Argv(argv) => argv,
         CommandLine::Text(text) => shell_words::split(&text).map_err(|error| {

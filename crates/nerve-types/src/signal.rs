@@ -26,6 +26,8 @@ pub enum SignalSource {
     Input,
     /// The budget of the node or its session.
     Budget,
+    /// A message of the Agent Client Protocol.
+    Acp,
     /// A signal that this version does not know.
     #[default]
     Unknown,

@@ -1,5 +1,5 @@
-//! An editor uses the real Claude Code (pinned by xtask) through `nerve acp`, with the scripted model API on loopback. The editor is
-//! written by hand.
+//! Real agents (pinned by xtask) and the Agent Client Protocol, with the scripted model API on loopback. An editor, written by hand, uses
+//! Claude Code through `nerve acp`. opencode and Gemini CLI speak the protocol themselves and run as nodes without a terminal.
 #![expect(clippy::unwrap_used, reason = "a failed setup step panics and fails the test")]
 
 use std::process::Stdio;
@@ -163,6 +163,62 @@ async fn claude_starts_the_mcp_server_of_the_editor_with_its_secret() {
     })
     .await;
     stop(&agent);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn opencode_is_a_node_without_a_terminal() {
+    let prepared = RealAgent::new("real_agent_acp", "opencode", Script::default(), Hermetic::opencode).await;
+    let Some(agent) = prepared else { return };
+    run_as_node(&agent, "acp").await;
+    stop(&agent);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gemini_is_a_node_without_a_terminal() {
+    let prepared = RealAgent::new("real_agent_acp", "gemini", Script::default(), Hermetic::gemini).await;
+    let Some(agent) = prepared else { return };
+    run_as_node(&agent, "--acp").await;
+    stop(&agent);
+}
+
+/// Runs an agent that speaks the protocol as a node: an answer, a permission, an interrupt and a resumed conversation. `option`: the
+/// argument that selects the protocol.
+async fn run_as_node(agent: &RealAgent, option: &str) {
+    let nerve = async |arguments: &[&str]| RealAgent::run(agent.command(NERVE, arguments)).await;
+    let command = format!("{} {option}", agent.command_line());
+    nerve(&["server", "start"]).await.success();
+    nerve(&["new", "a", "-b", "acp", "-c", &command]).await.success();
+    assert_eq!(nerve(&["send", "a", "hello there"]).await.success().trim_end(), "You said: hello there");
+
+    let blocked = nerve(&["send", "a", "TOUCHTOOL please"]).await;
+    assert_eq!(blocked.code, 5, "{blocked:?}");
+    let why: Value = serde_json::from_str(&nerve(&["node", "why", "a", "--json"]).await.success()).unwrap();
+    assert_eq!((&why["state"], &why["source"]), (&json!("blocked"), &json!("acp")), "{why}");
+    assert!(why["screen"].as_str().unwrap().contains("touch made-by-tool.txt"), "{why}");
+    let allows = |choice: &Value| choice.as_str().unwrap().to_lowercase().contains("allow");
+    let allow = why["choices"].as_array().unwrap().iter().position(allows).unwrap() + 1;
+    let answered = nerve(&["answer", "a", &allow.to_string(), "--wait"]).await.success();
+    assert!(answered.contains("END-OF-TOOL"), "{answered}");
+    assert!(agent.home.work().join("made-by-tool.txt").exists());
+
+    let result = nerve(&["send", "a", "STALL 600", "--no-wait"]).await.success();
+    let has_prompt =
+        async || agent.model.requests().iter().any(|request| request.body.to_string().contains("STALL"));
+    nerve_testkit::eventually("the model has the prompt", has_prompt).await;
+    nerve(&["node", "interrupt", "a"]).await.success();
+    let ended = nerve(&["result", result.trim(), "--wait"]).await;
+    assert_ne!(ended.code, 0, "{ended:?}");
+
+    nerve(&["stop", "a"]).await.success();
+    nerve(&["start", "a"]).await.success();
+    assert_eq!(nerve(&["send", "a", "and now"]).await.success().trim_end(), "You said: and now");
+    let resumed = agent.model.requests().iter().any(|request| {
+        let body = request.body.to_string();
+        body.contains("and now") && body.contains("hello there")
+    });
+    assert!(resumed, "the resumed conversation has its first prompt");
+    let transcript = nerve(&["transcript", "a"]).await.success();
+    assert!(transcript.contains("hello there") && transcript.contains("and now"), "{transcript}");
 }
 
 fn stop(agent: &RealAgent) {

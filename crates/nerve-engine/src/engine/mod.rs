@@ -124,7 +124,8 @@ impl Engine {
         let clock = Clock::start();
         let events = Publisher::new(clock);
         let server = config.nodes.server.clone();
-        let factory = NodeFactory::with_publisher(config.nodes, events.clone(), clock);
+        let factory =
+            NodeFactory::with_publisher(config.nodes, events.clone(), clock, Some(nerve_acp_node::start));
         let prices = Arc::new(PriceCache::new(config.data_dirs.as_ref().map(|dirs| dirs.prices.clone())));
         let sessions = SessionManager::with_pricing(factory.clone(), PriceCache::pricing(&prices));
         let persister = SessionPersister::open(config.sessions_file, &server, &sessions, &events);

@@ -11,7 +11,7 @@ use nerve_graph::executable::Executable;
 use nerve_graph::session::entry::{EndCause, LastProcess, NodeEntry};
 use nerve_graph::session::{DEFAULT, START_STOP_TIMEOUT, Session};
 use nerve_node::NodeHandle;
-use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, StateName, terminal_kind};
+use nerve_node::command::{BackendKind, CommandLine, NodeInfo, NodeRef, NodeSpec, StateName, terminal_kind};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::session_option;
 use nerve_transcript::session_files::SessionFiles;
@@ -229,6 +229,9 @@ impl Engine {
     ) -> Result<Restart, EngineError> {
         let spec = &entry.spec;
         let as_defined = || Restart { spec: spec.clone(), command: None, resumption: None };
+        if spec.backend == BackendKind::Acp {
+            return Ok(Restart { spec: entry.acp_spec(fresh), command: None, resumption: None });
+        }
         if spec.pane_id.is_some() || terminal_kind(spec.backend).is_none() {
             return Ok(as_defined());
         }

@@ -1,6 +1,7 @@
 //! Nodes in the engine, with real programs: shells, REPLs and the mock agent.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
+mod acp;
 mod activity;
 mod bash;
 mod budgets;

@@ -98,6 +98,14 @@ impl NodeEntry {
         self.spec.shell_env = Some(shell_env);
     }
 
+    /// Returns the specification to start an agent again that speaks the Agent Client Protocol: it continues the conversation of the last
+    /// process, unless that has no turns or the start is `fresh`.
+    pub fn acp_spec(&self, fresh: bool) -> NodeSpec {
+        let known = self.last.agent_session.clone().filter(|_| self.last.has_turns);
+        let conversation_id = known.or_else(|| self.spec.conversation_id.clone()).filter(|_| !fresh);
+        NodeSpec { conversation_id, ..self.spec.clone() }
+    }
+
     /// Returns true if the last process went down with its server, its host or the machine, or was killed.
     pub fn is_lost(&self) -> bool {
         self.last.end.as_ref().is_some_and(|end| end.cause == EndCause::Lost)

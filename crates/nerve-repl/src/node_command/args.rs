@@ -202,6 +202,7 @@ EXAMPLES
   nerve new me -b claude-tmux --tmux-session work
   nerve new seen -b tmux --pane-id %3 --profile claude
   nerve new ask -b chat --model claude-sonnet-4-5 --tool tests
+  nerve new oc -b acp -c 'opencode acp'
   nerve new me -c claude --budget-cost 5 --at-limit stop
   nerve new me -c claude --proxy anthropic \\
       --proxy-max-tokens 2000000

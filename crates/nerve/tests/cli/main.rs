@@ -8,6 +8,7 @@ mod tty;
 mod usage;
 
 mod acp;
+mod acp_node;
 mod agents;
 mod attach;
 mod branch;
