@@ -17,7 +17,7 @@ use nerve_node::context::TurnContext;
 use nerve_node::dialog_choice::{check_dialog, no_dialog_error, resolve_choice};
 use nerve_node::error::EngineError;
 use nerve_node::factory::{NodeFactory, check_without_terminal, split_command, start_error};
-use nerve_node::terminal::{DialogPolicy, Journal, Prompt};
+use nerve_node::terminal::{DialogPolicy, AuditLog, Prompt};
 use nerve_node::turn_queue::TurnQueue;
 use nerve_node::turn_state::{Evidence, TurnState};
 use nerve_node::usage_ledger::UsageLedger;
@@ -51,7 +51,7 @@ pub(crate) struct Inner {
     pub(crate) state: Arc<TurnState>,
     pub(crate) link: Arc<Link>,
     pub(crate) clock: Clock,
-    pub(crate) journal: Mutex<Journal>,
+    pub(crate) audit_log: Mutex<AuditLog>,
     pub(crate) turn: TurnQueue,
     /// The result of the last turn.
     pub(crate) last_turn: Mutex<Option<watch::Receiver<TurnResult>>>,
@@ -196,7 +196,7 @@ impl AcpNode {
         let inner = Inner {
             state,
             clock,
-            journal: Mutex::new(factory.journal(&at, spec.history)?),
+            audit_log: Mutex::new(factory.audit_log(&at, spec.history)?),
             turn: TurnQueue::default(),
             last_turn: Mutex::default(),
             timeout: spec.response_timeout.duration(),
@@ -231,15 +231,15 @@ impl AcpNode {
         let inner = &self.inner;
         if inner.state.current() != StateName::Stopped {
             let text = || self.text(Some(HISTORY_BUFFER_LINES));
-            inner.journal.lock().close(inner.clock.now(), Some(reason), text);
+            inner.audit_log.lock().close(inner.clock.now(), Some(reason), text);
             inner.state.end_stop(reason);
         }
     }
 
     async fn answer_dialog(&self, answer: DialogAnswer) -> Result<Option<Response>, EngineError> {
-        let Inner { state, link, clock, journal, last_turn, .. } = &*self.inner;
+        let Inner { state, link, clock, audit_log, last_turn, .. } = &*self.inner;
         let Some(dialog) = state.dialog() else {
-            return state.answer_budget(&answer, clock.now(), journal).map(|()| None);
+            return state.answer_budget(&answer, clock.now(), audit_log).map(|()| None);
         };
         check_dialog(&state.node, &answer, &dialog.id, &dialog.choices)?;
         let picked = resolve_choice(&answer.choice, &dialog.choices)?;
@@ -247,7 +247,7 @@ impl AcpNode {
         let turn = last_turn.lock().clone();
         let log = || {
             let kind = BlockKind::Permission.as_str();
-            journal.lock().log_dialog(clock.now(), kind, choice, &answer.origin);
+            audit_log.lock().log_dialog(clock.now(), kind, choice, &answer.origin);
         };
         if !link.answer(&dialog.id, picked, log).await {
             return Err(no_dialog_error(&state.node.node));

@@ -271,7 +271,7 @@ impl AcpNode {
             }
         };
         let streamed = (prompt.stream && result.is_ok()).then_some(text.as_str());
-        self.inner.journal.lock().log_answer(&prompt.text, time, data, usage, streamed);
+        self.inner.audit_log.lock().log_answer(&prompt.text, time, data, usage, streamed);
         self.add_text(&prompt.text, &text);
     }
 

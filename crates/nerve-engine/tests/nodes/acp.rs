@@ -57,7 +57,7 @@ async fn begin(
 ) -> tokio::task::JoinHandle<Result<Response, EngineError>> {
     let engine = harness.engine.clone();
     let turn = tokio::spawn(async move { engine.run_turn(request, Default::default()).await });
-    harness.shows("a", text).await;
+    harness.wait_for_output("a", text).await;
     turn
 }
 
