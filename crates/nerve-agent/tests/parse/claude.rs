@@ -373,6 +373,55 @@ fn tool_like_text_stays_text() {
     );
 }
 
+/// The marker of a running tool blinks: half of the screens do not have it.
+#[test]
+fn running_tool_without_its_marker_is_a_tool() {
+    let rule = "─".repeat(60);
+    let busy = |rows: &str| {
+        bare(
+            "go",
+            &format!(
+                "{rows}\n\n✢ Tomfoolering… (3s)\n\n{rule}\n❯\n{rule}\n  ⏸ manual mode on · esc to interrupt"
+            ),
+        )
+    };
+    expect(
+        &busy(
+            "❯ go\n\n● I will run commands.\n\n  Bash(sleep 4;\n      echo slept)\n  ⎿  Running…\n\n  Read(a)\n  ⎿  Running…",
+        ),
+        "
+        text
+          I will run commands.
+        tool_call args=sleep 4;\\necho slept status=running tool=Bash
+        tool_call args=a status=running tool=Read
+        incomplete",
+    );
+    // A quotation: text follows, or the turn is over.
+    let quotation = "❯ go\n\n● Claude shows:\n\n  Bash(sleep 4)\n  ⎿  Running…";
+    expect(
+        &busy(&format!("{quotation}\n\n  Then it ends.")),
+        "
+        text
+          Claude shows:
+
+          Bash(sleep 4)
+          ⎿  Running…
+
+          Then it ends.
+        incomplete",
+    );
+    expect(
+        &drawn("go", quotation),
+        "
+        text
+          Claude shows:
+
+          Bash(sleep 4)
+          ⎿  Running…
+        complete",
+    );
+}
+
 #[test]
 fn tokens_come_only_from_status_rows() {
     let rows = "❯ q\n\n● It used 12345 tokens.\n  ⎿  99 tokens\n\n✻ Worked for 3s";

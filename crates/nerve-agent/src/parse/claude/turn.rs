@@ -40,7 +40,8 @@ const TOOLS: [&str; 20] = [
 /// Parses `rows[start..]` down to the composer or a dialog.
 pub(super) fn parse(rows: &[&str], start: usize, composer: Option<&Composer>) -> ParsedTurn {
     let end = composer.map_or(rows.len(), |composer| composer.first_status_row(rows)).max(start);
-    let mut builder = SectionBuilder { rows: &rows[..end], at: start, ..SectionBuilder::default() };
+    let is_busy = composer.is_some_and(|composer| composer.is_busy(rows));
+    let mut builder = SectionBuilder { rows: &rows[..end], at: start, is_busy, ..SectionBuilder::default() };
     builder.run();
     if let Some(composer) = composer {
         for row in rows[end..composer.top.max(end)].iter().chain(&rows[composer.bottom + 1..]) {
@@ -67,6 +68,8 @@ struct SectionBuilder<'a> {
     at: usize,
     sections: Vec<Section>,
     tokens: Option<Tokens>,
+    /// The agent works on the turn.
+    is_busy: bool,
     /// The end line was the last item.
     has_ended: bool,
     /// A spinner was the last item.
@@ -105,7 +108,10 @@ impl<'a> SectionBuilder<'a> {
                     return;
                 }
                 RowKind::Indented | RowKind::Unknown => {
-                    if !self.take_fold() {
+                    if let Some((tool, next)) = self.unmarked_tool(self.at) {
+                        self.at = next;
+                        self.add_tool(tool);
+                    } else if !self.take_fold() {
                         self.add_text(row);
                     }
                 }
@@ -120,7 +126,7 @@ impl<'a> SectionBuilder<'a> {
 
     /// Adds what a `●` marks: a tool, an error, or text.
     fn add_marked(&mut self, rest: &'a str) {
-        if let Some((tool, next)) = self.parse_tool(rest) {
+        if let Some((tool, next)) = self.parse_tool(self.at, rest) {
             self.at = next;
             self.add_tool(tool);
         } else if rest.ends_with("(ctrl+o to expand)") && self.push_fold(rest) {
@@ -130,17 +136,15 @@ impl<'a> SectionBuilder<'a> {
         }
     }
 
-    /// Parses `Name(args…)` and returns the row after it. Text can look the same, so an unknown tool needs its result
-    /// directly below.
-    fn parse_tool(&self, rest: &'a str) -> Option<(Section, usize)> {
-        let more = self.rows[self.at + 1..]
-            .iter()
-            .take_while(|row| RowKind::classify(row) == RowKind::Indented)
-            .count();
-        let next = self.at + 1 + more;
+    /// Parses `Name(args…)` in row `at` and returns the row after it. Text can look the same, so an unknown tool needs its
+    /// result directly below.
+    fn parse_tool(&self, at: usize, rest: &'a str) -> Option<(Section, usize)> {
+        let more =
+            self.rows[at + 1..].iter().take_while(|row| RowKind::classify(row) == RowKind::Indented).count();
+        let next = at + 1 + more;
         let has_result = matches!(self.rows.get(next).map(|row| RowKind::classify(row)), Some(RowKind::Result(result)) if !is_interruption(result));
         let mut call = rest.to_string();
-        for row in &self.rows[self.at + 1..next] {
+        for row in &self.rows[at + 1..next] {
             call.push('\n');
             call.push_str(dedent(row, RESULT_INDENT + 1));
         }
@@ -163,6 +167,32 @@ impl<'a> SectionBuilder<'a> {
         }
         let section = Section::new(SectionKind::ToolCall, "").with("tool", name);
         Some((if let Some(args) = args { section.with("args", args) } else { section }, next))
+    }
+
+    /// Parses a running call whose marker is not drawn, and returns the row after it: the marker blinks. Text can quote such
+    /// rows, so only further calls may follow them.
+    fn unmarked_tool(&self, at: usize) -> Option<(Section, usize)> {
+        let row = self.rows[at];
+        if !self.is_busy || indent(row) != 2 || at.checked_sub(1).is_some_and(|row| !is_blank(self.rows[row]))
+        {
+            return None;
+        }
+        let (tool, next) = self.parse_tool(at, dedent(row, 2))?;
+        let is_result = |row: &&&str| match RowKind::classify(row) {
+            RowKind::Result(_) | RowKind::Blank => true,
+            RowKind::Indented => indent(row) >= RESULT_INDENT,
+            _ => false,
+        };
+        let end = next + self.rows[next..].iter().take_while(is_result).count();
+        let has_result =
+            self.rows.get(next).is_some_and(|row| matches!(RowKind::classify(row), RowKind::Result(_)));
+        let is_last = match self.rows.get(end).map(|row| RowKind::classify(row)) {
+            None | Some(RowKind::Spinner | RowKind::Rule) => true,
+            Some(RowKind::Head(rest)) => self.parse_tool(end, rest).is_some(),
+            Some(RowKind::Indented) => self.unmarked_tool(end).is_some(),
+            Some(_) => false,
+        };
+        (has_result && is_last).then_some((tool, next))
     }
 
     /// Adds a call with its result: the `⎿` rows below it and the rows indented under them.
@@ -225,7 +255,7 @@ impl<'a> SectionBuilder<'a> {
                     self.at += 1;
                     break;
                 }
-                RowKind::Indented if self.is_fold_here() => break,
+                RowKind::Indented if self.is_fold_here() || self.unmarked_tool(self.at).is_some() => break,
                 RowKind::Blank | RowKind::Result(_) | RowKind::Indented | RowKind::Unknown => {
                     text.push(dedent(row, 2))
                 }
