@@ -40,6 +40,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 const DATABASE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Time to wait for the agent to write the end of a turn that it has already drawn (observed: 50 ms on an idle machine).
 const END_TIMEOUT: Duration = Duration::from_secs(1);
+/// [`END_TIMEOUT`] while the agent has still to write the drawn answer. On a loaded machine, Claude Code 2.1.200 created its transcript
+/// up to four seconds after the prompt, when the screen already showed the answer.
+const WRITING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Number of letters and digits at the end of an answer that are looked for on the screen.
 const COMPARED_CHARS: usize = 40;
@@ -70,6 +73,19 @@ pub struct SentPrompt {
     pub since: TsNs,
 }
 
+/// The answer of an ended turn, as the screen shows it.
+#[derive(Debug, Clone)]
+pub struct DrawnAnswer {
+    /// The text.
+    pub text: Arc<str>,
+    /// The answer ends with a text. Errors and interruptions are not always written.
+    pub ends_with_text: bool,
+    /// The agent reported the end, so nothing follows a last text.
+    pub is_end_certain: bool,
+    /// The first turn of the node, in which the agent may create its transcript.
+    pub is_first: bool,
+}
+
 /// A turn and the conversation that contains it.
 struct FoundTurn {
     location: Location,
@@ -83,20 +99,15 @@ struct TranscriptRead {
 }
 
 impl TranscriptSource {
-    /// Returns the turn that answered the prompt and its conversation, if that contains the turn's end. Waits briefly for the end
-    /// to be written. `screen` is the answer on the screen; if it has more text, the turn has no sections. `is_end_certain`: the
-    /// agent reported the end, so nothing follows a last text.
-    pub async fn turn(
-        self,
-        prompt: SentPrompt,
-        screen: Arc<str>,
-        is_end_certain: bool,
-    ) -> Option<(ParsedTurn, Location)> {
+    /// Returns the turn that answered the prompt and its conversation, if that contains the turn's end. Waits for the end to be
+    /// written: briefly, or longer if the transcript shows that it is still to come. If the screen has more text, the turn has no
+    /// sections.
+    pub async fn turn(self, prompt: SentPrompt, drawn: DrawnAnswer) -> Option<(ParsedTurn, Location)> {
         // Commands and shell commands are not in the file as they were typed.
         if self.kind != TranscriptKind::Claude && prompt.text.starts_with(['/', '!']) {
             return None;
         }
-        let deadline = Instant::now() + END_TIMEOUT;
+        let begin = Instant::now();
         let is_database = self.kind == TranscriptKind::Opencode;
         let mut interval =
             tokio::time::interval(if is_database { DATABASE_POLL_INTERVAL } else { POLL_INTERVAL });
@@ -108,18 +119,21 @@ impl TranscriptSource {
         loop {
             // A few polls once a turn are cheaper than a file watch.
             interval.tick().await;
-            let (source, prompt, screen) = (self.clone(), prompt.clone(), Arc::clone(&screen));
+            let (source, wanted, screen) = (self.clone(), prompt.clone(), Arc::clone(&drawn.text));
             let bytes = last.as_ref().map(|reading| reading.bytes);
             let reading =
-                tokio::task::spawn_blocking(move || source.read(&prompt, &screen, bytes)).await.ok()?;
+                tokio::task::spawn_blocking(move || source.read(&wanted, &screen, bytes)).await.ok()?;
             let is_settled = reading.is_none();
             last = reading.or(last);
             let turn = last.as_ref().and_then(|reading| reading.found.as_ref()).map(|found| &found.turn);
+            let is_late = begin.elapsed() >= END_TIMEOUT;
             // More may follow the last text until a poll finds the file unchanged.
             let is_over = turn.filter(|turn| !turn.sections.is_empty()).is_some_and(|turn| {
-                turn.is_complete || (turn.said_end && (is_end_certain || is_settled || has_passed(deadline)))
+                turn.is_complete || (turn.said_end && (drawn.is_end_certain || is_settled || is_late))
             });
-            if is_over || has_passed(deadline) {
+            let is_given_up = is_late
+                && (begin.elapsed() >= WRITING_TIMEOUT || !self.is_being_written(turn, &prompt, &drawn));
+            if is_over || is_given_up {
                 let FoundTurn { turn, location } = last.filter(|_| is_over)?.found?;
                 let is_better = !self.lacks_text(&turn);
                 let parsed = ParsedTurn {
@@ -131,6 +145,21 @@ impl TranscriptSource {
                 return Some((parsed, location));
             }
         }
+    }
+
+    /// Returns true if the agent has still to write the drawn answer: its transcript has the prompt but no end of the turn, or Claude
+    /// Code has still to create the transcript of its first turn.
+    fn is_being_written(
+        &self,
+        turn: Option<&TranscriptTurn>,
+        prompt: &SentPrompt,
+        drawn: &DrawnAnswer,
+    ) -> bool {
+        let is_first = || {
+            let is_command = prompt.text.starts_with(['/', '!', '#']);
+            self.kind == TranscriptKind::Claude && drawn.is_first && !is_command
+        };
+        drawn.ends_with_text && turn.map_or_else(is_first, |turn| !turn.is_complete)
     }
 
     /// Returns true if the transcript marks the end of an answer, and the agent's screen shows it late or not at all.
@@ -332,10 +361,6 @@ impl TranscriptSource {
     }
 }
 
-fn has_passed(deadline: Instant) -> bool {
-    Instant::now() >= deadline
-}
-
 /// Returns true if the end of the turn's text is on the screen, which wraps rows and leaves marks out.
 pub fn is_shown(turn: &TranscriptTurn, screen: &str) -> bool {
     let texts = turn.sections.iter().filter(|section| section.kind == SectionKind::Text);
@@ -365,22 +390,71 @@ mod tests {
 
     use super::*;
 
+    /// Returns a source of this process, whose home is a folder.
+    fn source(kind: TranscriptKind, home: &Path, file: Option<PathBuf>) -> TranscriptSource {
+        let session_files = SessionFiles::in_home(home.into());
+        let pid = std::process::id().cast_signed();
+        TranscriptSource { kind, file, session_files, session: None, pid, last: None }
+    }
+
+    fn drawn(text: &str) -> DrawnAnswer {
+        let ends_with_text = !text.is_empty();
+        DrawnAnswer { text: text.into(), ends_with_text, is_end_certain: false, is_first: false }
+    }
+
     /// Returns the turn of a rollout file with a prompt and these lines.
     async fn codex_turn(lines: &[&str]) -> Option<ParsedTurn> {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("rollout.jsonl");
         let prompt = r#"{"type":"response_item","payload":{"type":"message","role":"user","content":"go"}}"#;
         std::fs::write(&file, format!("{prompt}\n{}\n", lines.join("\n"))).unwrap();
-        let source = TranscriptSource {
-            kind: TranscriptKind::Codex,
-            file: Some(file),
-            session_files: SessionFiles::in_home(home.path().into()),
-            session: None,
-            pid: 0,
-            last: None,
-        };
+        let source = source(TranscriptKind::Codex, home.path(), Some(file));
         let prompt = SentPrompt { text: "go".into(), since: TsNs(0) };
-        source.turn(prompt, "".into(), false).await.map(|(turn, _)| turn)
+        source.turn(prompt, drawn("")).await.map(|(turn, _)| turn)
+    }
+
+    const CLAUDE_PROMPT: &str = r#"{"type":"user","uuid":"u","message":{"role":"user","content":"go"}}"#;
+    const CLAUDE_ANSWER: &str = r#"{"type":"assistant","uuid":"a","parentUuid":"u","message":{"id":"m","stop_reason":"end_turn","content":[{"type":"text","text":"**late**"}]}}"#;
+
+    /// Reads a turn of Claude Code whose transcript has `before` at first, and prompt and answer three seconds later. Time passes only
+    /// while nothing else happens. Returns the answer and the time that it took.
+    async fn late_answer(before: Option<&str>, drawn: DrawnAnswer) -> (Option<String>, Duration) {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("s.jsonl");
+        let source = source(TranscriptKind::Claude, home.path(), Some(file.clone()));
+        let status = source.session_files.status_file(source.pid);
+        std::fs::create_dir_all(status.parent().unwrap()).unwrap();
+        std::fs::write(status, "{}").unwrap();
+        if let Some(before) = before {
+            std::fs::write(&file, format!("{before}\n")).unwrap();
+        }
+        let begin = Instant::now();
+        let read = source.turn(SentPrompt { text: "go".into(), since: TsNs(0) }, drawn);
+        let write = async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            std::fs::write(file, format!("{CLAUDE_PROMPT}\n{CLAUDE_ANSWER}\n")).unwrap();
+        };
+        let ((turn, time), ()) = tokio::join!(async { (read.await, begin.elapsed()) }, write);
+        (turn.map(|(turn, _)| turn.text()), time)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unfinished_turn_is_awaited() {
+        let (text, _) = late_answer(Some(CLAUDE_PROMPT), drawn("late")).await;
+        assert_eq!(text.as_deref(), Some("**late**"));
+        let first = DrawnAnswer { is_first: true, ..drawn("late") };
+        assert_eq!(late_answer(None, first).await.0.as_deref(), Some("**late**"), "a file to be created");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn absent_turn_is_not_awaited() {
+        let no_text = DrawnAnswer { ends_with_text: false, ..drawn("late") };
+        for (before, drawn) in
+            [(None, drawn("late")), (Some("{}"), drawn("late")), (Some(CLAUDE_PROMPT), no_text)]
+        {
+            let (text, time) = late_answer(before, drawn).await;
+            assert!(text.is_none() && time < END_TIMEOUT * 2, "{before:?}: {text:?} after {time:?}");
+        }
     }
 
     const TEXT: &str =
@@ -402,14 +476,8 @@ mod tests {
         std::fs::write(settings.path().join(format!("sessions/{pid}.json")), status).unwrap();
         let env = [("CLAUDE_CONFIG_DIR".to_string(), settings.path().display().to_string())].into();
         let session_files = SessionFiles::for_env(&env).expect("a home folder");
-        let source = TranscriptSource {
-            kind: TranscriptKind::Claude,
-            file: None,
-            session_files,
-            session: None,
-            pid,
-            last: None,
-        };
+        let source =
+            TranscriptSource { session_files, ..source(TranscriptKind::Claude, settings.path(), None) };
         // The crab has two UTF-16 units.
         assert_eq!(source.transcript(), Some(settings.path().join("projects/-shop---/a-1.jsonl")));
     }
@@ -421,14 +489,7 @@ mod tests {
         std::fs::create_dir_all(project.join("chats")).unwrap();
         std::fs::write(project.join(".project_root"), std::env::current_dir().unwrap().to_str().unwrap())
             .unwrap();
-        let source = TranscriptSource {
-            kind: TranscriptKind::Gemini,
-            file: None,
-            session_files: SessionFiles::in_home(home.path().into()),
-            session: None,
-            pid: std::process::id().cast_signed(),
-            last: None,
-        };
+        let source = source(TranscriptKind::Gemini, home.path(), None);
         let id = || source.only_conversation(TsNs(0))?.conversation_id();
         assert_eq!(id(), None);
         let write = |id: &str| {

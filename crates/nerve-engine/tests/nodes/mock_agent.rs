@@ -274,7 +274,7 @@ async fn complete_transcript_is_used_immediately() {
 #[tokio::test]
 async fn stop_during_transcript_wait_returns_screen_answer() {
     let mut harness = Harness::new();
-    // The wait for a transcript is longer with the full-screen renderer.
+    // The first turn waits for the transcript that Claude Code creates.
     let info = harness.start_mock("m", &["--full-screen"]).await;
     harness.wait("m", StateName::Ready).await.unwrap();
     let (session, _) = session_files(&harness, &info.metadata.display("pid"));

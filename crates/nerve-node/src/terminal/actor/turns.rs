@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use nerve_agent::driver::{AgentState, Outcome, Source, Span, SubmitError, TurnEnd};
 use nerve_agent::parse::transcript::TranscriptTurn;
-use nerve_agent::parse::{ParserKind, TurnText};
+use nerve_agent::parse::{ParserKind, SectionKind, TurnText};
 use nerve_api::value::ResponseSource;
 use nerve_host::backend::Backend;
 use nerve_record::history::ResponseData;
-use nerve_transcript::source::{SentPrompt, TranscriptSource, is_shown};
+use nerve_transcript::source::{DrawnAnswer, SentPrompt, TranscriptSource, is_shown};
 use nerve_types::TsNs;
 use nerve_vt::terminal::TerminalState;
 
@@ -231,15 +231,20 @@ impl<B: Backend> Actor<B> {
     fn read_transcript(&mut self, source: TranscriptSource, mut response: Response, outcome: Outcome) {
         let Some(active) = self.turns.active_mut() else { return };
         let prompt = SentPrompt { since: response.time.0, ..active.sent_prompt() };
-        // The agent itself reported the end, so nothing follows the last text.
-        let is_end_certain = self.driver.evidence().source == Source::Hook;
+        let ends_with_text =
+            response.sections.last().is_some_and(|section| section.kind == SectionKind::Text);
+        let drawn = DrawnAnswer {
+            text: response.text.as_str().into(),
+            ends_with_text: ends_with_text && outcome != Outcome::Interrupted,
+            is_end_certain: self.driver.evidence().source == Source::Hook,
+            is_first: response.turn == 1,
+        };
         active.finishing = Some(Box::new(response.clone()));
         let (requests, tail, same) = (self.requests.clone(), self.reporter.transcript_tail(), source.clone());
         // Without another source, the file with the turn tells which conversation the program has.
         let learns_id = self.spec.profile.session.as_ref().is_some_and(|forms| forms.id_source.is_none());
         tokio::spawn(async move {
-            let (parsed, found) =
-                source.turn(prompt, response.text.as_str().into(), is_end_certain).await.unzip();
+            let (parsed, found) = source.turn(prompt, drawn).await.unzip();
             response.tokens = parsed.as_ref().and_then(|parsed| parsed.tokens).or(response.tokens);
             if let Some(mut parsed) = parsed.filter(|parsed| !parsed.sections.is_empty()) {
                 keep_text_before_error(&mut parsed.sections, &response.sections);
