@@ -68,7 +68,7 @@ impl Driver {
                     let text = format!("the session file has the answer; {text}");
                     return Verdict::Ready { source, text, hold: Duration::ZERO };
                 }
-                return Verdict::Ready { source, text: text.clone(), hold: self.hold() };
+                return Verdict::Ready { source, text: text.clone(), hold: self.hold(view) };
             }
             None => {}
         }
@@ -143,7 +143,7 @@ impl Driver {
         let row = text_before_cursor(view.screen);
         if self.is_past_barrier(view) && self.is_prompt(&row) {
             let text = format!("prompt '{}'", row.trim());
-            return self.ready_when_silent(now, Source::Screen, text, self.hold());
+            return self.ready_when_silent(now, Source::Screen, text, self.hold(view));
         }
         self.judge_quiet(now, view)
     }
@@ -268,12 +268,16 @@ impl Driver {
             || self.prompt_line.learned.as_deref() == Some(row)
     }
 
-    fn hold(&self) -> Duration {
+    fn hold(&self, view: &View<'_>) -> Duration {
+        let timing = &self.profile.timing;
         match self.state {
-            AgentState::Starting => self.resume_hold().unwrap_or_else(|| self.profile.timing.start()),
-            _ if self.is_start_unconfirmed() => self.profile.timing.quiet(),
+            AgentState::Starting if !view.screen.modes.bracketed_paste => {
+                self.resume_hold().unwrap_or_default().max(timing.paste_mode())
+            }
+            AgentState::Starting => self.resume_hold().unwrap_or_else(|| timing.start()),
+            _ if self.is_start_unconfirmed() => timing.quiet(),
             // Wait for the hook, which is certain. An interrupted turn has none.
-            _ => self.hook_wait().unwrap_or_else(|| self.profile.timing.settle()),
+            _ => self.hook_wait().unwrap_or_else(|| timing.settle()),
         }
     }
 

@@ -319,13 +319,15 @@ pub struct Timing {
     pub settle_ms: u64,
     /// Time that ready must hold after the start, milliseconds.
     pub start_ms: u64,
+    /// [`Timing::start_ms`] while bracketed paste is off, for programs that enable it when they begin to read input.
+    pub paste_mode_ms: Option<u64>,
     /// Silence that ends a turn without a stronger signal.
     pub quiet_ms: u64,
 }
 
 impl Default for Timing {
     fn default() -> Timing {
-        Timing { settle_ms: 40, start_ms: 100, quiet_ms: 400 }
+        Timing { settle_ms: 40, start_ms: 100, paste_mode_ms: None, quiet_ms: 400 }
     }
 }
 
@@ -337,6 +339,10 @@ impl Timing {
     /// Returns [`Timing::start_ms`].
     pub fn start(&self) -> Duration {
         Duration::from_millis(self.start_ms)
+    }
+    /// Returns [`Timing::paste_mode_ms`], or [`Timing::start_ms`] if unset.
+    pub fn paste_mode(&self) -> Duration {
+        Duration::from_millis(self.paste_mode_ms.unwrap_or(self.start_ms))
     }
     /// Returns [`Timing::quiet_ms`].
     pub fn quiet(&self) -> Duration {

@@ -32,7 +32,7 @@ const ACTION: &str = "\x1b]0;✋  Action Required (work)\x07";
 /// Returns a terminal whose dialog for `ls` was answered with the first choice; Enter was sent.
 fn answered(above: &str) -> Harness {
     let mut harness = Harness::new("gemini");
-    harness.feed("\x1b]0;◇  Ready (work)\x07 >   Type your message or @path/to/file\x1b[3G");
+    harness.feed("\x1b]0;◇  Ready (work)\x07\x1b[?2004h >   Type your message or @path/to/file\x1b[3G");
     harness.advance(2000);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
     harness.feed("\x1b]0;✦  Working… (work)\x07");
@@ -91,7 +91,7 @@ fn redrawn_dialog_is_the_same() {
 #[test]
 fn repeated_key_that_arrives_late_confirms_no_other_choice() {
     let mut harness = Harness::new("gemini");
-    harness.feed(" >   Type your message or @path/to/file\x1b[3G");
+    harness.feed("\x1b[?2004h >   Type your message or @path/to/file\x1b[3G");
     harness.advance(2000);
     harness.feed(&dialog("", "ls", 0));
     harness.advance(100);
@@ -116,7 +116,7 @@ fn repeated_key_that_arrives_late_confirms_no_other_choice() {
 #[test]
 fn choices_read_in_pieces_are_reported_together() {
     let mut harness = Harness::new("gemini");
-    harness.feed(" >   Type your message or @path/to/file\x1b[3G");
+    harness.feed("\x1b[?2004h >   Type your message or @path/to/file\x1b[3G");
     harness.advance(2000);
     let all = dialog("", "ls", 0);
     let first = all.find("│   2.").unwrap();

@@ -595,9 +595,28 @@ fn interrupt_stops_work_before_it_leaves_a_mode() {
 }
 
 #[test]
+fn gemini_is_starting_until_it_reads_input() {
+    let first_frame = || {
+        let mut harness = Harness::new("gemini");
+        harness.feed("\x1b]0;◇  Ready (work)\x07 >   Type your message or @path/to/file\x1b[4G");
+        harness.advance(9000);
+        assert_eq!(*harness.driver.state(), AgentState::Starting);
+        harness
+    };
+    let mut harness = first_frame();
+    harness.feed("\x1b[?2004h");
+    harness.advance(1000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+    // The mode of some existing panes is unknown.
+    let mut harness = first_frame();
+    harness.advance(1000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+}
+
+#[test]
 fn no_prompt_is_typed_into_shell_mode_of_gemini() {
     let mut harness = Harness::new("gemini");
-    harness.feed("\x1b]0;◇  Ready (work)\x07 >   Type your message or @path/to/file\x1b[4G");
+    harness.feed("\x1b]0;◇  Ready (work)\x07\x1b[?2004h >   Type your message or @path/to/file\x1b[4G");
     harness.advance(2000);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
     for (row, draft) in [(" !   Type your shell command\x1b[4G", "!"), (" ! ls", "! ls")] {
@@ -616,7 +635,7 @@ fn prompt_queued_by_gemini_is_pending_until_its_echo() {
     let composer = "\n\n >   Type your message or @path/to/file\x1b[4G";
     let draw = |harness: &mut Harness, above: &str, title: &str| {
         let rows = format!("{above}{composer}").replace('\n', "\r\n");
-        harness.feed(&format!("\x1b]0;{title}\x07\x1b[H\x1b[2J{rows}"));
+        harness.feed(&format!("\x1b]0;{title}\x07\x1b[?2004h\x1b[H\x1b[2J{rows}"));
     };
     draw(&mut harness, "", "◇  Ready (work)");
     harness.advance(2000);
@@ -650,7 +669,7 @@ fn prompt_fetched_back_from_the_queue_of_gemini_is_not_delivered() {
     let notice = "ℹ Waiting for MCP servers to initialize... Slash commands are still available and\n  prompts will be queued.";
     let draw = |harness: &mut Harness, above: &str, draft: &str| {
         let rows = format!("{notice}\n{above}\n\n > {draft}").replace('\n', "\r\n");
-        harness.feed(&format!("\x1b]0;◇  Ready (work)\x07\x1b[H\x1b[2J{rows}"));
+        harness.feed(&format!("\x1b]0;◇  Ready (work)\x07\x1b[?2004h\x1b[H\x1b[2J{rows}"));
     };
     for draft in ["hello", "hello\n\n   and more of the user's"] {
         let mut harness = Harness::new("gemini");
