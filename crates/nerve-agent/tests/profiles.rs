@@ -74,6 +74,27 @@ fn argument_of_another_program_is_not_the_program() {
 }
 
 #[test]
+fn options_with_unknown_screens_are_found() {
+    let claude = Profiles::builtin().get("claude").unwrap();
+    let option = |words: &[&str], value: Option<&'static str>| {
+        let variable = |name: &str| value.filter(|_| name == "CLAUDE_AX_SCREEN_READER");
+        claude.unsupported_option(&argv(words), variable).map(str::to_string)
+    };
+    let flag = Some("--ax-screen-reader".to_string());
+    assert_eq!(option(&["env", "A=b", "claude", "--ax-screen-reader"], None), flag);
+    assert_eq!(option(&["claude", "--ax-screen-reader=true"], Some("0")), flag);
+    assert_eq!(option(&["claude"], Some("1")), Some("CLAUDE_AX_SCREEN_READER".to_string()));
+    for (words, value) in [
+        (&["claude"][..], None),
+        (&["claude"], Some("false")),
+        (&["claude", "--", "--ax-screen-reader"], None),
+        (&["cat", "--ax-screen-reader"], Some("1")),
+    ] {
+        assert_eq!(option(words, value), None, "{words:?} {value:?}");
+    }
+}
+
+#[test]
 fn user_file_overrides_and_invalid_file_is_reported() {
     let own = "name = \"claude\"\nprograms = [\"my-claude\"]\n";
     let broken = "name = \"x\"\ncomposer = { layout = \"box\", prompt = '^[' }\n";

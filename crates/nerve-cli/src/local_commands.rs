@@ -50,7 +50,7 @@ pub struct AskArgs {
     /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve tools'
     #[arg(long)]
     pub trace_tools: bool,
-    /// Start the agent even if its version is older than the tested ones
+    /// Start the agent even if nerve was not tested with its version or options
     #[arg(long)]
     pub force: bool,
     /// Time limit in seconds, including the start

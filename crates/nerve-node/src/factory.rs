@@ -211,6 +211,9 @@ impl NodeFactory {
         let agent_version = match pane {
             Some(_) => None,
             None => {
+                if !spec.force {
+                    check_options(&node, &profile, &argv, |name| env.get(name, &server_env))?;
+                }
                 let Environment { set, remove, .. } = env.clone();
                 let program =
                     Program { argv: argv.clone(), cwd: spec.cwd.clone(), env: set, env_remove: remove };
@@ -417,6 +420,26 @@ impl NodeFactory {
     pub fn hosting(&self) -> Option<&HostManager> {
         self.shared.hosting.as_ref()
     }
+}
+
+/// Checks that the agent draws the screen that its profile describes.
+///
+/// # Errors
+/// InvalidRequest: an argument or a variable selects another screen.
+fn check_options<'a>(
+    node: &NodeRef,
+    profile: &'a Profile,
+    argv: &[String],
+    env: impl Fn(&str) -> Option<&'a String>,
+) -> Result<(), EngineError> {
+    let unsupported = profile.unsupported_option(argv, |name| env(name).map(String::as_str));
+    let Some(option) = unsupported else { return Ok(()) };
+    let (node, profile) = (&node.node, &profile.name);
+    let message = format!(
+        "node '{node}' was not started: with {option}, {profile} draws a screen that its profile does not describe"
+    );
+    let hint = format!("omit {option}, or add `--force` to start it anyway");
+    Err(EngineError::invalid_request(message).hint(hint))
 }
 
 /// Sets the profile's variables. If one of them is already set, sets none: a part of them can be worse than none (PS0 marks a

@@ -52,6 +52,12 @@ pub struct Profile {
     /// Environment variables to remove.
     #[serde(default)]
     pub env_remove: Vec<String>,
+    /// Arguments with which the program draws a screen that the profile does not describe.
+    #[serde(default)]
+    pub unsupported_args: Vec<String>,
+    /// Environment variables that have the same effect if they are on.
+    #[serde(default)]
+    pub unsupported_env: Vec<String>,
     /// The input area of programs that draw one.
     pub composer: Option<Composer>,
     /// Method of sending a prompt.
@@ -125,6 +131,22 @@ impl Profile {
     pub fn program_at(&self, argv: &[String]) -> Option<usize> {
         let at = registry::program_at(argv)?;
         self.programs.iter().any(|program| program == registry::file_name(&argv[at])).then_some(at)
+    }
+
+    /// Returns the argument or variable with which the program draws a screen that the profile does not describe. `env` returns the
+    /// value of a variable.
+    pub fn unsupported_option<'a>(
+        &'a self,
+        argv: &[String],
+        env: impl Fn(&str) -> Option<&'a str>,
+    ) -> Option<&'a str> {
+        let args = argv.iter().skip(self.program_at(argv)? + 1).take_while(|arg| *arg != "--");
+        let args: Vec<&str> =
+            args.map(|arg| arg.split_once('=').map_or(arg.as_str(), |(name, _)| name)).collect();
+        let is_on = |value: &str| !["", "0", "false", "no", "off"].contains(&value.to_lowercase().as_str());
+        let arg = self.unsupported_args.iter().find(|name| args.contains(&name.as_str()));
+        let variable = || self.unsupported_env.iter().find(|name| env(name).is_some_and(is_on));
+        arg.or_else(variable).map(String::as_str)
     }
 
     /// Returns how the program treats earlier messages. Default: programs with a composer remember their own

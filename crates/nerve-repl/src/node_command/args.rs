@@ -235,7 +235,7 @@ pub struct CreateArgs {
     /// Id of the agent's conversation [default: from the command, otherwise generated]
     #[arg(long, alias = "claude-session-id", value_name = "ID")]
     pub conversation_id: Option<String>,
-    /// Start the agent even if its version is older than the tested ones
+    /// Start the agent even if nerve was not tested with its version or options
     #[arg(long)]
     pub force: bool,
     /// Environment variable; repeatable
