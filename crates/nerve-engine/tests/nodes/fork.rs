@@ -434,7 +434,7 @@ async fn invalid_transcript_is_not_forked() {
     }
     fs::remove_file(&path).unwrap();
     let error = fork_at(&harness, "c", "d", Some(1)).await.unwrap_err();
-    assert_error(&error, ErrorKind::InvalidRequest, &[]);
+    assert_error(&error, ErrorKind::InvalidRequest, &["transcript"]);
     assert_eq!(fs::read_dir(transcripts(&harness)).unwrap().count(), 0);
     assert!(info(&harness, "d").await.is_none());
     harness.stop("c").await;

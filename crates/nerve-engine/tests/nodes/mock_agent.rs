@@ -7,11 +7,13 @@ use nerve_agent::parse::SectionKind;
 use nerve_api::reply::AnswerReply;
 use nerve_api::request::{AnswerNode, ExplainNode, NodeChoice};
 use nerve_api::value::Delivery;
-use nerve_node::command::{Choice, EventKind, StateName};
+use nerve_node::command::{Choice, EventKind, NodeSpec, StateName};
 use nerve_node::error::ErrorKind;
+use nerve_record::activity::{Activity, Level};
 use nerve_testkit::harness::{assert_error, node_ref};
 use nerve_testkit::{eventually, within_deadline};
 
+use crate::fork::claude;
 use crate::harness::{Harness, ops};
 
 #[tokio::test]
@@ -22,6 +24,9 @@ async fn short_long_tool_wide_and_quoted_answers() {
         assert_eq!(harness.ask("m", "hello there").await.text, "You said: hello there");
         let long = harness.ask("m", "LONG answer please").await;
         assert!(long.text.contains("END-OF-LONG") && long.is_complete, "{renderer:?}: {long:?}");
+        // Without a transcript, the alternate screen shows only the end.
+        let failure = long.failure().map(|failure| failure.kind);
+        assert_eq!(failure, (!renderer.is_empty()).then_some(ErrorKind::Incomplete), "{long:?}");
         let tool = harness.ask("m", "TOOL please").await;
         assert!(
             tool.sections.iter().any(|section| section.kind == SectionKind::ToolCall),
@@ -228,6 +233,10 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
+/// Lines of a transcript: a prompt, and its answer.
+const PROMPT: &str = r#"{"type":"user","uuid":"u","message":{"role":"user","content":"hello there"}}"#;
+const ANSWER: &str = r#"{"type":"assistant","uuid":"a","parentUuid":"u","message":{"id":"m","stop_reason":"end_turn","content":[{"type":"text","text":"**written**"}]}}"#;
+
 #[tokio::test]
 async fn missing_session_file_skips_transcript_wait() {
     let harness = Harness::new();
@@ -262,13 +271,46 @@ async fn complete_transcript_is_used_immediately() {
     let (session, transcript) = session_files(&harness, &info.metadata.display("pid"));
     write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
     // Without `turn_duration`, which is written only after the agent is ready.
-    let prompt = r#"{"type":"user","uuid":"u","message":{"role":"user","content":"hello there"}}"#;
-    let answer = r#"{"type":"assistant","uuid":"a","parentUuid":"u","message":{"id":"m","stop_reason":"end_turn","content":[{"type":"text","text":"**written**"}]}}"#;
-    write(&transcript, &format!("{prompt}\n{answer}\n"));
+    write(&transcript, &format!("{PROMPT}\n{ANSWER}\n"));
     let response = harness.ask("m", "hello there").await;
     assert_eq!((response.text.as_str(), response.source.as_str()), ("**written**", "transcript"));
     assert!(response.is_complete);
     harness.stop("m").await;
+}
+
+#[tokio::test]
+async fn unknown_entries_of_the_transcript_are_a_mismatch() {
+    let mut harness = Harness::new();
+    let info = harness.start_mock("m", &[]).await;
+    let (session, transcript) = session_files(&harness, &info.metadata.display("pid"));
+    write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
+    write(&transcript, &format!("{{\"type\":\"kind-of-a-later-version\"}}\n{PROMPT}\n{ANSWER}\n"));
+    harness.ask("m", "hello there").await;
+    let warns = |kind: &EventKind| match kind {
+        EventKind::NodeActivity(activity) => matches!(**activity, Activity::Log { level: Level::Warn, .. }),
+        _ => false,
+    };
+    harness.event(warns).await;
+    eventually("the mismatch", async || harness.info("m").metadata.contains_key("profile_mismatch")).await;
+    harness.stop("m").await;
+}
+
+#[tokio::test]
+async fn screen_reader_mode_is_refused_without_force() {
+    let harness = Harness::new();
+    let claude = claude(&harness);
+    let spec = |options: &[&str]| harness.spec("c", &[&[claude.as_str()], options].concat());
+    let flag = spec(&["--ax-screen-reader"]);
+    let mut variable = spec(&[]);
+    variable.env.insert("CLAUDE_AX_SCREEN_READER".into(), "1".into());
+    for refused in [&flag, &variable] {
+        let error = harness.engine.create(refused.clone()).await.unwrap_err();
+        assert_error(&error, ErrorKind::InvalidRequest, &["node 'c'"]);
+        assert!(error.hint.is_some_and(|hint| hint.contains("--force")));
+    }
+    harness.create(NodeSpec { force: true, ..variable }).await;
+    assert_eq!(harness.ask("c", "hello").await.text, "You said: hello");
+    harness.stop("c").await;
 }
 
 #[tokio::test]

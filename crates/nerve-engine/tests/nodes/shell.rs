@@ -528,9 +528,10 @@ async fn wait_is_level_triggered_and_times_out() {
     // Nothing changes meanwhile.
     harness.wait("sh", StateName::Ready).await.unwrap();
     let limit = Some(Duration::from_millis(50));
-    let request = wait_request("sh", &[StateName::Blocked], limit);
+    let request = wait_request("sh", &[StateName::Blocked, StateName::Blocked], limit);
     let timeout = harness.engine.wait_node(request, Default::default()).await.unwrap_err();
     assert_error(&timeout, ErrorKind::Timeout, &["ready", "blocked"]);
+    assert_eq!(timeout.message.matches("blocked").count(), 1, "{timeout}");
     harness.stop("sh").await;
 }
 

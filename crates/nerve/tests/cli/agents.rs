@@ -117,6 +117,30 @@ fn answered_permission_prompt_continues_the_turn() {
 }
 
 #[test]
+fn audit_log_names_client_of_answers_and_cancelled_prompts() {
+    let home = Home::new();
+    create(&home, "");
+    let blocked = home.nerve(&["server", "node", "execute", "me", "PERMIT"]);
+    blocked.assert_stderr(5, &["1. Yes", "delivery: started"]);
+    let queued = home.ok(&["server", "node", "execute", "me", "later", "--async"]);
+    assert!(wait_until(DEADLINE, || home.metadata("me", "queued") == "1"));
+    home.ok(&["result", queued.trim(), "--cancel"]);
+    home.ok(&["server", "node", "answer", "me", "1", "--wait"]);
+    let log = home.nerve(&["logs", "me", "--json"]).json();
+    let entry = |op: &str| {
+        let found = log["entries"].as_array().unwrap().iter().find(|entry| entry["op"] == op);
+        let entry = found.unwrap_or_else(|| panic!("no {op}: {log:#}"));
+        assert!(entry["client"].as_str().unwrap().contains("pid "), "{entry}");
+        assert_eq!(entry["transport"], "unix");
+        entry.clone()
+    };
+    let answer = entry("answer");
+    assert_eq!(answer["dialog"], "permission");
+    assert!(answer["choice"].as_str().unwrap().starts_with("Yes"), "{answer}");
+    assert_eq!((&entry("cancel")["input"], &entry("unsent")["input"]), (&"later".into(), &"later".into()));
+}
+
+#[test]
 fn exited_agent_is_reported_without_waiting() {
     let home = Home::new();
     create(&home, "--exit-at-once 3");

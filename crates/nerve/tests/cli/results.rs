@@ -58,6 +58,8 @@ fn exit_codes_match_execute() {
     home.ok(&["server", "node", "create", "m", "-c", &format!("{NERVE} mock-agent"), "--profile", "claude"]);
     let blocked = home.begin("m", "PERMIT this");
     home.nerve(&["result", &blocked, "--wait"]).assert_stderr(5, &["1. "]);
+    let listed = home.nerve(&["result", "--list", "--node", "m", "--json"]).json();
+    assert_eq!(listed["results"][0]["delivery"], "started", "{listed}");
     home.nerve(&["result", &blocked, "--json"]).assert_stderr(5, &["\"code\":5"]);
     // Invalid command lines.
     home.nerve(&["result"]).assert_stderr(2, &["--list"]);

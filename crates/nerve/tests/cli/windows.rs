@@ -47,6 +47,7 @@ fn window_shows_host_and_closes_with_node() {
     assert_eq!(home.host_of("sh")["alive"], true);
     assert_eq!(execute(home, "echo $((40 + 2))"), "42");
     home.nerve(&["server", "node", "execute", "sh", "(exit 3)"]).assert_stderr(1, &["exit code 3"]);
+    assert_eq!(execute(home, "clear; echo x"), "x");
     // The same output twice.
     let numbers = execute(home, "seq 1 130");
     assert_eq!((numbers.lines().count(), execute(home, "seq 1 130")), (130, numbers));

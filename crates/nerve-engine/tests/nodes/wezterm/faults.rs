@@ -1,13 +1,16 @@
 //! Failures of panes and servers of the fake WezTerm.
 
+use std::path::PathBuf;
+
 use nerve_engine::EngineConfig;
 use nerve_mux::pane::{NewPane, Panes};
 use nerve_mux::wezterm::{Keys, Range};
-use nerve_node::command::{EventKind, NodeSpec, StateName};
-use nerve_node::error::ErrorKind;
+use nerve_node::command::{EventKind, NodeSpec, Response, StateName};
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::FactoryConfig;
-use nerve_testkit::eventually;
 use nerve_testkit::harness::assert_error;
+use nerve_testkit::{eventually, within_deadline};
+use tokio::task::JoinHandle;
 
 use super::mux::{BASH, WeztermHarness};
 use crate::harness::Harness;
@@ -84,6 +87,59 @@ async fn node_survives_temporarily_hanging_server() {
     assert!(faults.contains("wezterm timed out"), "{faults}");
     harness.bash("other").await;
     assert_eq!(harness.nodes.ask("other", "echo again").await.text, "again");
+}
+
+/// Starts a turn of node `sh` that waits for the returned file between two commands.
+fn start_waiting_turn(
+    harness: &WeztermHarness,
+    before: &str,
+    after: &str,
+) -> (PathBuf, JoinHandle<Result<Response, EngineError>>) {
+    let go = harness.nodes.folder.path().join("go");
+    let command = format!("{before}; until [ -e {} ]; do sleep 0.01; done; {after}", go.display());
+    let (engine, prompt) = (harness.nodes.engine.clone(), harness.nodes.execute("sh", &command));
+    let turn = tokio::spawn(async move { engine.run_turn(prompt, Default::default()).await });
+    (go, turn)
+}
+
+fn numbers(last: u32) -> String {
+    (1..=last).map(|number| number.to_string()).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn command_that_ends_while_wezterm_hangs_is_whole_or_failed() {
+    let mut harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    let (go, turn) = start_waiting_turn(&harness, "echo begun", "seq 1 60");
+    harness.nodes.shows("sh", "\nbegun").await;
+    harness.mux.fault("hang");
+    std::fs::write(go, "").unwrap();
+    harness.nodes.event(|kind| matches!(kind, EventKind::Error { .. })).await;
+    harness.mux.fault("none");
+    if let Ok(response) = within_deadline("the turn", turn).await.unwrap() {
+        let is_whole = response.text == format!("begun\n{}", numbers(60));
+        assert!(is_whole || !response.is_success(), "{response:?}");
+    }
+}
+
+#[tokio::test]
+async fn resize_in_a_turn_adds_no_earlier_output() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    harness.nodes.ask("sh", "seq 1000 1100").await;
+    let (go, turn) = start_waiting_turn(&harness, "seq 1 60", "echo end");
+    harness.nodes.shows("sh", "\n60").await;
+    let split =
+        NewPane { argv: vec!["cat".into()], split: Some(harness.pane("sh").await), ..NewPane::default() };
+    harness.mux.wezterm().spawn(&split).await.unwrap();
+    let is_resized = async || harness.info("sh").await.metadata.display("cols") != "100";
+    eventually("the node has the new size", is_resized).await;
+    std::fs::write(go, "").unwrap();
+    let response = within_deadline("the turn", turn).await.unwrap().unwrap();
+    assert!(!response.text.contains("1000"), "{response:?}");
+    let is_whole = response.text == format!("{}\nend", numbers(60));
+    assert!(is_whole || !response.is_success(), "{response:?}");
+    harness.nodes.stop("sh").await;
 }
 
 #[tokio::test]

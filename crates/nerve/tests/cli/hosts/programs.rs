@@ -125,6 +125,26 @@ fn memory_of_flooding_nodes_is_returned() {
 }
 
 #[test]
+fn turns_end_while_other_nodes_write_costly_output() {
+    let home = Home::with_server();
+    home.shell("quiet");
+    let nodes = ["a", "b"];
+    for node in nodes {
+        // Each repetition fills the screen 13 times.
+        home.script(node, "exec yes $(printf 'x\\033[65535b')\n", &[]);
+    }
+    for node in nodes {
+        home.wait_for_text(node, "xxxx");
+    }
+    for turn in 0..10 {
+        assert_eq!(home.execute("quiet", &format!("echo {turn}")), format!("{turn}\n"));
+    }
+    for node in nodes {
+        home.ok(&["server", "node", "stop", node]);
+    }
+}
+
+#[test]
 fn hundred_megabyte_line_costs_little_memory() {
     let (host, server) = one_line_of(100);
     assert!(host < 64 * 1024, "the host had {host} KiB");
