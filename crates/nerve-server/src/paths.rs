@@ -136,6 +136,11 @@ impl ServerPaths {
         self.config.join("prices.toml")
     }
 
+    /// Returns the file with the settings of the interface for clients of OpenAI's API.
+    pub fn openai(&self) -> PathBuf {
+        self.config.join("openai.toml")
+    }
+
     /// Returns the file with the token for clients over TCP and HTTP.
     pub fn token(&self) -> PathBuf {
         self.config.join("token")

@@ -64,6 +64,7 @@ impl Network {
             names: config.http_names.clone(),
             mounts: config.mounts.clone(),
             web: Arc::new(web),
+            openai: config.paths.openai(),
         };
         Ok(Some(Network {
             tcp,

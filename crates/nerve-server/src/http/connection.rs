@@ -108,8 +108,10 @@ impl Client<'_> {
         let Client { origin, auth, router, closing, hung_up } = self;
         let timeout = IdleTimer::new(auth.clone());
         let router = TowerToHyperService::new(router);
+        let input = stream.clone();
         let service = service_fn(|mut request: Request<Incoming>| {
             request.extensions_mut().insert(auth.clone());
+            request.extensions_mut().insert(input.clone());
             client_origin::scope(origin.clone(), router.call(request))
         });
         let connection = http1::Builder::new()

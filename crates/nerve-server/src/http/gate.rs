@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::openai;
 use super::operations;
 use super::problem::Problem;
 use super::request_id::{self, RequestId};
@@ -163,7 +164,7 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
         Err(problem) => (problem.into_response(), None),
     };
     let is_head = method == Method::HEAD;
-    let mut response = finish(response, &id, is_head);
+    let mut response = finish(response, &id, &path, is_head);
     if let Some(auth) = &auth
         && let Some(credential) = credential
     {
@@ -299,10 +300,13 @@ pub(crate) fn protocol(headers: &HeaderMap) -> Option<&'static str> {
     protocols(headers).any(|protocol| protocol == PROTOCOL).then_some(PROTOCOL)
 }
 
-fn finish(mut response: Response, id: &RequestId, is_head: bool) -> Response {
+fn finish(mut response: Response, id: &RequestId, path: &str, is_head: bool) -> Response {
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         let allow = response.headers_mut().remove(header::ALLOW);
         response = problem.render(id);
+        if openai::is_path(path) {
+            openai::adapt(problem, &mut response);
+        }
         if let Some(allow) = allow {
             response.headers_mut().insert(header::ALLOW, allow);
         }

@@ -8,6 +8,7 @@
 //! | `builtin` | operations that are not a single command |
 //! | `metrics` | the metrics page |
 //! | `agentapi` | the compatibility layer for agentapi |
+//! | `openai` | nodes as models of OpenAI's Chat Completions API |
 //! | [`mount`] | services of other crates behind the same gate |
 //! | `query`, `body`, `page` | query strings, request bodies, pagination |
 //! | `budget`, `body_guard` | limits the memory of bodies |
@@ -34,6 +35,7 @@ mod gate;
 mod idle_timeout;
 mod metrics;
 pub(crate) mod mount;
+mod openai;
 mod openapi;
 mod operation;
 mod operations;
@@ -49,6 +51,7 @@ mod terminal_socket;
 mod websocket;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
@@ -65,6 +68,7 @@ pub(crate) use self::budget::Budget;
 pub(crate) use self::connection::serve;
 pub(crate) use self::gate::{ConnectionAuth, Gate, not_found};
 pub(crate) use self::mount::{Mount, ShutdownSignal};
+use self::openai::ChatEndpoint;
 pub(crate) use self::openapi::document;
 use self::operation::{Builtin, Handler, Operation};
 use self::operations::OPERATIONS;
@@ -94,6 +98,8 @@ pub(crate) struct HttpConfig {
     pub(crate) mounts: Vec<Mount>,
     /// The web console.
     pub(crate) web: Arc<Web>,
+    /// The settings of the interface for clients of OpenAI's API.
+    pub(crate) openai: PathBuf,
 }
 
 /// State of a site that all its handlers share.
@@ -101,6 +107,7 @@ pub(crate) struct HttpConfig {
 struct SiteState {
     state: Arc<ServerState>,
     budget: Budget,
+    openai: Arc<ChatEndpoint>,
 }
 
 /// The router behind the gate.
@@ -126,7 +133,8 @@ impl Site {
             Gate::new(clients, authenticator.clone(), &setup.names, address.ip()).with_web(setup.web.clone());
         let budget = Budget::new();
         let web = web::router(setup.web.clone(), authenticator);
-        let site = SiteState { state, budget: budget.clone() };
+        let openai = Arc::new(ChatEndpoint::new(setup.openai.clone()));
+        let site = SiteState { state, budget: budget.clone(), openai };
         let mut router = Router::new();
         for operation in OPERATIONS {
             router = router.route(operation.path, route(operation));
@@ -191,6 +199,11 @@ fn route(operation: &'static Operation) -> MethodRouter<SiteState> {
                     agentapi::serve(operation, *which, state, path, request)
                 })
             }
+            Builtin::Models | Builtin::Model | Builtin::ChatCompletion => {
+                on(method, move |state: State<Shared>, path: PathParams, request: Request| {
+                    openai::serve(*which, state, path, request)
+                })
+            }
         },
     }
 }
@@ -205,6 +218,7 @@ impl SiteState {
         let history_dir = Some(folder.join("history"));
         let nodes = FactoryConfig { server: "test".to_string(), history_dir, ..FactoryConfig::default() };
         let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
-        SiteState { state: Arc::new(ServerState::new(engine)), budget: Budget::new() }
+        let openai = Arc::new(ChatEndpoint::new(folder.join("openai.toml")));
+        SiteState { state: Arc::new(ServerState::new(engine)), budget: Budget::new(), openai }
     }
 }

@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use super::agentapi::{AgentStatus, MessageAccepted, MessageList, MessageRequest};
+use super::openai::{self, ChatCompletion, ChatCompletionChunk, ChatRequest, ErrorBody, Model, ModelList};
 use super::operation::{BodyUse, Builtin, Handler, Operation};
 use super::operations::OPERATIONS;
 use super::query::{Kind, Query};
@@ -76,6 +77,9 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         Handler::Builtin(Builtin::Shutdown, _) => Some((generator.subschema_for::<Shutdown>().into(), false)),
         Handler::Builtin(Builtin::AgentMessage, _) => {
             Some((generator.subschema_for::<MessageRequest>().into(), true))
+        }
+        Handler::Builtin(Builtin::ChatCompletion, _) => {
+            Some((generator.subschema_for::<ChatRequest>().into(), true))
         }
         Handler::Builtin(..) => None,
     };
@@ -177,6 +181,14 @@ impl Success {
             Builtin::Health | Builtin::Document => {
                 Success::ok("Done", json_content(json!({ "type": "object" })))
             }
+            Builtin::Models => Success::ok("The models", content_of::<ModelList>(generator)),
+            Builtin::Model => Success::ok("The model", content_of::<Model>(generator)),
+            Builtin::ChatCompletion => {
+                let mut content = content_of::<ChatCompletion>(generator);
+                let chunk = generator.subschema_for::<ChatCompletionChunk>();
+                content["text/event-stream"] = json!({ "schema": chunk });
+                Success::ok("The answer, or its chunks with `stream`", content)
+            }
         }
     }
 }
@@ -210,6 +222,12 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     if let Some(example) = operation.example() {
         success["content"]["application/json"]["example"] = example.reply;
     }
+    let problem = match openai::is_path(operation.path) {
+        true => content_of::<ErrorBody>(generator),
+        false => {
+            json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } })
+        }
+    };
     let mut responses = json!({ status: success.clone() });
     if matches!(&operation.handler, Handler::Request(mapped) if mapped.may_be_later) {
         responses["202"] = success;

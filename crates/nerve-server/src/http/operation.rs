@@ -64,6 +64,9 @@ pub(crate) enum Builtin {
     AgentMessages,
     AgentMessage,
     AgentEvents,
+    Models,
+    Model,
+    ChatCompletion,
 }
 
 /// Mapping of an HTTP request to a request to the engine, and of the reply to an HTTP response.

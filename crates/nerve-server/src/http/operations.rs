@@ -404,6 +404,19 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         "Streams messages and status changes (agentapi)",
         Builtin::AgentEvents,
     ),
+    builtin(
+        "GET",
+        "/v1/models",
+        "Lists nodes, and templates of new nodes, as models (OpenAI)",
+        Builtin::Models,
+    ),
+    builtin("GET", "/v1/models/{model}", "Returns a node or a template as a model (OpenAI)", Builtin::Model),
+    builtin(
+        "POST",
+        "/v1/chat/completions",
+        "Sends the last message of a conversation to an agent, and returns or streams its answer (OpenAI)",
+        Builtin::ChatCompletion,
+    ),
 ];
 
 /// Returns true if a request needs no token.

@@ -64,6 +64,11 @@ impl Problem {
         Problem { status, error_type, detail: detail.into(), hint: None, data: None, warnings: Vec::new() }
     }
 
+    /// Creates an error of this kind, with the status of a request that failed.
+    pub(crate) fn of_kind(error_type: ErrorKind, detail: impl Into<String>) -> Problem {
+        Problem::new(status_of(error_type), error_type, detail)
+    }
+
     /// Returns the problem of an invalid request.
     pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, detail)
@@ -111,8 +116,18 @@ impl Problem {
         };
         // The data are maps with text keys, lists and plain values, so this cannot fail.
         let data = to_raw_value(&envelope.data(&data)).ok().filter(|data| data.get() != "{}");
-        let problem = Problem::new(status_of(*error_type), *error_type, failure.message.clone());
+        let problem = Problem::of_kind(*error_type, failure.message.clone());
         Problem { hint: hint.clone(), data, warnings: envelope.warnings.to_vec(), ..problem }
+    }
+
+    /// Returns the status of the response.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Returns the kind of error.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        self.error_type
     }
 
     /// Returns the size of the encoded details in bytes.

@@ -1,5 +1,6 @@
 //! A client's byte stream: detects the HTTP version, and drains input after the last response.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use crate::link::{ReadHalf, WriteHalf};
 
 /// The connection preface of HTTP/2 (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Bytes of further requests that are kept while the end of the input is awaited.
+const MAX_EARLY_BYTES: usize = 64 * 1024;
 /// Bytes that are still read after the last response, so that the client receives it. They may belong to a
 /// message that was too long.
 const LINGER_BYTES: u64 = 32 * 1024 * 1024;
@@ -60,6 +63,26 @@ impl Stream {
         };
         self.0.lock().buffered = first;
         Ok(version)
+    }
+
+    /// Waits for the end of the client's input. A client of HTTP/1.1 that ends it while it waits for a response has left; the
+    /// system reports that it has closed the other direction too only when something is written. Further requests remain
+    /// readable; if there are many, this never completes.
+    pub(super) async fn input_ended(&self) {
+        poll_fn(|cx| {
+            let mut halves = self.0.lock();
+            while halves.buffered.len() < MAX_EARLY_BYTES {
+                let mut bytes = [0; 1024];
+                let mut buffer = ReadBuf::new(&mut bytes);
+                let read = std::task::ready!(Pin::new(&mut halves.read).poll_read(cx, &mut buffer));
+                if read.is_err() || buffer.filled().is_empty() {
+                    return Poll::Ready(());
+                }
+                halves.buffered.extend_from_slice(buffer.filled());
+            }
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Shuts down the write half and reads what the client still sends, within limits: closing a socket with
@@ -160,6 +183,23 @@ mod tests {
             stream.read_buf(&mut all).await.unwrap();
             assert_eq!(all, bytes);
         }
+    }
+
+    #[tokio::test]
+    async fn end_of_input_is_noticed_and_bytes_are_kept() {
+        let (client, server) = tokio::io::duplex(1024);
+        let mut stream = Stream::new(Box::new(server), Box::new(tokio::io::sink()));
+        let watched = stream.clone();
+        let ended = watched.input_ended();
+        tokio::pin!(ended);
+        let mut client = client;
+        client.write_all(b"next request").await.unwrap();
+        assert!(futures_util::FutureExt::now_or_never(ended.as_mut()).is_none());
+        drop(client);
+        ended.await;
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).await.unwrap();
+        assert_eq!(all, b"next request");
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ mod http2;
 mod limits;
 mod memory;
 mod metrics;
+mod openai;
 mod resources;
 mod shares;
 mod snapshots;
