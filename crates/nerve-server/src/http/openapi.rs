@@ -234,8 +234,6 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         responses["202"]["description"] =
             Value::from("The execution has started and continues asynchronously");
     }
-    let problem =
-        json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
     responses["default"] = json!({ "description": "An error", "content": problem });
     responses
 }

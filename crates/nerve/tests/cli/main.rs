@@ -35,6 +35,7 @@ mod node_names;
 mod node_proxy;
 mod nodes;
 mod notify;
+mod openai;
 mod osc_passthrough;
 mod panes;
 mod patterns;

@@ -20,17 +20,17 @@ use super::types::{
 };
 use crate::http::body::ReceivedBody;
 use crate::http::resource::{held, json_body};
-use crate::http::{Shared, body};
+use crate::http::{SiteState, body};
 
 /// Lists the parameters of a request that had no effect.
 const IGNORED: HeaderName = HeaderName::from_static("x-nerve-ignored-parameters");
 
 /// Answers the last message of a conversation, unless the client leaves first.
-pub(super) async fn complete(shared: Shared, mut request: Request) -> Result<Response, ApiError> {
+pub(super) async fn complete(site: SiteState, mut request: Request) -> Result<Response, ApiError> {
     let connection = ClientConnection::take(&mut request);
     let (parts, body) = request.into_parts();
-    let body = body::read(body, &shared.budget).await?;
-    let answered = call(shared, &parts.headers, body, connection.clone());
+    let body = body::read(body, &site.budget).await?;
+    let answered = call(site, &parts.headers, body, connection.clone());
     tokio::select! {
         biased;
         response = answered => response,
@@ -39,7 +39,7 @@ pub(super) async fn complete(shared: Shared, mut request: Request) -> Result<Res
 }
 
 async fn call(
-    shared: Shared,
+    site: SiteState,
     headers: &HeaderMap,
     body: ReceivedBody,
     connection: ClientConnection,
@@ -49,17 +49,17 @@ async fn call(
     drop(bytes);
     let ignored = request.ignored();
     let ChatRequest { model, messages, stream, stream_options, others: _ } = request;
-    let config = shared.openai.config().await?;
+    let config = site.openai.config().await?;
     let target = ModelTarget::read(&model, &config)?;
     let conversation = Conversation::read(messages)?;
-    let permit = shared.openai.begin_call()?;
+    let permit = site.openai.begin_call()?;
     let trace = (header(headers, "traceparent"), header(headers, "tracestate"));
     let options = TurnOptions { trace, ..TurnOptions::new(stream, &config, permit) };
     let object = if stream { "chat.completion.chunk" } else { "chat.completion" };
-    let id = format!("chatcmpl-{}-{:x}", shared.state.id, shared.state.tag());
+    let id = format!("chatcmpl-{}-{:x}", site.state.id, site.state.tag());
     let head = CompletionHead { id, object, created: seconds_since_epoch(), model };
-    let destination = Destination::prepare(target, conversation, &shared).await?;
-    let turn = Turn::start(destination, options, shared).await?;
+    let destination = Destination::prepare(target, conversation, &site).await?;
+    let turn = Turn::start(destination, options, site).await?;
     // The engine bounds what it keeps of the messages.
     drop(share);
     let tool_calls = config.tool_calls;

@@ -9,7 +9,7 @@ use super::conversation::Conversation;
 use super::error::ApiError;
 use super::model::{ModelTarget, find_node, model_name};
 use super::temporary_node::TemporaryNode;
-use crate::http::Shared;
+use crate::http::SiteState;
 use crate::http::budget::Share;
 use crate::http::resource::call;
 
@@ -32,19 +32,19 @@ impl Destination {
     pub(super) async fn prepare(
         target: ModelTarget,
         conversation: Conversation,
-        shared: &Shared,
+        site: &SiteState,
     ) -> Result<Destination, ApiError> {
         match target {
-            ModelTarget::New { name, template } => create(&name, *template, conversation, shared).await,
+            ModelTarget::New { name, template } => create(&name, *template, conversation, site).await,
             ModelTarget::Node { at, mode } => {
-                find_node(&at, shared).await?;
+                find_node(&at, site).await?;
                 match mode {
-                    Mode::Match => send_if_same(at, conversation, shared).await,
+                    Mode::Match => send_if_same(at, conversation, site).await,
                     Mode::Node => {
                         let known = conversation.exchanges.len();
                         Ok(Destination::of_node(at, conversation, known))
                     }
-                    Mode::Fork => fork(&at, conversation, shared).await,
+                    Mode::Fork => fork(&at, conversation, site).await,
                 }
             }
         }
@@ -60,11 +60,11 @@ impl Destination {
 async fn send_if_same(
     at: NodeRef,
     conversation: Conversation,
-    shared: &Shared,
+    site: &SiteState,
 ) -> Result<Destination, ApiError> {
-    let (turns, _share) = turns_of(&at, shared).await?;
+    let (turns, _share) = turns_of(&at, site).await?;
     let (common, sent) =
-        (conversation.count_common(&turns, &shared.openai.sent_answers), conversation.exchanges.len());
+        (conversation.count_common(&turns, &site.openai.sent_answers), conversation.exchanges.len());
     if common == sent && common == turns.len() {
         return Ok(Destination::of_node(at, conversation, common));
     }
@@ -84,19 +84,19 @@ async fn send_if_same(
 
 /// Forks the node after the last turn that the request has too. Without a common turn, the fork continues from the node's present
 /// conversation.
-async fn fork(at: &NodeRef, conversation: Conversation, shared: &Shared) -> Result<Destination, ApiError> {
-    let (turns, share) = turns_of(at, shared).await?;
-    let common = conversation.count_common(&turns, &shared.openai.sent_answers);
+async fn fork(at: &NodeRef, conversation: Conversation, site: &SiteState) -> Result<Destination, ApiError> {
+    let (turns, share) = turns_of(at, site).await?;
+    let common = conversation.count_common(&turns, &site.openai.sent_answers);
     let turn = turns.get(common).and_then(|_| turns[..common].last()).map(|last| last.turn);
     drop((turns, share));
-    let temporary = TemporaryNode::reserve(&at.node, at.session.clone(), shared)?;
+    let temporary = TemporaryNode::reserve(&at.node, at.session.clone(), site)?;
     let request = ForkNode {
         source_id: at.node.clone(),
         target_id: temporary.at().node.clone(),
         at: turn,
         session_id: at.session.clone(),
     };
-    call(request, shared).await.map_err(|problem| ApiError::from(problem).at(at))?;
+    call(request, site).await.map_err(|problem| ApiError::from(problem).at(at))?;
     let fork = temporary.at().clone();
     Ok(Destination { temporary: Some(temporary), ..Destination::of_node(fork, conversation, common) })
 }
@@ -105,19 +105,19 @@ async fn create(
     name: &str,
     template: Template,
     conversation: Conversation,
-    shared: &Shared,
+    site: &SiteState,
 ) -> Result<Destination, ApiError> {
-    let temporary = TemporaryNode::reserve(name, template.session(), shared)?;
+    let temporary = TemporaryNode::reserve(name, template.session(), site)?;
     let at = temporary.at().clone();
-    call(template.node(at.clone()), shared).await.map_err(|problem| ApiError::from(problem).at(&at))?;
+    call(template.node(at.clone()), site).await.map_err(|problem| ApiError::from(problem).at(&at))?;
     Ok(Destination { temporary: Some(temporary), ..Destination::of_node(at, conversation, 0) })
 }
 
 /// Returns the turns of a node, and their memory, without those that are only guessed from its screen. A node that has not been
 /// recorded has none.
-async fn turns_of(at: &NodeRef, shared: &Shared) -> Result<(Vec<TranscriptTurn>, Share), ApiError> {
+async fn turns_of(at: &NodeRef, site: &SiteState) -> Result<(Vec<TranscriptTurn>, Share), ApiError> {
     let (node_id, session_id) = (Some(at.node.clone()), at.session.clone());
-    match call(GetTranscript { node_id, session_id, ..GetTranscript::default() }, shared).await {
+    match call(GetTranscript { node_id, session_id, ..GetTranscript::default() }, site).await {
         Ok((mut transcript, share)) => {
             transcript.turns.retain(|turn| turn.source != TranscriptSource::Screen);
             Ok((transcript.turns, share))

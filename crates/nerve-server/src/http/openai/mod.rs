@@ -48,7 +48,7 @@ use self::sent_answers::SentAnswers;
 pub(super) use self::types::{ChatCompletion, ChatCompletionChunk, ChatRequest, ErrorBody, Model, ModelList};
 use super::operation::Builtin;
 use super::resource::{PathParams, raw_query};
-use super::{Shared, query};
+use super::{SiteState, query};
 
 /// Beginning of the paths of this interface.
 const PREFIX: &str = "/v1/";
@@ -116,18 +116,18 @@ pub(super) fn is_path(path: &str) -> bool {
 /// Answers a request.
 pub(super) async fn serve(
     which: Builtin,
-    State(shared): State<Shared>,
+    State(site): State<SiteState>,
     PathParams(path): PathParams,
     request: Request,
 ) -> Result<Response, ApiError> {
     // Unknown parameters are errors: a token in a URL would be logged.
     query::read(&[], &raw_query(request.uri())?)?;
     match which {
-        Builtin::Models => model::list(&shared).await,
+        Builtin::Models => model::list(&site).await,
         Builtin::Model => {
             let id = path.iter().next().map(|(_, id)| id.to_string()).unwrap_or_default();
-            model::retrieve(&shared, &id).await
+            model::retrieve(&site, &id).await
         }
-        _ => completion::complete(shared, request).await,
+        _ => completion::complete(site, request).await,
     }
 }

@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 use super::stdio_client::Client;
 use crate::harness::{DEADLINE, Home};
 
-/// An HTTP endpoint of MCP and the process that serves it.
-pub(super) struct Endpoint {
+/// An HTTP endpoint and the process that serves it.
+pub(crate) struct Endpoint {
     /// `IP:PORT`.
-    pub(super) address: String,
-    pub(super) token: String,
+    pub(crate) address: String,
+    pub(crate) token: String,
     /// `nerve mcp --http`; `None`: the server itself.
     pub(super) child: Option<KillOnDrop>,
 }
 
 impl Endpoint {
     /// Starts a server with HTTP and returns its endpoint.
-    pub(super) fn on_server(home: &Home) -> Endpoint {
+    pub(crate) fn on_server(home: &Home) -> Endpoint {
         home.ok(&["server", "start", "--http", "127.0.0.1:0"]);
         let status = home.nerve(&["server", "status", "--json"]).json();
         Endpoint { address: status["http"].as_str().unwrap().to_string(), token: token(home), child: None }
@@ -48,11 +48,16 @@ impl Endpoint {
         self.child.as_mut().unwrap().wait_for_exit().code()
     }
 
-    /// Sends a request with only these headers and Host.
+    /// Sends a request of MCP with only these headers and Host.
     pub(super) fn raw(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+        self.request(method, "/mcp", headers, body)
+    }
+
+    /// Sends a request with only these headers and Host.
+    pub(crate) fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        let mut head = format!("{method} /mcp HTTP/1.1\r\nConnection: close\r\n");
+        let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
         if !headers.iter().any(|(name, _)| *name == "Host") {
             head.push_str(&format!("Host: {}\r\n", self.address));
         }
@@ -82,10 +87,10 @@ fn token(home: &Home) -> String {
 }
 
 /// An answer, read as it comes.
-pub(super) struct Reply {
-    pub(super) status: u16,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
     /// Names in lower case.
-    pub(super) headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
     body: BufReader<Body>,
 }
 
@@ -110,12 +115,12 @@ impl Reply {
         Reply { status, headers, body: BufReader::new(Body { stream, chunked, left: 0, over: false }) }
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(of, _)| of == name).map(|(_, value)| value.as_str())
     }
 
     /// Returns the rest of the body.
-    pub(super) fn text(mut self) -> String {
+    pub(crate) fn text(mut self) -> String {
         let mut text = String::new();
         self.body.read_to_string(&mut text).unwrap();
         text

@@ -1,7 +1,7 @@
 //! `nerve mcp`: its tools; resources, long turns and bad clients in modules of their own.
 
 mod http;
-mod http_client;
+pub(crate) mod http_client;
 mod invalid_input;
 mod long_turns;
 mod official_client;
