@@ -17,7 +17,7 @@ use nerve_node::context::TurnContext;
 use nerve_node::dialog_choice::{check_dialog, no_dialog_error, resolve_choice};
 use nerve_node::error::EngineError;
 use nerve_node::factory::{NodeFactory, check_without_terminal, split_command, start_error};
-use nerve_node::terminal::{DialogPolicy, AuditLog, Prompt};
+use nerve_node::terminal::{AuditLog, DialogPolicy, Prompt};
 use nerve_node::turn_queue::TurnQueue;
 use nerve_node::turn_state::{Evidence, TurnState};
 use nerve_node::usage_ledger::UsageLedger;

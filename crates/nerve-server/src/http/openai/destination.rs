@@ -10,7 +10,7 @@ use super::error::ApiError;
 use super::model::{ModelTarget, find_node, model_name};
 use super::temporary_node::TemporaryNode;
 use crate::http::SiteState;
-use crate::http::budget::Share;
+use crate::http::budget::MemoryReservation;
 use crate::http::resource::call;
 
 /// A node, with its prompt and the messages before it.
@@ -115,14 +115,19 @@ async fn create(
 
 /// Returns the turns of a node, and their memory, without those that are only guessed from its screen. A node that has not been
 /// recorded has none.
-async fn turns_of(at: &NodeRef, site: &SiteState) -> Result<(Vec<TranscriptTurn>, Share), ApiError> {
+async fn turns_of(
+    at: &NodeRef,
+    site: &SiteState,
+) -> Result<(Vec<TranscriptTurn>, MemoryReservation), ApiError> {
     let (node_id, session_id) = (Some(at.node.clone()), at.session.clone());
     match call(GetTranscript { node_id, session_id, ..GetTranscript::default() }, site).await {
         Ok((mut transcript, share)) => {
             transcript.turns.retain(|turn| turn.source != TranscriptSource::Screen);
             Ok((transcript.turns, share))
         }
-        Err(problem) if problem.kind() == ErrorKind::NotFound => Ok((Vec::new(), Share::default())),
+        Err(problem) if problem.kind() == ErrorKind::NotFound => {
+            Ok((Vec::new(), MemoryReservation::default()))
+        }
         Err(problem) => Err(ApiError::from(problem).at(at)),
     }
 }

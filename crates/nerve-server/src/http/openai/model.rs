@@ -9,7 +9,7 @@ use nerve_api::{DEFAULT_SESSION, ErrorKind};
 use super::config::{Config, Mode, Template};
 use super::error::ApiError;
 use super::types::{Model, ModelList};
-use crate::http::Shared;
+use crate::http::SiteState;
 use crate::http::query::short;
 use crate::http::resource::{call, json_body};
 
@@ -73,8 +73,8 @@ fn new_target(name: &str, config: &Config) -> Result<ModelTarget, ApiError> {
 ///
 /// # Errors
 /// `model_not_found` if there is no such node.
-pub(super) async fn find_node(at: &NodeRef, shared: &Shared) -> Result<NodeInfo, ApiError> {
-    let node = call(GetNode::new(at.node.clone(), at.session.clone()), shared).await;
+pub(super) async fn find_node(at: &NodeRef, site: &SiteState) -> Result<NodeInfo, ApiError> {
+    let node = call(GetNode::new(at.node.clone(), at.session.clone()), site).await;
     let error = match node {
         Ok((node, _)) => return Ok(node),
         Err(problem) => ApiError::from(problem),
@@ -87,17 +87,17 @@ pub(super) async fn find_node(at: &NodeRef, shared: &Shared) -> Result<NodeInfo,
 }
 
 /// Lists the nodes of all sessions that take prompts, and the templates.
-pub(super) async fn list(shared: &Shared) -> Result<Response, ApiError> {
-    let config = shared.openai.config().await?;
+pub(super) async fn list(site: &SiteState) -> Result<Response, ApiError> {
+    let config = site.openai.config().await?;
     let mut data: Vec<Model> = config.new.keys().map(|name| template_model(name)).collect();
-    let (sessions, _) = call(ListSessions::default(), shared).await?;
+    let (sessions, _) = call(ListSessions::default(), site).await?;
     for session in sessions.sessions {
         let request = ListNodes { session_id: Some(session.name.clone()), ..ListNodes::default() };
         // The session may be gone by now.
-        let Ok((nodes, _)) = call(request, shared).await else { continue };
+        let Ok((nodes, _)) = call(request, site).await else { continue };
         let is_temporary = |node: &NodeInfo| {
             let session = Some(session.name.clone());
-            shared.openai.is_temporary(&NodeRef { session, node: node.node_id.clone() })
+            site.openai.is_temporary(&NodeRef { session, node: node.node_id.clone() })
         };
         let nodes = nodes.nodes_info.iter().filter(|node| takes_prompts(node) && !is_temporary(node));
         data.extend(nodes.map(node_model));
@@ -107,12 +107,12 @@ pub(super) async fn list(shared: &Shared) -> Result<Response, ApiError> {
 }
 
 /// Describes one model.
-pub(super) async fn retrieve(shared: &Shared, id: &str) -> Result<Response, ApiError> {
-    let config = shared.openai.config().await?;
+pub(super) async fn retrieve(site: &SiteState, id: &str) -> Result<Response, ApiError> {
+    let config = site.openai.config().await?;
     let model = match ModelTarget::read(id, &config)? {
         ModelTarget::New { name, .. } => template_model(&name),
         ModelTarget::Node { at, .. } => {
-            let node = find_node(&at, shared).await?;
+            let node = find_node(&at, site).await?;
             Model { id: id.to_string(), ..node_model(&node) }
         }
     };

@@ -4,7 +4,7 @@ use nerve_api::DEFAULT_SESSION;
 use nerve_api::request::{NodeRef, RemoveNode, StopNode};
 
 use super::error::ApiError;
-use crate::http::Shared;
+use crate::http::SiteState;
 use crate::http::resource::call;
 
 /// Maximum length of the part of a name that comes from a template or a node.
@@ -14,7 +14,7 @@ const MAX_BASE: usize = 16;
 #[derive(Debug)]
 pub(super) struct TemporaryNode {
     at: NodeRef,
-    shared: Shared,
+    site: SiteState,
 }
 
 impl TemporaryNode {
@@ -25,16 +25,16 @@ impl TemporaryNode {
     pub(super) fn reserve(
         base: &str,
         session: Option<String>,
-        shared: &Shared,
+        site: &SiteState,
     ) -> Result<TemporaryNode, ApiError> {
         let base: String = base.chars().take(MAX_BASE).collect();
         // The id of the server start keeps names apart from those that a killed server has left.
-        let start: String = shared.state.id.chars().take(4).collect();
-        let node = format!("v1-{base}-{start}-{:x}", shared.state.tag() & 0xff_ffff);
+        let start: String = site.state.id.chars().take(4).collect();
+        let node = format!("v1-{base}-{start}-{:x}", site.state.tag() & 0xff_ffff);
         let session = session.unwrap_or_else(|| DEFAULT_SESSION.to_string());
         let at = NodeRef { session: Some(session), node };
-        shared.openai.add_temporary_node(at.clone())?;
-        Ok(TemporaryNode { at, shared: shared.clone() })
+        site.openai.add_temporary_node(at.clone())?;
+        Ok(TemporaryNode { at, site: site.clone() })
     }
 
     pub(super) fn at(&self) -> &NodeRef {
@@ -46,20 +46,20 @@ impl Drop for TemporaryNode {
     fn drop(&mut self) {
         // Without a runtime, the process ends.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (at, shared) = (self.at.clone(), self.shared.clone());
+        let (at, site) = (self.at.clone(), self.site.clone());
         runtime.spawn(async move {
-            remove(&at, &shared).await;
-            shared.openai.remove_temporary_node(&at);
+            remove(&at, &site).await;
+            site.openai.remove_temporary_node(&at);
         });
     }
 }
 
-async fn remove(at: &NodeRef, shared: &Shared) {
+async fn remove(at: &NodeRef, site: &SiteState) {
     let stop = StopNode::new(at.node.clone(), at.session.clone());
     let remove = RemoveNode::new(at.node.clone(), at.session.clone());
     // It may not have been created, or a person may have removed it.
-    let stopped = call(stop, shared).await.map(drop);
-    let removed = call(remove, shared).await.map(drop);
+    let stopped = call(stop, site).await.map(drop);
+    let removed = call(remove, site).await.map(drop);
     if let (Err(problem), Err(_)) = (removed, stopped) {
         tracing::debug!(node = %at.node, error = %problem.detail, "a node for one call was gone already");
     }

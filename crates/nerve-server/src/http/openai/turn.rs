@@ -20,10 +20,10 @@ use super::temporary_node::TemporaryNode;
 use super::types::CompletionUsage;
 use crate::client_origin;
 use crate::events::{Filter, OutgoingEvent, Queue};
-use crate::http::budget::Share;
+use crate::http::budget::MemoryReservation;
 use crate::http::problem::Problem;
 use crate::http::resource::call;
-use crate::http::{Shared, sse};
+use crate::http::{SiteState, sse};
 
 /// Events of a node that matter for a turn.
 const EVENTS: [EventType; 4] =
@@ -68,7 +68,7 @@ pub(super) enum TurnStep {
 #[derive(Debug)]
 pub(super) struct Turn {
     at: NodeRef,
-    shared: Shared,
+    site: SiteState,
     result_id: String,
     events: Arc<Queue>,
     pending: VecDeque<Arc<OutgoingEvent>>,
@@ -92,7 +92,7 @@ impl Turn {
     pub(super) async fn start(
         destination: Destination,
         options: TurnOptions,
-        shared: Shared,
+        site: SiteState,
     ) -> Result<Turn, ApiError> {
         let Destination { at, messages, prompt, temporary } = destination;
         let TurnOptions { stream, timeout, on_disconnect, trace: (traceparent, tracestate), permit } =
@@ -100,7 +100,7 @@ impl Turn {
         let types = Some(EVENTS.to_vec());
         let filter =
             Filter { node: Some(at.node.clone()), session: at.session.clone(), types, ..Filter::default() };
-        let events = shared.state.hub.subscribe(filter, None);
+        let events = site.state.hub.subscribe(filter, None);
         // Fails instead of leaving messages out if the node would run them as commands.
         let context = Some(UseContext::Always);
         let conversation = (!messages.is_empty()).then(|| ConversationOptions {
@@ -121,13 +121,13 @@ impl Turn {
             tracestate,
             ..ExecuteInput::new(at.node.clone(), prompt)
         };
-        let (reply, _) = call(request, &shared).await.map_err(|problem| ApiError::from(problem).at(&at))?;
+        let (reply, _) = call(request, &site).await.map_err(|problem| ApiError::from(problem).at(&at))?;
         let ExecuteReply::Accepted(accepted) = reply else {
             return Err(Problem::internal("an asynchronous prompt was not accepted").into());
         };
         Ok(Turn {
             at,
-            shared,
+            site,
             result_id: accepted.result_id,
             events,
             pending: VecDeque::new(),
@@ -149,13 +149,13 @@ impl Turn {
     /// Remembers how an answer was sent, because its client will send it back.
     pub(super) fn remember(&self, sent: &StreamedText, answer: &Answer) {
         if let Some(sent) = sent.letters() {
-            self.shared.openai.sent_answers.add(sent, &answer.letters());
+            self.site.openai.sent_answers.add(sent, &answer.letters());
         }
     }
 
     /// Returns the next step. [`TurnStep::Ended`] is the last one.
     pub(super) async fn next(&mut self) -> TurnStep {
-        let closing = self.shared.state.closing.clone();
+        let closing = self.site.state.closing.clone();
         loop {
             while let Some(event) = self.pending.pop_front() {
                 if let Some(step) = self.read(&event).await {
@@ -205,15 +205,15 @@ impl Turn {
         }
     }
 
-    async fn result(&self) -> Result<(ResultInfo, Share), Problem> {
-        call(GetResult { result_id: self.result_id.clone(), ..GetResult::default() }, &self.shared).await
+    async fn result(&self) -> Result<(ResultInfo, MemoryReservation), Problem> {
+        call(GetResult { result_id: self.result_id.clone(), ..GetResult::default() }, &self.site).await
     }
 
     /// Returns the answer after the last step, and its memory.
     ///
     /// # Errors
     /// The turn failed, was interrupted, waits at a dialog, or has no complete answer.
-    pub(super) async fn answer(&mut self) -> Result<(Answer, Share), ApiError> {
+    pub(super) async fn answer(&mut self) -> Result<(Answer, MemoryReservation), ApiError> {
         self.has_ended = true;
         let (result, share) = self.result().await.map_err(|problem| {
             // The turn has ended, and would run again.
@@ -230,15 +230,15 @@ impl Drop for Turn {
     fn drop(&mut self) {
         // Without a runtime, the process ends.
         let (false, Ok(runtime)) = (self.has_ended, tokio::runtime::Handle::try_current()) else { return };
-        let (shared, result_id) = (self.shared.clone(), self.result_id.clone());
+        let (site, result_id) = (self.site.clone(), self.result_id.clone());
         let (temporary, permit) = (self.temporary.take(), self.permit.take());
         let on_disconnect = self.on_disconnect;
         tracing::info!(node = %self.at.node, result = %result_id, "the client left before the end of the turn");
         runtime.spawn(client_origin::scope(client_origin::current(), async move {
             let ended = match on_disconnect {
-                OnDisconnect::Interrupt => call(CancelResult { result_id }, &shared).await.map(drop),
+                OnDisconnect::Interrupt => call(CancelResult { result_id }, &site).await.map(drop),
                 OnDisconnect::Continue => {
-                    call(GetResult { result_id, wait: true, timeout: None }, &shared).await.map(drop)
+                    call(GetResult { result_id, wait: true, timeout: None }, &site).await.map(drop)
                 }
             };
             if let Err(problem) = ended {
