@@ -18,7 +18,7 @@ pub(crate) use decoder::ClaudeDecoder;
 pub(super) use turn_list::turn_list;
 pub(super) use usage::read_usage;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use nerve_types::TsNs;
 use serde::de::DeserializeOwned;
@@ -40,13 +40,36 @@ pub fn parse_turn<'a>(
     since: Option<TsNs>,
 ) -> TranscriptTurn {
     let mut reader = Reader { wanted: compact(&strip_wrappers(prompt)), since, ..Reader::default() };
+    let mut decoded = Vec::new();
     for line in json_lines::<Line>(lines) {
         match line {
-            Some(line) => reader.read_line(line),
+            Some(line) => decoded.push(line),
             None => reader.unknown += 1,
         }
     }
+    in_tree_order(decoded).for_each(|line| reader.read_line(line));
     reader.finish()
+}
+
+/// Moves each line behind the one that it continues. Claude Code 2.1.200 may write its first answer before the prompt.
+fn in_tree_order(lines: Vec<Line>) -> impl Iterator<Item = Line> {
+    // Of repeated lines, the first counts.
+    let named = lines.iter().enumerate().rev().filter_map(|(at, line)| Some((line.uuid.as_deref()?, at)));
+    let index: HashMap<&str, usize> = named.collect();
+    let parent = |line: &Line| index.get(line.parent_uuid.as_deref()?).copied();
+    let parents: Vec<Option<usize>> = lines.iter().map(parent).collect();
+    let (mut order, mut is_placed) = (Vec::with_capacity(lines.len()), vec![false; lines.len()]);
+    for at in 0..lines.len() {
+        let (mut chain, mut next) = (Vec::new(), Some(at));
+        while let Some(at) = next.filter(|at| !is_placed[*at]) {
+            is_placed[at] = true;
+            chain.push(at);
+            next = parents[at];
+        }
+        order.extend(chain.into_iter().rev());
+    }
+    let mut lines: Vec<Option<Line>> = lines.into_iter().map(Some).collect();
+    order.into_iter().filter_map(move |at| lines[at].take())
 }
 
 /// The relevant fields of a line. serde skips the others without building them. Lines outside the conversation may have

@@ -35,6 +35,22 @@ fn short_answer_has_text_and_tokens() {
 }
 
 #[test]
+fn answer_written_before_its_prompt_is_found() {
+    let message = json!({
+        "id": "m", "stop_reason": "end_turn", "content": [{ "type": "text", "text": "Hi." }]
+    });
+    let lines = [
+        json!({ "type": "assistant", "uuid": "a", "parentUuid": "t", "message": message }),
+        json!({ "type": "user", "uuid": "u", "message": { "content": "go" } }),
+        json!({ "type": "attachment", "uuid": "t", "parentUuid": "u" }),
+    ];
+    let text = lines.map(|line| line.to_string()).join("\n");
+    let turn = parse_turn(text.lines(), "go", None);
+    expect(&turn, "text\n  Hi.\nincomplete");
+    assert!(turn.said_end);
+}
+
+#[test]
 fn thinking_is_its_own_section() {
     expect(
         &turn("THINK about it"),
