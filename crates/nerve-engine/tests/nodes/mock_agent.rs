@@ -290,7 +290,7 @@ async fn unknown_entries_of_the_transcript_are_a_mismatch() {
         EventKind::NodeActivity(activity) => matches!(**activity, Activity::Log { level: Level::Warn, .. }),
         _ => false,
     };
-    harness.event(warns).await;
+    harness.wait_for_event(warns).await;
     eventually("the mismatch", async || harness.info("m").metadata.contains_key("profile_mismatch")).await;
     harness.stop("m").await;
 }

@@ -200,7 +200,7 @@ fn route(operation: &'static Operation) -> MethodRouter<SiteState> {
                 })
             }
             Builtin::Models | Builtin::Model | Builtin::ChatCompletion => {
-                on(method, move |state: State<Shared>, path: PathParams, request: Request| {
+                on(method, move |state: State<SiteState>, path: PathParams, request: Request| {
                     openai::serve(*which, state, path, request)
                 })
             }

@@ -111,10 +111,10 @@ async fn command_that_ends_while_wezterm_hangs_is_whole_or_failed() {
     let mut harness = WeztermHarness::new();
     harness.bash("sh").await;
     let (go, turn) = start_waiting_turn(&harness, "echo begun", "seq 1 60");
-    harness.nodes.shows("sh", "\nbegun").await;
+    harness.nodes.wait_for_output("sh", "\nbegun").await;
     harness.mux.fault("hang");
     std::fs::write(go, "").unwrap();
-    harness.nodes.event(|kind| matches!(kind, EventKind::Error { .. })).await;
+    harness.nodes.wait_for_event(|kind| matches!(kind, EventKind::Error { .. })).await;
     harness.mux.fault("none");
     if let Ok(response) = within_deadline("the turn", turn).await.unwrap() {
         let is_whole = response.text == format!("begun\n{}", numbers(60));
@@ -128,7 +128,7 @@ async fn resize_in_a_turn_adds_no_earlier_output() {
     harness.bash("sh").await;
     harness.nodes.ask("sh", "seq 1000 1100").await;
     let (go, turn) = start_waiting_turn(&harness, "seq 1 60", "echo end");
-    harness.nodes.shows("sh", "\n60").await;
+    harness.nodes.wait_for_output("sh", "\n60").await;
     let split =
         NewPane { argv: vec!["cat".into()], split: Some(harness.pane("sh").await), ..NewPane::default() };
     harness.mux.wezterm().spawn(&split).await.unwrap();

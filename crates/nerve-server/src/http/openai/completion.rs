@@ -19,7 +19,7 @@ use super::types::{
     AssistantMessage, ChatCompletion, ChatRequest, ChatRole, Choice, CompletionHead, FinishReason,
 };
 use crate::http::body::ReceivedBody;
-use crate::http::resource::{held, json_body};
+use crate::http::resource::{guarded_body, json_body};
 use crate::http::{SiteState, body};
 
 /// Lists the parameters of a request that had no effect.
@@ -44,7 +44,7 @@ async fn call(
     body: ReceivedBody,
     connection: ClientConnection,
 ) -> Result<Response, ApiError> {
-    let ReceivedBody { bytes, share } = body;
+    let ReceivedBody { bytes, memory } = body;
     let request = ChatRequest::read(&bytes)?;
     drop(bytes);
     let ignored = request.ignored();
@@ -61,7 +61,7 @@ async fn call(
     let destination = Destination::prepare(target, conversation, &site).await?;
     let turn = Turn::start(destination, options, site).await?;
     // The engine bounds what it keeps of the messages.
-    drop(share);
+    drop(memory);
     let tool_calls = config.tool_calls;
     let mut response = match stream {
         true => {
@@ -84,7 +84,7 @@ async fn respond(
     tool_calls: ToolCallDisplay,
 ) -> Result<Response, ApiError> {
     while turn.next().await != TurnStep::Ended {}
-    let (answer, share) = turn.answer().await?;
+    let (answer, memory) = turn.answer().await?;
     let content = match tool_calls {
         ToolCallDisplay::Hidden => answer.text,
         ToolCallDisplay::Text => answer.text_with_tools(),
@@ -92,7 +92,7 @@ async fn respond(
     let message = AssistantMessage { role: ChatRole::Assistant, content, refusal: () };
     let choice = Choice { index: 0, message, finish_reason: FinishReason::Stop, logprobs: () };
     let completion = ChatCompletion { head, choices: vec![choice], usage: answer.usage };
-    Ok(json_body(held(encode(&completion), share)))
+    Ok(json_body(guarded_body(encode(&completion), memory)))
 }
 
 fn header(headers: &HeaderMap, name: &str) -> Option<String> {

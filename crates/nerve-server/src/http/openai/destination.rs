@@ -62,7 +62,7 @@ async fn send_if_same(
     conversation: Conversation,
     site: &SiteState,
 ) -> Result<Destination, ApiError> {
-    let (turns, _share) = turns_of(&at, site).await?;
+    let (turns, _memory) = turns_of(&at, site).await?;
     let (common, sent) =
         (conversation.count_common(&turns, &site.openai.sent_answers), conversation.exchanges.len());
     if common == sent && common == turns.len() {
@@ -85,10 +85,10 @@ async fn send_if_same(
 /// Forks the node after the last turn that the request has too. Without a common turn, the fork continues from the node's present
 /// conversation.
 async fn fork(at: &NodeRef, conversation: Conversation, site: &SiteState) -> Result<Destination, ApiError> {
-    let (turns, share) = turns_of(at, site).await?;
+    let (turns, memory) = turns_of(at, site).await?;
     let common = conversation.count_common(&turns, &site.openai.sent_answers);
     let turn = turns.get(common).and_then(|_| turns[..common].last()).map(|last| last.turn);
-    drop((turns, share));
+    drop((turns, memory));
     let temporary = TemporaryNode::reserve(&at.node, at.session.clone(), site)?;
     let request = ForkNode {
         source_id: at.node.clone(),
@@ -121,9 +121,9 @@ async fn turns_of(
 ) -> Result<(Vec<TranscriptTurn>, MemoryReservation), ApiError> {
     let (node_id, session_id) = (Some(at.node.clone()), at.session.clone());
     match call(GetTranscript { node_id, session_id, ..GetTranscript::default() }, site).await {
-        Ok((mut transcript, share)) => {
+        Ok((mut transcript, memory)) => {
             transcript.turns.retain(|turn| turn.source != TranscriptSource::Screen);
-            Ok((transcript.turns, share))
+            Ok((transcript.turns, memory))
         }
         Err(problem) if problem.kind() == ErrorKind::NotFound => {
             Ok((Vec::new(), MemoryReservation::default()))

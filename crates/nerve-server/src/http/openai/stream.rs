@@ -17,7 +17,7 @@ use super::turn::{Turn, TurnStep};
 use super::types::{
     ChatCompletionChunk, ChatRole, ChunkChoice, ChunkDelta, CompletionHead, CompletionUsage, FinishReason,
 };
-use crate::http::budget::Share;
+use crate::http::budget::MemoryReservation;
 use crate::http::sse;
 
 /// The end of a stream that has succeeded.
@@ -46,7 +46,7 @@ pub(super) async fn respond(mut turn: Turn, options: ChunkOptions) -> Result<Res
         queue: VecDeque::new(),
         tools_shown: 0,
         has_ended: false,
-        share: Share::default(),
+        memory: MemoryReservation::default(),
     };
     let role = Some(ChatRole::Assistant);
     chunks.push(ChunkDelta { role, content: Some(String::new()) }, None);
@@ -69,7 +69,7 @@ struct Chunks {
     tools_shown: usize,
     has_ended: bool,
     /// The memory of the complete answer.
-    share: Share,
+    memory: MemoryReservation,
 }
 
 impl Chunks {
@@ -105,10 +105,10 @@ impl Chunks {
     }
 
     /// Sends what is missing of the answer, and the end.
-    fn end(&mut self, answer: Result<(Answer, Share), ApiError>) {
+    fn end(&mut self, answer: Result<(Answer, MemoryReservation), ApiError>) {
         self.has_ended = true;
-        let done = answer.and_then(|(answer, share)| {
-            self.share = share;
+        let done = answer.and_then(|(answer, memory)| {
+            self.memory = memory;
             // Those that the agent did not report while it worked.
             answer.tool_lines().skip(self.tools_shown).for_each(|line| self.push_tool(&line));
             match self.sent.rest(&answer.text) {
@@ -124,7 +124,7 @@ impl Chunks {
             Ok(usage) => self.finish(usage),
             Err(error) => self.queue.push_back(event(&error.body())),
         }
-        self.share.shrink(self.queue.iter().map(Bytes::len).sum());
+        self.memory.shrink(self.queue.iter().map(Bytes::len).sum());
     }
 
     fn finish(&mut self, usage: Option<CompletionUsage>) {

@@ -19,7 +19,7 @@ use super::streamed_text::StreamedText;
 use super::temporary_node::TemporaryNode;
 use super::types::CompletionUsage;
 use crate::client_origin;
-use crate::events::{Filter, OutgoingEvent, Queue};
+use crate::events::{Filter, OutgoingEvent, EventQueue};
 use crate::http::budget::MemoryReservation;
 use crate::http::problem::Problem;
 use crate::http::resource::call;
@@ -70,7 +70,7 @@ pub(super) struct Turn {
     at: NodeRef,
     site: SiteState,
     result_id: String,
-    events: Arc<Queue>,
+    events: Arc<EventQueue>,
     pending: VecDeque<Arc<OutgoingEvent>>,
     /// Number of the turn on its node, once it streams.
     number: Option<u64>,
@@ -215,13 +215,13 @@ impl Turn {
     /// The turn failed, was interrupted, waits at a dialog, or has no complete answer.
     pub(super) async fn answer(&mut self) -> Result<(Answer, MemoryReservation), ApiError> {
         self.has_ended = true;
-        let (result, share) = self.result().await.map_err(|problem| {
+        let (result, memory) = self.result().await.map_err(|problem| {
             // The turn has ended, and would run again.
             ApiError::from(problem).at(&self.at).final_failure()
         })?;
         let counted =
             self.counted.map(|[input, output, read, write]| CompletionUsage::new(input, output, read, write));
-        Ok((Answer::read(result, counted, self.temporary.is_some())?, share))
+        Ok((Answer::read(result, counted, self.temporary.is_some())?, memory))
     }
 }
 
