@@ -181,8 +181,8 @@ impl Backend for WeztermPane {
     fn signal(&self, _signal: Signal) {}
 
     fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
-        if self.queued_input() > 0 {
-            // Pending input means that silence is no sign of idleness.
+        if self.queued_input() > 0 || self.shared.is_behind() {
+            // With pending input or unseen output, silence is no sign of idleness.
             return Foreground::Awake;
         }
         let process = self.process.filter(|process| process.is_alive());

@@ -12,6 +12,7 @@ use std::time::Duration;
 use nerve_host::backend::PaneError;
 use nerve_types::os::{session_leader, start_time, written_bytes};
 use nerve_types::{ExitStatus, Size};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
@@ -59,6 +60,9 @@ pub(super) enum PaneEvent {
     Gone(String),
 }
 
+/// Duration of a poll after which silence is no sign of idleness. Usual are 50 ms.
+const SLOW_POLL: Duration = Duration::from_millis(300);
+
 /// State shared by backend, poller and writer.
 #[derive(Debug, Default)]
 pub(super) struct SharedState {
@@ -68,10 +72,19 @@ pub(super) struct SharedState {
     pub(super) refresh: AtomicBool,
     /// A turn may end at any moment.
     pub(super) watchful: AtomicBool,
+    /// Begin of the first poll since the last successful one.
+    pub(super) polling_since: Mutex<Option<Instant>>,
     /// Rows of the pane.
     pub(super) rows: AtomicU16,
     /// Device of its terminal.
     pub(super) tty: OnceLock<PathBuf>,
+}
+
+impl SharedState {
+    /// Returns true if WezTerm does not respond, so output may be unseen.
+    pub(super) fn is_behind(&self) -> bool {
+        self.polling_since.lock().is_some_and(|since| since.elapsed() > SLOW_POLL)
+    }
 }
 
 /// The program in a pane.
@@ -161,6 +174,7 @@ impl Poller {
         let mut is_first = true;
         loop {
             let refresh = self.shared.refresh.swap(false, Ordering::Relaxed);
+            self.shared.polling_since.lock().get_or_insert_with(Instant::now);
             let polled = self.poll(refresh).await;
             if refresh && polled.is_ok() {
                 // Only a prompt requests a refresh.
@@ -179,6 +193,7 @@ impl Poller {
                     if std::mem::take(&mut is_first) && !self.send(PaneEvent::FirstPoll).await {
                         return;
                     }
+                    *self.shared.polling_since.lock() = None;
                     self.wait_for_next_poll().await;
                 }
                 Err(PollError::Exited(exit)) => {
