@@ -189,11 +189,12 @@ impl<B: Backend> Actor<B> {
         if self.skipped_to.is_some_and(|skipped_to| skipped_to > end.span.bytes.0) {
             response.incomplete = Some("a part of the program's output was lost".to_string());
         }
-        if self.link.backend.is_approximate() {
+        let is_polled = self.link.backend.is_approximate();
+        if is_polled || (self.link.backend.is_foreign() && end.span.has_echo) {
             let is_lost = !is_agent && !shows_prompt_above(&self.terminal, end.span.lines.0, &prompt);
             if is_lost {
                 response.incomplete = Some("the pane does not show the prompt above it any more".to_string());
-            } else if response.text.trim().is_empty() {
+            } else if is_polled && response.text.trim().is_empty() {
                 response.incomplete =
                     Some("the pane shows nothing new, which is no proof of no output".to_string());
             }
