@@ -157,6 +157,9 @@ fn load_entries(
             _ => {}
         }
     }
+    for entry in &mut entries {
+        entry.files = entry.files.take().filter(|files| files::is_kept(files, store));
+    }
     unknown.filter(|_| entries.is_empty()).map_or(Ok(entries), Err)
 }
 

@@ -208,6 +208,12 @@ pub fn find_provider(
     }
 }
 
+/// Returns false for files whose copy was removed from the store, for example because of its size limit.
+pub fn is_kept(files: &FilesRef, store: &FileStore) -> bool {
+    let is_copy = matches!(files.provider.as_str(), copy::COPY | copy::REFLINK);
+    !is_copy || files.reference.parse().is_ok_and(|key| store.copy_path(&key).is_dir())
+}
+
 /// An error in taking or restoring snapshots.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use nerve_host::snapshot_retention::trim_snapshots;
 use nerve_record::files::{DEFAULT_LIMIT, FileStore, SnapshotKey, SnapshotRequest, choose};
 use nerve_record::snapshots::{SnapshotLine, append};
 use nerve_server::paths::ServerPaths;
@@ -83,6 +84,25 @@ async fn snapshots_are_listed_and_restored() {
     let error = client.request("RESTORE_SNAPSHOT", params).await;
     assert!(error["error"].as_str().unwrap().contains(to.to_str().unwrap()), "{error}");
     assert!(error["data"]["hint"].as_str().unwrap().contains("`to`"), "{error}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn removed_files_of_a_snapshot_are_not_listed() {
+    let server = TestServer::start();
+    record(server.home.path());
+    let client = &mut server.client().await;
+    let paths = ServerPaths::under(server.home.path());
+    let trimmed = trim_snapshots(&paths.snapshots(), &paths.hosts(), &paths.branches(), 0, false);
+    assert_eq!(trimmed.removed.len(), 1);
+    let listed = client.request_ok("LIST_SNAPSHOTS", json!({ "recording": RECORDING })).await;
+    let files: Vec<_> = listed["snapshots"].as_array().unwrap().iter().map(|one| &one["files"]).collect();
+    assert_eq!(files, [&json!(null); 2], "the marks remain");
+    let to = server.home.path().join("restored");
+    let params = json!({ "snapshot_id": 1, "recording": RECORDING, "to": to });
+    let error = client.request("RESTORE_SNAPSHOT", params).await;
+    assert_eq!(error["data"]["error_type"], "not_found_error", "{error}");
+    assert!(!to.exists());
     server.stop().await;
 }
 
