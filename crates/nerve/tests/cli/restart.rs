@@ -1,7 +1,7 @@
 //! `nerve start`, `rm`, `prune`, `session start` and `server start --restore`: stopped nodes and their return.
 
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use nerve_testkit::harness::{is_alive, signal};
 use nerve_testkit::wait_until;
@@ -148,6 +148,8 @@ fn oldest_snapshots_are_removed_beyond_their_limit() {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("a"), [b'x'; 3000]).unwrap();
     }
+    let hour_ago = SystemTime::now() - Duration::from_secs(3600);
+    fs::File::open(at("snapshots/old/1")).unwrap().set_modified(hour_ago).unwrap();
     fs::write(at("config.toml"), "[snapshots]\nmax-size = \"4K\"\n").unwrap();
     let planned = home.nerve(&["prune", "--older-than", "1h", "--dry-run", "--json"]).json();
     let data = planned["data"].as_array().unwrap().iter().find(|data| data["kind"] == "snapshots").unwrap();
