@@ -134,7 +134,8 @@ pub(crate) fn bare_address_len(text: &str) -> Option<usize> {
 
 /// Reads an address in angle brackets, `<https://…>` or `<name@host>`. Returns the text, the address and the length with the brackets.
 pub(crate) fn read_bracketed(text: &str) -> Option<(&str, String, usize)> {
-    let end = text.bytes().take(MAX_ADDRESS).position(|byte| matches!(byte, b'>' | b' ' | b'\n'))?;
+    let is_end = |byte| matches!(byte, b'<' | b'>' | b' ' | b'\n');
+    let end = 1 + text.bytes().skip(1).take(MAX_ADDRESS).position(is_end)?;
     let inner = text.get(1..end).filter(|_| text.as_bytes()[end] == b'>')?;
     let is_mail = inner.split_once('@').is_some_and(|(name, host)| {
         let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
