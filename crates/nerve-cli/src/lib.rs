@@ -84,6 +84,7 @@ ENVIRONMENT
   NERVE_SERVER  server name, machine://NAME, ssh://HOST, tls://HOST:PORT
                 or tcp://HOST:PORT [default: default]
   NERVE_SSH     ssh program for other machines [default: ssh]
+  NERVE_SSH_SHARE=0  log in to a machine for each command, instead of once
   NERVE_TOKEN   access token for servers over TCP
                 [default on this machine: as 'nerve token show' prints]
   NERVE_INSECURE=1  allow tcp://HOST:PORT of another machine without TLS:

@@ -1,15 +1,17 @@
 //! Connects to the server of another machine: `ssh MACHINE nerve connect` carries the line protocol.
 
 use std::io;
+use std::path::PathBuf;
+use std::pin::pin;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nerve_api::framing::LineReader;
 use nerve_api::request::Ping;
 use nerve_api::{Message, RequestId, RequestName};
 use parking_lot::Mutex;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -18,6 +20,7 @@ use crate::connection::{Connection, Line, LineSource, StreamSink, encode_request
 use crate::error::ClientError;
 use crate::event_router::EventRouter;
 use crate::pending_requests::CloseReason;
+use crate::ssh_control::SshSharing;
 use crate::ssh_error::{SshError, SshErrorKind};
 use crate::ssh_target::SshTarget;
 
@@ -33,15 +36,53 @@ fn failure(target: &SshTarget, kind: SshErrorKind, reason: impl Into<String>) ->
     ClientError::Ssh(Box::new(SshError { kind, target: target.clone(), reason: reason.into() }))
 }
 
-/// Starts ssh and waits until the server has replied.
+/// Connects and waits until the server has replied. After half of the time, logs in without a master connection
+/// that does not respond.
 pub(crate) async fn open(
     target: &SshTarget,
     router: &Arc<EventRouter>,
     muted: bool,
 ) -> Result<Connection, ClientError> {
-    let deadline = Instant::now() + target.timeout;
+    let start = Instant::now();
+    let (half, deadline) = (start + target.timeout / 2, start + target.timeout);
+    let begin = SystemTime::now();
+    let sharing = target.sharing().await;
+    if sharing != SshSharing::Master {
+        return open_once(target, sharing, deadline, router, muted).await;
+    }
+    match timeout_at(half, target.open_forwarded(router, muted)).await {
+        Ok(Some(connection)) => return Ok(connection),
+        Ok(None) => {}
+        Err(_) => {
+            target.remove_socket(begin).await;
+        }
+    }
+    let mut attempt = pin!(open_once(target, sharing, deadline, router, muted));
+    let connection = match timeout_at(half, &mut attempt).await {
+        Ok(outcome) => outcome?,
+        Err(_) => {
+            return match target.remove_socket(begin).await {
+                // The login is older than a sleep or a change of the network. Only a PING was sent.
+                true => open_once(target, SshSharing::Off, deadline, router, muted).await,
+                false => attempt.await,
+            };
+        }
+    };
+    // Later commands gain more than this one loses.
+    let _ = timeout_at(half, target.forward(router)).await;
+    Ok(connection)
+}
+
+/// Starts ssh and waits until the server has replied.
+async fn open_once(
+    target: &SshTarget,
+    sharing: SshSharing,
+    deadline: Instant,
+    router: &Arc<EventRouter>,
+    muted: bool,
+) -> Result<Connection, ClientError> {
     let args = ["connect", "--server", &target.server].map(str::to_string);
-    let mut command = target.batch_command(&args);
+    let mut command = target.batch_command(&args, sharing);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     // Ctrl+C is for this program, which may handle it.
     command.process_group(0);
@@ -91,7 +132,7 @@ pub(crate) async fn open(
 }
 
 /// Result of the wait for the first reply.
-enum Start {
+pub(crate) enum Start {
     Replied,
     /// The output ended before a reply.
     Ended,
@@ -100,7 +141,10 @@ enum Start {
 }
 
 /// Reads up to the reply to the first request. Skips what the login shell prints before.
-async fn skip_to_reply(stdout: &mut BufReader<ChildStdout>, request: &Line) -> io::Result<Start> {
+pub(crate) async fn skip_to_reply(
+    stdout: &mut BufReader<impl AsyncRead + Unpin>,
+    request: &Line,
+) -> io::Result<Start> {
     let (id, mut skipped) = (request.id.to_string(), 0);
     while skipped < MAX_NOISE {
         let mut line = Vec::new();

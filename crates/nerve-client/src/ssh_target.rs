@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::process::Command;
@@ -27,6 +28,19 @@ const DEFAULT_PROGRAM: &str = "ssh";
 /// The server on a machine, unless another one is set.
 const DEFAULT_SERVER: &str = "default";
 
+/// How connections to a machine share a login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SshSharing {
+    /// They use nerve's own master connection, which the first one starts.
+    Master,
+    /// The user's ssh configuration has a `ControlPath`, which decides.
+    Configured,
+    /// As `Configured`, but a master would end with the connection that starts it. nerve uses an existing one and starts none.
+    ConfiguredWithoutPersist,
+    /// Each connection logs in.
+    Off,
+}
+
 /// A server on another machine that is reached through ssh.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshTarget {
@@ -41,6 +55,9 @@ pub struct SshTarget {
     pub server: String,
     /// Time limit for connecting, until the server has replied. Default: 15 s.
     pub timeout: Duration,
+    /// Private directory for the sockets of master connections, which share one login between commands. Default: none, so each
+    /// connection logs in unless the user's ssh configuration shares it.
+    pub control_directory: Option<PathBuf>,
 }
 
 impl SshTarget {
@@ -77,42 +94,46 @@ impl SshTarget {
             nerve: "nerve".to_string(),
             server: DEFAULT_SERVER.to_string(),
             timeout: Duration::from_secs(15),
+            control_directory: None,
         })
     }
 
-    /// Prepares `ssh -t` that runs nerve on the machine in the user's terminal.
-    pub fn interactive_command(&self, args: &[String]) -> std::process::Command {
+    /// Prepares `ssh -t` that runs nerve on the machine in the user's terminal. `sharing`: see [`SshTarget::sharing`].
+    pub fn interactive_command(&self, args: &[String], sharing: SshSharing) -> std::process::Command {
         let mut command = std::process::Command::new(&self.ssh);
-        command.arg("-t").args(self.options(&[])).args(self.destination_args(args));
+        command.arg("-t").args(self.options(&self.sharing_options(sharing)));
+        command.args(self.host_args()).arg(self.remote_command(args));
         command
     }
 
     /// Prepares `ssh` that runs nerve on the machine without a terminal.
-    pub(crate) fn batch_command(&self, args: &[String]) -> Command {
+    pub(crate) fn batch_command(&self, args: &[String], sharing: SshSharing) -> Command {
+        let mut options = self.sharing_options(sharing);
+        options.extend(BATCH_OPTIONS.map(str::to_string));
         let mut command = Command::new(&self.ssh);
-        command.args(self.options(&BATCH_OPTIONS)).args(self.destination_args(args));
+        command.args(self.options(&options)).args(self.host_args()).arg(self.remote_command(args));
         command
     }
 
-    /// Returns the options of ssh, each after `-o`.
-    fn options(&self, more: &[&str]) -> Vec<String> {
+    /// Returns the options of each connection and further ones, each after `-o`.
+    pub(crate) fn options(&self, more: &[String]) -> Vec<String> {
         let seconds = self.timeout.saturating_sub(SSH_MARGIN).as_secs().max(1);
-        let options = OPTIONS.iter().chain(more).map(|option| (*option).to_string());
+        let options = OPTIONS.map(str::to_string).into_iter().chain(more.iter().cloned());
         let options = options.chain([format!("ConnectTimeout={seconds}")]);
         options.flat_map(|option| ["-o".to_string(), option]).collect()
     }
 
-    /// Returns port, host and remote command. ssh passes the command to the login shell there as one text.
-    fn destination_args(&self, args: &[String]) -> Vec<String> {
+    /// Returns port and host.
+    pub(crate) fn host_args(&self) -> Vec<String> {
         let mut words = Vec::new();
         if let Some(port) = self.port {
             words.extend(["-p".to_string(), port.to_string()]);
         }
-        words.extend(["--".to_string(), self.user_and_host(), self.remote_command(args)]);
+        words.extend(["--".to_string(), self.user_and_host()]);
         words
     }
 
-    /// Returns the command that runs nerve, for the login shell on the machine.
+    /// Returns the command that runs nerve. ssh passes it to the login shell on the machine as one text.
     fn remote_command(&self, args: &[String]) -> String {
         let program = match self.nerve.strip_prefix("~/") {
             Some(path) => format!("~/{}", quote(path)),
@@ -230,18 +251,22 @@ mod tests {
     fn remote_command_is_one_quoted_text_after_the_host() {
         let mut target = SshTarget::parse("ssh://me@work:22").unwrap();
         target.nerve = "~/my tools/it's".to_string();
-        let words = target.destination_args(&["connect".to_string(), "a b".to_string()]);
-        assert_eq!(words, ["-p", "22", "--", "me@work", r"~/'my tools/it'\''s' connect 'a b'"]);
+        let words = ["connect".to_string(), "a b".to_string()];
+        let command = target.interactive_command(&words, SshSharing::Off);
+        let args: Vec<OsString> = command.get_args().map(|arg| arg.to_owned()).collect();
+        let expected = ["-p", "22", "--", "me@work", r"~/'my tools/it'\''s' connect 'a b'"];
+        assert_eq!(args[args.len() - expected.len()..], expected.map(OsString::from));
         target.nerve = "/opt/nerve-0.1/bin/nerve".to_string();
-        assert_eq!(target.destination_args(&[]).last().unwrap(), "/opt/nerve-0.1/bin/nerve");
+        assert_eq!(target.remote_command(&[]), "/opt/nerve-0.1/bin/nerve");
     }
 
     #[test]
     fn ssh_forwards_nothing_and_gives_up_before_nerve() {
         let target = SshTarget { timeout: Duration::from_secs(5), ..SshTarget::parse("ssh://work").unwrap() };
-        let batch = target.batch_command(&[]).as_std().get_args().map(|arg| arg.to_owned()).collect();
-        let interactive = target.interactive_command(&[]).get_args().map(|arg| arg.to_owned()).collect();
-        let all: [Vec<OsString>; 2] = [batch, interactive];
+        let (batch, interactive) =
+            (target.batch_command(&[], SshSharing::Off), target.interactive_command(&[], SshSharing::Off));
+        let all: [Vec<OsString>; 2] = [batch.as_std(), &interactive]
+            .map(|command| command.get_args().map(|arg| arg.to_owned()).collect());
         for args in all {
             for option in ["ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes", "ConnectTimeout=4"]
             {

@@ -38,7 +38,7 @@ impl Machines {
     /// # Errors
     /// The machine is not reachable, rejects the user, or has no running server.
     pub async fn connect(&self, machine: &Machine, limit: Duration) -> Result<NerveClient, MachineError> {
-        let client = open(machine, limit).await.map_err(|error| match machine.name.as_str() {
+        let client = self.open(machine, limit).await.map_err(|error| match machine.name.as_str() {
             "" => error,
             name => MachineError { message: format!("machine '{name}': {}", error.message), ..error },
         })?;
@@ -63,7 +63,7 @@ impl Machines {
         let replies = self.list()?.into_iter().map(|machine| async move {
             let last_contact = self.last_contact(&machine);
             let request = async {
-                let client = open(&machine, limit.saturating_sub(CONNECT_MARGIN)).await?;
+                let client = self.open(&machine, limit.saturating_sub(CONNECT_MARGIN)).await?;
                 self.record_contact(&machine);
                 Ok(query(machine.clone(), client).await?)
             };
@@ -75,17 +75,16 @@ impl Machines {
         replies.sort_by(|a, b| a.machine.name.cmp(&b.machine.name));
         Ok(replies)
     }
-}
 
-async fn open(machine: &Machine, limit: Duration) -> Result<NerveClient, MachineError> {
-    let route = machine.route(limit)?;
-    Ok(connect_route(route, limit).await?)
+    async fn open(&self, machine: &Machine, limit: Duration) -> Result<NerveClient, MachineError> {
+        Ok(connect_route(self.route(machine, limit)?, limit).await?)
+    }
 }
 
 /// Connects by a route.
 pub(crate) async fn connect_route(route: Route, limit: Duration) -> Result<NerveClient, ClientError> {
     match route {
-        Route::Ssh(target) => NerveClient::connect_ssh(target).await,
+        Route::Ssh(target) => NerveClient::connect_ssh(*target).await,
         Route::Tls { address, token, tls } => {
             let connecting = NerveClient::connect_tcp(&address, &token, &tls);
             timeout(limit, connecting).await.unwrap_or_else(|_| {

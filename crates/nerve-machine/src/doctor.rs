@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt};
 use nerve_api::ErrorKind;
-use nerve_client::{ClientError, SshErrorKind};
+use nerve_client::{ClientError, SshErrorKind, SshSharing, SshTarget};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -71,9 +71,13 @@ impl Machines {
 
     /// Checks each step of a connection to a machine.
     async fn diagnose(&self, machine: &Machine, version: &str) -> Vec<Check> {
-        let route = match machine.route(CONNECT_TIMEOUT) {
+        let route = match self.route(machine, CONNECT_TIMEOUT) {
             Ok(route) => route,
             Err(error) => return failed_checks(Step::Setup, error, String::new()),
+        };
+        let target = match &route {
+            Route::Ssh(target) => Some(target.clone()),
+            Route::Tls { .. } => None,
         };
         let (setup, start) = (describe_setup(&route).await, Instant::now());
         let client = match connect_route(route, CONNECT_TIMEOUT).await {
@@ -90,9 +94,13 @@ impl Machines {
             }
         };
         self.record_contact(machine);
+        let sharing = match &target {
+            Some(target) => describe_sharing(target).await,
+            None => "for this command",
+        };
         let found = [
             setup,
-            format!("{} in {} ms", machine.address, elapsed.as_millis()),
+            format!("{} in {} ms, {sharing}", machine.address, elapsed.as_millis()),
             "found".to_string(),
             compare_versions(&pong.version, version),
             format!("'{}' runs {} nodes", machine.server_name().unwrap_or(machine.label()), pong.nodes),
@@ -151,6 +159,17 @@ async fn describe_setup(route: &Route) -> String {
         _ => String::new(),
     };
     text.lines().next().map_or_else(|| target.ssh.display().to_string(), str::to_string)
+}
+
+/// Describes which commands use a connection.
+async fn describe_sharing(target: &SshTarget) -> &'static str {
+    match target.sharing().await {
+        SshSharing::Master if target.master_process().await.is_some() => "shared by all commands",
+        SshSharing::Configured | SshSharing::ConfiguredWithoutPersist => {
+            "shared as your ssh configuration says"
+        }
+        SshSharing::Master | SshSharing::Off => "for this command",
+    }
 }
 
 /// Describes the version of a server. Servers of other versions work, as far as they have the same requests.

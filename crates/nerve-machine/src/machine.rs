@@ -48,7 +48,7 @@ pub struct Machine {
 
 /// Where and how to connect. Has no `Debug` output, because of the token.
 pub(crate) enum Route {
-    Ssh(SshTarget),
+    Ssh(Box<SshTarget>),
     Tls {
         /// `host:port`.
         address: String,
@@ -74,7 +74,7 @@ impl Machine {
     }
 
     /// Returns the target of a machine that is reached through ssh. `timeout`: limit for connecting.
-    pub fn ssh_target(&self, timeout: Duration) -> Option<SshTarget> {
+    pub(crate) fn ssh_target(&self, timeout: Duration) -> Option<SshTarget> {
         let mut target = SshTarget::parse(&self.address)?;
         target.timeout = timeout;
         if let Some(server) = &self.server {
@@ -139,11 +139,8 @@ impl Machine {
         (is_plain && port.parse::<u16>().is_ok()).then_some(address)
     }
 
-    /// Returns the route, with the token and the certificates.
-    pub(crate) fn route(&self, timeout: Duration) -> Result<Route, MachineError> {
-        if let Some(target) = self.ssh_target(timeout) {
-            return Ok(Route::Ssh(target));
-        }
+    /// Returns the route of a machine that is reached over TLS.
+    pub(crate) fn tls_route(&self) -> Result<Route, MachineError> {
         let address = self.tls_address().ok_or_else(|| invalid_address(&self.address))?.to_string();
         let tls = match &self.ca_file {
             Some(file) => Tls::Authorities(read(file).map_err(|error| unreadable(file, &error))?),

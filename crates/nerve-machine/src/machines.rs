@@ -2,16 +2,18 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use nerve_api::ErrorKind;
+use nerve_client::{MAX_CONTROL_DIRECTORY, SshTarget};
 use nerve_types::files::{self, Lock};
 use nerve_types::suggestion::nearest;
 use serde::{Deserialize, Serialize};
 
 use crate::error::MachineError;
-use crate::machine::Machine;
+use crate::machine::{Machine, Route};
 
 /// Name of the list in the directory of the settings.
 const FILE: &str = "machines.json";
@@ -21,12 +23,19 @@ const MAX_FILE: u64 = 1 << 20;
 const MAX_MACHINES: usize = 1000;
 /// Time limit for taking the lock of the list.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time limit for connecting in a command that makes no connection.
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Variable that makes each connection log in if it is 0.
+const SHARE: &str = "NERVE_SSH_SHARE";
 
 /// The list of machines.
 #[derive(Debug, Clone)]
 pub struct Machines {
     config: PathBuf,
     contacts: PathBuf,
+    /// Directory of the sockets of master connections. `None`: each connection logs in.
+    control_directory: Option<PathBuf>,
 }
 
 /// The content of the file.
@@ -39,7 +48,44 @@ struct MachineList {
 impl Machines {
     /// Creates the list of the directories of settings and state. They need not exist.
     pub fn new(config: &Path, state: &Path) -> Machines {
-        Machines { config: config.to_path_buf(), contacts: state.join("machines") }
+        let (config, contacts) = (config.to_path_buf(), state.join("machines"));
+        Machines { config, contacts, control_directory: None }
+    }
+
+    /// Lets connections through ssh share one login for each machine, unless `NERVE_SSH_SHARE` is 0. `runtime`: directory of sockets; if
+    /// its path is too long, a private one in `/tmp` takes its place.
+    pub fn share_logins(self, runtime: &Path) -> Machines {
+        if std::env::var_os(SHARE).is_some_and(|value| value == "0") {
+            return self;
+        }
+        let (directory, uid) = (runtime.join("ssh"), rustix::process::getuid().as_raw());
+        let is_short = directory.as_os_str().len() <= MAX_CONTROL_DIRECTORY;
+        let directory = if is_short { directory } else { format!("/tmp/nerve-{uid}/ssh").into() };
+        Machines { control_directory: Some(directory), ..self }
+    }
+
+    /// Returns the target of a machine that is reached through ssh. `timeout`: limit for connecting.
+    pub fn ssh_target(&self, machine: &Machine, timeout: Duration) -> Option<SshTarget> {
+        let mut target = machine.ssh_target(timeout)?;
+        let directory = self.control_directory.as_ref();
+        target.control_directory = directory.filter(|path| is_private(path)).cloned();
+        Some(target)
+    }
+
+    /// Returns the route to a machine, with the token and the certificates.
+    pub(crate) fn route(&self, machine: &Machine, timeout: Duration) -> Result<Route, MachineError> {
+        match self.ssh_target(machine, timeout) {
+            Some(target) => Ok(Route::Ssh(Box::new(target))),
+            None => machine.tls_route(),
+        }
+    }
+
+    /// Ends the connection that commands share. Returns false if there is none.
+    pub async fn disconnect(&self, machine: &Machine) -> bool {
+        match self.ssh_target(machine, DISCONNECT_TIMEOUT) {
+            Some(target) => target.end_master().await,
+            None => false,
+        }
     }
 
     /// Returns the path of the file.
@@ -166,6 +212,21 @@ impl Machines {
     }
 }
 
+/// Creates a directory that only this user can enter. Returns false if others can enter or replace it: they could take over
+/// connections.
+fn is_private(directory: &Path) -> bool {
+    let has_only = |path: &Path, others: u32| {
+        let is_own = |meta: fs::Metadata| {
+            meta.is_dir() && meta.uid() == rustix::process::getuid().as_raw() && meta.mode() & others == 0
+        };
+        fs::symlink_metadata(path).is_ok_and(is_own)
+    };
+    let is_created = files::private_folder(directory).is_ok();
+    is_created
+        && has_only(directory, 0o077)
+        && directory.parent().is_some_and(|parent| has_only(parent, 0o022))
+}
+
 /// Returns the position of a machine in the list.
 fn position(machines: &[Machine], name: &str) -> Result<usize, MachineError> {
     if let Some(at) = machines.iter().position(|machine| machine.name == name) {
@@ -232,6 +293,24 @@ mod tests {
             assert!(machines.add(machine("b")).is_err());
             assert_eq!(fs::read_to_string(machines.file()).unwrap(), *text);
         }
+    }
+
+    #[test]
+    fn logins_are_shared_only_in_a_private_directory() {
+        let (folder, machines) = machines();
+        let directory = |machines: &Machines| {
+            machines.ssh_target(&machine("a"), DISCONNECT_TIMEOUT).unwrap().control_directory
+        };
+        assert_eq!(directory(&machines), None);
+        let long = machines.clone().share_logins(&folder.path().join("x".repeat(MAX_CONTROL_DIRECTORY)));
+        assert!(long.control_directory.unwrap().starts_with("/tmp"));
+        let (machines, sockets) = (machines.share_logins(folder.path()), folder.path().join("ssh"));
+        assert_eq!(directory(&machines), Some(sockets.clone()));
+        fs::set_permissions(&sockets, fs::Permissions::from_mode(0o750)).unwrap();
+        assert_eq!(directory(&machines), None);
+        fs::remove_dir(&sockets).unwrap();
+        std::os::unix::fs::symlink(folder.path(), &sockets).unwrap();
+        assert_eq!(directory(&machines), None);
     }
 
     #[test]

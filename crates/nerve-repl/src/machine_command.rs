@@ -46,6 +46,15 @@ EXAMPLES
   nerve machine remove work"
     )]
     Remove(NameArg),
+    /// End the connection that commands share with a machine
+    #[command(after_long_help = "\
+Commands share one login for each machine, which ends 10 minutes after the last use. This ends it now, with all commands over it:
+'nerve attach' to the machine, and prompts that wait for their answer. The next command logs in again.
+
+EXAMPLES
+  nerve machine disconnect work
+  nerve machine disconnect")]
+    Disconnect(MachineSelection),
     /// Check each step of the connection to a machine
     #[command(after_long_help = "\
 Checks ssh, the connection, nerve on the machine, its version and its server, and prints what helps. Exits with 1 if a step fails.
@@ -53,7 +62,7 @@ Checks ssh, the connection, nerve on the machine, its version and its server, an
 EXAMPLES
   nerve machine doctor
   nerve machine doctor work --json")]
-    Doctor(DoctorArgs),
+    Doctor(MachineSelection),
 }
 
 /// Arguments of `nerve machine add`.
@@ -100,9 +109,9 @@ pub struct NameArg {
     pub name: String,
 }
 
-/// Arguments of `nerve machine doctor`.
+/// One machine, or all.
 #[derive(Debug, Args)]
-pub struct DoctorArgs {
+pub struct MachineSelection {
     /// Machine [default: all]
     #[arg(value_name = "MACHINE")]
     pub name: Option<String>,
@@ -121,14 +130,16 @@ pub async fn run(
     match command {
         MachineCommand::Add(args) => add(machines, args, prints_json),
         MachineCommand::List => list(machines, prints_json).await,
+        MachineCommand::Disconnect(args) => disconnect(machines, args, prints_json).await,
         MachineCommand::Remove(args) => {
             let machine = machines.remove(&args.name)?;
+            machines.disconnect(&machine).await;
             match prints_json {
                 true => out::json(&machine),
                 false => out::line(format_args!("machine '{}' removed", machine.name)),
             }
         }
-        MachineCommand::Doctor(args) => doctor(machines, args.name.as_deref(), prints_json, version).await,
+        MachineCommand::Doctor(args) => doctor(machines, args, prints_json, version).await,
     }
 }
 
@@ -191,14 +202,43 @@ async fn list(machines: &Machines, prints_json: bool) -> Result<()> {
     out::table_with_numbers(&["machine", "address", "nodes", "version", "state"], &rows, &["nodes"])
 }
 
-async fn doctor(machines: &Machines, name: Option<&str>, prints_json: bool, version: &str) -> Result<()> {
-    let selected = match name {
-        Some(name) => vec![machines.find(name)?],
-        None => machines.list()?,
-    };
-    if selected.is_empty() {
-        out::note("no machines; add one with 'nerve machine add NAME ssh://HOST'");
+impl MachineSelection {
+    /// Returns the selected machines.
+    fn find(&self, machines: &Machines) -> Result<Vec<Machine>> {
+        let selected = match &self.name {
+            Some(name) => vec![machines.find(name)?],
+            None => machines.list()?,
+        };
+        if selected.is_empty() {
+            out::note("no machines; add one with 'nerve machine add NAME ssh://HOST'");
+        }
+        Ok(selected)
     }
+}
+
+async fn disconnect(machines: &Machines, selection: MachineSelection, prints_json: bool) -> Result<()> {
+    let selected = selection.find(machines)?;
+    let all = selected.iter().map(|machine| machines.disconnect(machine));
+    let ended = futures_util::future::join_all(all).await;
+    let results = selected.iter().zip(ended);
+    if prints_json {
+        let value = |(machine, ended): (&Machine, bool)| json!({ "machine_name": machine.name, "address": machine.address, "disconnected": ended });
+        return out::json(&json!({ "machines": results.map(value).collect::<Vec<_>>() }));
+    }
+    for (machine, ended) in results {
+        let result = if ended { "disconnected" } else { "had no shared connection" };
+        out::line(format_args!("machine '{}' {result}", machine.name))?;
+    }
+    Ok(())
+}
+
+async fn doctor(
+    machines: &Machines,
+    selection: MachineSelection,
+    prints_json: bool,
+    version: &str,
+) -> Result<()> {
+    let selected = selection.find(machines)?;
     let (mut failed, mut documents) = (Vec::new(), Vec::new());
     let all = out::progress("checking machines", machines.diagnose_all(&selected, version)).await;
     for (machine, checks) in selected.iter().zip(&all) {
@@ -245,15 +285,15 @@ fn check_as_json(check: &Check) -> Value {
 ///
 /// # Errors
 /// The machine is not reached through ssh, or ssh cannot be started or fails.
-pub fn attach(machine: &Machine, node: &str, options: &[String]) -> Result<u8> {
-    let Some(target) = machine.ssh_target(CONNECT_TIMEOUT) else {
+pub async fn attach(machines: &Machines, machine: &Machine, node: &str, options: &[String]) -> Result<u8> {
+    let Some(target) = machines.ssh_target(machine, CONNECT_TIMEOUT) else {
         let message = format!("cannot attach on machine '{}': its address has no ssh", machine.label());
         let hint = "add it with its ssh:// address, or print the text: nerve node read MACHINE/SESSION/NODE";
         return Err(Failure::new(USAGE, message).hint(hint).into());
     };
     let (server, node) = (format!("--server={}", target.server), node.to_string());
     let words = [&["attach".to_string(), server], options, &["--".to_string(), node]].concat();
-    let status = target.interactive_command(&words).status();
+    let status = target.interactive_command(&words, target.sharing().await).status();
     let status = status.with_context(|| format!("cannot start {}", target.ssh.display()))?;
     if status.code() == Some(SSH_FAILED.into()) {
         let message = format!("connection to '{}' failed or broke: see the report of ssh", machine.label());

@@ -18,7 +18,7 @@ use nerve_cli::attach::AttachArgs;
 pub(crate) async fn attach(mut args: AttachArgs) -> Result<u8> {
     machines().resolve_node(&mut args.target, &mut args.server)?;
     if let Some(machine) = machines().find_server(&args.server)? {
-        return machine_command::attach(&machine, &args.target, &args.options());
+        return machine_command::attach(&machines(), &machine, &args.target, &args.options()).await;
     }
     let settings = settings::for_viewer();
     let AttachArgs { target, server, session, .. } = &args;

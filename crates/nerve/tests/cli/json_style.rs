@@ -147,6 +147,7 @@ fn servers(checked: &mut Checked) {
     checked.ok("machine add", &["work", "ssh://127.0.0.1:1"]);
     checked.ok("machine list", &[]);
     checked.run(1, "machine doctor", &["work"]);
+    checked.ok("machine disconnect", &["work"]);
     checked.ok("machine remove", &["work"]);
     checked.ok("session create", &["work"]);
     checked.ok("session list", &[]);

@@ -54,7 +54,7 @@ pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
 /// Returns the user's list of machines.
 pub(crate) fn machines() -> Machines {
     let paths = ServerPaths::from_env();
-    Machines::new(&paths.config, &paths.state)
+    Machines::new(&paths.config, &paths.state).share_logins(&paths.runtime)
 }
 
 /// Connects to the servers that run on this machine.

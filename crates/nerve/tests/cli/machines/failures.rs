@@ -48,7 +48,8 @@ fn sshd_failures_name_the_step() {
     let done = client.nerve(&["machine", "doctor", "good", "--json"]);
     assert_eq!((done.code, &done.json()["ok"]), (0, &json!(true)), "{done:?}");
 
-    // The host has another key than the known one.
+    // The host has another key than the known one, which only a login notices.
+    client.ok(&["machine", "disconnect", "good"]);
     sshd.trust_host_key("other_key.pub");
     client.assert_fails("good", "authentication_error", "connection", "key of the host");
 }

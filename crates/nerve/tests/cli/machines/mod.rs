@@ -1,6 +1,7 @@
 //! Machines: their list, their nodes over ssh, and what fails when one of them does.
 
 mod failures;
+mod sharing;
 mod ssh_server;
 
 use std::fs;
@@ -180,8 +181,14 @@ fn ssh_ends_with_its_command() {
     let text = format!("#!/bin/sh\necho $$ >> '{log}'\nexec '{}' \"$@\"\n", ssh.display());
     write_program(&client.ssh, &text);
     client.add("work", "ssh://work");
-    client.ok(&["wait", "work/default/sh"]);
-    let mut events = client.command(&["events", "-s", "machine://work"]);
+    // Over a shared login, ssh is needed only once.
+    let unshared = |args: &[&str]| {
+        let mut command = client.command(args);
+        command.env("NERVE_SSH_SHARE", "0");
+        command
+    };
+    here.run(unshared(&["wait", "work/default/sh"])).assert_code(0);
+    let mut events = unshared(&["events", "-s", "machine://work"]);
     events.stdout(Stdio::piped());
     let events = KillOnDrop::spawn(events);
     let started = || fs::read_to_string(&pids).is_ok_and(|pids| pids.lines().count() == 2);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,13 +18,29 @@ const SSHD: &str = "/usr/sbin/sshd";
 /// A running sshd. The hosts in its client's configuration differ in the home of their nerve.
 pub(crate) struct SshServer {
     folder: PathBuf,
+    /// Directory of the client's master connections.
+    sockets: PathBuf,
     port: u16,
     _process: KillOnDrop,
+}
+
+impl Drop for SshServer {
+    /// Ends the master connections, which would stay.
+    fn drop(&mut self) {
+        for socket in self.masters().into_iter().chain(sockets_in(&self.folder)) {
+            let _ = control(&socket, "exit");
+        }
+    }
 }
 
 impl SshServer {
     /// Starts sshd. Its files are in the home of `client`, which reaches it.
     pub(crate) fn start(client: &Home) -> SshServer {
+        SshServer::start_with(client, "")
+    }
+
+    /// Starts sshd with further lines of its configuration.
+    pub(crate) fn start_with(client: &Home, options: &str) -> SshServer {
         let folder = client.hermetic.root().join("ssh");
         fs::create_dir_all(&folder).unwrap();
         for key in ["host_key", "user_key", "other_key"] {
@@ -38,9 +54,10 @@ impl SshServer {
         if rustix::process::getuid().is_root() {
             fs::create_dir_all("/run/sshd").unwrap();
         }
-        let mut started = (0..PORT_ATTEMPTS).find_map(|_| listen(&client.hermetic, &folder));
+        let mut started = (0..PORT_ATTEMPTS).find_map(|_| listen(&client.hermetic, &folder, options));
         let (port, process) = started.take().unwrap_or_else(|| panic!("sshd does not listen"));
-        let server = SshServer { folder, port, _process: process };
+        let sockets = client.hermetic.nerve_home().join("run/ssh");
+        let server = SshServer { folder, sockets, port, _process: process };
         server.trust_host_key("host_key.pub");
         fs::write(server.config(), "").unwrap();
         let ssh = format!("#!/bin/sh\nexec ssh -F '{}' \"$@\"\n", server.config().display());
@@ -66,6 +83,41 @@ impl SshServer {
         fs::write(self.config(), config + &host).unwrap();
     }
 
+    /// Adds lines to the entry of the host that was added last. `{folder}` is that of the server's files.
+    pub(crate) fn add_options(&self, lines: &str) {
+        let config = fs::read_to_string(self.config()).unwrap();
+        fs::write(self.config(), config + &lines.replace("{folder}", self.folder.to_str().unwrap())).unwrap();
+    }
+
+    /// Returns the number of logins so far.
+    pub(crate) fn logins(&self) -> usize {
+        let log = fs::read_to_string(self.folder.join("sshd.log")).unwrap();
+        log.lines().filter(|line| line.contains("Accepted publickey")).count()
+    }
+
+    /// Returns the sockets of nerve's master connections.
+    pub(crate) fn masters(&self) -> Vec<PathBuf> {
+        sockets_in(&self.sockets).into_iter().filter(|path| path.extension().is_none()).collect()
+    }
+
+    /// Returns the sockets that are forwarded to servers.
+    pub(crate) fn forwarded(&self) -> Vec<PathBuf> {
+        sockets_in(&self.sockets).into_iter().filter(|path| path.extension().is_some()).collect()
+    }
+
+    /// Returns the socket of a master connection of the user's own configuration.
+    pub(crate) fn own_master(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Returns the process of the only master connection.
+    pub(crate) fn master_process(&self) -> u32 {
+        let masters = self.masters();
+        assert_eq!(masters.len(), 1, "{masters:?}");
+        let report = control(&masters[0], "check").unwrap();
+        report.split_once("pid=").unwrap().1.split_once(')').unwrap().0.parse().unwrap()
+    }
+
     /// Replaces the client's known keys of the host with this one.
     pub(crate) fn trust_host_key(&self, public_key: &str) {
         let key = fs::read_to_string(self.folder.join(public_key)).unwrap();
@@ -83,15 +135,27 @@ impl SshServer {
     }
 }
 
+fn sockets_in(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files.filter(|file| file.file_type().unwrap().is_socket()).map(|file| file.path()).collect()
+}
+
+/// Sends a command to a master connection, and returns the report. A stopped master does not reply.
+fn control(socket: &Path, name: &str) -> std::io::Result<String> {
+    let mut command = Command::new("timeout");
+    command.args(["5", "ssh", "-F", "none", "-O", name, "-S"]).arg(socket).arg("any");
+    Ok(String::from_utf8_lossy(&command.output()?.stderr).into_owned())
+}
+
 /// Starts sshd on a free port. Returns `None` if another process took the port.
-fn listen(home: &Hermetic, folder: &Path) -> Option<(u16, KillOnDrop)> {
+fn listen(home: &Hermetic, folder: &Path, options: &str) -> Option<(u16, KillOnDrop)> {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let path = folder.display();
     // The startup files of the user's own shell stay out.
     let config = format!(
         "ListenAddress 127.0.0.1:{port}\nHostKey {path}/host_key\nPidFile none\nAuthorizedKeysFile {path}/authorized_keys\n\
          StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n\
-         AcceptEnv NERVE_HOME\nMaxStartups 100\nSetEnv HOME={}\n",
+         AcceptEnv NERVE_HOME\nMaxStartups 100\nSetEnv HOME={}\n{options}",
         home.home().display()
     );
     fs::write(folder.join("sshd_config"), config).unwrap();
