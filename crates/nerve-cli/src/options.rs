@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Arg, Command};
 
 /// Meanings of options whose help differs between commands.
-const MEANINGS: [(&str, &str); 45] = [
+const MEANINGS: [(&str, &str); 46] = [
     ("all", "Everything: servers and hosts of this user, nodes whatever their end"),
+    ("all-machines", "Include the user's other machines"),
     ("api-key-env", "Environment variable with the key of a model API"),
     ("at", "Moment to continue from or to show: a turn, a snapshot, a time"),
     ("cancel", "Cancel instead: a dialog, or the turn of a result"),

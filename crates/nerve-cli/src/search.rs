@@ -7,7 +7,8 @@ const EXAMPLES: &str = "\
 EXAMPLES
   nerve search 'rate limit'
   nerve search --since yesterday --in prompts 'fix the'
-  nerve search --node me '/E0[0-9]{3}/'";
+  nerve search --node me '/E0[0-9]{3}/'
+  nerve search --all-machines 'rate limit'";
 
 /// Arguments of `nerve search`.
 #[derive(Debug, Args)]
@@ -24,9 +25,12 @@ pub struct SearchArgs {
     /// Text, or regular expression between slashes
     #[arg(value_name = "TEXT|/REGEX/")]
     pub pattern: String,
-    /// Search only this node: NODE or SESSION/NODE
+    /// Search only this node: NODE, SESSION/NODE or MACHINE/SESSION/NODE
     #[arg(long, value_name = "NODE")]
     pub node: Option<String>,
+    /// Search on this machine and on all others in the list
+    #[arg(long)]
+    pub all_machines: bool,
     /// Search only the nodes of this session
     #[arg(long, value_name = "SESSION")]
     pub session: Option<String>,

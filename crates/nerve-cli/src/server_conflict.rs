@@ -8,8 +8,8 @@ use nerve_machine::address::check_server;
 use nerve_repl::failure::{Failure, USAGE};
 use nerve_repl::out;
 
-/// Arguments that may be MACHINE/SESSION/NODE.
-const NODE_ARGUMENTS: [&str; 3] = ["node", "target", "source"];
+/// Arguments that may be MACHINE/SESSION/NODE, also that of a recording. `name` is that of a new node, `words` begins with a recording.
+const NODE_ARGUMENTS: [&str; 7] = ["node", "target", "source", "name", "recording", "session", "words"];
 
 /// Ends the process with a usage error if the command line has a server, and an argument that names another machine. A server in
 /// `NERVE_SERVER` is no conflict: the argument replaces it.
@@ -30,17 +30,22 @@ fn check(matches: &ArgMatches) -> Result<(), Failure> {
     }
     if matches.try_get_one::<bool>("all_machines").ok().flatten() == Some(&true) {
         let failure = Failure::new(USAGE, format!("--all-machines does not list only server '{server}'"));
-        return Err(failure.hint("list its nodes: nerve ls --all --server NAME"));
+        return Err(failure.hint("omit --all-machines, or omit --server"));
     }
     for argument in NODE_ARGUMENTS {
         let Some(node) = text(matches, argument) else { continue };
-        // The source of a transcript may also be the file of a recording.
-        if argument == "source" && Path::new(node).exists() {
+        // The file of a recording, or an instruction without one.
+        let is_instruction = argument == "words" && count(matches, argument) < 2;
+        if is_instruction || Path::new(node).exists() {
             continue;
         }
         check_server(node, server).map_err(|error| Failure::from(&error))?;
     }
     Ok(())
+}
+
+fn count(matches: &ArgMatches, argument: &str) -> usize {
+    matches.try_get_many::<String>(argument).ok().flatten().map_or(0, |words| words.len())
 }
 
 fn text<'a>(matches: &'a ArgMatches, argument: &str) -> Option<&'a str> {
@@ -66,7 +71,14 @@ mod tests {
             "nerve attach work/night/me -s staging",
             "nerve transcript work/night/me -s staging",
             "nerve budget work/night/me -s default",
+            "nerve new work/night/me -s staging",
+            "nerve transcript work/night/me@2 -s staging",
+            "nerve branch work/night/me fix -s staging",
+            "nerve snapshot --recording work/night/me --server staging",
+            "nerve snapshot list work/night/me --server staging",
+            "nerve events --node work/night/me -s staging",
             "nerve ls --all-machines -s staging",
+            "nerve top --all-machines -s staging",
         ] {
             assert!(has_conflict(line), "{line}");
         }
@@ -75,6 +87,8 @@ mod tests {
             "nerve rm work/night/me --server machine://work",
             "nerve rm work/night/me",
             "nerve rm night/me --server staging",
+            "nerve branch a/b/c -s staging",
+            "nerve snapshot --recording night/me --server staging",
             "nerve ls --all-machines",
             "nerve ls --all -s staging",
             "nerve machine list",

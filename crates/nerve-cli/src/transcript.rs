@@ -25,7 +25,7 @@ The turns come from the agent's own session file if there is one, which also has
     after_long_help = EXAMPLES
 )]
 pub struct TranscriptArgs {
-    /// Node, SESSION/NODE, or a recording: NODE@N, a file, an id or its beginning
+    /// Node, SESSION/NODE, MACHINE/SESSION/NODE, or a recording: NODE@N, a file, an id or its beginning
     #[arg(value_name = "NODE|RECORDING", value_hint = ValueHint::AnyPath)]
     pub source: String,
     /// Format of the output

@@ -1,6 +1,6 @@
 //! Long addresses: `MACHINE/SESSION/NODE`, and servers named by a URL.
 
-use nerve_api::ErrorKind;
+use nerve_api::{DEFAULT_SESSION, ErrorKind};
 use nerve_types::name;
 
 use crate::error::MachineError;
@@ -28,12 +28,28 @@ pub fn split_machine(node: &str) -> Option<(&str, &str)> {
     is_address.then_some((machine, rest))
 }
 
-/// Checks that a server that the user names is on the machine of a long address. Other names of nodes are on any server.
+/// Splits the name of a recording into its machine and the rest: `MACHINE/SESSION/NODE[@N]`, or `machine://MACHINE/NAME` for an id or a
+/// path there. Returns `None` for a recording of this machine.
+pub fn split_recording(name: &str) -> Option<(&str, &str)> {
+    if let Some(address) = name.strip_prefix(MACHINE) {
+        let (machine, rest) = address.split_once('/')?;
+        return (name::check("machine", machine).is_ok() && !rest.is_empty()).then_some((machine, rest));
+    }
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let node = match name.rsplit_once('@') {
+        Some((node, number)) if is_number(number) => node,
+        _ => name,
+    };
+    let (machine, _) = split_machine(node)?;
+    Some((machine, name.split_once('/')?.1))
+}
+
+/// Checks that a server that the user names is on the machine of a long address. Other names of nodes and recordings are on any server.
 ///
 /// # Errors
 /// The address names another machine.
 pub fn check_server(node: &str, server: &str) -> Result<(), MachineError> {
-    let Some((machine, _)) = split_machine(node) else { return Ok(()) };
+    let Some((machine, _)) = split_recording(node) else { return Ok(()) };
     let is_there = match machine {
         LOCAL => !server.contains("://"),
         machine => server.strip_prefix(MACHINE) == Some(machine),
@@ -69,7 +85,39 @@ impl Machines {
     /// # Errors
     /// The machine is not in the list.
     pub fn resolve_node(&self, node: &mut String, server: &mut String) -> Result<(), MachineError> {
-        let Some((machine, rest)) = split_machine(node) else { return Ok(()) };
+        self.resolve(split_machine, node, server)
+    }
+
+    /// Refuses `MACHINE/NAME` for a new node: two parts are a session of this machine and a node.
+    ///
+    /// # Errors
+    /// The first part is a machine in the list.
+    pub fn check_new_node(&self, name: &str) -> Result<(), MachineError> {
+        let Some((machine, node)) = name.split_once('/') else { return Ok(()) };
+        if node.contains('/') || self.find(machine).is_err() {
+            return Ok(());
+        }
+        let message = format!("'{name}' names no session, and '{machine}' is a machine");
+        let hint =
+            format!("name the session too: {machine}/{DEFAULT_SESSION}/{node}; or use --session {machine}");
+        Err(MachineError::new(ErrorKind::InvalidRequest, message).hint(hint))
+    }
+
+    /// Resolves the name of a recording as [`Machines::resolve_node`], see [`split_recording`].
+    ///
+    /// # Errors
+    /// The machine is not in the list.
+    pub fn resolve_recording(&self, name: &mut String, server: &mut String) -> Result<(), MachineError> {
+        self.resolve(split_recording, name, server)
+    }
+
+    fn resolve(
+        &self,
+        split: fn(&str) -> Option<(&str, &str)>,
+        node: &mut String,
+        server: &mut String,
+    ) -> Result<(), MachineError> {
+        let Some((machine, rest)) = split(node) else { return Ok(()) };
         let rest = rest.to_string();
         if machine != LOCAL {
             *server = format!("{MACHINE}{}", self.find(machine)?.name);
@@ -96,6 +144,23 @@ mod tests {
     }
 
     #[test]
+    fn recording_has_number_id_or_path_behind_its_machine() {
+        for (name, rest) in [
+            ("work/night/me", "night/me"),
+            ("work/night/me@2", "night/me@2"),
+            ("machine://work/0195e3a1", "0195e3a1"),
+            ("machine://work//data/a.ahr", "/data/a.ahr"),
+        ] {
+            assert_eq!(split_recording(name), Some(("work", rest)), "{name}");
+        }
+        for other in
+            ["me@2", "night/me@2", "work/night/me@", "work/night/me@x", "machine://work", "machine:///x"]
+        {
+            assert_eq!(split_recording(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn long_address_selects_the_server_of_the_machine() {
         let folder = tempfile::tempdir().unwrap();
         let machines = Machines::new(folder.path(), folder.path());
@@ -116,6 +181,8 @@ mod tests {
             assert_eq!(resolve("local/night/me", server), same("night/me", "default"), "{server}");
         }
         assert_eq!(resolve("home/night/me", "default"), Err(ErrorKind::NotFound));
+        let is_valid = |name| machines.check_new_node(name).is_ok();
+        assert!(is_valid("me") && is_valid("night/me") && is_valid("work/night/me") && !is_valid("work/me"));
     }
 
     #[test]

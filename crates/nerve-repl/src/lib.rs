@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`node_command`] | the commands of `nerve node`: arguments, requests, output |
 //! | [`machine_command`] | the commands of `nerve machine` |
+//! | [`search_report`] | the output of `nerve search`, and the search on other machines |
 //! | [`graph_file`] | prepares a graph file and its input for a server |
 //! | [`run_display`] | the live display of a run |
+//! | [`free_name`] | the name of a new node |
 //! | [`clock`] | the current time |
 //! | [`out`], [`failure`] | output; errors with their exit codes |
 //! | [`prompt`], [`trace`] | prompts from arguments, files and standard input; the trace context of this process |
@@ -14,7 +16,7 @@
 //! | `event_line` | formats events; no I/O |
 //! | `draft` | the current graph |
 //! | `source`, `editor`, `name_lookup` | where commands come from; the editor thread; names for completion |
-//! | [`git`], [`submodules`] | git, through its command line; the submodules of a worktree |
+//! | [`git`], [`git_branch`], [`submodules`] | git, through its command line; the branch of a folder; the submodules of a worktree |
 //! | `screen` | output above the edited line |
 //! | `shell`, `nodes`, `graphs` | the main loop and the commands |
 //! | `interruption` | Ctrl-C and termination signals |
@@ -29,7 +31,9 @@ mod draft;
 mod editor;
 pub mod event_line;
 pub mod failure;
+pub mod free_name;
 pub mod git;
+pub mod git_branch;
 pub mod graph_file;
 mod graphs;
 mod help;
@@ -45,6 +49,7 @@ pub mod prompt;
 pub mod run_display;
 mod runs;
 mod screen;
+pub mod search_report;
 mod shell;
 mod source;
 mod started_nodes;

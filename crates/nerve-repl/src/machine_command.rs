@@ -326,7 +326,7 @@ pub(crate) fn as_json<T>(reply: &MachineReply<T>) -> Value {
 }
 
 /// Formats the time of the last contact: `last contact 5m ago`.
-pub(crate) fn format_contact(at: Option<SystemTime>) -> String {
+pub fn format_contact(at: Option<SystemTime>) -> String {
     let Some(at) = at else { return "no contact so far".to_string() };
     // The clock may have been set back since.
     let seconds = at.elapsed().unwrap_or_default().as_secs();

@@ -29,10 +29,11 @@ pub fn split_node_path(node: &mut String, session: &mut Option<String>) -> Resul
 }
 
 impl NodeCommand {
-    /// Returns the name of the existing node that the command is about.
+    /// Returns the name of the node that the command is about, or creates.
     pub fn node_mut(&mut self) -> Option<&mut String> {
         Some(match self {
-            NodeCommand::Create(_) | NodeCommand::List(_) | NodeCommand::Prune(_) => return None,
+            NodeCommand::List(_) | NodeCommand::Prune(_) => return None,
+            NodeCommand::Create(args) => &mut args.name,
             NodeCommand::Budget(args) => return args.node.as_mut(),
             NodeCommand::Start(args) => &mut args.node,
             NodeCommand::Fork(args) => &mut args.node,

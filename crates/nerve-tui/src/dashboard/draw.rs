@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::age;
 use super::panel::Panel;
-use super::row::NodeRow;
+use super::row::{NodeRow, machine_of};
 use super::state::Dashboard;
 use crate::terminal::Cursor;
 use crate::view::truncate::cut;
@@ -40,15 +40,18 @@ impl Dashboard {
         let area = buffer.area;
         let has_details = area.height >= MIN_ROWS_FOR_DETAILS && self.selected_row().is_some();
         let details = if has_details { DETAIL_ROWS } else { 0 };
-        let [header, list, details, footer] = Layout::vertical([
+        let unreachable = u16::try_from(self.unreachable_machines().count()).unwrap_or(u16::MAX);
+        let [header, list, machines, details, footer] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Min(1),
+            Constraint::Length(unreachable.min(area.height / 3)),
             Constraint::Length(details),
             Constraint::Length(1),
         ])
         .areas(area);
         self.draw_header(header, buffer);
         self.draw_list(now, list, buffer);
+        self.draw_machines(machines, buffer);
         if let Some(row) = self.selected_row().filter(|_| has_details) {
             draw_details(row, details, buffer);
         }
@@ -70,10 +73,18 @@ impl Dashboard {
                 spans.push(Span::styled(format!("{count} {}", state.as_str()), style(state)));
             }
         }
-        for (server, fault) in self.server_errors() {
+        for (server, fault) in self.server_errors().filter(|(server, _)| machine_of(server).is_none()) {
             spans.push(Span::styled(format!("  server '{server}': {fault}"), Color::Red));
         }
         Line::from(spans).render(area, buffer);
+    }
+
+    /// Draws a row for each machine that does not respond.
+    fn draw_machines(&self, area: Rect, buffer: &mut Buffer) {
+        for (row, (machine, fault)) in area.rows().zip(self.unreachable_machines()) {
+            let text = cut(&format!("{machine}  {fault}"), usize::from(area.width));
+            Span::styled(text, Color::Red).render(row, buffer);
+        }
     }
 
     fn draw_list(&self, now: TsMs, area: Rect, buffer: &mut Buffer) {
@@ -249,7 +260,10 @@ impl Column {
 
     fn text(self, row: &NodeRow, now: TsMs) -> String {
         match self {
-            Column::Place => format!("{}/{}", row.key.server, row.key.session),
+            Column::Place => {
+                let server = machine_of(&row.key.server).unwrap_or(&row.key.server);
+                format!("{server}/{}", row.key.session)
+            }
             Column::Node => row.key.node.clone(),
             Column::State => row.state_text(),
             Column::Age => row.state_age(now).map(age::format).unwrap_or_default(),
@@ -373,5 +387,18 @@ mod tests {
         assert!(draw(&dashboard, 80, 5)[1].starts_with("no nodes"));
         dashboard.set_server_error("other", "no reply".to_string());
         assert!(draw(&dashboard, 80, 5)[0].contains("server 'other': no reply"));
+    }
+
+    #[test]
+    fn machine_is_in_the_place_or_a_row_of_its_own() {
+        let mut dashboard = dashboard();
+        let mut row = examples::row_in("far", NodeState::Ready);
+        row.key.server = "machine://work".to_string();
+        dashboard.set_node(row);
+        dashboard.set_server_error("machine://off", "unreachable, last contact 5m ago".to_string());
+        let rows = draw(&dashboard, 120, 16);
+        assert!(rows.iter().any(|row| row.starts_with("work/") && row.contains("far")), "{rows:#?}");
+        assert!(rows[10].starts_with("off  unreachable, last contact 5m ago"), "{rows:#?}");
+        assert!(!rows[0].contains("off"), "{rows:#?}");
     }
 }

@@ -9,12 +9,17 @@ use nerve_types::activity::TsMs;
 /// Identifies a node among all servers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeKey {
-    /// Name of the server.
+    /// Name of the server, or `machine://NAME`.
     pub server: String,
     /// Session of the node.
     pub session: String,
     /// Id of the node.
     pub node: String,
+}
+
+/// Returns the machine of a server that is named by its machine.
+pub(super) fn machine_of(server: &str) -> Option<&str> {
+    server.strip_prefix("machine://")
 }
 
 /// A node in the dashboard.

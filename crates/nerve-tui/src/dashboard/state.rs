@@ -8,7 +8,7 @@ use nerve_types::activity::TsMs;
 
 use super::age;
 use super::panel::Panel;
-use super::row::{NodeKey, NodeRow};
+use super::row::{NodeKey, NodeRow, machine_of};
 
 /// The dashboard.
 #[derive(Debug, Default)]
@@ -143,6 +143,11 @@ impl Dashboard {
 
     pub(super) fn server_errors(&self) -> impl Iterator<Item = (&String, &String)> {
         self.server_errors.iter()
+    }
+
+    /// Returns the machines that do not respond, with the reason.
+    pub(super) fn unreachable_machines(&self) -> impl Iterator<Item = (&str, &String)> {
+        self.server_errors.iter().filter_map(|(server, why)| Some((machine_of(server)?, why)))
     }
 
     pub(super) fn has_loaded_server(&self) -> bool {

@@ -7,6 +7,7 @@ use nerve_client::Reconnect;
 use nerve_repl::event_line;
 
 use super::event_hook;
+use super::machine::resolve_node;
 use super::server::connect;
 use crate::exit::{FAILED, Failure};
 use crate::out;
@@ -18,7 +19,10 @@ use nerve_repl::clock::local_time;
 const MAX_DETAILS: usize = 160;
 
 /// Runs the command until the server ends. A restart of the server does not end it.
-pub(crate) async fn run(args: EventsArgs) -> Result<()> {
+pub(crate) async fn run(mut args: EventsArgs) -> Result<()> {
+    if let Some(node) = &mut args.node {
+        resolve_node(node, &mut args.session, &mut args.server.server)?;
+    }
     let client = connect(&args.server.server).await?.reconnect(Reconnect::default());
     let is_requested = |kind| args.types.is_empty() || args.types.contains(&kind);
     let types = args.types.iter().chain([&EventType::ServerShutdown]).map(ToString::to_string).collect();

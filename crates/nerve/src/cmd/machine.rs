@@ -2,11 +2,13 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_cli::machine::{ConnectArgs, MachineArgs};
 use nerve_machine::bridge::bridge;
 use nerve_repl::machine_command;
+use nerve_repl::node_command::split_node_path;
 use nerve_server::paths::ServerPaths;
 
 use super::server::{machines, not_running};
@@ -14,6 +16,25 @@ use super::server::{machines, not_running};
 /// Runs the subcommand.
 pub(super) async fn run(args: MachineArgs) -> Result<()> {
     machine_command::run(&machines(), args.command, args.json, env!("CARGO_PKG_VERSION")).await
+}
+
+/// Resolves the address of a node, `[[MACHINE/]SESSION/]NODE`: its machine becomes the server, and its session `session`.
+pub(crate) fn resolve_node(
+    node: &mut String,
+    session: &mut Option<String>,
+    server: &mut String,
+) -> Result<()> {
+    machines().resolve_node(node, server)?;
+    Ok(split_node_path(node, session)?)
+}
+
+/// Resolves the name of a recording: its machine becomes the server. `None`: no server is needed.
+pub(crate) fn resolve_recording(name: Option<&mut String>, server: &mut Option<String>) -> Result<()> {
+    let Some(name) = name.filter(|name| !Path::new(name.as_str()).exists()) else { return Ok(()) };
+    let mut selected = server.clone().unwrap_or_default();
+    machines().resolve_recording(name, &mut selected)?;
+    *server = Some(selected).filter(|selected| !selected.is_empty());
+    Ok(())
 }
 
 /// Runs `nerve connect`.

@@ -6,12 +6,11 @@ use anyhow::Result;
 use nerve_api::reply::NodeHistory;
 use nerve_client::{ClientError, NerveClient};
 use nerve_record::history::{Filter, HistoryError, HistoryReader};
-use nerve_repl::node_command::{
-    HistoryArgs, NodeCommand, Target, all_machines, all_nodes, history, perform, split_node_path,
-};
+use nerve_repl::node_command::{HistoryArgs, NodeCommand, Target, all_machines, all_nodes, history, perform};
 use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
+use super::machine::resolve_node;
 use super::server::{connect, is_remote, machines, running_servers};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
@@ -23,9 +22,11 @@ pub(super) async fn run(args: NodeArgs) -> Result<()> {
         target: NodeTarget { server: ServerOption { mut server, json }, mut session },
         mut command,
     } = args;
+    if let NodeCommand::Create(args) = &command {
+        machines().check_new_node(&args.name)?;
+    }
     if let Some(node) = command.node_mut() {
-        machines().resolve_node(node, &mut server)?;
-        split_node_path(node, &mut session)?;
+        resolve_node(node, &mut session, &mut server)?;
     }
     let server = &server;
     if let NodeCommand::History(history_args) = &command

@@ -6,6 +6,7 @@ use nerve_api::reply::{ResultInfo, ResultList, Turn};
 use nerve_api::request::ListResults;
 use nerve_repl::node_command::execute;
 
+use super::machine::resolve_node;
 use super::server::connect;
 use crate::exit::{FAILED, Failure, TIMED_OUT, exit_code_of};
 use crate::out;
@@ -13,12 +14,16 @@ use nerve_cli::result::ResultArgs;
 use nerve_repl::clock::local_time;
 
 /// Runs the command.
-pub(crate) async fn run(args: ResultArgs) -> Result<()> {
+pub(crate) async fn run(mut args: ResultArgs) -> Result<()> {
+    let mut session_id = None;
+    if let Some(node) = &mut args.node {
+        resolve_node(node, &mut session_id, &mut args.server.server)?;
+    }
     let client = connect(&args.server.server).await?;
     let as_json = args.server.json;
     let Some(id) = args.id else {
         let last = args.last.map(|last| usize::try_from(last).unwrap_or(usize::MAX));
-        let filter = ListResults { node_id: args.node, last, ..ListResults::default() };
+        let filter = ListResults { node_id: args.node, session_id, last, ..ListResults::default() };
         return list(client.results(&filter).await?, as_json);
     };
     let result = if args.cancel {

@@ -5,62 +5,79 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use jiff::Zoned;
-use nerve_api::reply::{SearchHit, SearchResult};
+use nerve_api::reply::SearchResult;
+use nerve_api::request::Search;
 use nerve_cli::search::SearchArgs;
 use nerve_engine::search::{Pattern, Query};
-use nerve_graph::session::DEFAULT;
-use nerve_repl::node_command::split_node_path;
+use nerve_machine::MachineError;
+use nerve_machine::machine::LOCAL;
+use nerve_repl::search_report::{SearchReport, search_machine, search_machines};
 use nerve_server::paths::ServerPaths;
-use serde_json::Value;
+use nerve_types::activity::TsMs;
 use tokio_util::sync::CancellationToken;
 
-use super::since;
-use crate::exit::{DONE, FAILED};
-use crate::out;
-use nerve_repl::clock::local_time;
+use super::machine::{machines, resolve_node};
+use super::server::connect;
+use super::{interruptible, run_single_threaded, since};
+use crate::exit::{DONE, FAILED, Failure, USAGE};
 
 /// Time after which a running update shows its progress.
 const PROGRESS_DELAY: Duration = Duration::from_millis(500);
-/// Name of the default server.
-const DEFAULT_SERVER: &str = "default";
-/// Maximum number of unreadable files that are named.
-const MAX_NAMED: usize = 3;
 
 /// Runs the command. Returns 1 if nothing was found, as grep does.
 pub(super) fn run(args: &SearchArgs) -> Result<u8> {
     let (mut node, mut session) = (args.node.clone(), args.session.clone());
+    // No server: the files on this machine.
+    let mut server = String::new();
     if let Some(node) = &mut node {
-        split_node_path(node, &mut session)?;
+        resolve_node(node, &mut session, &mut server)?;
     }
-    let query = Query {
-        pattern: Pattern::parse(&args.pattern)?,
-        node,
-        session,
-        since_ms: args.since.as_deref().map(|text| since::parse(text, &Zoned::now())).transpose()?,
+    let since_ms = args.since.as_deref().map(|text| since::parse(text, &Zoned::now())).transpose()?;
+    let request = Search {
+        pattern: args.pattern.clone(),
+        node_id: node.clone(),
+        session_id: session.clone(),
+        since: since_ms.map(|at| TsMs(at).iso()),
         kinds: args.parts.iter().map(|part| part.kind()).collect(),
-        limit: args.lines as usize,
+        limit: Some(args.lines as usize),
     };
-    let result = search(&query)?;
-    if result.was_rebuilt {
-        out::note("the search index was damaged or old and was built again");
+    let pattern = Pattern::parse(&args.pattern)?;
+    let limit = args.lines as usize;
+    let query = Query { pattern, node, session, since_ms, kinds: request.kinds.clone(), limit };
+    let (mut report, mut listed) = (SearchReport::default(), Ok(()));
+    match (server.as_str(), args.all_machines) {
+        ("", false) => report.add(None, search(&query)?),
+        ("", true) => listed = run_single_threaded(interruptible(search_all(&mut report, query, &request)))?,
+        (_, true) => {
+            let failure = Failure::new(USAGE, "--node names one machine, and --all-machines names all");
+            return Err(failure.hint("omit one of them").into());
+        }
+        (server, false) => report.add(
+            server.strip_prefix("machine://"),
+            run_single_threaded(interruptible(async {
+                search_machine(&connect(server).await?, &request).await
+            }))?,
+        ),
     }
-    for file in result.unsearched.iter().take(MAX_NAMED) {
-        let text = format!("{} is not searched completely: {}", file.path, file.reason);
-        out::warning(out::sanitize(&text));
-    }
-    let more = result.unsearched_count.saturating_sub(MAX_NAMED);
-    if more > 0 {
-        out::warning(format_args!("{more} more files are not searched completely"));
-    }
-    if args.json {
-        out::json(&as_json(&result)?)?;
-    } else {
-        result.hits.iter().try_for_each(print)?;
-    }
-    Ok(if result.hits.is_empty() { FAILED } else { DONE })
+    let code = if report.print(limit, args.json)? { DONE } else { FAILED };
+    // The hits on this machine do not depend on the list of machines.
+    listed.map(|()| code).map_err(Into::into)
 }
 
-/// Searches, and shows the progress of the index on a terminal if it takes long.
+/// Searches on this machine and on all others, in parallel. Returns whether the list of machines could be read.
+async fn search_all(
+    report: &mut SearchReport,
+    query: Query,
+    request: &Search,
+) -> Result<Result<(), MachineError>> {
+    let here = tokio::task::spawn_blocking(move || search(&query));
+    let machines = machines();
+    let (here, others) = tokio::join!(here, search_machines(&machines, request));
+    report.add(Some(LOCAL), here??);
+    Ok(others.map(|replies| report.add_replies(replies)))
+}
+
+/// Searches on this machine, and shows the progress of the index on a terminal if it takes long.
 fn search(query: &Query) -> Result<SearchResult> {
     let dirs = ServerPaths::from_env().data_dirs();
     let started = Instant::now();
@@ -80,67 +97,4 @@ fn search(query: &Query) -> Result<SearchResult> {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
     Ok(result?)
-}
-
-/// Returns the result with the command that shows each hit.
-fn as_json(result: &SearchResult) -> Result<Value> {
-    let mut value = serde_json::to_value(result)?;
-    for (index, hit) in result.hits.iter().enumerate() {
-        value["hits"][index]["open"] = open_command(hit).into();
-    }
-    Ok(value)
-}
-
-fn print(hit: &SearchHit) -> Result<()> {
-    let name = out::sanitize(&node_path(hit).or(hit.recording_id.clone()).unwrap_or_default());
-    let turn = hit.turn.map(|turn| format!(" · turn {turn}")).unwrap_or_default();
-    let kind: &str = hit.kind.into();
-    let time = local_time(hit.happened_at.seconds());
-    out::line(format_args!("{name}{turn} · {time} · {kind}"))?;
-    out::line(format_args!("    {}", highlight(hit)))?;
-    out::line(format_args!("    {}\n", out::sanitize(&open_command(hit))))
-}
-
-/// Returns the node of a hit, with its session unless that is the default one.
-fn node_path(hit: &SearchHit) -> Option<String> {
-    let node = hit.node_id.as_ref()?;
-    Some(match hit.session_id.as_deref().filter(|session| *session != DEFAULT) {
-        Some(session) => format!("{session}/{node}"),
-        None => node.clone(),
-    })
-}
-
-/// Returns the text of a hit in one line with its matches in bold.
-fn highlight(hit: &SearchHit) -> String {
-    let (bold, plain) = (anstyle::Style::new().bold(), anstyle::Reset);
-    let (mut text, mut last) = (String::new(), 0);
-    let one_line = |text: &str| out::sanitize(&text.replace(['\n', '\t'], " "));
-    for &[start, end] in &hit.matches {
-        text.push_str(&one_line(&hit.text[last..start]));
-        text.push_str(&format!("{bold}{}{plain}", one_line(&hit.text[start..end])));
-        last = end;
-    }
-    text.push_str(&one_line(&hit.text[last..]));
-    text.trim().to_string()
-}
-
-/// Returns the command that shows a hit.
-fn open_command(hit: &SearchHit) -> String {
-    let server = hit.server_name.as_deref().filter(|server| *server != DEFAULT_SERVER);
-    let server = server.map(|server| format!(" --server {}", shell_words::quote(server))).unwrap_or_default();
-    match (&hit.recording_id, hit.turn) {
-        (Some(id), Some(turn)) => format!("nerve transcript {} --turn {turn}", shell_words::quote(id)),
-        (Some(id), None) => {
-            format!("nerve view {} --at {:.1}", shell_words::quote(id), hit.offset_ms as f64 / 1e3)
-        }
-        (None, Some(turn)) => {
-            let node = node_path(hit).unwrap_or_default();
-            format!("nerve transcript {} --turn {turn}{server}", shell_words::quote(&node))
-        }
-        (None, None) => {
-            let session = hit.session_id.as_deref().filter(|session| *session != DEFAULT);
-            let session = session.map(|session| format!(" --session {session}")).unwrap_or_default();
-            format!("nerve logs {}{session}{server}", hit.node_id.as_deref().unwrap_or_default())
-        }
-    }
 }

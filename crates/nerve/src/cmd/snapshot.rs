@@ -14,6 +14,7 @@ use nerve_record::files::FileStore;
 use nerve_repl::clock::local_time;
 use nerve_server::paths::ServerPaths;
 
+use super::machine::resolve_recording;
 use super::{interruptible, run_single_threaded, server};
 use crate::out;
 use nerve_cli::snapshot::{ListArgs, RestoreArgs, SnapshotArgs, SnapshotCommand, SnapshotSource, TakeArgs};
@@ -28,7 +29,8 @@ pub(crate) fn run(args: SnapshotArgs) -> Result<()> {
 }
 
 /// Takes a snapshot and prints it.
-pub(crate) fn take(args: TakeArgs) -> Result<()> {
+pub(crate) fn take(mut args: TakeArgs) -> Result<()> {
+    resolve_recording(args.session.as_mut(), &mut args.server)?;
     if let Some(server) = args.server {
         let request = TakeSnapshot {
             recording: args.session,
@@ -92,7 +94,8 @@ fn print(taken: &SnapshotTaken, json: bool) -> Result<()> {
 }
 
 /// Restores the files of a snapshot.
-fn restore(args: RestoreArgs) -> Result<()> {
+fn restore(mut args: RestoreArgs) -> Result<()> {
+    resolve_recording(args.source.session.as_mut(), &mut args.source.server)?;
     let restored = match args.source.server {
         Some(server) => {
             let request = RestoreSnapshot {
@@ -122,8 +125,10 @@ fn restore(args: RestoreArgs) -> Result<()> {
 
 /// Lists snapshots.
 fn list(args: ListArgs) -> Result<()> {
-    let SnapshotSource { session, dir, server } = args.source;
-    let query = query(args.recording.or(session), dir);
+    let SnapshotSource { session, dir, mut server } = args.source;
+    let mut recording = args.recording.or(session);
+    resolve_recording(recording.as_mut(), &mut server)?;
+    let query = query(recording, dir);
     let snapshots = match server {
         Some(server) => {
             let (recording, dir) = (query.session.clone(), remote_path(query.dir.clone()));

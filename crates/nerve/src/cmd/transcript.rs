@@ -10,6 +10,7 @@ use nerve_api::request::GetTranscript;
 use nerve_cli::transcript::{TranscriptArgs, TranscriptFormat};
 use nerve_engine::transcripts::{read_named, render, select_turn};
 use nerve_node::error::ErrorKind;
+use nerve_repl::node_command::split_node_path;
 use nerve_server::paths::ServerPaths;
 
 use super::recording::export::OutputFile;
@@ -19,7 +20,7 @@ use crate::out;
 /// Runs the command.
 pub(super) async fn run(mut args: TranscriptArgs) -> Result<()> {
     if !Path::new(&args.source).exists() {
-        machines().resolve_node(&mut args.source, &mut args.server.server)?;
+        machines().resolve_recording(&mut args.source, &mut args.server.server)?;
     }
     let transcript = if is_remote(&args.server.server) { request(&args).await? } else { read(&args)? };
     for note in &transcript.notes {
@@ -42,17 +43,22 @@ pub(super) async fn run(mut args: TranscriptArgs) -> Result<()> {
 /// Requests the transcript from a server on another machine.
 async fn request(args: &TranscriptArgs) -> Result<Transcript> {
     let client = connect(&args.server.server).await?;
+    let recording = Some(args.source.clone());
+    let of_recording = GetTranscript { recording, turn: args.turn, ..GetTranscript::default() };
+    let (mut node, mut session) = (args.source.clone(), args.session.clone());
+    // NODE@N, or another name than that of a node.
+    if args.source.contains('@') || split_node_path(&mut node, &mut session).is_err() {
+        return Ok(client.request(&of_recording).await?);
+    }
     let of_node = GetTranscript {
-        node_id: Some(args.source.clone()),
-        session_id: args.session.clone(),
+        node_id: Some(node),
+        session_id: session,
         turn: args.turn,
         ..GetTranscript::default()
     };
     match client.request(&of_node).await {
         // The id of a recording need not be a valid name of a node.
         Err(error) if error.server().is_some_and(|error| may_be_recording(error.details.error_type)) => {
-            let recording = Some(args.source.clone());
-            let of_recording = GetTranscript { recording, turn: args.turn, ..GetTranscript::default() };
             Ok(client.request(&of_recording).await.map_err(|_| error)?)
         }
         reply => Ok(reply?),

@@ -19,6 +19,7 @@ use nerve_record::lookup::{Candidate, Name};
 use nerve_server::paths::ServerPaths;
 use tokio::sync::watch;
 
+use crate::cmd::machine::machines;
 use crate::cmd::recording;
 use crate::cmd::server::{self, LocalServer};
 use crate::exit::{Failure, USAGE};
@@ -33,7 +34,12 @@ const FIRST_STEP: &str = "branching";
 const MAX_STEP: usize = 100;
 
 /// Runs the command.
-pub(crate) async fn command(args: BranchArgs) -> Result<()> {
+pub(crate) async fn command(mut args: BranchArgs) -> Result<()> {
+    if let [recording, _] = &mut args.words[..]
+        && !Path::new(recording.as_str()).exists()
+    {
+        machines().resolve_recording(recording, &mut args.server.server)?;
+    }
     let Some((recording, instruction)) = args.positionals() else {
         let message = "too many arguments: expected [RECORDING] INSTRUCTION";
         return Err(Failure::new(USAGE, message).hint("quote an instruction of several words").into());

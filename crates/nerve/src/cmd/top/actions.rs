@@ -1,19 +1,16 @@
 //! Actions on nodes, performed by their servers.
 
 use anyhow::{Context, Result};
-use nerve_api::request::{CommandLine, CreateNode, GetNode, NodeChoice, StartNode};
+use nerve_api::request::{CommandLine, CreateNode, NodeChoice, StartNode};
 use nerve_client::{ClientError, NerveClient, Reconnect, RemoteNode, ServerError};
+use nerve_machine::address::is_on_machine;
+use nerve_repl::free_name::find_free_name;
 use nerve_repl::node_command::shell_env;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::dashboard::{Effect, NodeKey};
 
 use super::server_watch::Update;
 use crate::exit;
-
-/// Maximum number of characters of a program's name in a node's name, so that there is room for a number.
-const MAX_BASE: usize = 24;
-/// Highest number that is appended to a node's name to make it unique.
-const MAX_NAMES: usize = 1000;
 
 /// An effect of the dashboard that a server performs.
 #[derive(Debug)]
@@ -111,15 +108,18 @@ async fn node(paths: &ServerPaths, key: &NodeKey) -> Result<RemoteNode> {
     Ok(connect(paths, &key.server).await?.node(&key.node, Some(&key.session)))
 }
 
-async fn connect(paths: &ServerPaths, server: &str) -> Result<NerveClient, ClientError> {
-    let socket = paths.socket(server).map_err(|error| ClientError::Protocol(error.to_string()))?;
-    Ok(NerveClient::connect(&socket).await?.reconnect(Reconnect::Never))
+async fn connect(paths: &ServerPaths, server: &str) -> Result<NerveClient> {
+    if is_on_machine(server) {
+        return crate::cmd::server::connect(server).await;
+    }
+    let client = NerveClient::connect(&paths.socket(server)?).await?;
+    Ok(client.reconnect(Reconnect::Never))
 }
 
 /// Creates a node in this folder, named after the program. Starts the server if it is not running.
 async fn create(paths: &ServerPaths, server: &str, command: String) -> Result<Update> {
     let client = match connect(paths, server).await {
-        Err(ClientError::NotRunning { .. }) => {
+        Err(error) if matches!(error.downcast_ref(), Some(ClientError::NotRunning { .. })) => {
             start_server(server).await?;
             connect(paths, server).await?
         }
@@ -129,7 +129,8 @@ async fn create(paths: &ServerPaths, server: &str, command: String) -> Result<Up
     let name = find_free_name(&client, words.first().map_or("", String::as_str)).await?;
     let mut request = CreateNode::new(name.clone());
     request.command = Some(CommandLine::Text(command));
-    request.cwd = std::env::current_dir().ok();
+    // A folder here need not exist on another machine.
+    request.cwd = std::env::current_dir().ok().filter(|_| client.is_local());
     request.shell_env = shell_env(&client);
     client.create_node(&request).await?;
     Ok(Update::Message(format!("node '{name}' created")))
@@ -144,28 +145,4 @@ async fn start_server(server: &str) -> Result<()> {
         true => Ok(()),
         false => Err(exit::Failure::new(exit::FAILED, errors.trim().to_string()).into()),
     }
-}
-
-/// Returns the program's name, with a number if another node has it.
-async fn find_free_name(client: &NerveClient, program: &str) -> Result<String> {
-    let base: String = program
-        .rsplit('/')
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .map(|char| char.to_ascii_lowercase())
-        .take(MAX_BASE)
-        .collect();
-    let base = if base.is_empty() { "node".to_string() } else { base };
-    for number in 1..=MAX_NAMES {
-        let name = if number == 1 { base.clone() } else { format!("{base}{number}") };
-        let request = GetNode { node_id: name.clone(), session_id: None };
-        match client.node_info(&request).await {
-            Ok(_) => {}
-            Err(ClientError::Server(error)) if is_not_found(&error) => return Ok(name),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    anyhow::bail!("all names from '{base}' to '{base}{MAX_NAMES}' are taken")
 }

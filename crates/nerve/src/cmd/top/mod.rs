@@ -1,13 +1,12 @@
 //! `nerve top`: a dashboard of the nodes of all servers.
 
 mod actions;
-mod git_branch;
 mod server_watch;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use nerve_machine::address::is_on_machine;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::dashboard::{Dashboard, DashboardEvent, DashboardSession, Effect, NodeKey};
 use nerve_types::os::FolderWatcher;
@@ -16,6 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::actions::Action;
 use self::server_watch::Update;
+use crate::cmd::machine::machines;
 use crate::cmd::screen_support;
 use crate::exit::DONE;
 use crate::settings;
@@ -28,7 +28,7 @@ const MAX_PENDING: usize = 256;
 pub(crate) async fn run(args: TopArgs) -> Result<u8> {
     screen_support::require("'nerve top'", "'nerve ls' prints the nodes")?;
     let coloured = settings::has_colors(args.no_colors);
-    let mut top = Top::new(args.server)?;
+    let mut top = Top::new(args.server, args.all_machines)?;
     let mut session = DashboardSession::start(Dashboard::default(), coloured)?;
     top.watch_servers();
     loop {
@@ -42,8 +42,8 @@ pub(crate) async fn run(args: TopArgs) -> Result<u8> {
                     session = top.run_viewer(session, &attach_arguments(&key), coloured).await?;
                 }
                 DashboardEvent::Effect(Effect::OpenRecording(key)) => match find_recording(session.respond(), &key) {
-                    Some(path) => {
-                        let arguments = ["view".to_string(), path.display().to_string()];
+                    Some(recording) => {
+                        let arguments = ["view".to_string(), recording];
                         session = top.run_viewer(session, &arguments, coloured).await?;
                     }
                     None => session.respond().show_message(format!("node '{}' is not recorded", key.node)),
@@ -64,21 +64,33 @@ struct Top {
     /// The folder of the servers' sockets.
     watcher: Option<FolderWatcher>,
     watches: BTreeMap<String, AbortOnDropHandle<()>>,
+    _machine_watches: Vec<AbortOnDropHandle<()>>,
     sender: mpsc::Sender<Update>,
     updates: mpsc::Receiver<Update>,
 }
 
 impl Top {
-    fn new(server: Option<String>) -> Result<Top> {
+    fn new(server: Option<String>, all_machines: bool) -> Result<Top> {
         let paths = ServerPaths::from_env();
         // A bad name is an error before the terminal is taken over.
-        paths.socket(server.as_deref().unwrap_or("default"))?;
+        let name = server.as_deref().unwrap_or("default");
+        let machines = match machines().find_server(name)? {
+            Some(machine) => vec![machine],
+            None if all_machines => machines().list()?,
+            None => Vec::new(),
+        };
+        if !is_on_machine(name) {
+            paths.socket(name)?;
+        }
         let watcher = FolderWatcher::new();
         // Without a watcher, servers that start later are not found.
         let watcher =
             watcher.inspect_err(|error| tracing::warn!(%error, "cannot watch the folder of sockets")).ok();
         let (sender, updates) = mpsc::channel(MAX_PENDING);
-        Ok(Top { paths, server, watcher, watches: BTreeMap::new(), sender, updates })
+        let watch = |machine| tokio::spawn(server_watch::run_machine(machine, sender.clone()));
+        let machine_watches = machines.into_iter().map(watch).map(AbortOnDropHandle::new).collect();
+        let watches = BTreeMap::new();
+        Ok(Top { paths, server, watcher, watches, _machine_watches: machine_watches, sender, updates })
     }
 
     /// Watches the servers that have a socket and are not watched.
@@ -152,8 +164,9 @@ fn attach_arguments(key: &NodeKey) -> [String; 6] {
     ["attach", &key.node, "--server", &key.server, "--session", &key.session].map(str::to_string)
 }
 
-/// Returns the recording of a node.
-fn find_recording(dashboard: &Dashboard, key: &NodeKey) -> Option<PathBuf> {
+/// Returns the recording of a node, with its machine.
+fn find_recording(dashboard: &Dashboard, key: &NodeKey) -> Option<String> {
     let row = dashboard.selected_row().filter(|row| row.key == *key)?;
-    row.info.metadata.known_text("recording_path").map(PathBuf::from)
+    let path = row.info.metadata.known_text("recording_path")?;
+    Some(if is_on_machine(&key.server) { format!("{}/{path}", key.server) } else { path.to_string() })
 }

@@ -1,6 +1,6 @@
 //! Follows the nodes of one server.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nerve_api::event::EventKind;
@@ -8,14 +8,22 @@ use nerve_api::reply::NodeInfo;
 use nerve_api::request::{GetNode, Subscribe};
 use nerve_api::{ErrorKind, EventMessage, EventType};
 use nerve_client::{ClientError, NerveClient, Reconnect};
+use nerve_machine::Machine;
+use nerve_machine::address::is_on_machine;
+use nerve_machine::connect::CONNECT_TIMEOUT;
 use nerve_tui::dashboard::{DashboardSession, NodeKey, NodeRow};
 use tokio::sync::mpsc::Sender;
 
-use super::git_branch;
+use crate::cmd::machine::machines;
+use crate::out;
 use nerve_repl::activity_text;
+use nerve_repl::git_branch;
+use nerve_repl::machine_command::format_contact;
 
 /// Pause before a connection is tried again, or a stopped node is read again.
 const RETRY: Duration = Duration::from_secs(1);
+/// Pause before a machine is connected again.
+const MACHINE_RETRY: Duration = Duration::from_secs(5);
 
 /// A change of the dashboard.
 #[derive(Debug)]
@@ -60,7 +68,8 @@ impl Update {
 pub(super) async fn run(server: String, socket: PathBuf, updates: Sender<Update>) {
     let watch = ServerWatch { server: server.clone(), updates };
     while socket.exists() {
-        match watch.follow(&socket).await {
+        let followed = async { watch.follow(NerveClient::connect(&socket).await?).await };
+        match followed.await {
             // A killed server leaves its socket behind.
             Ok(()) | Err(ClientError::NotRunning { .. }) => {
                 watch.send(Update::ServerEnded(server.clone())).await;
@@ -72,6 +81,29 @@ pub(super) async fn run(server: String, socket: PathBuf, updates: Sender<Update>
     watch.send(Update::ServerEnded(server)).await;
 }
 
+/// Follows a machine until the dashboard is left. While it does not respond, reports the time of the last contact.
+pub(super) async fn run_machine(machine: Machine, updates: Sender<Update>) {
+    let machines = machines();
+    let server = match machine.name.as_str() {
+        "" => machine.address.clone(),
+        name => format!("machine://{name}"),
+    };
+    let watch = ServerWatch { server: server.clone(), updates };
+    loop {
+        let why = match machines.connect(&machine, CONNECT_TIMEOUT).await {
+            Ok(client) => match watch.follow(client).await {
+                Ok(()) => "the connection has ended".to_string(),
+                Err(error) => error.to_string(),
+            },
+            Err(error) => error.message,
+        };
+        let since = format_contact(machines.last_contact(&machine));
+        let text = out::sanitize(&format!("unreachable, {since}: {why}"));
+        watch.send(Update::ServerError(server.clone(), text)).await;
+        tokio::time::sleep(MACHINE_RETRY).await;
+    }
+}
+
 #[derive(Clone)]
 struct ServerWatch {
     server: String,
@@ -80,8 +112,8 @@ struct ServerWatch {
 
 impl ServerWatch {
     /// Follows one connection. Returns when it ends.
-    async fn follow(&self, socket: &Path) -> Result<(), ClientError> {
-        let client = NerveClient::connect(socket).await?.reconnect(Reconnect::Never);
+    async fn follow(&self, client: NerveClient) -> Result<(), ClientError> {
+        let client = client.reconnect(Reconnect::Never);
         let of_display = [EventType::NodeActivity, EventType::OutputParsed];
         let types = EventType::STATE_CHANGES.iter().chain(&of_display).map(ToString::to_string).collect();
         // Subscribed before the list is read, so that no change is missed.
@@ -155,7 +187,8 @@ impl ServerWatch {
 
     async fn row(&self, info: NodeInfo) -> NodeRow {
         let mut row = NodeRow::new(&self.server, info);
-        if let Some(cwd) = row.info.metadata.known_text("cwd").map(PathBuf::from) {
+        let cwd = row.info.metadata.known_text("cwd").filter(|_| !is_on_machine(&self.server));
+        if let Some(cwd) = cwd.map(PathBuf::from) {
             row.branch =
                 tokio::task::spawn_blocking(move || git_branch::read_branch(&cwd)).await.unwrap_or_default();
         }

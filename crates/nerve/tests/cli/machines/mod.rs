@@ -1,5 +1,7 @@
 //! Machines: their list, their nodes over ssh, and what fails when one of them does.
 
+mod addresses;
+mod all_machines;
 mod failures;
 mod sharing;
 mod ssh_server;
@@ -132,7 +134,6 @@ fn list_is_private_and_rejects_bad_entries() {
 fn commands_of_one_machine_refuse_long_addresses() {
     let home = Home::new();
     home.nerve(&["share", "work/default/me"]).assert_stderr(2, &["work/default/me"]);
-    home.nerve(&["search", "x", "--node", "work/default/me"]).assert_stderr(2, &["work/default/me"]);
     home.nerve(&["usage", "work/default/me"]).assert_stderr(2, &["work/default/me"]);
 }
 

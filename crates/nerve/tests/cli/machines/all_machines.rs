@@ -1,0 +1,93 @@
+//! Search and the dashboard over all machines. One that does not respond is a row.
+
+use nerve_testkit::harness::CommandOutput;
+use nerve_testkit::wait_until;
+use nerve_types::Size;
+use serde_json::{Value, json};
+
+use super::ssh_server::{Client, SshServer};
+use crate::harness::{DEADLINE, Home, NERVE};
+use crate::tty::Tty;
+
+const SIZE: Size = Size { cols: 120, rows: 30 };
+
+impl Client<'_> {
+    /// Adds a machine on which nothing listens.
+    fn add_unreachable(&self, name: &str) {
+        self.add(name, "ssh://127.0.0.1:1");
+    }
+
+    fn run_line(&self, line: &str) -> CommandOutput {
+        self.nerve(&line.strip_prefix("nerve ").unwrap().split(' ').collect::<Vec<_>>())
+    }
+}
+
+fn with_agent() -> Home {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    home.ok(&["new", "m", "-c", &format!("{NERVE} mock-agent"), "--profile", "claude"]);
+    home
+}
+
+#[test]
+fn search_names_the_machine_of_each_hit() {
+    let (here, work) = (with_agent(), with_agent());
+    let sshd = SshServer::start(&here);
+    sshd.add_host("work", &work.hermetic.nerve_home());
+    let client = Client { home: &here, ssh: sshd.program() };
+    client.add("work", "ssh://work");
+    client.add_unreachable("off");
+    here.ok(&["send", "m", "wordneedle on this machine"]);
+    client.ok(&["send", "work/default/m", "wordneedle on the other one"]);
+    let search = |args: &[&str]| {
+        let args = [&["search", "wordneedle", "--in", "prompts", "--json"][..], args].concat();
+        client.nerve(&args).json()
+    };
+    let all = search(&["--all-machines"]);
+    let machines: Vec<&Value> =
+        all["hits"].as_array().unwrap().iter().map(|hit| &hit["machine_name"]).collect();
+    assert_eq!(machines, ["work", "local"], "{all}");
+    let reachable: Vec<&Value> =
+        all["machines"].as_array().unwrap().iter().map(|machine| &machine["reachable"]).collect();
+    assert_eq!(reachable, [false, true], "{all}");
+    // The command of a hit shows it on its machine.
+    let shown = client.run_line(all["hits"][0]["open"].as_str().unwrap()).success();
+    assert!(shown.contains("wordneedle on the other one"), "{shown}");
+    let text = client.ok(&["search", "wordneedle", "--in", "prompts", "--all-machines"]);
+    assert!(text.contains("work/default/m") && text.contains("local/default/m"), "{text}");
+
+    let one = search(&["--node", "work/default/m"]);
+    assert_eq!((one["hits"].as_array().unwrap().len(), &one["hits"][0]["machine_name"]), (1, &json!("work")));
+    assert_eq!(search(&[])["hits"][0].get("machine_name"), None);
+    client.nerve(&["search", "x", "--node", "work/default/m", "--all-machines"]).assert_code(2);
+    client.nerve(&["search", "x", "--node", "absent/default/m"]).assert_stderr(3, &["absent", "work"]);
+    assert_ne!(client.nerve(&["search", "x", "--node", "off/default/m"]).code, 0);
+}
+
+#[test]
+fn top_shows_the_nodes_of_all_machines() {
+    let (here, work) = (Home::with_shell(), with_agent());
+    let sshd = SshServer::start(&here);
+    sshd.add_host("work", &work.hermetic.nerve_home());
+    let client = Client { home: &here, ssh: sshd.program() };
+    client.add("work", "ssh://work");
+    client.add_unreachable("off");
+    let mut top = Tty::spawn(client.command(&["top", "--all-machines"]), SIZE);
+    top.expect("2 nodes  2 ready");
+    top.expect("work/default");
+    top.expect("off  unreachable, no contact so far");
+    // The only node of the other machine.
+    top.send("/machine\r");
+    top.send("pwordneedle\r");
+    top.expect("sent to 'm'");
+    top.send("q");
+    assert_eq!(top.wait_for_exit(), Some(0));
+    let is_there = || client.nerve(&["transcript", "work/default/m"]).stdout.contains("wordneedle");
+    assert!(wait_until(DEADLINE, is_there));
+
+    let mut one = Tty::spawn(client.command(&["top", "-s", "machine://work"]), SIZE);
+    one.expect("1 node  1 ready");
+    one.send("q");
+    assert_eq!(one.wait_for_exit(), Some(0));
+    client.nerve(&["top", "--all-machines", "-s", "default"]).assert_code(2);
+}
