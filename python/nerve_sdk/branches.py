@@ -10,6 +10,7 @@ from .types import (
     BranchDeleted,
     BranchInfo,
     RecordedOutput,
+    RecordingFile,
     RecordingInfo,
     RecordingTimeline,
     RecordingsPruned,
@@ -79,6 +80,11 @@ class BranchCommands:
         """Returns the terminal of a recording at a position, in seconds or by offset, and the output that follows."""
         params = {"recording": recording, "at": at, "offset": offset, "output_only": output_only, "limit": limit}
         return from_wire(RecordedOutput, await self.request("READ_RECORDING", params))
+
+    async def get_recording_file(self, recording: str, *, offset: int = 0, limit: Optional[int] = None) -> RecordingFile:
+        """Returns a range of a recording's file: at most `limit` bytes (default: 262144) from `offset` on."""
+        params = {"recording": recording, "offset": offset, "limit": limit}
+        return from_wire(RecordingFile, await self.request("GET_RECORDING_FILE", params))
 
     async def list_snapshots(
         self,

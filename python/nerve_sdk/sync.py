@@ -844,6 +844,10 @@ class NerveClient:
             limit=limit,
         ))
 
+    def get_recording_file(self, recording: str, *, offset: int = 0, limit: Optional[int] = None) -> RecordingFile:
+        """Returns a range of a recording's file: at most `limit` bytes (default: 262144) from `offset` on."""
+        return self._portal.run(lambda: self._inner.get_recording_file(recording, offset=offset, limit=limit))
+
     def list_snapshots(
         self,
         node_id: Optional[str] = None,

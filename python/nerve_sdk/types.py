@@ -840,6 +840,28 @@ class RecordedOutput:
 
 
 @dataclass(frozen=True)
+class RecordingFile:
+    """A range of a recording's file."""
+
+    #: Id of the recording.
+    recording_id: str = ""
+    #: Length of the whole file in bytes.
+    file_bytes: int = 0
+    #: Bytes of the file before the range.
+    offset: int = 0
+    #: The bytes in Base64 (RFC 4648, section 4); empty behind the end of the file.
+    data: str = ""
+    #: CRC-32C (RFC 3720, appendix B.4) of the bytes.
+    checksum: int = 0
+    #: True while it is being recorded.
+    live: bool = False
+    #: Text of the file with its metadata (JSON), if the range reaches the end; null if there is none.
+    metadata: Optional[str] = None
+    #: Text of the file with its snapshots (a line of JSON each), if the range reaches the end; null if there is none.
+    snapshots: Optional[str] = None
+
+
+@dataclass(frozen=True)
 class SnapshotFiles:
     """Reference to the files of a snapshot."""
 

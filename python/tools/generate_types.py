@@ -67,6 +67,7 @@ NAMES = {
     "RecordedTerminal": "RecordedTerminal",
     "RecordedChunk": "RecordedChunk",
     "RecordedOutput": "RecordedOutput",
+    "RecordingFile": "RecordingFile",
     "SnapshotFiles": "SnapshotFiles",
     "SnapshotInfo": "SnapshotInfo",
     "SnapshotTaken": "SnapshotTaken",

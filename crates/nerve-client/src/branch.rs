@@ -1,12 +1,12 @@
 //! Recordings, snapshots and branches on the server's machine.
 
 use nerve_api::reply::{
-    BranchCreated, BranchDeleted, BranchInfo, RecordedOutput, RecordingInfo, RecordingTimeline,
-    RecordingsPruned, SnapshotInfo, SnapshotRestored, SnapshotTaken,
+    BranchCreated, BranchDeleted, BranchInfo, RecordedOutput, RecordingFile, RecordingInfo,
+    RecordingTimeline, RecordingsPruned, SnapshotInfo, SnapshotRestored, SnapshotTaken,
 };
 use nerve_api::request::{
-    CreateBranch, DeleteBranch, GetTimeline, ListBranches, ListRecordings, ListSnapshots, PruneRecordings,
-    ReadRecording, RestoreSnapshot, TakeSnapshot,
+    CreateBranch, DeleteBranch, GetRecordingFile, GetTimeline, ListBranches, ListRecordings, ListSnapshots,
+    PruneRecordings, ReadRecording, RestoreSnapshot, TakeSnapshot,
 };
 
 use nerve_api::{EventMessage, EventType};
@@ -36,6 +36,11 @@ impl NerveClient {
 
     /// Returns the terminal of a recording at a position, and the output that follows.
     pub async fn read_recording(&self, request: &ReadRecording) -> Result<RecordedOutput, ClientError> {
+        self.request(request).await
+    }
+
+    /// Returns a range of a recording's file.
+    pub async fn recording_file(&self, request: &GetRecordingFile) -> Result<RecordingFile, ClientError> {
         self.request(request).await
     }
 

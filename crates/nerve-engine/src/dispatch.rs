@@ -13,11 +13,11 @@ use nerve_api::AnyReply;
 use nerve_api::request::{
     AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateBranch, CreateGraph, CreateNode,
     CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
-    ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, GetTimeline,
-    GetTranscript, ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions,
-    ListSnapshots, Ping, PruneNodes, PruneRecordings, ReadRecording, RemoveNode, ResizeNode, RestoreNodes,
-    RestoreSnapshot, ResumeRun, RunCommand, RunGraph, Search, SendInterrupt, SetBudget, ShowNode, StartNode,
-    StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData, read,
+    ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetRecordingFile, GetResult, GetRun, GetSession,
+    GetTimeline, GetTranscript, ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns,
+    ListSessions, ListSnapshots, Ping, PruneNodes, PruneRecordings, ReadRecording, RemoveNode, ResizeNode,
+    RestoreNodes, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, Search, SendInterrupt, SetBudget,
+    ShowNode, StartNode, StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData, read,
 };
 use nerve_api::{Params, Request, RequestName};
 use nerve_node::error::EngineError;
@@ -92,6 +92,7 @@ pub fn dispatcher(engine: Engine) -> Dispatcher {
             Engine::get_timeline,
         )
         .on_with::<ReadRecording>(Traits::large(), Engine::read_recording)
+        .on_with::<GetRecordingFile>(Traits::large(), Engine::get_recording_file)
         .on_with::<ListSnapshots>(Traits::large(), Engine::list_snapshots)
         .on::<TakeSnapshot>(Engine::take_snapshot)
         .on::<RestoreSnapshot>(Engine::restore_snapshot)

@@ -4,19 +4,28 @@ use std::cmp::Reverse;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use nerve_agent::terminal_text::{save_alt_screen, split_at_ends, visible_rows};
+use nerve_api::reply::RecordingFile;
+use nerve_api::request::GetRecordingFile;
 use nerve_host::registry::{Entry, entries};
 use nerve_record::ahr::{AhrError, Body, DamagedRange, Part, Reader, Record};
 use nerve_record::library::is_live;
 use nerve_record::lookup::{Candidate, Finder, LookupError, Name, NodePath, is_path, select};
+use nerve_record::recording_range::RecordingRange;
 use nerve_record::replay::TerminalReplay;
-use nerve_record::store::Store;
+use nerve_record::store::{Store, id_of};
 use nerve_types::{Size, TsNs};
 use serde_json::Value;
 
 use crate::data_dirs::DataDirs;
 use nerve_node::error::{EngineError, ErrorKind};
 
+/// Maximum bytes of a range of a recording's file.
+const MAX_RANGE: u64 = 1 << 20;
+/// Bytes of a range without a limit.
+const DEFAULT_RANGE: u64 = 256 << 10;
 /// Hint for an unknown recording.
 const LIST_HINT: &str = "list the recordings: `LIST_RECORDINGS`";
 
@@ -125,6 +134,28 @@ pub fn find_host<'a>(
 pub fn unrecorded(hosts: &[Entry]) -> Vec<Entry> {
     let runs = |entry: &&Entry| entry.unrecorded.is_some() && entry.is_alive();
     hosts.iter().rev().filter(runs).cloned().collect()
+}
+
+/// Reads a range of a recording's file.
+pub(crate) fn read_range(request: &GetRecordingFile, dirs: &DataDirs) -> Result<RecordingFile, EngineError> {
+    let limit = request.limit.unwrap_or(DEFAULT_RANGE);
+    if !(1..=MAX_RANGE).contains(&limit) {
+        let message = format!("params.limit: {limit} is not from 1 to {MAX_RANGE}");
+        return Err(EngineError::invalid_request(message));
+    }
+    let path = find(dirs, &request.recording)?;
+    let range = RecordingRange::read(&path, request.offset, limit)
+        .map_err(|error| EngineError::process(format!("cannot read {}: {error}", path.display())))?;
+    Ok(RecordingFile {
+        recording_id: id_of(&path).unwrap_or_default().to_string(),
+        file_bytes: range.file_len,
+        offset: request.offset,
+        data: BASE64_STANDARD.encode(range.bytes),
+        checksum: range.checksum,
+        live: range.is_live,
+        metadata: range.metadata,
+        snapshots: range.snapshots,
+    })
 }
 
 /// Checks that a file contains a recording or is being recorded. Without the check an empty or foreign file would look

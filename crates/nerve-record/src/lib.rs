@@ -21,6 +21,7 @@
 //! | [`output_page`] | pages of recorded output, for clients that play a recording |
 //! | [`playback`] | playing and seeking in a recording |
 //! | [`recording_files`] | the state of a recording and of the files next to it |
+//! | [`recording_range`] | a range of a recording's file, for a copy on another machine |
 //! | [`regular_file`] | opening files that must be regular |
 //! | [`replay`] | replay of a recording into a terminal |
 //! | [`snapshots`] | `<stem>.snapshots.jsonl`: snapshots of a recorded session |
@@ -48,6 +49,7 @@ mod open_sequence;
 pub mod output_page;
 pub mod playback;
 pub mod recording_files;
+pub mod recording_range;
 pub mod regular_file;
 pub mod replay;
 pub mod snapshots;

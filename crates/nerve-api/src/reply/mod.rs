@@ -35,7 +35,8 @@ pub use node::{
     RunningTurn, Stopped, Written,
 };
 pub use recording::{
-    PrunedBranch, PrunedRecording, RecordedExit, RecordingInfo, RecordingList, RecordingsPruned,
+    PrunedBranch, PrunedRecording, RecordedExit, RecordingFile, RecordingInfo, RecordingList,
+    RecordingsPruned,
 };
 pub use response::{ModelUsage, Section, Tokens, Turn, TurnResponse};
 pub use result::{ResultInfo, ResultList, TurnAccepted, WebhookAttempt, WebhookStatus};
@@ -81,7 +82,7 @@ macro_rules! replies_with_id {
 
 plain_replies! {
     Authenticated BranchCreated BranchDeleted BranchList BudgetStatus CommandTyped GraphList Interrupted NodeExplanation
-    NodeHistory NodeInfo NodeList NodeShown NodeText NodesChanged NodesPruned NodesRestored Pong ReachedState RecordedOutput RecordingList RecordingTimeline RecordingsPruned ResultInfo ResultList RunInfo RunList RunsCancelled
+    NodeHistory NodeInfo NodeList NodeShown NodeText NodesChanged NodesPruned NodesRestored Pong ReachedState RecordedOutput RecordingFile RecordingList RecordingTimeline RecordingsPruned ResultInfo ResultList RunInfo RunList RunsCancelled
     SearchResult SessionList SnapshotList SnapshotRestored SnapshotTaken Stopped Subscribed Transcript Written
 }
 

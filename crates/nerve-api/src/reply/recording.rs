@@ -103,6 +103,29 @@ pub struct RecordingList {
     pub next: Option<String>,
 }
 
+/// A range of a recording's file.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct RecordingFile {
+    /// Id of the recording.
+    pub recording_id: String,
+    /// Length of the whole file in bytes.
+    pub file_bytes: u64,
+    /// Bytes of the file before the range.
+    pub offset: u64,
+    /// The bytes in Base64 (RFC 4648, section 4); empty behind the end of the file.
+    pub data: String,
+    /// CRC-32C (RFC 3720, appendix B.4) of the bytes.
+    pub checksum: u32,
+    /// True while it is being recorded.
+    pub live: bool,
+    /// Text of the file with its metadata (JSON), if the range reaches the end; null if there is none.
+    pub metadata: Option<String>,
+    /// Text of the file with its snapshots (a line of JSON each), if the range reaches the end; null if there is none.
+    pub snapshots: Option<String>,
+}
+
 /// Reply to PRUNE_RECORDINGS: what was removed, or with `dry_run` what would be.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

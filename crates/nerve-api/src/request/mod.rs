@@ -33,9 +33,9 @@ use crate::reply::{
     AnswerReply, Authenticated, BranchCreated, BranchDeleted, BranchList, BudgetStatus, CommandTyped, Done,
     ExecuteReply, GraphInfo, GraphList, Interrupted, NodeCreated, NodeExplanation, NodeForked, NodeHistory,
     NodeInfo, NodeList, NodeShown, NodeText, NodesChanged, NodesPruned, NodesRestored, Pong, ReachedState,
-    RecordedOutput, RecordingList, RecordingTimeline, RecordingsPruned, Reply, ResultInfo, ResultList,
-    RunInfo, RunList, RunReply, RunsCancelled, SearchResult, SessionInfo, SessionList, SnapshotList,
-    SnapshotRestored, SnapshotTaken, Stopped, Subscribed, Transcript, Written,
+    RecordedOutput, RecordingFile, RecordingList, RecordingTimeline, RecordingsPruned, Reply, ResultInfo,
+    ResultList, RunInfo, RunList, RunReply, RunsCancelled, SearchResult, SessionInfo, SessionList,
+    SnapshotList, SnapshotRestored, SnapshotTaken, Stopped, Subscribed, Transcript, Written,
 };
 
 pub use branch::{CreateBranch, DeleteBranch, ListBranches};
@@ -53,7 +53,7 @@ pub use node_spec::{CreateNode, InheritedNode, NodeRef, NodeSpec};
 pub use page::PageRequest;
 pub use proxy::{ProxyBudget, ProxyPrices, ProxySettings};
 pub use read::read;
-pub use recording::{GetTimeline, ListRecordings, PruneRecordings, ReadRecording};
+pub use recording::{GetRecordingFile, GetTimeline, ListRecordings, PruneRecordings, ReadRecording};
 pub use result::{CancelResult, GetResult, ListResults, WebhookTarget};
 pub use run::{AnswerGate, CancelGraph, GetRun, ListRuns, ResumeRun};
 pub use search::Search;
@@ -266,6 +266,8 @@ requests! {
     GetTimeline = "GET_TIMELINE" -> RecordingTimeline, Reads;
     /// Returns the terminal of a recording at a position, and the output that follows.
     ReadRecording = "READ_RECORDING" -> RecordedOutput, Reads;
+    /// Returns a range of a recording's file.
+    GetRecordingFile = "GET_RECORDING_FILE" -> RecordingFile, Reads;
     /// Lists the snapshots of a recorded session.
     ListSnapshots = "LIST_SNAPSHOTS" -> SnapshotList, Reads;
     /// Takes a snapshot of a running recorded session.

@@ -63,6 +63,20 @@ pub struct GetTimeline {
     pub timeout: Option<Seconds>,
 }
 
+/// GET_RECORDING_FILE: returns a range of a recording's file, to copy it to another machine. A recording only grows. Requires `recording`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GetRecordingFile {
+    /// Recording: an id, a unique prefix of one, or an absolute path.
+    pub recording: String,
+    /// Bytes of the file before the range. Default: 0.
+    #[serde(default)]
+    pub offset: u64,
+    /// Maximum bytes of the range, from 1 to 1048576. Default: 262144.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+}
+
 /// READ_RECORDING: returns the terminal of a recording at a position, and the output that follows. Requires `recording`.
 /// The position is the start unless `at` or `offset` is given.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -1,13 +1,14 @@
-//! LIST_RECORDINGS and PRUNE_RECORDINGS: the recordings on this machine.
+//! LIST_RECORDINGS, PRUNE_RECORDINGS and GET_RECORDING_FILE: the recordings on this machine.
 
-use nerve_api::reply::{RecordingList, RecordingsPruned};
-use nerve_api::request::{ListRecordings, PruneRecordings};
+use nerve_api::reply::{RecordingFile, RecordingList, RecordingsPruned};
+use nerve_api::request::{GetRecordingFile, ListRecordings, PruneRecordings};
 use nerve_node::error::EngineError;
 
 use super::Engine;
 use super::context::RequestContext;
 use crate::library::{list_recordings, prune_recordings};
 use crate::page::paginate;
+use crate::recordings::read_range;
 
 impl Engine {
     /// Lists the recordings, last written first.
@@ -21,6 +22,18 @@ impl Engine {
     ) -> Result<RecordingList, EngineError> {
         let recordings = self.file_job(move |dirs| Ok(list_recordings(request.last, dirs))).await?;
         paginate(&request.page, RecordingList { recordings, next: None })
+    }
+
+    /// Returns a range of a recording's file.
+    ///
+    /// # Errors
+    /// NotFound (no recording), InvalidRequest (a limit out of range), Process (unreadable files).
+    pub async fn get_recording_file(
+        &self,
+        request: GetRecordingFile,
+        _: RequestContext,
+    ) -> Result<RecordingFile, EngineError> {
+        self.file_job(move |dirs| read_range(&request, dirs)).await
     }
 
     /// Removes old recordings and unneeded folders of branches. The removal is completed even if the future is dropped.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use nerve_api::reply::{RecordedOutput, RecordingTimeline};
-use nerve_api::request::{GetTimeline, ReadRecording, Seconds};
+use nerve_api::request::{GetRecordingFile, GetTimeline, ReadRecording, Seconds};
 use nerve_engine::data_dirs::DataDirs;
 use nerve_engine::{Engine, EngineConfig, RequestContext};
 use nerve_node::error::{EngineError, ErrorKind};
@@ -18,6 +18,8 @@ use nerve_vt::terminal::TerminalState;
 
 const START: u64 = 1_710_000_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
+/// Maximum bytes of a range of a file.
+const MAX_RANGE: u64 = 1 << 20;
 
 /// A home with one recording of a program that prints a numbered line each second.
 struct Recorded {
@@ -83,6 +85,28 @@ impl Recorded {
         let request = ReadRecording { recording: "one".into(), ..request };
         self.engine.read_recording(request, RequestContext::default()).await
     }
+}
+
+#[tokio::test]
+async fn file_is_read_by_ranges() {
+    let mut recorded = Recorded::new();
+    recorded.record(0..3);
+    let read = async |offset, limit| {
+        let request = GetRecordingFile { recording: "one".into(), offset, limit };
+        recorded.engine.get_recording_file(request, RequestContext::default()).await
+    };
+    let whole = fs::read(recorded.path()).unwrap();
+    let first = read(0, Some(50)).await.unwrap();
+    assert_eq!((first.recording_id.as_str(), first.file_bytes), ("one", whole.len() as u64));
+    assert_eq!((decode(&first.data), first.live), (whole[..50].to_vec(), true));
+    assert_eq!(decode(&read(50, None).await.unwrap().data), whole[50..]);
+    for limit in [0, MAX_RANGE + 1] {
+        assert_eq!(read(0, Some(limit)).await.unwrap_err().kind, ErrorKind::InvalidRequest, "{limit}");
+    }
+    recorded.end();
+    let request = GetRecordingFile { recording: "one".into(), offset: 1 << 40, limit: None };
+    let end = recorded.engine.get_recording_file(request, RequestContext::default()).await.unwrap();
+    assert!(end.data.is_empty() && end.metadata.is_some() && !end.live);
 }
 
 async fn timeline(engine: &Engine, since: Option<String>, timeout: Option<Seconds>) -> RecordingTimeline {

@@ -4,11 +4,11 @@ use nerve_api::Request;
 use nerve_api::request::{
     AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateBranch, CreateGraph, CreateNode,
     CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
-    ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, GetTimeline,
-    GetTranscript, ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions,
-    ListSnapshots, PruneNodes, PruneRecordings, ReadRecording, RemoveNode, ResizeNode, RestoreNodes,
-    RestoreSnapshot, ResumeRun, RunCommand, RunGraph, Search, SendInterrupt, SetBudget, ShowNode, StartNode,
-    StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData,
+    ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetRecordingFile, GetResult, GetRun, GetSession,
+    GetTimeline, GetTranscript, ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns,
+    ListSessions, ListSnapshots, PruneNodes, PruneRecordings, ReadRecording, RemoveNode, ResizeNode,
+    RestoreNodes, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, Search, SendInterrupt, SetBudget,
+    ShowNode, StartNode, StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData,
 };
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
@@ -161,6 +161,11 @@ const RECORDED_OUTPUT: &[Query] = &[
     Query::same("offset", Kind::Number, "Position: output bytes before it. Instead of `at`."),
     Query::same("output_only", Kind::Bool, "Returns only the output after `offset`: the next page."),
     Query::same("limit", Kind::Number, "Maximum bytes of output, from 1 to 1048576. Default: 262144."),
+];
+const RECORDING_FILE: &[Query] = &[
+    RECORDING,
+    Query::same("offset", Kind::Number, "Bytes of the file before the range. Default: 0."),
+    Query::same("limit", Kind::Number, "Maximum bytes of the range, from 1 to 1048576. Default: 262144."),
 ];
 const RECORDING_TRANSCRIPT: &[Query] = &[RECORDING, TURN, BEFORE, TURN_LIMIT];
 const SEARCH: &[Query] = &[
@@ -363,6 +368,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         "Returns the terminal of a recording at a position, and the output that follows",
     )
     .with_query(RECORDED_OUTPUT),
+    get::<GetRecordingFile>("/recording-file", "Returns a range of a recording's file")
+        .with_query(RECORDING_FILE),
     get::<ListSnapshots>("/snapshots", "Lists the snapshots of a recorded session").with_query(SNAPSHOTS),
     post::<TakeSnapshot>("/snapshots", "Takes a snapshot of a running recorded session")
         .with_query(IN_SESSION)

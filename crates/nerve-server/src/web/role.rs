@@ -30,10 +30,12 @@ impl Role {
 
     /// Returns true if a session with this role may send a request.
     pub fn can_send(self, request: RequestName) -> bool {
+        // The file also has what was typed, which the terminal need not have shown.
+        let is_readable = request.is_read_only() && request != RequestName::GetRecordingFile;
         match self {
-            Role::View => request.is_read_only(),
+            Role::View => is_readable,
             Role::Answer => {
-                request.is_read_only() || matches!(request, RequestName::AnswerNode | RequestName::AnswerGate)
+                is_readable || matches!(request, RequestName::AnswerNode | RequestName::AnswerGate)
             }
             Role::Full => true,
         }
@@ -81,7 +83,12 @@ mod tests {
         for request in [RequestName::ListNodes, RequestName::WaitNode, RequestName::Subscribe] {
             assert!(Role::View.can_send(request), "{request}");
         }
-        for request in [RequestName::ExecuteInput, RequestName::StopNode, RequestName::Shutdown] {
+        for request in [
+            RequestName::ExecuteInput,
+            RequestName::StopNode,
+            RequestName::Shutdown,
+            RequestName::GetRecordingFile,
+        ] {
             assert!(!Role::Answer.can_send(request), "{request}");
         }
         assert!(

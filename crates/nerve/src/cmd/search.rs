@@ -16,8 +16,8 @@ use nerve_server::paths::ServerPaths;
 use nerve_types::activity::TsMs;
 use tokio_util::sync::CancellationToken;
 
-use super::machine::{machines, resolve_node};
-use super::server::connect;
+use super::machine::resolve_node;
+use super::server::{connect, machines};
 use super::{interruptible, run_single_threaded, since};
 use crate::exit::{DONE, FAILED, Failure, USAGE};
 

@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::actions::Action;
 use self::server_watch::Update;
-use crate::cmd::machine::machines;
+use crate::cmd::server::machines;
 use crate::cmd::screen_support;
 use crate::exit::DONE;
 use crate::settings;

@@ -14,7 +14,7 @@ use nerve_machine::connect::CONNECT_TIMEOUT;
 use nerve_tui::dashboard::{DashboardSession, NodeKey, NodeRow};
 use tokio::sync::mpsc::Sender;
 
-use crate::cmd::machine::machines;
+use crate::cmd::server::machines;
 use crate::out;
 use nerve_repl::activity_text;
 use nerve_repl::git_branch;
