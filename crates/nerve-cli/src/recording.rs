@@ -16,7 +16,7 @@ use super::extract::ExtractArgs;
 #[derive(Debug, Clone, Args)]
 #[group(multiple = false)]
 pub struct RecordingSelector {
-    /// Recording: file, NODE, NODE@2 (the second newest), SESSION/NODE, or beginning of an id [default: the newest]
+    /// Recording: file, NODE, NODE@2 (the second newest), SESSION/NODE, MACHINE/SESSION/NODE, or beginning of an id [default: the newest]
     #[arg(value_name = "RECORDING", value_hint = ValueHint::FilePath)]
     pub recording: Option<String>,
     /// Recording, as an option

@@ -8,6 +8,7 @@
 //! | [`connect`] | connections to one machine, or to all in parallel |
 //! | [`doctor`] | the steps of a connection, checked one by one |
 //! | [`bridge`] | `nerve connect`: the standard streams as a connection to a server |
+//! | [`recordings`] | copies of recordings of other machines |
 //! | [`error`] | the error of all these |
 #![warn(missing_docs)]
 
@@ -18,6 +19,7 @@ pub mod doctor;
 pub mod error;
 pub mod machine;
 pub mod machines;
+pub mod recordings;
 
 pub use error::MachineError;
 pub use machine::Machine;

@@ -1,17 +1,20 @@
 //! `nerve machine`: the list of machines, and the check of connections to them.
 
 use std::path::PathBuf;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueHint};
 use nerve_machine::connect::{CONNECT_TIMEOUT, MachineReply};
 use nerve_machine::doctor::Check;
+use nerve_machine::recordings::RecordingCache;
 use nerve_machine::{Machine, Machines};
 use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
-use crate::failure::{FAILED, Failure, USAGE};
+use crate::failure::{FAILED, Failure, INTERRUPTED, USAGE};
 use crate::out;
 
 /// Time limit for a machine to reply in a list of machines.
@@ -302,6 +305,40 @@ pub async fn attach(machines: &Machines, machine: &Machine, node: &str, options:
         return Err(Failure::new(SSH_FAILED, message).hint(hint.trim_end()).into());
     }
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED))
+}
+
+/// Copies a recording of a machine into the cache, and shows the progress. Returns the path of the copy. Also works in a runtime.
+///
+/// # Errors
+/// See [`Machines::fetch_recording`]. Ctrl+C.
+pub fn fetch_recording(
+    machines: &Machines,
+    machine: &str,
+    name: &str,
+    cache: &RecordingCache,
+) -> Result<PathBuf> {
+    let machine = machines.find(machine)?;
+    let work = || -> Result<PathBuf> {
+        let title = format!("copying '{name}' from {}", machine.label());
+        let (step, steps) = watch::channel(title.clone());
+        let on_progress = |done: u64, total: u64| {
+            let percent = (done.saturating_mul(100)).checked_div(total).unwrap_or(100);
+            step.send_replace(format!("{title}: {percent} %"));
+        };
+        let fetch = machines.fetch_recording(&machine, name, cache, on_progress);
+        let work = async {
+            tokio::select! {
+                biased;
+                _ = tokio::signal::ctrl_c() => Err(anyhow::Error::from(Failure::new(INTERRUPTED, "interrupted"))),
+                path = out::progress_with_steps(steps, fetch) => path.map_err(anyhow::Error::from),
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.context("cannot start the runtime")?.block_on(work)
+    };
+    // The thread of a runtime cannot wait for another one.
+    let done = thread::scope(|scope| scope.spawn(work).join());
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Returns a machine and whether it replied, as JSON.

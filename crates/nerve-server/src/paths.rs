@@ -19,6 +19,7 @@ use crate::error::ServerError;
 /// |---|---|---|
 /// | runtime | `$NERVE_HOME/run` | `$XDG_RUNTIME_DIR/nerve`, or `<tmp>/nerve-<uid>` |
 /// | state | `$NERVE_HOME` | `$XDG_STATE_HOME/nerve`, or `~/.local/state/nerve` |
+/// | cache | `$NERVE_HOME/cache` | `$XDG_CACHE_HOME/nerve`, or `~/.cache/nerve` |
 /// | config | `$NERVE_HOME` | `$XDG_CONFIG_HOME/nerve`, or `~/.config/nerve` |
 /// | sessions | `$NERVE_HOME/sessions.json` | `sessions.json` in the state directory; `~/.nerve/sessions.json` if only that exists |
 /// | recordings | `$NERVE_HOME/recordings` | `$AH_HOME/recordings`, or `recordings` in the state directory |
@@ -33,6 +34,8 @@ pub struct ServerPaths {
     pub state: PathBuf,
     /// The user's settings.
     pub config: PathBuf,
+    /// Copies of data that is elsewhere, which may be deleted at any time.
+    pub cache: PathBuf,
     /// Base directory of the audit logs: `<history>/<server>/<node>.jsonl`.
     pub history: PathBuf,
     /// Base directory of the audit logs that older versions wrote for servers started in this directory.
@@ -59,6 +62,7 @@ impl ServerPaths {
             sessions: home.join("sessions.json"),
             recordings: home.join("recordings"),
             config: home.to_path_buf(),
+            cache: home.join("cache"),
             state: home.to_path_buf(),
         }
     }
@@ -89,6 +93,7 @@ impl ServerPaths {
             sessions: sessions.unwrap_or(old_sessions),
             state,
             config: under("XDG_CONFIG_HOME", ".config"),
+            cache: under("XDG_CACHE_HOME", ".cache"),
         }
     }
 

@@ -98,11 +98,13 @@ fn read_named_recording(path: &Path) -> Result<Input> {
         let message = format!("no file and no recording '{}'", path.display());
         Failure { message, ..Failure::from(error) }
     };
-    let dirs = ServerPaths::from_env().data_dirs();
-    match recordings::find(&dirs, &path.to_string_lossy()) {
+    match recording::find_named(Some(&path.to_string_lossy())) {
         Ok(path) => read_recording(&path),
-        Err(error) if error.kind == ErrorKind::NotFound => Err(missing(error).into()),
-        Err(error) => Err(error.into()),
+        Err(error) => match error.downcast::<EngineError>() {
+            Ok(error) if error.kind == ErrorKind::NotFound => Err(missing(error).into()),
+            Ok(error) => Err(error.into()),
+            Err(error) => Err(error),
+        },
     }
 }
 

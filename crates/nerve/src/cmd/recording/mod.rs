@@ -16,15 +16,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use nerve_engine::recordings;
+use nerve_machine::address::split_recording;
+use nerve_machine::machine::LOCAL;
+use nerve_machine::recordings::RecordingCache;
 use nerve_record::ahr::{AhrError, Contradiction, DamagedRange};
 use nerve_record::export::ExportError;
 use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
+use nerve_repl::machine_command::fetch_recording;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::TuiError;
 use nerve_tui::recording::EndReason;
 use nerve_types::Size;
 
+use crate::cmd::machine::machines;
 use crate::cmd::{extract, interruptible, run_single_threaded};
 use crate::exit::{DONE, FAILED};
 use crate::out::{self, BrokenPipe};
@@ -66,7 +71,7 @@ fn find(source: &RecordingSelector) -> Result<PathBuf> {
     find_named(source.name())
 }
 
-/// Finds a recording by file or name; the newest if `name` is `None`.
+/// Finds a recording by file or name; the newest if `name` is `None`. Copies one of another machine.
 pub(crate) fn find_named(name: Option<&str>) -> Result<PathBuf> {
     let dirs = ServerPaths::from_env().data_dirs();
     let Some(name) = name else {
@@ -74,7 +79,16 @@ pub(crate) fn find_named(name: Option<&str>) -> Result<PathBuf> {
         out::note(format_args!("newest recording: {}", newest.display()));
         return Ok(newest);
     };
-    Ok(recordings::find(&dirs, name)?)
+    match split_recording(name).filter(|_| !Path::new(name).exists()) {
+        Some((LOCAL, name)) => Ok(recordings::find(&dirs, name)?),
+        Some((machine, name)) => fetch_recording(&machines(), machine, name, &cache()),
+        None => Ok(recordings::find(&dirs, name)?),
+    }
+}
+
+/// Returns the copies of recordings of other machines.
+fn cache() -> RecordingCache {
+    RecordingCache::new(&ServerPaths::from_env().cache)
 }
 
 /// Loads the metadata next to a recording. Warns and returns the default if it cannot be read.

@@ -10,11 +10,14 @@ use nerve_tui::session::UserTerminal;
 use nerve_tui::view::layout::Gutter;
 use nerve_tui::view::viewer::{Source, Viewer};
 
-use super::{Losses, code, find, format, load_meta, read_failure, tui_failure};
+use super::{Losses, cache, code, find, format, load_meta, read_failure, tui_failure};
 use crate::cmd::screen_support;
 use crate::cmd::viewer::{Background, NextRuns, ProgramSwitch, Run, ViewerExit, next_run, show_runs};
 use crate::settings;
 use nerve_cli::recording::ViewArgs;
+
+/// Reason why a copy of a recording of another machine has no branches.
+const COPY: &str = "no branches from a copy: nerve branch MACHINE/SESSION/NODE INSTRUCTION";
 
 /// Shows a recording until the user leaves.
 pub(crate) fn view(args: &ViewArgs) -> Result<u8> {
@@ -39,6 +42,8 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     let viewer = Viewer::new(Source::Recording, settings.bindings());
     let viewer = match tool {
         Some(_) => viewer.without_entry(),
+        // A branch needs the files of its machine.
+        None if cache().has(&recording) => viewer.with_closed_entry().without_branches(COPY),
         None if args.task || settings.task => viewer,
         None => viewer.with_closed_entry(),
     };
