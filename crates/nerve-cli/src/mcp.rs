@@ -21,6 +21,7 @@ EXAMPLES
       '{\"mcpServers\":{\"nerve\":{\"command\":\"nerve\",\"args\":[\"mcp\"]}}}'
   nerve mcp --server work
   nerve mcp --in-process                       without a server
+  nerve mcp --machines                         with the nodes of other machines
   nerve mcp --http 7071                        for many clients, over HTTP
   claude mcp add --transport http nerve http://127.0.0.1:7071/mcp \\
       --header \"Authorization: Bearer $(nerve token show)\"")]
@@ -34,6 +35,9 @@ pub struct McpArgs {
     /// Serve many clients over HTTP instead: PORT or IP:PORT; port 0 picks a free one
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub http: Option<SocketAddr>,
+    /// Let clients use the nodes of all machines in 'nerve machine list': MACHINE/SESSION/NODE
+    #[arg(long)]
+    pub machines: bool,
     /// Also offer the tools of the first nerve (nerve_create_channel, nerve_send, …)
     #[arg(long)]
     pub legacy_tools: bool,

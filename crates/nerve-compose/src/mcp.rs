@@ -29,6 +29,7 @@ pub fn create_mcp_of(config: &ServerConfig) -> Result<Mount, ServerError> {
     Ok(create_mcp(move || Config {
         link: Link::to_socket(socket.clone()),
         recordings: Some(Store::new(recordings.clone())),
+        machines: None,
         legacy_tools: false,
     }))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use nerve_api::reply::GateInfo;
 use nerve_api::{EventKind, EventMessage, EventType};
 use nerve_client::{ClientError, EventStream, NerveClient};
+use nerve_machine::Machines;
 use nerve_types::activity::Activity;
 use rmcp::model::{JsonObject, ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
@@ -29,6 +30,7 @@ const MAX_MESSAGE_CHARS: usize = 200;
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) link: Arc<Link>,
+    pub(crate) machines: Option<Machines>,
     arguments: JsonObject,
     /// Cancelled by the client, or by its disconnection.
     cancelled: CancellationToken,
@@ -63,14 +65,14 @@ pub(crate) enum WaitOutcome<T> {
 impl Call {
     pub(crate) fn new(
         link: Arc<Link>,
-        arguments: Option<JsonObject>,
+        machines: Option<Machines>,
+        arguments: JsonObject,
         context: &RequestContext<RoleServer>,
         disconnected: CancellationToken,
     ) -> Call {
         let sink =
             context.meta.get_progress_token().map(|token| ProgressSink { peer: context.peer.clone(), token });
-        let arguments = arguments.unwrap_or_default();
-        Call { link, arguments, cancelled: context.ct.clone(), disconnected, sink }
+        Call { link, machines, arguments, cancelled: context.ct.clone(), disconnected, sink }
     }
 
     /// Parses the arguments.

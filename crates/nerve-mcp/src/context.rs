@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nerve_machine::Machines;
 use nerve_record::store::Store;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,8 @@ pub struct Config {
     pub link: Link,
     /// The recordings to offer as resources, if any.
     pub recordings: Option<Store>,
+    /// The user's other machines, if clients may use their nodes.
+    pub machines: Option<Machines>,
     /// Offers the deprecated tools too.
     pub legacy_tools: bool,
 }
@@ -30,6 +33,7 @@ pub struct Config {
 pub(crate) struct ServerContext {
     pub(crate) link: Arc<Link>,
     pub(crate) recordings: Option<Store>,
+    pub(crate) machines: Option<Machines>,
     pub(crate) legacy_tools: bool,
     /// Limits concurrent reads of recordings.
     pub(crate) read_permits: Semaphore,
@@ -41,10 +45,10 @@ pub(crate) struct ServerContext {
 impl ServerContext {
     /// Creates the state. `disconnected`: cancelled when no client is served any more.
     pub(crate) fn new(config: Config, disconnected: CancellationToken) -> ServerContext {
-        let Config { link, recordings, legacy_tools } = config;
+        let Config { link, recordings, machines, legacy_tools } = config;
         let link = Arc::new(link);
         let updates = ResourceUpdates::new(Arc::clone(&link), disconnected);
         let (read_permits, calls) = (Semaphore::new(MAX_CONCURRENT_READS), Semaphore::new(MAX_ALL_CALLS));
-        ServerContext { link, recordings, legacy_tools, read_permits, updates, calls }
+        ServerContext { link, recordings, machines, legacy_tools, read_permits, updates, calls }
     }
 }

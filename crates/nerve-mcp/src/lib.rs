@@ -8,6 +8,7 @@
 //! | `server` | the request handlers |
 //! | `tools` | the tools and their arguments |
 //! | `tool_result` | results and errors of tools |
+//! | `machines` | nodes of other machines |
 //! | `call` | one tool call: arguments, cancellation, progress |
 //! | `resources` | screens and recordings as text |
 //! | `resource_updates` | notifications of changes to the list of nodes |
@@ -19,7 +20,7 @@
 //! use nerve_mcp::{Config, link::Link};
 //!
 //! let link = Link::to_socket("/run/user/1000/nerve/default.sock");
-//! let config = Config { link, recordings: None, legacy_tools: false };
+//! let config = Config { link, recordings: None, machines: None, legacy_tools: false };
 //! nerve_mcp::serve(config, tokio::io::stdin(), tokio::io::stdout(), std::future::pending()).await
 //! # }
 //! ```
@@ -30,6 +31,7 @@ mod context;
 mod disconnect;
 pub mod http;
 pub mod link;
+mod machines;
 mod resource_updates;
 mod resources;
 mod server;

@@ -20,7 +20,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use crate::call::Call;
 use crate::context::{MAX_ALL_CALLS, ServerContext};
 use crate::tool_result::Failure;
-use crate::{resources, tools};
+use crate::{machines, resources, tools};
 
 /// Maximum number of concurrent tool calls per client; further ones are rejected.
 const MAX_CALLS: usize = 128;
@@ -119,7 +119,14 @@ impl ServerHandler for McpServer {
             return Ok(failure.hint("wait for a call to finish, or cancel one").result().into());
         };
         let disconnected = self.disconnected(&context.extensions);
-        let call = Call::new(Arc::clone(&self.context.link), request.arguments, &context, disconnected);
+        let mut arguments = request.arguments.unwrap_or_default();
+        let machines = self.context.machines.clone();
+        let link = match machines.as_ref().map(|machines| machines::resolve(machines, &mut arguments)) {
+            Some(Ok(Some(link))) => Arc::new(link),
+            Some(Err(failure)) => return Ok(failure.result().into()),
+            Some(Ok(None)) | None => Arc::clone(&self.context.link),
+        };
+        let call = Call::new(link, machines, arguments, &context, disconnected);
         Ok(tool.call(call).await.into())
     }
 

@@ -14,6 +14,9 @@ use serde_json::{Map, Value};
 pub(super) struct ListNodes {
     /// List only the nodes of this session [default: the default session].
     pub(super) session: Option<String>,
+    /// Also list the nodes of the user's other machines, of all sessions. Use the node_id of the list in other tools.
+    #[serde(default)]
+    pub(super) all_machines: bool,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

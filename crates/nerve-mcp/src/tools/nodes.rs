@@ -3,10 +3,12 @@
 use nerve_api::reply::{Interrupted, NodeCreated, NodeExplanation, NodeForked, NodeInfo, Stopped, Written};
 use nerve_api::request::{CreateNode, GetHistory, ProxySettings, Seconds};
 use nerve_api::value::NodeState;
+use nerve_machine::connect::MachineReply;
 use serde_json::{Value, json};
 
 use super::args;
 use crate::call::Call;
+use crate::machines::list_nodes;
 use crate::tool_result::{ANSWER_HINT, Failure, MAX_TEXT, Success, format_choices, lines, truncate};
 
 /// Default number of lines.
@@ -33,15 +35,37 @@ pub(super) async fn list(call: Call, args: args::ListNodes) -> Result<Success, F
         let command = node.metadata.text("command");
         format!("{}  {}  {}  {}", node.node_id, node.state, node.kind, command).trim_end().to_string()
     };
-    let text = lines(&nodes, line, "There are no nodes. Start one with nerve_create_node.");
-    // A choice of a node's details: all of them would fill a model's context.
-    let rows = nodes.iter().map(|node| {
-        json!({
-            "node_id": node.node_id, "type": node.kind, "state": node.state, "command": node.metadata.text("command"),
-            "cwd": node.metadata.text("cwd"), "profile": node.metadata.text("profile"),
-        })
-    });
-    Ok(Success::new(&text, &json!({ "nodes": rows.collect::<Vec<_>>() })))
+    let mut text = lines(&nodes, line, "There are no nodes. Start one with nerve_create_node.");
+    let mut rows: Vec<Value> = nodes.iter().map(describe).collect();
+    if !given.all_machines {
+        return Ok(Success::new(&text, &json!({ "nodes": rows })));
+    }
+    let Some(machines) = &call.machines else {
+        let failure = Failure::new("invalid_arguments", "this server offers no other machines");
+        return Err(failure.hint("the user can offer them: nerve mcp --machines"));
+    };
+    let mut states = Vec::new();
+    for MachineReply { machine, outcome, .. } in list_nodes(machines).await? {
+        let error = outcome.as_ref().err().map(|error| error.message.clone());
+        if let Some(error) = &error {
+            text.push_str(&format!("\nmachine '{}' is unreachable: {error}", machine.name));
+        }
+        states.push(json!({ "machine_name": machine.name, "reachable": error.is_none(), "error": error }));
+        for mut node in outcome.into_iter().flatten() {
+            node.node_id = format!("{}/{}/{}", machine.name, node.metadata.session_id, node.node_id);
+            text.push_str(&format!("\n{}", line(&node)));
+            rows.push(describe(&node));
+        }
+    }
+    Ok(Success::new(&text, &json!({ "nodes": rows, "machines": states })))
+}
+
+/// Returns a choice of a node's details: all of them would fill a model's context.
+fn describe(node: &NodeInfo) -> Value {
+    json!({
+        "node_id": node.node_id, "type": node.kind, "state": node.state, "command": node.metadata.text("command"),
+        "cwd": node.metadata.text("cwd"), "profile": node.metadata.text("profile"),
+    })
 }
 
 pub(super) async fn create(call: Call, args: args::CreateNode) -> Result<Success, Failure> {

@@ -20,6 +20,7 @@ use nerve_types::os::rlimit;
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
 
+use crate::cmd::machine::machines;
 use crate::cmd::server::{connect, is_remote, listen};
 use crate::exit::{self, Failure};
 use crate::out;
@@ -100,6 +101,7 @@ async fn serve_http(
 struct Source {
     nodes: NodeSource,
     recordings: Option<PathBuf>,
+    machines: bool,
     legacy_tools: bool,
 }
 
@@ -119,17 +121,18 @@ impl Source {
         Config {
             link,
             recordings: self.recordings.as_deref().map(Store::new),
+            machines: self.machines.then(machines),
             legacy_tools: self.legacy_tools,
         }
     }
 }
 
 fn source(args: &McpArgs, paths: &ServerPaths) -> Result<(Source, Option<InProcessServer>)> {
-    let legacy_tools = args.legacy_tools;
+    let (machines, legacy_tools) = (args.machines, args.legacy_tools);
     if args.in_process {
         let (client, server) = start_in_process(paths)?;
         let nodes = NodeSource::InProcess(client);
-        let source = Source { nodes, recordings: Some(paths.recordings()), legacy_tools };
+        let source = Source { nodes, recordings: Some(paths.recordings()), machines, legacy_tools };
         return Ok((source, Some(server)));
     }
     let is_elsewhere = is_remote(&args.server);
@@ -139,7 +142,8 @@ fn source(args: &McpArgs, paths: &ServerPaths) -> Result<(Source, Option<InProce
     }
     // A remote server has its recordings on its own machine.
     let recordings = (!is_elsewhere).then(|| paths.recordings());
-    Ok((Source { nodes: NodeSource::Server(args.server.clone()), recordings, legacy_tools }, None))
+    let nodes = NodeSource::Server(args.server.clone());
+    Ok((Source { nodes, recordings, machines, legacy_tools }, None))
 }
 
 /// Connects on demand, because the server may be restarted at any time.

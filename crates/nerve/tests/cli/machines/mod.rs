@@ -3,6 +3,7 @@
 mod addresses;
 mod all_machines;
 mod failures;
+mod mcp;
 mod recordings;
 mod sharing;
 mod ssh_server;
