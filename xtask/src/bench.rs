@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use crate::project::{self, Project, cargo_program, string_field};
 
 /// Benchmarks in `crates/nerve/benches`, in the order in which they run.
-const BENCHES: [&str; 20] = [
+const BENCHES: [&str; 21] = [
     "turns",
     "answers",
     "throughput",
@@ -27,6 +27,7 @@ const BENCHES: [&str; 20] = [
     "agents",
     "wire",
     "http",
+    "machines",
     "proxy",
     "web",
     "daily",
