@@ -20,7 +20,7 @@ use nerve_types::os::rlimit;
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
 
-use crate::cmd::machine::machines;
+use crate::cmd::server::machines;
 use crate::cmd::server::{connect, is_remote, listen};
 use crate::exit::{self, Failure};
 use crate::out;
