@@ -186,7 +186,7 @@ class TranscriptTurn:
     tokens: Optional[Tokens] = None
     #: True if the end of the answer is known.
     is_complete: bool = False
-    #: Where the turn was read.
+    #: Source of the turn.
     source: Any = "history"
     #: The dialogs of the turn and their answers.
     dialogs: List[TranscriptDialog] = field(default_factory=list)
