@@ -1,7 +1,6 @@
 //! Connects to the server of another machine: `ssh MACHINE nerve connect` carries the line protocol.
 
 use std::io;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -20,9 +19,8 @@ use crate::connection::{Connection, Line, LineSource, StreamSink, encode_request
 use crate::error::ClientError;
 use crate::event_router::EventRouter;
 use crate::pending_requests::CloseReason;
-use crate::ssh_control::SshSharing;
 use crate::ssh_error::{SshError, SshErrorKind};
-use crate::ssh_target::SshTarget;
+use crate::ssh_target::{SshSharing, SshTarget};
 
 /// Maximum number of bytes that a shell's startup files may print before the server replies.
 const MAX_NOISE: u64 = 64 << 10;

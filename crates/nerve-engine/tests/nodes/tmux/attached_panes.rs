@@ -74,20 +74,6 @@ async fn answer_of_cleared_screen_is_exact_or_incomplete() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answer_of_cleared_screen_is_exact_or_incomplete() {
-    let Some(tmux) = Tmux::new("answer_of_cleared_screen_is_exact_or_incomplete") else { return };
-    let pane = tmux.new_pane("work", SHELL);
-    tmux.create(tmux.attached_spec("sh", &pane)).await.unwrap();
-    for _ in 0..2 {
-        let response = tmux.nodes.ask("sh", "clear; echo x").await;
-        let failure = response.failure().map(|failure| failure.kind);
-        assert!(failure == Some(ErrorKind::Incomplete) || response.text == "x", "{response:?}");
-    }
-    assert_eq!(tmux.nodes.ask("sh", "echo next").await.text, "next");
-    tmux.stop("sh").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn current_screen_is_taken_over() {
     let Some(tmux) = Tmux::new("current_screen_is_taken_over") else { return };
     let draw = "printf 'main\\n\\033[?1049h\\033[?1h\\033[3;5Hfull\\033[7mscreen\\033[m\\033[10;20H'; exec sleep 1000";

@@ -19,7 +19,7 @@ use super::streamed_text::StreamedText;
 use super::temporary_node::TemporaryNode;
 use super::types::CompletionUsage;
 use crate::client_origin;
-use crate::events::{Filter, OutgoingEvent, EventQueue};
+use crate::events::{EventQueue, Filter, OutgoingEvent};
 use crate::http::budget::MemoryReservation;
 use crate::http::problem::Problem;
 use crate::http::resource::call;

@@ -19,8 +19,8 @@ use nerve_record::lookup::{Candidate, Name};
 use nerve_server::paths::ServerPaths;
 use tokio::sync::watch;
 
-use crate::cmd::server::machines;
 use crate::cmd::recording;
+use crate::cmd::server::machines;
 use crate::cmd::server::{self, LocalServer};
 use crate::exit::{Failure, USAGE};
 use crate::{out, trace};

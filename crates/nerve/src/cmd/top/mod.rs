@@ -15,8 +15,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::actions::Action;
 use self::server_watch::Update;
-use crate::cmd::server::machines;
 use crate::cmd::screen_support;
+use crate::cmd::server::machines;
 use crate::exit::DONE;
 use crate::settings;
 use nerve_cli::top::TopArgs;
