@@ -37,7 +37,7 @@ pub(super) async fn list(call: Call, args: args::ListNodes) -> Result<Success, F
     };
     let mut text = lines(&nodes, line, "There are no nodes. Start one with nerve_create_node.");
     let mut rows: Vec<Value> = nodes.iter().map(describe).collect();
-    if !given.all_machines {
+    if !args.all_machines {
         return Ok(Success::new(&text, &json!({ "nodes": rows })));
     }
     let Some(machines) = &call.machines else {
