@@ -29,7 +29,7 @@ use nerve_tui::TuiError;
 use nerve_tui::recording::EndReason;
 use nerve_types::Size;
 
-use crate::cmd::machine::machines;
+use crate::cmd::server::machines;
 use crate::cmd::{extract, interruptible, run_single_threaded};
 use crate::exit::{DONE, FAILED};
 use crate::out::{self, BrokenPipe};
