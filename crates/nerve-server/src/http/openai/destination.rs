@@ -1,7 +1,7 @@
 //! The node that gets the prompt of a call: the named one, a fork of it, or a new one.
 
 use nerve_api::ErrorKind;
-use nerve_api::reply::{TranscriptSource, TranscriptTurn};
+use nerve_api::reply::{NodeInfo, TranscriptSource, TranscriptTurn};
 use nerve_api::request::{ConversationMessage, ForkNode, GetTranscript, NodeRef};
 
 use super::config::{Mode, Template};
@@ -37,14 +37,14 @@ impl Destination {
         match target {
             ModelTarget::New { name, template } => create(&name, *template, conversation, site).await,
             ModelTarget::Node { at, mode } => {
-                find_node(&at, site).await?;
+                let node = find_node(&at, site).await?;
                 match mode {
-                    Mode::Match => send_if_same(at, conversation, site).await,
+                    Mode::Match => send_if_same(at, &node, conversation, site).await,
                     Mode::Node => {
                         let known = conversation.exchanges.len();
                         Ok(Destination::of_node(at, conversation, known))
                     }
-                    Mode::Fork => fork(&at, conversation, site).await,
+                    Mode::Fork => fork(&at, &node, conversation, site).await,
                 }
             }
         }
@@ -59,10 +59,11 @@ impl Destination {
 /// Selects the node if the request has the node's own conversation.
 async fn send_if_same(
     at: NodeRef,
+    node: &NodeInfo,
     conversation: Conversation,
     site: &SiteState,
 ) -> Result<Destination, ApiError> {
-    let (turns, _memory) = turns_of(&at, site).await?;
+    let (turns, _memory) = turns_of(&at, node, site).await?;
     let (common, sent) =
         (conversation.count_common(&turns, &site.openai.sent_answers), conversation.exchanges.len());
     if common == sent && common == turns.len() {
@@ -84,10 +85,18 @@ async fn send_if_same(
 
 /// Forks the node after the last turn that the request has too. Without a common turn, the fork continues from the node's present
 /// conversation.
-async fn fork(at: &NodeRef, conversation: Conversation, site: &SiteState) -> Result<Destination, ApiError> {
-    let (turns, memory) = turns_of(at, site).await?;
+async fn fork(
+    at: &NodeRef,
+    node: &NodeInfo,
+    conversation: Conversation,
+    site: &SiteState,
+) -> Result<Destination, ApiError> {
+    let (turns, memory) = turns_of(at, node, site).await?;
     let common = conversation.count_common(&turns, &site.openai.sent_answers);
-    let turn = turns.get(common).and_then(|_| turns[..common].last()).map(|last| last.turn);
+    // Forks count the turns of the agent's own file, without those that only the history has.
+    let own = turns[..common].iter().filter(|turn| turn.source == TranscriptSource::Agent).count();
+    let is_earlier = (1..turns.len()).contains(&common);
+    let turn = is_earlier.then(|| u64::try_from(own.max(1)).unwrap_or(u64::MAX));
     drop((turns, memory));
     let temporary = TemporaryNode::reserve(&at.node, at.session.clone(), site)?;
     let request = ForkNode {
@@ -117,16 +126,18 @@ async fn create(
 /// recorded has none.
 async fn turns_of(
     at: &NodeRef,
+    node: &NodeInfo,
     site: &SiteState,
 ) -> Result<(Vec<TranscriptTurn>, MemoryReservation), ApiError> {
+    // The history of a Claude Code node begins with its command.
+    let is_start = |turn: &TranscriptTurn| {
+        turn.source == TranscriptSource::History && turn.prompt == node.metadata.text("command")
+    };
     let (node_id, session_id) = (Some(at.node.clone()), at.session.clone());
     match call(GetTranscript { node_id, session_id, ..GetTranscript::default() }, site).await {
         Ok((mut transcript, memory)) => {
-            transcript.turns.retain(|turn| turn.source != TranscriptSource::Screen);
+            transcript.turns.retain(|turn| turn.source != TranscriptSource::Screen && !is_start(turn));
             Ok((transcript.turns, memory))
-        }
-        Err(problem) if problem.kind() == ErrorKind::NotFound => {
-            Ok((Vec::new(), MemoryReservation::default()))
         }
         Err(problem) => Err(ApiError::from(problem).at(at)),
     }

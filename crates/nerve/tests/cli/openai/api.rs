@@ -35,7 +35,7 @@ impl Api {
     pub(super) fn with_agent() -> Api {
         let api = Api::new();
         let claude = mock_claude(&api.home);
-        api.home.ok(&["server", "node", "create", "me", "-c", &claude, "-b", "claude"]);
+        api.home.ok(&["server", "node", "create", "me", "-c", &claude]);
         api.home.ok(&["server", "node", "wait", "me"]);
         api
     }

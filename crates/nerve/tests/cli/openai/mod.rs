@@ -6,6 +6,7 @@ mod official_clients;
 use serde_json::{Value, json};
 
 use self::api::{Api, conversation, error, message, streamed_text};
+use crate::forks::mock_claude;
 use crate::harness::NERVE;
 
 #[test]
@@ -37,6 +38,17 @@ fn node_answers_if_the_conversation_is_its_own() {
     api.configure("mode = \"node\"");
     assert_eq!(api.answer("me", conversation(&["six"])), "You said: six");
     assert_eq!(api.error("me:match", conversation(&["seven"]), 409)["code"], "conversation_mismatch");
+}
+
+#[test]
+fn start_of_a_node_is_not_part_of_its_conversation() {
+    let api = Api::new();
+    let claude = mock_claude(&api.home);
+    // The history of such a node begins with its command.
+    api.home.ok(&["server", "node", "create", "me", "-c", &claude, "-b", "claude"]);
+    let one = api.answer("me", conversation(&["one"]));
+    assert_eq!(api.answer("me", conversation(&["one", &one, "two"])), "You said: two");
+    assert_eq!(api.answer("me:fork", conversation(&["one", &one, "RECALL"])), "You said: one");
 }
 
 #[test]
