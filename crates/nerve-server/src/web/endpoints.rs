@@ -14,12 +14,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::cookie::is_json;
-use super::push::{PushSubscription, SubscriptionRequest};
 use super::role::Role;
 use super::session::SessionShare;
 use super::{LOGIN, LOGOUT, PATH, PUSH, Web, assets, is_page_load};
 use crate::access::Authenticator;
 use crate::http::{ConnectionAuth, Problem, json_body, not_found, read_small};
+use nerve_web_push::subscription::{PushSubscription, SubscriptionRequest};
 
 /// Hint for a login that failed.
 const NEW_LINK: &str = "'nerve web' on the server's machine prints a new link";

@@ -35,10 +35,10 @@ use nerve_types::activity::TsMs;
 use nerve_types::name;
 
 pub use self::login_code::{CODE_LIFETIME, LoginCode};
-pub use self::push::NotificationStatus;
 pub use self::role::Role;
 pub use self::session::WebSession;
 pub use self::share::{NewShare, Share, SharedNode};
+pub use nerve_web_push::subscription::NotificationStatus;
 
 pub(crate) use self::cookie::check_request;
 pub(crate) use self::endpoints::router;
@@ -46,11 +46,12 @@ pub(crate) use self::session::SessionStore;
 
 use self::cookie::SessionCookie;
 use self::login_code::LoginCodes;
-use self::push::{PushSender, VapidKey};
+use self::push::PushSender;
 use self::share::ShareStore;
 use crate::error::ServerError;
 use crate::events::Hub;
 use crate::paths::{ServerPaths, private_directory};
+use nerve_web_push::vapid::VapidKey;
 
 /// Path of the page.
 pub const PATH: &str = "/web/";

@@ -16,12 +16,12 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::now;
-use super::push::{NotificationStatus, PushRecord, PushSubscription};
 use super::record_store::{self, RecordStore, digest};
 use super::role::Role;
 use super::share::{ShareStore, SharedNode};
 use crate::access::token::Token;
 use crate::error::ServerError;
+use nerve_web_push::subscription::{NotificationStatus, PushRecord, PushSubscription};
 
 /// Time for which a session is valid.
 pub(crate) const SESSION_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);

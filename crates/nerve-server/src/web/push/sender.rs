@@ -12,14 +12,14 @@ use nerve_engine::notification_tracker::{Notification, NotificationTracker, Open
 use nerve_llm::http_client;
 use nerve_llm::retry;
 use nerve_types::{TsNs, files};
+use nerve_web_push::encryption::encrypt;
+use nerve_web_push::subscription::PushSubscription;
+use nerve_web_push::vapid::VapidKey;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use super::encryption::encrypt;
-use super::subscription::PushSubscription;
-use super::vapid::VapidKey;
 use crate::events::{Filter, Hub};
 use crate::web::{SessionStore, now};
 

@@ -12,10 +12,10 @@ use ring::rand::SystemRandom;
 use serde_json::Value;
 use tokio::sync::broadcast;
 
-use super::super::encryption::tests::decrypt;
 use super::*;
 use crate::access::token::TokenFile;
 use crate::web::Role;
+use nerve_web_push::encryption::decrypt;
 
 const AUTH: [u8; 16] = [9; 16];
 
@@ -74,7 +74,7 @@ async fn browser_can_decrypt_the_message() {
     let folder = tempfile::tempdir().unwrap();
     let (private, public) = browser();
     let service = push_service(&["201 Created"]);
-    let subscription = PushSubscription::for_test(service.endpoint.clone(), &public, &AUTH);
+    let subscription = PushSubscription::with_keys(service.endpoint.clone(), &public, &AUTH);
     assert_eq!(send(&key(&folder), &subscription, b"{\"text\":\"me\"}").await, DeliveryOutcome::Accepted);
     let request = service.request.join().unwrap();
     let head = request.windows(4).position(|end| end == b"\r\n\r\n").unwrap();
@@ -104,7 +104,7 @@ impl Server {
     /// Subscribes the browser at a push service. Returns its private key.
     fn subscribe(&self, service: &PushService) -> EphemeralPrivateKey {
         let (private, public) = browser();
-        let subscription = PushSubscription::for_test(service.endpoint.clone(), &public, &AUTH);
+        let subscription = PushSubscription::with_keys(service.endpoint.clone(), &public, &AUTH);
         self.sessions.subscribe(&self.cookie, &subscription).unwrap();
         private
     }

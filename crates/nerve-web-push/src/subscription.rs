@@ -11,13 +11,13 @@ const MAX_ENDPOINT: usize = 2048;
 /// Length of the secret that a browser shares with the server, in bytes (RFC 8291, section 3.2).
 const AUTH_BYTES: usize = 16;
 /// Length of an uncompressed point of P-256 in bytes.
-pub(super) const POINT_BYTES: usize = 65;
+pub(crate) const POINT_BYTES: usize = 65;
 /// First byte of an uncompressed point.
 const UNCOMPRESSED: u8 = 4;
 
 /// A subscription as the Push API's `PushSubscription.toJSON()` describes it.
 #[derive(Debug, Deserialize)]
-pub(crate) struct SubscriptionRequest {
+pub struct SubscriptionRequest {
     endpoint: String,
     keys: RequestKeys,
 }
@@ -30,7 +30,7 @@ struct RequestKeys {
 
 /// A browser's subscription. The endpoint is a secret: everyone who knows it can send messages to the push service.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PushSubscription {
+pub struct PushSubscription {
     /// URL of the push service.
     endpoint: String,
     /// Public key of the browser, as base64url.
@@ -61,11 +61,13 @@ impl std::fmt::Display for NotificationStatus {
 
 /// A subscription as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct PushRecord {
+pub struct PushRecord {
     #[serde(flatten)]
-    pub(crate) subscription: PushSubscription,
+    /// The subscription.
+    pub subscription: PushSubscription,
     #[serde(flatten)]
-    pub(crate) status: NotificationStatus,
+    /// The status of its messages.
+    pub status: NotificationStatus,
 }
 
 impl std::fmt::Debug for PushSubscription {
@@ -79,7 +81,7 @@ impl PushSubscription {
     ///
     /// # Errors
     /// Returns the reason if it is invalid: its endpoint must be an `https` URL.
-    pub(crate) fn new(request: SubscriptionRequest) -> Result<PushSubscription, &'static str> {
+    pub fn new(request: SubscriptionRequest) -> Result<PushSubscription, &'static str> {
         let is_https = request.endpoint.parse::<Uri>().is_ok_and(|uri| uri.scheme_str() == Some("https"));
         if request.endpoint.len() > MAX_ENDPOINT || !is_https {
             return Err("endpoint: expected an https URL of at most 2048 bytes");
@@ -92,22 +94,24 @@ impl PushSubscription {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn for_test(endpoint: String, public_key: &[u8], auth: &[u8]) -> PushSubscription {
+    /// Creates a subscription with these keys, for tests: `https` is not required.
+    #[cfg(feature = "browser")]
+    pub fn with_keys(endpoint: String, public_key: &[u8], auth: &[u8]) -> PushSubscription {
         let encode = |bytes| URL_SAFE_NO_PAD.encode(bytes);
         PushSubscription { endpoint, p256dh: encode(public_key), auth: encode(auth) }
     }
 
-    pub(super) fn endpoint(&self) -> &str {
+    /// Returns the URL of the push service for this browser.
+    pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
     /// Returns the browser's public key as an uncompressed point.
-    pub(super) fn public_key(&self) -> Option<[u8; POINT_BYTES]> {
+    pub(crate) fn public_key(&self) -> Option<[u8; POINT_BYTES]> {
         decode(&self.p256dh).filter(|point: &[u8; POINT_BYTES]| point[0] == UNCOMPRESSED)
     }
 
-    pub(super) fn auth_secret(&self) -> Option<[u8; AUTH_BYTES]> {
+    pub(crate) fn auth_secret(&self) -> Option<[u8; AUTH_BYTES]> {
         decode(&self.auth)
     }
 }

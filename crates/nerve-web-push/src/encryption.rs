@@ -6,7 +6,7 @@ use ring::error::Unspecified;
 use ring::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::subscription::{POINT_BYTES, PushSubscription};
+use crate::subscription::{POINT_BYTES, PushSubscription};
 
 /// Size of a record, which a message never fills, in bytes.
 const RECORD_SIZE: u32 = 4096;
@@ -23,7 +23,7 @@ const SECRET_BYTES: usize = 32;
 ///
 /// # Errors
 /// Returns an error if the message is longer than 3993 bytes, a key is invalid, or the system gives no random bytes.
-pub(super) fn encrypt(subscription: &PushSubscription, message: &[u8]) -> Result<Vec<u8>, Unspecified> {
+pub fn encrypt(subscription: &PushSubscription, message: &[u8]) -> Result<Vec<u8>, Unspecified> {
     let (browser, auth) = (subscription.public_key(), subscription.auth_secret());
     let (browser, auth) = (browser.ok_or(Unspecified)?, auth.ok_or(Unspecified)?);
     let random = SystemRandom::new();
@@ -35,6 +35,28 @@ pub(super) fn encrypt(subscription: &PushSubscription, message: &[u8]) -> Result
     agree_ephemeral(private, &UnparsedPublicKey::new(&ECDH_P256, browser), |shared| {
         KeyMaterial { shared, auth: &auth, browser: &browser, server: &public, salt }.seal(message)
     })?
+}
+
+/// Decrypts a message as its browser does, for tests.
+///
+/// # Panics
+/// The message is invalid.
+#[cfg(feature = "browser")]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "for tests")]
+pub fn decrypt(private: EphemeralPrivateKey, auth: &[u8], sealed: &[u8]) -> Vec<u8> {
+    let browser: [u8; POINT_BYTES] = private.compute_public_key().unwrap().as_ref().try_into().unwrap();
+    let salt = sealed[..SALT_BYTES].try_into().unwrap();
+    let header = SALT_BYTES + 4 + 1;
+    let server: [u8; POINT_BYTES] = sealed[header..header + POINT_BYTES].try_into().unwrap();
+    let mut record = sealed[header + POINT_BYTES..].to_vec();
+    let (key, nonce) = agree_ephemeral(private, &UnparsedPublicKey::new(&ECDH_P256, server), |shared| {
+        KeyMaterial { shared, auth, browser: &browser, server: &server, salt }.derive().unwrap()
+    })
+    .unwrap();
+    let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).unwrap());
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    let message = key.open_in_place(nonce, Aad::empty(), &mut record).unwrap();
+    message.strip_suffix(&[LAST_RECORD]).unwrap().to_vec()
 }
 
 /// Inputs of the key derivation (RFC 8291, section 3.4).
@@ -92,7 +114,7 @@ fn expand<const N: usize>(key: &Prk, info: &[&[u8]]) -> Result<[u8; N], Unspecif
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
@@ -120,22 +142,5 @@ pub(super) mod tests {
              u3jl7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN"
         );
         assert!(keys.seal(&[0; MAX_MESSAGE + 1]).is_err());
-    }
-
-    /// Decrypts a message as its browser does.
-    pub(crate) fn decrypt(private: EphemeralPrivateKey, auth: &[u8], sealed: &[u8]) -> Vec<u8> {
-        let browser: [u8; POINT_BYTES] = private.compute_public_key().unwrap().as_ref().try_into().unwrap();
-        let salt = sealed[..SALT_BYTES].try_into().unwrap();
-        let header = SALT_BYTES + 4 + 1;
-        let server: [u8; POINT_BYTES] = sealed[header..header + POINT_BYTES].try_into().unwrap();
-        let mut record = sealed[header + POINT_BYTES..].to_vec();
-        let (key, nonce) = agree_ephemeral(private, &UnparsedPublicKey::new(&ECDH_P256, server), |shared| {
-            KeyMaterial { shared, auth, browser: &browser, server: &server, salt }.derive().unwrap()
-        })
-        .unwrap();
-        let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).unwrap());
-        let nonce = Nonce::assume_unique_for_key(nonce);
-        let message = key.open_in_place(nonce, Aad::empty(), &mut record).unwrap();
-        message.strip_suffix(&[LAST_RECORD]).unwrap().to_vec()
     }
 }

@@ -20,7 +20,7 @@ const UNKNOWN_HOST: &str = "localhost";
 
 /// A server's key.
 #[derive(Debug)]
-pub(crate) struct VapidKey {
+pub struct VapidKey {
     pair: EcdsaKeyPair,
     /// URL of the server, the claim `sub`.
     subject: String,
@@ -31,7 +31,7 @@ impl VapidKey {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or written, or is damaged.
-    pub(crate) fn obtain(path: &Path, host: Option<&str>) -> io::Result<VapidKey> {
+    pub fn obtain(path: &Path, host: Option<&str>) -> io::Result<VapidKey> {
         let failed = |what: &str| io::Error::other(format!("{}: {what}", path.display()));
         let random = SystemRandom::new();
         let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
@@ -51,13 +51,13 @@ impl VapidKey {
     }
 
     /// Returns the public key as an uncompressed point in base64url: the `applicationServerKey` of a subscription.
-    pub(crate) fn public_key(&self) -> String {
+    pub fn public_key(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.pair.public_key())
     }
 
     /// Returns the value of the `Authorization` header for an endpoint. `None` if the endpoint is no absolute URL, or the
     /// system gives no random bytes.
-    pub(super) fn authorize(&self, endpoint: &Uri, now: TsMs) -> Option<String> {
+    pub fn authorize(&self, endpoint: &Uri, now: TsMs) -> Option<String> {
         let audience = format!("{}://{}", endpoint.scheme_str()?, endpoint.authority()?);
         let claims = json!({ "aud": audience, "exp": now.0 / 1000 + LIFETIME, "sub": self.subject });
         let head = json!({ "typ": "JWT", "alg": "ES256" });
