@@ -139,6 +139,9 @@ async fn turns_of(
             transcript.turns.retain(|turn| turn.source != TranscriptSource::Screen && !is_start(turn));
             Ok((transcript.turns, memory))
         }
+        Err(problem) if problem.kind() == ErrorKind::NotFound => {
+            Ok((Vec::new(), MemoryReservation::default()))
+        }
         Err(problem) => Err(ApiError::from(problem).at(at)),
     }
 }
