@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `node` | the node: its operations, its description |
-//! | `turn` | a turn: its queue, its cancellation, its end |
+//! | `node::turn` | a turn: its queue, its cancellation, its end |
 //! | `response` | the response of a turn |
 //! | `session` | the running turn and the requested permissions; no I/O, no clock |
 //! | `turn_content` | sections and effects of updates; no I/O, no clock |
@@ -18,7 +18,6 @@ mod node;
 mod process;
 mod response;
 mod session;
-mod turn;
 mod turn_content;
 
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! A node for an agent that speaks the protocol.
 
+mod turn;
+
 use std::future::ready;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,9 +30,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::DropGuard;
 
+use self::turn::{CANCEL_TIME, TurnResult};
 use crate::handshake::{open_session, timeout_error};
 use crate::link::Link;
-use crate::turn::{CANCEL_TIME, TurnResult};
 
 /// Maximum size of the text of earlier turns, in bytes.
 const MAX_TEXT: usize = 256 << 10;

@@ -1,11 +1,14 @@
 //! Blocks: the structure of a document, line by line.
 
+pub(crate) mod list;
+pub(crate) mod table;
+
+use self::list::{List, Marker, read_list};
+use self::table::Table;
 use crate::line::{
     CODE_INDENT, Fence, FenceState, begins_html, heading, indent_of, is_blank, is_rule, strip_quote,
     underline_level, unindent,
 };
-use crate::list::{List, Marker, read_list};
-use crate::table::Table;
 
 /// Maximum depth of quotes and lists. Text that is nested more deeply is shown as it was written.
 pub(crate) const MAX_DEPTH: usize = 24;

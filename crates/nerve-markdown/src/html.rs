@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
+use crate::block::list::{Item, List};
+use crate::block::table::{Alignment, Table};
 use crate::block::{Block, Child, read_blocks};
 use crate::escape::escape;
 use crate::inline::render_inline;
-use crate::list::{Item, List};
-use crate::table::{Alignment, Table};
 
 /// Level of the element for a heading of the first level: the page has its own above.
 const FIRST_LEVEL: usize = 3;

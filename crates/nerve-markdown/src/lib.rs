@@ -15,8 +15,6 @@ mod escape;
 mod html;
 mod inline;
 mod line;
-mod list;
-mod table;
 
 pub use escape::escape;
 pub use html::to_html;

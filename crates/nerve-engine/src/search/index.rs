@@ -6,14 +6,14 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nerve_api::value::DocumentKind;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::files::Lock;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use tokio_util::sync::CancellationToken;
 
-use super::blocks::replace_blocks;
 use super::documents::{Document, Source};
+use super::query::blocks::replace_blocks;
+use super::sql::{first_id, from_sql, kinds, to_sql};
 use crate::node_files::NodeKey;
 
 /// Name of the database.
@@ -24,8 +24,6 @@ const DAMAGED: &str = "the search index is damaged";
 const VERSION: i64 = 4;
 /// Time to wait for another process that writes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bits of a document's id below its time.
-const ID_COUNTER_BITS: u32 = 20;
 /// Steps of SQLite's virtual machine between two checks whether the search is cancelled: those of a few rows.
 const CANCEL_INTERVAL: i32 = 100;
 /// Maximum number of characters of one document. The rest is cut off.
@@ -317,11 +315,6 @@ impl SearchIndex {
     }
 }
 
-/// Returns the lowest id of a document of this time.
-pub(super) fn first_id(at_ms: u64) -> i64 {
-    to_sql(at_ms).min(i64::MAX >> ID_COUNTER_BITS) << ID_COUNTER_BITS
-}
-
 /// Replaces the turns of a source, or its screen, and their blocks. Texts grow at their end, so the first documents that are the same
 /// are left alone.
 fn replace_documents(
@@ -370,21 +363,6 @@ fn replace_documents(
         all.extend(id.map(|id| (id, text)));
     }
     replace_blocks(transaction, source, is_screen, kept.last().copied(), &all)
-}
-
-/// Returns the kinds of documents that a screen has, or those of turns, for SQL.
-pub(super) fn kinds(is_screen: bool) -> String {
-    let all = (0..).map_while(DocumentKind::from_repr);
-    let kinds = all.filter(|kind| (*kind == DocumentKind::Screen) == is_screen);
-    kinds.map(|kind| (kind as i64).to_string()).collect::<Vec<_>>().join(", ")
-}
-
-pub(super) fn to_sql(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-pub(super) fn from_sql(value: i64) -> u64 {
-    u64::try_from(value).unwrap_or(0)
 }
 
 /// Removes the files of the database.

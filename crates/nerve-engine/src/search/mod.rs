@@ -4,11 +4,11 @@
 //! session files, and can be built again as long as they exist. SQLite is part of the binary anyway (opencode keeps its
 //! conversations in it), updates one file in place, and several processes can use it at once.
 
-mod blocks;
 mod documents;
 mod index;
 mod indexer;
 mod query;
+mod sql;
 mod thread;
 mod update;
 

@@ -1,5 +1,7 @@
 //! Finds documents.
 
+pub(super) mod blocks;
+
 use nerve_api::reply::SearchHit;
 use nerve_api::request::Search;
 use nerve_api::value::DocumentKind;
@@ -14,8 +16,9 @@ use regex_syntax::ParserBuilder;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
-use super::blocks::search_blocks;
-use super::index::{SearchIndex, failure, first_id, from_sql};
+use self::blocks::search_blocks;
+use super::index::{SearchIndex, failure};
+use super::sql::{first_id, from_sql};
 
 /// Words of text around a match.
 const WORDS: u32 = 24;

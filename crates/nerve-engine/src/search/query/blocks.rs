@@ -10,8 +10,8 @@ use regex::Regex;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Transaction, params, params_from_iter};
 
-use super::index::{first_id, kinds};
-use super::query::{COLUMNS, Query, TEXT, conditions, hit_of, search_regex};
+use super::{COLUMNS, Query, TEXT, conditions, hit_of, search_regex};
+use crate::search::sql::{first_id, kinds};
 
 /// Number of blocks that are always read one by one. Of more, not most: then reading all documents in order is faster.
 const FEW_BLOCKS: usize = 64;
@@ -27,7 +27,7 @@ struct Block {
 
 /// Makes the blocks of a source's turns or screen fit its documents. `kept`: the last document that was there before; those up to it
 /// are unchanged. `documents`: all of them with their ids, in order.
-pub(super) fn replace_blocks(
+pub(in crate::search) fn replace_blocks(
     transaction: &Transaction<'_>,
     source: i64,
     is_screen: bool,
@@ -165,10 +165,10 @@ fn add_hits(
 
 #[cfg(test)]
 mod tests {
-    use super::super::documents::{Document, Source};
-    use super::super::index::{IndexState, SearchIndex};
-    use super::super::query::Pattern;
     use super::*;
+    use crate::search::documents::{Document, Source};
+    use crate::search::index::{IndexState, SearchIndex};
+    use crate::search::query::Pattern;
 
     /// A text that fills a quarter of a block, with a word in the middle of others.
     fn text(word: &str) -> String {
