@@ -10,6 +10,9 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("Activity.ts", "the same name as in the recordings' event files"),
     ("AgentMessage.id", "the format of agentapi"),
     ("AgentMessage.time", "the format of agentapi"),
+    ("ChatCompletion.id", "the format of OpenAI's API"),
+    ("ChatCompletionChunk.id", "the format of OpenAI's API"),
+    ("ChatModel.id", "the format of OpenAI's API"),
     ("EventMessage.channel_id", "only in events under an older name"),
     ("EventMessage.timestamp", "only in events under an older name"),
 ];

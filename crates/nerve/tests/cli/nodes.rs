@@ -71,7 +71,8 @@ fn invalid_nodes_are_refused_and_server_survives() {
     let create = |args: &[&str]| home.nerve(&[&["server", "node", "create"], args].concat());
     create(&["x", "-c", "claud-misspelt"]).assert_stderr(1, &["claud-misspelt"]);
     create(&["x", "-c", "bash", "--cwd", "/no/such"]).assert_stderr(1, &["/no/such"]);
-    create(&["../x"]).assert_code(2);
+    // The address of a node in a session.
+    create(&["../x"]).assert_stderr(3, &["no session '..'"]);
     create(&["Capital"]).assert_code(2);
     create(&["sh"]).assert_stderr(1, &["exists"]);
     create(&["x", "-c", "bash 'unclosed"]).assert_stderr(2, &["error"]);

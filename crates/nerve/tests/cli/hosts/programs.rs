@@ -134,7 +134,8 @@ fn turns_end_while_other_nodes_write_costly_output() {
         home.script(node, "exec yes $(printf 'x\\033[65535b')\n", &[]);
     }
     for node in nodes {
-        home.wait_for_text(node, "xxxx");
+        let last_lines = || home.ok(&["server", "node", "read", node, "--lines", "10"]);
+        assert!(wait_until(DEADLINE, || last_lines().contains("xxxx")), "{node}");
     }
     for turn in 0..10 {
         assert_eq!(home.execute("quiet", &format!("echo {turn}")), format!("{turn}\n"));

@@ -158,7 +158,7 @@ fn session_beyond_the_limit_of_the_machine_logs_in() {
         let output = here.hermetic.root().join(format!("events-{number}"));
         let mut follower = client.command(&["events", "-s", "machine://work"]);
         follower.stdout(File::create(&output).unwrap());
-        let follower = KillOnDrop::spawn(follower);
+        let follower = KillOnDrop(follower.spawn().unwrap());
         let follows = || {
             work.ok(&["send", "sh", "echo again"]);
             fs::metadata(&output).unwrap().len() > 0
