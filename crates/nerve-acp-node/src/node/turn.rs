@@ -26,19 +26,19 @@ use crate::link::{CallError, TurnStream};
 use crate::node::AcpNode;
 use crate::response::{build_response, model_tokens, partial_text};
 
-/// Time that an agent has to end a cancelled turn. Then it is ended itself: the next prompt would be mixed up with this one.
+/// Time that an agent has to end a cancelled turn. The node then ends the agent, because a late turn would mix with the next prompt.
 pub(crate) const CANCEL_TIME: Duration = Duration::from_secs(8);
-/// The same time if the node is stopped.
+/// Time that an agent has to end its turn if the node is stopping.
 const STOP_TIME: Duration = Duration::from_secs(2);
 
 /// The result of a turn; `None` while it runs.
 pub(crate) type TurnResult = Option<Result<Response, EngineError>>;
 
-/// The end of a turn: the agent's response, and true if a request interrupted it.
+/// The end of a turn: its response, and true if an interrupt or a stop of the node cut it short.
 type TurnEnd = Result<(PromptResponse, bool), EngineError>;
 
 impl AcpNode {
-    /// Runs a turn. If the future is dropped, the turn continues.
+    /// Runs a turn. A turn that has started continues if the caller drops the future; a queued prompt is then never sent.
     ///
     /// # Errors
     /// InvalidRequest, Busy, Blocked (with the choices; the turn continues), Timeout, Cancelled, NodeStopped, Budget, Process (the agent
@@ -57,15 +57,17 @@ impl AcpNode {
         let state = &self.inner.state;
         check_prompt(&prompt.text).map_err(|error| self.with_node_name(error))?;
         let limit = prompt.timeout.unwrap_or(self.inner.timeout).min(MAX_TIMEOUT);
-        let (policy, has_limit) = (prompt.at_dialog, prompt.timeout.is_some());
+        let (policy, has_own_timeout) = (prompt.at_dialog, prompt.timeout.is_some());
         let (cancellation, deadline) = (context.cancellation(), Instant::now() + limit);
-        let turn = tokio::select! {
-            turn = self.inner.turn.enter(state, &prompt, cancellation, deadline) => turn?,
+        let slot = tokio::select! {
+            slot = self.inner.turn.enter(state, &prompt, cancellation, deadline) => slot?,
+            // A turn that has started returns at a dialog unless the policy is `Wait`; a queued one only with `Fail`.
             dialog = state.dialog_opened(), if policy == DialogPolicy::Fail => {
                 return Err(self.blocked_error(&dialog, Delivery::Unsent));
             }
         };
-        let deadline = state.await_budget(policy, cancellation, deadline, has_limit).await?;
+        let deadline = state.await_budget(policy, cancellation, deadline, has_own_timeout).await?;
+        // The caller stops waiting at `detach_at`. The turn itself may run until `deadline`.
         let (detach_at, deadline) = match prompt.detach_on_timeout {
             true => (Some(deadline), deadline.max(Instant::now() + self.inner.timeout.min(MAX_TIMEOUT))),
             false => (None, deadline),
@@ -73,7 +75,7 @@ impl AcpNode {
         let (sender, receiver) = watch::channel(None);
         *self.inner.last_turn.lock() = Some(receiver.clone());
         let (node, context) = (self.clone(), context.clone());
-        tokio::spawn(async move { node.run_turn(prompt, context, deadline, turn, sender).await });
+        tokio::spawn(async move { node.run_turn(prompt, context, deadline, slot, sender).await });
         self.await_turn(receiver, policy, detach_at).await
     }
 
@@ -83,14 +85,14 @@ impl AcpNode {
     /// Blocked: a dialog is open, unless the policy is to wait. Timeout. The errors of the turn.
     pub(crate) async fn await_turn(
         &self,
-        mut turn: watch::Receiver<TurnResult>,
+        mut receiver: watch::Receiver<TurnResult>,
         policy: DialogPolicy,
         deadline: Option<Instant>,
     ) -> Result<Response, EngineError> {
         let state = &self.inner.state;
         tokio::select! {
             biased;
-            ended = turn.wait_for(Option::is_some) => match ended.ok().and_then(|result| result.clone()) {
+            ended = receiver.wait_for(Option::is_some) => match ended.ok().and_then(|result| result.clone()) {
                 Some(result) => result,
                 None => Err(state.error(ErrorKind::Internal, "the turn was lost")),
             },
@@ -104,18 +106,18 @@ impl AcpNode {
         }
     }
 
-    /// Runs a turn to its end, and reports the result, for which no caller may wait any more.
+    /// Runs a turn to its end and reports the result. The caller may already have stopped waiting for it.
     async fn run_turn(
         self,
         prompt: Prompt,
         context: TurnContext,
         deadline: Instant,
-        turn: OwnedMutexGuard<()>,
+        slot: OwnedMutexGuard<()>,
         sender: watch::Sender<TurnResult>,
     ) {
         let result = self.work(&prompt, &context, deadline).await;
         sender.send_replace(Some(result));
-        drop(turn);
+        drop(slot);
     }
 
     async fn work(
@@ -146,19 +148,19 @@ impl AcpNode {
             }
             Err(error) => Err(error.with_text(&partial_text(&content))),
         };
-        let usage = usage.as_ref().map(model_tokens);
-        if let Some(tokens) = &usage {
+        let tokens = usage.as_ref().map(model_tokens);
+        if let Some(tokens) = &tokens {
             self.inner.tokens.lock().add(tokens);
             state.ledger.add_response(tokens, None);
         }
-        let logged = usage.map(|tokens| LoggedUsage {
+        let logged = tokens.map(|tokens| LoggedUsage {
             model: "acp".to_string(),
             input: tokens.total() - tokens.output,
             output: tokens.output,
         });
         self.log(prompt, time, &result, logged);
         metered.end(&result);
-        // Before the end of the turn: a node at a limit is blocked then, not ready.
+        // This precedes the end of the turn, so that a node at its limit becomes blocked and not ready.
         state.refresh_limit();
         let number = running.number;
         drop(running);
@@ -181,7 +183,8 @@ impl AcpNode {
         let content = json!([{ "type": "text", "text": &*prompt.text }]);
         let params = json!({ "sessionId": link.session_id(), "prompt": content });
         let mut response = pin!(link.call("session/prompt", params));
-        let (early, limit) = tokio::select! {
+        // An interrupt or a stop still returns the agent's response. Every other cause returns its own error.
+        let (outcome, cancel_time) = tokio::select! {
             biased;
             response = &mut response => return self.conclude(response, link.is_cancelling()),
             () = context.cancellation().cancelled() => (Err(cancelled()), CANCEL_TIME),
@@ -194,16 +197,17 @@ impl AcpNode {
             }
         };
         link.cancel_turn().await;
-        let Ok(response) = timeout(limit, response).await else {
+        let Ok(response) = timeout(cancel_time, response).await else {
             link.stop_token().cancel();
-            let what = format!("the agent did not react to session/cancel within {limit:?} and was ended");
-            return Err(early.err().unwrap_or_else(|| state.error(ErrorKind::Interrupted, &what)));
+            let what =
+                format!("the agent did not react to session/cancel within {cancel_time:?} and was ended");
+            return Err(outcome.err().unwrap_or_else(|| state.error(ErrorKind::Interrupted, &what)));
         };
-        early?;
+        outcome?;
         self.conclude(response, true)
     }
 
-    /// Returns the end of a turn. `is_interrupted`: a request interrupted it.
+    /// Returns the end of a turn. `is_interrupted`: an interrupt or a stop of the node cut it short.
     fn conclude(&self, response: Result<Value, CallError>, is_interrupted: bool) -> TurnEnd {
         match response {
             // Some agents fail a prompt that is cancelled.
