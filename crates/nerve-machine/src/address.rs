@@ -146,12 +146,12 @@ mod tests {
     #[test]
     fn recording_has_number_id_or_path_behind_its_machine() {
         for (name, rest) in [
-            ("work/night/me", "night/me"),
-            ("work/night/me@2", "night/me@2"),
-            ("machine://work/0195e3a1", "0195e3a1"),
-            ("machine://work//data/a.ahr", "/data/a.ahr"),
+            ("lab/night/me", "night/me"),
+            ("lab/night/me@2", "night/me@2"),
+            ("machine://lab/0195e3a1", "0195e3a1"),
+            ("machine://lab//data/a.ahr", "/data/a.ahr"),
         ] {
-            assert_eq!(split_recording(name), Some(("work", rest)), "{name}");
+            assert_eq!(split_recording(name), Some(("lab", rest)), "{name}");
         }
         for other in
             ["me@2", "night/me@2", "work/night/me@", "work/night/me@x", "machine://work", "machine:///x"]

@@ -272,11 +272,11 @@ mod tests {
         assert_eq!(open(None, Some("01"), None), "nerve view 01 --at 2.5");
         assert_eq!(open(None, None, Some(2)), "nerve transcript night/me --turn 2 --server x");
         assert_eq!(open(Some("local"), None, None), "nerve logs local/night/me --server x");
-        let work = Some("work");
-        assert_eq!(open(work, Some("01"), Some(2)), "nerve transcript 01 --turn 2 --server machine://work");
-        assert_eq!(open(work, Some("01"), None), "nerve view machine://work/01 --at 2.5");
-        assert_eq!(open(work, None, Some(2)), "nerve transcript work/night/me --turn 2");
-        assert_eq!(open(work, None, None), "nerve logs work/night/me");
+        let lab = Some("lab");
+        assert_eq!(open(lab, Some("01"), Some(2)), "nerve transcript 01 --turn 2 --server machine://lab");
+        assert_eq!(open(lab, Some("01"), None), "nerve view machine://lab/01 --at 2.5");
+        assert_eq!(open(lab, None, Some(2)), "nerve transcript lab/night/me --turn 2");
+        assert_eq!(open(lab, None, None), "nerve logs lab/night/me");
     }
 
     #[test]

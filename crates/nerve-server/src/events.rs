@@ -1,8 +1,8 @@
 //! Distributes the engine's events to subscribers, each with a bounded queue, so that a slow one delays no
 //! other.
 
+mod encoded_event;
 mod filter;
-mod outgoing;
 mod queue;
 #[cfg(test)]
 mod tests;
@@ -13,8 +13,8 @@ use nerve_api::Event;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
+pub(crate) use self::encoded_event::{EncodedEvent, Tag};
 pub(crate) use self::filter::Filter;
-pub(crate) use self::outgoing::{OutgoingEvent, Tag};
 use self::queue::EventBuffer;
 pub(crate) use self::queue::EventQueue;
 use crate::metrics::Metrics;
@@ -106,7 +106,7 @@ impl Inner {
 
     fn publish(&mut self, event: Event) {
         self.metrics.count_graph_event(&event.kind);
-        let event = Arc::new(OutgoingEvent::new(event));
+        let event = Arc::new(EncodedEvent::new(event));
         self.metrics.count_event(event.event.kind.event_type());
         self.last_seq = event.event.seq;
         let mut dropped = 0;

@@ -416,8 +416,11 @@ mod tests {
     const CLAUDE_PROMPT: &str = r#"{"type":"user","uuid":"u","message":{"role":"user","content":"go"}}"#;
     const CLAUDE_ANSWER: &str = r#"{"type":"assistant","uuid":"a","parentUuid":"u","message":{"id":"m","stop_reason":"end_turn","content":[{"type":"text","text":"**late**"}]}}"#;
 
-    /// Reads a turn of Claude Code whose transcript has `before` at first, and prompt and answer three seconds later. Time passes only
-    /// while nothing else happens. Returns the answer and the time that it took.
+    /// Time after which the agent writes its answer, longer than [`END_TIMEOUT`]. The tests' clock is paused, so nothing waits for it.
+    const WRITE_TIME: Duration = Duration::from_secs(3);
+
+    /// Reads a turn of Claude Code whose transcript has `before` at first, and prompt and answer after [`WRITE_TIME`]. Returns the answer
+    /// and the time that it took.
     async fn late_answer(before: Option<&str>, drawn: DrawnAnswer) -> (Option<String>, Duration) {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("s.jsonl");
@@ -431,7 +434,7 @@ mod tests {
         let begin = Instant::now();
         let read = source.turn(SentPrompt { text: "go".into(), since: TsNs(0) }, drawn);
         let write = async {
-            tokio::time::sleep(Duration::from_secs(3)).await;
+            tokio::time::sleep(WRITE_TIME).await;
             std::fs::write(file, format!("{CLAUDE_PROMPT}\n{CLAUDE_ANSWER}\n")).unwrap();
         };
         let ((turn, time), ()) = tokio::join!(async { (read.await, begin.elapsed()) }, write);

@@ -13,14 +13,14 @@ pub(crate) type Tag = u64;
 
 /// An event in its encoded form.
 #[derive(Debug)]
-pub(crate) struct OutgoingEvent {
+pub(crate) struct EncodedEvent {
     pub(crate) event: Event,
     pub(super) line: Vec<u8>,
 }
 
-impl OutgoingEvent {
-    pub(super) fn new(event: Event) -> OutgoingEvent {
-        OutgoingEvent { line: event_line(&event), event }
+impl EncodedEvent {
+    pub(super) fn new(event: Event) -> EncodedEvent {
+        EncodedEvent { line: event_line(&event), event }
     }
 
     /// Returns the event's lines for a subscriber; `requests`: its own requests, by tag.

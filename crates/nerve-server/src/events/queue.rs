@@ -9,7 +9,7 @@ use nerve_types::activity::TsMs;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{Filter, OutgoingEvent, Tag};
+use super::{EncodedEvent, Filter, Tag};
 
 /// Maximum number of events in a subscriber's queue; the oldest are dropped.
 pub(super) const QUEUE_EVENTS: usize = 1024;
@@ -50,7 +50,7 @@ impl EventQueue {
     }
 
     /// Adds an event if it matches and returns the number of evicted ones.
-    pub(super) fn push(&self, event: &Arc<OutgoingEvent>) -> u64 {
+    pub(super) fn push(&self, event: &Arc<EncodedEvent>) -> u64 {
         if !self.filter.matches(&event.event) {
             return 0;
         }
@@ -89,20 +89,20 @@ impl EventQueue {
     }
 
     /// Returns the next events: a notice about dropped ones and an event.
-    pub(crate) fn try_next_events(&self) -> Option<Vec<Arc<OutgoingEvent>>> {
+    pub(crate) fn try_next_events(&self) -> Option<Vec<Arc<EncodedEvent>>> {
         let mut pending = self.pending.lock();
         let dropped = std::mem::take(&mut pending.dropped);
         let event = pending.events.pop();
         drop(pending);
         let next = event.as_ref().map(|event| event.event.seq);
         let notice =
-            self.has_notice(dropped).then(|| Arc::new(OutgoingEvent::new(events_dropped(dropped, next))));
+            self.has_notice(dropped).then(|| Arc::new(EncodedEvent::new(events_dropped(dropped, next))));
         let events: Vec<_> = notice.into_iter().chain(event).collect();
         (!events.is_empty()).then_some(events)
     }
 
     /// Like [`EventQueue::try_next_events`], but waits for an event. Cancel-safe.
-    pub(crate) async fn next_events(&self) -> Vec<Arc<OutgoingEvent>> {
+    pub(crate) async fn next_events(&self) -> Vec<Arc<EncodedEvent>> {
         loop {
             if let Some(events) = self.try_next_events() {
                 return events;
@@ -112,7 +112,7 @@ impl EventQueue {
     }
 
     /// Returns the lines of an event: one, and one under its deprecated name if the filter says so.
-    pub(crate) fn lines_of(&self, event: &OutgoingEvent) -> impl Iterator<Item = Vec<u8>> {
+    pub(crate) fn lines_of(&self, event: &EncodedEvent) -> impl Iterator<Item = Vec<u8>> {
         std::iter::once(event.line.clone()).chain(event.old_name_line(&self.filter))
     }
 }
@@ -133,13 +133,13 @@ fn events_dropped(dropped: u64, before: Option<u64>) -> Event {
 /// A queue of events with limits, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct EventBuffer {
-    pub(super) events: VecDeque<Arc<OutgoingEvent>>,
+    pub(super) events: VecDeque<Arc<EncodedEvent>>,
     bytes: usize,
 }
 
 impl EventBuffer {
     /// Adds an event and returns the number of evicted ones.
-    pub(super) fn push(&mut self, event: Arc<OutgoingEvent>, max_events: usize, max_bytes: usize) -> u64 {
+    pub(super) fn push(&mut self, event: Arc<EncodedEvent>, max_events: usize, max_bytes: usize) -> u64 {
         self.bytes += event.line.len();
         self.events.push_back(event);
         let mut evicted = 0;
@@ -150,7 +150,7 @@ impl EventBuffer {
         evicted
     }
 
-    fn pop(&mut self) -> Option<Arc<OutgoingEvent>> {
+    fn pop(&mut self) -> Option<Arc<EncodedEvent>> {
         let event = self.events.pop_front()?;
         self.bytes -= event.line.len();
         Some(event)

@@ -12,7 +12,7 @@ use super::operation::Operation;
 use super::problem::Problem;
 use super::query;
 use super::resource::raw_query;
-use crate::events::{EventQueue, Filter, OutgoingEvent};
+use crate::events::{EncodedEvent, EventQueue, Filter};
 use crate::requests;
 use crate::state::ServerState;
 
@@ -85,7 +85,7 @@ impl EventStream {
     }
 
     /// Returns the next events; `None` after the last event of a server that is closing. Cancel-safe.
-    pub(super) async fn next(&self) -> Option<Vec<Arc<OutgoingEvent>>> {
+    pub(super) async fn next(&self) -> Option<Vec<Arc<EncodedEvent>>> {
         tokio::select! {
             biased;
             events = self.queue.next_events() => Some(events),
@@ -94,7 +94,7 @@ impl EventStream {
     }
 
     /// Returns the lines of an event: one, and one under its deprecated name if the request selects it.
-    pub(super) fn lines_of(&self, event: &OutgoingEvent) -> impl Iterator<Item = Vec<u8>> {
+    pub(super) fn lines_of(&self, event: &EncodedEvent) -> impl Iterator<Item = Vec<u8>> {
         self.queue.lines_of(event)
     }
 

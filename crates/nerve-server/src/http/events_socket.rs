@@ -24,7 +24,7 @@ use super::operation::Operation;
 use super::problem::Problem;
 use super::websocket::{self, Handshake};
 use crate::access::{Credential, wait_for_revocation};
-use crate::events::OutgoingEvent;
+use crate::events::EncodedEvent;
 
 /// Maximum size of a client's message in bytes.
 const MAX_INPUT_BYTES: usize = 4096;
@@ -88,7 +88,7 @@ async fn send_all(socket: &mut WebSocket, start: Start, events: &EventStream) ->
 async fn send_events(
     socket: &mut WebSocket,
     stream: &EventStream,
-    events: &[std::sync::Arc<OutgoingEvent>],
+    events: &[std::sync::Arc<EncodedEvent>],
 ) -> Option<()> {
     for line in events.iter().flat_map(|event| stream.lines_of(event)) {
         // Lines are encoded JSON.

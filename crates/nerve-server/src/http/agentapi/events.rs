@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::message::MessageUpdate;
 use super::{Agent, AgentStatus, encode};
-use crate::events::{EventQueue, Filter, OutgoingEvent};
+use crate::events::{EncodedEvent, EventQueue, Filter};
 use crate::http::budget::MemoryReservation;
 use crate::http::problem::Problem;
 use crate::http::sse;
@@ -100,7 +100,7 @@ impl Reader {
 
 /// Returns true if the history may contain new messages after this event: one that follows the end of a turn,
 /// or a notice about dropped events.
-fn may_end_a_turn(event: &Arc<OutgoingEvent>) -> bool {
+fn may_end_a_turn(event: &Arc<EncodedEvent>) -> bool {
     matches!(
         event.event.kind.event_type(),
         EventType::NodeReady

@@ -19,7 +19,7 @@ use super::streamed_text::StreamedText;
 use super::temporary_node::TemporaryNode;
 use super::types::CompletionUsage;
 use crate::client_origin;
-use crate::events::{EventQueue, Filter, OutgoingEvent};
+use crate::events::{EncodedEvent, EventQueue, Filter};
 use crate::http::budget::MemoryReservation;
 use crate::http::problem::Problem;
 use crate::http::resource::call;
@@ -71,7 +71,7 @@ pub(super) struct Turn {
     site: SiteState,
     result_id: String,
     events: Arc<EventQueue>,
-    pending: VecDeque<Arc<OutgoingEvent>>,
+    pending: VecDeque<Arc<EncodedEvent>>,
     /// Number of the turn on its node, once it streams.
     number: Option<u64>,
     /// Tokens that the agent has reported.
@@ -172,7 +172,7 @@ impl Turn {
         }
     }
 
-    async fn read(&mut self, event: &OutgoingEvent) -> Option<TurnStep> {
+    async fn read(&mut self, event: &EncodedEvent) -> Option<TurnStep> {
         match &event.event.kind {
             EventKind::NodeBusy { .. } => Some(TurnStep::Started),
             EventKind::OutputChunk { turn, chunk, .. } => {

@@ -5,7 +5,7 @@ mod all_machines;
 mod failures;
 mod mcp;
 mod recordings;
-mod sharing;
+mod ssh_logins;
 mod ssh_server;
 
 use std::fs;

@@ -8,6 +8,7 @@ use nerve_testkit::wait_until;
 use super::ssh_server::{Client, SshServer};
 use crate::harness::{DEADLINE, Home};
 
+const MACHINE: &str = "work";
 const NODE: &str = "work/default/sh";
 
 impl Client<'_> {
@@ -63,7 +64,7 @@ fn recording_of_another_machine_is_copied_and_continued() {
         assert_eq!(fs::read(client.copy()).unwrap(), original);
     }
     let id = client.copy().file_stem().unwrap().to_str().unwrap().to_string();
-    for name in [format!("machine://work/{id}"), format!("{NODE}@1")] {
+    for name in [format!("machine://{MACHINE}/{id}"), format!("{NODE}@1")] {
         let exported = client.ok(&["recording", "export", &name, "--format", "txt"]);
         assert!(exported.contains("second-part"), "{name}");
     }

@@ -21,13 +21,19 @@ impl Client<'_> {
     }
 }
 
+/// Starts sshd with these further settings for the machine `work`, and adds it to the list of `here`.
+fn add_work<'a>(here: &'a Home, work: &Home, settings: &str) -> (SshServer, Client<'a>) {
+    let sshd = SshServer::start_with(here, settings);
+    sshd.add_host("work", &work.hermetic.nerve_home());
+    let client = Client { home: here, ssh: sshd.program() };
+    client.add("work", "ssh://work");
+    (sshd, client)
+}
+
 #[test]
 fn commands_share_one_login() {
     let (here, work) = (Home::new(), Home::with_shell());
-    let sshd = SshServer::start(&here);
-    sshd.add_host("work", &work.hermetic.nerve_home());
-    let client = Client { home: &here, ssh: sshd.program() };
-    client.add("work", "ssh://work");
+    let (sshd, client) = add_work(&here, &work, "");
     client.ok(&["wait", NODE]);
     assert!(client.ok(&["send", NODE, "echo shared"]).contains("shared"));
     assert_eq!(client.listed("work")["reachable"], true);
@@ -124,10 +130,7 @@ fn control_path_of_the_user_decides() {
 #[test]
 fn master_that_does_not_respond_is_replaced() {
     let (here, work) = (Home::new(), Home::with_shell());
-    let sshd = SshServer::start(&here);
-    sshd.add_host("work", &work.hermetic.nerve_home());
-    let client = Client { home: &here, ssh: sshd.program() };
-    client.add("work", "ssh://work");
+    let (sshd, client) = add_work(&here, &work, "");
     client.ok(&["wait", NODE]);
     // A killed one leaves its socket.
     let killed = sshd.master_process();
@@ -147,10 +150,7 @@ fn master_that_does_not_respond_is_replaced() {
 #[test]
 fn session_beyond_the_limit_of_the_machine_logs_in() {
     let (here, work) = (Home::new(), Home::with_shell());
-    let sshd = SshServer::start_with(&here, "MaxSessions 2\nAllowStreamLocalForwarding no\n");
-    sshd.add_host("work", &work.hermetic.nerve_home());
-    let client = Client { home: &here, ssh: sshd.program() };
-    client.add("work", "ssh://work");
+    let (sshd, client) = add_work(&here, &work, "MaxSessions 2\nAllowStreamLocalForwarding no\n");
     client.ok(&["wait", NODE]);
     assert_eq!((sshd.logins(), sshd.forwarded().len()), (1, 0));
     // Both sessions over the connection are taken.
