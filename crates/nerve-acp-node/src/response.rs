@@ -5,14 +5,15 @@ use nerve_api::reply::{ModelTokens, Section};
 use nerve_api::value::{Delivery, ResponseSource, SectionKind};
 use nerve_node::command::Response;
 use nerve_node::truncate_to_limits;
-use nerve_types::{Tokens, TsNs};
+use nerve_types::{TimeSpan, Tokens};
 
 use crate::turn_content::TurnContent;
 
 /// Builds the response of a turn that the agent has ended. `is_interrupted`: a request interrupted it, whatever the agent says.
 pub(crate) fn build_response(
     node: &str,
-    (turn, time): (u64, (TsNs, TsNs)),
+    turn: u64,
+    time: TimeSpan,
     content: TurnContent,
     end: &PromptResponse,
     is_interrupted: bool,
@@ -41,7 +42,7 @@ pub(crate) fn build_response(
         node: node.to_string(),
         turn,
         raw: text.clone(),
-        bytes: (0, text.len() as u64),
+        bytes: 0..text.len() as u64,
         text,
         sections,
         tokens: end.usage.map(count_tokens),
@@ -112,7 +113,7 @@ mod tests {
             content.on_update(SessionUpdate::message(text), TsMs(1));
         }
         let end = from_value(json!({ "stopReason": stop })).unwrap();
-        build_response("n", (1, (TsNs(1), TsNs(2))), content, &end, is_interrupted)
+        build_response("n", 1, TimeSpan::default(), content, &end, is_interrupted)
     }
 
     #[test]

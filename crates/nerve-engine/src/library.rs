@@ -30,13 +30,12 @@ pub(crate) fn before_now(age: Duration) -> TsNs {
 
 fn info(recording: library::RecordingInfo) -> RecordingInfo {
     let time = |at: TsNs| TsMs::from(at).iso();
-    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     RecordingInfo {
         recording_id: recording.id,
         path: recording.path.display().to_string(),
         written_at: recording.written.map(time),
         started_at: recording.started.map(time),
-        duration_ms: recording.duration.map(millis),
+        duration_ms: recording.duration.map(nerve_types::millis),
         bytes: recording.bytes,
         cols: recording.size.map(|size| size.cols),
         rows: recording.size.map(|size| size.rows),

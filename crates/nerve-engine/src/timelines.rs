@@ -25,8 +25,8 @@ use nerve_record::playback::Playback;
 use nerve_record::recording_files::RecordingFiles;
 use nerve_record::store::id_of;
 use nerve_record::timeline::{TimelineScan, start_of};
-use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
+use nerve_types::{TsNs, millis};
 use parking_lot::Mutex;
 
 use crate::data_dirs::DataDirs;
@@ -291,8 +291,4 @@ fn damage(lost: &DamagedRange, at_ms: Option<u64>) -> RecordingDamage {
         missing: lost.output.as_ref().map(|output| output.end - output.start),
         reason: lost.to_string(),
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

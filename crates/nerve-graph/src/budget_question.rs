@@ -8,6 +8,7 @@ use nerve_node::command::GateInfo;
 use nerve_node::error::EngineError;
 use nerve_node::grants::Grants;
 use nerve_node::pool::Pool;
+use nerve_types::millis;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -107,7 +108,7 @@ impl Question {
         let (node, deadline) = ("", None);
         let (choice, _) = gate_question::ask(context, node, info, deadline, self.key, is_recorded).await?;
         if let Some(observer) = &run.observer {
-            let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let ms = millis(began.elapsed());
             let kind = StepEventKind::Complete { how: Completion::Completed, ms, tokens: 0 };
             let (step, data) = (Arc::clone(&self.path), Value::from(choice.as_str()));
             observer(StepEvent { kind, step, node: node.into(), data, hint: None, at: run.clock.now() });

@@ -7,6 +7,7 @@ use nerve_node::cancellation::cancelled;
 use nerve_node::command::StateName;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::telemetry::{ActiveSpan, count};
+use nerve_types::millis;
 use opentelemetry::KeyValue;
 use serde_json::Value;
 
@@ -89,7 +90,7 @@ impl StepRun<'_> {
         span: &ActiveSpan,
         error: &EngineError,
     ) -> Result<(), EngineError> {
-        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        let delay_ms = millis(delay);
         let retry = StepEventKind::Retry { attempt, delay_ms, error_type: error.kind };
         self.notify_error(context.step.as_ref(), retry, error);
         span.add_event("nerve.retry", || {

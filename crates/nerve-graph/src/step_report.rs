@@ -30,7 +30,7 @@ impl StepRun<'_> {
         let at = if self.is_timed { run.clock.now() } else { TsNs(0) };
         self.ended_at.store(at.0, Ordering::Relaxed);
         let ms = started_at.map_or(0, |started_at| at.0.saturating_sub(started_at.0) / 1_000_000);
-        self.record_result(node, context, (at, ms, tokens), &result).await;
+        self.record_result(node, context, at, ms, tokens, &result).await;
         if run.observer.is_some() {
             let step = context.step.as_ref();
             match &result {
@@ -52,7 +52,9 @@ impl StepRun<'_> {
         &self,
         node: &Executable,
         context: &RunContext,
-        (at, ms, tokens): (TsNs, u64, u64),
+        at: TsNs,
+        ms: u64,
+        tokens: u64,
         result: &Result<(Value, Completion), EngineError>,
     ) {
         let Some((journal, _)) = &self.graph.shared().journal else { return };

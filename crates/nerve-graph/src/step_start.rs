@@ -59,8 +59,7 @@ impl StepRun<'_> {
         }
         if node.is_persistent() {
             // Boxed because it is rare and large: otherwise every step would reserve space for it.
-            let start =
-                self.record_persistent_start(node, context, (journal, replay.as_deref()), (step, key));
+            let start = self.record_persistent_start(node, context, journal, replay.as_deref(), step, key);
             return Box::pin(start).await;
         }
         let (at, node) = (at.unwrap_or_else(|| run.clock.now()), node.id());
@@ -74,13 +73,15 @@ impl StepRun<'_> {
         &self,
         node: &Executable,
         context: &RunContext,
-        (journal, replay): (&Journal, Option<&ReplayState>),
-        (step, key): (&Arc<str>, u64),
+        journal: &Journal,
+        replay: Option<&ReplayState>,
+        step: &Arc<str>,
+        key: u64,
     ) -> Result<Option<Value>, EngineError> {
         let clock = self.graph.shared().clock;
         if self.step.on_resume == OnResume::Ask
             && replay.is_some_and(|replay| replay.was_running(step, key))
-            && let Some(value) = self.ask_rerun(node, context, (step, key)).await?
+            && let Some(value) = self.ask_rerun(node, context, step, key).await?
         {
             // The person's decision is durable: it is not requested again.
             let reason = "it was running when the run was interrupted, and is not run again";
@@ -106,7 +107,8 @@ impl StepRun<'_> {
         &self,
         node: &Executable,
         context: &RunContext,
-        (path, key): (&Arc<str>, u64),
+        path: &str,
+        key: u64,
     ) -> Result<Option<Value>, EngineError> {
         let info = GateInfo {
             step_id: path.to_string(),

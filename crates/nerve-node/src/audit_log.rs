@@ -9,7 +9,7 @@ use nerve_record::history::{
     HISTORY_BUFFER_LINES, HistoryWriter, LoggedUsage, Operation, RequestedBy, ResponseData, SendEntry,
     SendStreamEntry,
 };
-use nerve_types::TsNs;
+use nerve_types::{TimeSpan, TsNs};
 
 use crate::command::{ClientOrigin, EventKind, NodeRef};
 use crate::error::EngineError;
@@ -69,7 +69,7 @@ impl AuditLogs {
 pub(super) struct FinishedPrompt<'a> {
     pub(super) input: &'a str,
     pub(super) preceding: Option<u64>,
-    pub(super) time: (TsNs, TsNs),
+    pub(super) time: TimeSpan,
     pub(super) parser: ParserKind,
     /// Usage of a model's API.
     pub(super) usage: Option<LoggedUsage>,
@@ -124,7 +124,7 @@ impl AuditLog {
     pub fn log_answer(
         &mut self,
         input: &str,
-        time: (TsNs, TsNs),
+        time: TimeSpan,
         response: ResponseData,
         usage: Option<LoggedUsage>,
         streamed: Option<&str>,
@@ -143,10 +143,10 @@ impl AuditLog {
         response: ResponseData,
         tail: impl FnOnce() -> String,
     ) {
-        self.flush(sent.time.1, tail);
+        self.flush(sent.time.end, tail);
         self.writer.log(&Operation::Send(SendEntry {
-            ts_start: sent.time.0,
-            ts_end: sent.time.1,
+            ts_start: sent.time.start,
+            ts_end: sent.time.end,
             input: sent.input,
             preceding_buffer_seq: sent.preceding,
             response,
@@ -156,10 +156,10 @@ impl AuditLog {
 
     /// Logs an ended turn that was streamed.
     pub(super) fn log_streamed_turn(&mut self, sent: &FinishedPrompt<'_>, tail: impl Fn() -> String) {
-        self.flush(sent.time.1, &tail);
+        self.flush(sent.time.end, &tail);
         self.writer.log(&Operation::SendStream(SendStreamEntry {
-            ts_start: sent.time.0,
-            ts_end: sent.time.1,
+            ts_start: sent.time.start,
+            ts_end: sent.time.end,
             input: sent.input,
             preceding_buffer_seq: sent.preceding,
             final_buffer: &tail(),

@@ -19,7 +19,7 @@ use nerve_api::value::{Delivery, ResponseSource, SignalSource};
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 use nerve_host::environment::Environment;
 use nerve_record::history::ResponseData;
-use nerve_types::TsNs;
+use nerve_types::TimeSpan;
 use nerve_types::os::kill_with_parent;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -335,7 +335,8 @@ impl BashNode {
             self.run(number, &prompt, deadline, pin!(interrupted), cancellation).await
         };
         // Logged before the node is ready again, so that waiters find the entry in the history.
-        let answer = self.respond(number, &prompt, result?, (started, inner.clock.now()));
+        let answer =
+            self.respond(number, &prompt, result?, TimeSpan { start: started, end: inner.clock.now() });
         // Before the end of the turn: a node at a limit is blocked then, not ready.
         inner.state.refresh_limit();
         drop(turn);
@@ -425,7 +426,7 @@ impl BashNode {
         turn: u64,
         prompt: &Prompt,
         result: CommandResult,
-        time: (TsNs, TsNs),
+        time: TimeSpan,
     ) -> Result<Response, EngineError> {
         let (stdout, stderr) = (result.stdout.text(), result.stderr.text());
         let mut attributes = Map::new();
@@ -472,7 +473,7 @@ impl BashNode {
             source: ResponseSource::Process,
             delivery: Delivery::Started,
             ended_by: EVIDENCE.ready.1.into(),
-            bytes: (0, result.stdout.total() + result.stderr.total()),
+            bytes: 0..result.stdout.total() + result.stderr.total(),
             time,
             attributes,
             warnings: Vec::new(),

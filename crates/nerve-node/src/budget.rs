@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nerve_types::TsNs;
+use nerve_types::{TsNs, millis};
 use strum::IntoStaticStr;
 use tokio::time::Instant;
 
@@ -260,10 +260,6 @@ pub(crate) fn cost_to_grant(limit: f64, used: f64) -> f64 {
     // The quotient may have been rounded.
     let is_enough = limit + limit * times > used;
     limit * if is_enough { times } else { times + 1.0 }
-}
-
-pub(crate) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn seconds(millis: u64) -> f64 {

@@ -28,7 +28,8 @@ pub fn wait_timeout_error(
     node: &str,
     now: StateName,
     states: &[StateName],
-    (limit, evidence): (Duration, String),
+    limit: Duration,
+    evidence: String,
 ) -> EngineError {
     let mut wanted: Vec<&str> = Vec::new();
     for state in states.iter().map(|state| state.as_str()) {

@@ -1,6 +1,7 @@
 //! Domain types of the engine: nodes, their definitions, states, turns and sessions. Requests, replies and events are those of
 //! [`nerve_api`].
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ pub use nerve_api::reply::{GateInfo, NodeInfo, SessionInfo};
 pub use nerve_api::request::{CommandLine, NodeRef, NodeSpec};
 pub use nerve_api::value::{BackendKind, NodeState as StateName, RunStatus};
 use nerve_api::value::{Delivery, ResponseSource};
-use nerve_types::TsNs;
+use nerve_types::TimeSpan;
 use serde_json::{Map, Value};
 
 pub use nerve_mux::pane::{PanePlace, TerminalKind};
@@ -106,10 +107,10 @@ pub struct Response {
     pub delivery: Delivery,
     /// Evidence that ended the turn.
     pub ended_by: String,
-    /// Output range of the turn in bytes: first, and one past the last.
-    pub bytes: (u64, u64),
+    /// Output of the turn, as offsets in bytes.
+    pub bytes: Range<u64>,
     /// Start and end of the turn.
-    pub time: (TsNs, TsNs),
+    pub time: TimeSpan,
     /// Additional attributes: `exit_code`, `stdout`, `stderr` of a bash node; `content`, `model`, `finish_reason`, `usage` … of a chat
     /// node.
     pub attributes: Map<String, Value>,

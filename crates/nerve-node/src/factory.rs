@@ -228,12 +228,7 @@ impl NodeFactory {
         let proxy = match spec.proxy {
             Some(proxy) => {
                 let launch = self.proxy_launch(&node);
-                Some(self.start_proxy(
-                    launch,
-                    (*proxy, pane.as_deref()),
-                    &profile,
-                    (&mut env, &server_env),
-                )?)
+                Some(self.start_proxy(launch, *proxy, pane.as_deref(), &profile, &mut env, &server_env)?)
             }
             None => None,
         };
@@ -263,7 +258,7 @@ impl NodeFactory {
         let (relay, now) = (shared.hook_relay.as_deref(), shared.clock.now());
         let launch = Launch { panes: &shared.panes, label: &label, relay, record: spec.record, now };
         let terminal = match (&pane, &shared.hosting) {
-            (Some(pane), _) => launch.attach(terminal, (kind, pane), spec.socket.as_deref()).await,
+            (Some(pane), _) => launch.attach(terminal, kind, pane, spec.socket.as_deref()).await,
             (None, Some(hosting)) => {
                 let place = PanePlace { split: None, session: spec.tmux_session, socket: spec.socket };
                 let window = (kind != TerminalKind::Pty).then_some((kind, place));
@@ -280,9 +275,11 @@ impl NodeFactory {
     fn start_proxy(
         &self,
         launch: ProxyLaunch<'_>,
-        (spec, pane): (ProxySettings, Option<&str>),
+        spec: ProxySettings,
+        pane: Option<&str>,
         profile: &Profile,
-        (env, server_env): (&mut Environment, &BTreeMap<String, String>),
+        env: &mut Environment,
+        server_env: &BTreeMap<String, String>,
     ) -> Result<NodeProxy, EngineError> {
         let with_node_name = |mut error: EngineError| {
             error.message = format!("node '{}' was not started: {}", launch.node.node, error.message);

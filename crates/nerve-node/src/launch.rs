@@ -71,7 +71,8 @@ impl Launch<'_> {
     pub(crate) async fn attach(
         self,
         mut spec: TerminalSpec,
-        (terminal, pane): (TerminalKind, &str),
+        terminal: TerminalKind,
+        pane: &str,
         socket: Option<&str>,
     ) -> Result<TerminalNode, SpawnError> {
         let context = PaneContext {

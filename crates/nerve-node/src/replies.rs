@@ -49,7 +49,7 @@ impl From<ExceededBudget> for BudgetExceeded {
         let usage = json!({
             "tokens_used": usage.tokens_used(), "steps_executed": usage.steps_executed(),
             "api_calls": usage.api_calls(), "cost_usd": usage.cost_usd(),
-            "started_at": TsMs::from(usage.start_time()), "elapsed_ms": usage.elapsed().as_millis() as u64,
+            "started_at": TsMs::from(usage.start_time()), "elapsed_ms": nerve_types::millis(usage.elapsed()),
         });
         let usage = match usage {
             Value::Object(usage) => usage,

@@ -25,12 +25,12 @@ pub(super) fn turn_lines(terminal: &TerminalState, span: &Span) -> Vec<String> {
     if screen.modes.alternate {
         return screen.rows.into_iter().map(|row| row.text).collect();
     }
-    let mut first = LineIndex(span.lines.0);
+    let mut first = LineIndex(span.lines.start);
     // Skip the rest of a row that began before the turn: the echo of a prompt longer than a row.
-    while first.0 > 0 && first.0 < span.lines.1 && terminal.is_line_wrapped(LineIndex(first.0 - 1)) {
+    while first.0 > 0 && first.0 < span.lines.end && terminal.is_line_wrapped(LineIndex(first.0 - 1)) {
         first.0 += 1;
     }
-    let end = LineIndex(span.lines.1.min(terminal.line_count()));
+    let end = LineIndex(span.lines.end.min(terminal.line_count()));
     let Some(col) = span.last_col else { return terminal.text(first..end) };
     // Of the last row, only the part before the next prompt belongs to the turn.
     let last = LineIndex(end.0.saturating_sub(1).max(first.0));
@@ -192,7 +192,8 @@ pub(super) fn response_from_screen(
     parsed: ParsedTurn,
     end: &TurnEnd,
     lines: &[String],
-    (is_agent, is_ready): (bool, bool),
+    is_agent: bool,
+    is_ready: bool,
 ) -> Response {
     let mut attributes = Map::new();
     if let Some(code) = end.exit_code {
@@ -219,7 +220,7 @@ pub(super) fn response_from_screen(
         source: ResponseSource::Screen,
         delivery: end.delivery.max(Delivery::Typed),
         ended_by: end.evidence.clone(),
-        bytes: end.span.bytes,
+        bytes: end.span.bytes.clone(),
         time: end.time,
         attributes,
         ..Response::default()

@@ -19,8 +19,8 @@ impl From<Response> for Turn {
         let mut add = |name: &str, value: Value| attributes.insert(name.to_string(), value);
         add("ended_by", turn.ended_by.into());
         add("bytes", json!(turn.bytes));
-        add("started_at", TsMs::from(turn.time.0).iso().into());
-        add("ended_at", TsMs::from(turn.time.1).iso().into());
+        add("started_at", TsMs::from(turn.time.start).iso().into());
+        add("ended_at", TsMs::from(turn.time.end).iso().into());
         if !turn.warnings.is_empty() {
             add("warnings", turn.warnings.into());
         }

@@ -158,7 +158,7 @@ impl Rows {
 
     /// Returns the rest of a finished answer.
     fn rest(mut self, terminal: &TerminalState, span: &Span) -> String {
-        let (start, end) = (span.lines.0, span.lines.1.min(terminal.line_count()));
+        let (start, end) = (span.lines.start, span.lines.end.min(terminal.line_count()));
         let mut text = String::new();
         if self.can_continue(terminal, start) {
             let last = if span.last_col.is_some() { end.saturating_sub(1) } else { end };

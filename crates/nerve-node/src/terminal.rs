@@ -1,13 +1,15 @@
 //! The handle of a terminal node: the operations on a program on a terminal.
 
 mod actor;
+mod chunk_stream;
+mod location;
+mod metered_turn;
 mod runtime;
 pub(crate) mod spec;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nerve_agent::driver::AgentState;
 use nerve_agent::parse::ParserKind;
@@ -15,101 +17,39 @@ use nerve_agent::profile::{ContextKind, Profile};
 use nerve_api::reply::{NodeExplanation, NodeMetadata, NodeProgress};
 use nerve_host::backend::{Backend, PaneError, PaneInfo, Program, PtyBackend, SpawnError};
 use nerve_host::clock::Clock;
-use nerve_host::registry::Entry;
 use nerve_host::tap::Tap;
 use nerve_mux::Window;
-use nerve_mux::pane::{PaneEntry, Panes};
 use nerve_record::executions::log::ExecutionLog;
 use nerve_types::Size;
-use nerve_types::activity::TsMs;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
-use self::actor::request::{Call, Request, RequestedTurn};
+use self::actor::Actor;
+use self::actor::request::{Request, RequestedTurn};
 use self::actor::status::Status;
 use super::hooks::HookSocket;
 use super::{BoxFuture, Node, NodeFuture, ToolKind};
-use crate::budget::Checkpoint;
-use crate::cancellation::{cancelled, wait_timeout_error};
+use crate::cancellation::wait_timeout_error;
 use crate::command::{
     BackendKind, CommandLine, DialogAnswer, NodeInfo, NodeRef, NodeSpec, PanePlace, Response, StateName,
     TerminalKind,
 };
-use crate::context::{ChunkSink, TurnContext};
+use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::proxy::{NodeProxy, SpendSink};
+use crate::proxy::NodeProxy;
 use crate::telemetry::TurnAttributes;
 use crate::turn_state::await_state;
 use crate::usage_ledger::UsageLedger;
 
+pub use self::chunk_stream::ChunkStream;
+pub(crate) use self::location::TerminalLocation;
 pub use self::spec::TerminalSpec;
 pub use super::audit_log::AuditLog;
 pub use super::dialog_policy::DialogPolicy;
 pub use super::prompt::{Prompt, check_prompt};
 pub use nerve_host::output_feed::{OutputPosition, OutputStart, OutputSubscription, OutputUpdate};
 
-/// Time after which a turn that exceeded a budget and ignored an interrupt is interrupted again.
-const INTERRUPT_RETRY: Duration = Duration::from_secs(3);
-/// Time after which a turn that exceeded a budget and ignores interrupts is abandoned.
-const ABANDON_TIMEOUT: Duration = Duration::from_secs(20);
-
 /// Time in which a resized window changes the size of the program's terminal.
 const RESIZE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Location of a node's terminal outside this process.
-#[derive(Debug, Default)]
-pub(crate) struct TerminalLocation {
-    /// The recording of the terminal.
-    pub(crate) recording: Option<PathBuf>,
-    /// The path that replaces the recording's if there is none ([`Entry::unrecorded`]).
-    pub(crate) unrecorded: Option<PathBuf>,
-    /// The fixed part of the location as shown in the node's info: names and values.
-    pub(crate) place: Vec<(&'static str, String)>,
-    /// The pane that shows the terminal.
-    pub(crate) window: Option<Window>,
-    /// The program runs in a pane that nerve did not create.
-    pub(crate) is_foreign: bool,
-}
-
-impl TerminalLocation {
-    /// Returns the location of a node in a host.
-    pub(crate) fn of_host(entry: &Entry, window: Option<Window>) -> TerminalLocation {
-        let Entry { recording, unrecorded, id, .. } = entry.clone();
-        TerminalLocation { recording, unrecorded, place: vec![("host_id", id)], window, is_foreign: false }
-    }
-
-    /// Returns the location of a node whose program runs in a pane.
-    pub(crate) fn of_pane(panes: &Panes, entry: &PaneEntry) -> TerminalLocation {
-        let window = Some(Window::of_pane(panes, entry));
-        TerminalLocation {
-            recording: entry.recording.clone(),
-            unrecorded: None,
-            place: entry.place(),
-            window,
-            is_foreign: true,
-        }
-    }
-
-    /// Returns the id of the output stream that the backend's offsets refer to. Only a host continues its count for the next
-    /// server.
-    fn output_stream(&self) -> String {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let host = self.place.iter().find(|(name, _)| *name == "host_id");
-        let created = TsMs::from(SystemTime::now());
-        host.map_or_else(
-            || format!("{:x}-{}", created.0, NEXT.fetch_add(1, Ordering::Relaxed)),
-            |(_, id)| id.clone(),
-        )
-    }
-
-    fn execution_log(&self) -> Option<ExecutionLog> {
-        match (&self.recording, &self.unrecorded) {
-            (Some(recording), _) => Some(ExecutionLog::new(recording.clone())),
-            (None, unrecorded) => unrecorded.clone().map(ExecutionLog::ephemeral),
-        }
-    }
-}
 
 /// A program on a terminal. Cheap to clone; clones are the same node.
 #[derive(Debug, Clone)]
@@ -136,36 +76,6 @@ struct Inner {
     ledger: UsageLedger,
     requests: mpsc::Sender<Request>,
     status: watch::Receiver<Status>,
-}
-
-/// The chunks of an answer, followed by its response. Dropping it cancels the turn.
-#[derive(Debug)]
-pub struct ChunkStream {
-    chunks: mpsc::UnboundedReceiver<String>,
-    turn: JoinHandle<Result<Response, EngineError>>,
-    cancellation: CancellationToken,
-}
-
-impl ChunkStream {
-    /// Returns the next chunk, or `None` at the end of the turn.
-    pub async fn next(&mut self) -> Option<String> {
-        self.chunks.recv().await
-    }
-
-    /// Waits for the response.
-    ///
-    /// # Errors
-    /// See [`TerminalNode::execute`].
-    pub async fn response(mut self) -> Result<Response, EngineError> {
-        let result = (&mut self.turn).await;
-        result.unwrap_or_else(|error| Err(EngineError::internal(error.to_string())))
-    }
-}
-
-impl Drop for ChunkStream {
-    fn drop(&mut self) {
-        self.cancellation.cancel();
-    }
 }
 
 impl Node for TerminalNode {
@@ -454,15 +364,11 @@ impl TerminalNode {
         let clock = Clock::start();
         let (status, watcher) = watch::channel(Status::starting(&spec, clock.now()));
         let inner = Arc::new(inner(watcher));
-        runtime::actor_runtime().spawn(actor::run(
-            spec,
-            backend,
-            (hooks, execution_log),
-            clock,
-            inbox,
-            requests.downgrade(),
-            status,
-        ));
+        let requests = requests.downgrade();
+        runtime::actor_runtime().spawn(async move {
+            let actor = Actor::new(spec, execution_log, clock, backend, requests, status);
+            actor.run(hooks, inbox).await;
+        });
         TerminalNode { inner }
     }
 
@@ -479,26 +385,6 @@ impl TerminalNode {
         self.request(|reply| Request::Execute(RequestedTurn::new(prompt, None, reply))).await?
     }
 
-    /// Sends a prompt and returns the chunks of its answer as they arrive. Dropping the stream withdraws the prompt.
-    ///
-    /// Must be called on a runtime.
-    pub fn execute_stream(&self, context: TurnContext) -> ChunkStream {
-        let (sender, chunks) = mpsc::unbounded_channel();
-        let node = self.clone();
-        let cancellation = context.cancellation().child_token();
-        let context =
-            context.with_cancellation(cancellation.clone()).with_chunks(Arc::new(move |chunk: &str| {
-                // A send error means that the receiver was dropped.
-                let _ = sender.send(chunk.to_string());
-            }));
-        let turn = tokio::spawn(async move {
-            // The context owns the sender, so dropping it ends the chunks.
-            let context = context;
-            node.run_turn(Prompt::from_context(&context), &context).await
-        });
-        ChunkStream { chunks, turn, cancellation }
-    }
-
     /// Runs a turn. The context's cancellation withdraws the prompt or interrupts its turn.
     async fn run_turn(&self, prompt: Prompt, context: &TurnContext) -> Result<Response, EngineError> {
         let (parent, node) = (context.trace_context(), &self.inner.node);
@@ -507,77 +393,6 @@ impl TerminalNode {
         let result = self.execute_metered(prompt, context).await;
         span.end(&result, || self.agent_session());
         result
-    }
-
-    /// Runs a turn and counts its usage while it runs, if a proxy or a session file reports it. Exceeding a budget interrupts the
-    /// turn.
-    async fn execute_metered(&self, prompt: Prompt, context: &TurnContext) -> Result<Response, EngineError> {
-        let chunks = context.chunks().cloned();
-        if !self.has_live_token_count() {
-            let cancellation = context.cancellation();
-            return self.send_until(prompt, (chunks, None), (cancellation, context)).await;
-        }
-        let stop = context.cancellation().child_token();
-        let spend: SpendSink = {
-            let (pool, stop) = (context.pool().clone(), stop.clone());
-            Arc::new(move |used| {
-                pool.add_usage(used);
-                if pool.check_stops(Checkpoint::WithinStep).is_err() {
-                    stop.cancel();
-                }
-            })
-        };
-        let abandoned = async {
-            stop.cancelled().await;
-            if context.cancellation().is_cancelled() {
-                // The caller waits as long as it wants to.
-                std::future::pending::<()>().await;
-            }
-            tokio::time::sleep(ABANDON_TIMEOUT).await;
-        };
-        let outcome = tokio::select! {
-            biased;
-            outcome = self.send_until(prompt, (chunks, Some(spend)), (&stop, context)) => outcome,
-            () = abandoned => Err(cancelled()),
-        };
-        match outcome {
-            Err(error) if error.kind == ErrorKind::Cancelled && !context.cancellation().is_cancelled() => {
-                context.pool().check_stops(Checkpoint::WithinStep).and(Err(error))
-            }
-            outcome => outcome,
-        }
-    }
-
-    /// Runs a turn until `stop`: the caller's own cancellation, or a child of it that a budget can trigger too.
-    async fn send_until(
-        &self,
-        prompt: Prompt,
-        (chunks, spend): (Option<ChunkSink>, Option<SpendSink>),
-        (stop, context): (&CancellationToken, &TurnContext),
-    ) -> Result<Response, EngineError> {
-        static TICKETS: AtomicU64 = AtomicU64::new(1);
-        let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
-        let call = Some(Call { ticket, chunks, spend });
-        let turn = self.request(|reply| Request::Execute(RequestedTurn::new(prompt, call, reply)));
-        tokio::pin!(turn);
-        tokio::select! {
-            biased;
-            response = &mut turn => return response?,
-            () = stop.cancelled() => {}
-        }
-        let response = loop {
-            // A send error means that the node and its turn are gone.
-            let _ = self.inner.requests.send(Request::Cancel { ticket, by: context.canceller() }).await;
-            if context.cancellation().is_cancelled() {
-                // Some agents exit on a second interrupt.
-                break turn.await??;
-            }
-            // An interrupt between two commands of a line or two requests of an agent is lost, so repeat it.
-            if let Ok(response) = tokio::time::timeout(INTERRUPT_RETRY, &mut turn).await {
-                break response??;
-            }
-        };
-        if response.is_complete { Ok(response) } else { Err(cancelled()) }
     }
 
     /// Focuses the node's pane in its multiplexer.
@@ -651,7 +466,7 @@ impl TerminalNode {
     fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
         let status = self.inner.status.borrow();
         let evidence = format!("{}: {}", status.evidence.source.as_str(), status.evidence.text);
-        wait_timeout_error(&self.inner.node.node, status.name(), states, (limit, evidence))
+        wait_timeout_error(&self.inner.node.node, status.name(), states, limit, evidence)
     }
 }
 

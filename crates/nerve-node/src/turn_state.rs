@@ -378,7 +378,7 @@ impl TurnState {
 
     fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
         let now = self.current();
-        wait_timeout_error(&self.node.node, now, states, (limit, self.evidence().1))
+        wait_timeout_error(&self.node.node, now, states, limit, self.evidence().1)
     }
 }
 

@@ -9,11 +9,12 @@ use nerve_api::request::UsageLimits;
 use nerve_api::value::LimitAction;
 use nerve_proxy::{PriceTable, Usage};
 use nerve_types::cost::format_cost;
+use nerve_types::millis;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::budget::{cost_to_grant, count_to_grant, millis};
+use crate::budget::{cost_to_grant, count_to_grant};
 use crate::command::NodeRef;
 use crate::dialog_choice::dialog_id;
 use crate::error::{EngineError, ErrorKind};

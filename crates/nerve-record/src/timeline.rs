@@ -179,7 +179,7 @@ impl TimelineScan {
 
 impl Activity {
     fn add(&mut self, at: Duration, bytes: u64) {
-        let at = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
+        let at = nerve_types::millis(at);
         while at / self.slice_ms >= MAX_SLICES as u64 {
             self.slice_ms *= 2;
             self.bytes = self.bytes.chunks(2).map(|pair| pair.iter().sum()).collect();

@@ -23,7 +23,7 @@ impl From<SystemTime> for TsMs {
     /// Times before 1970 become 0.
     fn from(at: SystemTime) -> TsMs {
         let elapsed = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-        TsMs(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+        TsMs(crate::millis(elapsed))
     }
 }
 

@@ -37,4 +37,4 @@ pub use foreground::Foreground;
 pub use history_op::HistoryOp;
 pub use signal::{BlockKind, Delivery, SignalSource};
 pub use size::Size;
-pub use time::TsNs;
+pub use time::{TimeSpan, TsNs, millis};

@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// Returns whole milliseconds, rounded down. A duration over 584 million years is the largest number.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Nanoseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct TsNs(pub u64);
@@ -18,6 +23,22 @@ impl TsNs {
     /// Returns the time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: TsNs) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// The time from the start to the end of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TimeSpan {
+    /// When it started.
+    pub start: TsNs,
+    /// When it ended.
+    pub end: TsNs,
+}
+
+impl TimeSpan {
+    /// Returns the time between start and end; zero if the clock went backwards.
+    pub fn duration(self) -> Duration {
+        self.end.since(self.start)
     }
 }
 

@@ -17,6 +17,7 @@ use nerve_node::telemetry::TurnAttributes;
 use nerve_node::terminal::{DialogPolicy, Prompt, check_prompt};
 use nerve_node::turn_state::Dialog;
 use nerve_record::history::{LoggedUsage, ResponseData};
+use nerve_types::TimeSpan;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -140,11 +141,11 @@ impl AcpNode {
             self.converse(prompt, context, deadline, interrupted).await
         };
         let content = link.end_turn().await;
-        let time = (started, clock.now());
+        let time = TimeSpan { start: started, end: clock.now() };
         let usage = end.as_ref().ok().and_then(|(end, _)| end.usage);
         let result = match end {
             Ok((end, is_interrupted)) => {
-                Ok(build_response(self.id_text(), (running.number, time), content, &end, is_interrupted))
+                Ok(build_response(self.id_text(), running.number, time, content, &end, is_interrupted))
             }
             Err(error) => Err(error.with_text(&partial_text(&content))),
         };
@@ -252,7 +253,7 @@ impl AcpNode {
     fn log(
         &self,
         prompt: &Prompt,
-        time: (nerve_types::TsNs, nerve_types::TsNs),
+        time: TimeSpan,
         result: &Result<Response, EngineError>,
         usage: Option<LoggedUsage>,
     ) {

@@ -267,7 +267,7 @@ fn shell_turn_ends_at_its_marks() {
     harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
     let end = &harness.ended[0];
     assert_eq!((end.outcome, end.delivery, end.exit_code), (Outcome::Done, Delivery::Started, Some(0)));
-    assert_eq!((end.span.lines, end.span.last_col), ((1, 2), Some(1)));
+    assert_eq!((end.span.lines.clone(), end.span.last_col), (1..2, Some(1)));
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn repl_is_recognised_by_its_prompt() {
     harness.feed(">>> \r\n>>> ");
     harness.advance(50);
     assert_eq!(harness.ended.len(), 1);
-    assert_eq!(harness.ended[0].span.lines.0, 2);
+    assert_eq!(harness.ended[0].span.lines.start, 2);
 }
 
 #[test]

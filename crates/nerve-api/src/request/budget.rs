@@ -1,5 +1,6 @@
 //! Budgets: limits of the usage of a node or a session.
 
+use nerve_types::millis;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Seconds;
@@ -74,8 +75,7 @@ impl<'de> Deserialize<'de> for UsageLimits {
                 "max_time is the earlier name of max_time_ms: set only one",
             ));
         }
-        let millis = |time: Seconds| u64::try_from(time.duration().as_millis()).unwrap_or(u64::MAX);
-        let max_time_ms = max_time_ms.or(max_time.map(millis));
+        let max_time_ms = max_time_ms.or(max_time.map(|time| millis(time.duration())));
         Ok(UsageLimits { max_tokens, max_cost_usd, max_time_ms, at_limit })
     }
 }

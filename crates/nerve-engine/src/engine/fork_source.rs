@@ -52,7 +52,7 @@ impl ForkSource {
         } else {
             None
         };
-        let (argv, copy) = self.command(forms, argv, (&id, &new), (file, turn))?;
+        let (argv, copy) = self.command(forms, argv, &id, &new, file, turn)?;
         let size = self.size();
         let is_named = forms.can_name_forks() || copy.is_some();
         let spec = NodeSpec {
@@ -98,8 +98,10 @@ impl ForkSource {
         &self,
         forms: &SessionArgs,
         argv: &[String],
-        (id, new): (&str, &str),
-        (file, turn): (Option<PathBuf>, Option<u64>),
+        id: &str,
+        new: &str,
+        file: Option<PathBuf>,
+        turn: Option<u64>,
     ) -> Result<(Vec<String>, Option<PathBuf>), EngineError> {
         if let (Some(turn), Some(file)) = (turn, &file) {
             let argv = forms.resume_command(argv, new).ok_or_else(|| self.indirect_start_error(argv))?;

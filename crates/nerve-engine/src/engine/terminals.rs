@@ -213,7 +213,7 @@ impl Engine {
                 () = sleep_until(deadline) => {
                     let limit = timeout.unwrap_or(MAX_TIMEOUT);
                     let why = "an asynchronous execution has not ended".to_string();
-                    return Err(wait_timeout_error(&at.node, NodeState::Busy, until, (limit, why)));
+                    return Err(wait_timeout_error(&at.node, NodeState::Busy, until, limit, why));
                 }
             }
         }

@@ -92,7 +92,7 @@ impl ResultStore {
 
     /// Removes results that are too old or too many, except those in progress.
     pub(super) fn prune(&self, now_ms: u64) {
-        let oldest = now_ms.saturating_sub(u64::try_from(MAX_AGE.as_millis()).unwrap_or(u64::MAX));
+        let oldest = now_ms.saturating_sub(nerve_types::millis(MAX_AGE));
         for (at, id) in self.ids().into_iter().enumerate() {
             let old = creation_time(&id).is_some_and(|made| made < oldest);
             if (old || at >= MAX_RESULTS) && !self.mark(&id).exists() {

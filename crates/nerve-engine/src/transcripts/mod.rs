@@ -294,7 +294,7 @@ pub(crate) fn end_of(path: &Path, meta: &Meta) -> Option<TsMs> {
     }
     let written = std::fs::metadata(path).and_then(|file| file.modified()).ok()?;
     let written = written.duration_since(UNIX_EPOCH).ok()?;
-    Some(TsMs(u64::try_from(written.as_millis()).unwrap_or(u64::MAX)))
+    Some(TsMs(nerve_types::millis(written)))
 }
 
 /// The turns of an agent's session file.

@@ -28,6 +28,17 @@ enum Segment {
     Index(usize),
 }
 
+/// A part of a text in a graph file, to which a problem refers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TextPart<'a> {
+    /// The whole text: a template or an expression.
+    pub(super) text: &'a str,
+    /// Offset of the part in bytes.
+    pub(super) offset: usize,
+    /// The part.
+    pub(super) snippet: &'a str,
+}
+
 /// A path in a graph.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Path<'a> {
@@ -99,12 +110,12 @@ impl SourceMap {
         Problem { file: self.file().to_string(), position, path: spell(&segments), message, hint }
     }
 
-    /// Like [`SourceMap::problem`], for a part of a text: the `snippet` at byte `offset` of `value`. Falls back to the start of the
-    /// value if the file spells the text differently.
+    /// Creates a problem with the position of a part of a text. Falls back to the start of the text if the file spells it
+    /// differently.
     pub(super) fn problem_within(
         &self,
         at: Path<'_>,
-        (value, offset, snippet): (&str, usize, &str),
+        TextPart { text, offset, snippet }: TextPart<'_>,
         message: String,
         hint: Option<String>,
     ) -> Problem {
@@ -112,7 +123,7 @@ impl SourceMap {
         let within = || {
             let source = self.source.as_deref()?;
             let (start, written) = self.span(&self.segments(at))?.slice(&source.text)?;
-            let nth = value.get(..offset)?.matches(snippet).count();
+            let nth = text.get(..offset)?.matches(snippet).count();
             let found = written.match_indices(snippet).nth(nth)?.0;
             Some(locate_byte(&source.text, start + found))
         };
@@ -222,7 +233,7 @@ impl<'a> Report<'a> {
     pub(super) fn error_within(
         &mut self,
         at: Path<'_>,
-        part: (&str, usize, &str),
+        part: TextPart<'_>,
         message: String,
         hint: Option<String>,
     ) {

@@ -35,7 +35,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::pane::Refresh;
 use self::pane_cache::WeztermServer;
-use self::poller::{Poller, Process, SharedState};
+use self::poller::{PollTarget, Poller, Process, SharedState};
 use self::repaint::Repainter;
 use self::writer::InputWriter;
 use crate::pane::{Claim, PaneContext, PaneEntry, Panes, TerminalKind};
@@ -128,8 +128,9 @@ impl PaneBuilder {
         let mut tasks = Vec::new();
         if claim.is_some() {
             let pid = entry.pid;
-            let at = (server.clone(), entry.pane.clone());
-            let poller = Poller::new(at, repainter, shared.clone(), (process, pid), sender.clone());
+            let target =
+                PollTarget { server: server.clone(), pane: entry.pane.clone(), process, expected: pid };
+            let poller = Poller::new(target, repainter, shared.clone(), sender.clone());
             let writer = InputWriter {
                 server: server.clone(),
                 pane: entry.pane.clone(),

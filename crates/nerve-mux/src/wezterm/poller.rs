@@ -107,14 +107,20 @@ impl Process {
     }
 }
 
+/// The pane to poll.
+pub(super) struct PollTarget {
+    pub(super) server: Arc<WeztermServer>,
+    pub(super) pane: String,
+    /// The program in the pane.
+    pub(super) process: Option<Process>,
+    /// Process id of the program under the previous driver.
+    pub(super) expected: Option<i32>,
+}
+
 /// Polls one pane.
 pub(super) struct Poller {
-    server: Arc<WeztermServer>,
-    pane: String,
+    target: PollTarget,
     shared: Arc<SharedState>,
-    process: Option<Process>,
-    /// Process id of the program under the previous driver.
-    expected: Option<i32>,
     events: mpsc::Sender<PaneEvent>,
     repainter: Repainter,
     listed: Option<ListedPane>,
@@ -142,20 +148,16 @@ enum PollError {
 }
 
 impl Poller {
-    /// Creates a poller. `process`: the program in the pane; `expected`: its process id under the previous driver.
+    /// Creates a poller.
     pub(super) fn new(
-        (server, pane): (Arc<WeztermServer>, String),
+        target: PollTarget,
         repainter: Repainter,
         shared: Arc<SharedState>,
-        (process, expected): (Option<Process>, Option<i32>),
         events: mpsc::Sender<PaneEvent>,
     ) -> Poller {
         Poller {
-            server,
-            pane,
+            target,
             shared,
-            process,
-            expected,
             events,
             repainter,
             listed: None,
@@ -259,7 +261,7 @@ impl Poller {
     }
 
     fn written_bytes(&self) -> Option<u64> {
-        written_bytes(self.process?.pid)
+        written_bytes(self.target.process?.pid)
     }
 
     /// Polls once. `refresh`: reads the text in any case.
@@ -269,7 +271,7 @@ impl Poller {
         let at_rest = !refresh && !self.is_watchful() && !self.schedule.is_recent(now) && !written;
         let count = self.written_bytes();
         self.schedule.on_start(now);
-        let server = self.server.clone();
+        let server = self.target.server.clone();
         let Ok(_turn) = server.poll_permits.acquire().await else { return Err(PollError::ReceiverClosed) };
         if at_rest && self.schedule.has_recent_text(now) {
             let listed = self.list_pane(now.checked_sub(IDLE_LIST_AGE).unwrap_or(now)).await?;
@@ -323,7 +325,7 @@ impl Poller {
 
     /// Checks at the first poll that the pane still has the program of the previous driver.
     fn check_process(&self, listed: &ListedPane) -> Result<(), PollError> {
-        if let (None, Some(expected)) = (&self.listed, self.expected)
+        if let (None, Some(expected)) = (&self.listed, self.target.expected)
             && Process::of(listed).is_some_and(|process| process.pid != expected)
         {
             // Another server has reused the pane id.
@@ -334,7 +336,7 @@ impl Poller {
 
     /// Returns true if the pane outlives its program, and WezTerm does not report that.
     fn is_held(&mut self) -> bool {
-        if self.process.is_none_or(Process::is_alive) {
+        if self.target.process.is_none_or(Process::is_alive) {
             self.dead_since = None;
             return false;
         }
@@ -391,10 +393,10 @@ impl Poller {
     }
 
     async fn list_pane(&self, since: Instant) -> Result<ListedPane, PollError> {
-        let panes = self.server.list(since).await.map_err(poll_error)?;
-        let pane = panes.iter().find(|listed| listed.id() == self.pane).cloned();
+        let panes = self.target.server.list(since).await.map_err(poll_error)?;
+        let pane = panes.iter().find(|listed| listed.id() == self.target.pane).cloned();
         // After a restart of WezTerm, another program may have a pane of this id.
-        let is_ours = |listed: &ListedPane| match self.process {
+        let is_ours = |listed: &ListedPane| match self.target.process {
             Some(process) if !process.is_alive() => Process::of(listed).is_none(),
             _ => true,
         };
@@ -403,14 +405,14 @@ impl Poller {
 
     async fn read_text(&self, rows: u16, scrollback: u32) -> Result<String, PollError> {
         let range = Range::with_scrollback(rows, scrollback);
-        match self.server.wezterm.text(&self.pane, range, true).await {
+        match self.target.server.wezterm.text(&self.target.pane, range, true).await {
             Err(PaneError::NoPane(_)) => Err(PollError::Gone(self.gone_message())),
             text => text.map_err(poll_error),
         }
     }
 
     fn gone_message(&self) -> String {
-        format!("WezTerm has no pane {}: its program has ended, or it was closed", self.pane)
+        format!("WezTerm has no pane {}: its program has ended, or it was closed", self.target.pane)
     }
 }
 

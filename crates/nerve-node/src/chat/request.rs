@@ -106,7 +106,7 @@ impl Api {
             )));
         }
         let span = self.begin_span(&model, context);
-        let result = self.send_with_retries(&body, context, chunks, (deadline, clock), &span).await;
+        let result = self.send_with_retries(&body, context, chunks, deadline, clock, &span).await;
         let retries = self.sent().saturating_sub(before + 1);
         span.end(|span| {
             span.set("nerve.retries", count(retries));
@@ -138,7 +138,8 @@ impl Api {
         body: &Bytes,
         context: &TurnContext,
         chunks: Option<&ChunkSink>,
-        (deadline, clock): (Instant, &Clock),
+        deadline: Instant,
+        clock: &Clock,
         span: &ActiveSpan,
     ) -> Result<ApiReply, EngineError> {
         let mut tries = 0;

@@ -3,7 +3,7 @@
 use nerve_agent::parse::{Section, SectionKind, Tokens};
 use nerve_api::value::{Delivery, ResponseSource};
 use nerve_llm::answer::{LENGTH, Usage};
-use nerve_types::TsNs;
+use nerve_types::TimeSpan;
 use serde_json::{Map, Value, json};
 
 use super::ChatSettings;
@@ -19,7 +19,8 @@ const MAX_ARGUMENTS: usize = 4096;
 pub(super) fn response(
     node: &str,
     spec: &ChatSettings,
-    (turn, time): (u64, (TsNs, TsNs)),
+    turn: u64,
+    time: TimeSpan,
     done: &mut TurnResult,
     usage: Usage,
 ) -> Response {
@@ -52,7 +53,7 @@ pub(super) fn response(
         source: ResponseSource::Api,
         delivery: Delivery::Started,
         ended_by: format!("api: {}", done.finish),
-        bytes: (0, done.bytes),
+        bytes: 0..done.bytes,
         time,
         attributes,
         ..Response::default()

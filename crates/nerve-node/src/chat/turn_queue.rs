@@ -8,7 +8,7 @@ use nerve_agent::parse::{Section, SectionKind};
 use nerve_llm::answer::Usage;
 use nerve_llm::message::Message;
 use nerve_record::history::{LoggedUsage, ResponseData};
-use nerve_types::TsNs;
+use nerve_types::TimeSpan;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::node::{CANCEL_GRACE, ChatNode, run_blocking};
@@ -55,7 +55,7 @@ impl ChatNode {
             Ok(deadline) => deadline,
             Err(error) => {
                 let (now, refused) = (inner.clock.now(), Err(error));
-                self.log(prompt, (now, now), &refused, (None, Usage::default()));
+                self.log(prompt, TimeSpan { start: now, end: now }, &refused, None, Usage::default());
                 return refused;
             }
         };
@@ -68,20 +68,20 @@ impl ChatNode {
         let started = inner.clock.now();
         let mut usage = Usage::default();
         let outcome = self.converse(prompt, number, context, deadline, interrupted, &mut usage).await;
-        let time = (started, inner.clock.now());
+        let time = TimeSpan { start: started, end: inner.clock.now() };
         let model = outcome.as_ref().ok().and_then(|result| result.model.clone());
         let result = match outcome {
             Ok(mut result) => {
                 // Commits the turn to the conversation.
                 let problem = self.replace(std::mem::take(&mut result.messages)).await;
                 let spec = &inner.setup.spec;
-                let mut response = response(self.id(), spec, (number, time), &mut result, usage);
+                let mut response = response(self.id(), spec, number, time, &mut result, usage);
                 response.warnings.extend(problem);
                 Ok(response)
             }
             Err(error) => Err(error),
         };
-        self.log(prompt, time, &result, (model, usage));
+        self.log(prompt, time, &result, model, usage);
         metered.end(&result);
         // Before the end of the turn: a node at a limit is blocked then, not ready.
         inner.state.refresh_limit();
@@ -209,9 +209,10 @@ impl ChatNode {
     fn log(
         &self,
         prompt: &Prompt,
-        time: (TsNs, TsNs),
+        time: TimeSpan,
         result: &Result<Response, EngineError>,
-        (model, usage): (Option<String>, Usage),
+        model: Option<String>,
+        usage: Usage,
     ) {
         let response = match result {
             Ok(response) => ResponseData {

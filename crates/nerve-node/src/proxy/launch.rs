@@ -92,7 +92,9 @@ pub(super) fn open(
     launch: ProxyLaunch<'_>,
     id: &str,
     spec: &ProxySettings,
-    (port, token, spent): (u16, Option<Token>, Totals),
+    port: u16,
+    token: Option<Token>,
+    spent: Totals,
 ) -> Result<ProxyShared, EngineError> {
     let ProxyLaunch { proxies, server, node } = launch;
     // The names become folders of the log.

@@ -50,8 +50,7 @@ impl NodeProxy {
             // 244 random bits.
             Token(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
         });
-        let initial = (0, token.clone(), Totals::default());
-        let mut inner = open(launch, &id, &spec, initial)?;
+        let mut inner = open(launch, &id, &spec, 0, token.clone(), Totals::default())?;
         let Some(address) = inner.address else {
             return Err(EngineError::internal("the proxy has no port"));
         };
@@ -96,8 +95,7 @@ impl NodeProxy {
             }
         };
         let token = stored.token.map(Token);
-        let initial = (stored.port, token.clone(), Totals::from(stored.spent));
-        match open(launch, id, &stored.spec, initial) {
+        match open(launch, id, &stored.spec, stored.port, token.clone(), Totals::from(stored.spent)) {
             Ok(inner) => {
                 let proxy = NodeProxy { inner: Arc::new(inner) };
                 proxy.spawn_persister();

@@ -97,9 +97,8 @@ pub(super) fn set_node(span: &ActiveSpan, node: &NodeRef) {
 }
 
 fn set_response(span: &ActiveSpan, response: &Response, captures_content: bool) {
-    let took = response.time.1.0.saturating_sub(response.time.0.0);
     span.set("nerve.turn", count(response.turn));
-    span.set("nerve.turn.duration_ms", count(took / 1_000_000));
+    span.set("nerve.turn.duration_ms", count(nerve_types::millis(response.time.duration())));
     span.set("nerve.delivery", response.delivery.as_str());
     span.set("nerve.source", response.source.as_str());
     let shown = response.tokens.as_ref();

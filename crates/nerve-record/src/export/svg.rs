@@ -130,7 +130,7 @@ impl Animation {
         let shown_pause = self.idle_limit.map_or(pause, |limit| pause.min(limit));
         let time = time.saturating_add(shown_pause);
         self.clock = Some((last.max(at), time));
-        let now = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let now = nerve_types::millis(time);
         if self.changed.is_some_and(|since| now >= since + self.interval) {
             self.add_frame(terminal);
         }

@@ -83,9 +83,7 @@ impl BudgetOptions {
         let limits = UsageLimits {
             max_tokens: self.budget_tokens.map(|tokens| tokens.0),
             max_cost_usd: self.budget_cost,
-            max_time_ms: self
-                .budget_time
-                .map(|Seconds(time)| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            max_time_ms: self.budget_time.map(|Seconds(time)| nerve_types::millis(time)),
             at_limit: self.at_limit.unwrap_or_default(),
         };
         match (limits.is_unlimited(), self.at_limit) {

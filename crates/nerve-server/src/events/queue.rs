@@ -124,7 +124,7 @@ fn events_dropped(dropped: u64, before: Option<u64>) -> Event {
         kind: EventKind::EventsDropped { dropped: Some(dropped) },
         node_id: None,
         session_id: None,
-        emitted_at: TsMs(now.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))),
+        emitted_at: TsMs(now.map_or(0, nerve_types::millis)),
         // A client that resumes after the last number it saw must not go back.
         seq: before.map_or(0, |seq| seq.saturating_sub(1)),
     }

@@ -8,8 +8,8 @@ use nerve_graph::trace::ExecutionTrace;
 use nerve_node::budget::{Budget, ExceededBudget, ResourceUsage};
 use nerve_node::command::Response;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
+use nerve_types::{TimeSpan, TsNs};
 use serde_json::{Map, Value, json};
 
 use super::ReplyContext;
@@ -126,8 +126,8 @@ fn turns_look_like_results_of_steps() {
         source: ResponseSource::Screen,
         delivery: Delivery::Started,
         ended_by: "mark".to_string(),
-        bytes: (1, 9),
-        time: (TsNs(1_000_000_000), TsNs(2_500_000_000)),
+        bytes: 1..9,
+        time: TimeSpan { start: TsNs(1_000_000_000), end: TsNs(2_500_000_000) },
         attributes: Map::from_iter([("exit_code".to_string(), 2.into())]),
         warnings: Vec::new(),
     };

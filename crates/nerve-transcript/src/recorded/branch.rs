@@ -175,11 +175,11 @@ impl Branch {
             (_, None) => Err("the home folder is not known".to_string()),
             (Some(forms), Some(session_files)) => match (recorded.profile.transcript, forms.file_format) {
                 (Some(TranscriptKind::Claude), _) => {
-                    plan_transcript_copy(recorded, forms, &session_files, (at, cwd))
+                    plan_transcript_copy(recorded, forms, &session_files, at, cwd)
                 }
                 (_, Some(SessionFileFormat::Gemini)) => plan_gemini_copy(recorded, forms, &session_files, at),
                 (_, Some(SessionFileFormat::Opencode)) => {
-                    plan_import(recorded, forms, &env, (at, cwd, folders))
+                    plan_import(recorded, forms, &env, at, cwd, folders)
                 }
                 // Codex's file cannot be cut; the program forks its own conversation.
                 (_, None) => plan_own_fork(recorded, forms, &session_files, cwd),
@@ -243,7 +243,8 @@ fn plan_transcript_copy(
     recorded: &RecordedSession<'_>,
     forms: &SessionArgs,
     session_files: &SessionFiles,
-    (at, cwd): (Option<TsNs>, &Path),
+    at: Option<TsNs>,
+    cwd: &Path,
 ) -> Result<CopyPlan, String> {
     let new = new_id();
     let command =
@@ -321,7 +322,9 @@ fn plan_import(
     recorded: &RecordedSession<'_>,
     forms: &SessionArgs,
     env: &BTreeMap<String, String>,
-    (at, cwd, moved): (Option<TsNs>, &Path, Option<(&Path, &Path)>),
+    at: Option<TsNs>,
+    cwd: &Path,
+    moved: Option<(&Path, &Path)>,
 ) -> Result<CopyPlan, String> {
     let by = Opencode::from_command(recorded.command, forms, env)
         .ok_or_else(|| not_started_directly(recorded.command))?;

@@ -120,5 +120,5 @@ impl DashboardSession {
 
 fn now() -> TsMs {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    TsMs(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    TsMs(nerve_types::millis(since))
 }

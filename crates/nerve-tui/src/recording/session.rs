@@ -30,7 +30,8 @@ pub struct RecordingSession {
 impl RecordingSession {
     /// Creates the session of the recording at a path, which `view` has opened. `name` is shown in the status line.
     pub fn new(
-        (recording, view): (PathBuf, RecordingView),
+        recording: PathBuf,
+        view: RecordingView,
         name: String,
         viewer: Viewer,
         gutter: Gutter,

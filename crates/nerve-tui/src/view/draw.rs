@@ -87,7 +87,7 @@ fn draw_entry(
     lines: Rect,
     buffer: &mut Buffer,
 ) -> Option<(u16, u16)> {
-    let place = viewer.viewport().entry()?;
+    let (row, height) = viewer.viewport().entry()?;
     let (title, hint) = (title(entry, frame, info), hint(viewer, entry));
     let text = entry.text_area();
     let write = |area: Rect, buffer: &mut Buffer| {
@@ -110,7 +110,7 @@ fn draw_entry(
         }
         cursor.map(|(x, y)| (area.x + x, area.y + y))
     };
-    render::draw(lines, place, &title, &hint, write, buffer)
+    render::draw(lines, row, height, &title, &hint, write, buffer)
 }
 
 /// Returns the title: the snapshot to branch from.

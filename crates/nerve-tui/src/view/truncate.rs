@@ -39,16 +39,11 @@ impl Part {
     }
 
     pub(crate) fn or(self, rank: u8, text: impl Into<String>) -> Part {
-        self.or_cut(rank, usize::MAX, ("", &text.into(), ""))
+        self.or_cut(rank, usize::MAX, "", &text.into(), "")
     }
 
     /// Adds a form whose text can be truncated down to `least` columns.
-    pub(crate) fn or_cut(
-        mut self,
-        rank: u8,
-        least: usize,
-        (before, text, after): (&str, &str, &str),
-    ) -> Part {
+    pub(crate) fn or_cut(mut self, rank: u8, least: usize, before: &str, text: &str, after: &str) -> Part {
         let least = least.min(text.width());
         let (before, text, after) = (before.to_string(), text.to_string(), after.to_string());
         self.forms.push((rank, Form { before, text, after, least }));
@@ -142,9 +137,8 @@ mod tests {
     #[test]
     fn truncated_text_uses_remaining_width() {
         let left =
-            [Part::new(1, "live"), Part::new(4, "! no disk left").or_cut(3, 4, ("! ", "no disk left", ""))];
-        let right =
-            [Part::new(9, "busy (the title)").or_cut(7, 5, ("busy (", "the title", ")")).or(2, "busy")];
+            [Part::new(1, "live"), Part::new(4, "! no disk left").or_cut(3, 4, "! ", "no disk left", "")];
+        let right = [Part::new(9, "busy (the title)").or_cut(7, 5, "busy (", "the title", ")").or(2, "busy")];
         let shown = |room| {
             let (left, right) = fit(&left, &right, room);
             assert!(left.width() + right.width() <= room);

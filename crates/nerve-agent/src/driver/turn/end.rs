@@ -1,9 +1,10 @@
 //! Decides that a turn has ended, and reports how.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_types::{ExitStatus, TsNs};
+use nerve_types::{ExitStatus, TimeSpan, TsNs};
 use nerve_vt::terminal::MarkKind;
 
 use super::Turn;
@@ -29,8 +30,8 @@ pub struct TurnEnd {
     pub span: Span,
     /// Exit code of a shell command, if its marks report one.
     pub exit_code: Option<i32>,
-    /// Begin and end.
-    pub time: (TsNs, TsNs),
+    /// Start and end of the turn.
+    pub time: TimeSpan,
 }
 
 /// Outcome of a turn.
@@ -48,13 +49,13 @@ pub enum Outcome {
     Exited(ExitStatus),
 }
 
-/// Position of a turn's text. All ranges are half-open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Position of a turn's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     /// Output bytes.
-    pub bytes: (u64, u64),
+    pub bytes: Range<u64>,
     /// Absolute lines.
-    pub lines: (u64, u64),
+    pub lines: Range<u64>,
     /// Column where the last line ends, if a shell's prompt follows on it.
     pub last_col: Option<u16>,
     /// The text may contain echoes of the prompt's further lines. False if the shell marked the start of the output and drew no
@@ -175,13 +176,13 @@ impl Driver {
             delivery: turn.delivery,
             evidence,
             span: Span {
-                bytes: (turn.first_byte, self.activity.offset),
-                lines: (start, end_line),
+                bytes: turn.first_byte..self.activity.offset,
+                lines: start..end_line,
                 last_col,
                 has_echo,
             },
             exit_code,
-            time: (turn.started_at, now),
+            time: TimeSpan { start: turn.started_at, end: now },
         })));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::super::source_map::{Path, Report};
+use super::super::source_map::{Path, Report, TextPart};
 use super::super::templates::references::{self, References, TemplateError, Variable};
 use super::super::templates::{is_template, unknown_calls};
 use super::super::tree::quoted;
@@ -153,22 +153,20 @@ impl NameChecker<'_> {
             }
             Some(Err(TemplateError { message, span })) => {
                 let snippet = source.get(span.clone()).unwrap_or_default();
-                return report.error_within(
-                    at,
-                    (source, span.start, snippet),
-                    format!("template: {message}"),
-                    None,
-                );
+                let part = TextPart { text: source, offset: span.start, snippet };
+                return report.error_within(at, part, format!("template: {message}"), None);
             }
             Some(Ok(references)) => references,
         };
         for (call, message, hint) in unknown_calls(&references) {
-            report.error_within(at, (source, call.span.start, &call.name), message, hint);
+            let part = TextPart { text: source, offset: call.span.start, snippet: &call.name };
+            report.error_within(at, part, message, hint);
         }
         for variable in &references.variables {
             if let Some((message, hint)) = self.unknown(variable, text.scope) {
                 let snippet = source.get(variable.span.clone()).unwrap_or_default();
-                report.error_within(at, (source, variable.span.start, snippet), message, hint);
+                let part = TextPart { text: source, offset: variable.span.start, snippet };
+                report.error_within(at, part, message, hint);
             }
         }
     }

@@ -50,44 +50,8 @@ use crate::command::{EventKind, StateName};
 use crate::hooks::HookSocket;
 use crate::terminal::spec::TerminalSpec;
 
-/// Runs a node until it is stopped or its last handle is dropped.
-pub(super) async fn run<B: Backend>(
-    spec: TerminalSpec,
-    backend: B,
-    (hooks, execution_log): (Option<HookSocket>, Option<ExecutionLog>),
-    clock: Clock,
-    inbox: mpsc::Receiver<Request>,
-    requests: mpsc::WeakSender<Request>,
-    status: watch::Sender<Status>,
-) {
-    let budget = spec.ledger.subscribe();
-    let mut actor = Actor::new(spec, execution_log, clock, backend, requests, status);
-    let mut inputs = Inputs { inbox: Some(inbox), hooks, budget, scrollback: ScrollbackShare::new() };
-    actor.record_start();
-    while !actor.lifecycle.is_closed() {
-        let deadline = actor.deadline().map(|at| clock.instant(at));
-        match inputs.next(&mut actor.link, deadline).await {
-            Input::Backend(event) => actor.on_backend_event(event),
-            Input::Request(request) => actor.on_request(request),
-            Input::Abandonment => actor.on_abandonment(),
-            Input::Hook(message) => actor.on_hook(message),
-            Input::Budget => actor.check_budget(),
-            Input::Scrollback => inputs.scrollback.apply(&mut actor.terminal),
-            Input::Timer => actor.on_timer(),
-        }
-        actor.settle();
-    }
-    // Dropping the actor completes its recording and audit log, so callers of stop are answered only after it.
-    let stopped = actor.lifecycle.take_stop_replies();
-    drop(actor);
-    for reply in stopped {
-        // A send error means that the caller left.
-        let _ = reply.send(());
-    }
-}
-
 /// A terminal node: its parts, each with its own state. The modules of this folder implement its handlers.
-struct Actor<B> {
+pub(super) struct Actor<B> {
     spec: TerminalSpec,
     clock: Clock,
     link: BackendLink<B>,
@@ -122,7 +86,7 @@ struct Actor<B> {
 }
 
 impl<B: Backend> Actor<B> {
-    fn new(
+    pub(super) fn new(
         spec: TerminalSpec,
         execution_log: Option<ExecutionLog>,
         clock: Clock,
@@ -166,6 +130,33 @@ impl<B: Backend> Actor<B> {
             requests,
             status,
             has_unannounced_status: false,
+        }
+    }
+
+    /// Runs the node until it is stopped or its last handle is dropped.
+    pub(super) async fn run(mut self, hooks: Option<HookSocket>, inbox: mpsc::Receiver<Request>) {
+        let budget = self.spec.ledger.subscribe();
+        let mut inputs = Inputs { inbox: Some(inbox), hooks, budget, scrollback: ScrollbackShare::new() };
+        self.record_start();
+        while !self.lifecycle.is_closed() {
+            let deadline = self.deadline().map(|at| self.clock.instant(at));
+            match inputs.next(&mut self.link, deadline).await {
+                Input::Backend(event) => self.on_backend_event(event),
+                Input::Request(request) => self.on_request(request),
+                Input::Abandonment => self.on_abandonment(),
+                Input::Hook(message) => self.on_hook(message),
+                Input::Budget => self.check_budget(),
+                Input::Scrollback => inputs.scrollback.apply(&mut self.terminal),
+                Input::Timer => self.on_timer(),
+            }
+            self.settle();
+        }
+        // Dropping the actor completes its recording and audit log, so callers of stop are answered only after it.
+        let stopped = self.lifecycle.take_stop_replies();
+        drop(self);
+        for reply in stopped {
+            // A send error means that the caller left.
+            let _ = reply.send(());
         }
     }
 

@@ -10,7 +10,7 @@ use nerve_api::value::ResponseSource;
 use nerve_host::backend::Backend;
 use nerve_record::history::ResponseData;
 use nerve_transcript::source::{DrawnAnswer, SentPrompt, TranscriptSource, is_shown};
-use nerve_types::TsNs;
+use nerve_types::{TimeSpan, TsNs};
 use nerve_vt::terminal::TerminalState;
 
 use super::queue::ActiveTurn;
@@ -160,7 +160,7 @@ impl<B: Backend> Actor<B> {
         if let Some(proxy) = &self.spec.proxy {
             proxy.end_turn();
         }
-        self.reporter.meter().end(end.time.1);
+        self.reporter.meter().end(end.time.end);
         self.meter_work();
         let Some(active) = self.turns.active_mut() else { return };
         active.request.deadline = None;
@@ -179,19 +179,19 @@ impl<B: Backend> Actor<B> {
             let rest = stream.rest(&self.terminal, &end.span, &parsed.text());
             self.publish_chunks(end.number, rest);
         }
-        let ready = *self.driver.state() == AgentState::Ready;
+        let is_ready = *self.driver.state() == AgentState::Ready;
         let node = self.spec.node.node.as_str();
         let is_agent = self.spec.profile.composer.is_some();
-        let mut response = response_from_screen(node, parsed, &end, &lines, (is_agent, ready));
+        let mut response = response_from_screen(node, parsed, &end, &lines, is_agent, is_ready);
         if self.terminal.modes().alternate {
             note_hidden_start(&mut response, &prompt);
         }
-        if self.skipped_to.is_some_and(|skipped_to| skipped_to > end.span.bytes.0) {
+        if self.skipped_to.is_some_and(|skipped_to| skipped_to > end.span.bytes.start) {
             response.incomplete = Some("a part of the program's output was lost".to_string());
         }
         let is_polled = self.link.backend.is_approximate();
         if is_polled || (self.link.backend.is_foreign() && end.span.has_echo) {
-            let is_lost = !is_agent && !shows_prompt_above(&self.terminal, end.span.lines.0, &prompt);
+            let is_lost = !is_agent && !shows_prompt_above(&self.terminal, end.span.lines.start, &prompt);
             if is_lost {
                 response.incomplete = Some("the pane does not show the prompt above it any more".to_string());
             } else if is_polled && response.text.trim().is_empty() {
@@ -231,7 +231,7 @@ impl<B: Backend> Actor<B> {
     /// Completes a response from the transcript, on a separate task: reading another program's files must not block the terminal.
     fn read_transcript(&mut self, source: TranscriptSource, mut response: Response, outcome: Outcome) {
         let Some(active) = self.turns.active_mut() else { return };
-        let prompt = SentPrompt { since: response.time.0, ..active.sent_prompt() };
+        let prompt = SentPrompt { since: response.time.start, ..active.sent_prompt() };
         let ends_with_text =
             response.sections.last().is_some_and(|section| section.kind == SectionKind::Text);
         let drawn = DrawnAnswer {
@@ -316,9 +316,14 @@ impl<B: Backend> Actor<B> {
     /// Logs the turn in progress with its answer.
     pub(super) fn log(&mut self, response: ResponseData, now: TsNs) {
         let Some(active) = self.turns.active().filter(|_| self.spec.audit_log.is_enabled()) else { return };
-        let (parser, time, terminal) = (active.parser, (active.since, now), &self.terminal);
-        let (input, preceding) = (&active.request.prompt.text, active.preceding);
-        let sent = FinishedPrompt { input, preceding, time, parser, usage: None };
+        let terminal = &self.terminal;
+        let sent = FinishedPrompt {
+            input: &active.request.prompt.text,
+            preceding: active.preceding,
+            time: TimeSpan { start: active.since, end: now },
+            parser: active.parser,
+            usage: None,
+        };
         if active.request.prompt.stream {
             self.spec.audit_log.log_streamed_turn(&sent, || tail_of(terminal));
         } else {
@@ -394,7 +399,7 @@ fn draft_hint(refused: &SubmitError, is_foreign: bool) -> &'static str {
 
 /// Returns the lines of a turn that has not ended.
 fn lines_from(terminal: &TerminalState, start: u64) -> Vec<String> {
-    turn_lines(terminal, &Span { bytes: (0, 0), lines: (start, u64::MAX), last_col: None, has_echo: true })
+    turn_lines(terminal, &Span { bytes: 0..0, lines: start..u64::MAX, last_col: None, has_echo: true })
 }
 
 fn response_data(response: &Response) -> ResponseData {

@@ -80,11 +80,11 @@ fn left(viewer: &Viewer, info: &StatusInfo, is_above: bool) -> Vec<Part> {
     match (viewer.message().filter(|_| !is_above), &info.fault) {
         (Some(message), _) => parts.push(Part::new(0, message)),
         (None, Some(fault)) => {
-            parts.push(Part::new(4, format!("! {fault}")).or_cut(3, FAULT, ("! ", fault, "")));
+            parts.push(Part::new(4, format!("! {fault}")).or_cut(3, FAULT, "! ", fault, ""));
         }
         (None, None) => {
-            let (part, name) = (Part::new(MAX_RANK, &info.name), ("", &*info.name, ""));
-            parts.push(part.or_cut(8, NAME[0], name).or_cut(6, NAME[1], name));
+            let (part, name) = (Part::new(MAX_RANK, &info.name), &info.name);
+            parts.push(part.or_cut(8, NAME[0], "", name, "").or_cut(6, NAME[1], "", name, ""));
         }
     }
     parts
@@ -165,8 +165,7 @@ fn right(viewer: &Viewer, frame: &FrameContext<'_>, info: &StatusInfo) -> Vec<Pa
     parts.extend(viewer.filter().map(|text| Part::new(3, format!("lines {}", cut(text, PATTERN)))));
     if let Some((state, evidence)) = &info.state {
         let part = Part::new(MAX_RANK, format!("{state} ({evidence})"));
-        let form = (&*format!("{state} ("), &**evidence, ")");
-        parts.push(part.or_cut(8, EVIDENCE, form).or(2, state));
+        parts.push(part.or_cut(8, EVIDENCE, &format!("{state} ("), evidence, ")").or(2, state));
     }
     parts.extend(tools(&viewer.tools.list));
     if let Some(bytes) = info.recorded {

@@ -20,7 +20,8 @@ pub(crate) fn text(width: u16, height: u16) -> Rect {
 /// and returns the cursor position. Returns the cursor if it is visible.
 pub(crate) fn draw(
     lines: Rect,
-    (row, height): (i64, u16),
+    row: i64,
+    height: u16,
     title: &str,
     hint: &str,
     write: impl FnOnce(Rect, &mut Buffer) -> Option<(u16, u16)>,
@@ -76,7 +77,7 @@ mod tests {
             buffer.set_stringn(area.x, area.y, "abc", area.width.into(), Style::new());
             (!area.is_empty()).then_some((area.x, area.y))
         };
-        let cursor = draw(area, (row, height), "a snapshot", "Esc", write, &mut buffer);
+        let cursor = draw(area, row, height, "a snapshot", "Esc", write, &mut buffer);
         let rows = buffer.content.chunks(width.into());
         let row = |row: &[ratatui::buffer::Cell]| row.iter().map(|cell| cell.symbol()).collect::<String>();
         (rows.map(row).collect::<Vec<_>>().join("\n"), cursor)

@@ -95,7 +95,7 @@ fn print(results: &[AgentResult]) -> Result<()> {
 fn as_value(agent: &AgentResult) -> Value {
     json!({
         "name": agent.name, "program": agent.program, "version": agent.version, "profile": agent.profile,
-        "state": agent.state, "evidence": agent.evidence, "duration_ms": agent.duration.as_millis() as u64, "ok": agent.is_driven,
+        "state": agent.state, "evidence": agent.evidence, "duration_ms": nerve_types::millis(agent.duration), "ok": agent.is_driven,
     })
 }
 

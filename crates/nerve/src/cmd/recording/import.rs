@@ -65,7 +65,7 @@ fn print_result(args: &ImportArgs, to: &Path, summary: &ImportSummary) -> Result
     if args.json {
         return out::json(&json!({
             "recording_id": id_of(to), "path": to, "version": summary.version, "events": summary.events, "output_bytes": summary.output,
-            "snapshots": summary.snapshots, "duration_ms": summary.duration.as_millis() as u64,
+            "snapshots": summary.snapshots, "duration_ms": nerve_types::millis(summary.duration),
         }));
     }
     out::line(format_args!(

@@ -219,7 +219,7 @@ pub(super) fn summary_json(summary: &Summary) -> Value {
         "blocks": summary.blocks, "records": summary.records, "output_records": summary.output.records,
         "output_bytes": summary.output.bytes, "input_records": summary.input.records,
         "input_bytes": summary.input.bytes, "resizes": summary.resizes, "snapshots": summary.snapshots,
-        "uncompressed_bytes": summary.uncompressed, "duration_ms": summary.duration().as_millis() as u64,
+        "uncompressed_bytes": summary.uncompressed, "duration_ms": nerve_types::millis(summary.duration()),
         "started_at": summary.times.map(|(first, _)| TsMs::from(first)),
         "ended_at": summary.times.map(|(_, last)| TsMs::from(last)),
         "exit": summary.exit.map(RecordedExit::from), "finished": summary.finished, "damaged": summary.damaged,

@@ -55,7 +55,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     let options = ViewerOptions { coloured, ..settings::viewer_options(&settings, name.clone(), gutter) };
     let (code, view) = runtime.block_on(async {
         let mut background = Background::for_recording(&recording);
-        let mut session = RecordingSession::new((recording, view), name, viewer, gutter, coloured);
+        let mut session = RecordingSession::new(recording, view, name, viewer, gutter, coloured);
         let mut next_runs = next_runs.map(|id| NextRuns::new(id, &ServerPaths::from_env())).transpose()?;
         let mut user_terminal = UserTerminal::take()?;
         tool.iter().for_each(|command| user_terminal.tty.title(command));
