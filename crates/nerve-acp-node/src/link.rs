@@ -380,9 +380,7 @@ impl Link {
         let stream = self.stream.lock();
         let Some(TurnStream { number, tag, has_events, sink }) = stream.as_ref() else { return };
         while !text.is_empty() {
-            let end =
-                (0..=MAX_CHUNK.min(text.len())).rfind(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-            let (chunk, rest) = text.split_at(end);
+            let (chunk, rest) = text.split_at(text.floor_char_boundary(MAX_CHUNK));
             if let Some(sink) = sink {
                 sink(chunk);
             }

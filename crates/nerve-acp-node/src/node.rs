@@ -285,8 +285,7 @@ impl AcpNode {
     pub(crate) fn add_text(&self, prompt: &str, answer: &str) {
         let mut text = self.inner.text.lock();
         text.push_str(&format!("user: {prompt}\nassistant: {answer}\n"));
-        let excess = text.len().saturating_sub(MAX_TEXT);
-        let start = (excess..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_TEXT));
         text.drain(..start);
     }
 

@@ -6,6 +6,7 @@ use nerve_acp_protocol::rpc_error::{INVALID_REQUEST, RpcError};
 use nerve_acp_protocol::types::{PermissionOutcome, PermissionParams, SessionUpdate};
 use nerve_node::turn_state::Dialog;
 use nerve_types::activity::TsMs;
+use nerve_types::text::one_line;
 use serde_json::Value;
 
 use crate::turn_content::{Effect, TurnContent, output_text};
@@ -177,8 +178,7 @@ impl Session {
 
 /// Returns a label in one line.
 fn shorten(label: &str) -> String {
-    let words: Vec<&str> = label.split_whitespace().collect();
-    words.join(" ").chars().take(MAX_LABEL).collect()
+    one_line(label).chars().take(MAX_LABEL).collect()
 }
 
 /// Renders arguments for people: one line per field of a JSON object, other texts as they are.

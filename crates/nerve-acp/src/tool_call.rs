@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use nerve_types::activity::Status;
+use nerve_types::text::shorten;
 use serde_json::Value;
 
 use crate::types::{ContentBlock, Location, PlanEntry, ToolCall, ToolContent, ToolStatus};
@@ -133,10 +134,7 @@ fn format_title(name: &str, args: &Value) -> String {
         Some(subject) => format!("{name}: {}", subject.lines().next().unwrap_or_default()),
         None => name.to_string(),
     };
-    match line.char_indices().nth(MAX_TITLE) {
-        Some((at, _)) => format!("{}…", &line[..at]),
-        None => line,
-    }
+    shorten(&line, MAX_TITLE)
 }
 
 /// Returns the change of a file that Claude Code's tools for files make. The old text of a file that is written as a whole is not known.

@@ -1,6 +1,7 @@
 //! Renders a graph file as text, Mermaid flowchart or Graphviz graph. Pure.
 
 use nerve_node::command::CommandLine;
+use nerve_types::text;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -307,11 +308,7 @@ fn clean(text: &str) -> String {
 }
 
 fn shorten(text: &str) -> String {
-    let text = clean(text.trim());
-    match text.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    text::shorten(&clean(text.trim()), MAX_CHARS)
 }
 
 /// Escapes nearly everything: Mermaid has many special characters, and `#` starts a character reference.

@@ -3,10 +3,10 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use nerve_types::ExitStatus;
+use nerve_types::files::private_folder;
 use rustix::process::Signal;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
@@ -243,7 +243,7 @@ fn start_recorder(spec: &mut HostSpec, faults: &mut Vec<String>) -> Result<Optio
 
 fn create_recorder(path: &Path, quality: u8) -> Result<Recorder, String> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        let created = private_folder(folder);
         created.map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     }
     Recorder::create(path, quality).map_err(|error| error.to_string())

@@ -5,9 +5,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use nerve_record::regular_file::{Links, open_regular};
 use nerve_types::files::replace_unsynced;
 use nerve_types::os::{ProcessHandle, is_own_process, start_time};
+use nerve_types::regular_file::{Links, open_regular};
 use nerve_types::{ExitStatus, TsNs};
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};

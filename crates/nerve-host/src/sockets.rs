@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nerve_types::files::private_folder;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 
@@ -14,11 +15,10 @@ pub(super) const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Creates a private directory and its parents. An existing one is accepted if only the current user can use it.
 pub(super) fn make_private_directory(path: &Path) -> io::Result<()> {
-    let folder = || fs::DirBuilder::new();
     if let Some(parent) = path.parent() {
-        folder().recursive(true).mode(0o700).create(parent)?;
+        private_folder(parent)?;
     }
-    match folder().mode(0o700).create(path) {
+    match fs::DirBuilder::new().mode(0o700).create(path) {
         // The directory may already contain the program's hooks.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let meta = fs::symlink_metadata(path)?;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use nerve_types::text::{one_line, shorten};
 use serde_json::Value;
 
 use super::retry;
@@ -50,7 +51,7 @@ impl ApiError {
     pub fn of_status(status: u16, body: &[u8], wait: Option<Duration>) -> ApiError {
         let message = match serde_json::from_slice::<Value>(body) {
             Ok(json) => parse_error_object(json.get("error").unwrap_or(&json)).1,
-            Err(_) => String::from_utf8_lossy(body).split_whitespace().collect::<Vec<_>>().join(" "),
+            Err(_) => one_line(&String::from_utf8_lossy(body)),
         };
         ApiError::Status { status, message, wait }
     }
@@ -86,15 +87,17 @@ impl fmt::Display for ApiError {
                 write!(f, "answered with HTTP status {status}")?;
                 match message.trim() {
                     "" => Ok(()),
-                    message => write!(f, ": {}", truncate(message)),
+                    message => write!(f, ": {}", shorten(message, MAX_MESSAGE_CHARS)),
                 }
             }
             ApiError::Reported { kind, message } => {
-                write!(f, "aborted its answer: {} ({kind})", truncate(message))
+                write!(f, "aborted its answer: {} ({kind})", shorten(message, MAX_MESSAGE_CHARS))
             }
-            ApiError::Malformed(what) => write!(f, "sent an invalid answer: {}", truncate(what)),
+            ApiError::Malformed(what) => {
+                write!(f, "sent an invalid answer: {}", shorten(what, MAX_MESSAGE_CHARS))
+            }
             ApiError::ClosedEarly => f.write_str("closed the connection before the end of its answer"),
-            ApiError::Network(what) => write!(f, "cannot be reached: {}", truncate(what)),
+            ApiError::Network(what) => write!(f, "cannot be reached: {}", shorten(what, MAX_MESSAGE_CHARS)),
             ApiError::TooLarge(limit) => write!(f, "sent an answer of more than {limit} bytes"),
         }
     }
@@ -107,13 +110,6 @@ fn parse_error_object(error: &Value) -> (String, String) {
     let text = |name: &str| error.get(name).and_then(Value::as_str).map(str::to_string);
     let message = text("message").or_else(|| error.as_str().map(str::to_string));
     (text("type").unwrap_or_else(|| "error".to_string()), message.unwrap_or_else(|| error.to_string()))
-}
-
-fn truncate(words: &str) -> String {
-    match words.char_indices().nth(MAX_MESSAGE_CHARS) {
-        Some((at, _)) => format!("{}…", &words[..at]),
-        None => words.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use nerve_api::{EventKind, EventMessage, EventType};
 use nerve_client::{ClientError, EventStream, NerveClient};
 use nerve_machine::Machines;
 use nerve_types::activity::Activity;
+use nerve_types::text::one_line;
 use rmcp::model::{JsonObject, ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
@@ -143,8 +144,8 @@ impl Call {
     /// Sends a progress notification. Progress is counted in seconds, since the total is unknown.
     async fn report(&self, started: Instant, message: Option<String>) {
         let (Some(sink), Some(message)) = (&self.sink, message) else { return };
-        let message: String = message.split_whitespace().collect::<Vec<_>>().join(" ");
-        let message: String = message.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE_CHARS).collect();
+        let message: String =
+            one_line(&message).chars().filter(|c| !c.is_control()).take(MAX_MESSAGE_CHARS).collect();
         let notification =
             ProgressNotificationParam::new(sink.token.clone(), started.elapsed().as_secs_f64());
         // Fails if the client has disconnected, which is detected elsewhere.

@@ -195,13 +195,8 @@ pub(crate) fn truncate(text: &str, max: usize) -> (String, bool) {
     if text.len() <= max {
         return (text.to_string(), false);
     }
-    let boundary = |mut at: usize| {
-        while !text.is_char_boundary(at) {
-            at += 1;
-        }
-        at
-    };
-    let (head, tail) = (boundary(max / 4), boundary(text.len() - (max - max / 4)));
+    let head = text.ceil_char_boundary(max / 4);
+    let tail = text.ceil_char_boundary(text.len() - (max - max / 4));
     let note = format!("\n[… {} bytes omitted …]\n", tail - head);
     (format!("{}{note}{}", &text[..head], &text[tail..]), true)
 }

@@ -6,11 +6,12 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nerve_agent::driver::Hook;
 use nerve_agent::profile::{HookKind, Hooks};
+use nerve_types::files::private_folder;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::UnixDatagram;
@@ -89,7 +90,7 @@ impl HookSocket {
         let temp = match folder {
             None => Some(tempfile::Builder::new().prefix("nerve-hooks-").tempdir()?),
             Some(folder) => {
-                fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+                private_folder(folder)?;
                 None
             }
         };

@@ -15,8 +15,7 @@ impl EngineError {
     pub fn into_reply(self) -> (String, ErrorDetails) {
         let EngineError { kind, mut message, hint, screen, choices, delivery, text, details } = self;
         if message.len() > MAX_MESSAGE {
-            let end = (0..=MAX_MESSAGE).rev().find(|&end| message.is_char_boundary(end));
-            message.truncate(end.unwrap_or(0));
+            message.truncate(message.floor_char_boundary(MAX_MESSAGE));
             message.push('…');
         }
         let (exceeded, run) = details.map_or((None, None), |run| (run.exceeded, run.ended));

@@ -161,8 +161,7 @@ pub(super) fn truncate_text(mut text: String) -> String {
 
 /// Keeps the end of a text and returns the number of bytes removed.
 fn keep_end(text: &mut String, limit: usize) -> usize {
-    let least = text.len().saturating_sub(limit);
-    let at = (least..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    let at = text.ceil_char_boundary(text.len().saturating_sub(limit));
     text.drain(..at);
     at
 }
@@ -173,7 +172,7 @@ fn truncate_sections(sections: &mut Vec<Section>) -> usize {
     let mut first = sections.len();
     for (at, section) in sections.iter_mut().enumerate().rev() {
         for value in section.metadata.values_mut().filter(|value| value.len() > METADATA_LIMIT) {
-            let end = (0..=METADATA_LIMIT).rfind(|at| value.is_char_boundary(*at)).unwrap_or(0);
+            let end = value.floor_char_boundary(METADATA_LIMIT);
             left_out += value.len() - end;
             value.truncate(end);
         }

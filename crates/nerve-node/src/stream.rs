@@ -103,7 +103,7 @@ impl Stream {
 fn split_into_chunks(mut text: &str) -> Vec<String> {
     let mut chunks = Vec::new();
     while text.len() > CHUNK_BYTES {
-        let whole = (0..=CHUNK_BYTES).rfind(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+        let whole = text.floor_char_boundary(CHUNK_BYTES);
         let at = text[..whole].rfind('\n').map_or(whole, |end| end + 1);
         chunks.push(text[..at].to_string());
         text = &text[at..];

@@ -115,8 +115,7 @@ pub fn recording_path(recording: &Path, id: &str) -> Result<PathBuf, StoreError>
 /// Truncates `text` to at most `limit` bytes at a character boundary and appends `…`.
 fn truncate(mut text: String, limit: usize) -> String {
     if text.len() > limit {
-        let end = (0..=limit).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or(0));
+        text.truncate(text.floor_char_boundary(limit));
         text.push('…');
     }
     text

@@ -22,7 +22,6 @@
 //! | [`playback`] | playing and seeking in a recording |
 //! | [`recording_files`] | the state of a recording and of the files next to it |
 //! | [`recording_range`] | a range of a recording's file, for a copy on another machine |
-//! | [`regular_file`] | opening files that must be regular |
 //! | [`replay`] | replay of a recording into a terminal |
 //! | [`snapshots`] | `<stem>.snapshots.jsonl`: snapshots of a recorded session |
 //! | [`ssz`] | the recorder's wire format: snapshot requests and events |
@@ -50,7 +49,6 @@ pub mod output_page;
 pub mod playback;
 pub mod recording_files;
 pub mod recording_range;
-pub mod regular_file;
 pub mod replay;
 pub mod snapshots;
 pub mod ssz;

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::library::is_live;
 use crate::meta::Meta;
-use crate::regular_file::{Links, open_regular};
 use crate::snapshots::list_path;
+use nerve_types::regular_file::{Links, open_regular};
 
 /// Maximum size of a file next to the recording, in bytes. A larger one is left out.
 const MAX_SIDECAR: u64 = 1 << 20;

@@ -1,15 +1,14 @@
 //! Paths of recordings, `<root>/YYYY/MM/<id>.ahr`, and of their sidecars.
 
-use std::fs::{self, DirBuilder, DirEntry};
+use std::fs::{self, DirEntry};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nerve_types::TsNs;
-use nerve_types::files::is_abandoned;
+use nerve_types::files::{is_abandoned, private_folder};
 
 /// File extension of recordings.
 pub const EXTENSION: &str = "ahr";
@@ -61,11 +60,7 @@ impl Store {
     pub fn prepare(&self, id: &str, started: TsNs) -> Result<PathBuf, StoreError> {
         let path = self.path_for(id, started)?;
         if let Some(folder) = path.parent() {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)
-                .map_err(|source| StoreError::Io { folder: folder.into(), source })?;
+            private_folder(folder).map_err(|source| StoreError::Io { folder: folder.into(), source })?;
         }
         Ok(path)
     }

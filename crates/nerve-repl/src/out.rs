@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use anyhow::Result;
+use nerve_types::text;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -313,12 +314,7 @@ pub fn mark(ok: bool, essential: bool) -> String {
 
 /// Returns a text on one line, cut to `limit` characters with an ellipsis.
 pub fn preview(text: &str, limit: usize) -> String {
-    let clean = one_line(text);
-    let mut short: String = clean.chars().take(limit).collect();
-    if short.len() < clean.len() {
-        short.push('…');
-    }
-    short
+    text::shorten(&one_line(text), limit)
 }
 
 /// Awaits `work` and shows the elapsed seconds on stderr, if that is a terminal and it takes more than a second.
@@ -377,8 +373,7 @@ pub fn sanitize(text: &str) -> String {
 }
 
 fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    sanitize(&words.join(" "))
+    sanitize(&text::one_line(text))
 }
 
 #[cfg(test)]

@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nerve_engine::data_dirs::DataDirs;
 use nerve_host::manager::HostManager;
 use nerve_mux::pane::Panes;
+use nerve_types::files::private_folder;
 use nerve_types::name;
 pub use nerve_types::os::MAX_SOCKET_PATH;
 
@@ -326,11 +327,7 @@ impl ServerPaths {
 /// accessible to others. A symbolic link as the last component is rejected: in a shared temporary directory
 /// it could lead anywhere.
 pub fn private_directory(path: &Path) -> Result<(), ServerError> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(ServerError::io("create the directory", path))?;
+    private_folder(path).map_err(ServerError::io("create the directory", path))?;
     check_private(path)
 }
 

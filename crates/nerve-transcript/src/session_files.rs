@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use nerve_agent::profile::TranscriptKind;
 use nerve_agent::profile::session::{IdSource, SessionArgs};
 use nerve_types::TsNs;
+use nerve_types::files::private_folder;
 use nerve_types::os::{self, ProcessStatus};
 use serde_json::Value;
 use uuid::Uuid;
@@ -287,7 +288,7 @@ fn pi_project(cwd: &Path) -> String {
 /// # Errors
 /// The I/O error.
 pub fn write_into(folder: &Path, id: &str, text: &str) -> io::Result<PathBuf> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    private_folder(folder)?;
     write_sibling(&folder.join(id), id, text)
 }
 

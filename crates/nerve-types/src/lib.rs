@@ -1,7 +1,7 @@
 //! Values that all crates share: time, sizes, terminal events, activities, answers, signals of agents, kinds of errors, the rule for
-//! names, suggestions for misspelled ones, limits of texts, and the connection limiter.
+//! names, suggestions for misspelled ones, short forms and limits of texts, and the connection limiter.
 //!
-//! Nothing here does I/O or reads a clock, except `files` and `os`, which has all calls that depend on the operating system.
+//! Nothing here does I/O or reads a clock, except `files`, `regular_file` and `os`, which has all calls that depend on the operating system.
 #![warn(missing_docs)]
 
 #[macro_use]
@@ -22,9 +22,12 @@ mod history_op;
 pub mod name;
 #[cfg(feature = "os")]
 pub mod os;
+#[cfg(feature = "os")]
+pub mod regular_file;
 mod signal;
 mod size;
 pub mod suggestion;
+pub mod text;
 pub mod text_limit;
 mod time;
 

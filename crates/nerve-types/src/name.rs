@@ -1,8 +1,13 @@
 //! The rule for names of nodes, sessions and servers. They become parts of paths, so the rule excludes names such as
 //! `../x`.
 
+use crate::text::shorten;
+
 /// Maximum characters of a name.
 pub const MAX_NAME_CHARS: usize = 32;
+
+/// Maximum characters of a name in an error: a name from the network may be 16 MiB long.
+const QUOTED_CHARS: usize = 48;
 
 /// Name of the session that every server has.
 pub const DEFAULT_SESSION: &str = "default";
@@ -34,7 +39,7 @@ pub fn check(subject: &'static str, name: &str) -> Result<(), NameError> {
     } else {
         return Ok(());
     };
-    Err(NameError { subject, name: shorten(name), fault })
+    Err(NameError { subject, name: shorten(name, QUOTED_CHARS), fault })
 }
 
 /// A name that violates the rule.
@@ -60,15 +65,6 @@ enum Fault {
     TooLong(usize),
     #[error("it begins or ends with a dash")]
     DashAtEnd,
-}
-
-/// Shortens a name for an error: a name from the network may be 16 MiB long.
-fn shorten(name: &str) -> String {
-    const QUOTED_CHARS: usize = 48;
-    match name.char_indices().nth(QUOTED_CHARS) {
-        Some((end, _)) => format!("{}…", &name[..end]),
-        None => name.to_string(),
-    }
 }
 
 #[cfg(test)]

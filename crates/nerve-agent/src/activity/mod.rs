@@ -210,8 +210,7 @@ fn usage_activity(usage: ResponseUsage, at: TsMs) -> Option<Activity> {
 fn truncate(mut text: String) -> String {
     let whole = text.len();
     if whole > TEXT_LIMIT {
-        let end = (0..=TEXT_LIMIT).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or(0));
+        text.truncate(text.floor_char_boundary(TEXT_LIMIT));
         let missing = whole - text.len();
         text.push_str(&format!("\n[{missing} more bytes are not shown]"));
     }

@@ -1,10 +1,14 @@
 //! Observation of one screen: the position of the composer, its draft, and the signal of the live region.
 
+use nerve_types::text::{one_line, shorten};
 use nerve_vt::screen::{Row, Screen};
 
 use super::state::Source;
 use super::usage_limit::LimitNotice;
 use crate::profile::{BlockKind, Composer, Dialog, Layout, Pattern, Profile, Region, Rule, RuleState};
+
+/// Maximum characters of a row or title in evidence.
+const SHOWN: usize = 80;
 
 /// Interpretation of one screen, before other signals are weighed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -120,7 +124,7 @@ pub(super) fn observe_screen_except(
         _ => Default::default(),
     };
     let signal = rule.map(|(rule, row, notice)| {
-        let text = format!("row '{}'", shorten(row));
+        let text = format!("row '{}'", shorten(row, SHOWN));
         match (rule.state, notice) {
             (_, Some(notice)) => Signal::Suspended(notice),
             (RuleState::Starting, None) => Signal::Starting(text),
@@ -164,8 +168,7 @@ fn read_notice(rule: &Rule, rows: &[Row]) -> LimitNotice {
         text.extend([gap, row]);
     }
     let (text, when) = rule.pattern.until(&text).unwrap_or((&text, None));
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    LimitNotice { text, when: when.map(|when| when.trim().to_string()) }
+    LimitNotice { text: one_line(text), when: when.map(|when| when.trim().to_string()) }
 }
 
 fn is_dialog_choice(profile: &Profile, screen: &Screen, view: &ComposerView) -> bool {
@@ -196,10 +199,10 @@ fn combine_with_title(
         return signal;
     }
     if title_busy {
-        return Some(Signal::Busy(Source::Title, format!("'{}'", shorten(&screen.title))));
+        return Some(Signal::Busy(Source::Title, format!("'{}'", shorten(&screen.title, SHOWN))));
     }
     if matches_title(&profile.title.blocked) {
-        let text = format!("'{}'", shorten(&screen.title));
+        let text = format!("'{}'", shorten(&screen.title, SHOWN));
         return Some(Signal::Blocked(BlockKind::Permission, Source::Title, text));
     }
     let title_ok =
@@ -208,7 +211,7 @@ fn combine_with_title(
         let title = if screen.title.is_empty() {
             String::new()
         } else {
-            format!(", title '{}'", shorten(&screen.title))
+            format!(", title '{}'", shorten(&screen.title, SHOWN))
         };
         Signal::Ready(format!("composer without a busy sign{title}"))
     })
@@ -406,14 +409,6 @@ fn context_letters(above: &[Row]) -> String {
     let words = |row: &Row| row.text.chars().filter(|c| c.is_alphabetic()).collect::<String>();
     let rows = above.iter().rev().map(words).filter(|words| !words.is_empty());
     rows.take(CONTEXT_ROWS).collect::<Vec<_>>().join("\n")
-}
-
-fn shorten(text: &str) -> String {
-    let mut clipped: String = text.chars().take(80).collect();
-    if clipped.len() < text.len() {
-        clipped.push('…');
-    }
-    clipped
 }
 
 /// Returns true if the composer shows `text` or a distinctive part of it. White space is ignored because agents draw it

@@ -4,6 +4,7 @@
 //! answers start at column 2. No line ends a turn: it ends when the status row above the composer stops offering to
 //! cancel.
 
+use nerve_types::text::one_line;
 use nerve_vt::screen::Screen;
 
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
@@ -115,7 +116,7 @@ fn prompt_or_box(row: &str) -> Option<&str> {
 
 /// Returns true if the loop detector ended the turn. Its text may be wrapped anywhere.
 fn is_halt(notice: &str) -> bool {
-    notice.split_whitespace().collect::<Vec<_>>().join(" ").contains("request has been halted")
+    one_line(notice).contains("request has been halted")
 }
 
 /// Returns true for a hint that the program draws around or into an answer. A narrow window has more of them, and

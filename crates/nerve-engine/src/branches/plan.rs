@@ -8,6 +8,7 @@ use nerve_record::branches::CONVERSATIONS;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::SnapshotLine;
 use nerve_transcript::recorded::branch::{Branch, Conversation, RecordedSession};
+use nerve_types::text;
 use nerve_types::{Size, TsNs};
 
 use super::environment::{NodeOverrides, RecordedNode};
@@ -212,13 +213,8 @@ fn size(meta: &Meta) -> Size {
 
 /// Returns the beginning of a command on one line, for a message.
 fn shorten(command: &str) -> String {
-    let words: Vec<&str> = command.split_whitespace().collect();
-    let clean: String = words.join(" ").chars().filter(|char| !char.is_control()).collect();
-    let mut short: String = clean.chars().take(COMMAND_WIDTH).collect();
-    if short.len() < clean.len() {
-        short.push('…');
-    }
-    short
+    let clean: String = text::one_line(command).chars().filter(|char| !char.is_control()).collect();
+    text::shorten(&clean, COMMAND_WIDTH)
 }
 
 fn snapshot_at(

@@ -219,13 +219,8 @@ fn shorten(content: String) -> String {
     if content.len() <= MAX_MESSAGE {
         return content;
     }
-    let (mut head, mut tail) = (MAX_MESSAGE / 2, content.len() - MAX_MESSAGE / 2);
-    while !content.is_char_boundary(head) {
-        head -= 1;
-    }
-    while !content.is_char_boundary(tail) {
-        tail += 1;
-    }
+    let head = content.floor_char_boundary(MAX_MESSAGE / 2);
+    let tail = content.ceil_char_boundary(content.len() - MAX_MESSAGE / 2);
     format!("{}\n… ({} bytes are left out) …\n{}", &content[..head], tail - head, &content[tail..])
 }
 

@@ -87,8 +87,7 @@ impl<P: FnMut(String)> ChunkPublisher<P> {
         let held_back = self.text.split_off(len);
         let mut text = std::mem::replace(&mut self.text, held_back);
         while len > MAX_CHUNK {
-            let cut = (0..=MAX_CHUNK).rfind(|at| text.is_char_boundary(*at)).unwrap_or(len);
-            let rest = text.split_off(cut);
+            let rest = text.split_off(text.floor_char_boundary(MAX_CHUNK));
             (self.publish)(std::mem::replace(&mut text, rest));
             len = text.len();
         }

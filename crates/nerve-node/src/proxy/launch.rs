@@ -14,7 +14,7 @@ use nerve_proxy::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::persist::{StoredProxy, private_folder};
+use super::persist::StoredProxy;
 use super::state::{ProxyShared, ProxyState, Token};
 use super::usage::UsageTracker;
 use super::{Provider, Proxies, ProxySettings, spec};
@@ -22,6 +22,7 @@ use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
 use crate::names::{DEFAULT_SESSION, check_name};
 use crate::telemetry::record_call;
+use nerve_types::files::private_folder;
 
 /// Time that an ending node waits for replies in progress.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);

@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nerve_proxy::{Totals, Usage};
 use nerve_transcript::session_files::entries;
-use nerve_types::files::replace_unsynced;
+use nerve_types::files::{private_folder, replace_unsynced};
+use nerve_types::regular_file::{Links, open_regular};
 use serde::{Deserialize, Serialize};
 
 use super::ProxySettings;
@@ -81,11 +82,9 @@ impl StoredProxy {
 
     /// Reads a file. Accepts only regular files of this user, and no symbolic links.
     pub(super) fn read(path: &Path) -> io::Result<StoredProxy> {
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
-        let meta = file.metadata()?;
-        if !meta.is_file() || meta.uid() != rustix::process::getuid().as_raw() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "not a regular file of this user"));
+        let file = open_regular(path, fs::OpenOptions::new().read(true), Links::Refuse)?;
+        if file.metadata()?.uid() != rustix::process::getuid().as_raw() {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "not a file of this user"));
         }
         let mut bytes = Vec::new();
         file.take(LIMIT).read_to_end(&mut bytes)?;
@@ -109,11 +108,6 @@ impl StoredProxy {
             }
         }
     }
-}
-
-/// Creates a folder and its parents for this user only.
-pub(super) fn private_folder(folder: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 #[cfg(test)]

@@ -162,8 +162,7 @@ fn content(message: &str, form: impl Fn(&str) -> String) -> String {
 
 /// Returns the longest prefix of at most `limit` bytes.
 fn prefix(text: &str, limit: usize) -> &str {
-    let end = (0..=limit.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
-    &text[..end.unwrap_or(0)]
+    &text[..text.floor_char_boundary(limit)]
 }
 
 #[cfg(test)]

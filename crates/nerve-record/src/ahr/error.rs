@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::regular_file::OpenError;
+use nerve_types::regular_file::OpenError;
 
 /// An error in opening, creating or reading a recording.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,7 @@ use super::damaged_range::DamagedRange;
 use super::error::AhrError;
 use super::resync::{Resync, SearchResult};
 use crate::meta::Meta;
-use crate::regular_file::{Links, open_regular};
+use nerve_types::regular_file::{Links, open_regular};
 
 /// Maximum number of contradictions that are remembered.
 const MAX_CONTRADICTIONS: usize = 1000;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::AhrError;
 use super::reader::{Part, Reader};
-use crate::regular_file::{Links, open_regular};
+use nerve_types::regular_file::{Links, open_regular};
 
 /// A recording being written, under an exclusive lock. Dropping it closes the file.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::{ExecutionLine, Executions, MAX_LIST, MAX_TEXT, list_path, truncate};
-use crate::regular_file::{Links, OpenError, open_regular};
+use nerve_types::regular_file::{Links, OpenError, open_regular};
 
 /// Maximum bytes of a line; longer ones are skipped. A line has two texts, each up to six times as long in JSON.
 const MAX_LINE: u64 = 1 << 20;

@@ -10,12 +10,13 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::store::check_id;
 use nerve_types::files::replace_unsynced;
+use nerve_types::regular_file::{Links, open_regular};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -99,8 +100,7 @@ fn list_announcements(announcements: &Path) -> Vec<(SystemTime, PathBuf)> {
 }
 
 fn read(path: &Path) -> Option<Announcement> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
+    let file = open_regular(path, fs::OpenOptions::new().read(true), Links::Refuse).ok()?;
     let mut bytes = Vec::new();
     file.take(MAX_ANNOUNCEMENT_SIZE).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(&bytes).ok()

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use super::FilesError;
-use crate::regular_file::{Links, open_regular};
+use nerve_types::regular_file::{Links, open_regular};
 
 /// Bytes of a file that are compared at a time.
 const BUFFER: usize = 1 << 20;

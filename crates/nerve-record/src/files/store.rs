@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nerve_types::files::{is_abandoned, is_temporary, replace_unsynced};
+use nerve_types::files::{is_abandoned, is_temporary, private_folder, replace_unsynced};
 
 use super::{FilesError, SnapshotKey};
 
@@ -219,6 +219,5 @@ impl Drop for SessionLock {
 }
 
 fn create_private_dir(dir: &Path) -> Result<(), FilesError> {
-    let created = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    created.map_err(FilesError::io("make the directory", dir))
+    private_folder(dir).map_err(FilesError::io("make the directory", dir))
 }

@@ -9,7 +9,7 @@ use nerve_types::os::clone_file;
 
 use super::comparison::{Continue, has_same_bytes};
 use super::{FilesError, SkippedFiles};
-use crate::regular_file::{Links, open_regular};
+use nerve_types::regular_file::{Links, open_regular};
 
 /// Maximum files, links and directories of a copy.
 const MAX_ENTRIES: usize = 1_000_000;

@@ -1,14 +1,15 @@
 //! Paths of histories: `<base>/<server>/<node>.jsonl`, or `<base>/<server>/<session>/<node>.jsonl`.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use nerve_types::files::private_folder;
 use nerve_types::name;
 
 use super::HistoryError;
-use crate::regular_file::{self, Links, OpenError};
+use nerve_types::regular_file::{self, Links, OpenError};
 
 /// Maximum number of session folders searched below a server.
 const MAX_SESSIONS: usize = 10_000;
@@ -81,7 +82,7 @@ fn exists(path: &Path) -> bool {
 /// Opens a history for appending and for reading its end. Creates missing files (0600) and folders (0700).
 pub(super) fn open_to_append(path: &Path) -> Result<File, HistoryError> {
     if let Some(folder) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|source| HistoryError::Io {
+        private_folder(folder).map_err(|source| HistoryError::Io {
             action: "make the folder",
             path: folder.into(),
             source,

@@ -88,8 +88,7 @@ impl Response {
             }
             // This variant is a list of bytes, not a container.
             Response::Error { message } => {
-                let end = message.len().min(MAX_MESSAGE - 1);
-                let end = (0..=end).rev().find(|&end| message.is_char_boundary(end)).unwrap_or(0);
+                let end = message.floor_char_boundary(MAX_MESSAGE - 1);
                 [&[1], &message.as_bytes()[..end]].concat()
             }
         }

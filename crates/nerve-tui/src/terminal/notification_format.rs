@@ -41,8 +41,7 @@ impl NotificationFormat {
 
     /// Returns a notification in this format. The encoder removes control characters.
     pub(super) fn notification(self, text: &str) -> Notification {
-        let end = (0..=text.len().min(MAX_TEXT)).rfind(|at| text.is_char_boundary(*at)).unwrap_or_default();
-        let text = &text[..end];
+        let text = &text[..text.floor_char_boundary(MAX_TEXT)];
         match self {
             // A number before the first semicolon is a command of ConEmu, such as its progress.
             NotificationFormat::Osc9 if text.starts_with(|c: char| c.is_ascii_digit()) => {

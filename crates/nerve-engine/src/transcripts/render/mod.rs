@@ -7,6 +7,7 @@ mod text;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nerve_api::reply::{Transcript, TranscriptDialog, TranscriptTurn};
+use nerve_types::text::{one_line, shorten};
 use nerve_types::{Section, Tokens};
 
 pub use html::html;
@@ -59,9 +60,7 @@ fn token_text(tokens: Tokens) -> Option<String> {
 /// Returns a tool call as one line: its name, its arguments and its status unless that is `ok`.
 fn tool_heading(section: &Section) -> String {
     let property = |name: &str| section.metadata.get(name).map(String::as_str).unwrap_or_default();
-    let args: String = property("args").split_whitespace().collect::<Vec<_>>().join(" ");
-    let short: String = args.chars().take(MAX_ARGS).collect();
-    let args = if short.len() < args.len() { format!("{short}…") } else { args };
+    let args = shorten(&one_line(property("args")), MAX_ARGS);
     let status = Some(property("status")).filter(|status| !matches!(*status, "" | "ok"));
     let words = [Some(property("tool")), Some(args.as_str()), None];
     let line = words.into_iter().flatten().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");

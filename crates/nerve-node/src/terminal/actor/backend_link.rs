@@ -97,10 +97,7 @@ impl<B: Backend> BackendLink<B> {
 
     /// Remembers the prompt that may stand in the agent's composer.
     pub(super) fn remember_unsent_prompt(&mut self, prompt: Option<&str>) {
-        let prompt = prompt.map(|prompt| {
-            let end = (0..=UNSENT_PROMPT_LIMIT.min(prompt.len())).rfind(|at| prompt.is_char_boundary(*at));
-            &prompt[..end.unwrap_or(0)]
-        });
+        let prompt = prompt.map(|prompt| &prompt[..prompt.floor_char_boundary(UNSENT_PROMPT_LIMIT)]);
         if self.memory.unsent_prompt.as_deref() != prompt {
             self.memory.unsent_prompt = prompt.map(str::to_string);
         }

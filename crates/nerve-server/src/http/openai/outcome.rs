@@ -5,6 +5,7 @@ use nerve_api::request::NodeRef;
 use nerve_api::value::{Delivery, ResultStatus, SectionKind};
 use nerve_api::{DEFAULT_SESSION, ErrorKind};
 use nerve_node::names::session_option;
+use nerve_types::text::{one_line, shorten};
 
 use super::conversation::{TOOL_LINE, answer_letters, letters};
 use super::error::ApiError;
@@ -75,12 +76,8 @@ fn line_of(section: &Section) -> Option<String> {
 
 /// Returns the line that shows a tool call.
 pub(super) fn tool_line(name: &str, args: &str) -> String {
-    let words: Vec<&str> = args.split_whitespace().collect();
-    let line = format!("{TOOL_LINE}{name} {}", words.join(" "));
-    match line.char_indices().nth(MAX_TOOL_LINE) {
-        Some((at, _)) => format!("{}…", &line[..at]),
-        None => line.trim_end().to_string(),
-    }
+    let line = format!("{TOOL_LINE}{name} {}", one_line(args));
+    shorten(line.trim_end(), MAX_TOOL_LINE)
 }
 
 /// Returns the tokens as counted by the node's proxy, otherwise as shown by the agent.

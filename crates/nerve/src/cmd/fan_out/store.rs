@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use nerve_server::paths::ServerPaths;
+use nerve_types::files::private_folder;
 use nerve_types::{ErrorKind, name};
 use serde::{Deserialize, Serialize};
 
@@ -206,11 +206,7 @@ impl Store {
 
     /// Stores a new fan-out; returns false if its name is taken.
     pub(super) fn create(&self, fan_out: &FanOut) -> Result<bool> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.dir)
-            .with_context(|| format!("cannot create {}", self.dir.display()))?;
+        private_folder(&self.dir).with_context(|| format!("cannot create {}", self.dir.display()))?;
         let path = self.file(&fan_out.name);
         match self.write(fan_out)?.persist_noclobber(&path) {
             Ok(_) => Ok(true),

@@ -13,6 +13,7 @@ use nerve_host::registry::Entry;
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_server::paths::ServerPaths;
 use nerve_tui::session::UserTerminal;
+use nerve_types::text::one_line;
 
 use super::recording::{self, Losses, read_failure, write_failure};
 use super::{run_single_threaded, screen_support};
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
 
 /// Warns if the execution ran another command than the expected one. The id decides which execution is shown.
 fn warn_if_different(expected: Option<&str>, execution: &FoundExecution) {
-    let bare = |text: &str| shell_line(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let bare = |text: &str| one_line(&shell_line(text));
     if let (Some(expected), Some(actual)) = (expected, &execution.line.command)
         && bare(expected) != bare(actual)
     {

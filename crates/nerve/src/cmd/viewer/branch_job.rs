@@ -211,5 +211,5 @@ pub(super) fn one_line(failure: Failure) -> String {
         Some(hint) => format!("{}; {hint}", failure.message),
         None => failure.message,
     };
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    nerve_types::text::one_line(&text)
 }
