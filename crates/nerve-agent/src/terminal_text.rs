@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr_iter;
 use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::{LineIndex, TerminalState};
 use unicode_width::UnicodeWidthStr;
@@ -84,7 +85,7 @@ pub fn split_at_ends(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
         if rest.is_empty() {
             return None;
         }
-        let next = (1..rest.len()).find(|&at| rest[at] == 0x1b && is_screen_end(&rest[at..]));
+        let next = memchr_iter(0x1b, rest).find(|&at| at > 0 && is_screen_end(&rest[at..]));
         let (piece, more) = rest.split_at(next.unwrap_or(rest.len()));
         rest = more;
         Some(piece)

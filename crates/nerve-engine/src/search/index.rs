@@ -21,7 +21,7 @@ const FILE: &str = "index.db";
 /// First words of the message about a damaged index.
 const DAMAGED: &str = "the search index is damaged";
 /// Version of the schema. An older index is built again.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 /// Time to wait for another process that writes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Steps of SQLite's virtual machine between two checks whether the search is cancelled: those of a few rows.
@@ -66,9 +66,6 @@ const SCHEMA: &str = "
     END;
     CREATE VIRTUAL TABLE words USING fts5 (
         text, content = 'document', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2');
-    CREATE TRIGGER document_added AFTER INSERT ON document BEGIN
-        INSERT INTO words (rowid, text) VALUES (new.id, new.text);
-    END;
     CREATE TRIGGER document_removed AFTER DELETE ON document BEGIN
         INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text);
     END;";
@@ -332,21 +329,26 @@ fn replace_documents(
     );
     let mut statement = transaction.prepare(&sql)?;
     let mut rows = statement.query(params![source])?;
-    let (mut kept, mut outdated) = (Vec::new(), Vec::new());
+    let (mut kept, mut outdated) = (Vec::new(), None);
     while let Some(row) = rows.next()? {
-        let is_same = outdated.is_empty()
-            && documents.get(kept.len()).is_some_and(|document| {
-                row.get(1) == Ok(document.kind as i64)
-                    && row.get(2) == Ok(document.turn.map(to_sql))
-                    && row.get(3) == Ok(to_sql(document.at_ms))
-                    && row.get_ref(4).is_ok_and(|text| text.as_str() == Ok(document.shortened()))
-            });
-        let ids = if is_same { &mut kept } else { &mut outdated };
-        ids.push(row.get::<_, i64>(0)?);
+        let is_same = documents.get(kept.len()).is_some_and(|document| {
+            row.get(1) == Ok(document.kind as i64)
+                && row.get(2) == Ok(document.turn.map(to_sql))
+                && row.get(3) == Ok(to_sql(document.at_ms))
+                && row.get_ref(4).is_ok_and(|text| text.as_str() == Ok(document.shortened()))
+        });
+        let id: i64 = row.get(0)?;
+        if !is_same {
+            outdated = Some(id);
+            break;
+        }
+        kept.push(id);
     }
-    let mut remove = transaction.prepare("DELETE FROM document WHERE id = ?1")?;
-    for id in outdated {
-        remove.execute(params![id])?;
+    drop(rows);
+    if let Some(first) = outdated {
+        let remove =
+            format!("DELETE FROM document WHERE source = ?1 AND kind IN ({}) AND id >= ?2", kinds(is_screen));
+        transaction.execute(&remove, params![source, first])?;
     }
     // More documents of one millisecond than ids are left out.
     let mut insert = transaction.prepare(
@@ -361,6 +363,11 @@ fn replace_documents(
         let values = params![first, end, source, kind, turn, to_sql(document.at_ms), text];
         let id: Option<i64> = insert.query_row(values, |row| row.get(0)).optional()?;
         all.extend(id.map(|id| (id, text)));
+    }
+    // After all documents: FTS5 writes its words to the database before each statement that has a savepoint, as those above have.
+    let mut add_words = transaction.prepare("INSERT INTO words (rowid, text) VALUES (?1, ?2)")?;
+    for (id, text) in &all[kept.len()..] {
+        add_words.execute(params![id, text])?;
     }
     replace_blocks(transaction, source, is_screen, kept.last().copied(), &all)
 }
@@ -428,5 +435,45 @@ impl OpenError {
 impl From<rusqlite::Error> for OpenError {
     fn from(error: rusqlite::Error) -> OpenError {
         if is_corruption(&error) { OpenError::Replaceable } else { OpenError::Database(error) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_api::value::DocumentKind;
+
+    use super::*;
+
+    fn documents(texts: impl Iterator<Item = String>) -> Vec<Document> {
+        let document =
+            |(at_ms, text): (u64, String)| Document { kind: DocumentKind::Screen, turn: None, at_ms, text };
+        (1..).zip(texts).map(document).collect()
+    }
+
+    #[test]
+    fn words_of_an_update_are_written_at_once() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let (mut index, _) = SearchIndex::open(&home.work()).unwrap();
+        let source = Source { path: "a".into(), ..Source::default() };
+        let mut replace = |texts: Vec<String>| {
+            let documents = documents(texts.into_iter());
+            index.replace(&source, &IndexState::default(), None, Some(&documents)).unwrap();
+            let count = |sql: &str| index.connection.query_row(sql, [], |row| row.get::<_, u32>(0)).unwrap();
+            // The table of FTS5's segments; the words of each document against those of the index.
+            index
+                .connection
+                .execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)", [])
+                .unwrap();
+            let matches =
+                |word: &str| count(&format!("SELECT count(*) FROM words WHERE words MATCH '{word}'"));
+            (count("SELECT count(DISTINCT segid) FROM words_idx"), matches("old"), matches("new"))
+        };
+        let old = |count: usize| (0..count).map(|at| format!("old word{at}"));
+        assert_eq!(replace(old(40).collect()), (1, 40, 0));
+        // The first ten stay, and thirty others follow: one more segment.
+        let new = (0..30).map(|at| format!("new word{at}"));
+        let (segments, old_words, new_words) = replace(old(10).chain(new).collect());
+        assert_eq!((old_words, new_words), (10, 30));
+        assert!(segments <= 3, "{segments} segments");
     }
 }
