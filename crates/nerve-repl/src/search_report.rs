@@ -96,6 +96,7 @@ impl SearchReport {
         self.unreachable.iter().for_each(|text| out::warning(out::sanitize(text)));
         match prints_json {
             true => out::json(&self.to_json()?)?,
+            false if self.hits.is_empty() => out::note("nothing found"),
             false => self.hits.iter().try_for_each(FoundHit::print)?,
         }
         Ok(!self.hits.is_empty())

@@ -25,7 +25,7 @@ impl Engine {
         let _guard = cancel.clone().drop_guard();
         run_in_thread(move || {
             let _permit = permit;
-            search::search(&dirs, &query, &cancel, &mut |_, _| {})
+            search::search(&dirs, &query, &cancel, &mut |_| {})
         })
         .await
     }

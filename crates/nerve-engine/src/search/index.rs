@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::documents::{Document, Source};
 use super::query::blocks::replace_blocks;
 use super::sql::{first_id, from_sql, kinds, to_sql};
+use crate::data_dirs::DataDirs;
 use crate::node_files::NodeKey;
 
 /// Name of the database.
@@ -69,6 +70,11 @@ const SCHEMA: &str = "
     CREATE TRIGGER document_removed AFTER DELETE ON document BEGIN
         INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text);
     END;";
+
+/// Returns true if these data have an index, even a damaged one. Without one, the first search builds it.
+pub fn has_index(dirs: &DataDirs) -> bool {
+    dirs.search.join(FILE).exists()
+}
 
 /// An open index.
 #[derive(Debug)]

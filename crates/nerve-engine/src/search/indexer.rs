@@ -59,5 +59,5 @@ async fn next_change(events: &mut Receiver<Event>) -> bool {
 /// Updates an existing index. Returns the number of files that were indexed.
 fn update(dirs: &DataDirs) -> Result<usize, EngineError> {
     let Some(mut index) = SearchIndex::open_existing(&dirs.search)? else { return Ok(0) };
-    Ok(index.update(dirs, UpdateScope::Settled, &mut |_, _| {})?.indexed)
+    Ok(index.update(dirs, UpdateScope::Settled, &mut |_| {})?.indexed)
 }

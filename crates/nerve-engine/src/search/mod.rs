@@ -7,6 +7,7 @@
 mod documents;
 mod index;
 mod indexer;
+mod progress;
 mod query;
 mod sql;
 mod thread;
@@ -18,10 +19,11 @@ use nerve_api::reply::{SearchResult, UnsearchedFile};
 use nerve_node::error::EngineError;
 use tokio_util::sync::CancellationToken;
 
+pub use index::has_index;
 pub use indexer::keep_up_to_date;
+pub use progress::{Progress, SearchProgress};
 pub use query::{Pattern, Query};
 pub(crate) use thread::run_in_thread;
-pub use update::Progress;
 
 use self::index::SearchIndex;
 use self::update::{UpdateScope, UpdateSummary};
@@ -49,7 +51,7 @@ pub fn search(
         index.end_with(cancel)?;
         let result = index.update(dirs, UpdateScope::Everything, progress).and_then(|update| {
             index.check_source(query)?;
-            Ok((update, index.search(query)?))
+            Ok((update, index.search(query, progress)?))
         });
         match result {
             Ok((update, hits)) => {

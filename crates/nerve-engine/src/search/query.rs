@@ -18,6 +18,7 @@ use rusqlite::{Connection, Row, params_from_iter};
 
 use self::blocks::search_blocks;
 use super::index::{SearchIndex, failure};
+use super::progress::{Progress, TextCounter};
 use super::sql::{first_id, from_sql};
 
 /// Words of text around a match.
@@ -132,19 +133,28 @@ fn parse_time(text: String) -> Result<u64, EngineError> {
 }
 
 impl SearchIndex {
-    /// Returns the hits, newest first.
+    /// Returns the hits, newest first. Reports the progress of a search that reads many texts.
     ///
     /// # Errors
     /// The index cannot be read. Cancelled.
-    pub(super) fn search(&self, query: &Query) -> Result<Vec<SearchHit>, EngineError> {
+    pub(super) fn search(
+        &self,
+        query: &Query,
+        progress: Progress<'_>,
+    ) -> Result<Vec<SearchHit>, EngineError> {
+        // A short statement ends before it is checked.
+        self.check_cancelled()?;
+        let mut counter = TextCounter::new(progress);
         // Another process may update the index between two statements.
         let transaction = self.connection.unchecked_transaction().map_err(failure)?;
         let hits = match &query.pattern {
             Pattern::Text(text) => search_text(&transaction, query, text),
             Pattern::Regex { regex, words: None, trigrams: Some(trigrams) } => {
-                search_blocks(&transaction, query, regex, trigrams)
+                search_blocks(&transaction, query, regex, trigrams, &mut counter)
             }
-            Pattern::Regex { regex, words, .. } => search_regex(&transaction, query, regex, words.as_deref()),
+            Pattern::Regex { regex, words, .. } => {
+                search_regex(&transaction, query, regex, words.as_deref(), &mut counter)
+            }
         };
         hits.map_err(failure)
     }
@@ -252,6 +262,7 @@ pub(super) fn search_regex(
     query: &Query,
     regex: &Regex,
     words: Option<&str>,
+    counter: &mut TextCounter<'_>,
 ) -> rusqlite::Result<Vec<SearchHit>> {
     let id = if words.is_some() { "words.rowid" } else { "document.id" };
     let (condition, mut values) = conditions(query, id);
@@ -271,6 +282,7 @@ pub(super) fn search_regex(
     let mut rows = statement.query(params_from_iter(values))?;
     let mut hits = Vec::new();
     while let Some(row) = rows.next()? {
+        counter.add(row, TIME)?;
         let text = row.get_ref(TEXT)?.as_str()?;
         let Some(matched) = regex.find(text) else { continue };
         let (_, mut hit) = hit_of(row)?;
@@ -287,6 +299,8 @@ pub(super) fn search_regex(
 pub(super) const COLUMNS: &str =
     "document.id, document.kind, document.turn, document.at_ms, source.node, source.session,
     source.server, source.recording, source.started_ms, source.path";
+/// Index of the column with the time of a document.
+pub(super) const TIME: usize = 3;
 /// Index of the column after [`COLUMNS`], in which statements have the text.
 pub(super) const TEXT: usize = 10;
 
@@ -294,7 +308,7 @@ pub(super) const TEXT: usize = 10;
 pub(super) fn hit_of(row: &Row<'_>) -> rusqlite::Result<(i64, SearchHit)> {
     let number = |column| Ok::<_, rusqlite::Error>(from_sql(row.get(column)?));
     let kind = usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX);
-    let (at_ms, started) = (number(3)?, number(8)?);
+    let (at_ms, started) = (number(TIME)?, number(8)?);
     let turn: Option<i64> = row.get(2)?;
     let hit = SearchHit {
         kind: DocumentKind::from_repr(kind).unwrap_or_default(),
@@ -344,6 +358,7 @@ mod tests {
 
     use super::super::documents::{Document, Source};
     use super::super::index::IndexState;
+    use super::super::progress::SearchProgress;
     use super::super::update::UpdateScope;
     use super::*;
     use crate::data_dirs::DataDirs;
@@ -370,7 +385,7 @@ mod tests {
         let found = |pattern: &str, since_ms, limit| -> Vec<(u64, String)> {
             let pattern = Pattern::parse(pattern).unwrap();
             let query = Query { pattern, node: None, session: None, since_ms, kinds: Vec::new(), limit };
-            let hits = index.search(&query).unwrap().into_iter();
+            let hits = index.search(&query, &mut |_| {}).unwrap().into_iter();
             hits.map(|hit| (hit.happened_at.0, hit.recording_id.unwrap_or_default())).collect()
         };
         let hit = |at: u64, recording: &str| (at, recording.to_string());
@@ -460,7 +475,28 @@ mod tests {
     fn found(index: &SearchIndex, pattern: &str, limit: usize) -> Vec<u64> {
         let pattern = Pattern::parse(pattern).unwrap();
         let query = Query { pattern, node: None, session: None, since_ms: None, kinds: Vec::new(), limit };
-        index.search(&query).unwrap().into_iter().map(|hit| hit.happened_at.0).collect()
+        index.search(&query, &mut |_| {}).unwrap().into_iter().map(|hit| hit.happened_at.0).collect()
+    }
+
+    #[test]
+    fn patterns_without_a_part_to_look_up_show_their_progress() {
+        let texts: Vec<String> = (0..3000).map(|at| format!("a text of number {at}")).collect();
+        let (_home, index) = index_of(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+        let reports = |pattern: &str| {
+            let query = Query { limit: 1, ..Query::from_request(Search::new(pattern)).unwrap() };
+            let mut reports = Vec::new();
+            let hits = index.search(&query, &mut |progress| reports.push(progress)).unwrap();
+            (hits.len(), reports)
+        };
+        let read = |texts, back_to| SearchProgress::Reading { texts, back_to: TsMs(back_to) };
+        // Each of them is an answer: the oldest text, or none.
+        assert_eq!(reports(r"/r\s*0$/"), (1, vec![read(1024, 1977), read(2048, 953)]));
+        for pattern in ["/q.z/", r"/\d{5}/", "/E0[0-9]/", "=>"] {
+            assert_eq!(reports(pattern), (0, vec![read(1024, 1977), read(2048, 953)]), "{pattern}");
+        }
+        // With a part to look up, no text is read.
+        assert_eq!(reports("/quokka/"), (0, Vec::new()));
+        assert_eq!(reports("quokka"), (0, Vec::new()));
     }
 
     #[test]
@@ -500,13 +536,16 @@ mod tests {
         let queries = ["wordalpha", "/no match/"].map(|pattern| {
             Query::from_request(Search { limit: Some(1000), ..Search::new(pattern) }).unwrap()
         });
-        assert_eq!(queries.each_ref().map(|query| index.search(query).unwrap().len()), [1000, 0]);
+        assert_eq!(
+            queries.each_ref().map(|query| index.search(query, &mut |_| {}).unwrap().len()),
+            [1000, 0]
+        );
         cancel.cancel();
         for query in &queries {
-            assert_eq!(index.search(query).unwrap_err().kind, ErrorKind::Cancelled);
+            assert_eq!(index.search(query, &mut |_| {}).unwrap_err().kind, ErrorKind::Cancelled);
         }
         let dirs = DataDirs::default();
-        let updated = index.update(&dirs, UpdateScope::Everything, &mut |_, _| {});
+        let updated = index.update(&dirs, UpdateScope::Everything, &mut |_| {});
         assert_eq!(updated.unwrap_err().kind, ErrorKind::Cancelled);
     }
 

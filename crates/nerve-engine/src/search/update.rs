@@ -14,13 +14,11 @@ use nerve_search::{ScreenText, read_screen_text};
 
 use super::documents::{Source, documents_of_screen, documents_of_transcript};
 use super::index::{IndexState, SearchIndex, cancelled, is_damage};
+use super::progress::{Progress, SearchProgress};
 use crate::data_dirs::DataDirs;
 use crate::node_files::{self, NodeKey};
 use crate::recordings::unreadable;
 use crate::transcripts::{TurnReader, end_of, read_history, session_of};
-
-/// A callback that receives the number of files processed and the total.
-pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
 
 /// The result of an update.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -106,20 +104,20 @@ impl SearchIndex {
         let mut summary = UpdateSummary::default();
         for (index, (path, state)) in pending.iter().enumerate() {
             self.check_cancelled()?;
-            progress(index, count);
+            progress(SearchProgress::Indexing { done: index, count });
             let outcome = self.update_recording(path, state, &mut context);
             summary.record_outcome(path, outcome)?;
         }
         let recorded = self.recorded_times()?;
         for (index, source) in histories.iter().enumerate() {
             self.check_cancelled()?;
-            progress(pending.len() + index, count);
+            progress(SearchProgress::Indexing { done: pending.len() + index, count });
             let state = states.remove(&source.path).unwrap_or_default();
             let times = recorded.get(&source.node).map(Vec::as_slice).unwrap_or_default();
             let outcome = self.update_history(source, &state, times, dirs);
             summary.record_outcome(&source.path, outcome)?;
         }
-        progress(count, count);
+        progress(SearchProgress::Indexing { done: count, count });
         Ok(summary)
     }
 

@@ -1,6 +1,6 @@
 //! `nerve search`: full-text search over everything that nerve keeps.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -8,9 +8,11 @@ use jiff::Zoned;
 use nerve_api::reply::SearchResult;
 use nerve_api::request::Search;
 use nerve_cli::search::SearchArgs;
-use nerve_engine::search::{Pattern, Query};
+use nerve_engine::search::{Pattern, Query, SearchProgress, has_index};
 use nerve_machine::MachineError;
 use nerve_machine::machine::LOCAL;
+use nerve_repl::clock::local_time;
+use nerve_repl::run_display::group_digits;
 use nerve_repl::search_report::{SearchReport, search_machine, search_machines};
 use nerve_server::paths::ServerPaths;
 use nerve_types::activity::TsMs;
@@ -21,7 +23,7 @@ use super::server::{connect, machines};
 use super::{interruptible, run_single_threaded, since};
 use crate::exit::{DONE, FAILED, Failure, USAGE};
 
-/// Time after which a running update shows its progress.
+/// Time after which a search shows its progress.
 const PROGRESS_DELAY: Duration = Duration::from_millis(500);
 
 /// Runs the command. Returns 1 if nothing was found, as grep does.
@@ -77,24 +79,57 @@ async fn search_all(
     Ok(others.map(|replies| report.add_replies(replies)))
 }
 
-/// Searches on this machine, and shows the progress of the index on a terminal if it takes long.
+/// Searches on this machine. On a terminal, shows the progress of a search that takes long.
 fn search(query: &Query) -> Result<SearchResult> {
     let dirs = ServerPaths::from_env().data_dirs();
-    let started = Instant::now();
-    let mut stderr = std::io::stderr();
-    let is_terminal = stderr.is_terminal();
-    let mut is_shown = false;
-    let mut show_progress = |done: usize, count: usize| {
-        if is_terminal && (is_shown || started.elapsed() >= PROGRESS_DELAY) {
-            is_shown = true;
-            let percent = (done * 100).checked_div(count).unwrap_or(100);
-            let _ = write!(stderr, "\rindexing: {done} of {count} files ({percent} %)");
-        }
-    };
+    let mut line = ProgressLine::new(!has_index(&dirs));
     let never = CancellationToken::new();
-    let result = nerve_engine::search::search(&dirs, query, &never, &mut show_progress);
-    if is_shown {
-        let _ = write!(std::io::stderr(), "\r\x1b[K");
-    }
+    let result = nerve_engine::search::search(&dirs, query, &never, &mut |progress| line.show(progress));
+    drop(line);
     Ok(result?)
+}
+
+/// A line on stderr, if that is a terminal, which disappears at the end.
+struct ProgressLine {
+    started: Instant,
+    /// Columns of the terminal; zero if it is none.
+    columns: usize,
+    /// True once the line is shown, and from the beginning if the index is built, which always takes a while.
+    is_shown: bool,
+}
+
+impl ProgressLine {
+    fn new(is_shown: bool) -> ProgressLine {
+        let size = rustix::termios::tcgetwinsize(std::io::stderr());
+        let columns = size.map_or(0, |size| usize::from(size.ws_col).max(1));
+        ProgressLine { started: Instant::now(), columns, is_shown: is_shown && columns > 0 }
+    }
+
+    fn show(&mut self, progress: SearchProgress) {
+        if self.columns == 0 || !(self.is_shown || self.started.elapsed() >= PROGRESS_DELAY) {
+            return;
+        }
+        self.is_shown = true;
+        let text = match progress {
+            SearchProgress::Indexing { done, count } => {
+                let percent = (done * 100).checked_div(count).unwrap_or(100);
+                format!("indexing: {done} of {count} files ({percent} %)")
+            }
+            SearchProgress::Reading { texts, back_to } => {
+                let texts = group_digits(texts as u64);
+                format!("reading all texts: {texts}, back to {}", local_time(back_to.seconds()))
+            }
+        };
+        // All characters have one column; a full row would wrap.
+        let text: String = text.chars().take(self.columns - 1).collect();
+        let _ = write!(std::io::stderr(), "\r{text}\x1b[K");
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        if self.is_shown {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
 }

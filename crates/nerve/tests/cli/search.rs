@@ -2,10 +2,14 @@
 
 use std::fs;
 
+use nerve_record::store::Store;
 use nerve_testkit::wait_until;
+use nerve_types::{Size, TsNs};
 use serde_json::Value;
 
 use crate::harness::{DEADLINE, Home, NERVE};
+use crate::recordings::{START, data, record};
+use crate::tty::Tty;
 
 impl Home {
     fn hits(&self, args: &[&str]) -> Vec<Value> {
@@ -233,4 +237,31 @@ fn server_keeps_the_index_up_to_date() {
     };
     assert!(wait_until(DEADLINE, has_later_turn), "no search was needed");
     home.ok(&["server", "stop"]);
+}
+
+#[test]
+fn first_search_shows_its_progress_on_a_terminal() {
+    let home = Home::new();
+    for number in 0..3u64 {
+        let store = Store::new(home.hermetic.nerve_home().join("recordings"));
+        let path = store.prepare(&format!("{number:08}"), TsNs(START + number)).unwrap();
+        record(&path, &[(100, data(0, &format!("wordtheta{number}\r\n")))]);
+    }
+    let index = home.hermetic.nerve_home().join("search");
+    // Nothing else is on the terminal, neither at the end nor in a narrow window.
+    for (size, shown) in
+        [(Size::new(80, 24), "indexing: 3 of 3 files (100 %)"), (Size::new(20, 24), "indexing: 3 of 3 fi")]
+    {
+        let mut tty = Tty::output_only(home.command(&["search", "wordtheta1"]), size);
+        assert_eq!(tty.wait_for_exit(), Some(0));
+        let output = String::from_utf8(tty.output.lock().unwrap().clone()).unwrap();
+        assert!(output.contains(&format!("\r{shown}\u{1b}[K")), "{output:?}");
+        let screen = tty.text();
+        assert!(screen.contains("wordtheta1") && !screen.contains("indexing"), "{screen}");
+        // Once more from the beginning, with standard error in a file.
+        fs::remove_dir_all(&index).unwrap();
+        let done = home.nerve(&["search", "wordtheta1"]);
+        assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+        fs::remove_dir_all(&index).unwrap();
+    }
 }

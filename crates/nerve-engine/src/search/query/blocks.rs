@@ -10,7 +10,8 @@ use regex::Regex;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Transaction, params, params_from_iter};
 
-use super::{COLUMNS, Query, TEXT, conditions, hit_of, search_regex};
+use super::{COLUMNS, Query, TEXT, TIME, conditions, hit_of, search_regex};
+use crate::search::progress::TextCounter;
 use crate::search::sql::{first_id, kinds};
 
 /// Number of blocks that are always read one by one. Of more, not most: then reading all documents in order is faster.
@@ -73,10 +74,11 @@ pub(super) fn search_blocks(
     query: &Query,
     regex: &Regex,
     trigrams: &RequiredTrigrams,
+    counter: &mut TextCounter<'_>,
 ) -> rusqlite::Result<Vec<SearchHit>> {
     let (blocks, count) = candidates(connection, query, trigrams)?;
     if blocks.len() > FEW_BLOCKS.max(count / 2) {
-        return search_regex(connection, query, regex, None);
+        return search_regex(connection, query, regex, None, counter);
     }
     let mut hits: Vec<(i64, SearchHit)> = Vec::new();
     for block in blocks {
@@ -84,7 +86,7 @@ pub(super) fn search_blocks(
         if hits.len() == query.limit && hits.last().is_some_and(|(oldest, _)| *oldest > block.last) {
             break;
         }
-        add_hits(connection, query, regex, &block, &mut hits)?;
+        add_hits(connection, query, regex, &block, counter, &mut hits)?;
         hits.sort_by_key(|(id, _)| std::cmp::Reverse(*id));
         hits.truncate(query.limit);
     }
@@ -133,6 +135,7 @@ fn add_hits(
     query: &Query,
     regex: &Regex,
     block: &Block,
+    counter: &mut TextCounter<'_>,
     hits: &mut Vec<(i64, SearchHit)>,
 ) -> rusqlite::Result<()> {
     let (condition, mut values) = conditions(query, "document.id");
@@ -150,6 +153,7 @@ fn add_hits(
     let mut rows = statement.query(params_from_iter(values))?;
     let mut count = 0;
     while let Some(row) = rows.next()? {
+        counter.add(row, TIME)?;
         let text = row.get_ref(TEXT)?.as_str()?;
         let Some(matched) = regex.find(text) else { continue };
         let (id, mut hit) = hit_of(row)?;
@@ -194,7 +198,7 @@ mod tests {
             panic!("{:?}", query.pattern);
         };
         let read = candidates(&index.connection, &query, trigrams).unwrap().0.len();
-        (read, index.search(&query).unwrap().len())
+        (read, index.search(&query, &mut |_| {}).unwrap().len())
     }
 
     fn count(index: &SearchIndex, table: &str) -> usize {
