@@ -130,13 +130,17 @@ impl Git {
         Ok(text(&names).lines().any(|name| name != branch))
     }
 
-    /// Adds a worktree with a new branch at a commit. Calls run one at a time, because git fails if it reads a half-made worktree.
+    /// Adds a worktree with a new branch at a commit. Calls run one at a time, because git fails if it reads a half-made worktree;
+    /// each writes the files on all cores, because that takes most of its time.
     pub fn add_worktree(&self, path: &Path, branch: &str, commit: &str) -> Result<()> {
         static TURN: Mutex<()> = Mutex::new(());
         let _guard = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let path = path.as_os_str();
-        let args = ["worktree", "add", "--quiet", "--no-track", "-b", branch, "--"].map(OsStr::new);
-        self.run(&[&args[..], &[path, OsStr::new(commit)]].concat()).map(drop)
+        // Zero: as many workers as cores. Git uses them for 100 files or more.
+        let args =
+            ["-c", "checkout.workers=0", "worktree", "add", "--quiet", "--no-track", "-b", branch, "--"];
+        let args = [&args.map(OsStr::new)[..], &[path, OsStr::new(commit)]].concat();
+        check_status("worktree", self.output(&args)?).map(drop)
     }
 
     /// Removes a worktree. git refuses if it has uncommitted work or submodules, unless `force` is set.
@@ -423,5 +427,31 @@ mod tests {
         let stat = parse_numstat(b"3\t1\ta.rs\0-\t-\timage.png\x0010\t0\twith\ttab\0");
         assert_eq!(stat, DiffStat { files: 3, insertions: 13, deletions: 1 });
         assert_eq!(parse_numstat(b""), DiffStat::default());
+    }
+
+    #[test]
+    fn worktree_has_all_files_and_the_hook_has_run() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let (repository, worktree) = (home.work().join("repository"), home.work().join("worktree"));
+        std::fs::create_dir(&repository).unwrap();
+        // More than git writes without workers.
+        let names: Vec<String> = (0..150).map(|number| format!("{number}.txt")).collect();
+        names.iter().for_each(|name| std::fs::write(repository.join(name), name).unwrap());
+        let identity = ["-c", "user.name=Me", "-c", "user.email=me@example.org"];
+        home.git(&repository, &["init", "--quiet"]);
+        home.git(&repository, &["add", "--all"]);
+        home.git(&repository, &[&identity[..], &["commit", "--quiet", "--message", "Begin"]].concat());
+        let hook = repository.join(".git/hooks/post-checkout");
+        std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+        std::fs::write(&hook, "#!/bin/sh\necho \"$1\" > hooked\n").unwrap();
+        std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        Git::at(&repository).add_worktree(&worktree, "attempt", "HEAD").unwrap();
+        for name in &names {
+            assert_eq!(std::fs::read_to_string(worktree.join(name)).unwrap(), *name);
+        }
+        let previous = std::fs::read_to_string(worktree.join("hooked")).unwrap();
+        assert_eq!(previous.trim().trim_matches('0'), "", "a new worktree has no previous commit");
+        let error = Git::at(&repository).add_worktree(&worktree, "attempt", "HEAD").unwrap_err();
+        assert!(error.to_string().starts_with("git worktree failed"), "{error}");
     }
 }
