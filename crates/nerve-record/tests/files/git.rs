@@ -330,6 +330,20 @@ fn oversized_untracked_files_are_rejected() {
 }
 
 #[test]
+fn oversized_changes_of_tracked_files_are_rejected() {
+    let fixture = committed();
+    let before = state(&fixture.work());
+    fixture.put("kept", vec![b'x'; 2 << 20]);
+    let error = provider(&fixture).take(&key(1), &REQUEST).unwrap_err();
+    assert!(matches!(error, FilesError::TooLarge { bytes: 2_097_152, limit: MEGABYTE, .. }), "{error:?}");
+    assert_eq!(provider(&fixture).keys().unwrap(), []);
+    // A file that git has already counts nothing.
+    git(&fixture.work(), &["add", "kept"]);
+    provider(&fixture).take(&key(1), &REQUEST).unwrap();
+    assert_ne!(state(&fixture.work()), before);
+}
+
+#[test]
 fn snapshot_is_taken_once_and_restored_only_into_empty_dir() {
     let fixture = committed();
     provider(&fixture).take(&key(1), &REQUEST).unwrap();

@@ -51,7 +51,7 @@ fn reference_name(key: &SnapshotKey) -> String {
 
 impl GitProvider {
     /// Creates a provider for the whole work tree that contains `dir`. Returns `None` outside of a work tree, without a
-    /// `git` program, and for an ignored directory. `limit`: maximum bytes of untracked files.
+    /// `git` program, and for an ignored directory. `limit`: maximum bytes of untracked and changed files.
     ///
     /// # Errors
     /// Git refuses to use the repository, for example because of its owner.
@@ -105,12 +105,11 @@ impl GitProvider {
         copy().map_err(FilesError::io("copy the index to", index))
     }
 
-    /// Checks the size of the untracked files. Only these can make a snapshot too large: all others were committed
-    /// before.
+    /// Checks the size of the untracked and changed files. Only these can make a snapshot too large: git has all others.
     fn check_size(&self, git: &Git, request: &SnapshotRequest<'_>) -> Result<(), FilesError> {
         let mut bytes: u64 = 0;
-        let call =
-            git.command("list untracked files").args(["ls-files", "-z", "--others", "--exclude-standard"]);
+        let list = ["ls-files", "-z", "--others", "--modified", "--exclude-standard"];
+        let call = git.command("list the changed files").args(list);
         call.cancel_with(request).args(self.without_store()).each_name(|name| {
             let meta = self.top.join(name).symlink_metadata();
             bytes =
