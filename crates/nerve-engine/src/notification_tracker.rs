@@ -1,6 +1,7 @@
 //! Derives notifications from events.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use nerve_api::value::{BlockKind, Occasion, ResultStatus, RunStatus};
 use nerve_api::{EventKind, EventMessage, EventType};
@@ -50,8 +51,8 @@ pub struct OpenDialog(DialogKey, Dialog);
 pub struct NotificationTracker {
     /// Seconds that a turn must take for its end to be notified.
     min_turn: f64,
-    /// Times at which nodes began to work, in seconds since 1970, by session and node.
-    busy_since: HashMap<SessionNode, f64>,
+    /// Times at which nodes began to work, by session and node. The clock of the system, which events carry, may be set meanwhile.
+    busy_since: HashMap<SessionNode, Instant>,
     /// Open dialogs and usage limits.
     open: HashMap<DialogKey, Dialog>,
     /// Dialogs that were open when the previous server ended. The next server reports them again.
@@ -83,8 +84,8 @@ impl NotificationTracker {
         }
     }
 
-    /// Takes the next event and returns its notification.
-    pub fn observe(&mut self, event: &EventMessage) -> Option<Notification> {
+    /// Takes the next event, which was received at this time, and returns its notification.
+    pub fn observe(&mut self, event: &EventMessage, received: Instant) -> Option<Notification> {
         let notification = |occasion| Some(Notification { occasion, turn_seconds: None });
         let key = event.node_id.clone().map(|node| (event.session_id.clone(), node));
         match event.details()? {
@@ -128,13 +129,13 @@ impl NotificationTracker {
                 if !evidence.contains(TAKEN_OVER) {
                     self.before_restart.remove(&node);
                 }
-                self.busy_since.entry(key?).or_insert(event.emitted_at.seconds());
+                self.busy_since.entry(key?).or_insert(received);
                 None
             }
             EventKind::NodeReady { .. } => {
                 let key = key?;
                 self.close_dialog(&key);
-                let seconds = event.emitted_at.seconds() - self.busy_since.remove(&key)?;
+                let seconds = received.saturating_duration_since(self.busy_since.remove(&key)?).as_secs_f64();
                 let is_long = seconds >= self.min_turn;
                 is_long.then_some(Notification { occasion: Occasion::Done, turn_seconds: Some(seconds) })
             }

@@ -1,16 +1,59 @@
 //! Which events are notified.
 
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
 use nerve_api::value::Occasion;
 use nerve_engine::notification_tracker::NotificationTracker;
 use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
 
+/// Returns the notification of an event at `at` seconds, when the clock shows the same time.
 fn observe(tracker: &mut NotificationTracker, at: f64, event_type: &str, data: Value) -> Option<Occasion> {
+    observe_at(tracker, at, at, event_type, data)
+}
+
+/// As [`observe`], but the clock shows `clock` seconds.
+fn observe_at(
+    tracker: &mut NotificationTracker,
+    at: f64,
+    clock: f64,
+    event_type: &str,
+    data: Value,
+) -> Option<Occasion> {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let event = json!({
         "type": "event", "event_type": event_type, "node_id": "me", "session_id": "default",
-        "data": data, "emitted_at": TsMs((at * 1000.0) as u64), "seq": 1,
+        "data": data, "emitted_at": TsMs((clock * 1000.0) as u64), "seq": 1,
     });
-    tracker.observe(&serde_json::from_value(event).unwrap()).map(|notification| notification.occasion)
+    let received = *START + Duration::from_secs_f64(at);
+    tracker
+        .observe(&serde_json::from_value(event).unwrap(), received)
+        .map(|notification| notification.occasion)
+}
+
+#[test]
+fn clock_set_during_a_turn_neither_loses_nor_adds_its_end() {
+    const HOUR: f64 = 3600.0;
+    let mut tracker = NotificationTracker::new(30);
+    for (begin, end, is_long) in
+        [(2.0 * HOUR, HOUR + 60.0, true), (HOUR, 2.0 * HOUR, false), (HOUR, HOUR + 60.0, true)]
+    {
+        let length = if is_long { 60.0 } else { 1.0 };
+        observe_at(&mut tracker, 0.0, begin, "NODE_BUSY", json!({}));
+        let notified = observe_at(&mut tracker, length, end, "NODE_READY", json!({}));
+        assert_eq!(notified, is_long.then_some(Occasion::Done), "from {begin} to {end}");
+    }
+    // A dialog that one server reports before, and the next one after the clock was set.
+    let dialog = || json!({ "kind": "permission", "choices": ["Yes"] });
+    for clock in [2.0 * HOUR, HOUR, 4.0 * HOUR] {
+        let mut next = NotificationTracker::new(30);
+        next.restore(tracker.open_dialogs());
+        let is_first = tracker.open_dialogs().is_empty();
+        let notified = observe_at(&mut next, 1.0, clock, "NODE_BLOCKED", dialog());
+        assert_eq!(notified, is_first.then_some(Occasion::Blocked), "at {clock}");
+        tracker = next;
+    }
 }
 
 #[test]

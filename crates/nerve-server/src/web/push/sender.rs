@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{Request, StatusCode, Uri, header};
 use nerve_api::EventMessage;
@@ -72,7 +72,7 @@ impl PushSender {
         loop {
             for event in queue.next_events().await {
                 if let Ok(event) = EventMessage::of(&event.event)
-                    && let Some(notification) = tracker.observe(&event)
+                    && let Some(notification) = tracker.observe(&event, Instant::now())
                 {
                     self.send_to_all(&event, notification);
                 }

@@ -4,6 +4,7 @@ mod channels;
 mod claims;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::Result;
 use nerve_api::EventKind;
@@ -56,7 +57,7 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
     let senders: Vec<Sender> = channels.into_iter().map(|channel| Sender::new(channel, &claims)).collect();
     while let Some(event) = events.next().await {
         let is_shutdown = event.details() == Some(EventKind::ServerShutdown { keep_nodes: false });
-        if let Some(notification) = tracker.observe(&event)
+        if let Some(notification) = tracker.observe(&event, Instant::now())
             && settings.on.contains(&notification.occasion)
         {
             let message = Arc::new(Message::new(notification, event));
