@@ -94,12 +94,13 @@ fn merge(git: &Git, fan_out: &FanOut, attempt: &Attempt) -> Result<String> {
         let hint = format!("pick another attempt, or 'nerve fan-out clean {}'", fan_out.name);
         return Err(Failure::new(FAILED, message).hint(hint).into());
     }
+    let into = git.branch()?.unwrap_or_else(|| "the current commit".to_string());
+    if git.is_merged(branch, "HEAD")? {
+        return Ok(format!("{branch} is already merged into {into}"));
+    }
     let changes = changes_of(fan_out, attempt)?.unwrap_or_default();
     match git.merge(branch) {
-        Ok(Ok(())) => {
-            let into = git.branch()?.unwrap_or_else(|| "the current commit".to_string());
-            Ok(format!("merged {branch} into {into}: {}", format_changes(changes)))
-        }
+        Ok(Ok(())) => Ok(format!("merged {branch} into {into}: {}", format_changes(changes))),
         Ok(Err(conflicts)) => {
             let files = conflicts.join(", ");
             let message = format!("cannot merge {label}: conflicts in {}", out::preview(&files, 300));
