@@ -56,7 +56,10 @@ impl Engine {
                 (Vec::new(), 0, Some("History was disabled for this node".to_string()))
             }
             Err(error @ HistoryError::NotFound { .. }) => {
-                return Err(EngineError::not_found(error.to_string()));
+                // As for other commands: the nodes of the session.
+                let hint = self.executable(&at).err().and_then(|error| error.hint);
+                let hint = hint.filter(|_| server == ours);
+                return Err(EngineError { hint, ..EngineError::not_found(error.to_string()) });
             }
             Err(error) => return Err(EngineError::invalid_request(error.to_string())),
         };

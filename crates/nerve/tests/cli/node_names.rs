@@ -60,6 +60,7 @@ fn session_before_node_selects_it_in_all_commands() {
     assert_eq!(home.ok(&["wait", "night/web"]), "ready\n");
     assert!(home.ok(&["node", "info", "night/web"]).contains("night"));
     assert!(home.ok(&["logs", "night/web"]).contains("wordsigma"));
+    home.nerve(&["logs", "night/wbe"]).assert_stderr(3, &["'wbe'", "hint:", "web"]);
     home.nerve(&["answer", "night/web", "1"]).assert_stderr(2, &["node 'web'"]);
     home.nerve(&["send", "night/web", "x", "--session", "day"])
         .assert_stderr(2, &["node 'night/web'", "session 'day'"]);
