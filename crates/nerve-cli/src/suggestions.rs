@@ -43,9 +43,10 @@ const WORDS: [(&[&str], &[&str]); 31] = [
 ];
 
 /// Replaces clap's suggestions in the error about an unknown subcommand: clap does not know the words of the table, and counts
-/// two exchanged letters as two errors.
+/// two exchanged letters as two errors. Explains the error about a word after a text.
 pub(super) fn improve(error: &mut Error, root: &Command, args: &[String]) {
     if error.kind() != ErrorKind::InvalidSubcommand {
+        explain_word_after_text(error, root, args);
         return;
     }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return };
@@ -70,6 +71,39 @@ pub(super) fn improve(error: &mut Error, root: &Command, args: &[String]) {
         StyledStr::from(format!("'nerve {path}': {}", about.unwrap_or_default()))
     });
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips.collect()));
+}
+
+/// Adds to the error about a word after a text that the text must be in quotes, unless the text is a misspelled subcommand.
+fn explain_word_after_text(error: &mut Error, root: &Command, args: &[String]) {
+    let subcommand = error.get(ContextKind::InvalidSubcommand);
+    let (word, is_conflict) = match (error.kind(), subcommand, error.get(ContextKind::InvalidArg)) {
+        // A subcommand cannot follow a text, and clap takes any word for a subcommand.
+        (ErrorKind::ArgumentConflict, Some(ContextValue::String(word)), _) => (word.clone(), true),
+        (ErrorKind::UnknownArgument, _, Some(ContextValue::String(word))) if !word.starts_with('-') => {
+            (word.clone(), false)
+        }
+        _ => return,
+    };
+    let path = group_before(root, args, &word);
+    let command = find(root, &path.join(" ")).unwrap_or(root);
+    let is_text = |name: &clap::builder::Str| name.starts_with("TEXT");
+    let has_text =
+        command.get_positionals().any(|arg| arg.get_value_names().unwrap_or_default().iter().any(is_text));
+    let Some(at) = args.iter().position(|arg| *arg == word).filter(|at| *at > 0 && has_text) else { return };
+    if is_conflict {
+        let usage = error.get(ContextKind::Usage).cloned();
+        *error = Error::new(ErrorKind::UnknownArgument).with_cmd(command);
+        error.insert(ContextKind::InvalidArg, ContextValue::String(word.clone()));
+        usage.map(|usage| error.insert(ContextKind::Usage, usage));
+    }
+    let tip = match suggest(root, &path, &args[at - 1]) {
+        Suggestion::Subcommand(name) if is_conflict => format!("'nerve {} {name}'", path.join(" ")),
+        _ => {
+            let more = if args.len() > at + 1 { " …" } else { "" };
+            format!("quote a text that has spaces: '{} {word}{more}'", args[at - 1])
+        }
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
 }
 
 /// Returns the path of the command before an unknown word.
@@ -102,14 +136,15 @@ fn suggest(root: &Command, path: &[&str], word: &str) -> Suggestion {
     let names: Vec<&str> = visible_names(group).collect();
     let synonyms = WORDS.iter().flat_map(|(words, _)| *words).copied();
     let synonyms = synonyms.filter(|word| path.is_empty() || !commands_in_group(path, word).is_empty());
+    let longer = names.iter().filter(|name| word.len() > 2 && name.starts_with(word));
+    if let Some(longer) = longer.min_by_key(|name| name.len()) {
+        return Suggestion::Subcommand((*longer).to_string());
+    }
     match nearest(word, names.iter().copied().chain(synonyms)) {
         Some(name) if names.contains(&name) => Suggestion::Subcommand(name.to_string()),
         Some(synonym) if path.is_empty() => Suggestion::Commands(commands_for(root, synonym)),
         Some(synonym) => Suggestion::Commands(commands_in_group(path, synonym)),
-        None => match names.iter().find(|name| word.len() > 2 && name.starts_with(word)) {
-            Some(longer) => Suggestion::Subcommand((*longer).to_string()),
-            None => Suggestion::Commands(commands_for(root, word)),
-        },
+        None => Suggestion::Commands(commands_for(root, word)),
     }
 }
 
@@ -198,6 +233,11 @@ mod tests {
             ("pasue", &["'nerve node interrupt'"]),
             ("serach", &["'search'"]),
             ("trans", &["'transcript'"]),
+            ("fan", &["'fan-out'"]),
+            ("fan-out clen two", &["'two'", "'nerve fan-out clean'"]),
+            ("fan-out -n 2 -c x fix the tests", &["'the'", "'fix the …'"]),
+            ("send me hello there", &["'there'", "'hello there'"]),
+            ("search rate limit", &["'limit'", "'rate limit'"]),
             ("sever", &["'server'"]),
             ("recrod", &["'record'"]),
             ("node exeute me", &["'execute'"]),
@@ -217,6 +257,9 @@ mod tests {
             ("histroy", &["'host'"]),
             ("stauts", &["'start'"]),
             ("pasue", &["'answer'", "'prune'"]),
+            ("fan", &["'man'"]),
+            ("wait me you", &["quote"]),
+            ("send me hello --unknown", &["quote"]),
         ] {
             let message = message(words);
             assert!(!others.iter().any(|other| message.contains(other)), "{words}: {message}");
