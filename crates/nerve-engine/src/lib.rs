@@ -14,6 +14,7 @@ mod page;
 pub mod recordings;
 mod results;
 pub mod search;
+pub mod snapshot_limit;
 pub mod snapshots;
 mod timelines;
 pub mod transcripts;

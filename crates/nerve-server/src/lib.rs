@@ -68,7 +68,6 @@ mod requests;
 mod send_queue;
 pub mod server;
 mod signals;
-pub mod snapshot_limit;
 mod state;
 pub mod stored_data;
 mod tcp;

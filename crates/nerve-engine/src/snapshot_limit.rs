@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::data_dirs::DataDirs;
 use nerve_api::event::{Event, EventKind};
-use nerve_engine::data_dirs::DataDirs;
 use nerve_host::snapshot_retention::trim_snapshots;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
