@@ -23,6 +23,7 @@ pub mod pump;
 pub mod recorder;
 pub mod registry;
 pub mod repair;
+pub mod resync_limit;
 pub mod tap;
 
 mod backlog;

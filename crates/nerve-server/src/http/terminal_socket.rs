@@ -23,6 +23,7 @@ use axum::response::Response;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use nerve_api::RequestName;
+use nerve_host::resync_limit::ResyncLimit;
 use nerve_node::command::NodeRef;
 use nerve_node::error::EngineError;
 use nerve_node::terminal::{OutputPosition, OutputStart, OutputSubscription, OutputUpdate};
@@ -108,6 +109,7 @@ async fn run(
         updates,
         sent: 0,
         next_output: Instant::now(),
+        resyncs: ResyncLimit::default(),
         errors: pending_errors,
         acknowledged,
         node,
@@ -192,6 +194,7 @@ struct OutputWriter {
     sent: u64,
     /// Time before which no further output is sent.
     next_output: Instant,
+    resyncs: ResyncLimit,
     errors: mpsc::Receiver<Message>,
     acknowledged: watch::Receiver<Option<u64>>,
     node: NodeRef,
@@ -282,17 +285,28 @@ impl OutputWriter {
                 let resize = json!({ "type": "resize", "offset": offset, "cols": cols, "rows": rows });
                 self.sink.send(json_message(&resize)).await?;
             }
-            OutputUpdate::Missed => match self.state.engine.watch_output(&self.node, None).await {
-                Ok((start, updates)) => {
-                    self.updates = updates;
-                    self.send_start(start).await?;
-                }
-                Err(error) => return self.send_end(&error.message).await.map(Some),
-            },
+            OutputUpdate::Missed => return self.resynchronize().await,
             OutputUpdate::Ended(reason) => return self.send_end(&reason).await.map(Some),
             OutputUpdate::Detached => return Ok(Some(CLOSING)),
         }
         Ok(None)
+    }
+
+    /// Sends a new dump instead of missed output, or waits until the next one may be made: then the update comes again.
+    async fn resynchronize(&mut self) -> Result<Option<Close>, axum::Error> {
+        let begun = Instant::now();
+        if let Some(later) = self.resyncs.wait_until(begun.into_std()) {
+            self.next_output = later.into();
+            return Ok(None);
+        }
+        match self.state.engine.watch_output(&self.node, None).await {
+            Ok((start, updates)) => {
+                self.resyncs.record(begun.into_std(), Instant::now().into_std());
+                self.updates = updates;
+                self.send_start(start).await.map(|()| None)
+            }
+            Err(error) => self.send_end(&error.message).await.map(Some),
+        }
     }
 
     async fn send_end(&mut self, reason: &str) -> Result<Close, axum::Error> {
