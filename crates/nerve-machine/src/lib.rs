@@ -9,6 +9,7 @@
 //! | [`doctor`] | the steps of a connection, checked one by one |
 //! | [`bridge`] | `nerve connect`: the standard streams as a connection to a server |
 //! | [`recordings`] | copies of recordings of other machines |
+//! | [`relay`] | requests and events of other programs, over one connection to each machine |
 //! | [`error`] | the error of all these |
 #![warn(missing_docs)]
 
@@ -20,6 +21,7 @@ pub mod error;
 pub mod machine;
 pub mod machines;
 pub mod recordings;
+pub mod relay;
 
 pub use error::MachineError;
 pub use machine::Machine;
