@@ -16,6 +16,9 @@ pub struct ListenArgs {
     pub http: Option<SocketAddr>,
     #[command(flatten)]
     pub access: AccessArgs,
+    /// Let clients over HTTP use the nodes of all machines in 'nerve machine list'
+    #[arg(long, requires = "http")]
+    pub machines: bool,
     /// IP address of --port (older form of --tcp)
     #[arg(long, hide = true, value_name = "IP", requires = "port")]
     pub host: Option<String>,

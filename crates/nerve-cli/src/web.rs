@@ -15,6 +15,9 @@ once, within 60 seconds, and logs the browser in for 30 days.
 With --url, the link leads through a tunnel or proxy, and is printed as a QR code too. A server that this starts accepts the URL's host
 name; a running server needs --http-name.
 
+With --machines, the page also shows the nodes of other machines: the server that this starts relays to them. A running server needs
+'nerve server start --machines'.
+
 Roles: 'view' reads, 'answer' also answers dialogs and gates, 'full' does everything.
 
 The browser gets the link as an argument, which other users of the machine may see: use --no-open there.
@@ -23,6 +26,7 @@ EXAMPLES
   nerve web
   nerve web --role view --no-open
   nerve web --url https://host.tailnet.ts.net
+  nerve web --machines
   nerve web sessions list
   nerve web sessions revoke 1f0c9a27b3d4")]
 pub struct WebArgs {
@@ -36,6 +40,9 @@ pub struct WebArgs {
     /// Print the link only
     #[arg(long)]
     pub no_open: bool,
+    /// Show the nodes of all machines in 'nerve machine list'
+    #[arg(long)]
+    pub machines: bool,
     /// Base URL of the link, such as that of a tunnel [default: loopback]
     #[arg(long, value_name = "URL", value_parser = base_url)]
     pub url: Option<Uri>,

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use nerve_machine::Machines;
+
 use crate::access::tls::TlsFiles;
 use crate::access::token::TokenFile;
 use crate::clients::MAX_UNAUTHENTICATED;
@@ -29,6 +31,8 @@ pub struct ServerConfig {
     /// Host names accepted over HTTP in addition to `localhost` and addresses: without port,
     /// case-insensitive.
     pub http_names: Vec<String>,
+    /// The user's other machines, if clients over HTTP may use their nodes.
+    pub machines: Option<Machines>,
     /// Further services over HTTP.
     pub mounts: Vec<Mount>,
     /// The token that clients over TCP and HTTP must send.
@@ -50,6 +54,7 @@ impl ServerConfig {
             tcp: None,
             http: None,
             http_names: Vec::new(),
+            machines: None,
             mounts: Vec::new(),
             tls: None,
             insecure: false,

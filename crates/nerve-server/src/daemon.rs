@@ -111,15 +111,14 @@ impl NameLock {
 
     /// Writes the lock file: the owner, the socket and the addresses.
     fn write(&mut self) -> Result<(), ServerError> {
-        let Addresses { tcp, http, tls } = &self.addresses;
+        let Addresses { tcp, http, tls, machines } = &self.addresses;
         let Inode(device, inode) = self.inode;
         let line = |what: &str, address: &SocketAddr| format!("{what} {address}\n");
         let mut text = format!("socket {device} {inode}\n");
         text.extend(tcp.iter().map(|address| line("tcp", address)));
         text.extend(http.iter().map(|address| line("http", address)));
-        if *tls {
-            text.push_str("tls\n");
-        }
+        let options = [(tls, "tls\n"), (machines, "machines\n")];
+        text.extend(options.into_iter().filter(|(is_set, _)| **is_set).map(|(_, line)| line));
         write_identity(&mut self.lock, &text).map_err(ServerError::io("write", &self.lock_path()))
     }
 

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_machine::relay::MachineRelay;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -65,6 +66,7 @@ impl Network {
             mounts: config.mounts.clone(),
             web: Arc::new(web),
             openai: config.paths.openai(),
+            relay: config.machines.clone().map(|machines| Arc::new(MachineRelay::new(machines))),
         };
         Ok(Some(Network {
             tcp,
@@ -78,7 +80,8 @@ impl Network {
     pub(crate) fn addresses(&self) -> Addresses {
         let address = |port: &Option<TcpPort>| port.as_ref().map(TcpPort::address);
         let tls = self.tcp.iter().chain(&self.http).any(|port| port.tls.is_some());
-        Addresses { tcp: address(&self.tcp), http: address(&self.http), tls }
+        let machines = self.setup.relay.is_some();
+        Addresses { tcp: address(&self.tcp), http: address(&self.http), tls, machines }
     }
 
     /// Accepts clients until the future is dropped.

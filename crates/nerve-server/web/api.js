@@ -80,9 +80,14 @@ async function listAll(path, take) {
   } while (cursor !== null);
 }
 
+/** Returns the path of an operation on the machine of a node or of a recording: on this server if it names none. */
+function machinePath({ machine }, path) {
+  return machine ? `/machines/${encodeURIComponent(machine)}${path}` : path;
+}
+
 function nodePath(node, action = "") {
   const session = encodeURIComponent(node.session);
-  return `/nodes/${encodeURIComponent(node.id)}${action}?session=${session}`;
+  return machinePath(node, `/nodes/${encodeURIComponent(node.id)}${action}?session=${session}`);
 }
 
 /** Returns the session of this browser: its role, null if it is not logged in. */
@@ -110,13 +115,19 @@ export function unsubscribeFromPush() {
   return send("DELETE", "/web/push");
 }
 
-/** Returns the descriptions of the nodes of all sessions, stopped ones included. */
-export async function listNodes() {
+/** Returns the user's other machines, without connecting to them. */
+export async function listMachines() {
+  const { machines } = await send("GET", "/machines");
+  return machines ?? [];
+}
+
+/** Returns the descriptions of the nodes of all sessions of a machine, stopped ones included. Null is this server. */
+export async function listNodes(machine = null) {
   const sessions = [];
-  await listAll("/sessions", (page) => sessions.push(...page.sessions.map((session) => session.name)));
+  await listAll(machinePath({ machine }, "/sessions"), (page) => sessions.push(...page.sessions.map((session) => session.name)));
   const nodes = [];
   for (const session of sessions) {
-    const path = `/nodes?session=${encodeURIComponent(session)}`;
+    const path = machinePath({ machine }, `/nodes?session=${encodeURIComponent(session)}`);
     const take = (page) => nodes.push(...page.nodes_info, ...(page.stopped ?? []));
     await listAll(path, take).catch((error) => {
       // The session was deleted meanwhile.
@@ -152,7 +163,7 @@ export function explainNode(node) {
 
 /** Returns a page of the turns of a node or of a recording: at most `limit` turns, the newest ones before the turn `before`. */
 export function getTranscript(source, { before, limit }) {
-  const path = source.recording === undefined ? nodePath(source, "/transcript") : `/transcript?recording=${encodeURIComponent(source.recording)}`;
+  const path = source.recording === undefined ? nodePath(source, "/transcript") : machinePath(source, `/transcript?recording=${encodeURIComponent(source.recording)}`);
   return send("GET", `${path}&limit=${limit}${before === undefined ? "" : `&before=${before}`}`, undefined, LONG_TIMEOUT);
 }
 
@@ -161,20 +172,21 @@ export function getTranscript(source, { before, limit }) {
  * until its overview is complete. With the version of an overview, waits for a while until there is a newer one.
  */
 export function getTimeline(source, version, signal) {
-  const path = source.recording === undefined ? nodePath(source, "/timeline") : `/timeline?recording=${encodeURIComponent(source.recording)}`;
+  const path = source.recording === undefined ? nodePath(source, "/timeline") : machinePath(source, `/timeline?recording=${encodeURIComponent(source.recording)}`);
   const since = version === undefined ? "" : `&since=${encodeURIComponent(version)}&timeout=${CHANGE_WAIT}`;
   return send("GET", `${path}${since}`, undefined, LONG_TIMEOUT, signal);
 }
 
-/** Returns the terminal of a recording at a position, `{ at }` in seconds or `{ offset }`, and the output that follows. */
-export function readRecording(recording, position) {
-  return send("GET", `/recorded-output?${new URLSearchParams({ recording, ...position })}`, undefined, LONG_TIMEOUT);
+/** Returns the terminal of `{ recording }` at a position, `{ at }` in seconds or `{ offset }`, and the output that follows. */
+export function readRecording(source, position) {
+  const query = new URLSearchParams({ recording: source.recording, ...position });
+  return send("GET", machinePath(source, `/recorded-output?${query}`), undefined, LONG_TIMEOUT);
 }
 
-/** Continues a recording from a snapshot in a new node of a session. The reply comes when the agent has accepted the instruction. */
-export function createBranch(session, branch) {
+/** Continues `{ recording }` from a snapshot in a new node of a session. The reply comes when the agent has accepted the instruction. */
+export function createBranch(source, session, branch) {
   const query = session === null ? "" : `?session=${encodeURIComponent(session)}`;
-  return send("POST", `/branches${query}`, { ...branch, wait: false }, LONG_TIMEOUT);
+  return send("POST", machinePath(source, `/branches${query}`), { ...branch, wait: false }, LONG_TIMEOUT);
 }
 
 /** Sends a prompt and returns the id of its result at once. */
@@ -186,18 +198,23 @@ export async function sendPrompt(node, text) {
 /** Returns the newest results of a node's prompts, newest first. */
 export async function listResults(node) {
   const query = new URLSearchParams({ session: node.session, node: node.id, limit: QUEUE_LIMIT });
-  const { results } = await send("GET", `/results?${query}`);
+  const { results } = await send("GET", machinePath(node, `/results?${query}`));
   return results;
 }
 
-/** Cancels a prompt that waits or runs. */
-export function cancelResult(id) {
-  return send("POST", `/results/${encodeURIComponent(id)}/cancel`, {});
+/** Cancels a node's prompt that waits or runs. */
+export function cancelResult(node, id) {
+  return send("POST", machinePath(node, `/results/${encodeURIComponent(id)}/cancel`), {});
 }
 
-/** Returns the result of a prompt. */
-export function getResult(id) {
-  return send("GET", `/results/${encodeURIComponent(id)}`);
+/** Returns the result of a node's prompt. */
+export function getResult(node, id) {
+  return send("GET", machinePath(node, `/results/${encodeURIComponent(id)}`));
+}
+
+/** Types keys into the terminal of a node. */
+export function writeKeys(node, keys) {
+  return send("POST", nodePath(node, "/write"), { data: keys });
 }
 
 /** Selects a choice of a dialog: by its label, or by its number from 1. With `dialogId`, only in the dialog with this id. */
@@ -249,15 +266,15 @@ export function resumeRun(id) {
   return send("POST", runPath(id, "/resume"), { detach: true }, LONG_TIMEOUT);
 }
 
-/** Creates and starts a node. Without a folder, it runs in the server's. */
+/** Creates and starts a node. Without a folder, it runs in its server's. */
 export function createNode(node, command, folder) {
   const spec = { node_id: node.id, command, cwd: folder === "" ? undefined : folder };
-  return send("POST", `/nodes?session=${encodeURIComponent(node.session)}`, spec, LONG_TIMEOUT);
+  return send("POST", machinePath(node, `/nodes?session=${encodeURIComponent(node.session)}`), spec, LONG_TIMEOUT);
 }
 
-/** Returns the path of the WebSocket that receives the events that a query selects. */
-export function eventsPath(query) {
-  return `/events?${new URLSearchParams(query)}`;
+/** Returns the path of the WebSocket that receives the events of a machine that a query selects. Null is this server. */
+export function eventsPath(machine, query) {
+  return machinePath({ machine }, `/events?${new URLSearchParams(query)}`);
 }
 
 /** Returns the path of the WebSocket that shows a terminal. With a position, the output continues there. */

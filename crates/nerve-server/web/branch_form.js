@@ -30,6 +30,7 @@ export function branchPoint({ snapshots, live, duration_ms: duration }, position
 
 /** Begins a branch from the position that is shown when the form is opened or sent. */
 export class BranchForm {
+  #machine;
   #timeline = null;
   #position = 0;
   #isSending = false;
@@ -43,7 +44,9 @@ export class BranchForm {
   #send = element("button", { type: "submit", class: "primary" }, "Begin the branch");
   #form;
 
-  constructor() {
+  /** `machine` has the recordings; null is this server. */
+  constructor(machine = null) {
+    this.#machine = machine;
     this.#form = element(
       "form",
       { class: "branch-form", onsubmit: (event) => this.#submit(event) },
@@ -102,7 +105,7 @@ export class BranchForm {
 
   #request(point, instruction, more = {}) {
     const { recording_id: recording, session_id: session } = this.#timeline;
-    return createBranch(session, { recording, at: point.at, instruction, ...more });
+    return createBranch({ machine: this.#machine }, session, { recording, at: point.at, instruction, ...more });
   }
 
   async #submit(event) {
@@ -120,7 +123,7 @@ export class BranchForm {
       const { node_id: id, session_id: session } = await this.#request(point, instruction);
       announce(`The node ${id} continues.`);
       if (this.element.isConnected) {
-        location.hash = nodeHref({ session: session ?? "default", id });
+        location.hash = nodeHref({ machine: this.#machine, session: session ?? "default", id });
       }
     } catch (error) {
       showText(this.#problem, describeFailure("No branch", error, "the node may exist all the same. Look at the list of nodes."));

@@ -56,7 +56,7 @@ export class ChatTab {
     });
     this.#live = store === null ? null : this.#createLive();
     this.element = element("div", { class: "chat" }, this.#scroller, this.#follow.button);
-    const key = keyOf(source.session, source.id);
+    const key = keyOf(source.session, source.id, source.machine);
     const handle = ({ detail }) => (detail.key === null || detail.key === key) && this.#loader.invalidate(detail.key === null ? "all" : "last");
     store?.addEventListener("event", handle, { signal: this.#listeners.signal });
   }
@@ -145,7 +145,7 @@ export class ChatTab {
     }
     const page = (source, turn) => getTranscript(source, { before: turn + 1, limit: 1 });
     try {
-      const { turns: [wanted], turn_count: count } = await page({ recording }, number);
+      const { turns: [wanted], turn_count: count } = await page({ recording, machine: this.#source.machine }, number);
       for (const candidate of new Set([this.#transcript.turn_count - count + number, number])) {
         const [found] = (await page(this.#source, candidate)).turns;
         if (found?.turn === candidate && found.started_at === wanted?.started_at && found.prompt === wanted.prompt) {

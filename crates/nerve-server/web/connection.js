@@ -38,6 +38,7 @@ const STATE_CHANGES = [
 export class EventConnection extends EventTarget {
   #filter;
   #resumes;
+  #machine;
   #socket = null;
   #retry = new RetryTimer(() => this.#connect());
   /** The server that counts the events, and the number of the last one; null before the first connection. */
@@ -57,12 +58,13 @@ export class EventConnection extends EventTarget {
 
   /**
    * `filter` selects events as the query of `/events` does; without it, all nodes are followed. A stream that `resumes` continues after
-   * the last event that was received, otherwise with the next event of the server.
+   * the last event that was received, otherwise with the next event of the server. With a `machine`, the events are those of that one.
    */
-  constructor(filter = {}, { types = STATE_CHANGES, resumes = true } = {}) {
+  constructor(filter = {}, { types = STATE_CHANGES, resumes = true, machine = null } = {}) {
     super();
     this.#filter = { ...filter, types: types.join(",") };
     this.#resumes = resumes;
+    this.#machine = machine;
   }
 
   open() {
@@ -117,7 +119,7 @@ export class EventConnection extends EventTarget {
   #connect() {
     this.#drop();
     const since = this.#resumes && this.#server !== null ? { since: `${this.#server}-${this.#seq}` } : {};
-    const url = new URL(eventsPath({ ...this.#filter, ...since }), location.href);
+    const url = new URL(eventsPath(this.#machine, { ...this.#filter, ...since }), location.href);
     url.protocol = url.protocol.replace("http", "ws");
     const socket = new WebSocket(url);
     this.#socket = socket;

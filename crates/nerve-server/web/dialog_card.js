@@ -4,6 +4,7 @@ import { ApiError, answerDialog, describeError, describeFailure, explainNode } f
 import { ClickGuard } from "./click_guard.js";
 import { announce, element, showText } from "./dom.js";
 import { LatestRequest } from "./latest_request.js";
+import { isAway } from "./node_store.js";
 
 /** Rows of the screen that are shown. The dialog is at its end. */
 const SCREEN_ROWS = 40;
@@ -82,7 +83,7 @@ export class DialogCard {
   update(node) {
     const before = this.#node;
     this.#node = node;
-    if (node.state === "gone") {
+    if (isAway(node.state)) {
       this.#request.cancel();
       this.element.hidden = true;
     } else if (node.state === "blocked") {

@@ -4,6 +4,7 @@ import { describeError, explainNode } from "./api.js";
 import { showScreen } from "./dialog_card.js";
 import { element, showText } from "./dom.js";
 import { LatestRequest } from "./latest_request.js";
+import { isAway } from "./node_store.js";
 
 /** Explains the state of one node while it is unfolded. */
 export class EvidencePanel {
@@ -25,7 +26,7 @@ export class EvidencePanel {
     this.#node = node;
     // Nodes without a terminal have no evidence; a dialog shows the screen itself.
     const hasEvidence = node.progress.state_changed_at !== undefined;
-    this.element.hidden = !hasEvidence || ["stopped", "blocked", "gone"].includes(node.state);
+    this.element.hidden = !hasEvidence || ["stopped", "blocked"].includes(node.state) || isAway(node.state);
     this.#load();
   }
 

@@ -58,7 +58,7 @@ export class LiveActivity extends EventTarget {
       return;
     }
     const filter = { session: this.#node.session, node: this.#node.id };
-    const connection = new EventConnection(filter, { types: ["NODE_ACTIVITY"], resumes: false });
+    const connection = new EventConnection(filter, { types: ["NODE_ACTIVITY"], resumes: false, machine: this.#node.machine });
     connection.addEventListener("open", () => {
       connection.setCurrent(true);
       this.dispatchEvent(new Event("gap"));

@@ -2,6 +2,7 @@
 
 import { getSession, listNode, setSessionEndListener } from "./api.js";
 import { EventConnection } from "./connection.js";
+import { Fleet } from "./fleet.js";
 import { SHARE_ENDED, logInWith, showLogin, showNotice, takeCredential } from "./login_view.js";
 import { NodeStore } from "./node_store.js";
 import { RunStore } from "./run_store.js";
@@ -27,13 +28,15 @@ function showEnd(problem) {
 /** Shows the console, and why a login has failed if there was a session before it. */
 function showConsole(session, problem) {
   const shared = session.share && { session: session.share.session_id, id: session.share.node_id };
-  const store = shared ? new NodeStore(() => listNode(shared)) : new NodeStore();
+  const local = shared ? new NodeStore(() => listNode(shared)) : new NodeStore();
   const connection = new EventConnection(shared ? { session: shared.session, node: shared.id } : {});
   const runs = new RunStore();
-  const shell = new Shell(store, runs, connection, session);
+  const fleet = new Fleet(local);
+  const shell = new Shell(fleet, runs, connection, session);
   const close = () => {
     connection.close();
-    store.close();
+    fleet.close();
+    local.close();
     runs.close();
     shell.close();
   };
@@ -43,8 +46,11 @@ function showConsole(session, problem) {
     showEnd(shared ? SHARE_ENDED : "The session of this browser has ended.");
   };
   setSessionEndListener(end);
-  const stores = [store, runs];
+  const stores = [local, runs];
   connection.addEventListener("open", () => stores.forEach((one) => one.refresh()));
+  if (session.has_machines && !shared) {
+    connection.addEventListener("open", () => fleet.refreshMachines());
+  }
   connection.addEventListener("event", ({ detail: event }) => {
     if (event.event_type === "EVENTS_DROPPED") {
       stores.forEach((one) => one.refresh());

@@ -3,6 +3,7 @@
 import { describeFailure, startNode, stopNode } from "./api.js";
 import { confirmAction } from "./confirmation.js";
 import { element, showText } from "./dom.js";
+import { isAway } from "./node_store.js";
 
 const UNCERTAIN = "the request may have been executed. Check the state of the node.";
 
@@ -32,7 +33,7 @@ export class NodeActions {
 
   #showButtons() {
     const isStopped = this.#node.state === "stopped";
-    const isEnding = ["gone", "stopping"].includes(this.#node.state);
+    const isEnding = this.#node.state === "stopping" || isAway(this.#node.state);
     this.#start.hidden = !isStopped;
     this.#restart.hidden = isStopped || isEnding;
     this.#stop.hidden = isStopped || isEnding;

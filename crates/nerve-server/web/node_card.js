@@ -4,6 +4,7 @@ import { DialogCard } from "./dialog_card.js";
 import { element, showText, uniqueId } from "./dom.js";
 import { EvidencePanel } from "./evidence_panel.js";
 import { NodeActions } from "./node_actions.js";
+import { placeOf } from "./node_store.js";
 import { NodeSummary } from "./node_summary.js";
 import { PromptForm } from "./prompt_form.js";
 import { nodeHref } from "./route.js";
@@ -24,7 +25,8 @@ export class NodeCard {
 
   constructor(node, role, drafts) {
     const title = element("h2", { id: uniqueId("node") }, element("a", { href: nodeHref(node) }, element("bdi", {}, node.id)));
-    const session = node.session === "default" ? [] : [element("span", { class: "session" }, node.session)];
+    const place = placeOf(node);
+    const session = place === "" ? [] : [element("span", { class: "session" }, place)];
     this.dialog = new DialogCard(role !== "view", title.id);
     this.form = role === "full" ? new PromptForm(node, title.id, drafts) : null;
     this.#actions = role === "full" ? new NodeActions(node.id) : null;

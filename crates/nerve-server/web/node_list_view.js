@@ -1,10 +1,11 @@
 // All nodes, those that wait for a person first.
 
 import { announce, arrangeChildren, element, showText, uniqueId } from "./dom.js";
+import { MachineList } from "./machine_list.js";
 import { NodeCard } from "./node_card.js";
 
 /** Order of the states. */
-const ORDER = ["blocked", "suspended", "busy", "starting", "ready", "created", "stopping", "stopped"];
+const ORDER = ["blocked", "suspended", "busy", "starting", "ready", "created", "stopping", "unreachable", "stopped"];
 /** States in which a node waits for a person or a limit, which screen readers report. */
 const ANNOUNCED = ["blocked", "suspended"];
 /** Number of cards above which the browser skips the layout of cards out of view. */
@@ -46,6 +47,7 @@ export class NodeListView {
   #filter;
   #summary = element("p", { class: "summary" });
   #empty;
+  #machines = new MachineList();
   #list = element("ul", { class: "nodes" });
 
   /** The position to which the page was scrolled when the view was last shown. */
@@ -66,6 +68,7 @@ export class NodeListView {
       { class: "list-view" },
       element("header", { class: "view-head" }, element("h1", { tabIndex: -1 }, "Nodes"), element("div", { class: "filter" }, label, this.#filter)),
       this.#summary,
+      this.#machines.element,
       this.#empty,
       this.#list,
     );
@@ -75,7 +78,7 @@ export class NodeListView {
     store.addEventListener("change", () => this.#handleChange(), { signal });
     store.addEventListener("event", ({ detail }) => this.#handleEvent(detail), { signal });
     addEventListener("scroll", () => this.#handleScroll(), { signal, passive: true });
-    this.#timer = setInterval(() => this.#cards.forEach((card) => card.updateAge()), AGE_INTERVAL);
+    this.#timer = setInterval(() => this.#updateAges(), AGE_INTERVAL);
   }
 
   /** Shows what has changed while another view was shown. */
@@ -93,6 +96,11 @@ export class NodeListView {
     this.#listeners.abort();
     this.#sizes.disconnect();
     this.#cards.forEach((card) => card.close());
+  }
+
+  #updateAges() {
+    this.#machines.updateAges();
+    this.#cards.forEach((card) => card.updateAge());
   }
 
   #handleScroll() {
@@ -183,6 +191,7 @@ export class NodeListView {
     } else {
       arrangeChildren(this.#list, elements);
     }
+    this.#machines.update(this.#store.machines);
     this.#summarise(nodes, shown);
     this.checkMoves();
   }

@@ -8,18 +8,29 @@ const COLLECT_TIME = 40;
 /** Requests that run at a time. */
 const CONCURRENCY = 4;
 
-/** Returns the name by which a node is known in all sessions. */
-export function keyOf(session, id) {
-  return `${session}/${id}`;
+/** Returns the name by which a node is known in all sessions, of all machines. */
+export function keyOf(session, id, machine = null) {
+  return `${machine ? `${machine}/` : ""}${session}/${id}`;
+}
+
+/** Returns true for the states of a node that takes no requests: it is gone, or its machine cannot be reached. */
+export function isAway(state) {
+  return state === "gone" || state === "unreachable";
+}
+
+/** Returns where a node is unless that is the default session of this server: `SESSION`, or `MACHINE/SESSION`. */
+export function placeOf({ machine, session }) {
+  return machine ? `${machine}/${session}` : session === "default" ? "" : session;
 }
 
 /** Returns a node as the views use it. */
-function viewOf(info) {
+function viewOf(info, machine) {
   const metadata = info.metadata ?? {};
   const session = metadata.session_id ?? "default";
   return {
-    key: keyOf(session, info.node_id),
+    key: keyOf(session, info.node_id, machine),
     id: info.node_id,
+    machine,
     session,
     kind: info.type,
     state: info.state,
@@ -36,6 +47,7 @@ function viewOf(info) {
 export class NodeStore extends EventTarget {
   nodes = new Map();
   #list;
+  #machine;
   /** True if the nodes were fetched once. */
   isLoaded = false;
   #changed = new Map();
@@ -47,10 +59,11 @@ export class NodeStore extends EventTarget {
     fetchChanges: () => this.#fetchChanges(),
   });
 
-  /** `list` fetches the descriptions of the nodes to hold. */
-  constructor(list = listNodes) {
+  /** `list` fetches the descriptions of the nodes to hold, which are on `machine`; null is this server. */
+  constructor(list = listNodes, machine = null) {
     super();
     this.#list = list;
+    this.#machine = machine;
   }
 
   close() {
@@ -74,8 +87,8 @@ export class NodeStore extends EventTarget {
   handleEvent(event) {
     if (event.node_id) {
       const session = event.session_id ?? "default";
-      const key = keyOf(session, event.node_id);
-      this.#changed.set(key, { session, id: event.node_id });
+      const key = keyOf(session, event.node_id, this.#machine);
+      this.#changed.set(key, { machine: this.#machine, session, id: event.node_id });
       this.#dispatch(key, event.event_type);
       this.#loop.wake();
     }
@@ -97,7 +110,7 @@ export class NodeStore extends EventTarget {
     this.#needsList = false;
     this.#changed.clear();
     try {
-      const views = (await this.#list()).map(viewOf);
+      const views = (await this.#list()).map((info) => viewOf(info, this.#machine));
       this.nodes = new Map(views.map((view) => [view.key, view]));
       this.isLoaded = true;
       return true;
@@ -127,7 +140,7 @@ export class NodeStore extends EventTarget {
   /** Fetches one node. Returns false on failure. */
   async #fetchNode(key, node) {
     try {
-      const view = viewOf(await getNode(node));
+      const view = viewOf(await getNode(node), this.#machine);
       this.nodes.set(view.key, view);
     } catch (error) {
       if (error.status !== 404) {

@@ -5,7 +5,7 @@ import { DialogCard } from "./dialog_card.js";
 import { element, showText, uniqueId } from "./dom.js";
 import { EvidencePanel } from "./evidence_panel.js";
 import { NodeActions } from "./node_actions.js";
-import { keyOf } from "./node_store.js";
+import { keyOf, placeOf } from "./node_store.js";
 import { NodeSummary } from "./node_summary.js";
 import { PromptForm } from "./prompt_form.js";
 import { QueueList } from "./queue_list.js";
@@ -23,7 +23,8 @@ const TABS = [
   {
     name: "terminal",
     label: "Terminal",
-    create: async ({ node, role }) => new (await import("./terminal_tab.js")).TerminalTab(node, role),
+    create: async ({ node, role }) =>
+      node.machine ? new (await import("./screen_tab.js")).ScreenTab(node, role) : new (await import("./terminal_tab.js")).TerminalTab(node, role),
   },
   {
     name: "timeline",
@@ -59,14 +60,15 @@ export class NodeView {
   #note = element("p", { class: "note", hidden: true });
 
   constructor({ store, session: { role, share }, drafts }, route) {
-    const node = { session: route.session, id: route.id };
+    const node = { machine: route.machine ?? null, session: route.session, id: route.id };
     this.#name = node;
     this.#store = store;
     this.#isShared = Boolean(share);
-    this.#key = keyOf(node.session, node.id);
+    this.#key = keyOf(node.session, node.id, node.machine);
     this.title = node.id;
     const heading = element("h1", { id: uniqueId("node"), tabIndex: -1 }, element("bdi", {}, node.id));
-    const session = node.session === "default" ? [] : [element("span", { class: "session" }, node.session)];
+    const place = placeOf(node);
+    const session = place === "" ? [] : [element("span", { class: "session" }, place)];
     this.#dialog = new DialogCard(role !== "view", heading.id);
     this.#form = role === "full" ? new PromptForm({ id: node.id, key: this.#key }, heading.id, drafts, false) : null;
     this.#queue = share ? null : new QueueList(role === "full");
@@ -196,13 +198,17 @@ export class NodeView {
 
   /** Returns the reason why the node takes no prompts; empty if it does. */
   #describeUnavailable(node) {
+    const missing = this.#name.machine ? this.#store.describeMissing(this.#name.machine) : "";
+    if (missing !== "") {
+      return missing;
+    }
     if (node === null) {
       return this.#store.isLoaded ? (this.#isShared ? GONE : `There is no node '${this.title}'.`) : "";
     }
     if (node.state === "gone") {
       return GONE;
     }
-    const command = `nerve start ${node.session === "default" ? "" : `${node.session}/`}${node.id}`;
+    const command = `nerve start ${placeOf(node) === "" ? "" : `${placeOf(node)}/`}${node.id}`;
     return node.state === "stopped" ? `Stopped. ${this.#actions === null ? `'${command}'` : "Start"} starts it again.` : "";
   }
 }

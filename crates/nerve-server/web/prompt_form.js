@@ -3,6 +3,7 @@
 import { describeError, describeFailure, explainNode, getResult, sendPrompt } from "./api.js";
 import { announce, element, hasOnlyFiles, showText, uniqueId } from "./dom.js";
 import { longText } from "./long_text.js";
+import { isAway } from "./node_store.js";
 import { RetryTimer } from "./retry.js";
 
 /** The states of a prompt in their order. */
@@ -76,7 +77,7 @@ export class PromptForm {
   /** Shows the form for a node that runs, and the progress of its prompt. */
   update(node) {
     this.#node = node;
-    this.element.hidden = node.state === "stopped" || node.state === "gone";
+    this.element.hidden = node.state === "stopped" || isAway(node.state);
     // A dialog has priority, and its buttons stand alone.
     this.#row.hidden = node.state === "blocked";
     if (this.#result !== null) {
@@ -169,7 +170,7 @@ export class PromptForm {
   }
 
   async #fetchResult(id) {
-    const result = await getResult(id);
+    const result = await getResult(this.#node, id);
     if (id !== this.#result) {
       return;
     }

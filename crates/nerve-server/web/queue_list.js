@@ -109,7 +109,7 @@ export class QueueList {
     button.setAttribute("aria-disabled", "true");
     showText(this.#problem, "");
     try {
-      await cancelResult(id);
+      await cancelResult(this.#node, id);
       announce("The prompt was cancelled");
     } catch (error) {
       this.#cancelling.delete(id);

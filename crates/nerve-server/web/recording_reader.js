@@ -42,6 +42,7 @@ export class RecordingReader extends EventTarget {
   /** True while the recording may grow. */
   isLive = false;
 
+  /** `recording` is `{ recording, machine }`: an id, and the machine if it is another one. */
   constructor(recording) {
     super();
     this.#recording = recording;

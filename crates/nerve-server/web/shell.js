@@ -126,7 +126,7 @@ export class Shell {
     const before = this.#route;
     this.#route = route;
     // Only the parameters differ: the view itself follows them.
-    const isSame = before !== null && ["view", "session", "id"].every((name) => before[name] === route[name]);
+    const isSame = before !== null && ["view", "machine", "session", "id"].every((name) => before[name] === route[name]);
     if (isSame && this.#view?.open) {
       this.#view.open(route);
     } else if (!isSame) {

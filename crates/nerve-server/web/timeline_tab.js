@@ -15,6 +15,7 @@ const ADDRESS_DELAY = 500;
 
 /** Shows the newest recording of a node, or `{ recording }`. It never types into a program. */
 export class TimelineTab {
+  #machine;
   #timeline = null;
   #player = null;
   #screen = null;
@@ -48,6 +49,7 @@ export class TimelineTab {
   #sizes = new ResizeObserver(() => this.#screen?.fit());
 
   constructor(source, role) {
+    this.#machine = source.machine ?? null;
     this.#loader = new TimelineLoader(source, {
       receive: (timeline) => this.#receive(timeline),
       fail: (error) => {
@@ -55,7 +57,7 @@ export class TimelineTab {
         this.#showProblem();
       },
     });
-    this.#branch = role === "full" ? new BranchForm() : null;
+    this.#branch = role === "full" ? new BranchForm(this.#machine) : null;
     this.#bar = new TimelineBar({ seek: (position) => this.#seek(position), select: (moment) => this.#select(moment) });
     this.view = element("div", { class: "terminal-view" }, this.#screenParent);
     this.view.addEventListener("wheel", (event) => this.#onWheel(event), { capture: true, passive: true });
@@ -142,7 +144,7 @@ export class TimelineTab {
   #createPlayer({ recording_id: recording }) {
     this.#player?.close();
     this.#screen ??= new TerminalScreen(this.#screenParent, { type: null, openLink: () => {} });
-    this.#player = new RecordingPlayer(recording, this.#screen);
+    this.#player = new RecordingPlayer({ recording, machine: this.#machine }, this.#screen);
     this.#player.addEventListener("change", () => this.#showPosition());
     this.#player.addEventListener("size", ({ detail: { cols, rows } }) => this.#controls.showSize(cols, rows));
     this.#player.addEventListener("problem", ({ detail }) => {

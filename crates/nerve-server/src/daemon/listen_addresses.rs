@@ -15,6 +15,8 @@ pub struct Addresses {
     pub http: Option<SocketAddr>,
     /// True if both use TLS.
     pub tls: bool,
+    /// True if clients over HTTP may use the nodes of other machines.
+    pub machines: bool,
 }
 
 impl Addresses {
@@ -51,7 +53,10 @@ pub fn addresses(paths: &ServerPaths, name: &str) -> Result<Addresses, ServerErr
         match line.split_once(' ') {
             Some(("tcp", address)) => addresses.tcp = address.parse().ok(),
             Some(("http", address)) => addresses.http = address.parse().ok(),
-            _ => addresses.tls |= line == "tls",
+            _ => {
+                addresses.tls |= line == "tls";
+                addresses.machines |= line == "machines";
+            }
         }
     }
     Ok(addresses)

@@ -22,7 +22,7 @@ fn name_is_owned_until_lock_is_dropped() {
     let again = NameLock::take(&paths, "a").unwrap_err();
     assert!(matches!(again, ServerError::AlreadyRunning { pid: Some(pid), .. } if pid == who.pid));
     assert_eq!(addresses(&paths, "a").unwrap(), Addresses::default());
-    let listens = Addresses { tcp: "[::1]:4000".parse().ok(), http: None, tls: true };
+    let listens = Addresses { tcp: "[::1]:4000".parse().ok(), http: None, tls: true, machines: true };
     claim.announce(&listens).unwrap();
     assert_eq!(addresses(&paths, "a").unwrap(), listens);
     assert_eq!(holder(&paths, "a").unwrap(), NameStatus::Held(Some(who)));
@@ -36,7 +36,9 @@ fn name_is_owned_until_lock_is_dropped() {
 
 #[test]
 fn local_url_replaces_unspecified_address() {
-    let url = |http: &str, tls| Addresses { http: http.parse().ok(), tcp: None, tls }.local_http_url();
+    let url = |http: &str, tls| {
+        Addresses { http: http.parse().ok(), tcp: None, tls, machines: false }.local_http_url()
+    };
     assert_eq!(url("0.0.0.0:70", false).unwrap(), "http://127.0.0.1:70");
     assert_eq!(url("[::]:70", true).unwrap(), "https://[::1]:70");
     assert_eq!(url("10.0.0.1:70", true).unwrap(), "https://10.0.0.1:70");
@@ -63,7 +65,7 @@ fn deleted_files_are_found_and_created_again() {
     let paths = paths(dir.path());
     let (mut claim, _listener) = NameLock::take(&paths, "a").unwrap();
     let _hosts = paths.claim_hosts("a").unwrap();
-    let listens = Addresses { tcp: "[::1]:4000".parse().ok(), http: None, tls: false };
+    let listens = Addresses { tcp: "[::1]:4000".parse().ok(), http: None, tls: false, machines: false };
     claim.announce(&listens).unwrap();
     let held = holder(&paths, "a").unwrap();
     assert!(claim.repair().unwrap().is_none(), "nothing is missing");

@@ -15,19 +15,22 @@ use axum::body::Bytes;
 use axum::extract::ws::{Message, WebSocket, close_code};
 use axum::extract::{Request, State};
 use axum::response::Response;
-use serde_json::json;
+use futures_util::stream::{BoxStream, StreamExt, unfold};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::SiteState;
-use super::event_stream::{EventStream, Start};
+use super::event_stream::EventStream;
 use super::operation::Operation;
 use super::problem::Problem;
 use super::websocket::{self, Handshake};
 use crate::access::{Credential, wait_for_revocation};
-use crate::events::EncodedEvent;
+
+/// Lines of the protocol with one or more events each time; ends when the events do.
+pub(super) type EventLines = BoxStream<'static, Vec<String>>;
 
 /// Maximum size of a client's message in bytes.
-const MAX_INPUT_BYTES: usize = 4096;
+pub(super) const MAX_INPUT_BYTES: usize = 4096;
 /// Interval of pings to pages.
 pub(super) const PING_INTERVAL: Duration = Duration::from_secs(15);
 /// Time after which a page that sends nothing, not even pongs, is gone.
@@ -42,13 +45,26 @@ pub(crate) async fn serve(
     let (mut parts, _) = request.into_parts();
     let (start, events) = EventStream::open(operation, &site.state, &parts.uri, &parts.headers)?;
     let handshake = Handshake::read(&mut parts, &site).await?;
+    let start = json!({ "type": "start", "server": events.server, "seq": start.seq() });
+    let lines = unfold(events, async |events| {
+        let next = events.next().await?;
+        let lines = next.iter().flat_map(|event| events.lines_of(event));
+        // Lines are encoded JSON.
+        let texts = lines.filter_map(|line| String::from_utf8(line.trim_ascii_end().to_vec()).ok());
+        Some((texts.collect(), events))
+    });
     Ok(handshake.accept(MAX_INPUT_BYTES, async move |socket, credential| {
-        run(socket, start, &events, credential).await;
+        run(socket, start, lines.boxed(), credential).await;
     }))
 }
 
-/// Serves a client until it leaves, its credential is revoked or the server closes.
-async fn run(mut socket: WebSocket, start: Start, events: &EventStream, credential: Option<Credential>) {
+/// Serves a client until it leaves, its credential is revoked or the events end.
+pub(super) async fn run(
+    mut socket: WebSocket,
+    start: Value,
+    events: EventLines,
+    credential: Option<Credential>,
+) {
     let sent = tokio::select! {
         sent = send_all(&mut socket, start, events) => sent.map(|()| (close_code::AWAY, "the server is closing")),
         reason = wait_for_revocation(credential) => Some((close_code::POLICY, reason)),
@@ -58,16 +74,19 @@ async fn run(mut socket: WebSocket, start: Start, events: &EventStream, credenti
     }
 }
 
-/// Sends events until the server closes; `None` if the client has left.
-async fn send_all(socket: &mut WebSocket, start: Start, events: &EventStream) -> Option<()> {
-    let start = json!({ "type": "start", "server": events.server, "seq": start.seq() });
+/// Sends events until they end; `None` if the client has left.
+async fn send_all(socket: &mut WebSocket, start: Value, mut events: EventLines) -> Option<()> {
     send(socket, start.to_string()).await?;
     let mut ping = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
     let mut last_received = Instant::now();
     loop {
         tokio::select! {
             next = events.next() => match next {
-                Some(next) => send_events(socket, events, &next).await?,
+                Some(lines) => {
+                    for line in lines {
+                        send(socket, line).await?;
+                    }
+                }
                 None => return Some(()),
             },
             received = socket.recv() => match received {
@@ -83,18 +102,6 @@ async fn send_all(socket: &mut WebSocket, start: Start, events: &EventStream) ->
             }
         }
     }
-}
-
-async fn send_events(
-    socket: &mut WebSocket,
-    stream: &EventStream,
-    events: &[std::sync::Arc<EncodedEvent>],
-) -> Option<()> {
-    for line in events.iter().flat_map(|event| stream.lines_of(event)) {
-        // Lines are encoded JSON.
-        send(socket, String::from_utf8(line.trim_ascii_end().to_vec()).ok()?).await?;
-    }
-    Some(())
 }
 
 async fn send(socket: &mut WebSocket, text: String) -> Option<()> {

@@ -10,6 +10,7 @@
 //! | `agentapi` | the compatibility layer for agentapi |
 //! | `openai` | nodes as models of OpenAI's Chat Completions API |
 //! | [`mount`] | services of other crates behind the same gate |
+//! | `machines` | the operations of other machines |
 //! | `query`, `body`, `page` | query strings, request bodies, pagination |
 //! | `budget`, `body_guard` | limits the memory of bodies |
 //! | `event_stream`, `sse`, `events_socket` | events, over both transports |
@@ -33,6 +34,7 @@ mod event_stream;
 mod events_socket;
 mod gate;
 mod idle_timeout;
+mod machines;
 mod metrics;
 pub(crate) mod mount;
 mod openai;
@@ -58,9 +60,10 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::routing::{MethodRouter, on};
 use http::StatusCode;
 use nerve_api::ErrorKind;
+use nerve_machine::relay::MachineRelay;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::body::read_small;
@@ -100,6 +103,8 @@ pub(crate) struct HttpConfig {
     pub(crate) web: Arc<Web>,
     /// The settings of the interface for clients of OpenAI's API.
     pub(crate) openai: PathBuf,
+    /// The machines whose nodes clients may use, if any.
+    pub(crate) relay: Option<Arc<MachineRelay>>,
 }
 
 /// State of a site that all its handlers share.
@@ -108,6 +113,7 @@ struct SiteState {
     state: Arc<ServerState>,
     budget: Budget,
     openai: Arc<ChatEndpoint>,
+    relay: Option<Arc<MachineRelay>>,
 }
 
 /// The router behind the gate.
@@ -132,10 +138,11 @@ impl Site {
         let gate_state =
             Gate::new(clients, authenticator.clone(), &setup.names, address.ip()).with_web(setup.web.clone());
         let budget = Budget::new();
-        let web = web::router(setup.web.clone(), authenticator);
+        let web = web::router(setup.web.clone(), authenticator, setup.relay.is_some());
         let openai = Arc::new(ChatEndpoint::new(setup.openai.clone()));
-        let site = SiteState { state, budget: budget.clone(), openai };
-        let mut router = Router::new();
+        let relay = setup.relay.clone();
+        let mut router = relay.as_ref().map_or_else(Router::new, |_| machines::router(OPERATIONS));
+        let site = SiteState { state, budget: budget.clone(), openai, relay };
         for operation in OPERATIONS {
             router = router.route(operation.path, route(operation));
         }
@@ -164,11 +171,7 @@ fn add_gate(router: Router, gate_state: Gate) -> Router {
 }
 
 fn route(operation: &'static Operation) -> MethodRouter<SiteState> {
-    let method = match operation.method {
-        "POST" => MethodFilter::POST,
-        "DELETE" => MethodFilter::DELETE,
-        _ => MethodFilter::GET,
-    };
+    let method = operation.method();
     match &operation.handler {
         Handler::Request(mapped) => {
             on(method, move |state: State<SiteState>, path: PathParams, request: Request| {
@@ -219,6 +222,6 @@ impl SiteState {
         let nodes = FactoryConfig { server: "test".to_string(), history_dir, ..FactoryConfig::default() };
         let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
         let openai = Arc::new(ChatEndpoint::new(folder.join("openai.toml")));
-        SiteState { state: Arc::new(ServerState::new(engine)), budget: Budget::new(), openai }
+        SiteState { state: Arc::new(ServerState::new(engine)), budget: Budget::new(), openai, relay: None }
     }
 }

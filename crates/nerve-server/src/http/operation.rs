@@ -1,5 +1,6 @@
 //! Operations of the HTTP interface.
 
+use axum::routing::MethodFilter;
 use nerve_api::RequestName;
 use schemars::Schema;
 use schemars::generate::SchemaGenerator;
@@ -21,6 +22,15 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
+    /// Returns the method as a filter of routes.
+    pub(crate) fn method(&self) -> MethodFilter {
+        match self.method {
+            "POST" => MethodFilter::POST,
+            "DELETE" => MethodFilter::DELETE,
+            _ => MethodFilter::GET,
+        }
+    }
+
     /// Returns true if `path` is its path with values for the placeholders.
     pub(crate) fn has_path(&self, path: &str) -> bool {
         let mut segments = path.split('/');

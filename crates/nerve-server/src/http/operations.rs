@@ -434,6 +434,8 @@ pub(crate) fn is_open(method: &http::Method, path: &str) -> bool {
 
 /// Returns true if a request may be for a WebSocket.
 pub(crate) fn is_socket(method: &http::Method, path: &str) -> bool {
+    let of_machine = path.strip_prefix("/machines/").and_then(|rest| Some(&rest[rest.find('/')?..]));
+    let path = of_machine.unwrap_or(path);
     let mut sockets = OPERATIONS.iter().filter(|operation| {
         matches!(
             operation.handler,

@@ -51,22 +51,8 @@ pub(crate) async fn serve(
 ) -> Result<Response, Problem> {
     role::check_permission(mapped.request).map_err(Problem::permission_denied)?;
     let (parts, sent) = request.into_parts();
-    let mut params = Params::from(query::read(mapped.query, &raw_query(&parts.uri)?)?);
-    if mapped.is_list && !params.contains_key("limit") {
-        params.insert("limit".to_string(), Param::Value(DEFAULT_LIMIT.into()));
-    }
-    for (name, text) in &path {
-        params.insert(name.to_string(), Param::Value(text.into()));
-    }
     let ReceivedBody { bytes: sent, memory } = body::read(sent, &site.budget).await?;
-    if mapped.body != BodyUse::None {
-        merge_params(&mut params, parse_object(&sent)?)?;
-    } else if !matches!(sent.trim_ascii(), b"" | b"{}") {
-        return Err(Problem::invalid("this operation takes no body"));
-    }
-    if mapped.takes_trace {
-        take_trace(&mut params, &parts.headers);
-    }
+    let params = read_params(mapped, &path, &parts, &sent)?;
     let is_set = |option: &&str| params.get(*option).is_some_and(|param| param.clone().into_value() == true);
     let is_async = ["async", "detach"].iter().any(is_set);
     let request = decode(mapped.request, params, &site);
@@ -75,6 +61,31 @@ pub(crate) async fn serve(
     let encode = move |context, outcome| reply::encode_with(is_channel, context, outcome);
     let (reply, memory) = dispatch(request, &site, memory, encode).await?;
     Ok(respond(reply?, mapped, is_async, &parts.uri, memory))
+}
+
+/// Reads the parameters of a request: from its path, its query, its body and its trace.
+pub(super) fn read_params<'a>(
+    mapped: &RequestMapping,
+    path: &RawPathParams,
+    parts: &Parts,
+    sent: &'a [u8],
+) -> Result<Params<'a>, Problem> {
+    let mut params = Params::from(query::read(mapped.query, &raw_query(&parts.uri)?)?);
+    if mapped.is_list && !params.contains_key("limit") {
+        params.insert("limit".to_string(), Param::Value(DEFAULT_LIMIT.into()));
+    }
+    for (name, text) in path {
+        params.insert(name.to_string(), Param::Value(text.into()));
+    }
+    if mapped.body != BodyUse::None {
+        merge_params(&mut params, parse_object(sent)?)?;
+    } else if !matches!(sent.trim_ascii(), b"" | b"{}") {
+        return Err(Problem::invalid("this operation takes no body"));
+    }
+    if mapped.takes_trace {
+        take_trace(&mut params, &parts.headers);
+    }
+    Ok(params)
 }
 
 /// Adds the caller's span from the headers, unless the body contains it. A `tracestate` without its `traceparent` is ignored (W3C Trace

@@ -78,6 +78,7 @@ assets![
     "drafts.js",
     "evidence_panel.js",
     "fetch_loop.js",
+    "fleet.js",
     "follow_mode.js",
     "gate_card.js",
     "icon.png",
@@ -88,6 +89,8 @@ assets![
     "live_activity.js",
     "login_view.js",
     "long_text.js",
+    "machine_list.js",
+    "machine_store.js",
     "main.js",
     "manifest.webmanifest",
     "markdown.js",
@@ -117,6 +120,7 @@ assets![
     "run_summary.js",
     "run_view.js",
     "scripted_styles.js",
+    "screen_tab.js",
     "search_view.js",
     "service_worker.js",
     "shell.js",
@@ -296,7 +300,9 @@ mod tests {
             assert!(modules.iter().any(|module| module == name), "{name}: {modules:?}");
         }
         // These are loaded when the page is shown.
-        for name in ["terminal_tab.js", "vendor/xterm.mjs", "timeline_tab.js", "service_worker.js"] {
+        for name in
+            ["terminal_tab.js", "screen_tab.js", "vendor/xterm.mjs", "timeline_tab.js", "service_worker.js"]
+        {
             assert!(modules.iter().all(|module| module != name), "{name}");
         }
         assert!(modules.iter().all(|name| read(name).is_some()), "{modules:?}");

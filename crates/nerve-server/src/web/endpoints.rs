@@ -36,10 +36,11 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 struct WebState {
     web: Arc<Web>,
     authenticator: Arc<Authenticator>,
+    has_machines: bool,
 }
 
-/// Returns the routes of the web console.
-pub(crate) fn router(web: Arc<Web>, authenticator: Arc<Authenticator>) -> Router {
+/// Returns the routes of the web console. `has_machines`: the page may use the nodes of other machines.
+pub(crate) fn router(web: Arc<Web>, authenticator: Arc<Authenticator>, has_machines: bool) -> Router {
     Router::new()
         .route("/", get(root))
         .route("/web", get(async || Redirect::to(PATH)))
@@ -50,7 +51,7 @@ pub(crate) fn router(web: Arc<Web>, authenticator: Arc<Authenticator>) -> Router
         .route(PUSH, post(subscribe).delete(unsubscribe))
         .route("/web/service_worker.js", get(async || assets::service_worker()))
         .route("/web/{version}/{*name}", get(asset))
-        .with_state(WebState { web, authenticator })
+        .with_state(WebState { web, authenticator, has_machines })
 }
 
 /// Redirects browsers to the page.
@@ -82,6 +83,7 @@ async fn session(State(state): State<WebState>, request: Request) -> Result<Resp
                 "share": credential.share(),
                 "server_name": state.web.server,
                 "version": env!("CARGO_PKG_VERSION"),
+                "has_machines": state.has_machines,
                 "push_key": state.web.push_key.as_ref().map(|key| key.public_key()),
             });
             Ok(json_body(session.to_string()))

@@ -82,10 +82,15 @@ fn server_without_http_is_explained() {
 
 /// Runs a script in a browser that is logged in with a new link.
 fn run_in_browser(home: &Home, test: &str, script: &str) {
+    run_in_browser_with(home, test, script, &[]);
+}
+
+/// Runs a script like [`run_in_browser`], with further environment variables.
+pub(crate) fn run_in_browser_with(home: &Home, test: &str, script: &str, variables: &[(&str, &str)]) {
     let link = home.ok(&["web", "--no-open"]);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/web").join(script);
     let Some(mut command) = browser_script(&home.hermetic, test, &script, link.trim()) else { return };
-    command.env("NERVE_PROGRAM", NERVE);
+    command.env("NERVE_PROGRAM", NERVE).envs(variables.iter().copied());
     // The script starts a browser and opens many pages.
     let done = assert_cmd::Command::from_std(command).timeout(2 * DEADLINE).output().unwrap();
     let done = CommandOutput::new(&done);

@@ -11,6 +11,7 @@ use nerve_server::config::ServerConfig;
 use nerve_server::daemon::Addresses;
 use nerve_server::paths::ServerPaths;
 
+use super::machines;
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
 use nerve_cli::listen::{self, AccessArgs, ListenArgs};
@@ -23,6 +24,7 @@ pub(crate) fn config(name: String, paths: ServerPaths, args: &ListenArgs) -> Res
     let mut config = ServerConfig::new(name, paths);
     config.tcp = tcp(args)?;
     config.http = args.http;
+    config.machines = args.machines.then(machines);
     set_access(&mut config, &args.access);
     for address in config.tcp.iter().chain(&config.http) {
         address::check(*address, config.tls.is_some(), config.insecure)?;
@@ -71,6 +73,8 @@ pub(crate) fn check_running(config: &ServerConfig, running: &Addresses) -> Resul
         format!("--http {address}")
     } else if config.tls.is_some() && !running.tls {
         "TLS".to_string()
+    } else if config.machines.is_some() && !running.machines {
+        "--machines".to_string()
     } else {
         return Ok(());
     };
@@ -96,6 +100,7 @@ pub(crate) fn daemon_args(config: &ServerConfig) -> Vec<OsString> {
     }
     args.extend(["--token-file".into(), config.token.path().into()]);
     args.extend(config.insecure.then(|| "--insecure".into()));
+    args.extend(config.machines.is_some().then(|| "--machines".into()));
     args
 }
 

@@ -78,9 +78,14 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     report_restored(restored, args.json)
 }
 
-/// Starts a server with HTTP on loopback if it does not run. `http_names`: further host names under which browsers reach it.
-/// Returns the server's addresses, which lack HTTP if it was already running without it.
-pub(crate) async fn ensure_running_with_http(name: &str, http_names: &[String]) -> Result<Addresses> {
+/// Starts a server with HTTP on loopback if it does not run. `http_names`: further host names under which browsers reach it;
+/// `machines`: they may use the nodes of other machines. Returns the server's addresses, which lack HTTP if it was already running
+/// without it.
+pub(crate) async fn ensure_running_with_http(
+    name: &str,
+    http_names: &[String],
+    machines: bool,
+) -> Result<Addresses> {
     let paths = ServerPaths::from_env();
     if find_running(&paths, name).await?.is_some() {
         return Ok(addresses(&paths, name)?);
@@ -88,7 +93,7 @@ pub(crate) async fn ensure_running_with_http(name: &str, http_names: &[String]) 
     let launch_at = async |port: u16| {
         let (http, http_name) = (Some((Ipv4Addr::LOCALHOST, port).into()), http_names.to_vec());
         let access = AccessArgs { http_name, ..AccessArgs::default() };
-        let listen = ListenArgs { http, access, ..ListenArgs::default() };
+        let listen = ListenArgs { http, access, machines, ..ListenArgs::default() };
         let config = listen::config(name.to_string(), paths.clone(), &listen)?;
         Ok(launch(name, &paths, &listen::daemon_args(&config), None).await?.addresses)
     };
@@ -121,10 +126,10 @@ impl StartedServer {
     }
 
     pub(super) fn as_json(&self) -> Value {
-        let Addresses { tcp, http, tls } = self.addresses;
+        let Addresses { tcp, http, tls, machines } = self.addresses;
         json!({
             "server_name": self.server_name, "pid": self.pid, "socket": self.socket, "tcp": tcp, "http": http,
-            "tls": tls, "was_running": self.was_running,
+            "tls": tls, "machines": machines, "was_running": self.was_running,
         })
     }
 }

@@ -65,16 +65,24 @@ struct Link {
 
 impl Link {
     /// Starts the server with HTTP if it does not run. `url`: the address that browsers use, if it is another one.
-    async fn to_server(server: &str, url: Option<&Uri>) -> Result<Link> {
+    /// `machines`: the page shows the nodes of other machines.
+    async fn to_server(server: &str, url: Option<&Uri>, machines: bool) -> Result<Link> {
         let host = url.and_then(|url| url.host()).map(str::to_string);
-        let Some(local) = start::ensure_running_with_http(server, host.as_slice()).await?.local_http_url()
-        else {
+        let running = start::ensure_running_with_http(server, host.as_slice(), machines).await?;
+        let Some(local) = running.local_http_url() else {
             let message = format!("server '{server}' is running without HTTP");
             let hint = format!(
                 "stop it with 'nerve server stop {server} --keep-nodes' and try again, which starts it with HTTP; its nodes keep running"
             );
             return Err(Failure::new(FAILED, message).hint(hint).into());
         };
+        if machines && !running.machines {
+            let message = format!("server '{server}' is running without --machines");
+            let hint = format!(
+                "stop it with 'nerve server stop {server} --keep-nodes' and repeat this command, which starts it with them; its nodes keep running"
+            );
+            return Err(Failure::new(FAILED, message).hint(hint).into());
+        }
         if let Some(host) = url.and_then(Uri::authority) {
             check_host(server, &local, host.as_str()).await?;
         }
@@ -111,7 +119,7 @@ async fn check_host(server: &str, local: &str, host: &str) -> Result<()> {
 /// Prints a link with a new code, and opens it on a desktop.
 async fn print_link(args: &WebArgs, logins: &WebLogins) -> Result<()> {
     let server = &args.server.server;
-    let link = Link::to_server(server, args.url.as_ref()).await?;
+    let link = Link::to_server(server, args.url.as_ref(), args.machines).await?;
     let login = logins.create_code(args.role)?;
     // The code is in the fragment, which browsers send to no server.
     let url = format!("{}{PATH}#code={}", link.base, login.code);

@@ -16,7 +16,7 @@ use nerve_repl::clock::local_time;
 pub(super) async fn create(mut args: ShareArgs, logins: &WebLogins) -> Result<()> {
     let (server, as_json) = (args.target.server.server.clone(), args.target.server.json);
     split_node_path(&mut args.node, &mut args.target.session)?;
-    let link = Link::to_server(&server, args.url.as_ref()).await?;
+    let link = Link::to_server(&server, args.url.as_ref(), false).await?;
     let request = GetNode { node_id: args.node, session_id: args.target.session };
     let node = connect(&server).await?.request(&request).await?;
     let node = SharedNode { session_id: node.metadata.session_id, node_id: node.node_id };

@@ -7,6 +7,7 @@ mod mcp;
 mod recordings;
 mod ssh_logins;
 mod ssh_server;
+mod web;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -1,0 +1,129 @@
+//! The operations of other machines, below `/machines/NAME`: requests and events over one connection to each machine.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use axum::routing::{get, on};
+use futures_util::stream::{StreamExt, unfold};
+use http::StatusCode;
+use nerve_api::{Envelope, ErrorKind, RequestName};
+use nerve_client::ClientError;
+use nerve_machine::MachineError;
+use nerve_machine::relay::{MachineConnection, MachineEvents};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::body::{self, ReceivedBody};
+use super::events_socket::{self, MAX_INPUT_BYTES};
+use super::operation::{Handler, Operation, RequestMapping};
+use super::problem::Problem;
+use super::resource::{PathParams, guarded_body, json_body, raw_query, read_params};
+use super::websocket::Handshake;
+use super::{SiteState, query};
+use crate::reply_context::Failure;
+use crate::web::role;
+
+/// Name of the machine among the parameters of a path.
+const MACHINE: &str = "machine_name";
+const PREFIX: &str = "/machines/{machine_name}";
+
+/// Returns the routes of a server that relays to machines.
+pub(super) fn router(operations: &'static [Operation]) -> Router<SiteState> {
+    let router = Router::new().route("/machines", get(list));
+    let router = router.route(&format!("{PREFIX}/events"), get(events));
+    operations.iter().fold(router, |router, operation| match &operation.handler {
+        Handler::Request(mapped) => {
+            let serve = move |state: State<SiteState>, path: PathParams, request: Request| {
+                relay(mapped, state, path, request)
+            };
+            router.route(&format!("{PREFIX}{}", operation.path), on(operation.method(), serve))
+        }
+        Handler::Builtin(..) => router,
+    })
+}
+
+/// Sends a request to a machine.
+async fn relay(
+    mapped: &'static RequestMapping,
+    State(site): State<SiteState>,
+    PathParams(path): PathParams,
+    request: Request,
+) -> Result<Response, Problem> {
+    role::check_permission(mapped.request).map_err(Problem::permission_denied)?;
+    let (parts, sent) = request.into_parts();
+    let ReceivedBody { bytes: sent, memory: _memory } = body::read(sent, &site.budget).await?;
+    let mut params = read_params(mapped, &path, &parts, &sent)?.into_map();
+    let machine = params.remove(MACHINE);
+    let connection = connect(&site, machine.as_ref().and_then(Value::as_str).unwrap_or_default()).await?;
+    let reply = connection.request(mapped.request, Value::Object(params)).await;
+    let reply = reply.map_err(failed_request)?.to_string().into_bytes();
+    // The request has been executed, so its reply is not refused.
+    let memory = site.budget.reserve_completed_response(&CancellationToken::new()).await;
+    Ok(json_body(guarded_body(reply, memory.unwrap_or_default())))
+}
+
+/// Lists the machines, without connecting to them.
+async fn list(State(site): State<SiteState>) -> Result<Response, Problem> {
+    let machines = site.relay.as_ref().map(|relay| relay.list()).transpose();
+    let machines = machines.map_err(|error| Problem::internal(error.message))?;
+    Ok(json_body(json!({ "machines": machines }).to_string()))
+}
+
+/// Switches to a WebSocket that receives the events of a machine. Events from before are not sent.
+async fn events(
+    State(site): State<SiteState>,
+    Path(machine): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    role::check_permission(RequestName::Subscribe).map_err(Problem::permission_denied)?;
+    let (mut parts, _) = request.into_parts();
+    let query = query::read(query::EVENTS, &raw_query(&parts.uri)?)?;
+    let filter = serde_json::from_value(Value::Object(query));
+    let filter = filter.map_err(|error| Problem::invalid(error.to_string()))?;
+    let handshake = Handshake::read(&mut parts, &site).await?;
+    let events = connect(&site, &machine).await?.events(filter);
+    let lines = unfold(events, async |mut events: MachineEvents| {
+        let mut line = json!(events.next().await?);
+        line["type"] = "event".into();
+        Some((vec![line.to_string()], events))
+    });
+    let lines = lines.take_until(site.state.closing.clone().cancelled_owned()).boxed();
+    Ok(handshake.accept(MAX_INPUT_BYTES, async move |socket, credential| {
+        let start = json!({ "type": "start", "server": machine, "seq": 0 });
+        events_socket::run(socket, start, lines, credential).await;
+    }))
+}
+
+async fn connect(site: &SiteState, machine: &str) -> Result<Arc<MachineConnection>, Problem> {
+    let no_relay = || Problem::of_kind(ErrorKind::NotFound, "this server relays to no machines");
+    let relay = site.relay.as_ref().ok_or_else(no_relay)?;
+    relay
+        .check(machine)
+        .map_err(|error| with_hint(Problem::of_kind(error.kind, error.message), error.hint))?;
+    relay.connect(machine).await.map_err(unreachable)
+}
+
+/// Returns the problem of a machine that cannot be reached. Its status is never that of a missing node or of this server's own
+/// credentials.
+fn unreachable(MachineError { kind, message, hint }: MachineError) -> Problem {
+    with_hint(Problem::new(StatusCode::BAD_GATEWAY, kind, message), hint)
+}
+
+fn failed_request(error: ClientError) -> Problem {
+    match error.server() {
+        Some(error) => {
+            let failure = Failure { message: error.message.clone(), details: error.details.clone().into() };
+            Problem::of(&failure, &Envelope::default())
+        }
+        None => unreachable(error.into()),
+    }
+}
+
+fn with_hint(problem: Problem, hint: Option<String>) -> Problem {
+    match hint {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}

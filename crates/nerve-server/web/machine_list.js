@@ -1,0 +1,39 @@
+// The user's other machines: how many nodes each has, or why it cannot be reached.
+
+import { arrangeChildren, element, showText } from "./dom.js";
+import { describeUnreachable } from "./fleet.js";
+
+/** Returns what the row of a machine says. */
+function describe(machine) {
+  const { name, isReachable, count } = machine;
+  if (isReachable === false) {
+    return describeUnreachable(machine);
+  }
+  return isReachable === null ? `Connecting to ${name}…` : `${name}: ${count} ${count === 1 ? "node" : "nodes"}`;
+}
+
+/** Shows one row for each machine. */
+export class MachineList {
+  #rows = new Map();
+  #machines = [];
+  element = element("ul", { class: "machines", "aria-label": "Other machines", hidden: true });
+
+  /** Shows these machines. */
+  update(machines) {
+    this.#machines = machines;
+    this.element.hidden = machines.length === 0;
+    const rows = new Map(machines.map(({ name }) => [name, this.#rows.get(name) ?? element("li", {}, element("bdi"))]));
+    this.#rows = rows;
+    arrangeChildren(this.element, [...rows.values()]);
+    this.updateAges();
+  }
+
+  /** Shows how long ago the last contact was. */
+  updateAges() {
+    for (const machine of this.#machines) {
+      const row = this.#rows.get(machine.name);
+      row.dataset.reachable = String(machine.isReachable);
+      showText(row.firstChild, describe(machine));
+    }
+  }
+}
