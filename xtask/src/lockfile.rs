@@ -8,7 +8,7 @@ use crate::project::{self, Project, cargo_program};
 use crate::report::Outcome;
 
 /// Maximum number of packages of others; raising it needs a reason.
-const BUDGET: usize = 338;
+const BUDGET: usize = 374;
 
 /// Checks the lockfile.
 pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {

@@ -1,6 +1,7 @@
-//! The harness that test suites share: commands and processes, private multiplexer servers, pseudo-terminals, full disks, real agents
-//! and, with the feature `engine`, engines. Its functions panic when a step fails, as assertions do.
+//! The harness that test suites share: commands and processes, private multiplexer servers, NATS servers, pseudo-terminals, full disks,
+//! real agents and, with the feature `engine`, engines. Its functions panic when a step fails, as assertions do.
 
+mod broker;
 mod browser;
 mod disk;
 #[cfg(feature = "engine")]
@@ -14,6 +15,7 @@ mod process;
 mod pty;
 mod real_agent;
 
+pub use broker::{Broker, find_nats_server};
 pub use browser::browser_script;
 pub use disk::SmallDisk;
 #[cfg(feature = "engine")]

@@ -1,0 +1,42 @@
+//! Errors of the broker.
+
+/// An error of the broker, or of the way to it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BrokerError {
+    /// No response within the deadline, or no connection. A write may take effect, even later.
+    #[error("the broker is unavailable: {0}")]
+    Unavailable(String),
+    /// The broker does not accept the credentials.
+    #[error("the broker refused the credentials: {0}")]
+    Authentication(String),
+    /// The address, or a file for TLS, is invalid.
+    #[error("cannot connect to the broker: {0}")]
+    Configuration(String),
+    /// The stream does not exist, or JetStream is disabled.
+    #[error("the broker has no stream {0}")]
+    NoStream(String),
+    /// The stream or the disk is full. The write had no effect.
+    #[error("the broker is full: {0}")]
+    Full(String),
+    /// Another message is the last of the subject. The write had no effect.
+    #[error("another message is the last of the subject")]
+    WrongSequence,
+    /// JetStream refused the request.
+    #[error("the broker refused the request: {description} (error {code})")]
+    Refused {
+        /// JetStream's number of the error.
+        code: u32,
+        /// JetStream's sentence.
+        description: String,
+    },
+    /// A message or a reply has another form than expected.
+    #[error("invalid message from the broker: {0}")]
+    Invalid(String),
+}
+
+impl BrokerError {
+    /// Returns true if the same request may succeed later.
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, BrokerError::Unavailable(_) | BrokerError::Full(_))
+    }
+}

@@ -1,0 +1,28 @@
+//! The replicated store of a cluster on NATS JetStream: performs the requests of `nerve-cluster`'s core.
+//!
+//! JetStream's API is JSON over requests, so this crate uses only the basic client of async-nats. Each call has a deadline, and no
+//! state depends on a subscription that lasts.
+//!
+//! | stream | subjects | messages |
+//! |---|---|---|
+//! | leases | `nerve.CLUSTER.lease.KEY` | the last of each key, with a time to live; expiry leaves a marker |
+//! | journals | `nerve.CLUSTER.journal.RUN` | all records of all runs |
+//! | machines | `nerve.CLUSTER.machine.ID` | the last description of each machine |
+//!
+//! A write carries the sequence of the last message of its subject (`Nats-Expected-Last-Subject-Sequence`), and the stream's leader
+//! refuses it if another message is the last. A read of a lease asks the leader too, because replicas lag.
+#![warn(missing_docs)]
+
+mod connection;
+mod error;
+mod jetstream;
+mod journal_reader;
+mod options;
+mod store;
+mod streams;
+
+pub use connection::Connection;
+pub use error::BrokerError;
+pub use options::{BrokerOptions, Credentials};
+pub use store::NatsStore;
+pub use streams::{ClusterName, Promise, StreamSettings, StreamStatus, Streams};
