@@ -3,10 +3,10 @@
 use alacritty_terminal::index::{Column, Line as GridLine};
 use alacritty_terminal::vte::ansi::Handler;
 
+use super::alert::Notice;
 use super::control_sequence::{ControlSequence, Params};
 use super::model::{Model, default_tabs};
 use super::modes::{ModeSet, decrpm};
-use super::notice::Notice;
 use super::sgr;
 
 /// Maximum depth of the title stack (`CSI 22 t`).

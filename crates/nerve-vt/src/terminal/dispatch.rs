@@ -3,8 +3,8 @@
 use alacritty_terminal::vte::ansi::{CharsetIndex, Handler, StandardCharset};
 use alacritty_terminal::vte::{Params, Perform};
 
+use super::alert::Notice;
 use super::model::Model;
-use super::notice::Notice;
 
 /// Maximum length of a DCS query in bytes.
 const QUERY: usize = 1024;

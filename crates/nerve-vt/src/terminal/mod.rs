@@ -23,6 +23,7 @@
 //! complete frame; everything else is live. The caller calls [`TerminalState::expire_frame`] at
 //! [`TerminalState::frame_deadline`].
 
+mod alert;
 mod ansi;
 mod cells;
 mod control_sequence;
@@ -36,8 +37,6 @@ mod last_alt_screen;
 pub mod line;
 mod model;
 mod modes;
-mod notice;
-mod notifications;
 mod osc;
 mod osc_guard;
 mod palette;
@@ -64,9 +63,9 @@ use nerve_types::{Size, TsNs};
 use crate::screen::{Cursor, Modes, Row, Screen, Style};
 use crate::terminal::store::Store;
 
+pub use alert::{Clipboard, FeedResult, Mark, MarkKind, Notice, Notification, Selections};
 pub use keyframe::{HiddenState, Keyframe, SequenceState};
 pub use line::{Cell, LineIndex};
-pub use notice::{Clipboard, FeedResult, Mark, MarkKind, Notice, Notification, Selections};
 pub use palette::CellColors;
 pub use snapshot_index::Snapshot;
 

@@ -14,13 +14,13 @@ use alacritty_terminal::term::{Config, Term};
 use alacritty_terminal::vte::ansi::{CharsetIndex, Handler, NamedMode, NamedPrivateMode};
 use nerve_types::{Size, TsNs};
 
+use super::alert::FeedResult;
 use super::cells;
 use super::frame::{FrameView, Frames};
 use super::keyboard::Keyboard;
 use super::last_alt_screen::LastAltScreen;
 use super::line::Line;
 use super::modes::ModeSet;
-use super::notice::FeedResult;
 use super::palette::Palette;
 use super::replies::Replies;
 use super::row_extents::Extents;

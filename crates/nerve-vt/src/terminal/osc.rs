@@ -1,12 +1,14 @@
 //! Operating system commands.
 
+mod messages;
+
 use alacritty_terminal::vte::ansi::{Handler, Hyperlink};
 use percent_encoding::percent_decode_str;
 
+use self::messages::join_text;
+use super::alert::{Mark, MarkKind, Notice};
 use super::line::LineIndex;
 use super::model::Model;
-use super::notice::{Mark, MarkKind, Notice};
-use super::notifications::{self, join_text};
 use super::palette::{self, BACKGROUND, CURSOR, FOREGROUND};
 
 /// Maximum length of a hyperlink's target in bytes; longer links are ignored.
@@ -31,9 +33,9 @@ impl Model {
             b"111" => self.palette.reset(BACKGROUND),
             b"112" => self.palette.reset(CURSOR),
             b"133" => self.mark(args),
-            b"52" => self.stream.changes.push_notices(notifications::clipboard(args).map(Notice::Clipboard)),
-            b"99" => self.stream.changes.push_notices(notifications::piece(args).map(Notice::Notify)),
-            b"777" => self.stream.changes.push_notices(notifications::titled(args).map(Notice::Notify)),
+            b"52" => self.stream.changes.push_notices(messages::clipboard(args).map(Notice::Clipboard)),
+            b"99" => self.stream.changes.push_notices(messages::piece(args).map(Notice::Notify)),
+            b"777" => self.stream.changes.push_notices(messages::titled(args).map(Notice::Notify)),
             b"1337" => {
                 if let Some(path) = join_text(args).strip_prefix("CurrentDir=") {
                     self.directory(path.to_string());
@@ -106,7 +108,7 @@ impl Model {
                 }
             }
             [b"9", path @ ..] => self.directory(join_text(path).trim_matches('"').to_string()),
-            _ => self.stream.changes.push_notices(notifications::text(args).map(Notice::Notify)),
+            _ => self.stream.changes.push_notices(messages::text(args).map(Notice::Notify)),
         }
     }
 

@@ -6,10 +6,10 @@ use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::Handler;
 use nerve_types::Size;
 
+use super::alert::Notice;
 use super::cells;
 use super::keyboard::Keyboard;
 use super::model::{Dims, Model, default_tabs, shrink_spare};
-use super::notice::Notice;
 use super::reflow::Layout;
 use super::row_extents::Extents;
 use super::snapshot_index::SnapshotIndex;

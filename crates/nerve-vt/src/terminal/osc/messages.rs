@@ -1,6 +1,6 @@
 //! Parses messages to the terminal's user: notifications and clipboard texts.
 
-use super::notice::{Clipboard, Notification, Selections};
+use crate::terminal::alert::{Clipboard, Notification, Selections};
 
 /// Maximum length of a text in characters.
 const TEXT: usize = 4096;
