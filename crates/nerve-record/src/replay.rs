@@ -200,7 +200,7 @@ impl TerminalReplay {
             let (now, later) = bytes.split_at(room.min(bytes.len()).min(self.terminal.slice_len()));
             let changes = self.terminal.process_data(self.clock, now);
             all.replies.extend(changes.replies);
-            all.notices.extend(changes.notices);
+            all.alerts.extend(changes.alerts);
             self.bind(self.terminal.offset());
             bytes = if self.check_work().is_ok() { later } else { &[] };
         }

@@ -1,7 +1,7 @@
 //! Turns prompts into delivered, finished turns, and reports at any time whether the agent is ready, busy, blocked or
 //! suspended.
 //!
-//! No I/O and no clock: the pump reports events and the time ([`Driver::on_output`], [`Driver::on_notice`],
+//! No I/O and no clock: the pump reports events and the time ([`Driver::on_output`], [`Driver::on_alert`],
 //! [`Driver::observe`], [`Driver::on_exit`]). The driver answers with [`Effect`]s and the [deadline](Driver::deadline)
 //! of the next observation. Several signals are weighed to decide a state: see [`Source`]. A stale screen never counts:
 //! a turn ends only by evidence newer than its prompt.
@@ -39,7 +39,7 @@ use std::sync::Arc;
 use nerve_types::{ExitStatus, Foreground, TsNs};
 use nerve_vt::keys::unescape;
 use nerve_vt::screen::Screen;
-use nerve_vt::terminal::{MarkKind, Notice};
+use nerve_vt::terminal::{Alert, MarkKind};
 
 use crate::profile::Profile;
 use activity::Activity;
@@ -222,10 +222,10 @@ impl Driver {
         self.activity.on_output(now, offset);
     }
 
-    /// Records a notice of the terminal. Signals between two observations are not lost.
-    pub fn on_notice(&mut self, notice: &Notice) {
-        match notice {
-            Notice::Mark(mark) => {
+    /// Records an alert of the terminal. Signals between two observations are not lost.
+    pub fn on_alert(&mut self, alert: &Alert) {
+        match alert {
+            Alert::Mark(mark) => {
                 // If a prompt ran several commands, the first one begins the output.
                 let keeps_output = self.turns.current.is_some() && self.has_command_output();
                 self.marks.record(mark, keeps_output);
@@ -233,7 +233,7 @@ impl Driver {
                     self.typeahead.on_prompt();
                 }
             }
-            Notice::Title(title)
+            Alert::Title(title)
                 if self.profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(title)) =>
             {
                 self.activity.on_busy_title();

@@ -62,8 +62,8 @@ impl Harness {
     pub(crate) fn feed(&mut self, text: &str) {
         let changes = self.terminal.process_data(self.now, text.as_bytes());
         self.driver.on_output(self.now, self.terminal.offset());
-        for notice in &changes.notices {
-            self.driver.on_notice(notice);
+        for alert in &changes.alerts {
+            self.driver.on_alert(alert);
         }
         self.observe();
     }

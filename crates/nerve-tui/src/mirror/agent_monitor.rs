@@ -9,7 +9,7 @@ use nerve_host::backend::{Backend, HostedBackend};
 use nerve_host::registry::Entry;
 use nerve_types::Foreground;
 use nerve_types::{ExitStatus, TsNs};
-use nerve_vt::terminal::{Notice, TerminalState};
+use nerve_vt::terminal::{Alert, TerminalState};
 
 /// Minimum interval between checks while the screen changes.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -46,11 +46,11 @@ impl AgentMonitor {
     }
 
     /// Handles output; `offset` is the total number of bytes.
-    pub(super) fn output(&mut self, now: TsNs, offset: u64, notices: &[Notice]) {
+    pub(super) fn output(&mut self, now: TsNs, offset: u64, alerts: &[Alert]) {
         self.driver.on_output(now, offset);
-        notices.iter().for_each(|notice| self.driver.on_notice(notice));
+        alerts.iter().for_each(|alert| self.driver.on_alert(alert));
         // Marks and titles reveal the state, so check at once.
-        match notices.iter().any(|notice| matches!(notice, Notice::Mark(_) | Notice::Title(_))) {
+        match alerts.iter().any(|alert| matches!(alert, Alert::Mark(_) | Alert::Title(_))) {
             true => self.check_now(now),
             false => self.schedule_check(),
         }

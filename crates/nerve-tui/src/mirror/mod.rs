@@ -15,7 +15,7 @@ use nerve_host::protocol::Window;
 use nerve_host::registry::Entry;
 use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use nerve_vt::keys::Input;
-use nerve_vt::terminal::{Notice, TerminalState};
+use nerve_vt::terminal::{Alert, TerminalState};
 use tokio::time::Instant;
 
 use self::agent_monitor::AgentMonitor;
@@ -231,11 +231,11 @@ impl TerminalMirror {
         let now = self.clock.now();
         // The host answers the program's terminal queries.
         let changes = self.terminal.process_data(now, self.host.output());
-        self.agent.output(now, self.terminal.offset(), &changes.notices);
+        self.agent.output(now, self.terminal.offset(), &changes.alerts);
         // Bells and notifications from before this viewer attached are not repeated.
         let is_past = self.catching_up && !self.is_owner;
-        self.passthrough.add(&changes.notices, is_past);
-        let rings = !is_past && changes.notices.contains(&Notice::Bell);
+        self.passthrough.add(&changes.alerts, is_past);
+        let rings = !is_past && changes.alerts.contains(&Alert::Bell);
         if rings && !self.events.contains(&MirrorEvent::Bell) {
             self.events.push_back(MirrorEvent::Bell);
         }

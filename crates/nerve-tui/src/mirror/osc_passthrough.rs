@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use nerve_vt::terminal::{Clipboard, Notice, Notification, Selections};
+use nerve_vt::terminal::{Alert, Clipboard, Notification, Selections};
 
 /// Longest clipboard text to pass on, in bytes of Base64 (75 kB of text), as in other terminal programs.
 pub(crate) const MAX_CLIPBOARD: usize = 100_000;
@@ -22,14 +22,14 @@ pub(crate) struct OscPassthrough {
 }
 
 impl OscPassthrough {
-    /// Collects notices. While older output is read (`is_past`), only progress counts.
-    pub(super) fn add(&mut self, notices: &[Notice], is_past: bool) {
-        for notice in notices {
-            match notice {
-                Notice::Progress { state, value } => self.progress = Some((*state, *value)),
+    /// Collects alerts. While older output is read (`is_past`), only progress counts.
+    pub(super) fn add(&mut self, alerts: &[Alert], is_past: bool) {
+        for alert in alerts {
+            match alert {
+                Alert::Progress { state, value } => self.progress = Some((*state, *value)),
                 _ if is_past => {}
-                Notice::Clipboard(text) => self.set_clipboard(text),
-                Notice::Notify(notification) if self.notifications.len() < MAX_NOTIFICATIONS => {
+                Alert::Clipboard(text) => self.set_clipboard(text),
+                Alert::Notify(notification) if self.notifications.len() < MAX_NOTIFICATIONS => {
                     self.notifications.push(notification.clone());
                 }
                 _ => {}
@@ -51,8 +51,8 @@ impl OscPassthrough {
 mod tests {
     use super::*;
 
-    fn copied(to: Selections, base64: &str) -> Notice {
-        Notice::Clipboard(Clipboard { to, base64: base64.to_string() })
+    fn copied(to: Selections, base64: &str) -> Alert {
+        Alert::Clipboard(Clipboard { to, base64: base64.to_string() })
     }
 
     fn texts(passthrough: &OscPassthrough) -> Vec<&str> {
@@ -90,9 +90,9 @@ mod tests {
 
     #[test]
     fn only_progress_counts_from_older_output() {
-        let notification = Notice::Notify(Notification::Text("done".to_string()));
+        let notification = Alert::Notify(Notification::Text("done".to_string()));
         let all =
-            [copied(Selections::Both, "a"), notification.clone(), Notice::Progress { state: 1, value: 7 }];
+            [copied(Selections::Both, "a"), notification.clone(), Alert::Progress { state: 1, value: 7 }];
         let mut passthrough = OscPassthrough::default();
         passthrough.add(&all, true);
         assert_eq!(passthrough, OscPassthrough { progress: Some((1, 7)), ..OscPassthrough::default() });

@@ -53,26 +53,26 @@ fn tmux_passthrough(bytes: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use nerve_types::{Size, TsNs};
-    use nerve_vt::terminal::{Notice, TerminalState};
+    use nerve_vt::terminal::{Alert, TerminalState};
 
     use super::*;
 
     #[test]
     fn sequences_round_trip_through_a_terminal() {
         let output = "\x1b]52;c;aGk=\x07\x1b]52;ps;\x07\x1b]9;All done; really\x07\x1b]777;notify;T;a;b\x07\x1b]99;i=1:d=0;T\x07";
-        let notices_of =
-            |bytes: &[u8]| TerminalState::new(Size::default()).process_data(TsNs(0), bytes).notices;
-        let notices = notices_of(output.as_bytes());
-        assert_eq!(notices.len(), 5);
-        let passed = notices.iter().map(|notice| match notice {
-            Notice::Clipboard(text) => clipboard(text),
-            Notice::Notify(text) => notification(text, false),
+        let alerts_of =
+            |bytes: &[u8]| TerminalState::new(Size::default()).process_data(TsNs(0), bytes).alerts;
+        let alerts = alerts_of(output.as_bytes());
+        assert_eq!(alerts.len(), 5);
+        let passed = alerts.iter().map(|alert| match alert {
+            Alert::Clipboard(text) => clipboard(text),
+            Alert::Notify(text) => notification(text, false),
             other => panic!("{other:?}"),
         });
         let passed: Vec<u8> = passed.collect::<Vec<_>>().concat();
-        assert_eq!(notices_of(&passed), notices, "{:?}", String::from_utf8_lossy(&passed));
-        assert_eq!(notices_of(&progress(1, 42)), [Notice::Progress { state: 1, value: 42 }]);
-        assert_eq!(notices_of(&progress(0, 42)), [Notice::Progress { state: 0, value: 0 }]);
+        assert_eq!(alerts_of(&passed), alerts, "{:?}", String::from_utf8_lossy(&passed));
+        assert_eq!(alerts_of(&progress(1, 42)), [Alert::Progress { state: 1, value: 42 }]);
+        assert_eq!(alerts_of(&progress(0, 42)), [Alert::Progress { state: 0, value: 0 }]);
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
             ["\x1b]9;4\u{80};1;50\x07", "\x1b]9;\u{9c}4;1;50\x07", "\x1b]9;1\u{85}2\x07", "\x1b]9;\u{80}\x07"]
         {
             let changes = TerminalState::new(Size::default()).process_data(TsNs(0), program.as_bytes());
-            assert_eq!(changes.notices, [], "{program:?}");
+            assert_eq!(changes.alerts, [], "{program:?}");
         }
     }
 

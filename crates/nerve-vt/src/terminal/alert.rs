@@ -1,8 +1,8 @@
-//! The results of a feed: replies to the child process and notices of events.
+//! The results of a feed: replies to the child process and alerts.
 
 use super::line::LineIndex;
 
-/// Maximum notices of one feed; later ones are dropped.
+/// Maximum alerts of one feed; later ones are dropped.
 const LIMIT: usize = 4096;
 
 /// The results of one feed.
@@ -10,27 +10,27 @@ const LIMIT: usize = 4096;
 pub struct FeedResult {
     /// Replies to the child process's queries, at most 64 KiB a feed.
     pub replies: Vec<u8>,
-    /// Events in order, at most 4096 a feed; consecutive bells count as one.
-    pub notices: Vec<Notice>,
+    /// Alerts in order, at most 4096 a feed; consecutive bells count as one.
+    pub alerts: Vec<Alert>,
 }
 
 impl FeedResult {
-    pub(super) fn push_notices(&mut self, notice: Option<Notice>) {
-        notice.into_iter().for_each(|notice| self.notice(notice));
+    pub(super) fn push_alerts(&mut self, alert: Option<Alert>) {
+        alert.into_iter().for_each(|alert| self.push_alert(alert));
     }
 
-    pub(super) fn notice(&mut self, notice: Notice) {
-        let is_repeated_bell = notice == Notice::Bell && self.notices.last() == Some(&Notice::Bell);
-        if !is_repeated_bell && self.notices.len() < LIMIT {
-            self.notices.push(notice);
+    pub(super) fn push_alert(&mut self, alert: Alert) {
+        let is_repeated_bell = alert == Alert::Bell && self.alerts.last() == Some(&Alert::Bell);
+        if !is_repeated_bell && self.alerts.len() < LIMIT {
+            self.alerts.push(alert);
         }
     }
 }
 
-/// An event in the terminal.
+/// An effect of output that the screen does not show, for the terminal's owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Notice {
+pub enum Alert {
     /// The window title was set (OSC 0 and 2, or popped from the title stack).
     Title(String),
     /// The bell rang.

@@ -3,7 +3,7 @@
 use alacritty_terminal::index::{Column, Line as GridLine};
 use alacritty_terminal::vte::ansi::Handler;
 
-use super::alert::Notice;
+use super::alert::Alert;
 use super::control_sequence::{ControlSequence, Params};
 use super::model::{Model, default_tabs};
 use super::modes::{ModeSet, decrpm};
@@ -239,7 +239,7 @@ impl Model {
             2 => self.clear_screen(),
             3 => {
                 self.store.clear();
-                self.stream.changes.notice(Notice::ScrollbackErased);
+                self.stream.changes.push_alert(Alert::ScrollbackErased);
             }
             _ => {}
         }
@@ -333,7 +333,7 @@ impl Model {
             (2026, true) => self.sequence.stop |= self.frames.open(self.stream.now),
             (2026, false) => {
                 if self.frames.close() {
-                    self.stream.changes.notice(Notice::FrameDone);
+                    self.stream.changes.push_alert(Alert::FrameDone);
                 }
             }
             _ => {
@@ -428,6 +428,6 @@ impl Model {
 
     pub(super) fn set_title(&mut self, title: String) {
         self.titles.current.clone_from(&title);
-        self.stream.changes.notice(Notice::Title(title));
+        self.stream.changes.push_alert(Alert::Title(title));
     }
 }

@@ -3,7 +3,7 @@
 use alacritty_terminal::vte::ansi::{CharsetIndex, Handler, StandardCharset};
 use alacritty_terminal::vte::{Params, Perform};
 
-use super::alert::Notice;
+use super::alert::Alert;
 use super::model::Model;
 
 /// Maximum length of a DCS query in bytes.
@@ -18,7 +18,7 @@ impl Perform for Model {
         }
         self.printing.can_join = false;
         match byte {
-            0x07 => self.stream.changes.notice(Notice::Bell),
+            0x07 => self.stream.changes.push_alert(Alert::Bell),
             0x08 => {
                 let (row, col) = self.cursor();
                 self.place(row, col.saturating_sub(1));

@@ -1,7 +1,7 @@
 //! The terminal model, shared by live sessions and replay: [`TerminalState`].
 //!
-//! Bytes go in, a [`FeedResult`] comes out: replies to write to the child process and notices of events. Readers take a
-//! [`Screen`], lines by absolute number, or a dump.
+//! Bytes go in, a [`FeedResult`] comes out: replies to write to the child process, and alerts. Readers take a [`Screen`],
+//! lines by absolute number, or a dump.
 //!
 //! # Line numbers
 //!
@@ -63,7 +63,7 @@ use nerve_types::{Size, TsNs};
 use crate::screen::{Cursor, Modes, Row, Screen, Style};
 use crate::terminal::store::Store;
 
-pub use alert::{Clipboard, FeedResult, Mark, MarkKind, Notice, Notification, Selections};
+pub use alert::{Alert, Clipboard, FeedResult, Mark, MarkKind, Notification, Selections};
 pub use keyframe::{HiddenState, Keyframe, SequenceState};
 pub use line::{Cell, LineIndex};
 pub use palette::CellColors;
@@ -126,7 +126,7 @@ impl TerminalState {
     /// Processes output of the child process that arrived at `now`.
     ///
     /// The result does not depend on how the bytes are split into calls. If the engine panics, the screen is rebuilt
-    /// and [`Notice::Rebuilt`] reports it; stored rows are kept.
+    /// and [`Alert::Rebuilt`] reports it; stored rows are kept.
     pub fn process_data(&mut self, now: TsNs, bytes: &[u8]) -> FeedResult {
         let end = self.model.stream.offset + bytes.len() as u64;
         self.catch_panics(self.model.size, |state| state.feed(now, bytes));
@@ -208,7 +208,7 @@ impl TerminalState {
     fn on_parser_stop(&mut self, offset: u64, last: u8, rest: &[u8]) {
         let model = &mut self.model;
         model.sequence.stop = false;
-        if let Some(Notice::Mark(mark)) = model.stream.changes.notices.last_mut()
+        if let Some(Alert::Mark(mark)) = model.stream.changes.alerts.last_mut()
             && mark.offset == u64::MAX
         {
             // A string terminated by ESC \ is dispatched at the ESC.
@@ -228,7 +228,7 @@ impl TerminalState {
         self.partial_char = PartialChar::default();
         self.strings = OscGuard::default();
         self.model.rebuild(size);
-        self.model.stream.changes.notice(Notice::Rebuilt { reason: reason(panic.as_ref()) });
+        self.model.stream.changes.push_alert(Alert::Rebuilt { reason: reason(panic.as_ref()) });
     }
 
     /// Resizes the terminal. An open synchronized update is shown.

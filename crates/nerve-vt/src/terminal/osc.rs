@@ -6,7 +6,7 @@ use alacritty_terminal::vte::ansi::{Handler, Hyperlink};
 use percent_encoding::percent_decode_str;
 
 use self::messages::join_text;
-use super::alert::{Mark, MarkKind, Notice};
+use super::alert::{Alert, Mark, MarkKind};
 use super::line::LineIndex;
 use super::model::Model;
 use super::palette::{self, BACKGROUND, CURSOR, FOREGROUND};
@@ -33,9 +33,9 @@ impl Model {
             b"111" => self.palette.reset(BACKGROUND),
             b"112" => self.palette.reset(CURSOR),
             b"133" => self.mark(args),
-            b"52" => self.stream.changes.push_notices(messages::clipboard(args).map(Notice::Clipboard)),
-            b"99" => self.stream.changes.push_notices(messages::piece(args).map(Notice::Notify)),
-            b"777" => self.stream.changes.push_notices(messages::titled(args).map(Notice::Notify)),
+            b"52" => self.stream.changes.push_alerts(messages::clipboard(args).map(Alert::Clipboard)),
+            b"99" => self.stream.changes.push_alerts(messages::piece(args).map(Alert::Notify)),
+            b"777" => self.stream.changes.push_alerts(messages::titled(args).map(Alert::Notify)),
             b"1337" => {
                 if let Some(path) = join_text(args).strip_prefix("CurrentDir=") {
                     self.directory(path.to_string());
@@ -104,17 +104,17 @@ impl Model {
                     number(state).and_then(|state| u8::try_from(state).ok()).filter(|state| *state <= 4);
                 let value = rest.first().and_then(|value| number(value)).unwrap_or(0).min(100) as u8;
                 if let Some(state) = state {
-                    self.stream.changes.notice(Notice::Progress { state, value });
+                    self.stream.changes.push_alert(Alert::Progress { state, value });
                 }
             }
             [b"9", path @ ..] => self.directory(join_text(path).trim_matches('"').to_string()),
-            _ => self.stream.changes.push_notices(messages::text(args).map(Notice::Notify)),
+            _ => self.stream.changes.push_alerts(messages::text(args).map(Alert::Notify)),
         }
     }
 
     fn directory(&mut self, path: String) {
         if !path.is_empty() {
-            self.stream.changes.notice(Notice::Cwd(path));
+            self.stream.changes.push_alert(Alert::Cwd(path));
         }
     }
 
@@ -135,7 +135,7 @@ impl Model {
         // In a full row the cursor stays on the last cell until the next character: the text ends behind it.
         let col = col + usize::from(self.grid().cursor.input_needs_wrap);
         // The feed fills in the offset, because it knows the stream position.
-        self.stream.changes.notice(Notice::Mark(Mark { kind, line, col: col as u16, offset: u64::MAX }));
+        self.stream.changes.push_alert(Alert::Mark(Mark { kind, line, col: col as u16, offset: u64::MAX }));
         self.sequence.stop = true;
     }
 }

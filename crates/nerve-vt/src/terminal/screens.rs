@@ -6,7 +6,7 @@ use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::Handler;
 use nerve_types::Size;
 
-use super::alert::Notice;
+use super::alert::Alert;
 use super::cells;
 use super::keyboard::Keyboard;
 use super::model::{Dims, Model, default_tabs, shrink_spare};
@@ -30,7 +30,7 @@ impl Model {
         let mut fresh = self.blank_alternate();
         fresh.cursor = self.grid().cursor.clone();
         self.inactive_main = Some(std::mem::replace(self.term.grid_mut(), fresh));
-        self.stream.changes.notice(Notice::Alternate(true));
+        self.stream.changes.push_alert(Alert::Alternate(true));
     }
 
     /// Returns a blank grid: an alternate screen that was left in this feed, or a new one.
@@ -59,7 +59,7 @@ impl Model {
         }
         self.spare_alternate = self.last_alt_screen.store(alternate);
         self.keyboards[1] = Keyboard::default();
-        self.stream.changes.notice(Notice::Alternate(false));
+        self.stream.changes.push_alert(Alert::Alternate(false));
     }
 
     /// Resets everything except the line numbering (RIS).
@@ -69,12 +69,12 @@ impl Model {
         let used = self.used_rows();
         self.evict(used as usize);
         self.store.clear();
-        self.stream.changes.notice(Notice::ScrollbackErased);
+        self.stream.changes.push_alert(Alert::ScrollbackErased);
         if self.frames.is_open() {
-            self.stream.changes.notice(Notice::FrameDone);
+            self.stream.changes.push_alert(Alert::FrameDone);
         }
         if !self.titles.current.is_empty() {
-            self.stream.changes.notice(Notice::Title(String::new()));
+            self.stream.changes.push_alert(Alert::Title(String::new()));
         }
         let mut old = std::mem::replace(self, Model::new(Size::new(2, 1), Store::new(1, 0)));
         old.term.reset_state();

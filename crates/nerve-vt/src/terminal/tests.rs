@@ -8,7 +8,7 @@ fn panic_rebuilds_screen_and_is_reported() {
     terminal.process_data(TsNs(0), b"\x1b[?2004hone\r\ntwo\r\nthree\r\nfour");
     terminal.catch_panics(terminal.size(), |_| panic!("the test's own"));
     let changes = terminal.process_data(TsNs(0), b"five");
-    assert_eq!(changes.notices, [Notice::Rebuilt { reason: "the test's own".to_string() }]);
+    assert_eq!(changes.alerts, [Alert::Rebuilt { reason: "the test's own".to_string() }]);
     assert_eq!(terminal.screen().text(), "five");
     assert_eq!(terminal.line_text(LineIndex(0)).as_deref(), Some("one"));
     assert_eq!(terminal.modes(), Modes::default());

@@ -2,7 +2,7 @@
 
 use nerve_types::{Size, TsNs};
 use nerve_vt::screen::{Screen, Style};
-use nerve_vt::terminal::{LineIndex, Notice, TerminalState};
+use nerve_vt::terminal::{Alert, LineIndex, TerminalState};
 use proptest::prelude::*;
 
 use crate::generate::{orderly_output, output};
@@ -73,12 +73,12 @@ proptest! {
         let mut whole = TerminalState::new(size);
         let whole_changes = feed(&mut whole, &bytes);
         let mut split = TerminalState::new(size);
-        let (mut rest, mut replies, mut notices) = (bytes.as_slice(), Vec::new(), Vec::new());
+        let (mut rest, mut replies, mut alerts) = (bytes.as_slice(), Vec::new(), Vec::new());
         for cut in cuts.iter().cycle() {
             let (chunk, more) = rest.split_at((*cut).min(rest.len()));
             let changes = split.process_data(TsNs(0), chunk);
             replies.extend(changes.replies);
-            notices.extend(changes.notices);
+            alerts.extend(changes.alerts);
             rest = more;
             if rest.is_empty() {
                 break;
@@ -87,8 +87,8 @@ proptest! {
         prop_assert_eq!(split.screen(), whole.screen());
         prop_assert_eq!(contents(&split), contents(&whole));
         prop_assert_eq!(replies, whole_changes.replies);
-        notices.dedup_by(|a, b| *a == Notice::Bell && *b == Notice::Bell);
-        prop_assert_eq!(notices, whole_changes.notices);
+        alerts.dedup_by(|a, b| *a == Alert::Bell && *b == Alert::Bell);
+        prop_assert_eq!(alerts, whole_changes.alerts);
         prop_assert_eq!(split.dump(), whole.dump());
     }
 
@@ -101,7 +101,7 @@ proptest! {
         let mut top = 0;
         for (bytes, size) in steps {
             let changes = feed(&mut terminal, &bytes);
-            let rebuilt = changes.notices.iter().any(|notice| matches!(notice, Notice::Rebuilt { .. }));
+            let rebuilt = changes.alerts.iter().any(|alert| matches!(alert, Alert::Rebuilt { .. }));
             prop_assert!(!rebuilt, "{changes:?}");
             if let Some(size) = size {
                 terminal.resize(size);
@@ -123,7 +123,7 @@ proptest! {
             terminal.tail(9);
             let copy = terminal_with(screen.size.cols, screen.size.rows, terminal.dump());
             prop_assert_eq!(copy.title(), terminal.title());
-            prop_assert!(feed(&mut terminal, "").notices.is_empty());
+            prop_assert!(feed(&mut terminal, "").alerts.is_empty());
         }
     }
 

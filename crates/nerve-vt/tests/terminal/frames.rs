@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nerve_types::TsNs;
-use nerve_vt::terminal::Notice;
+use nerve_vt::terminal::Alert;
 
 use crate::{feed, screen_text, terminal_with};
 
@@ -16,7 +16,7 @@ fn open_frame_is_not_visible() {
     assert_eq!(terminal.screen().offset, 11);
     assert_eq!(terminal.cursor_col(), 2);
     let changes = feed(&mut terminal, "w\x1b[?2026l");
-    assert_eq!(changes.notices, [Notice::FrameDone]);
+    assert_eq!(changes.alerts, [Alert::FrameDone]);
     assert_eq!(screen_text(&terminal), "new");
     assert_eq!(terminal.screen().offset, terminal.offset());
 }
@@ -43,7 +43,7 @@ fn deadline_shows_open_frame() {
     assert!(terminal.expire_frame(deadline));
     assert!(!terminal.expire_frame(deadline));
     assert_eq!((screen_text(&terminal).as_str(), terminal.frame_deadline()), ("new", None));
-    assert_eq!(feed(&mut terminal, "\x1b[?2026l").notices, []);
+    assert_eq!(feed(&mut terminal, "\x1b[?2026l").alerts, []);
 }
 
 #[test]

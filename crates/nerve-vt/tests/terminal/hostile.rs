@@ -1,7 +1,7 @@
 //! Hostile output: the terminal stays consistent, replies, and finishes in time.
 
 use nerve_types::{Size, TsNs};
-use nerve_vt::terminal::{Notice, TerminalState};
+use nerve_vt::terminal::{Alert, TerminalState};
 
 use crate::{all_lines, feed, replies, screen_text, terminal_with};
 
@@ -38,7 +38,7 @@ fn floods_are_bounded() {
         let mut terminal = TerminalState::new(Size::default()).with_limits(10_000, 8 << 20);
         let changes = feed(&mut terminal, flood);
         let name: String = flood.chars().take(30).collect();
-        assert!(!changes.notices.iter().any(|notice| matches!(notice, Notice::Rebuilt { .. })), "{name:?}");
+        assert!(!changes.alerts.iter().any(|alert| matches!(alert, Alert::Rebuilt { .. })), "{name:?}");
         feed(&mut terminal, "\x1b\\\x1b[?1049l\x1bcalive");
         assert_eq!(terminal.screen().text(), "alive", "{name:?}");
     }
@@ -127,14 +127,14 @@ fn smallest_terminals_accept_all_output() {
         let mut terminal = TerminalState::new(Size::new(cols, rows));
         let changes = feed(&mut terminal, &everything);
         assert!(
-            !changes.notices.iter().any(|notice| matches!(notice, Notice::Rebuilt { .. })),
+            !changes.alerts.iter().any(|alert| matches!(alert, Alert::Rebuilt { .. })),
             "{cols} × {rows}"
         );
         for size in [Size::new(2, 1), Size::new(80, 24), Size::new(cols, rows)] {
             terminal.resize(size);
             assert_eq!(terminal.screen().rows.len(), usize::from(size.rows));
         }
-        assert_eq!(feed(&mut terminal, "").notices, []);
+        assert_eq!(feed(&mut terminal, "").alerts, []);
     }
 }
 

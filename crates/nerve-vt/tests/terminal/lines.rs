@@ -1,7 +1,7 @@
 //! Absolute line numbers, stored lines and snapshots.
 
 use nerve_types::{Size, TsNs};
-use nerve_vt::terminal::{LineIndex, Notice, Snapshot, TerminalState};
+use nerve_vt::terminal::{Alert, LineIndex, Snapshot, TerminalState};
 
 use proptest::prelude::*;
 
@@ -69,7 +69,7 @@ fn cleared_screen_is_stored() {
 #[test]
 fn erased_scrollback_keeps_numbering() {
     let mut terminal = terminal_with(20, 5, numbered(0..50));
-    assert_eq!(feed(&mut terminal, "\x1b[3J").notices, [Notice::ScrollbackErased]);
+    assert_eq!(feed(&mut terminal, "\x1b[3J").alerts, [Alert::ScrollbackErased]);
     assert_eq!(terminal.first_kept_line(), LineIndex(46));
     assert_eq!(terminal.line_text(LineIndex(45)), None);
     feed(&mut terminal, numbered(50..60));

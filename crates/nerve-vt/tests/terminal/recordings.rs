@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nerve_types::{Size, TsNs};
-use nerve_vt::terminal::{LineIndex, Notice, TerminalState};
+use nerve_vt::terminal::{Alert, LineIndex, TerminalState};
 
 use crate::{all_lines, terminal_with};
 
@@ -145,9 +145,9 @@ fn titles_match_recorded_ones() {
         let mut terminal = TerminalState::new(Size::default());
         let changes = terminal.process_data(TsNs(0), &raw(name));
         let titles: Vec<String> = changes
-            .notices
+            .alerts
             .into_iter()
-            .filter_map(|notice| if let Notice::Title(title) = notice { Some(title) } else { None })
+            .filter_map(|alert| if let Alert::Title(title) = alert { Some(title) } else { None })
             .collect();
         assert!(!titles.is_empty(), "{name}");
         for title in titles {

@@ -1,9 +1,9 @@
-//! Screens: cells, styles, modes, alternate screen and notices.
+//! Screens: cells, styles, modes, alternate screen and alerts.
 
 use nerve_types::{Size, TsNs};
 use nerve_vt::screen::{Color, Link, MouseEncoding, MouseTracking, Style, StyleRun, Underline};
 use nerve_vt::terminal::{
-    Clipboard, LineIndex, Mark, MarkKind, Notice, Notification, Selections, TerminalState,
+    Alert, Clipboard, LineIndex, Mark, MarkKind, Notification, Selections, TerminalState,
 };
 
 use crate::{all_lines, feed, screen_text, terminal_with};
@@ -159,14 +159,14 @@ fn alternate_screen_is_entered_and_left() {
     {
         let mut terminal = terminal_with(20, 4, "main\r\n$ ");
         let changes = feed(&mut terminal, enter);
-        assert_eq!(changes.notices, [Notice::Alternate(true)]);
+        assert_eq!(changes.alerts, [Alert::Alternate(true)]);
         assert_eq!(screen_text(&terminal), "");
         feed(&mut terminal, "\x1b[Hfull\r\nscreen\r\n\r\n\r\n\r\nrolled");
         assert!(terminal.modes().alternate);
         assert_eq!(screen_text(&terminal), "\n\n\nrolled");
         assert_eq!(terminal.screen().first_line, 0);
         assert_eq!(terminal.line_text(LineIndex(0)).as_deref(), Some("main"));
-        assert_eq!(feed(&mut terminal, leave).notices, [Notice::Alternate(false)]);
+        assert_eq!(feed(&mut terminal, leave).alerts, [Alert::Alternate(false)]);
         assert_eq!(screen_text(&terminal), "main\n$");
         assert_eq!(all_lines(&terminal)[..2], ["main", "$"]);
     }
@@ -194,7 +194,7 @@ fn resize_on_alternate_screen_reflows_main_screen() {
 #[test]
 fn titles_are_stacked() {
     let mut terminal = terminal_with(80, 24, "");
-    assert_eq!(feed(&mut terminal, "\x1b]0;✳ a;b\x07").notices, [Notice::Title("✳ a;b".into())]);
+    assert_eq!(feed(&mut terminal, "\x1b]0;✳ a;b\x07").alerts, [Alert::Title("✳ a;b".into())]);
     feed(&mut terminal, "\x1b[22t\x1b]2;other\x1b\\");
     assert_eq!(terminal.title(), "other");
     feed(&mut terminal, "\x1b[23;0t");
@@ -228,42 +228,42 @@ fn other_strings_are_ignored() {
 #[test]
 fn notices_report_bell_progress_and_folder() {
     let mut terminal = terminal_with(80, 24, "");
-    let mut notices = |bytes: &str| feed(&mut terminal, bytes).notices;
-    assert_eq!(notices("\x07\x07a\x07"), [Notice::Bell]);
-    assert_eq!(notices("\x1b]9;4;1;42\x07"), [Notice::Progress { state: 1, value: 42 }]);
-    assert_eq!(notices("\x1b]9;4;0\x1b\\"), [Notice::Progress { state: 0, value: 0 }]);
-    assert_eq!(notices("\x1b]9;4;77;1\x07"), []);
-    assert_eq!(notices("\x1b]7;file://host/tmp/a%20b%zz\x07"), [Notice::Cwd("/tmp/a b%zz".into())]);
-    assert_eq!(notices("\x1b]9;9;\"/srv\"\x07"), [Notice::Cwd("/srv".into())]);
-    assert_eq!(notices("\x1b]1337;CurrentDir=/home\x07"), [Notice::Cwd("/home".into())]);
-    assert_eq!(notices("\x1b[3J"), [Notice::ScrollbackErased]);
-    assert_eq!(notices("\x1b[?2026h\x1b[?2026l\x1b[?2026l"), [Notice::FrameDone]);
-    assert!(notices(&"\x07\x1b]2;x\x07".repeat(20_000)).len() <= 4096);
+    let mut alerts = |bytes: &str| feed(&mut terminal, bytes).alerts;
+    assert_eq!(alerts("\x07\x07a\x07"), [Alert::Bell]);
+    assert_eq!(alerts("\x1b]9;4;1;42\x07"), [Alert::Progress { state: 1, value: 42 }]);
+    assert_eq!(alerts("\x1b]9;4;0\x1b\\"), [Alert::Progress { state: 0, value: 0 }]);
+    assert_eq!(alerts("\x1b]9;4;77;1\x07"), []);
+    assert_eq!(alerts("\x1b]7;file://host/tmp/a%20b%zz\x07"), [Alert::Cwd("/tmp/a b%zz".into())]);
+    assert_eq!(alerts("\x1b]9;9;\"/srv\"\x07"), [Alert::Cwd("/srv".into())]);
+    assert_eq!(alerts("\x1b]1337;CurrentDir=/home\x07"), [Alert::Cwd("/home".into())]);
+    assert_eq!(alerts("\x1b[3J"), [Alert::ScrollbackErased]);
+    assert_eq!(alerts("\x1b[?2026h\x1b[?2026l\x1b[?2026l"), [Alert::FrameDone]);
+    assert!(alerts(&"\x07\x1b]2;x\x07".repeat(20_000)).len() <= 4096);
 }
 
 #[test]
 fn notifications_are_passed_on() {
     let mut terminal = terminal_with(80, 24, "");
-    let mut notices = |bytes: &str| feed(&mut terminal, format!("\x1b]{bytes}\x1b\\")).notices;
-    let text = |text: &str| vec![Notice::Notify(Notification::Text(text.into()))];
-    assert_eq!(notices("9;All done; really\u{9b}31m"), text("All done; really31m"));
-    assert_eq!(notices("9;5 minutes left"), text("5 minutes left"));
+    let mut alerts = |bytes: &str| feed(&mut terminal, format!("\x1b]{bytes}\x1b\\")).alerts;
+    let text = |text: &str| vec![Alert::Notify(Notification::Text(text.into()))];
+    assert_eq!(alerts("9;All done; really\u{9b}31m"), text("All done; really31m"));
+    assert_eq!(alerts("9;5 minutes left"), text("5 minutes left"));
     for command in
         ["9;", "9;5", "9;6;macro", "9;4", "777;precmd", "777;notify", "99", "99;p=?;", "99;i=1:p=buttons;a"]
     {
-        assert_eq!(notices(command), [], "{command}");
+        assert_eq!(alerts(command), [], "{command}");
     }
     let titled = |title: &str, body: &str| {
-        vec![Notice::Notify(Notification::Titled { title: title.into(), body: body.into() })]
+        vec![Alert::Notify(Notification::Titled { title: title.into(), body: body.into() })]
     };
-    assert_eq!(notices("777;notify;Title;Body; and more"), titled("Title", "Body; and more"));
-    assert_eq!(notices("777;notify;Title"), titled("Title", ""));
+    assert_eq!(alerts("777;notify;Title;Body; and more"), titled("Title", "Body; and more"));
+    assert_eq!(alerts("777;notify;Title"), titled("Title", ""));
     let piece = |metadata: &str, payload: &str| {
-        vec![Notice::Notify(Notification::Piece { metadata: metadata.into(), payload: payload.into() })]
+        vec![Alert::Notify(Notification::Piece { metadata: metadata.into(), payload: payload.into() })]
     };
-    assert_eq!(notices("99;;Hello;you"), piece("", "Hello;you"));
+    assert_eq!(alerts("99;;Hello;you"), piece("", "Hello;you"));
     assert_eq!(
-        notices("99;i=1:d=0:a=report:c=1:p=body:u=2:f=a b;It is done"),
+        alerts("99;i=1:d=0:a=report:c=1:p=body:u=2:f=a b;It is done"),
         piece("i=1:d=0:p=body:u=2", "It is done")
     );
 }
@@ -271,18 +271,18 @@ fn notifications_are_passed_on() {
 #[test]
 fn only_clipboard_texts_are_passed_on() {
     let mut terminal = terminal_with(80, 24, "");
-    let mut notices = |bytes: &str| feed(&mut terminal, format!("\x1b]52;{bytes}\x07"));
-    let copied = |to, base64: &str| vec![Notice::Clipboard(Clipboard { to, base64: base64.into() })];
-    assert_eq!(notices("c;aGVsbG8=").notices, copied(Selections::Clipboard, "aGVsbG8="));
-    assert_eq!(notices(";aGVsbG8=").notices, copied(Selections::Clipboard, "aGVsbG8="));
-    assert_eq!(notices("s;aGVsbG8=").notices, copied(Selections::Primary, "aGVsbG8="));
-    assert_eq!(notices("pc;").notices, copied(Selections::Both, ""));
+    let mut alerts = |bytes: &str| feed(&mut terminal, format!("\x1b]52;{bytes}\x07"));
+    let copied = |to, base64: &str| vec![Alert::Clipboard(Clipboard { to, base64: base64.into() })];
+    assert_eq!(alerts("c;aGVsbG8=").alerts, copied(Selections::Clipboard, "aGVsbG8="));
+    assert_eq!(alerts(";aGVsbG8=").alerts, copied(Selections::Clipboard, "aGVsbG8="));
+    assert_eq!(alerts("s;aGVsbG8=").alerts, copied(Selections::Primary, "aGVsbG8="));
+    assert_eq!(alerts("pc;").alerts, copied(Selections::Both, ""));
     for none in ["c", "c;?", "c;not base 64", "c;aGVs;bG8=", "q0;aGVsbG8=", "c;aGVs\u{e9}"] {
-        let changes = notices(none);
-        assert_eq!((changes.notices, changes.replies), (vec![], vec![]), "{none}");
+        let changes = alerts(none);
+        assert_eq!((changes.alerts, changes.replies), (vec![], vec![]), "{none}");
     }
     let too_long = "x".repeat(2 << 20);
-    assert_eq!(notices(&format!("c;{too_long}")).notices, []);
+    assert_eq!(alerts(&format!("c;{too_long}")).alerts, []);
 }
 
 #[test]
@@ -316,10 +316,10 @@ fn row_has_underlines_and_links() {
 fn marks_have_positions() {
     let marks = |parts: &[&str]| {
         let mut terminal = terminal_with(80, 24, "");
-        let notices = parts.iter().flat_map(|part| feed(&mut terminal, part).notices);
-        notices.collect::<Vec<_>>()
+        let alerts = parts.iter().flat_map(|part| feed(&mut terminal, part).alerts);
+        alerts.collect::<Vec<_>>()
     };
-    let mark = |kind, line, col, offset| Notice::Mark(Mark { kind, line: LineIndex(line), col, offset });
+    let mark = |kind, line, col, offset| Alert::Mark(Mark { kind, line: LineIndex(line), col, offset });
     let bytes = "\x1b]133;A\x07$ \x1b]133;B\x1b\\ls\r\n\x1b]133;C;x=y\x07out\r\n\x1b]133;D;127\x07\x1b]133;D\x07\x1b]133;Z\x07";
     let expected = [
         mark(MarkKind::PromptStart, 0, 0, 8),

@@ -119,8 +119,8 @@ impl Player {
         let changes = self.terminal.process_data(self.now, bytes);
         self.last_output = self.now;
         self.driver.on_output(self.now, self.terminal.offset());
-        for notice in &changes.notices {
-            self.driver.on_notice(notice);
+        for alert in &changes.alerts {
+            self.driver.on_alert(alert);
         }
         self.look();
     }

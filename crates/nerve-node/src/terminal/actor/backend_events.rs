@@ -2,7 +2,7 @@
 
 use nerve_host::backend::{Backend, BackendEvent};
 use nerve_types::{ExitStatus, Origin, Size};
-use nerve_vt::terminal::Notice;
+use nerve_vt::terminal::Alert;
 
 use super::Actor;
 use crate::command::EventKind;
@@ -43,10 +43,10 @@ impl<B: Backend> Actor<B> {
         self.driver.on_output(now, self.terminal.offset());
         self.reporter.set_offset(self.terminal.offset());
         let mut is_urgent = false;
-        for notice in &changes.notices {
-            self.driver.on_notice(notice);
-            is_urgent |= matches!(notice, Notice::Mark(_) | Notice::Title(_));
-            if let Notice::Rebuilt { reason } = notice {
+        for alert in &changes.alerts {
+            self.driver.on_alert(alert);
+            is_urgent |= matches!(alert, Alert::Mark(_) | Alert::Title(_));
+            if let Alert::Rebuilt { reason } = alert {
                 let message = format!("the terminal model failed and was rebuilt: {reason}");
                 self.publish(EventKind::machine_failure(message));
             }

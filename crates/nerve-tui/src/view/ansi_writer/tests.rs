@@ -244,7 +244,7 @@ proptest! {
         prop_assert!(last.is_none_or(|last| written[last..].starts_with("\x1b]8;;")), "no end: {written:?}");
         let mut terminal = TerminalState::new(Size::new(SIZE.cols + 1, SIZE.rows + 1));
         let changes = terminal.process_data(TsNs(0), written.as_bytes());
-        prop_assert_eq!((changes.notices, changes.replies), (vec![], vec![]));
+        prop_assert_eq!((changes.alerts, changes.replies), (vec![], vec![]));
     }
 
     /// The drawn frame equals the program's terminal.
