@@ -47,6 +47,7 @@ mod replies;
 mod row_extents;
 mod screens;
 mod scroll;
+mod sequence_state;
 mod sgr;
 mod snapshot_index;
 pub mod store;
@@ -64,9 +65,10 @@ use crate::screen::{Cursor, Modes, Row, Screen, Style};
 use crate::terminal::store::Store;
 
 pub use alert::{Alert, Clipboard, FeedResult, Mark, MarkKind, Notification, Selections};
-pub use keyframe::{HiddenState, Keyframe, SequenceState};
+pub use keyframe::{HiddenState, Keyframe};
 pub use line::{Cell, LineIndex};
 pub use palette::CellColors;
+pub use sequence_state::SequenceState;
 pub use snapshot_index::Snapshot;
 
 use ansi::AnsiWriter;

@@ -5,15 +5,10 @@
 //! character. It also collects OSC strings without a limit; it passes on or drops the bytes of other strings
 //! one by one.
 
-use super::keyframe::SequenceState;
+use super::sequence_state::{BEL, CAN, ESC, SUB, SequenceState};
 
 /// Bytes of an OSC string that reach the parser.
 pub(super) const LIMIT: usize = 1 << 20;
-
-const BEL: u8 = 0x07;
-const CAN: u8 = 0x18;
-const SUB: u8 = 0x1a;
-const ESC: u8 = 0x1b;
 
 /// Tracks the parser's state.
 #[derive(Debug, Default)]
