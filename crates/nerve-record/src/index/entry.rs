@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 
 use nerve_types::{Size, TsNs};
-use nerve_vt::terminal::{HiddenState, Keyframe};
+use nerve_vt::terminal::{HiddenFlags, HiddenState, Keyframe};
 
 use super::{MAX_DUMP, Place};
 
@@ -193,12 +193,13 @@ impl Entry for FrameEntry {
         for number in [self.place.block, self.at.0, self.offset, self.first_line, self.dump_at] {
             out.extend(number.to_le_bytes());
         }
-        for number in [self.place.records, self.dump_len, self.dump_checksum, self.hidden.last_char] {
+        let last_char = self.hidden.last_char.map_or(0, u32::from);
+        for number in [self.place.records, self.dump_len, self.dump_checksum, last_char] {
             out.extend(number.to_le_bytes());
         }
         out.extend(self.size.cols.to_le_bytes());
         out.extend(self.size.rows.to_le_bytes());
-        out.push(self.hidden.flags);
+        out.push(self.hidden.flags.bits());
     }
 
     fn take(fields: &mut Fields<'_>) -> Option<FrameEntry> {
@@ -207,7 +208,11 @@ impl Entry for FrameEntry {
         let [records, dump_len, dump_checksum, last_char] =
             [fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?];
         let size = Size::new(fields.u16()?, fields.u16()?);
-        let hidden = HiddenState { last_char, flags: fields.bytes::<1>()?[0] };
+        let [flags] = fields.bytes()?;
+        let hidden = HiddenState {
+            last_char: char::from_u32(last_char).filter(|char| *char != '\0'),
+            flags: HiddenFlags::from_bits_truncate(flags),
+        };
         let (place, at) = (Place { block, records }, TsNs(at));
         Some(FrameEntry { place, at, offset, first_line, size, hidden, dump_at, dump_len, dump_checksum })
     }

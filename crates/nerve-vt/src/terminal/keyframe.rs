@@ -1,5 +1,6 @@
 //! Keyframes: serialized terminals that make seeking in long recordings cheap.
 
+use bitflags::bitflags;
 use nerve_types::{Size, TsNs};
 
 use super::model::Model;
@@ -26,11 +27,29 @@ pub struct Keyframe {
 /// wraps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HiddenState {
-    /// The last printed character; 0 for none.
-    pub last_char: u32,
-    /// Bits, from the lowest: a grapheme may continue; that grapheme ended in a joiner. The others are pending wraps: of
-    /// the cursor, the saved cursor, and both cursors of the main screen under an alternate one.
-    pub flags: u8,
+    /// The last printed character.
+    pub last_char: Option<char>,
+    /// The other parts, each on or off.
+    pub flags: HiddenFlags,
+}
+
+bitflags! {
+    /// State that is on or off. The bits are those of index sidecars.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct HiddenFlags: u8 {
+        /// The last grapheme may continue.
+        const CAN_JOIN = 1;
+        /// That grapheme ended in a joiner.
+        const AFTER_JOINER = 1 << 1;
+        /// The cursor's wrap is pending.
+        const CURSOR_WRAP = 1 << 2;
+        /// The saved cursor's wrap is pending.
+        const SAVED_CURSOR_WRAP = 1 << 3;
+        /// The wrap of the main screen's cursor is pending, while an alternate screen is shown.
+        const MAIN_CURSOR_WRAP = 1 << 4;
+        /// The same of its saved cursor.
+        const MAIN_SAVED_CURSOR_WRAP = 1 << 5;
+    }
 }
 
 impl TerminalState {
@@ -78,30 +97,28 @@ impl TerminalState {
 
 fn hidden_state(model: &Model) -> HiddenState {
     let grid = model.grid();
-    let below = model.inactive_main.as_ref();
-    let bits = [
-        model.printing.can_join,
-        model.printing.after_joiner,
-        grid.cursor.input_needs_wrap,
-        grid.saved_cursor.input_needs_wrap,
-        below.is_some_and(|main| main.cursor.input_needs_wrap),
-        below.is_some_and(|main| main.saved_cursor.input_needs_wrap),
-    ];
-    let flags = bits.iter().enumerate().fold(0, |flags, (nth, on)| flags | u8::from(*on) << nth);
-    HiddenState { last_char: model.printing.last_char.map_or(0, u32::from), flags }
+    let mut flags = HiddenFlags::empty();
+    flags.set(HiddenFlags::CAN_JOIN, model.printing.can_join);
+    flags.set(HiddenFlags::AFTER_JOINER, model.printing.after_joiner);
+    flags.set(HiddenFlags::CURSOR_WRAP, grid.cursor.input_needs_wrap);
+    flags.set(HiddenFlags::SAVED_CURSOR_WRAP, grid.saved_cursor.input_needs_wrap);
+    if let Some(main) = &model.inactive_main {
+        flags.set(HiddenFlags::MAIN_CURSOR_WRAP, main.cursor.input_needs_wrap);
+        flags.set(HiddenFlags::MAIN_SAVED_CURSOR_WRAP, main.saved_cursor.input_needs_wrap);
+    }
+    HiddenState { last_char: model.printing.last_char, flags }
 }
 
-fn restore_hidden_state(model: &mut Model, hidden: HiddenState) {
-    let on = |nth: u8| hidden.flags >> nth & 1 != 0;
-    model.printing.can_join = on(0);
-    model.printing.after_joiner = on(1);
-    model.printing.last_char = char::from_u32(hidden.last_char).filter(|c| *c != '\0');
+fn restore_hidden_state(model: &mut Model, HiddenState { last_char, flags }: HiddenState) {
+    model.printing.can_join = flags.contains(HiddenFlags::CAN_JOIN);
+    model.printing.after_joiner = flags.contains(HiddenFlags::AFTER_JOINER);
+    model.printing.last_char = last_char;
     let grid = model.term.grid_mut();
-    grid.cursor.input_needs_wrap = on(2);
-    grid.saved_cursor.input_needs_wrap = on(3);
+    grid.cursor.input_needs_wrap = flags.contains(HiddenFlags::CURSOR_WRAP);
+    grid.saved_cursor.input_needs_wrap = flags.contains(HiddenFlags::SAVED_CURSOR_WRAP);
     if let Some(main) = &mut model.inactive_main {
-        main.cursor.input_needs_wrap = on(4);
-        main.saved_cursor.input_needs_wrap = on(5);
+        main.cursor.input_needs_wrap = flags.contains(HiddenFlags::MAIN_CURSOR_WRAP);
+        main.saved_cursor.input_needs_wrap = flags.contains(HiddenFlags::MAIN_SAVED_CURSOR_WRAP);
     }
 }
 

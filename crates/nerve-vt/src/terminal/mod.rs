@@ -65,7 +65,7 @@ use crate::screen::{Cursor, Modes, Row, Screen, Style};
 use crate::terminal::store::Store;
 
 pub use alert::{Alert, Clipboard, FeedResult, Mark, MarkKind, Notification, Selections};
-pub use keyframe::{HiddenState, Keyframe};
+pub use keyframe::{HiddenFlags, HiddenState, Keyframe};
 pub use line::{Cell, LineIndex};
 pub use palette::CellColors;
 pub use sequence_state::SequenceState;
