@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nerve_types::{Size, TsNs};
 use nerve_vt::screen::{Row, Style};
-use nerve_vt::terminal::{Cell, TerminalState};
+use nerve_vt::terminal::{Cell, Rgb, TerminalState};
 
 use super::ExportError;
 use super::markup::escape_markup;
@@ -325,6 +325,6 @@ fn draw_piece(piece: &Piece, terminal: &TerminalState, drawn: &mut String) {
     );
 }
 
-fn hex([red, green, blue]: [u8; 3]) -> String {
+fn hex(Rgb(red, green, blue): Rgb) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }

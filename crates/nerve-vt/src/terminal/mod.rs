@@ -67,7 +67,7 @@ use crate::terminal::store::Store;
 pub use alert::{Alert, Clipboard, FeedResult, Mark, MarkKind, Notification, Selections};
 pub use keyframe::{HiddenFlags, HiddenState, Keyframe};
 pub use line::{Cell, LineIndex};
-pub use palette::CellColors;
+pub use palette::{CellColors, Rgb};
 pub use sequence_state::SequenceState;
 pub use snapshot_index::Snapshot;
 

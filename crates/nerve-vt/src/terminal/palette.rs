@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use crate::screen::{Color, Style};
 
-/// The colours of a cell as red, green and blue.
+/// The colours of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellColors {
     /// Colour of the text.
-    pub foreground: [u8; 3],
+    pub foreground: Rgb,
     /// Colour behind the text.
-    pub background: [u8; 3],
+    pub background: Rgb,
 }
 
-/// 8 bits each of red, green, blue.
+/// Red, green and blue, 0–255 each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rgb(pub(super) u8, pub(super) u8, pub(super) u8);
+pub struct Rgb(pub u8, pub u8, pub u8);
 
 /// Colour index of the foreground; 0–255 are palette entries.
 pub(super) const FOREGROUND: u16 = 256;
@@ -83,13 +83,12 @@ impl Palette {
         }
     }
 
-    fn resolve(&self, color: Color, default: u16) -> [u8; 3] {
-        let Rgb(red, green, blue) = match color {
+    fn resolve(&self, color: Color, default: u16) -> Rgb {
+        match color {
             Color::Default => self.get(default),
             Color::Indexed(index) => self.get(u16::from(index)),
             Color::Rgb(red, green, blue) => Rgb(red, green, blue),
-        };
-        [red, green, blue]
+        }
     }
 
     /// Returns the colours set by the program.
@@ -159,7 +158,7 @@ mod tests {
         let mut palette = Palette::default();
         palette.set(1, Rgb(1, 2, 3));
         let style = Style { fg: Color::Indexed(1), bg: Color::Rgb(9, 8, 7), ..Style::default() };
-        let colors = CellColors { foreground: [1, 2, 3], background: [9, 8, 7] };
+        let colors = CellColors { foreground: Rgb(1, 2, 3), background: Rgb(9, 8, 7) };
         assert_eq!(palette.cell_colors(style), colors);
         let inverse = palette.cell_colors(Style { inverse: true, ..style });
         assert_eq!((inverse.foreground, inverse.background), (colors.background, colors.foreground));
