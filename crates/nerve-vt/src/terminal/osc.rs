@@ -5,12 +5,14 @@ mod messages;
 use alacritty_terminal::vte::ansi::{Handler, Hyperlink};
 use percent_encoding::percent_decode_str;
 
-use self::messages::join_text;
+use self::messages::{parse_osc9, parse_osc52, parse_osc99, parse_osc777};
 use super::alert::{Alert, Mark, MarkKind};
 use super::line::LineIndex;
 use super::model::Model;
 use super::palette::{self, BACKGROUND, CURSOR, FOREGROUND};
 
+/// Maximum length of a text in characters.
+const TEXT: usize = 4096;
 /// Maximum length of a hyperlink's target in bytes; longer links are ignored.
 const URI: usize = 2083;
 /// Maximum length of a hyperlink's id in bytes; longer ids are ignored.
@@ -33,9 +35,9 @@ impl Model {
             b"111" => self.palette.reset(BACKGROUND),
             b"112" => self.palette.reset(CURSOR),
             b"133" => self.mark(args),
-            b"52" => self.stream.changes.push_alerts(messages::clipboard(args).map(Alert::Clipboard)),
-            b"99" => self.stream.changes.push_alerts(messages::piece(args).map(Alert::Notify)),
-            b"777" => self.stream.changes.push_alerts(messages::titled(args).map(Alert::Notify)),
+            b"52" => self.stream.changes.push_alerts(parse_osc52(args).map(Alert::Clipboard)),
+            b"99" => self.stream.changes.push_alerts(parse_osc99(args).map(Alert::Notify)),
+            b"777" => self.stream.changes.push_alerts(parse_osc777(args).map(Alert::Notify)),
             b"1337" => {
                 if let Some(path) = join_text(args).strip_prefix("CurrentDir=") {
                     self.directory(path.to_string());
@@ -108,7 +110,7 @@ impl Model {
                 }
             }
             [b"9", path @ ..] => self.directory(join_text(path).trim_matches('"').to_string()),
-            _ => self.stream.changes.push_alerts(messages::text(args).map(Alert::Notify)),
+            _ => self.stream.changes.push_alerts(parse_osc9(args).map(Alert::Notify)),
         }
     }
 
@@ -143,6 +145,12 @@ impl Model {
 fn number(arg: &[u8]) -> Option<u16> {
     let digits = std::str::from_utf8(arg).ok()?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// Joins arguments at their semicolons and removes control characters.
+fn join_text(args: &[&[u8]]) -> String {
+    let joined = args.join(&b';');
+    String::from_utf8_lossy(&joined).chars().filter(|c| !c.is_control()).take(TEXT).collect()
 }
 
 /// Returns the path of a `file:` URL, percent-decoded; other text unchanged.

@@ -1,12 +1,14 @@
 //! Parses messages to the terminal's user: notifications and clipboard texts.
 
+use super::join_text;
 use crate::terminal::alert::{Clipboard, Notification, Selections};
 
-/// Maximum length of a text in characters.
-const TEXT: usize = 4096;
+/// Allowed keys of OSC 99: identifier, done, encoding, application name, icon name, occasion, payload, sound, type,
+/// urgency, expiry.
+const KEYS: [&str; 11] = ["i", "d", "e", "f", "n", "o", "p", "s", "t", "u", "w"];
 
-/// Parses a clipboard text: `selections ; Base64`. Requests to read the clipboard are ignored.
-pub(super) fn clipboard(args: &[&[u8]]) -> Option<Clipboard> {
+/// Parses OSC 52, a clipboard text: `selections ; Base64`. Requests to read the clipboard are ignored.
+pub(super) fn parse_osc52(args: &[&[u8]]) -> Option<Clipboard> {
     let [selections, data] = args else { return None };
     // Cut buffers and the secondary selection exist only on X11.
     let has = |names: &[u8]| selections.iter().any(|name| names.contains(name));
@@ -22,7 +24,7 @@ pub(super) fn clipboard(args: &[&[u8]]) -> Option<Clipboard> {
 }
 
 /// Parses OSC 9 as a text. Numbers are ConEmu commands.
-pub(super) fn text(args: &[&[u8]]) -> Option<Notification> {
+pub(super) fn parse_osc9(args: &[&[u8]]) -> Option<Notification> {
     let text = join_text(args);
     // Checks the sanitized text: control characters between digits have been removed.
     let is_command = text.split(';').next()?.bytes().all(|byte| byte.is_ascii_digit());
@@ -30,13 +32,13 @@ pub(super) fn text(args: &[&[u8]]) -> Option<Notification> {
 }
 
 /// Parses OSC 777: `notify ; title ; text`. Other commands belong to other extensions.
-pub(super) fn titled(args: &[&[u8]]) -> Option<Notification> {
+pub(super) fn parse_osc777(args: &[&[u8]]) -> Option<Notification> {
     let [b"notify", title, body @ ..] = args else { return None };
     Some(Notification::Titled { title: join_text(&[title]), body: join_text(body) })
 }
 
 /// Parses OSC 99: `metadata ; payload`. Drops queries and keys that request a reply, because no replies are sent.
-pub(super) fn piece(args: &[&[u8]]) -> Option<Notification> {
+pub(super) fn parse_osc99(args: &[&[u8]]) -> Option<Notification> {
     let [metadata, payload @ ..] = args else { return None };
     let metadata = join_text(&[metadata]);
     let pairs = || metadata.split(':').filter_map(|pair| pair.trim().split_once('='));
@@ -47,15 +49,6 @@ pub(super) fn piece(args: &[&[u8]]) -> Option<Notification> {
     let metadata: Vec<String> = allowed.map(|(key, value)| format!("{key}={value}")).collect();
     Some(Notification::Piece { metadata: metadata.join(":"), payload: join_text(payload) })
 }
-
-/// Joins arguments at their semicolons and removes control characters.
-pub(super) fn join_text(args: &[&[u8]]) -> String {
-    let joined = args.join(&b';');
-    String::from_utf8_lossy(&joined).chars().filter(|c| !c.is_control()).take(TEXT).collect()
-}
-
-/// Identifier, done, encoding, application name, icon name, occasion, payload, sound, type, urgency, expiry.
-const KEYS: [&str; 11] = ["i", "d", "e", "f", "n", "o", "p", "s", "t", "u", "w"];
 
 /// Returns true for a character allowed in values (kitty, "Desktop notifications").
 fn is_of_value(char: char) -> bool {
