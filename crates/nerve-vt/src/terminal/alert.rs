@@ -3,7 +3,7 @@
 use super::line::LineIndex;
 
 /// Maximum alerts of one feed; later ones are dropped.
-const LIMIT: usize = 4096;
+const MAX_ALERTS: usize = 4096;
 
 /// The results of one feed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,7 +21,7 @@ impl FeedResult {
 
     pub(super) fn push_alert(&mut self, alert: Alert) {
         let is_repeated_bell = alert == Alert::Bell && self.alerts.last() == Some(&Alert::Bell);
-        if !is_repeated_bell && self.alerts.len() < LIMIT {
+        if !is_repeated_bell && self.alerts.len() < MAX_ALERTS {
             self.alerts.push(alert);
         }
     }

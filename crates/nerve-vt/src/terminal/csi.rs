@@ -10,7 +10,7 @@ use super::modes::{ModeSet, decrpm};
 use super::sgr;
 
 /// Maximum depth of the title stack (`CSI 22 t`).
-const TITLES: usize = 16;
+const MAX_TITLES: usize = 16;
 
 /// Returns the first number of every parameter.
 fn numbers(params: &Params) -> impl Iterator<Item = u16> {
@@ -412,7 +412,7 @@ impl Model {
     fn window(&mut self, what: u16) {
         match what {
             22 => {
-                if self.titles.stack.len() == TITLES {
+                if self.titles.stack.len() == MAX_TITLES {
                     self.titles.stack.remove(0);
                 }
                 self.titles.stack.push(self.titles.current.clone());

@@ -7,7 +7,7 @@ use super::alert::Alert;
 use super::model::Model;
 
 /// Maximum length of a DCS query in bytes.
-const QUERY: usize = 1024;
+const MAX_QUERY: usize = 1024;
 
 /// The parser sees no text, so [`Perform::print`] is not needed.
 impl Perform for Model {
@@ -49,7 +49,7 @@ impl Perform for Model {
 
     fn put(&mut self, byte: u8) {
         if let Some((_, text)) = &mut self.sequence.query
-            && text.len() < QUERY
+            && text.len() < MAX_QUERY
         {
             text.push(byte);
         }

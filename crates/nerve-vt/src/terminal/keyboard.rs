@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 /// Entries a stack holds; a push onto a full one drops the oldest.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// All flags of the protocol.
 const FLAGS: u8 = 0b1_1111;
 
@@ -23,7 +23,7 @@ impl Keyboard {
 
     /// Pushes flags (`CSI > flags u`).
     pub(super) fn push(&mut self, flags: u16) {
-        if self.stack.len() == DEPTH {
+        if self.stack.len() == MAX_DEPTH {
             self.stack.pop_front();
         }
         self.stack.push_back(self.flags);
@@ -82,7 +82,7 @@ mod tests {
         for n in 0..10_000u16 {
             keyboard.push(n % 32);
         }
-        assert_eq!(keyboard.stack.len(), DEPTH);
+        assert_eq!(keyboard.stack.len(), MAX_DEPTH);
         keyboard.pop(64);
         assert_eq!(keyboard.flags(), ((10_000 - 65) % 32) as u8);
     }

@@ -12,11 +12,11 @@ use super::model::Model;
 use super::palette::{self, BACKGROUND, CURSOR, FOREGROUND};
 
 /// Maximum length of a text in characters.
-const TEXT: usize = 4096;
+const MAX_TEXT: usize = 4096;
 /// Maximum length of a hyperlink's target in bytes; longer links are ignored.
-const URI: usize = 2083;
+const MAX_URI: usize = 2083;
 /// Maximum length of a hyperlink's id in bytes; longer ids are ignored.
-const LINK_ID: usize = 250;
+const MAX_LINK_ID: usize = 250;
 
 impl Model {
     pub(super) fn osc(&mut self, params: &[&[u8]], bell: bool) {
@@ -89,10 +89,10 @@ impl Model {
     fn hyperlink(&mut self, args: &[&[u8]]) {
         let [params, uri @ ..] = args else { return };
         let uri = join_text(uri);
-        let link = (!uri.is_empty() && uri.len() <= URI).then(|| {
+        let link = (!uri.is_empty() && uri.len() <= MAX_URI).then(|| {
             let id = params.split(|byte| *byte == b':').find_map(|param| param.strip_prefix(b"id="));
             // An explicit id prevents the engine from generating one.
-            let id = id.filter(|id| id.len() <= LINK_ID).map_or_else(String::new, |id| join_text(&[id]));
+            let id = id.filter(|id| id.len() <= MAX_LINK_ID).map_or_else(String::new, |id| join_text(&[id]));
             Hyperlink { id: Some(id), uri }
         });
         self.term.set_hyperlink(link);
@@ -150,7 +150,7 @@ fn number(arg: &[u8]) -> Option<u16> {
 /// Joins arguments at their semicolons and removes control characters.
 fn join_text(args: &[&[u8]]) -> String {
     let joined = args.join(&b';');
-    String::from_utf8_lossy(&joined).chars().filter(|c| !c.is_control()).take(TEXT).collect()
+    String::from_utf8_lossy(&joined).chars().filter(|c| !c.is_control()).take(MAX_TEXT).collect()
 }
 
 /// Returns the path of a `file:` URL, percent-decoded; other text unchanged.

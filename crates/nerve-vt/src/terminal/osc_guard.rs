@@ -7,14 +7,14 @@
 
 use super::sequence_state::{BEL, CAN, ESC, SUB, SequenceState};
 
-/// Bytes of an OSC string that reach the parser.
-pub(super) const LIMIT: usize = 1 << 20;
+/// Maximum bytes of an OSC string that reach the parser.
+const MAX_OSC_LEN: usize = 1 << 20;
 
 /// Tracks the parser's state.
 #[derive(Debug, Default)]
 pub(super) struct OscGuard {
     state: SequenceState,
-    /// Bytes of the OSC string so far, at most [`LIMIT`].
+    /// Bytes of the OSC string so far, at most [`MAX_OSC_LEN`].
     osc_len: usize,
     /// The last OSC string was truncated.
     pub(super) cut: bool,
@@ -59,10 +59,10 @@ impl OscGuard {
     fn inside_osc(&mut self, bytes: &[u8]) -> Segment {
         let end = bytes.iter().position(|byte| matches!(*byte, BEL | CAN | SUB | ESC));
         let body = end.unwrap_or(bytes.len());
-        let room = LIMIT.saturating_sub(self.osc_len);
+        let room = MAX_OSC_LEN.saturating_sub(self.osc_len);
         if body > room {
             self.cut = true;
-            self.osc_len = LIMIT;
+            self.osc_len = MAX_OSC_LEN;
             return match room {
                 0 => Segment { len: body, feed: false },
                 _ => Segment { len: room, feed: true },
@@ -146,11 +146,11 @@ mod tests {
     #[test]
     fn long_strings_are_truncated_but_terminated() {
         let mut bytes = b"\x1b]0;".to_vec();
-        bytes.resize(3 * LIMIT, b'x');
+        bytes.resize(3 * MAX_OSC_LEN, b'x');
         bytes.extend_from_slice(b"\x07after");
-        for step in [1 << 12, LIMIT, 4 * LIMIT] {
+        for step in [1 << 12, MAX_OSC_LEN, 4 * MAX_OSC_LEN] {
             let (out, cut) = fed(&bytes, step);
-            assert_eq!(out.len(), 2 + LIMIT + 1);
+            assert_eq!(out.len(), 2 + MAX_OSC_LEN + 1);
             assert!(out.ends_with(b"x\x07") && cut);
         }
     }

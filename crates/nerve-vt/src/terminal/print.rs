@@ -11,7 +11,7 @@ use super::line::{EMOJI_STYLE, TONES, ZWJ, columns};
 use super::model::Model;
 
 /// Maximum marks (combining characters, joiners, joined emoji) of a cell; more are dropped.
-const MARKS: usize = 16;
+const MAX_MARKS: usize = 16;
 
 impl Model {
     /// Prints text and executes its controls, up to the first ESC. Returns the number of bytes processed.
@@ -244,7 +244,7 @@ impl Model {
     fn combine(&mut self, c: char) {
         let (line, col) = self.previous();
         let cell = &mut self.term.grid_mut()[line][col];
-        if cell.zerowidth().map_or(0, <[char]>::len) >= MARKS {
+        if cell.zerowidth().map_or(0, <[char]>::len) >= MAX_MARKS {
             return;
         }
         let widens = c == EMOJI_STYLE
@@ -286,7 +286,7 @@ impl Model {
         let printed = cursor.input_needs_wrap || cursor.point.column.0 > 0;
         let cell = &self.grid()[line][col];
         let marks = cell.zerowidth().unwrap_or_default();
-        if !printed || marks.len() >= MARKS || !cell.flags.contains(Flags::WIDE_CHAR) {
+        if !printed || marks.len() >= MAX_MARKS || !cell.flags.contains(Flags::WIDE_CHAR) {
             return false;
         }
         let mut text = cluster(cell);

@@ -5,7 +5,7 @@ use nerve_types::Size;
 use super::palette::Rgb;
 
 /// Maximum bytes of replies in one feed; further queries stay unanswered.
-const LIMIT: usize = 64 * 1024;
+const MAX_LEN: usize = 64 * 1024;
 /// Cell size in pixels, width × height, for size queries. Arbitrary, because nothing is drawn.
 const CELL: (u32, u32) = (8, 16);
 
@@ -23,7 +23,7 @@ impl Replies {
 
     /// Adds a reply, or drops it at the limit.
     pub(super) fn add(&mut self, reply: &str) {
-        if self.bytes.len() + reply.len() <= LIMIT {
+        if self.bytes.len() + reply.len() <= MAX_LEN {
             self.bytes.extend_from_slice(reply.as_bytes());
         }
     }
