@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::effect::Effect;
 use super::state::Dashboard;
 use crate::TuiError;
-use crate::session::{TerminalEvent, UserTerminal, next_terminal_event};
 use crate::terminal::pacing::{FramePacer, until};
+use crate::terminal::{TerminalEvent, UserTerminal};
 
 /// Changes that come from servers are drawn at most this often: agents can report many per second.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
@@ -90,7 +90,7 @@ impl DashboardSession {
             let due = [self.update_due, next_age].into_iter().flatten().min();
             tokio::select! {
                 biased;
-                event = next_terminal_event(&mut self.pacing, &mut self.terminal) => match event {
+                event = self.terminal.next_event(&mut self.pacing) => match event {
                     TerminalEvent::DrawDue => self.draw(),
                     TerminalEvent::Signal(number) => return DashboardEvent::Closed(Some(number)),
                     TerminalEvent::Closed => return DashboardEvent::Closed(None),

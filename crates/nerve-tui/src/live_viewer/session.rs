@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use super::tool_list::empty_reason;
 use super::{ExitReason, NOTHING_KEPT, ViewerOptions};
 use crate::mirror::{MAX_CLIPBOARD, MirrorEvent, OscPassthrough, TerminalMirror};
-use crate::session::{Request, TerminalEvent, UserTerminal, ViewerSession, next_terminal_event};
-use crate::terminal::{Tty, pacing};
+use crate::terminal::{TerminalEvent, Tty, UserTerminal, pacing};
 use crate::tool_view::{SendResult, ToolEvent, ToolView};
 use crate::view::draw::StatusInfo;
 use crate::view::layout::Layout;
 use crate::view::viewer::{Effect, Mode, Source, Viewer};
+use crate::viewer_session::{Request, ViewerSession};
 
 /// Maximum number of faults reported at the end.
 const MAX_FAULTS: usize = 20;
@@ -105,7 +105,7 @@ impl LiveSession {
             let ViewerSession { tools, pacing, .. } = &mut self.session;
             tokio::select! {
                 biased;
-                event = next_terminal_event(pacing, user_terminal) => match event {
+                event = user_terminal.next_event(pacing) => match event {
                     TerminalEvent::DrawDue => self.draw(&mut user_terminal.tty),
                     TerminalEvent::Signal(number) => return Request::Leave(ExitReason::Closed(Some(number))),
                     TerminalEvent::Closed => return Request::Leave(ExitReason::Closed(None)),

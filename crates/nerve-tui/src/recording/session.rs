@@ -8,15 +8,13 @@ use nerve_vt::keys::{Input, Key};
 use super::recording_view::RecordingView;
 use super::{EndReason, SIGINT};
 use crate::TuiError;
-use crate::session::{
-    RecordingContext, Request, TerminalEvent, UserTerminal, ViewerSession, next_terminal_event,
-};
-use crate::terminal::Tty;
 use crate::terminal::pacing::until;
+use crate::terminal::{TerminalEvent, Tty, UserTerminal};
 use crate::tool_view::SendResult;
 use crate::view::draw::{Gutter, StatusInfo};
 use crate::view::timeline::Timeline;
 use crate::view::viewer::{Effect, Viewer};
+use crate::viewer_session::{RecordingContext, Request, ViewerSession};
 
 /// A recording and its viewer.
 pub struct RecordingSession {
@@ -55,7 +53,7 @@ impl RecordingSession {
             let ViewerSession { tools, pacing, .. } = &mut self.session;
             tokio::select! {
                 biased;
-                event = next_terminal_event(pacing, user_terminal) => match event {
+                event = user_terminal.next_event(pacing) => match event {
                     TerminalEvent::DrawDue => self.draw(&mut user_terminal.tty)?,
                     TerminalEvent::Signal(number) => return Ok(Request::Leave(EndReason::Signal(number))),
                     TerminalEvent::Closed => return Ok(Request::Leave(EndReason::Quit)),

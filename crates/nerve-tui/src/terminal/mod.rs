@@ -13,6 +13,7 @@ mod restore;
 mod screen;
 pub mod signals;
 pub mod stdin_reader;
+mod user_terminal;
 pub mod window;
 mod writer;
 
@@ -30,6 +31,8 @@ pub use self::notification_format::NotificationFormat;
 use self::restore::RestoreGuard;
 pub use self::screen::Cursor;
 use self::screen::Screen;
+pub(crate) use self::user_terminal::TerminalEvent;
+pub use self::user_terminal::UserTerminal;
 pub use self::window::{RawMode, window};
 pub use self::writer::{FLUSH_TIMEOUT, Writer};
 use crate::view::decorations::Decorations;

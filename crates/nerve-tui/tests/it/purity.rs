@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 const FORBIDDEN: [&str; 13] = [
     "crate::live",
     "crate::recording",
-    "crate::session",
     "crate::terminal",
     "crate::tool_view",
+    "crate::viewer_session",
     "crossterm",
     "nerve_host",
     "nerve_record",

@@ -6,7 +6,7 @@ use nerve_record::library::is_live;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::live_viewer::ViewerOptions;
 use nerve_tui::recording::{EndReason, RecordingSession, RecordingView};
-use nerve_tui::session::UserTerminal;
+use nerve_tui::terminal::UserTerminal;
 use nerve_tui::view::layout::Gutter;
 use nerve_tui::view::viewer::{Source, Viewer};
 

@@ -12,7 +12,7 @@ use nerve_host::protocol::Window;
 use nerve_host::registry::Entry;
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_server::paths::ServerPaths;
-use nerve_tui::session::UserTerminal;
+use nerve_tui::terminal::UserTerminal;
 use nerve_types::text::one_line;
 
 use super::recording::{self, Losses, read_failure, write_failure};

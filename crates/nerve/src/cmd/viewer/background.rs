@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use nerve_host::registry::{Entry, canonical_path};
 use nerve_tui::live_viewer::tool_list_path;
-use nerve_tui::session::{Request, ViewerSession};
 use nerve_tui::view::viewer::Viewer;
+use nerve_tui::viewer_session::{Request, ViewerSession};
 
 use super::attach_target::AttachTarget;
 use super::branch_job::{BranchEvent, BranchJob};

@@ -18,7 +18,7 @@ mod tools;
 use anyhow::Result;
 use nerve_tui::live_viewer::{ExitReason, ViewerOptions};
 use nerve_tui::mirror::TerminalMirror;
-use nerve_tui::session::UserTerminal;
+use nerve_tui::terminal::UserTerminal;
 use nerve_types::ExitStatus;
 use nerve_types::os::signal_name;
 

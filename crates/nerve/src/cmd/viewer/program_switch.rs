@@ -4,8 +4,7 @@ use anyhow::Result;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::live_viewer::{ExitReason, LiveSession, ViewerOptions};
 use nerve_tui::mirror::{SizeRule, TerminalMirror};
-use nerve_tui::session::UserTerminal;
-use nerve_tui::terminal;
+use nerve_tui::terminal::{self, UserTerminal};
 use nerve_tui::view::layout::Layout;
 
 use super::attach_target::AttachTarget;

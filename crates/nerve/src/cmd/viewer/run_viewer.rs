@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use nerve_tui::live_viewer::{ExitReason, ViewerOptions};
-use nerve_tui::session::UserTerminal;
+use nerve_tui::terminal::UserTerminal;
 use nerve_tui::view::layout::Gutter;
 use nerve_types::ExitStatus;
 

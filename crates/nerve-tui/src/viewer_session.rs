@@ -6,23 +6,14 @@ use nerve_vt::terminal::TerminalState;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::TuiError;
-use crate::terminal::pacing::{FramePacer, until};
-use crate::terminal::signals::{SignalEvent, Signals};
-use crate::terminal::{Cursor, Tty, TtyEvent};
+use crate::terminal::pacing::FramePacer;
+use crate::terminal::{Cursor, Tty};
 use crate::tool_view::{OpenedTool, ToolEvent, ToolView};
 use crate::view::document::Document;
 use crate::view::draw::{Gutter, Layout, StatusInfo, draw};
 use crate::view::regions::{FrameContext, Regions};
 use crate::view::timeline::Timeline;
 use crate::view::viewer::{Effect, Mode, Source, Submission, Viewer};
-
-/// The user's terminal and this process's signals. Dropping it restores the terminal.
-pub struct UserTerminal {
-    /// The terminal.
-    pub tty: Tty,
-    signals: Signals,
-}
 
 /// A request that the caller of a session performs. `Reason` is the reason for leaving.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,18 +32,6 @@ pub enum Request<Reason> {
     SwitchToBranch,
     /// Open the tool with this id ([`ViewerSession::show_tool`]).
     ShowTool(String),
-}
-
-/// The next thing to do at the user's terminal.
-pub(crate) enum TerminalEvent {
-    /// Leave because of this signal.
-    Signal(u8),
-    /// Handle this input.
-    Input(Input),
-    /// Leave because the terminal is closed.
-    Closed,
-    /// Draw a frame.
-    DrawDue,
 }
 
 /// Properties of a recording that are not in the shown terminal.
@@ -75,18 +54,6 @@ pub struct ViewerSession {
     regions: Regions,
     /// [`ViewerSession::advance_search`] should be called when idle.
     pub(crate) is_searching: bool,
-}
-
-impl UserTerminal {
-    /// Takes over the terminal.
-    ///
-    /// # Errors
-    /// There is no terminal, or signals cannot be handled.
-    pub fn take() -> Result<UserTerminal, TuiError> {
-        // Signals are handled before the terminal has to be restored.
-        let signals = Signals::listen().map_err(TuiError::Signals)?;
-        Ok(UserTerminal { tty: Tty::enter().map_err(TuiError::Terminal)?, signals })
-    }
 }
 
 impl ViewerSession {
@@ -233,35 +200,6 @@ impl ViewerSession {
             self.is_searching |= self.viewer.advance_tool_search(&Document::live(tool));
         }
         self.request_draw();
-    }
-}
-
-/// Returns the next thing to do at the terminal. Cancel-safe.
-pub(crate) async fn next_terminal_event(
-    pacing: &mut FramePacer,
-    user_terminal: &mut UserTerminal,
-) -> TerminalEvent {
-    loop {
-        let now = Instant::now();
-        let frame = pacing.due(now);
-        let is_due = frame.is_some_and(|due| due <= now);
-        if is_due && user_terminal.tty.is_idle() {
-            return TerminalEvent::DrawDue;
-        }
-        tokio::select! {
-            biased;
-            signal = user_terminal.signals.next() => match signal {
-                SignalEvent::Terminate(number) => return TerminalEvent::Signal(number),
-                SignalEvent::Resize => pacing.request(),
-            },
-            event = user_terminal.tty.next(is_due) => match event {
-                TtyEvent::Input(input) => return TerminalEvent::Input(input),
-                TtyEvent::Closed => return TerminalEvent::Closed,
-                TtyEvent::Redraw => pacing.request(),
-                TtyEvent::Writable => {}
-            },
-            () = until(frame), if !is_due => {}
-        }
     }
 }
 
