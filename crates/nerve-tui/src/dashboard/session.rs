@@ -92,8 +92,7 @@ impl DashboardSession {
                 biased;
                 event = self.terminal.next_event(&mut self.pacing) => match event {
                     TerminalEvent::DrawDue => self.draw(),
-                    TerminalEvent::Signal(number) => return DashboardEvent::Closed(Some(number)),
-                    TerminalEvent::Closed => return DashboardEvent::Closed(None),
+                    TerminalEvent::Closed(signal) => return DashboardEvent::Closed(signal),
                     TerminalEvent::Input(input) => {
                         self.pacing.request();
                         if let Some(effect) = self.dashboard.input(&input) {

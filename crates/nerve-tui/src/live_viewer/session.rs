@@ -107,8 +107,7 @@ impl LiveSession {
                 biased;
                 event = user_terminal.next_event(pacing) => match event {
                     TerminalEvent::DrawDue => self.draw(&mut user_terminal.tty),
-                    TerminalEvent::Signal(number) => return Request::Leave(ExitReason::Closed(Some(number))),
-                    TerminalEvent::Closed => return Request::Leave(ExitReason::Closed(None)),
+                    TerminalEvent::Closed(signal) => return Request::Leave(ExitReason::Closed(signal)),
                     TerminalEvent::Input(input) => {
                         if let Some(request) = self.handle_input(input, &mut user_terminal.tty) {
                             return request;

@@ -55,8 +55,9 @@ impl RecordingSession {
                 biased;
                 event = user_terminal.next_event(pacing) => match event {
                     TerminalEvent::DrawDue => self.draw(&mut user_terminal.tty)?,
-                    TerminalEvent::Signal(number) => return Ok(Request::Leave(EndReason::Signal(number))),
-                    TerminalEvent::Closed => return Ok(Request::Leave(EndReason::Quit)),
+                    TerminalEvent::Closed(signal) => {
+                        return Ok(Request::Leave(signal.map_or(EndReason::Quit, EndReason::Signal)));
+                    }
                     TerminalEvent::Input(input) => {
                         if let Some(request) = self.handle_input(input, &mut user_terminal.tty)? {
                             return Ok(request);

@@ -17,12 +17,10 @@ pub struct UserTerminal {
 
 /// The next thing to do at the user's terminal.
 pub(crate) enum TerminalEvent {
-    /// Leave because of this signal.
-    Signal(u8),
     /// Handle this input.
     Input(Input),
-    /// Leave because the terminal is closed.
-    Closed,
+    /// Leave: this process received the signal with this number, or the terminal is closed.
+    Closed(Option<u8>),
     /// Draw a frame.
     DrawDue,
 }
@@ -50,12 +48,12 @@ impl UserTerminal {
             tokio::select! {
                 biased;
                 signal = self.signals.next() => match signal {
-                    SignalEvent::Terminate(number) => return TerminalEvent::Signal(number),
+                    SignalEvent::Terminate(number) => return TerminalEvent::Closed(Some(number)),
                     SignalEvent::Resize => pacing.request(),
                 },
                 event = self.tty.next(is_due) => match event {
                     TtyEvent::Input(input) => return TerminalEvent::Input(input),
-                    TtyEvent::Closed => return TerminalEvent::Closed,
+                    TtyEvent::Closed => return TerminalEvent::Closed(None),
                     TtyEvent::Redraw => pacing.request(),
                     TtyEvent::Writable => {}
                 },
