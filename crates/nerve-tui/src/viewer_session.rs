@@ -100,28 +100,21 @@ impl ViewerSession {
         let ViewerSession { viewer, tools, gutter, coloured, regions, is_searching, .. } = self;
         tools.retain(viewer.shown_tool());
         let source = viewer.source();
-        let (timeline, end) = recording_frame(recorded);
-        let document = mark_loading(recorded, document(source, terminal));
+        let documents = FrameDocuments::new(source, terminal, tools, recorded);
         let shown = tools.terminal(terminal);
-        let tool = shown.map(Document::live);
         let mut window = Size::default();
         tty.draw(*coloured, |buffer, decorations| {
             window = Size::new(buffer.area.width, buffer.area.height);
             let layout = Layout::new(source, buffer.area, terminal.size(), *gutter);
             *regions = layout.regions(viewer, shown.map(TerminalState::size), status_info.capabilities);
             viewer.set_regions(regions);
-            viewer.update_document(&document);
-            *is_searching = viewer.advance_search(&document);
-            if let Some(tool) = &tool {
+            viewer.update_document(&documents.main);
+            *is_searching = viewer.advance_search(&documents.main);
+            if let Some(tool) = &documents.tool {
                 viewer.update_tool_document(tool);
                 *is_searching |= viewer.advance_tool_search(tool);
             }
-            let frame = FrameContext {
-                end: end.as_ref(),
-                tool: tool.as_ref(),
-                timeline,
-                ..FrameContext::new(&document, *regions)
-            };
+            let frame = documents.context(*regions);
             let drawn = draw(viewer, &frame, status_info, &layout, buffer, decorations);
             let style = match viewer.mode() {
                 Mode::Live => terminal.cursor_style(),
@@ -142,16 +135,8 @@ impl ViewerSession {
         recorded: Option<RecordingContext<'_>>,
     ) -> Option<Effect> {
         let previous_status = self.viewer.status_line();
-        let document = mark_loading(recorded, document(self.viewer.source(), terminal));
-        let tool = self.tools.terminal(terminal).map(Document::live);
-        let (timeline, end) = recording_frame(recorded);
-        let frame = FrameContext {
-            end: end.as_ref(),
-            tool: tool.as_ref(),
-            timeline,
-            ..FrameContext::new(&document, self.regions)
-        };
-        let effect = self.viewer.input(input, &frame);
+        let documents = FrameDocuments::new(self.viewer.source(), terminal, &self.tools, recorded);
+        let effect = self.viewer.input(input, &documents.context(self.regions));
         // Input for the program changes nothing here unless the status line changes. Its echo should be drawn at
         // once.
         if !matches!(effect, Some(Effect::Input(_))) || self.viewer.status_line() != previous_status {
@@ -195,34 +180,47 @@ impl ViewerSession {
 
     /// Advances the search by one step.
     pub(crate) fn advance_search(&mut self, terminal: &TerminalState) {
-        self.is_searching = self.viewer.advance_search(&document(self.viewer.source(), terminal));
-        if let Some(tool) = self.tools.terminal(terminal) {
-            self.is_searching |= self.viewer.advance_tool_search(&Document::live(tool));
+        let documents = FrameDocuments::new(self.viewer.source(), terminal, &self.tools, None);
+        self.is_searching = self.viewer.advance_search(&documents.main);
+        if let Some(tool) = &documents.tool {
+            self.is_searching |= self.viewer.advance_tool_search(tool);
         }
         self.request_draw();
     }
 }
 
-fn document(source: Source, terminal: &TerminalState) -> Document<'_> {
-    match source {
-        Source::Live => Document::live(terminal),
-        Source::Recording => Document::recorded(terminal),
+/// The documents of a frame, which [`FrameContext`] borrows.
+struct FrameDocuments<'a> {
+    main: Document<'a>,
+    end: Option<Document<'a>>,
+    tool: Option<Document<'a>>,
+    timeline: Option<&'a Timeline>,
+}
+
+impl<'a> FrameDocuments<'a> {
+    fn new(
+        source: Source,
+        terminal: &'a TerminalState,
+        tools: &'a ToolView,
+        recorded: Option<RecordingContext<'a>>,
+    ) -> FrameDocuments<'a> {
+        let main = match source {
+            Source::Live => Document::live(terminal),
+            Source::Recording => Document::recorded(terminal),
+        };
+        let end = recorded.and_then(|recorded| recorded.end).map(Document::recorded);
+        // Only the recording's end is incomplete while the recording is being read.
+        let (main, end) = match end {
+            _ if recorded.is_none_or(|recorded| recorded.is_loaded) => (main, end),
+            Some(end) => (main, Some(end.loading_earlier())),
+            None => (main.loading_earlier(), None),
+        };
+        let tool = tools.terminal(terminal).map(Document::live);
+        FrameDocuments { main, end, tool, timeline: recorded.map(|recorded| recorded.timeline) }
     }
-}
 
-fn recording_frame(recorded: Option<RecordingContext<'_>>) -> (Option<&Timeline>, Option<Document<'_>>) {
-    let Some(recorded) = recorded else { return (None, None) };
-    let end = recorded.end.map(Document::recorded).map(|end| match recorded.is_loaded {
-        true => end,
-        false => end.loading_earlier(),
-    });
-    (Some(recorded.timeline), end)
-}
-
-/// Marks the document as incomplete while the recording is being read.
-fn mark_loading<'a>(recorded: Option<RecordingContext<'_>>, document: Document<'a>) -> Document<'a> {
-    match recorded {
-        Some(RecordingContext { end: None, is_loaded: false, .. }) => document.loading_earlier(),
-        _ => document,
+    fn context(&self, regions: Regions) -> FrameContext<'_> {
+        let FrameDocuments { main, end, tool, timeline } = self;
+        FrameContext { document: main, end: end.as_ref(), tool: tool.as_ref(), timeline: *timeline, regions }
     }
 }
