@@ -110,16 +110,8 @@ impl Viewer {
         let Some(current) = self.entry.target else {
             return self.open_at_latest(frame);
         };
-        let source = self.snapshot_source(frame);
-        let targets = self.targets(source, frame);
-        let previous = match targets.iter().position(|target| *target == current) {
-            Some(at) => at.checked_sub(1).and_then(|at| targets.get(at)),
-            None if is_later(current, source, frame) => targets.last(),
-            // The snapshot's line was dropped.
-            None => None,
-        };
-        match previous {
-            Some(target) => self.move_entry_to(*target, frame),
+        match self.adjacent_targets(current, frame).0 {
+            Some(target) => self.move_entry_to(target, frame),
             None => self.show_message(self.explain_none_above(frame)),
         }
     }
@@ -129,17 +121,27 @@ impl Viewer {
         let Some(current) = self.entry.target else {
             return self.open_at_latest(frame);
         };
-        let source = self.snapshot_source(frame);
-        let targets = self.targets(source, frame);
-        let next = match targets.iter().position(|target| *target == current) {
-            Some(at) => targets.get(at + 1),
-            None if is_later(current, source, frame) => None,
-            None => targets.first(),
-        };
-        match next {
-            Some(target) => self.move_entry_to(*target, frame),
+        match self.adjacent_targets(current, frame).1 {
+            Some(target) => self.move_entry_to(target, frame),
             None => self.show_message("no snapshot below"),
         }
+    }
+
+    /// Returns the positions directly above and below one.
+    fn adjacent_targets(
+        &self,
+        current: Target,
+        frame: &FrameContext<'_>,
+    ) -> (Option<Target>, Option<Target>) {
+        let source = self.snapshot_source(frame);
+        let targets = self.targets(source, frame);
+        let (above, below) = match targets.iter().position(|target| *target == current) {
+            Some(at) => (&targets[..at], &targets[at + 1..]),
+            None if is_later(current, source, frame) => targets.split_at(targets.len()),
+            // The snapshot's line was dropped.
+            None => targets.split_at(0),
+        };
+        (above.last().copied(), below.first().copied())
     }
 
     fn open_at_latest(&mut self, frame: &FrameContext<'_>) {
