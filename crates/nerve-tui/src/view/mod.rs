@@ -3,7 +3,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`viewer`] | the viewer's state, and in `subject` what the user may do; its input handling is in `input`, `mouse`, `tools_keys` and [`task_entry`] |
+//! | [`viewer`] | the viewer's state, and in `subject` what the user may do; its input handling is in `input`, `mouse`, `tools_keys` and `entry_navigation` |
 //! | [`pager`] | one scrollable window with the keys of `less`; searching is in [`search`] |
 //! | [`task_entry`], [`tools`] | the text box for a new task; the tools that the agent runs |
 //! | [`regions`] | the frame that an input event refers to |
@@ -24,6 +24,7 @@ pub mod decorations;
 pub mod document;
 pub mod draw;
 mod effect;
+mod entry_navigation;
 mod filter;
 mod follow;
 mod help;
@@ -36,6 +37,7 @@ mod message;
 mod mouse;
 pub mod operations;
 pub mod pager;
+mod prompt_keys;
 pub mod regions;
 pub mod search;
 mod search_prompt;

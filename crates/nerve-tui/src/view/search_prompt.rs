@@ -1,7 +1,5 @@
 //! The prompt for a search or filter pattern.
 
-mod keys;
-
 use crate::view::keys::{Code, Key};
 use crate::view::line_edit::LineEdit;
 use crate::view::search::session::SearchSession;

@@ -1,6 +1,5 @@
 //! The task entry: a text box for the agent's next task, opened at a snapshot.
 
-mod navigate;
 pub(crate) mod render;
 
 use ratatui::buffer::Buffer;

@@ -3,7 +3,7 @@
 use crate::view::document::Document;
 use crate::view::keys::{Code, Context, Key, Operation};
 use crate::view::regions::{FrameContext, Regions};
-use crate::view::task_entry::{MAX_TEXT, Target};
+use crate::view::task_entry::{MAX_TEXT, Target, TaskEntry};
 use crate::view::viewer::{Effect, Focus, PendingKey, Source, Submission, Viewer};
 
 impl Viewer {
@@ -232,7 +232,7 @@ impl Viewer {
     }
 
     /// Edits the text unless it was submitted. `change` returns false if the text would become too long.
-    fn edit(&mut self, change: impl FnOnce(&mut crate::view::task_entry::TaskEntry) -> bool) {
+    fn edit(&mut self, change: impl FnOnce(&mut TaskEntry) -> bool) {
         if self.entry.is_sent {
             self.show_message("the task is being delivered: wait for it");
             return;
