@@ -8,6 +8,15 @@ use crate::view::search::Direction;
 use crate::view::search::session::Repeat;
 use crate::view::search_prompt::{PromptKind, PromptOutcome, SearchPrompt};
 
+/// Effect of a prompt's key outside of its window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PromptResult {
+    /// There is none.
+    Handled,
+    /// Help is requested: an empty upward search without a previous one.
+    HelpRequested,
+}
+
 impl Pager {
     /// Opens a prompt. `times` selects which match a search goes to.
     pub(crate) fn open_prompt(&mut self, kind: PromptKind, times: i64) {
@@ -17,16 +26,16 @@ impl Pager {
             Some(SearchPrompt::new(kind, times.clamp(1, MAX_REPEAT), self.viewport.scroll_position(), last));
     }
 
-    /// Handles a key. Returns true if help is requested: an empty upward search without a previous one.
-    pub(crate) fn handle_prompt_key(&mut self, key: Key, document: &Document<'_>) -> bool {
-        let Some(prompt) = &mut self.prompt else { return false };
+    /// Handles a key.
+    pub(crate) fn handle_prompt_key(&mut self, key: Key, document: &Document<'_>) -> PromptResult {
+        let Some(prompt) = &mut self.prompt else { return PromptResult::Handled };
         match prompt.key(key, &self.history) {
             PromptOutcome::Edited => self.search_from_origin(document),
             PromptOutcome::Submitted => return self.submit_prompt(document),
             PromptOutcome::Cancelled => self.cancel_prompt(),
             PromptOutcome::Ignored => {}
         }
-        false
+        PromptResult::Handled
     }
 
     /// Inserts the first line of a pasted text.
@@ -55,8 +64,8 @@ impl Pager {
         }
     }
 
-    fn submit_prompt(&mut self, document: &Document<'_>) -> bool {
-        let Some(prompt) = self.prompt.take() else { return false };
+    fn submit_prompt(&mut self, document: &Document<'_>) -> PromptResult {
+        let Some(prompt) = self.prompt.take() else { return PromptResult::Handled };
         let text = prompt.line.text();
         if !text.is_empty() {
             self.history.add(text);
@@ -72,17 +81,20 @@ impl Pager {
                     Some(pattern) => self.set_filter(pattern, prompt.shown(), document),
                     None => self.clear_filter(),
                 }
-                return false;
+                return PromptResult::Handled;
             }
         };
         if text.is_empty() {
             // As in `less`, an empty pattern repeats the last search in this direction.
-            let Some(search) = prompt.last else { return direction == Direction::Up };
+            let Some(search) = prompt.last else {
+                let is_up = direction == Direction::Up;
+                return if is_up { PromptResult::HelpRequested } else { PromptResult::Handled };
+            };
             self.search = Some(search.with_direction(direction));
             self.repeat_search(Repeat::SameDirection, prompt.times, document);
         } else if let Some(search) = self.search.as_ref().filter(|search| search.is_not_found()) {
             self.message = Some(not_found_message(&search.pattern));
         }
-        false
+        PromptResult::Handled
     }
 }

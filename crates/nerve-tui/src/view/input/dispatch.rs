@@ -2,6 +2,7 @@
 
 use crate::view::document::Document;
 use crate::view::keys::{Code, Context, Input, Key, Operation};
+use crate::view::prompt_keys::PromptResult;
 use crate::view::regions::FrameContext;
 use crate::view::viewer::{Effect, Focus, PendingKey, Viewer};
 
@@ -146,10 +147,12 @@ impl Viewer {
     // ---- Search prompt and help ----
 
     fn handle_prompt_key(&mut self, key: Key, frame: &FrameContext<'_>) {
-        match self.front_document(frame) {
-            Some(document) if self.front_pager_mut().handle_prompt_key(key, document) => self.help.open(),
-            Some(_) => {}
-            None => self.front_pager_mut().prompt = None,
+        let Some(document) = self.front_document(frame) else {
+            self.front_pager_mut().prompt = None;
+            return;
+        };
+        if self.front_pager_mut().handle_prompt_key(key, document) == PromptResult::HelpRequested {
+            self.help.open();
         }
     }
 
