@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::view::document::Document;
 use crate::view::pager::{Columns, Pager};
-use crate::view::search::session::{Repeat, SearchSession, text};
-use crate::view::search::{Direction, LINES_PER_STEP, MatchCounter, Pattern, ScanStep, Scanner};
+use crate::view::search::session::{MatchCount, Repeat, SearchSession, text};
+use crate::view::search::{Direction, LINES_PER_STEP, Pattern, ScanStep, Scanner};
 
 /// Largest count for repeating a search.
 pub(crate) const MAX_REPEAT: i64 = 1000;
@@ -28,9 +28,8 @@ impl Pager {
 
     /// Returns the 1-based position of the current match, if known, and the number of matches, if counted.
     pub(crate) fn matches(&self) -> Option<(Option<u64>, Option<u64>)> {
-        let search = self.highlighted()?;
-        let count = search.count.as_ref()?;
-        Some((count.position(), search.counted.then(|| count.total())))
+        let count = self.highlighted()?.count.as_ref()?;
+        Some((count.position(), count.total()))
     }
 
     /// Turns highlighting on or off.
@@ -72,22 +71,16 @@ impl Pager {
             (Direction::Up, false) => self.last_line().unwrap_or_else(|| self.viewport.top_line()),
         };
         let scanner = (!prompt.stays).then(|| Scanner::new(direction, from, &lines));
-        let remaining = (prompt.times - 1, direction);
-        let mut search = SearchSession {
+        let remaining = prompt.times - 1;
+        self.search = Some(SearchSession {
             pattern,
             is_highlighted: true,
             direction,
             scanner,
             remaining,
             found: None,
-            settled: None,
             count: None,
-            counted: false,
-        };
-        if prompt.stays {
-            search.start_count(MatchCounter::new(&lines, None));
-        }
-        self.search = Some(search);
+        });
         self.advance_search(document);
     }
 
@@ -104,7 +97,7 @@ impl Pager {
             Repeat::OtherDirection => search.direction.reversed(),
         };
         search.is_highlighted = true;
-        search.remaining = (times.clamp(1, MAX_REPEAT) - 1, direction);
+        search.remaining = times.clamp(1, MAX_REPEAT) - 1;
         search.scan_from(from, direction, &document.lines());
         self.advance_search(document);
     }
@@ -120,17 +113,17 @@ impl Pager {
         let Some(scanner) = &mut search.scanner else {
             return search.count_step(document, filter);
         };
+        let direction = scanner.direction();
         match scanner.step(&search.pattern, &lines, LINES_PER_STEP, |line| text(document, filter, line)) {
             ScanStep::Pending => {}
             ScanStep::Found { line, wrapped } => {
                 search.scanner = None;
                 search.found = Some(line);
-                let (remaining, direction) = search.remaining;
-                if remaining > 0 {
-                    search.remaining.0 -= 1;
+                if search.remaining > 0 {
+                    search.remaining -= 1;
                     search.scan_from(line, direction, &lines);
                 } else {
-                    search.start_count(MatchCounter::new(&lines, Some(line)));
+                    search.count = None;
                     self.viewport.show(line);
                     // New output must not scroll the match away. Cancelling the prompt restores the position and
                     // following.
@@ -145,8 +138,7 @@ impl Pager {
                 let message = not_found_message(&search.pattern);
                 (search.scanner, search.found) = (None, None);
                 let end = document.settled_end().clamp(lines.start, lines.end);
-                search.start_count(MatchCounter::none(lines.start, end));
-                search.counted = true;
+                search.count = Some(MatchCount::none(lines.start, end));
                 self.message = Some(message);
                 return false;
             }

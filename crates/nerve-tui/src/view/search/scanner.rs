@@ -65,6 +65,11 @@ impl Scanner {
         }
     }
 
+    /// Returns the direction.
+    pub(crate) fn direction(&self) -> Direction {
+        self.direction
+    }
+
     /// Scans at most `budget` lines. `text` returns a line's text, or `None` if the line was dropped.
     pub(crate) fn step(
         &mut self,

@@ -21,14 +21,40 @@ pub(crate) struct SearchSession {
     pub(crate) is_highlighted: bool,
     pub(crate) direction: Direction,
     pub(crate) scanner: Option<Scanner>,
-    /// Matches left to skip, and the direction.
-    pub(crate) remaining: (i64, Direction),
+    /// Matches left to skip.
+    pub(crate) remaining: i64,
     /// Line of the current match.
     pub(crate) found: Option<u64>,
-    /// Matches in lines that can no longer change, and in all lines.
-    pub(crate) settled: Option<MatchCounter>,
-    pub(crate) count: Option<MatchCounter>,
-    pub(crate) counted: bool,
+    /// `None` until counting begins.
+    pub(crate) count: Option<MatchCount>,
+}
+
+/// The number of matches in a document that can grow.
+#[derive(Debug, Clone)]
+pub(crate) struct MatchCount {
+    /// Matches in lines that can no longer change.
+    settled: MatchCounter,
+    /// Matches in all lines counted so far.
+    all: MatchCounter,
+    is_complete: bool,
+}
+
+impl MatchCount {
+    /// Creates a complete count of 0; the lines from `start` to `settled_end` can no longer change.
+    pub(crate) fn none(start: u64, settled_end: u64) -> MatchCount {
+        let counter = MatchCounter::none(start, settled_end);
+        MatchCount { settled: counter.clone(), all: counter, is_complete: true }
+    }
+
+    /// Returns the 1-based position of the current match, if known.
+    pub(crate) fn position(&self) -> Option<u64> {
+        self.all.position()
+    }
+
+    /// Returns the number of matches; `None` while lines are left to count.
+    pub(crate) fn total(&self) -> Option<u64> {
+        self.is_complete.then(|| self.all.total())
+    }
 }
 
 impl SearchSession {
@@ -40,7 +66,7 @@ impl SearchSession {
 
     /// Restarts the count, because the lines to search have changed.
     pub(crate) fn recount(&mut self) {
-        (self.scanner, self.settled, self.count, self.counted) = (None, None, None, false);
+        (self.scanner, self.count) = (None, None);
     }
 
     /// Continues the search in another direction.
@@ -56,12 +82,7 @@ impl SearchSession {
 
     /// Returns true if the whole document was searched without a match.
     pub(crate) fn is_not_found(&self) -> bool {
-        self.scanner.is_none() && self.counted && self.count.as_ref().is_none_or(|count| count.total() == 0)
-    }
-
-    /// Starts a count.
-    pub(crate) fn start_count(&mut self, count: MatchCounter) {
-        (self.settled, self.count, self.counted) = (Some(count.clone()), Some(count), false);
+        self.scanner.is_none() && self.count.as_ref().and_then(MatchCount::total) == Some(0)
     }
 
     /// Counts matches within the step's budget; returns true if lines are left. Lines that can still change are
@@ -70,23 +91,19 @@ impl SearchSession {
     pub(crate) fn count_step(&mut self, document: &Document<'_>, filter: Option<&LineFilter>) -> bool {
         let (lines, text) = (document.lines(), |line| text(document, filter, line));
         let changeless = lines.start..document.settled_end().clamp(lines.start, lines.end);
-        let settled = self.settled.get_or_insert_with(|| MatchCounter::new(&lines, self.found));
-        if settled.start() != lines.start || settled.next() > changeless.end {
-            *settled = MatchCounter::new(&lines, self.found);
-            self.counted = false;
-        }
+        let begun = self.count.take().map(|count| count.settled);
+        let mut settled = begun
+            .filter(|settled| settled.start() == lines.start && settled.next() <= changeless.end)
+            .unwrap_or_else(|| MatchCounter::new(&lines, self.found));
         let has_more = settled.step(&self.pattern, &changeless, LINES_PER_STEP, text);
-        let mut count = settled.clone();
+        let mut all = settled.clone();
         if !has_more {
-            count.step(&self.pattern, &lines, u64::MAX, text);
+            all.step(&self.pattern, &lines, u64::MAX, text);
         }
-        self.count = Some(count);
-        self.counted = !has_more;
+        self.count = Some(MatchCount { settled, all, is_complete: !has_more });
         has_more
     }
-}
 
-impl SearchSession {
     /// Starts a scan at a line, or after it if it is the current match.
     pub(crate) fn scan_from(&mut self, from: u64, direction: Direction, lines: &Range<u64>) {
         let next = match (self.found, direction) {
