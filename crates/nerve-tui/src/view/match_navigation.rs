@@ -64,13 +64,13 @@ impl Pager {
         };
         let lines = document.lines();
         // Starts at the window, so that visible matches are found in both directions.
-        let from = match (direction, prompt.from_end) {
+        let from = match (direction, prompt.options.from_end) {
             (Direction::Down, true) => lines.start,
             (Direction::Up, true) => lines.end,
             (Direction::Down, false) => self.viewport.top_line(),
             (Direction::Up, false) => self.last_line().unwrap_or_else(|| self.viewport.top_line()),
         };
-        let scanner = (!prompt.stays).then(|| Scanner::new(direction, from, &lines));
+        let scanner = (!prompt.options.stays).then(|| Scanner::new(direction, from, &lines));
         let remaining = prompt.times - 1;
         self.search = Some(SearchSession {
             pattern,

@@ -33,25 +33,38 @@ pub struct PromptView {
     pub fault: Option<String>,
 }
 
+/// Options that keys of the prompt turn on and off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct PromptOptions {
+    pub(crate) pattern: PatternOptions,
+    /// Searches from the first line, or upwards from the last.
+    pub(crate) from_end: bool,
+    /// Highlights matches without moving the window.
+    pub(crate) stays: bool,
+}
+
 /// The state of an open prompt.
 #[derive(Debug, Clone)]
 pub(crate) struct SearchPrompt {
     pub(crate) kind: PromptKind,
     pub(crate) line: LineEdit,
-    pub(crate) options: PatternOptions,
-    /// Searches from the first line, or upwards from the last.
-    pub(crate) from_end: bool,
-    /// Highlights matches without moving the window.
-    pub(crate) stays: bool,
+    pub(crate) options: PromptOptions,
     /// Number of the match to go to, from 1.
     pub(crate) times: i64,
     /// Scroll position to return to.
     pub(crate) origin: ScrollPosition,
     /// The previous search.
     pub(crate) last: Option<SearchSession>,
-    /// The text typed before history was recalled, and the index of the recalled entry among those with that
-    /// prefix; 0 is the newest.
-    recalled: Option<(String, usize)>,
+    recalled: Option<RecalledPattern>,
+}
+
+/// The pattern of the history that the prompt shows.
+#[derive(Debug, Clone)]
+struct RecalledPattern {
+    /// The text typed before, with which the pattern begins.
+    prefix: String,
+    /// Index among the patterns with this prefix; 0 is the newest.
+    index: usize,
 }
 
 /// Effect of a key on the prompt.
@@ -98,18 +111,8 @@ impl SearchPrompt {
         origin: ScrollPosition,
         last: Option<SearchSession>,
     ) -> SearchPrompt {
-        let (line, options) = (LineEdit::default(), PatternOptions::default());
-        SearchPrompt {
-            kind,
-            line,
-            options,
-            from_end: false,
-            stays: false,
-            times,
-            origin,
-            last,
-            recalled: None,
-        }
+        let (line, options) = (LineEdit::default(), PromptOptions::default());
+        SearchPrompt { kind, line, options, times, origin, last, recalled: None }
     }
 
     /// Shifts all line numbers.
@@ -120,26 +123,24 @@ impl SearchPrompt {
 
     /// Returns the pattern, unless the text is empty.
     pub(crate) fn pattern(&self) -> Option<Pattern> {
-        Pattern::with(self.line.text(), self.options)
+        Pattern::with(self.line.text(), self.options.pattern)
     }
 
     /// Returns the prompt for display.
     pub(crate) fn shown(&self) -> PromptView {
+        let (from_end, letter) = match self.kind {
+            PromptKind::Search(Direction::Down) => ("from the start ", '/'),
+            PromptKind::Search(Direction::Up) => ("from the end ", '?'),
+            PromptKind::Filter => ("", '&'),
+        };
         let words = [
-            (self.options.inverse, "not "),
-            (self.options.literal, "literal "),
-            (self.from_end, "from the end "),
-            (self.stays, "here "),
+            (self.options.pattern.inverse, "not "),
+            (self.options.pattern.literal, "literal "),
+            (self.options.from_end, from_end),
+            (self.options.stays, "here "),
         ];
         let mut sign: String = words.iter().filter(|(is_so, _)| *is_so).map(|(_, word)| *word).collect();
-        if self.kind == PromptKind::Search(Direction::Down) {
-            sign = sign.replace("from the end", "from the start");
-        }
-        sign.push(match self.kind {
-            PromptKind::Search(Direction::Down) => '/',
-            PromptKind::Search(Direction::Up) => '?',
-            PromptKind::Filter => '&',
-        });
+        sign.push(letter);
         let fault = self.pattern().and_then(|pattern| pattern.fault().map(str::to_string));
         let (text, cursor) = (self.line.text().to_string(), self.line.cursor());
         PromptView { kind: self.kind, sign, text, cursor, fault }
@@ -161,12 +162,12 @@ impl SearchPrompt {
             Code::Down => return self.recall(history, Recall::Newer),
             _ if key == Key::alt('k') || ctrl('p') => return self.recall(history, Recall::Older),
             _ if key == Key::alt('j') => return self.recall(history, Recall::Newer),
-            Code::Char('!') if is_empty => self.options.inverse ^= true,
-            _ if ctrl('n') => self.options.inverse ^= true,
-            _ if ctrl('r') => self.options.literal ^= true,
-            Code::Char('@') if is_empty && is_search => self.from_end ^= true,
-            _ if ctrl('f') && is_search => self.from_end ^= true,
-            _ if ctrl('k') && is_search => self.stays ^= true,
+            Code::Char('!') if is_empty => self.options.pattern.inverse ^= true,
+            _ if ctrl('n') => self.options.pattern.inverse ^= true,
+            _ if ctrl('r') => self.options.pattern.literal ^= true,
+            Code::Char('@') if is_empty && is_search => self.options.from_end ^= true,
+            _ if ctrl('f') && is_search => self.options.from_end ^= true,
+            _ if ctrl('k') && is_search => self.options.stays ^= true,
             _ if self.line.key(key) => self.recalled = None,
             _ => return PromptOutcome::Ignored,
         }
@@ -175,34 +176,32 @@ impl SearchPrompt {
 
     /// Resets the options; without options, cancels the prompt.
     fn clear_options(&mut self) -> PromptOutcome {
-        let plain = (PatternOptions::default(), false, false);
-        if (self.options, self.from_end, self.stays) == plain {
-            return PromptOutcome::Cancelled;
+        match std::mem::take(&mut self.options) == PromptOptions::default() {
+            true => PromptOutcome::Cancelled,
+            false => PromptOutcome::Edited,
         }
-        (self.options, self.from_end, self.stays) = plain;
-        PromptOutcome::Edited
     }
 
     /// Recalls an older or a newer pattern with the typed prefix.
     fn recall(&mut self, history: &PatternHistory, recall: Recall) -> PromptOutcome {
         let (prefix, current) = match &self.recalled {
-            Some((prefix, at)) => (prefix.clone(), Some(*at)),
+            Some(recalled) => (recalled.prefix.clone(), Some(recalled.index)),
             None => (self.line.text().to_string(), None),
         };
         let next = match (current, recall) {
             (None, Recall::Older) => Some(0),
-            (Some(at), Recall::Older) => Some(at + 1),
-            (Some(at), Recall::Newer) => at.checked_sub(1),
+            (Some(index), Recall::Older) => Some(index + 1),
+            (Some(index), Recall::Newer) => index.checked_sub(1),
             (None, Recall::Newer) => return PromptOutcome::Ignored,
         };
-        let Some(at) = next else {
+        let Some(index) = next else {
             self.line.set(&prefix);
             self.recalled = None;
             return PromptOutcome::Edited;
         };
-        let Some(text) = history.with_prefix(&prefix).nth(at) else { return PromptOutcome::Ignored };
+        let Some(text) = history.with_prefix(&prefix).nth(index) else { return PromptOutcome::Ignored };
         self.line.set(text);
-        self.recalled = Some((prefix, at));
+        self.recalled = Some(RecalledPattern { prefix, index });
         PromptOutcome::Edited
     }
 }
