@@ -6,6 +6,7 @@ use nerve_vt::screen::{Color as TermColor, Style as TermStyle};
 use ratatui::buffer::{Buffer, CellDiffOption, CellWidth};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
+use ratatui::widgets::{Block, Widget};
 
 use crate::view::decorations::Decorations;
 use crate::view::document::Document;
@@ -210,22 +211,9 @@ fn color(color: TermColor) -> Color {
     }
 }
 
-/// Draws a border if there is room for one.
+/// Draws a border into blank cells if there is room for one.
 pub(crate) fn border(area: Rect, style: Style, buffer: &mut Buffer) {
-    if area.width < 2 || area.height < 2 {
-        return;
-    }
-    let (left, right, top, bottom) = (area.left(), area.right() - 1, area.top(), area.bottom() - 1);
-    for x in left + 1..right {
-        put(buffer, x, top, "─", style);
-        put(buffer, x, bottom, "─", style);
-    }
-    for y in top + 1..bottom {
-        put(buffer, left, y, "│", style);
-        put(buffer, right, y, "│", style);
-    }
-    for (x, y, corner) in [(left, top, "┌"), (right, top, "┐"), (left, bottom, "└"), (right, bottom, "┘")]
-    {
-        put(buffer, x, y, corner, style);
+    if area.width >= 2 && area.height >= 2 {
+        Block::bordered().border_style(style).render(area, buffer);
     }
 }

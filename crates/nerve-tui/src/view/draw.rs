@@ -4,9 +4,9 @@ use nerve_types::Size;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
-use ratatui::widgets::Widget;
+use ratatui::widgets::{Block, Borders, Widget};
 
-use crate::view::cells::{self, border, put};
+use crate::view::cells;
 use crate::view::decorations::Decorations;
 use crate::view::keys::{Context, Operation};
 use crate::view::layout::{inner, outer};
@@ -49,10 +49,8 @@ pub fn draw(
     } else {
         if let Some(frame) = layout.frame {
             let style = Style::new().add_modifier(Modifier::DIM);
-            match layout.has_sides() {
-                true => border(frame, style, buffer),
-                false => top_and_bottom(frame, style, buffer),
-            }
+            let borders = if layout.has_sides() { Borders::ALL } else { Borders::TOP | Borders::BOTTOM };
+            Block::new().borders(borders).border_style(style).render(frame, buffer);
         }
         cells::lines(frame.document, pager, lines, gutter, buffer, decorations);
         if viewer.source() == Source::Live {
@@ -201,13 +199,5 @@ impl Layout {
         };
         let Layout { lines, gutter, timeline, status, .. } = *self;
         Regions { lines, gutter, timeline, status, list, tool, help }
-    }
-}
-
-/// Draws the upper and lower border.
-fn top_and_bottom(area: Rect, style: Style, buffer: &mut Buffer) {
-    for x in area.left()..area.right() {
-        put(buffer, x, area.top(), "─", style);
-        put(buffer, x, area.bottom().saturating_sub(1), "─", style);
     }
 }
