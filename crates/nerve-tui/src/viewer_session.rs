@@ -49,7 +49,7 @@ pub struct ViewerSession {
     pub(crate) viewer: Viewer,
     pub(crate) tools: ToolView,
     gutter: Gutter,
-    coloured: bool,
+    has_colors: bool,
     pub(crate) pacing: FramePacer,
     regions: Regions,
     /// [`ViewerSession::advance_search`] should be called when idle.
@@ -58,14 +58,14 @@ pub struct ViewerSession {
 
 impl ViewerSession {
     /// Creates a session.
-    pub(crate) fn new(viewer: Viewer, gutter: Gutter, coloured: bool) -> ViewerSession {
+    pub(crate) fn new(viewer: Viewer, gutter: Gutter, has_colors: bool) -> ViewerSession {
         let mut pacing = FramePacer::default();
         pacing.request();
         ViewerSession {
             viewer,
             tools: ToolView::default(),
             gutter,
-            coloured,
+            has_colors,
             pacing,
             regions: Regions::default(),
             is_searching: false,
@@ -97,13 +97,13 @@ impl ViewerSession {
         recorded: Option<RecordingContext<'_>>,
         status_info: &StatusInfo,
     ) -> Size {
-        let ViewerSession { viewer, tools, gutter, coloured, regions, is_searching, .. } = self;
+        let ViewerSession { viewer, tools, gutter, has_colors, regions, is_searching, .. } = self;
         tools.retain(viewer.shown_tool());
         let source = viewer.source();
         let documents = FrameDocuments::new(source, terminal, tools, recorded);
         let shown = tools.terminal(terminal);
         let mut window = Size::default();
-        tty.draw(*coloured, |buffer, decorations| {
+        tty.draw(*has_colors, |buffer, decorations| {
             window = Size::new(buffer.area.width, buffer.area.height);
             let layout = Layout::new(source, buffer.area, terminal.size(), *gutter);
             *regions = layout.regions(viewer, shown.map(TerminalState::size), status_info.capabilities);

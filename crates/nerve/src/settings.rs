@@ -82,7 +82,7 @@ pub(crate) fn viewer_options(settings: &Settings, name: String, gutter: Gutter) 
         gutter,
         bindings: settings.bindings(),
         read_only: false,
-        coloured: has_colors(false),
+        has_colors: has_colors(false),
         clipboard: settings.clipboard,
         stay: false,
         notice: settings.load_error,

@@ -21,7 +21,7 @@ pub struct DashboardSession {
     dashboard: Dashboard,
     terminal: UserTerminal,
     pacing: FramePacer,
-    coloured: bool,
+    has_colors: bool,
     last_draw: Instant,
     /// Time at which changes from servers are drawn.
     update_due: Option<Instant>,
@@ -41,7 +41,7 @@ impl DashboardSession {
     ///
     /// # Errors
     /// There is no terminal, or signals cannot be handled.
-    pub fn start(dashboard: Dashboard, coloured: bool) -> Result<DashboardSession, TuiError> {
+    pub fn start(dashboard: Dashboard, has_colors: bool) -> Result<DashboardSession, TuiError> {
         let mut pacing = FramePacer::default();
         pacing.request();
         let terminal = UserTerminal::take()?;
@@ -49,7 +49,7 @@ impl DashboardSession {
             dashboard,
             terminal,
             pacing,
-            coloured,
+            has_colors,
             last_draw: Instant::now(),
             update_due: None,
         })
@@ -110,7 +110,7 @@ impl DashboardSession {
 
     fn draw(&mut self) {
         let (dashboard, now) = (&self.dashboard, now());
-        self.terminal.tty.draw(self.coloured, |buffer, _| dashboard.draw(now, buffer));
+        self.terminal.tty.draw(self.has_colors, |buffer, _| dashboard.draw(now, buffer));
         let drawn = Instant::now();
         self.pacing.record(drawn);
         (self.last_draw, self.update_due) = (drawn, None);

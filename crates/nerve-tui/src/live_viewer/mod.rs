@@ -25,7 +25,7 @@ pub struct ViewerOptions {
     /// Input never reaches the program.
     pub read_only: bool,
     /// Draw in colours.
-    pub coloured: bool,
+    pub has_colors: bool,
     /// Pass on the program's clipboard texts.
     pub clipboard: bool,
     /// Stay open after the program has ended.

@@ -74,7 +74,7 @@ impl LiveSession {
         let mut viewer = if options.read_only { viewer.read_only() } else { viewer };
         viewer.explain_no_tools(empty_reason(mirror.entry(), mirror.reports_tools()));
         LiveSession {
-            session: ViewerSession::new(viewer, options.gutter, options.coloured),
+            session: ViewerSession::new(viewer, options.gutter, options.has_colors),
             mirror,
             options,
             program_size: None,
@@ -319,7 +319,7 @@ impl LiveSession {
 
     /// Returns the last lines of the main screen.
     pub fn last_lines(&self) -> Vec<String> {
-        last_lines(self.mirror.terminal(), self.options.coloured)
+        last_lines(self.mirror.terminal(), self.options.has_colors)
     }
 
     /// Returns the program's terminal and the options.
@@ -334,13 +334,13 @@ fn is_tool(mirror: &TerminalMirror) -> bool {
 }
 
 /// Returns the last lines of the main screen, without trailing empty ones.
-fn last_lines(terminal: &TerminalState, coloured: bool) -> Vec<String> {
+fn last_lines(terminal: &TerminalState, has_colors: bool) -> Vec<String> {
     let end = terminal.line_count();
     let from = terminal.first_kept_line().0.max(end.saturating_sub(terminal.size().rows.into()));
     let is_blank =
         |line: &u64| terminal.line_text(LineIndex(*line)).is_none_or(|text| text.trim().is_empty());
     let filled = (from..end).rev().find(|line| !is_blank(line)).map_or(from, |last| last + 1);
-    let line = |line| match coloured {
+    let line = |line| match has_colors {
         true => terminal.line_content(LineIndex(line)),
         false => terminal.line_text(LineIndex(line)),
     };

@@ -33,9 +33,9 @@ impl RecordingSession {
         name: String,
         viewer: Viewer,
         gutter: Gutter,
-        coloured: bool,
+        has_colors: bool,
     ) -> RecordingSession {
-        RecordingSession { session: ViewerSession::new(viewer, gutter, coloured), recording, view, name }
+        RecordingSession { session: ViewerSession::new(viewer, gutter, has_colors), recording, view, name }
     }
 
     /// Returns the recording.

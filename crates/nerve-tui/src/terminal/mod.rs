@@ -148,10 +148,10 @@ impl Tty {
     /// Draws a frame and writes the differences to the last one. Returns false if there are none.
     pub fn draw(
         &mut self,
-        coloured: bool,
+        has_colors: bool,
         draw: impl FnOnce(&mut Buffer, &mut Decorations) -> Option<Cursor>,
     ) -> bool {
-        let bytes = self.screen.frame(window().unwrap_or_default(), coloured, draw);
+        let bytes = self.screen.frame(window().unwrap_or_default(), has_colors, draw);
         let is_some = !bytes.is_empty();
         if is_some {
             self.writer.write(bytes);

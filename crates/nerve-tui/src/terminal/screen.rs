@@ -69,7 +69,7 @@ impl Screen {
     pub(super) fn frame(
         &mut self,
         size: Size,
-        coloured: bool,
+        has_colors: bool,
         draw: impl FnOnce(&mut Buffer, &mut Decorations) -> Option<Cursor>,
     ) -> Vec<u8> {
         let area = Rect::new(0, 0, size.cols, size.rows);
@@ -84,7 +84,7 @@ impl Screen {
         }
         self.decorations.tidy(&mut self.shown);
         let cursor = draw(&mut self.next, &mut self.decorations);
-        if !coloured {
+        if !has_colors {
             for cell in &mut self.next.content {
                 (cell.fg, cell.bg) = (Color::Reset, Color::Reset);
             }
@@ -99,7 +99,7 @@ impl Screen {
         if self.needs_full_draw {
             bytes.extend_from_slice(b"\x1b[0m\x1b[2J");
         }
-        ansi_writer::write(changes, &self.decorations, coloured, &mut bytes);
+        ansi_writer::write(changes, &self.decorations, has_colors, &mut bytes);
         if let Some(Cursor { col, row, style }) = cursor {
             if style != self.style {
                 bytes.extend_from_slice(format!("\x1b[{style} q").as_bytes());

@@ -18,16 +18,16 @@ const MAX_ID: usize = 250;
 
 /// Appends the escape sequences for cells, which must be ordered from left to right and from top to bottom. The
 /// terminal starts and ends with default attributes and no hyperlink. Control characters in cells and links are
-/// never passed on. Without `coloured`, underlines have no colour.
+/// never passed on. Without `has_colors`, underlines have no colour.
 pub fn write<'a>(
     cells: impl Iterator<Item = (u16, u16, &'a Cell)>,
     decorations: &Decorations,
-    coloured: bool,
+    has_colors: bool,
     out: &mut Vec<u8>,
 ) {
     let (at, covered, cell_style, link) = (None, None, None, None);
     let mut writer =
-        AnsiWriter { out, decorations, coloured, at, covered, cell_style, look: Look::default(), link };
+        AnsiWriter { out, decorations, has_colors, at, covered, cell_style, look: Look::default(), link };
     cells.for_each(|(x, y, cell)| writer.write_cell(x, y, cell));
     writer.finish();
 }
@@ -35,7 +35,7 @@ pub fn write<'a>(
 struct AnsiWriter<'a> {
     out: &'a mut Vec<u8>,
     decorations: &'a Decorations,
-    coloured: bool,
+    has_colors: bool,
     /// Known position of the terminal's cursor.
     at: Option<(u16, u16)>,
     /// Row of the previous cell, and the column after it.
@@ -129,7 +129,7 @@ impl AnsiWriter<'_> {
             attributes.underline = Underline::Single;
             if let Some(decoration) = decoration {
                 attributes.underline = decoration.underline;
-                attributes.color = if self.coloured { decoration.color } else { TermColor::Default };
+                attributes.color = if self.has_colors { decoration.color } else { TermColor::Default };
             }
         }
         let look = Look { fg: cell.fg, bg: cell.bg, attributes };

@@ -40,7 +40,7 @@ pub(crate) async fn attach(mut args: AttachArgs) -> Result<u8> {
     };
     let options = ViewerOptions {
         read_only: args.read_only,
-        coloured: settings::has_colors(args.no_colors),
+        has_colors: settings::has_colors(args.no_colors),
         stay: args.stay,
         ..settings::viewer_options(&settings, name, gutter)
     };

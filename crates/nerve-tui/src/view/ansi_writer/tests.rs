@@ -16,19 +16,19 @@ use crate::view::viewer::{Source, Viewer};
 const SIZE: Size = Size { cols: 24, rows: 4 };
 
 /// Returns a frame of the program's output, as bytes for a terminal with one more column and row.
-fn frame(program: &[u8], coloured: bool) -> Vec<u8> {
-    frames(&[program], coloured)
+fn frame(program: &[u8], has_colors: bool) -> Vec<u8> {
+    frames(&[program], has_colors)
 }
 
 /// Returns a frame after each piece of the program's output, each drawn over the one before.
-fn frames(program: &[&[u8]], coloured: bool) -> Vec<u8> {
+fn frames(program: &[&[u8]], has_colors: bool) -> Vec<u8> {
     let mut terminal = TerminalState::new(SIZE);
     let area = Rect::new(0, 0, SIZE.cols + 1, SIZE.rows + 1);
     let (mut before, mut decorations, mut bytes) = (Buffer::empty(area), Decorations::default(), Vec::new());
     for piece in program {
         terminal.process_data(TsNs(0), piece);
         let next = drawn(&terminal, &mut decorations);
-        write(before.diff_iter(&next), &decorations, coloured, &mut bytes);
+        write(before.diff_iter(&next), &decorations, has_colors, &mut bytes);
         before = next;
     }
     bytes

@@ -34,7 +34,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     recordings::check(&recording)?;
     screen_support::require("the viewer", "'nerve replay --fast' prints the lines of a recording")?;
     let settings = settings::for_viewer();
-    let coloured = settings::has_colors(args.no_colors);
+    let has_colors = settings::has_colors(args.no_colors);
     let name = tool.map_or_else(|| format::display_name(&recording), str::to_string);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
@@ -52,10 +52,10 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
         RecordingView::open(&recording, load_meta(&recording).initial_size()).map_err(read_failure)?;
     args.at.map_or(Ok(()), |time| view.seek(time)).map_err(read_failure)?;
     let gutter: Gutter = settings::gutter(&settings, args.gutter);
-    let options = ViewerOptions { coloured, ..settings::viewer_options(&settings, name.clone(), gutter) };
+    let options = ViewerOptions { has_colors, ..settings::viewer_options(&settings, name.clone(), gutter) };
     let (code, view) = runtime.block_on(async {
         let mut background = Background::for_recording(&recording);
-        let mut session = RecordingSession::new(recording, view, name, viewer, gutter, coloured);
+        let mut session = RecordingSession::new(recording, view, name, viewer, gutter, has_colors);
         let mut next_runs = next_runs.map(|id| NextRuns::new(id, &ServerPaths::from_env())).transpose()?;
         let mut user_terminal = UserTerminal::take()?;
         tool.iter().for_each(|command| user_terminal.tty.title(command));

@@ -27,9 +27,9 @@ const MAX_PENDING: usize = 256;
 /// Runs `nerve top` and returns the exit code.
 pub(crate) async fn run(args: TopArgs) -> Result<u8> {
     screen_support::require("'nerve top'", "'nerve ls' prints the nodes")?;
-    let coloured = settings::has_colors(args.no_colors);
+    let has_colors = settings::has_colors(args.no_colors);
     let mut top = Top::new(args.server, args.all_machines)?;
-    let mut session = DashboardSession::start(Dashboard::default(), coloured)?;
+    let mut session = DashboardSession::start(Dashboard::default(), has_colors)?;
     top.watch_servers();
     loop {
         tokio::select! {
@@ -39,12 +39,12 @@ pub(crate) async fn run(args: TopArgs) -> Result<u8> {
                 DashboardEvent::Effect(Effect::Quit) => return Ok(DONE),
                 DashboardEvent::Effect(Effect::Suspend) => session.suspend()?,
                 DashboardEvent::Effect(Effect::Attach(key)) => {
-                    session = top.run_viewer(session, &attach_arguments(&key), coloured).await?;
+                    session = top.run_viewer(session, &attach_arguments(&key), has_colors).await?;
                 }
                 DashboardEvent::Effect(Effect::OpenRecording(key)) => match find_recording(session.respond(), &key) {
                     Some(recording) => {
                         let arguments = ["view".to_string(), recording];
-                        session = top.run_viewer(session, &arguments, coloured).await?;
+                        session = top.run_viewer(session, &arguments, has_colors).await?;
                     }
                     None => session.respond().show_message(format!("node '{}' is not recorded", key.node)),
                 },
@@ -117,7 +117,7 @@ impl Top {
         &mut self,
         session: DashboardSession,
         arguments: &[String],
-        coloured: bool,
+        has_colors: bool,
     ) -> Result<DashboardSession> {
         let mut dashboard = session.leave();
         let program = crate::current_exe::path()?;
@@ -130,7 +130,7 @@ impl Top {
         {
             dashboard.show_message(error.trim());
         }
-        Ok(DashboardSession::start(dashboard, coloured)?)
+        Ok(DashboardSession::start(dashboard, has_colors)?)
     }
 
     /// Starts an action on a server. Its outcome arrives as an update.
