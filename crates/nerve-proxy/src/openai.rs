@@ -37,7 +37,8 @@ pub(crate) async fn handle(
 ) -> Result<Response<DynBody>, (ApiError, RequestLog)> {
     let is_head = request.method() == Method::HEAD;
     match answer(state, request, &mut request_log).await {
-        Ok(Reply { mut head, body }) => {
+        Ok(response) => {
+            let (mut head, body) = response.into_parts();
             // A response to HEAD has no body.
             let body = if is_head { body::full(Bytes::new()) } else { body };
             request_log.record_status(head.status);
@@ -50,23 +51,11 @@ pub(crate) async fn handle(
     }
 }
 
-struct Reply {
-    head: http::response::Parts,
-    body: DynBody,
-}
-
-impl From<Response<DynBody>> for Reply {
-    fn from(reply: Response<DynBody>) -> Reply {
-        let (head, body) = reply.into_parts();
-        Reply { head, body }
-    }
-}
-
 async fn answer(
     state: &ProxyState,
     request: Request<NetworkBody>,
     request_log: &mut RequestLog,
-) -> Result<Reply, ApiError> {
+) -> Result<Response<DynBody>, ApiError> {
     let (head, incoming) = request.into_parts();
     let (bytes, reservation) = body::read_request(incoming, &state.buffers).await?;
     request_log.record_request(&request_summary::parse(&bytes).unwrap_or_default(), &bytes, reservation);
@@ -77,13 +66,13 @@ async fn answer(
     match (&head.method, head.uri.path()) {
         // Claude Code's connectivity checks.
         (&Method::HEAD | &Method::GET, "/" | "/api/hello") => {
-            Ok(body::json(StatusCode::OK, &json!({ "message": "hello" })).into())
+            Ok(body::json(StatusCode::OK, &json!({ "message": "hello" })))
         }
         (&Method::POST, "/v1/messages/count_tokens") => {
             let count = json!({ "input_tokens": transform::count_tokens(&json()?) });
-            let mut reply = body::json(StatusCode::OK, &count);
-            reply.headers_mut().insert("x-nerve-estimate", HeaderValue::from_static("true"));
-            Ok(reply.into())
+            let mut response = body::json(StatusCode::OK, &count);
+            response.headers_mut().insert("x-nerve-estimate", HeaderValue::from_static("true"));
+            Ok(response)
         }
         (&Method::POST, "/v1/messages") => complete(state, &json()?).await,
         (method, path) => {
@@ -94,7 +83,7 @@ async fn answer(
     }
 }
 
-async fn complete(state: &ProxyState, body: &Value) -> Result<Reply, ApiError> {
+async fn complete(state: &ProxyState, body: &Value) -> Result<Response<DynBody>, ApiError> {
     let config = &state.config;
     let options = Options {
         model: config.model.clone(),
@@ -128,7 +117,7 @@ async fn complete(state: &ProxyState, body: &Value) -> Result<Reply, ApiError> {
     }
     let completion: Value = serde_json::from_slice(&read_answer(state, incoming).await?)
         .map_err(|error| ApiError::bad_gateway(format!("the upstream's answer is not JSON: {error}")))?;
-    Ok(body::json(StatusCode::OK, &transform::translate_response(&completion, &translated.plan)?).into())
+    Ok(body::json(StatusCode::OK, &transform::translate_response(&completion, &translated.plan)?))
 }
 
 fn upstream_request(state: &ProxyState, translated: &transform::Request) -> Result<Request<Bytes>, ApiError> {
@@ -174,7 +163,7 @@ async fn upstream_error(
     state: &ProxyState,
     head: &http::response::Parts,
     incoming: NetworkBody,
-) -> Result<Reply, ApiError> {
+) -> Result<Response<DynBody>, ApiError> {
     let bytes = body::read(incoming, MAX_ERROR, state.config.upstream_timeout).await.unwrap_or_default();
     let text = || Value::from(String::from_utf8_lossy(&bytes).trim().to_string());
     let events = serde_json::from_slice::<Value>(&bytes).unwrap_or_else(|_| json!({ "message": text() }));
@@ -186,18 +175,19 @@ async fn upstream_error(
             head.status.as_u16()
         )),
     };
-    let mut reply = body::error_response(&error);
+    let mut response = body::error_response(&error);
     if let Some(when) = head.headers.get(RETRY_AFTER) {
-        reply.headers_mut().insert(RETRY_AFTER, when.clone());
+        response.headers_mut().insert(RETRY_AFTER, when.clone());
     }
-    Ok(reply.into())
+    Ok(response)
 }
 
-fn event_stream(body: DynBody) -> Reply {
-    let mut reply = Response::new(body);
-    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    reply.into()
+fn event_stream(body: DynBody) -> Response<DynBody> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
 }
 
 /// Turns a complete answer into a stream, for an upstream that ignored `stream`.
