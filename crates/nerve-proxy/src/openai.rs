@@ -19,7 +19,7 @@ use crate::relay::Relay;
 use crate::request_log::RequestLog;
 use crate::request_summary;
 use crate::state::ProxyState;
-use crate::transform::{self, Options, Stream};
+use crate::transform::{self, StreamTranslator, TranslatedRequest, TranslationOptions};
 use crate::usage::UsageReader;
 
 /// Maximum size of an upstream event, in bytes.
@@ -85,7 +85,7 @@ async fn answer(
 
 async fn complete(state: &ProxyState, body: &Value) -> Result<Response<DynBody>, ApiError> {
     let config = &state.config;
-    let options = Options {
+    let options = TranslationOptions {
         model: config.model.clone(),
         use_max_completion_tokens: config.upstream.is_openai(),
         max_output: config.max_output,
@@ -106,10 +106,10 @@ async fn complete(state: &ProxyState, body: &Value) -> Result<Response<DynBody>,
     }
     let is_events = headers::text(&head.headers, &CONTENT_TYPE).starts_with("text/event-stream");
     if translated.stream {
-        let stream = Stream::new(translated.plan);
+        let stream = StreamTranslator::new(translated.plan);
         return if is_events {
             let parser = Parser::new(MAX_EVENT);
-            let translation = Translation { incoming, parser, stream, state: State::Streaming };
+            let translation = Translation { incoming, parser, stream, phase: Phase::Streaming };
             Ok(event_stream(StreamBody::new(unfold(translation, Translation::next)).boxed_unsync()))
         } else {
             Ok(event_stream(answer_as_stream(stream, &read_answer(state, incoming).await?)))
@@ -120,7 +120,7 @@ async fn complete(state: &ProxyState, body: &Value) -> Result<Response<DynBody>,
     Ok(body::json(StatusCode::OK, &transform::translate_response(&completion, &translated.plan)?))
 }
 
-fn upstream_request(state: &ProxyState, translated: &transform::Request) -> Result<Request<Bytes>, ApiError> {
+fn upstream_request(state: &ProxyState, translated: &TranslatedRequest) -> Result<Request<Bytes>, ApiError> {
     let config = &state.config;
     let uri = config
         .upstream
@@ -166,9 +166,9 @@ async fn upstream_error(
 ) -> Result<Response<DynBody>, ApiError> {
     let bytes = body::read(incoming, MAX_ERROR, state.config.upstream_timeout).await.unwrap_or_default();
     let text = || Value::from(String::from_utf8_lossy(&bytes).trim().to_string());
-    let events = serde_json::from_slice::<Value>(&bytes).unwrap_or_else(|_| json!({ "message": text() }));
+    let error_body = serde_json::from_slice::<Value>(&bytes).unwrap_or_else(|_| json!({ "message": text() }));
     let error = match head.status.is_client_error() || head.status.is_server_error() {
-        true => transform::api_error(head.status, &events),
+        true => transform::api_error(head.status, &error_body),
         // A redirect, for example: it is not followed, and the client could not use it.
         false => ApiError::bad_gateway(format!(
             "the upstream answered {}: is its address right?",
@@ -191,7 +191,7 @@ fn event_stream(body: DynBody) -> Response<DynBody> {
 }
 
 /// Turns a complete answer into a stream, for an upstream that ignored `stream`.
-fn answer_as_stream(mut stream: Stream, answer: &[u8]) -> DynBody {
+fn answer_as_stream(mut stream: StreamTranslator, answer: &[u8]) -> DynBody {
     let mut events = stream.push(&String::from_utf8_lossy(answer));
     if let Ok(text) = &mut events {
         match stream.finish() {
@@ -206,12 +206,12 @@ fn answer_as_stream(mut stream: Stream, answer: &[u8]) -> DynBody {
 struct Translation {
     incoming: NetworkBody,
     parser: Parser,
-    stream: Stream,
-    state: State,
+    stream: StreamTranslator,
+    phase: Phase,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Phase {
     Streaming,
     /// The last event has been sent. The rest of the upstream's body is read so that its connection can be reused.
     Draining,
@@ -232,11 +232,11 @@ impl Translation {
             Ok(())
         });
         match events {
-            Ok(()) if self.stream.has_ended() => self.state = State::Draining,
+            Ok(()) if self.stream.has_ended() => self.phase = Phase::Draining,
             Ok(()) => {}
             Err(error) => {
                 out.push_str(&transform::error_event(&error));
-                self.state = State::Done;
+                self.phase = Phase::Done;
             }
         }
         out
@@ -244,7 +244,7 @@ impl Translation {
 
     /// Returns the next frame, and the translation for the frames after it.
     async fn next(mut self) -> Option<(Result<Frame<Bytes>, BodyError>, Translation)> {
-        while self.state == State::Streaming {
+        while self.phase == Phase::Streaming {
             match self.incoming.frame().await {
                 Some(Ok(frame)) => {
                     let out = self.translate(&frame.into_data().unwrap_or_default());
@@ -253,17 +253,17 @@ impl Translation {
                     }
                 }
                 Some(Err(error)) => {
-                    self.state = State::Done;
+                    self.phase = Phase::Done;
                     return Some((Err(error), self));
                 }
                 None => {
-                    self.state = State::Done;
+                    self.phase = Phase::Done;
                     let end = self.stream.finish().map(|text| Frame::data(text.into()));
                     return Some((end.map_err(|error| error.message.into()), self));
                 }
             }
         }
-        if self.state == State::Draining {
+        if self.phase == Phase::Draining {
             // The client has everything and does not wait for the upstream.
             let _ = self.incoming.frame().now_or_never();
         }

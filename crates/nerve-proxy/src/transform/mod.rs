@@ -5,7 +5,7 @@
 //! | Anthropic | OpenAI |
 //! |---|---|
 //! | thinking in the conversation | omitted: it is signed for one vendor |
-//! | `thinking`, requested | `reasoning_effort` with [`Options::reasoning`], otherwise omitted |
+//! | `thinking`, requested | `reasoning_effort` with [`TranslationOptions::reasoning`], otherwise omitted |
 //! | thinking in the answer | from `reasoning_content` or `reasoning`, unsigned |
 //! | `is_error` of a tool result | `Error: ` before its text |
 //! | an image in a tool result | in a user message after the results |
@@ -28,15 +28,15 @@ mod tools;
 
 pub use count::count_tokens;
 pub use error::{api_error, error_event};
-pub use request::{Request, translate_request};
+pub use request::{TranslatedRequest, translate_request};
 pub use response::translate_response;
-pub use stream::Stream;
+pub use stream::StreamTranslator;
 
 use names::ToolNames;
 
 /// Options of the translation.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct TranslationOptions {
     /// Model that replaces the requested one.
     pub model: Option<String>,
     /// Sends the token limit as `max_completion_tokens`, which OpenAI's newer models require, instead of `max_tokens`.
@@ -49,7 +49,7 @@ pub struct Options {
 
 /// The parts of a request that are needed to translate its answer.
 #[derive(Debug, Clone, Default)]
-pub struct Plan {
+pub struct ResponsePlan {
     model: String,
     names: ToolNames,
     stop_sequences: Vec<String>,

@@ -3,25 +3,28 @@
 use serde_json::{Value, json};
 
 use super::names::ToolNames;
-use super::{Options, Plan, messages, tools};
+use super::{ResponsePlan, TranslationOptions, messages, tools};
 use crate::api_error::ApiError;
 
 /// A translated request.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct TranslatedRequest {
     /// Body for the upstream.
     pub body: Value,
     /// True if the answer is streamed.
     pub stream: bool,
     /// Data needed to translate the answer.
-    pub plan: Plan,
+    pub plan: ResponsePlan,
 }
 
 /// Translates the body of a request.
 ///
 /// # Errors
 /// 400, with the position, if the body is invalid or needs a feature that Chat Completions lacks.
-pub fn translate_request(anthropic: &Value, options: &Options) -> Result<Request, ApiError> {
+pub fn translate_request(
+    anthropic: &Value,
+    options: &TranslationOptions,
+) -> Result<TranslatedRequest, ApiError> {
     if !anthropic.is_object() {
         return Err(ApiError::bad_request("the body is not a JSON object"));
     }
@@ -59,15 +62,15 @@ pub fn translate_request(anthropic: &Value, options: &Options) -> Result<Request
     if let Some(effort) = effort(anthropic).filter(|_| options.reasoning) {
         body["reasoning_effort"] = effort.into();
     }
-    Ok(Request { plan: plan(anthropic, model), body, stream })
+    Ok(TranslatedRequest { plan: plan(anthropic, model), body, stream })
 }
 
-fn plan(anthropic: &Value, model: &str) -> Plan {
+fn plan(anthropic: &Value, model: &str) -> ResponsePlan {
     let list = |name: &str| anthropic[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let names = ToolNames::new(list("tools").iter().filter_map(|tool| tool["name"].as_str()));
     let stop_sequences =
         list("stop_sequences").iter().filter_map(|stop| Some(stop.as_str()?.to_string())).collect();
-    Plan { model: model.to_string(), names, stop_sequences }
+    ResponsePlan { model: model.to_string(), names, stop_sequences }
 }
 
 /// Translates a request for output that follows a schema.
@@ -103,7 +106,7 @@ fn effort(anthropic: &Value) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn with(options: &Options, members: Value) -> Value {
+    fn with(options: &TranslationOptions, members: Value) -> Value {
         let mut anthropic = json!({ "model": "claude-x", "max_tokens": 32_000, "messages": [{ "role": "user", "content": "hi" }] });
         for (name, value) in members.as_object().unwrap() {
             anthropic[name] = value.clone();
@@ -113,7 +116,7 @@ mod tests {
 
     #[test]
     fn fields_are_translated() {
-        let plain = Options::default();
+        let plain = TranslationOptions::default();
         let hi = json!({ "role": "user", "content": "hi" });
         let base = json!({ "model": "claude-x", "max_tokens": 32_000, "messages": [hi] });
         // (Anthropic's fields, OpenAI's fields in addition to the base)
@@ -157,7 +160,7 @@ mod tests {
 
     #[test]
     fn options_are_applied() {
-        let options = Options {
+        let options = TranslationOptions {
             model: Some("gpt-x".into()),
             use_max_completion_tokens: true,
             max_output: Some(100),
@@ -186,7 +189,7 @@ mod tests {
             (json!({ "messages": [] }), "model: missing"),
             (json!({ "model": "m" }), "messages"),
         ] {
-            let error = translate_request(&anthropic, &Options::default()).unwrap_err();
+            let error = translate_request(&anthropic, &TranslationOptions::default()).unwrap_err();
             assert!(error.status == 400 && error.message.contains(words), "{error:?}");
         }
     }

@@ -3,14 +3,14 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Plan, error, ids, response_fields};
+use super::{ResponsePlan, error, ids, response_fields};
 use crate::api_error::ApiError;
 
 /// Translates a completion to a message.
 ///
 /// # Errors
 /// 502 if it is not a completion, or if the arguments of a tool call are not a JSON object.
-pub fn translate_response(completion: &Value, plan: &Plan) -> Result<Value, ApiError> {
+pub fn translate_response(completion: &Value, plan: &ResponsePlan) -> Result<Value, ApiError> {
     if !completion["error"].is_null() {
         return Err(error::api_error(StatusCode::BAD_GATEWAY, completion));
     }
@@ -57,7 +57,7 @@ pub fn translate_response(completion: &Value, plan: &Plan) -> Result<Value, ApiE
     }))
 }
 
-fn translate_tool_use(call: &Value, plan: &Plan, fallback: &str) -> Result<Value, ApiError> {
+fn translate_tool_use(call: &Value, plan: &ResponsePlan, fallback: &str) -> Result<Value, ApiError> {
     let function = &call["function"];
     let name = plan.names.to_anthropic(function["name"].as_str().unwrap_or_default());
     let input = match &function["arguments"] {
@@ -91,7 +91,7 @@ mod tests {
     fn text_is_translated() {
         let message = translate_response(
             &completion(json!({ "role": "assistant", "content": "hi" }), "stop"),
-            &Plan::default(),
+            &ResponsePlan::default(),
         );
         assert_eq!(
             message.unwrap(),
@@ -110,7 +110,7 @@ mod tests {
             "content": "let me look", "reasoning_content": "hm",
             "tool_calls": [call("c1", json!("{\"command\":\"ls\"}")), call("f.b:1", json!("")), call("", json!({ "a": 1 }))],
         });
-        let message = translate_response(&completion(said, "tool_calls"), &Plan::default()).unwrap();
+        let message = translate_response(&completion(said, "tool_calls"), &ResponsePlan::default()).unwrap();
         assert_eq!(
             message["content"],
             json!([
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn invalid_answers_are_rejected() {
         let half = json!({ "content": "x", "tool_calls": [{ "id": "c", "function": { "name": "n", "arguments": "{\"a\":" } }] });
-        let of = |value: &Value| translate_response(value, &Plan::default());
+        let of = |value: &Value| translate_response(value, &ResponsePlan::default());
         assert_eq!(of(&completion(half.clone(), "stop")).unwrap_err().status, 502);
         let cut = of(&completion(half, "length")).unwrap();
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Plan, ids};
+use super::{ResponsePlan, ids};
 
 /// Token counts of a completion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Tokens {
 
 /// Returns `stop_reason` and `stop_sequence`. `matched_stop` is the stop sequence reported by vLLM.
 pub(super) fn stop_reason(
-    plan: &Plan,
+    plan: &ResponsePlan,
     finish: Option<&str>,
     has_calls: bool,
     matched_stop: &Value,
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn stop_reasons_are_translated() {
-        let plan = Plan { stop_sequences: vec!["END".into()], ..Plan::default() };
+        let plan = ResponsePlan { stop_sequences: vec!["END".into()], ..ResponsePlan::default() };
         let cases = [
             (Some("stop"), false, json!(null), ("end_turn", json!(null))),
             (Some("stop"), false, json!("END"), ("stop_sequence", json!("END"))),

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Plan, error, ids, response_fields};
+use super::{ResponsePlan, error, ids, response_fields};
 use crate::api_error::ApiError;
 
 /// Last event of OpenAI's streams.
@@ -18,8 +18,8 @@ const MAX_HELD: usize = 16 << 20;
 /// Anthropic's blocks follow each other, but OpenAI's tool calls may interleave. The first call is streamed; pieces of
 /// other calls, and text after a call, are held back until the answer ends.
 #[derive(Debug)]
-pub struct Stream {
-    plan: Plan,
+pub struct StreamTranslator {
+    plan: ResponsePlan,
     has_begun: bool,
     id: String,
     open_block: Option<OpenBlock>,
@@ -53,10 +53,10 @@ struct Call {
     is_sent: bool,
 }
 
-impl Stream {
+impl StreamTranslator {
     /// Creates the translator for the answer to a request.
-    pub fn new(plan: Plan) -> Stream {
-        Stream {
+    pub fn new(plan: ResponsePlan) -> StreamTranslator {
+        StreamTranslator {
             plan,
             has_begun: false,
             id: String::new(),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::*;
 
 fn translate_all(chunks: &[&str]) -> Result<Vec<Value>, ApiError> {
-    let mut stream = Stream::new(Plan::default());
+    let mut stream = StreamTranslator::new(ResponsePlan::default());
     let mut out = String::new();
     for chunk in chunks {
         out.push_str(&stream.push(chunk)?);
@@ -100,7 +100,7 @@ fn text_is_streamed() {
 
 #[test]
 fn pieces_are_streamed_at_once() {
-    let mut stream = Stream::new(Plan::default());
+    let mut stream = StreamTranslator::new(ResponsePlan::default());
     let first = stream.push(r#"{"choices":[{"delta":{"content":"H"}}]}"#).unwrap();
     assert!(first.starts_with("event: message_start\n") && first.contains(r#""text":"H""#), "{first}");
     let call = stream.push(r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"n","arguments":"{\"a"}}]}}]}"#).unwrap();
