@@ -7,8 +7,11 @@ use nerve_types::{ExitStatus, Size, TsNs};
 use serde::Serialize;
 
 use super::ExportError;
-use super::utf8::Utf8;
+use super::utf8::Utf8Decoder;
 use crate::ahr::{Body, DamagedRange, Mark, Part, Reader, Record};
+
+/// Terminal type in the header.
+const TERM: &str = "xterm-256color";
 
 /// Version of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +54,7 @@ pub fn cast<R: Read + Seek>(
     out: impl Write,
     mut on_lost: impl FnMut(&DamagedRange),
 ) -> Result<(), ExportError> {
-    let mut cast = Cast::new(options, out);
+    let mut cast = CastWriter::new(options, out);
     while let Some(part) = reader.next()? {
         match part {
             Part::Block(block) => {
@@ -63,13 +66,11 @@ pub fn cast<R: Read + Seek>(
             Part::Lost(lost) => on_lost(&lost),
         }
     }
-    cast.finish()?;
-    Ok(())
+    Ok(cast.finish()?)
 }
 
-/// An asciicast being written.
-#[derive(Debug)]
-pub struct Cast<W> {
+/// Writes an asciicast.
+struct CastWriter<W> {
     out: W,
     options: CastOptions,
     /// Time of the first record.
@@ -80,31 +81,28 @@ pub struct Cast<W> {
     written: u64,
     /// Expected output offset of the next record.
     offset: u64,
-    output: Utf8,
-    input: Utf8,
+    output: Utf8Decoder,
+    input: Utf8Decoder,
 }
 
-impl<W: Write> Cast<W> {
-    /// Creates a cast. Writes nothing before the first record.
-    pub fn new(options: CastOptions, out: W) -> Cast<W> {
-        Cast {
+impl<W: Write> CastWriter<W> {
+    /// Creates a writer. Writes nothing before the first record.
+    fn new(options: CastOptions, out: W) -> CastWriter<W> {
+        CastWriter {
             out,
             options,
             start: None,
             clock: TsNs::default(),
             written: 0,
             offset: 0,
-            output: Utf8::default(),
-            input: Utf8::default(),
+            output: Utf8Decoder::default(),
+            input: Utf8Decoder::default(),
         }
     }
 
     /// Writes a record: output as an `o` event, input as `i`, a resize as `r`, a snapshot as `m` with its label. Version 3
     /// also has the exit as `x`.
-    ///
-    /// # Errors
-    /// Any error of the writer.
-    pub fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
         if self.start.is_none() {
             let is_resize = matches!(record.body, Body::Resize { .. });
             if let Body::Resize { cols, rows } = record.body {
@@ -126,25 +124,21 @@ impl<W: Write> Cast<W> {
                 let Size { cols, rows } = Size::new(cols, rows);
                 self.event("r", &format!("{cols}x{rows}"))
             }
-            Body::Snapshot { label, .. } => self.marker(&String::from_utf8_lossy(label)),
+            Body::Snapshot { label, .. } => self.write("m", &String::from_utf8_lossy(label)),
             Body::Mark(Mark::Exit(status)) => self.exit(status),
             Body::Input { .. } | Body::Mark(_) => Ok(()),
         }
     }
 
     /// Finishes the cast. An incomplete character is written as U+FFFD.
-    ///
-    /// # Errors
-    /// Any error of the writer.
-    pub fn finish(mut self) -> io::Result<W> {
+    fn finish(mut self) -> io::Result<()> {
         if self.start.is_none() {
             self.header(TsNs::default())?;
         }
         self.cut_off()?;
         let text = self.input.finish();
         self.event("i", &text)?;
-        self.out.flush()?;
-        Ok(self.out)
+        self.out.flush()
     }
 
     fn data(&mut self, off: u64, bytes: &[u8]) -> io::Result<()> {
@@ -170,10 +164,6 @@ impl<W: Write> Cast<W> {
         }
     }
 
-    fn marker(&mut self, label: &str) -> io::Result<()> {
-        self.write("m", label)
-    }
-
     /// Writes an event unless it is empty.
     fn event(&mut self, code: &str, text: &str) -> io::Result<()> {
         if text.is_empty() { Ok(()) } else { self.write(code, text) }
@@ -195,19 +185,17 @@ impl<W: Write> Cast<W> {
     fn header(&mut self, start: TsNs) -> io::Result<()> {
         (self.start, self.clock) = (Some(start), start);
         let Size { cols, rows } = self.options.size;
-        let (command, title) = (self.options.command.as_deref(), self.options.title.as_deref());
-        let timestamp = Some(start.0 / 1_000_000_000).filter(|seconds| *seconds > 0);
+        let description = Description {
+            timestamp: Some(start.0 / 1_000_000_000).filter(|seconds| *seconds > 0),
+            command: self.options.command.as_deref(),
+            title: self.options.title.as_deref(),
+        };
         let header = match self.options.version {
             CastVersion::V2 => {
-                let env = Some(BTreeMap::from([("TERM", "xterm-256color")]));
-                let (width, height) = (Some(cols), Some(rows));
-                Header { version: 2, width, height, term: None, timestamp, command, title, env }
+                let env = BTreeMap::from([("TERM", TERM)]);
+                Header::V2 { version: 2, width: cols, height: rows, description, env }
             }
-            CastVersion::V3 => {
-                let term = Some(Term { cols, rows, kind: "xterm-256color" });
-                let (width, height) = (None, None);
-                Header { version: 3, width, height, term, timestamp, command, title, env: None }
-            }
+            CastVersion::V3 => Header::V3 { version: 3, term: Term { cols, rows, kind: TERM }, description },
         };
         serde_json::to_writer(&mut self.out, &header)?;
         self.out.write_all(b"\n")
@@ -216,22 +204,33 @@ impl<W: Write> Cast<W> {
 
 /// The first line of a cast.
 #[derive(Serialize)]
-struct Header<'a> {
-    version: u8,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    width: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    height: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    term: Option<Term>,
+#[serde(untagged)]
+enum Header<'a> {
+    V2 {
+        version: u8,
+        width: u16,
+        height: u16,
+        #[serde(flatten)]
+        description: Description<'a>,
+        env: BTreeMap<&'static str, &'static str>,
+    },
+    V3 {
+        version: u8,
+        term: Term,
+        #[serde(flatten)]
+        description: Description<'a>,
+    },
+}
+
+/// The fields of both versions.
+#[derive(Serialize)]
+struct Description<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     timestamp: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    env: Option<BTreeMap<&'static str, &'static str>>,
 }
 
 #[derive(Serialize)]

@@ -20,12 +20,11 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-pub use cast::{Cast, CastOptions, CastVersion, cast};
+pub use cast::{CastOptions, CastVersion, cast};
 pub use items::{Item, interleaved};
 pub use markup::escape_markup;
 pub use report::{ReportFormat, report};
 pub use svg::{SvgOptions, svg};
-pub use utf8::Utf8;
 
 use crate::ahr::AhrError;
 

@@ -2,14 +2,14 @@
 
 /// A streaming decoder. Invalid bytes become U+FFFD, as in a terminal.
 #[derive(Debug, Clone, Default)]
-pub struct Utf8 {
+pub(super) struct Utf8Decoder {
     /// The incomplete character at the end, at most three bytes.
     held: Vec<u8>,
 }
 
-impl Utf8 {
+impl Utf8Decoder {
     /// Decodes `bytes` after the held bytes, and holds back an incomplete character at the end.
-    pub fn push(&mut self, bytes: &[u8]) -> String {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> String {
         if self.held.is_empty() {
             return self.decode(bytes);
         }
@@ -19,7 +19,7 @@ impl Utf8 {
     }
 
     /// Ends the stream. An incomplete character becomes U+FFFD.
-    pub fn finish(&mut self) -> String {
+    pub(super) fn finish(&mut self) -> String {
         let unfinished = !std::mem::take(&mut self.held).is_empty();
         if unfinished { char::REPLACEMENT_CHARACTER.to_string() } else { String::new() }
     }
@@ -50,19 +50,19 @@ mod tests {
     use super::*;
 
     fn decoded(bytes: &[u8], step: usize) -> String {
-        let mut utf8 = Utf8::default();
-        let mut text: String = bytes.chunks(step).map(|piece| utf8.push(piece)).collect();
-        text.push_str(&utf8.finish());
+        let mut decoder = Utf8Decoder::default();
+        let mut text: String = bytes.chunks(step).map(|piece| decoder.push(piece)).collect();
+        text.push_str(&decoder.finish());
         text
     }
 
     #[test]
     fn split_character_is_joined() {
-        let mut utf8 = Utf8::default();
-        assert_eq!(utf8.push(b"a\xf0\x9f"), "a");
-        assert_eq!(utf8.push(b"\x98"), "");
-        assert_eq!(utf8.push(b"\x80b"), "😀b");
-        assert_eq!(utf8.finish(), "");
+        let mut decoder = Utf8Decoder::default();
+        assert_eq!(decoder.push(b"a\xf0\x9f"), "a");
+        assert_eq!(decoder.push(b"\x98"), "");
+        assert_eq!(decoder.push(b"\x80b"), "😀b");
+        assert_eq!(decoder.finish(), "");
     }
 
     #[test]
