@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nerve_record::branches;
-pub use nerve_record::files::CopiesSize;
+pub use nerve_record::files::DiskUsage;
 use nerve_record::files::{FileStore, ProtectedCopies, TrimSummary};
 
 use crate::registry::list;

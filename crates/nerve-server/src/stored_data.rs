@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use nerve_graph::journal::has_completed;
-use nerve_host::snapshot_retention::{CopiesSize, trim_snapshots};
+use nerve_host::snapshot_retention::{DiskUsage, trim_snapshots};
 
 use crate::paths::ServerPaths;
 
@@ -159,7 +159,7 @@ fn prune_snapshots(
     for (snapshot, error) in &trimmed.failed {
         warn(format!("cannot remove the files of snapshot {snapshot}: {error}"));
     }
-    let total = |size: CopiesSize| FileTotal { files: size.files, bytes: size.bytes };
+    let total = |size: DiskUsage| FileTotal { files: size.files, bytes: size.bytes };
     StoredData { kind: DataKind::Snapshots, removed: total(trimmed.freed), kept: total(trimmed.kept) }
 }
 

@@ -24,7 +24,7 @@ pub use copy::{CopyProvider, DEFAULT_LIMIT};
 pub use git::GitProvider;
 pub use key::{KeyError, SnapshotKey};
 pub use restore_dir::RestoreDir;
-pub use retention::{CopiesSize, DEFAULT_STORE_LIMIT, ProtectedCopies, TrimSummary};
+pub use retention::{DEFAULT_STORE_LIMIT, DiskUsage, ProtectedCopies, TrimSummary};
 pub use store::FileStore;
 
 use crate::snapshots::FilesRef;

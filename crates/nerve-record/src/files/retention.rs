@@ -25,7 +25,7 @@ pub struct ProtectedCopies {
 
 /// Files and their size. A file that several copies share counts once; blocks that files share count for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CopiesSize {
+pub struct DiskUsage {
     /// Number of files.
     pub files: u64,
     /// Bytes.
@@ -36,11 +36,11 @@ pub struct CopiesSize {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TrimSummary {
     /// Copies that were removed, oldest first, with what this freed.
-    pub removed: Vec<(SnapshotKey, CopiesSize)>,
+    pub removed: Vec<(SnapshotKey, DiskUsage)>,
     /// The sum of what was freed.
-    pub freed: CopiesSize,
+    pub freed: DiskUsage,
     /// What the store has now.
-    pub kept: CopiesSize,
+    pub kept: DiskUsage,
     /// Copies that could not be removed, with the reason.
     pub failed: Vec<(SnapshotKey, String)>,
 }
@@ -48,11 +48,18 @@ pub struct TrimSummary {
 /// Identifies a file: its device and its inode.
 type FileId = (u64, u64);
 
+/// A regular file of a copy.
+#[derive(Debug, Clone, Copy)]
+struct FileStat {
+    id: FileId,
+    len: u64,
+}
+
 /// The files of a store, and how many copies have each.
 #[derive(Default)]
 struct FileLinks {
     links: HashMap<FileId, u32>,
-    total: CopiesSize,
+    total: DiskUsage,
 }
 
 impl FileStore {
@@ -77,25 +84,19 @@ impl FileStore {
             if protected.keys.contains(&key) || protected.sessions.contains(key.session()) {
                 continue;
             }
-            // Counted before the removal, and given back if that fails.
-            let path = self.copy_path(&key);
-            let before = files.total;
             let mut own = Vec::new();
-            visit_files(&path, MAX_DEPTH, &mut |file| {
-                files.remove(file);
-                own.push((id_of(file), file.len()));
-            });
+            visit_files(&self.copy_path(&key), MAX_DEPTH, &mut |file| own.push(file));
             let removed = if dry_run { Ok(true) } else { self.remove_copy(&key) };
             match removed {
                 Ok(true) => {
-                    let freed = before.minus(files.total);
-                    summary.freed = summary.freed.plus(freed);
+                    let before = files.total;
+                    own.into_iter().for_each(|file| files.remove(file));
+                    let freed = before.saturating_sub(files.total);
+                    summary.freed = summary.freed.saturating_add(freed);
                     summary.removed.push((key, freed));
                 }
-                outcome => {
-                    own.into_iter().for_each(|(id, len)| files.add_id(id, len));
-                    summary.failed.extend(outcome.err().map(|error| (key, error.to_string())));
-                }
+                Ok(false) => {}
+                Err(error) => summary.failed.push((key, error.to_string())),
             }
         }
         summary.kept = files.total;
@@ -118,55 +119,49 @@ impl FileStore {
 }
 
 impl FileLinks {
-    fn add(&mut self, file: &fs::Metadata) {
-        self.add_id(id_of(file), file.len());
-    }
-
-    fn add_id(&mut self, id: FileId, len: u64) {
-        let links = self.links.entry(id).or_default();
+    fn add(&mut self, file: FileStat) {
+        let links = self.links.entry(file.id).or_default();
         *links += 1;
         if *links == 1 {
-            self.total = self.total.plus(CopiesSize { files: 1, bytes: len });
+            self.total = self.total.saturating_add(DiskUsage { files: 1, bytes: file.len });
         }
     }
 
-    fn remove(&mut self, file: &fs::Metadata) {
-        if let Some(links) = self.links.get_mut(&id_of(file)) {
+    fn remove(&mut self, file: FileStat) {
+        if let Some(links) = self.links.get_mut(&file.id) {
             *links = links.saturating_sub(1);
             if *links == 0 {
-                self.links.remove(&id_of(file));
-                self.total = self.total.minus(CopiesSize { files: 1, bytes: file.len() });
+                self.links.remove(&file.id);
+                self.total = self.total.saturating_sub(DiskUsage { files: 1, bytes: file.len });
             }
         }
     }
 }
 
-impl CopiesSize {
-    fn plus(self, other: CopiesSize) -> CopiesSize {
-        CopiesSize {
+impl DiskUsage {
+    fn saturating_add(self, other: DiskUsage) -> DiskUsage {
+        DiskUsage {
             files: self.files.saturating_add(other.files),
             bytes: self.bytes.saturating_add(other.bytes),
         }
     }
 
-    fn minus(self, other: CopiesSize) -> CopiesSize {
-        CopiesSize {
+    fn saturating_sub(self, other: DiskUsage) -> DiskUsage {
+        DiskUsage {
             files: self.files.saturating_sub(other.files),
             bytes: self.bytes.saturating_sub(other.bytes),
         }
     }
 }
 
-fn id_of(file: &fs::Metadata) -> FileId {
-    (file.dev(), file.ino())
-}
-
-/// Calls `visit` with the metadata of each regular file. Does not follow symbolic links.
-fn visit_files(folder: &Path, depth: usize, visit: &mut dyn FnMut(&fs::Metadata)) {
+/// Calls `visit` with each regular file. Does not follow symbolic links.
+fn visit_files(folder: &Path, depth: usize, visit: &mut dyn FnMut(FileStat)) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         match entry.metadata() {
             Ok(metadata) if metadata.is_dir() && depth > 0 => visit_files(&entry.path(), depth - 1, visit),
-            Ok(metadata) if metadata.is_file() => visit(&metadata),
+            Ok(metadata) if metadata.is_file() => {
+                visit(FileStat { id: (metadata.dev(), metadata.ino()), len: metadata.len() });
+            }
             _ => {}
         }
     }

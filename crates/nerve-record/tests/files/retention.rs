@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use nerve_record::files::{CopiesSize, CopyProvider, ProtectedCopies, Provider, TrimSummary};
+use nerve_record::files::{CopyProvider, DiskUsage, ProtectedCopies, Provider, TrimSummary};
 
 use crate::{Fixture, MEGABYTE, REQUEST, key};
 
@@ -34,7 +34,7 @@ fn oldest_copies_are_removed_until_the_rest_fits() {
     let none = ProtectedCopies::default();
     assert_eq!(removed_ids(&store.trim(3000, &none, false)), [0; 0]);
     let planned = store.trim(1500, &none, true);
-    assert_eq!((removed_ids(&planned), planned.kept), (vec![2, 3], CopiesSize { files: 1, bytes: 1000 }));
+    assert_eq!((removed_ids(&planned), planned.kept), (vec![2, 3], DiskUsage { files: 1, bytes: 1000 }));
     assert!(paths.iter().all(|path| path.exists()), "a dry run removes nothing");
     assert_eq!(store.trim(1500, &none, false), planned);
     assert_eq!(paths.map(|path| path.exists()), [true, false, false]);
@@ -52,7 +52,7 @@ fn shared_files_are_freed_with_their_last_copy() {
     assert_eq!(removed_ids(&trimmed), [1]);
     assert_eq!((trimmed.freed.bytes, trimmed.kept.bytes), (1000, 6000));
     let trimmed = fixture.store().trim(0, &ProtectedCopies::default(), false);
-    assert_eq!((trimmed.freed.bytes, trimmed.kept), (6000, CopiesSize::default()));
+    assert_eq!((trimmed.freed.bytes, trimmed.kept), (6000, DiskUsage::default()));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn protected_and_locked_copies_stay() {
         ProtectedCopies { sessions: ["session-1".to_string()].into(), ..ProtectedCopies::default() };
     assert_eq!(
         store.trim(0, &sessions, false),
-        TrimSummary { kept: CopiesSize { files: 2, bytes: 2000 }, ..TrimSummary::default() }
+        TrimSummary { kept: DiskUsage { files: 2, bytes: 2000 }, ..TrimSummary::default() }
     );
     let lock = File::create(store.root().join("session-1/lock")).unwrap();
     lock.lock().unwrap();
