@@ -3,6 +3,7 @@
 use std::num::NonZeroU16;
 
 use nerve_vt::screen::{Color as TermColor, Style as TermStyle};
+use nerve_vt::terminal::Cell;
 use ratatui::buffer::{Buffer, CellDiffOption, CellWidth};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -26,12 +27,13 @@ pub(crate) fn lines(
     decorations: &mut Decorations,
 ) {
     let viewport = pager.viewport();
+    let mut painter = LinePainter { document, pager, buffer, decorations };
     for (row, y) in viewport.rows().zip(area.top()..area.bottom()) {
         let Row::Line { number, dimmed } = row else { continue };
         if document.has_snapshot(number) {
-            mark(Rect { y, ..gutter }, buffer);
+            mark(Rect { y, ..gutter }, painter.buffer);
         }
-        line(document, pager, number, dimmed, Rect { y, height: 1, ..area }, buffer, decorations);
+        painter.draw_line(number, dimmed, Rect { y, height: 1, ..area });
     }
     // While the line of the task entry's snapshot is above the window, its mark is drawn next to the entry.
     if let (Some(line), Some((row, height))) = (viewport.entry_line(), viewport.entry())
@@ -41,7 +43,7 @@ pub(crate) fn lines(
         && let Ok(row) = u16::try_from(row.max(0))
         && row < area.height
     {
-        mark(Rect { y: area.y + row, ..gutter }, buffer);
+        mark(Rect { y: area.y + row, ..gutter }, painter.buffer);
     }
 }
 
@@ -78,58 +80,59 @@ fn mark(gutter: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// Draws the line `number` of the document, with the matches of the search.
-fn line(
-    document: &Document<'_>,
-    pager: &Pager,
-    number: u64,
-    dimmed: bool,
-    area: Rect,
-    buffer: &mut Buffer,
-    decorations: &mut Decorations,
-) {
-    let Some(row) = document.row(number) else { return };
-    let matches = pager.pattern().map(|pattern| pattern.columns(&row.text)).unwrap_or_default();
-    let is_found = pager.found() == Some(number);
-    // Cells and matches are both ascending. `next` is the first match that does not end before the cell.
-    let mut next = 0;
-    let mut last = None;
-    let (left, right) = (pager.left(), pager.left().saturating_add(area.width));
-    for cell in row.cells() {
-        let end = cell.col.saturating_add(cell.width);
-        if end <= left {
-            continue;
+/// Draws lines of a document, with the matches of the search.
+struct LinePainter<'a> {
+    document: &'a Document<'a>,
+    pager: &'a Pager,
+    buffer: &'a mut Buffer,
+    decorations: &'a mut Decorations,
+}
+
+impl LinePainter<'_> {
+    fn draw_line(&mut self, number: u64, dimmed: bool, area: Rect) {
+        let Some(row) = self.document.row(number) else { return };
+        let matches = self.pager.pattern().map(|pattern| pattern.columns(&row.text)).unwrap_or_default();
+        let is_found = self.pager.found() == Some(number);
+        // Cells and matches are both ascending. `next` is the first match that does not end before the cell.
+        let mut next = 0;
+        let mut last = None;
+        let (left, right) = (self.pager.left(), self.pager.left().saturating_add(area.width));
+        let visible = row.cells().skip_while(|cell| cell.col.saturating_add(cell.width) <= left);
+        for cell in visible.take_while(|cell| cell.col < right) {
+            let mut style = style(&cell.style);
+            while matches.get(next).is_some_and(|columns| columns.end <= cell.col) {
+                next += 1;
+            }
+            if matches.get(next).is_some_and(|columns| columns.contains(&cell.col)) {
+                style = highlight(style, is_found && next == 0);
+            }
+            if dimmed {
+                style = style.add_modifier(Modifier::DIM);
+            }
+            if let Some(decoration) = cell.decoration {
+                let (_, tag) = last
+                    .filter(|(before, _)| std::ptr::eq(*before, decoration))
+                    .unwrap_or_else(|| (decoration, self.decorations.register(&row, decoration)));
+                last = Some((decoration, tag));
+                style = style.underline_color(tag);
+            }
+            self.draw_cell(&cell, style, area);
         }
-        if cell.col >= right {
-            break;
-        }
-        let mut style = style(&cell.style);
-        while matches.get(next).is_some_and(|columns| columns.end <= cell.col) {
-            next += 1;
-        }
-        if matches.get(next).is_some_and(|columns| columns.contains(&cell.col)) {
-            style = highlight(style, is_found && next == 0);
-        }
-        if dimmed {
-            style = style.add_modifier(Modifier::DIM);
-        }
-        if let Some(decoration) = cell.decoration {
-            let (_, tag) = last
-                .filter(|(before, _)| std::ptr::eq(*before, decoration))
-                .unwrap_or_else(|| (decoration, decorations.register(&row, decoration)));
-            last = Some((decoration, tag));
-            style = style.underline_color(tag);
-        }
-        // Half of a wide character is drawn as a blank.
+    }
+
+    /// Draws the visible columns of a cell. Half of a wide character is drawn as a blank.
+    fn draw_cell(&mut self, cell: &Cell<'_>, style: Style, area: Rect) {
+        let (left, end) = (self.pager.left(), cell.col.saturating_add(cell.width));
+        let right = left.saturating_add(area.width);
         let is_whole = cell.col >= left && end <= right;
         let first = cell.col.max(left);
         let x = area.x + first - left;
-        put(buffer, x, area.y, if is_whole { cell.text } else { " " }, style);
+        put(self.buffer, x, area.y, if is_whole { cell.text } else { " " }, style);
         if is_whole {
-            force_width(cell.width, x, area.y, buffer);
+            force_width(cell.width, x, area.y, self.buffer);
         }
         for col in first + 1..end.min(right) {
-            put(buffer, area.x + col - left, area.y, " ", style);
+            put(self.buffer, area.x + col - left, area.y, " ", style);
         }
     }
 }
