@@ -6,6 +6,23 @@ use crate::view::keys::{Code, Context, Key};
 use crate::view::operations::{OPERATIONS, OperationInfo};
 use crate::view::status_info::Capabilities;
 
+/// Rows of the section about lines that have no operation.
+const LINES_ROWS: [(&str, &str); 4] = [
+    ("10 before a key", "ten times, or to line 10"),
+    ("wheel", "three lines"),
+    ("shift and drag", "select text with the terminal"),
+    ("click", "new task at that line; in the timeline: seek"),
+];
+/// Rows of the section about the search prompt.
+const PROMPT_ROWS: [(&str, &str); 6] = [
+    ("a text after / ? &", "regular expression; with a capital, case-sensitive"),
+    ("! before it  ctrl+n", "lines that do not match"),
+    ("ctrl+r", "literal text, not an expression"),
+    ("@ before it  ctrl+f", "from the first line, or upwards from the last"),
+    ("ctrl+k", "highlight matches without moving"),
+    ("up  down", "previous patterns"),
+];
+
 /// A row of the help sheet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
@@ -38,57 +55,61 @@ pub(crate) fn sheet(bindings: &Bindings, source: Source, capabilities: Capabilit
         if title.is_empty() {
             continue;
         }
-        let is_first = |entry: &&OperationInfo| {
-            let before = &sections[..at];
-            entry.contexts.contains(context)
-                && !before.iter().any(|(other, _)| entry.contexts.contains(other))
-        };
-        // An operation without a key is omitted if it has one after the prefix. The live section lists only bound
-        // operations.
-        let has_row = |entry: &&OperationInfo| {
-            let is_bound = !bindings.keys_of(entry).is_empty();
-            is_bound || *context != Context::Live && prefix_alternative(bindings, entry).is_none()
-        };
-        let rows = OPERATIONS
-            .iter()
-            .filter(is_first)
-            .filter(has_row)
-            .map(|entry| row(bindings, entry, capabilities));
-        let mut rows: Vec<Line> = rows.collect();
+        let mut rows = operation_rows(bindings, *context, &sections[..at], capabilities);
         if *context == Context::Scroll {
-            rows.push(text_row("10 before a key", "ten times, or to line 10"));
-            rows.push(text_row("wheel", "three lines"));
-            rows.push(text_row("shift and drag", "select text with the terminal"));
-            rows.push(text_row("click", "new task at that line; in the timeline: seek"));
+            rows.extend(text_rows(&LINES_ROWS));
             if source == Source::Recording {
                 rows.push(text_row("●  ▶  ◆", "in the timeline: the moment shown, a snapshot, both"));
             }
         }
-        if !rows.is_empty() {
-            lines.push(Line::Title(title.to_string()));
-            lines.append(&mut rows);
-            lines.push(Line::Blank);
-        }
+        push_section(title, rows, &mut lines);
         if *context == Context::Scroll {
-            lines.push(Line::Title("Search prompt".to_string()));
-            lines.push(text_row("a text after / ? &", "regular expression; with a capital, case-sensitive"));
-            lines.push(text_row("! before it  ctrl+n", "lines that do not match"));
-            lines.push(text_row("ctrl+r", "literal text, not an expression"));
-            lines.push(text_row("@ before it  ctrl+f", "from the first line, or upwards from the last"));
-            lines.push(text_row("ctrl+k", "highlight matches without moving"));
-            lines.push(text_row("up  down", "previous patterns"));
-            lines.push(Line::Blank);
+            push_section("Search prompt", text_rows(&PROMPT_ROWS), &mut lines);
         }
     }
     lines.push(Line::Title("This terminal".to_string()));
-    let has = |has, yes: &str, no: &str| if has { yes.to_string() } else { no.to_string() };
-    let kitty =
-        has(capabilities.kitty_keyboard, "yes: all keys arrive", "no: keys in brackets do not arrive here");
-    lines.push(text_row("kitty keyboard protocol", &kitty));
+    let kitty = match capabilities.kitty_keyboard {
+        true => "yes: all keys arrive",
+        false => "no: keys in brackets do not arrive here",
+    };
+    lines.push(text_row("kitty keyboard protocol", kitty));
     if !capabilities.colours.is_empty() {
         lines.push(text_row("colours", capabilities.colours));
     }
     lines
+}
+
+/// Adds a section and a blank line, unless the section is empty.
+fn push_section(title: &str, rows: Vec<Line>, lines: &mut Vec<Line>) {
+    if !rows.is_empty() {
+        lines.push(Line::Title(title.to_string()));
+        lines.extend(rows);
+        lines.push(Line::Blank);
+    }
+}
+
+fn text_rows(rows: &[(&str, &str)]) -> Vec<Line> {
+    rows.iter().map(|(keys, help)| text_row(keys, help)).collect()
+}
+
+/// Returns the rows of a context's operations that no section `before` has.
+fn operation_rows(
+    bindings: &Bindings,
+    context: Context,
+    before: &[(Context, &str)],
+    capabilities: Capabilities,
+) -> Vec<Line> {
+    let is_first = |entry: &&OperationInfo| {
+        entry.contexts.contains(&context) && !before.iter().any(|(other, _)| entry.contexts.contains(other))
+    };
+    // An operation without a key is omitted if it has one after the prefix. The live section lists only bound
+    // operations.
+    let has_row = |entry: &&OperationInfo| {
+        let is_bound = !bindings.keys_of(entry).is_empty();
+        is_bound || context != Context::Live && prefix_alternative(bindings, entry).is_none()
+    };
+    let entries = OPERATIONS.iter().filter(is_first).filter(has_row);
+    entries.map(|entry| row(bindings, entry, capabilities)).collect()
 }
 
 pub(crate) fn text_row(keys: &str, help: &str) -> Line {
