@@ -8,15 +8,6 @@ use crate::out;
 
 /// Maximum length of a line, in characters.
 const MAX_LENGTH: usize = 160;
-
-/// Describes lost events. `None`: the client has connected again, usually to a server that was restarted.
-fn format_loss(dropped: Option<u64>) -> String {
-    match dropped {
-        Some(dropped) => format!("{} dropped", pluralize(dropped, "event")),
-        None => "connected again: events may have been lost".to_string(),
-    }
-}
-
 /// Maximum length of a question or a choice, in characters.
 const MAX_PART: usize = 200;
 /// Maximum length of a line about a run, whose questions contain commands, in characters.
@@ -58,15 +49,7 @@ fn describe(event: &EventMessage, answer: &str) -> Option<String> {
             format!("{} {verb}: {}, run {}", run.graph_id, step_count(steps), run.run_id)
         }
         EventKind::StepStarted { node_id, attempt, queued, .. } => {
-            let by = match node_id.as_str() {
-                "" => String::new(),
-                node if queued => format!(", waiting for {node}"),
-                node => format!(" on {node}"),
-            };
-            match attempt {
-                0 | 1 => format!("{step} started{by}"),
-                attempt => format!("{step} started{by}, attempt {attempt}"),
-            }
+            format_step_start(&step, &node_id, attempt, queued)
         }
         EventKind::StepCompleted { state: StepState::Completed, duration_ms, tokens_used, .. } => {
             format!("{step} completed{}", effort(duration_ms, tokens_used))
@@ -114,6 +97,19 @@ fn format_block(node: &str, kind: BlockKind, choices: &[String]) -> String {
     }
 }
 
+/// Formats the start of a step. `node` is empty if the step has none.
+fn format_step_start(step: &str, node: &str, attempt: u32, queued: bool) -> String {
+    let by = match node {
+        "" => String::new(),
+        node if queued => format!(", waiting for {node}"),
+        node => format!(" on {node}"),
+    };
+    match attempt {
+        0 | 1 => format!("{step} started{by}"),
+        attempt => format!("{step} started{by}, attempt {attempt}"),
+    }
+}
+
 fn format_gate(step: &str, gate: &GateInfo, answer: &str) -> String {
     let default = gate.default.as_ref().map(|default| format!(" [default: {default}]")).unwrap_or_default();
     format!("{step} asks: {}; answer with '{answer}'{default}", format_question(gate))
@@ -124,6 +120,14 @@ pub fn format_question(gate: &GateInfo) -> String {
     let choices: Vec<String> = gate.choices.iter().map(|choice| out::preview(choice, MAX_PART)).collect();
     let choices = if choices.is_empty() { String::new() } else { format!(" [{}]", choices.join(" | ")) };
     format!("{}{choices}", out::preview(&gate.question, MAX_PART))
+}
+
+/// Describes lost events. `None`: the client has connected again, usually to a server that was restarted.
+fn format_loss(dropped: Option<u64>) -> String {
+    match dropped {
+        Some(dropped) => format!("{} dropped", pluralize(dropped, "event")),
+        None => "connected again: events may have been lost".to_string(),
+    }
 }
 
 /// Formats a number of steps: `1 step`, `2 steps`.
