@@ -9,8 +9,8 @@ use nerve_types::Size;
 use nerve_types::files::replace_with;
 use nerve_vt::terminal::{Keyframe, LineIndex, SequenceState, TerminalState};
 
-use super::entry::{self, BlockEntry, Entry, FrameEntry, Head};
-use super::{Index, MAX_DUMP, Place, SPACING};
+use super::entry::{self, BlockEntry, Entry, FrameEntry, Head, MAX_DUMP, Place};
+use super::{Index, SPACING};
 use crate::ahr::{AhrError, Block, Body, Part, Reader};
 use crate::replay::TerminalReplay;
 

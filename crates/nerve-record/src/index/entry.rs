@@ -8,8 +8,8 @@ use std::os::unix::fs::FileExt;
 use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::{HiddenFlags, HiddenState, Keyframe};
 
-use super::{MAX_DUMP, Place};
-
+/// Maximum bytes of a keyframe's dump.
+pub(super) const MAX_DUMP: usize = 16 << 20;
 const MAGIC: [u8; 4] = *b"AHRX";
 /// A sidecar of another version is rebuilt.
 const VERSION: u32 = 1;
@@ -169,6 +169,15 @@ impl Entry for BlockEntry {
     fn take(fields: &mut Fields<'_>) -> Option<BlockEntry> {
         Some(BlockEntry { file_off: fields.u64()?, at: TsNs(fields.u64()?), offset: fields.u64()? })
     }
+}
+
+/// A position to resume reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// File offset of a block.
+    pub block: u64,
+    /// Number of its records to skip.
+    pub records: u32,
 }
 
 /// A keyframe and the position of its dump.

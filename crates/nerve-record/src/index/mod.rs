@@ -23,7 +23,7 @@ use nerve_vt::terminal::Keyframe;
 use crate::ahr::AhrError;
 use entry::{Entry, FrameEntry, Head};
 
-pub use entry::BlockEntry;
+pub use entry::{BlockEntry, Place};
 
 /// Output bytes between two keyframes.
 pub const SPACING: u64 = 4 << 20;
@@ -31,8 +31,6 @@ pub const SPACING: u64 = 4 << 20;
 const MIN_RECORDING_LEN: u64 = 64 << 10;
 /// Growth of a recording in bytes after which its index is extended.
 const MIN_GROWTH: u64 = 256 << 10;
-/// Maximum bytes of a keyframe's dump.
-const MAX_DUMP: usize = 16 << 20;
 
 /// A position in a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,15 +39,6 @@ pub enum Position {
     Offset(u64),
     /// Position after everything up to this time. If the clock was set back, time stands still until it catches up.
     Time(TsNs),
-}
-
-/// A position to resume reading.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// File offset of a block.
-    pub block: u64,
-    /// Number of its records to skip.
-    pub records: u32,
 }
 
 /// An index that matches its recording. Entries are read on demand.
