@@ -3,53 +3,28 @@
 mod line_endings;
 mod output;
 mod signals;
+mod streams;
 
 use std::collections::VecDeque;
 
 use nerve_host::connection::Connection;
 use nerve_host::process::Host;
-use nerve_host::protocol::{HostEvent, HostRequest, Window};
-use nerve_types::{ExitStatus, Origin, Size};
+use nerve_host::protocol::{HostEvent, HostRequest};
+use nerve_types::{ExitStatus, Origin};
 use rustix::process::Signal;
 use tokio::net::UnixStream;
 
 use self::output::OutputRelay;
 use self::signals::SignalEvent;
 pub use self::signals::Signals;
+pub use self::streams::{SizeFrom, Streams};
 use crate::TuiError;
-use crate::terminal;
 use crate::terminal::raw_mode::{StdinEvent, StdinTerminal};
 
 /// Maximum size of queued requests in bytes.
 const MAX_QUEUED_REQUESTS: usize = 64 * 1024;
 /// Byte that a cooked terminal turns into an interrupt.
 const CTRL_C: u8 = 0x03;
-
-/// Standard streams that are connected to the program.
-#[derive(Debug, Clone, Copy)]
-pub struct Streams {
-    /// Send standard input as keys.
-    pub keys: bool,
-    /// Write output to standard output.
-    pub stdout: bool,
-    /// Source of the terminal's size.
-    pub size: SizeFrom,
-    /// Remove the carriage returns of line ends.
-    pub plain_lines: bool,
-    /// Answer terminal queries for this size.
-    pub answers: Option<Size>,
-}
-
-/// Source of the terminal's size.
-#[derive(Debug, Clone, Copy)]
-pub enum SizeFrom {
-    /// The window; the smallest of all windows counts.
-    Window,
-    /// A fixed size.
-    Fixed(Size),
-    /// The initial size.
-    Start,
-}
 
 /// SIGINT ended the program in this process. After cleaning up, this process must end by SIGINT too: a shell that sees
 /// an exit code assumes that the program handled the signal, and continues its loop or script.
@@ -211,16 +186,6 @@ impl Relay {
         }
         if event.is_termination() {
             self.output.start_deadline();
-        }
-    }
-}
-
-impl SizeFrom {
-    fn window(self) -> Option<Window> {
-        match self {
-            SizeFrom::Window => terminal::window().map(Window::Shares),
-            SizeFrom::Fixed(size) => Some(Window::Sets(size)),
-            SizeFrom::Start => None,
         }
     }
 }

@@ -6,8 +6,8 @@ use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 use tokio::time::Instant;
 
-use super::Streams;
 use super::line_endings::CrlfFilter;
+use super::streams::Streams;
 use crate::terminal::pacing::until;
 use crate::terminal::{FLUSH_TIMEOUT, Writer, job_control};
 
