@@ -1,18 +1,17 @@
 //! Operating system commands.
 
+mod args;
 mod messages;
 
 use alacritty_terminal::vte::ansi::{Handler, Hyperlink};
-use percent_encoding::percent_decode_str;
 
+use self::args::{join_text, number, url_path};
 use self::messages::{parse_osc9, parse_osc52, parse_osc99, parse_osc777};
 use super::alert::{Alert, Mark, MarkKind};
 use super::line::LineIndex;
 use super::model::Model;
 use super::palette::{self, BACKGROUND, CURSOR, FOREGROUND};
 
-/// Maximum length of a text in characters.
-const MAX_TEXT: usize = 4096;
 /// Maximum length of a hyperlink's target in bytes; longer links are ignored.
 const MAX_URI: usize = 2083;
 /// Maximum length of a hyperlink's id in bytes; longer ids are ignored.
@@ -140,22 +139,4 @@ impl Model {
         self.stream.changes.push_alert(Alert::Mark(Mark { kind, line, col: col as u16, offset: u64::MAX }));
         self.sequence.stop = true;
     }
-}
-
-fn number(arg: &[u8]) -> Option<u16> {
-    let digits = std::str::from_utf8(arg).ok()?;
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
-}
-
-/// Joins arguments at their semicolons and removes control characters.
-fn join_text(args: &[&[u8]]) -> String {
-    let joined = args.join(&b';');
-    String::from_utf8_lossy(&joined).chars().filter(|c| !c.is_control()).take(MAX_TEXT).collect()
-}
-
-/// Returns the path of a `file:` URL, percent-decoded; other text unchanged.
-fn url_path(url: &str) -> String {
-    let Some(rest) = url.strip_prefix("file://") else { return url.to_string() };
-    let path = &rest[rest.find('/').unwrap_or(rest.len())..];
-    percent_decode_str(path).decode_utf8_lossy().into_owned()
 }

@@ -1,6 +1,6 @@
 //! Parses messages to the terminal's user: notifications and clipboard texts.
 
-use super::join_text;
+use super::args::join_text;
 use crate::terminal::alert::{Clipboard, Notification, Selections};
 
 /// Allowed keys of OSC 99: identifier, done, encoding, application name, icon name, occasion, payload, sound, type,
