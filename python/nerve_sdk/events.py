@@ -72,6 +72,10 @@ class EventStream:
         self._queue.append(event)
         self._arrived.set()
 
+    def _start_after(self, seq: int) -> None:
+        """Discards events up to this number, which were sent before the subscription took effect."""
+        self._queue = deque(event for event in self._queue if not 0 < event.seq <= seq)
+
     def _end(self, error: Optional[Exception] = None) -> None:
         if not self._ended:
             self._error = error

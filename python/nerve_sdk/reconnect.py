@@ -118,9 +118,11 @@ class ReconnectingConnection:
 
     async def subscribe(self, filter: Mapping[str, Any]) -> EventStream:
         """Subscribes to events; applies to all streams of this client."""
-        # Opened first, because events may arrive before the answer.
+        # Opened first, because events may arrive before the answer is read.
         stream = self._state.hub.open()
-        await self.request("SUBSCRIBE", {name: value for name, value in filter.items() if value is not None})
+        answer = await self.request("SUBSCRIBE", {name: value for name, value in filter.items() if value is not None})
+        newest, since = answer.get("seq") or 0, filter.get("since")
+        stream._start_after(newest if since is None else min(since, newest))
         return stream
 
     def events(self) -> EventStream:

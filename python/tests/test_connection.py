@@ -313,6 +313,20 @@ async def test_requests_have_the_wire_format() -> None:
     assert create["request_id"] != execute["request_id"] and "session_id" not in json.dumps(lines)
 
 
+async def test_subscription_excludes_events_from_before_its_filter() -> None:
+    def event(kind: str, seq: int) -> bytes:
+        return message_line({"type": "event", "event_type": kind, "seq": seq})
+
+    async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await next_request(reader)
+        writer.write(event("NODE_BUSY", 3) + result(request, {"subscribed": True, "seq": 3}) + event("NODE_READY", 4))
+        await reader.read()
+
+    async with Fake(manners) as fake, NerveClient.connect(fake.path) as client:
+        events = await client.subscribe(types=["NODE_READY"])
+        assert (await asyncio.wait_for(events.__anext__(), RECONNECT_TIMEOUT)).seq == 4
+
+
 async def test_first_event_stream_subscribes_to_all_events() -> None:
     seen: List[Any] = []
 

@@ -199,13 +199,14 @@ impl NerveClient {
         EventStream::new(&self.link)
     }
 
-    /// Selects the events that this client receives, and returns a stream of them. The filter applies to all streams of the client, also
-    /// after a reconnect.
+    /// Selects the events that this client receives, and returns a stream of them, without those sent before the filter took effect.
+    /// The filter applies to all streams of the client, also after a reconnect.
     pub async fn subscribe(&self, filter: &Subscribe) -> Result<EventStream, ClientError> {
-        // Created before the request: events may arrive before its reply.
+        // Created before the request: events may arrive before its reply is read.
         let events = EventStream::before_subscribe(&self.link);
-        self.request(filter).await?;
-        Ok(events)
+        let reply = self.request(filter).await?;
+        let start = filter.since.filter(|since| *since <= reply.seq).unwrap_or(reply.seq);
+        Ok(events.starting_after(start))
     }
 
     /// Lists all sessions.

@@ -92,7 +92,7 @@ impl Hub {
 
 impl Inner {
     fn subscribe(&mut self, filter: Filter, since: Option<u64>) -> Arc<EventQueue> {
-        let queue = Arc::new(EventQueue::new(filter));
+        let queue = Arc::new(EventQueue::new(filter, self.last_seq));
         if let Some(since) = since {
             let oldest = self.ring.events.front().map_or(self.last_seq + 1, |event| event.event.seq);
             queue.add_dropped(oldest.saturating_sub(since.saturating_add(1)));

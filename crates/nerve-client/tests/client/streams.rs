@@ -173,6 +173,20 @@ async fn subscription_misses_no_event_before_its_answer() {
 }
 
 #[tokio::test]
+async fn subscription_excludes_events_from_before_its_filter() {
+    let (client, mut peer) = connected_client().await;
+    let filter = Subscribe { types: Some(vec!["NODE_READY".into()]), ..Subscribe::default() };
+    let (events, ()) = tokio::join!(client.subscribe(&filter), async {
+        let request = peer.request().await;
+        peer.send_event("NODE_BUSY", 3).await;
+        peer.answer(&request, json!({"subscribed": true, "seq": 3})).await;
+        peer.send_event("NODE_READY", 4).await;
+    });
+    let event = events.unwrap().next().await.unwrap();
+    assert_eq!((event.seq, event.kind()), (4, Some(EventType::NodeReady)));
+}
+
+#[tokio::test]
 async fn slow_event_reader_gets_number_of_lost_events() {
     let (client, mut peer) = connected_client().await;
     let mut events = client.events();

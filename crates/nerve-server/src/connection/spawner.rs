@@ -58,7 +58,7 @@ impl Spawner {
             Command::Call(call) => return self.start(call, context, permits, out),
             Command::Subscribe { filter, since } => {
                 let events = out.resubscribe(&self.state.hub, filter, since);
-                let (seq, server) = (self.state.hub.last_seq(), Some(self.state.id.clone()));
+                let (seq, server) = (events.start, Some(self.state.id.clone()));
                 (context.ok_line(Subscribed { subscribed: true, seq, server }), AfterSend::Subscribe(events))
             }
             Command::Authenticate => {

@@ -20,6 +20,8 @@ const QUEUE_BYTES: usize = 8 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     filter: Filter,
+    /// The sequence number of the newest event when the queue was created.
+    pub(crate) start: u64,
     pending: Mutex<Pending>,
     filled: Notify,
 }
@@ -34,9 +36,9 @@ struct Pending {
 }
 
 impl EventQueue {
-    /// Creates an empty queue for the events that match `filter`.
-    pub(super) fn new(filter: Filter) -> EventQueue {
-        EventQueue { filter, pending: Mutex::default(), filled: Notify::new() }
+    /// Creates an empty queue for the events that match `filter`. `start`: the sequence number of the newest event.
+    pub(super) fn new(filter: Filter, start: u64) -> EventQueue {
+        EventQueue { filter, start, pending: Mutex::default(), filled: Notify::new() }
     }
 
     /// Counts events that were lost before they reached the queue.

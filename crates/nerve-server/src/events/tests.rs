@@ -92,6 +92,7 @@ fn new_event_is_in_one_queue_of_a_resubscriber() {
     engine.ready("a");
     hub.publish_pending();
     let ready = |seq| ("NODE_READY".to_string(), seq);
+    assert_eq!((before.start, after.start), (0, 1));
     assert_eq!((drain(&before), drain(&after)), (vec![ready(1)], vec![ready(2)]));
 }
 
