@@ -15,8 +15,8 @@ use axum::body::Bytes;
 use axum::extract::ws::{Message, WebSocket, close_code};
 use axum::extract::{Request, State};
 use axum::response::Response;
-use futures_util::stream::{BoxStream, StreamExt, unfold};
-use serde_json::{Value, json};
+use futures_util::stream::{BoxStream, StreamExt, iter, unfold};
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::SiteState;
@@ -26,8 +26,11 @@ use super::problem::Problem;
 use super::websocket::{self, Handshake};
 use crate::access::{Credential, wait_for_revocation};
 
-/// Lines of the protocol with one or more events each time; ends when the events do.
-pub(super) type EventLines = BoxStream<'static, Vec<String>>;
+/// The start and then lines of the protocol, one or more each time, or why there are no more. Ends when the server closes.
+pub(super) type EventLines = BoxStream<'static, Result<Vec<String>, Close>>;
+
+/// A close code and a reason.
+pub(super) type Close = (u16, String);
 
 /// Maximum size of a client's message in bytes.
 pub(super) const MAX_INPUT_BYTES: usize = 4096;
@@ -51,43 +54,39 @@ pub(crate) async fn serve(
         let lines = next.iter().flat_map(|event| events.lines_of(event));
         // Lines are encoded JSON.
         let texts = lines.filter_map(|line| String::from_utf8(line.trim_ascii_end().to_vec()).ok());
-        Some((texts.collect(), events))
+        Some((Ok(texts.collect()), events))
     });
+    let lines = iter([Ok(vec![start.to_string()])]).chain(lines).boxed();
     Ok(handshake.accept(MAX_INPUT_BYTES, async move |socket, credential| {
-        run(socket, start, lines.boxed(), credential).await;
+        run(socket, lines, credential).await;
     }))
 }
 
 /// Serves a client until it leaves, its credential is revoked or the events end.
-pub(super) async fn run(
-    mut socket: WebSocket,
-    start: Value,
-    events: EventLines,
-    credential: Option<Credential>,
-) {
-    let sent = tokio::select! {
-        sent = send_all(&mut socket, start, events) => sent.map(|()| (close_code::AWAY, "the server is closing")),
-        reason = wait_for_revocation(credential) => Some((close_code::POLICY, reason)),
+pub(super) async fn run(mut socket: WebSocket, events: EventLines, credential: Option<Credential>) {
+    let end = tokio::select! {
+        end = send_all(&mut socket, events) => end,
+        reason = wait_for_revocation(credential) => Some((close_code::POLICY, reason.to_string())),
     };
-    if let Some(reason) = sent {
-        websocket::close(&mut socket, reason).await;
+    if let Some((code, reason)) = end {
+        websocket::close(&mut socket, (code, &reason)).await;
     }
 }
 
-/// Sends events until they end; `None` if the client has left.
-async fn send_all(socket: &mut WebSocket, start: Value, mut events: EventLines) -> Option<()> {
-    send(socket, start.to_string()).await?;
+/// Sends events until they end, and returns why they have; `None` if the client has left.
+async fn send_all(socket: &mut WebSocket, mut events: EventLines) -> Option<Close> {
     let mut ping = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
     let mut last_received = Instant::now();
     loop {
         tokio::select! {
             next = events.next() => match next {
-                Some(lines) => {
+                Some(Ok(lines)) => {
                     for line in lines {
                         send(socket, line).await?;
                     }
                 }
-                None => return Some(()),
+                Some(Err(close)) => return Some(close),
+                None => return Some((close_code::AWAY, "the server is closing".to_string())),
             },
             received = socket.recv() => match received {
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return None,

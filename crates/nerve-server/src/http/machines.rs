@@ -3,20 +3,23 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::ws::close_code;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use axum::routing::{get, on};
-use futures_util::stream::{StreamExt, unfold};
+use futures_util::TryFutureExt;
+use futures_util::stream::{StreamExt, TryStreamExt, iter, try_unfold};
 use http::StatusCode;
+use nerve_api::request::Subscribe;
 use nerve_api::{Envelope, ErrorKind, RequestName};
 use nerve_client::ClientError;
 use nerve_machine::MachineError;
-use nerve_machine::relay::{MachineConnection, MachineEvents};
+use nerve_machine::relay::{MachineEvents, MachineRelay};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::body::{self, ReceivedBody};
-use super::events_socket::{self, MAX_INPUT_BYTES};
+use super::events_socket::{self, EventLines, MAX_INPUT_BYTES};
 use super::operation::{Handler, Operation, RequestMapping};
 use super::problem::Problem;
 use super::resource::{PathParams, guarded_body, json_body, raw_query, read_params};
@@ -56,7 +59,8 @@ async fn relay(
     let ReceivedBody { bytes: sent, memory: _memory } = body::read(sent, &site.budget).await?;
     let mut params = read_params(mapped, &path, &parts, &sent)?.into_map();
     let machine = params.remove(MACHINE);
-    let connection = connect(&site, machine.as_ref().and_then(Value::as_str).unwrap_or_default()).await?;
+    let machine = machine.as_ref().and_then(Value::as_str).unwrap_or_default();
+    let connection = relay_to(&site, machine)?.connect(machine).await.map_err(unreachable)?;
     let reply = connection.request(mapped.request, Value::Object(params)).await;
     let reply = reply.map_err(failed_request)?.to_string().into_bytes();
     // The request has been executed, so its reply is not refused.
@@ -71,7 +75,8 @@ async fn list(State(site): State<SiteState>) -> Result<Response, Problem> {
     Ok(json_body(json!({ "machines": machines }).to_string()))
 }
 
-/// Switches to a WebSocket that receives the events of a machine. Events from before are not sent.
+/// Switches to a WebSocket that receives the events of a machine. Events from before are not sent. The WebSocket is accepted before the
+/// connection to the machine is made: browsers open no other one to this server meanwhile (RFC 6455, section 4.1).
 async fn events(
     State(site): State<SiteState>,
     Path(machine): Path<String>,
@@ -82,33 +87,48 @@ async fn events(
     let query = query::read(query::EVENTS, &raw_query(&parts.uri)?)?;
     let filter = serde_json::from_value(Value::Object(query));
     let filter = filter.map_err(|error| Problem::invalid(error.to_string()))?;
+    let relay = relay_to(&site, &machine)?;
     let handshake = Handshake::read(&mut parts, &site).await?;
-    let events = connect(&site, &machine).await?.events(filter);
-    let lines = unfold(events, async |mut events: MachineEvents| {
-        let mut line = json!(events.next().await?);
-        line["type"] = "event".into();
-        Some((vec![line.to_string()], events))
-    });
+    let lines = event_lines(relay, machine, filter);
     let lines = lines.take_until(site.state.closing.clone().cancelled_owned()).boxed();
     Ok(handshake.accept(MAX_INPUT_BYTES, async move |socket, credential| {
-        let start = json!({ "type": "start", "server": machine, "seq": 0 });
-        events_socket::run(socket, start, lines, credential).await;
+        events_socket::run(socket, lines, credential).await;
     }))
 }
 
-async fn connect(site: &SiteState, machine: &str) -> Result<Arc<MachineConnection>, Problem> {
+/// Connects to a machine and returns its events that a filter selects.
+fn event_lines(relay: Arc<MachineRelay>, machine: String, filter: Subscribe) -> EventLines {
+    let connecting = async move {
+        let events = relay.connect(&machine).await?.events(filter);
+        let start = json!({ "type": "start", "server": machine, "seq": 0 }).to_string();
+        let lines = try_unfold(events, async |mut events: MachineEvents| {
+            let lost = || MachineError::new(ErrorKind::Network, "the connection to the machine is lost");
+            let mut line = json!(events.next().await.ok_or_else(lost)?);
+            line["type"] = "event".into();
+            Ok::<_, MachineError>(Some((vec![line.to_string()], events)))
+        });
+        Ok::<_, MachineError>(iter([Ok(vec![start])]).chain(lines))
+    };
+    connecting.try_flatten_stream().map_err(|error| (close_code::AGAIN, error.message)).boxed()
+}
+
+/// Returns the relay, if this machine is in its list.
+fn relay_to(site: &SiteState, machine: &str) -> Result<Arc<MachineRelay>, Problem> {
     let no_relay = || Problem::of_kind(ErrorKind::NotFound, "this server relays to no machines");
     let relay = site.relay.as_ref().ok_or_else(no_relay)?;
-    relay
-        .check(machine)
-        .map_err(|error| with_hint(Problem::of_kind(error.kind, error.message), error.hint))?;
-    relay.connect(machine).await.map_err(unreachable)
+    relay.check(machine).map_err(unlisted)?;
+    Ok(Arc::clone(relay))
 }
 
 /// Returns the problem of a machine that cannot be reached. Its status is never that of a missing node or of this server's own
 /// credentials.
 fn unreachable(MachineError { kind, message, hint }: MachineError) -> Problem {
     with_hint(Problem::new(StatusCode::BAD_GATEWAY, kind, message), hint)
+}
+
+/// Returns the problem of a machine that is not in the list, or of a list that cannot be read.
+fn unlisted(MachineError { kind, message, hint }: MachineError) -> Problem {
+    with_hint(Problem::of_kind(kind, message), hint)
 }
 
 fn failed_request(error: ClientError) -> Problem {

@@ -34,6 +34,8 @@ const PIPE_BYTES: usize = 64 * 1024;
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Time after which a client that sends nothing, not even pongs, is gone.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(90);
+/// Maximum length of the reason in a close frame in bytes (RFC 6455, section 5.5).
+const MAX_REASON_BYTES: usize = 123;
 
 /// Upgrades a connection to a WebSocket.
 pub(crate) async fn serve(State(site): State<SiteState>, request: Request) -> Result<Response, Problem> {
@@ -245,10 +247,11 @@ impl MessageWriter {
     }
 }
 
-/// Sends a close frame with a code and a reason, and closes the WebSocket.
-pub(super) async fn close(socket: &mut (impl Sink<Message> + Unpin), (code, reason): (u16, &'static str)) {
+/// Sends a close frame with a code and the beginning of a reason, and closes the WebSocket.
+pub(super) async fn close(socket: &mut (impl Sink<Message> + Unpin), (code, reason): (u16, &str)) {
+    let reason = Utf8Bytes::from(&reason[..reason.floor_char_boundary(MAX_REASON_BYTES)]);
     let closing = async {
-        let frame = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
+        let frame = CloseFrame { code, reason };
         let _ = socket.send(Message::Close(Some(frame))).await;
         let _ = socket.close().await;
     };

@@ -7,6 +7,7 @@ mod events;
 mod events_socket;
 mod http2;
 mod limits;
+mod machines;
 mod memory;
 mod metrics;
 mod openai;
