@@ -38,10 +38,7 @@ impl Machines {
     /// # Errors
     /// The machine is not reachable, rejects the user, or has no running server.
     pub async fn connect(&self, machine: &Machine, limit: Duration) -> Result<NerveClient, MachineError> {
-        let client = self.open(machine, limit).await.map_err(|error| match machine.name.as_str() {
-            "" => error,
-            name => MachineError { message: format!("machine '{name}': {}", error.message), ..error },
-        })?;
+        let client = self.open(machine, limit).await.map_err(|error| error.about(machine))?;
         self.record_contact(machine);
         Ok(client.reconnect(Reconnect::Never))
     }
@@ -95,7 +92,8 @@ pub(crate) async fn connect_route(route: Route, limit: Duration) -> Result<Nerve
     }
 }
 
-fn no_reply(limit: Duration) -> MachineError {
+/// Returns the error of a machine that did not reply in time.
+pub(crate) fn no_reply(limit: Duration) -> MachineError {
     let message = format!("no reply within {} s", limit.as_secs());
     MachineError::new(ErrorKind::Timeout, message).hint("check that the machine is on and reachable")
 }

@@ -5,6 +5,8 @@ use std::fmt::Display;
 use nerve_api::ErrorKind;
 use nerve_client::{ClientError, SshError, SshErrorKind};
 
+use crate::machine::Machine;
+
 /// An error about a machine, or about the list of machines.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -26,6 +28,14 @@ impl MachineError {
     /// Sets the hint.
     pub fn hint(self, hint: impl Into<String>) -> MachineError {
         MachineError { hint: Some(hint.into()), ..self }
+    }
+
+    /// Adds the name of the machine, if it has one.
+    pub(crate) fn about(self, machine: &Machine) -> MachineError {
+        match machine.name.as_str() {
+            "" => self,
+            name => MachineError { message: format!("machine '{name}': {}", self.message), ..self },
+        }
     }
 }
 

@@ -12,9 +12,8 @@ use futures_util::stream::{StreamExt, TryStreamExt, iter, try_unfold};
 use http::StatusCode;
 use nerve_api::request::Subscribe;
 use nerve_api::{Envelope, ErrorKind, RequestName};
-use nerve_client::ClientError;
 use nerve_machine::MachineError;
-use nerve_machine::relay::{MachineEvents, MachineRelay};
+use nerve_machine::relay::{MachineEvents, MachineRelay, RelayError};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -102,8 +101,7 @@ fn event_lines(relay: Arc<MachineRelay>, machine: String, filter: Subscribe) -> 
         let events = relay.connect(&machine).await?.events(filter);
         let start = json!({ "type": "start", "server": machine, "seq": 0 }).to_string();
         let lines = try_unfold(events, async |mut events: MachineEvents| {
-            let lost = || MachineError::new(ErrorKind::Network, "the connection to the machine is lost");
-            let mut line = json!(events.next().await.ok_or_else(lost)?);
+            let mut line = json!(events.next().await?);
             line["type"] = "event".into();
             Ok::<_, MachineError>(Some((vec![line.to_string()], events)))
         });
@@ -131,13 +129,13 @@ fn unlisted(MachineError { kind, message, hint }: MachineError) -> Problem {
     with_hint(Problem::of_kind(kind, message), hint)
 }
 
-fn failed_request(error: ClientError) -> Problem {
-    match error.server() {
-        Some(error) => {
+fn failed_request(error: RelayError) -> Problem {
+    match error {
+        RelayError::Machine(error) => unreachable(error),
+        RelayError::Server(error) => {
             let failure = Failure { message: error.message.clone(), details: error.details.clone().into() };
             Problem::of(&failure, &Envelope::default())
         }
-        None => unreachable(error.into()),
     }
 }
 

@@ -1,0 +1,112 @@
+//! The connection to a machine.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use nerve_api::RequestName;
+use nerve_api::request::Subscribe;
+use nerve_client::{ClientError, NerveClient};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::events::{MachineEvents, relayed_types};
+use super::RelayError;
+use crate::connect::no_reply;
+use crate::error::MachineError;
+use crate::machine::Machine;
+use crate::machines::Machines;
+
+/// Time limit for connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for connecting and subscribing: shorter than that of a page's request, so that the page gets the reason.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(12);
+/// Maximum number of concurrent requests to one machine. Further ones wait.
+const MAX_REQUESTS: usize = 64;
+
+/// An open connection to a machine.
+#[derive(Debug)]
+pub struct MachineConnection {
+    machines: Machines,
+    machine: Machine,
+    client: NerveClient,
+    requests: Semaphore,
+    /// Why the connection has ended.
+    end_reason: OnceLock<MachineError>,
+}
+
+impl MachineConnection {
+    /// Connects to a machine and subscribes to its events.
+    pub(super) async fn open(
+        machines: &Machines,
+        machine: &Machine,
+    ) -> Result<Arc<MachineConnection>, MachineError> {
+        let connecting = machines.connect(machine, CONNECT_TIMEOUT);
+        MachineConnection::start(machines, machine, connecting).await
+    }
+
+    /// Subscribes to the events of a machine after the client has connected.
+    pub(super) async fn start(
+        machines: &Machines,
+        machine: &Machine,
+        connecting: impl Future<Output = Result<NerveClient, MachineError>>,
+    ) -> Result<Arc<MachineConnection>, MachineError> {
+        let opening = async {
+            let client = connecting.await?;
+            // The filter applies to all streams of the connection.
+            let filter = Subscribe { types: Some(relayed_types()), ..Subscribe::default() };
+            let subscribed = client.subscribe(&filter).await;
+            subscribed.map(|_| client).map_err(|error| MachineError::from(error).about(machine))
+        };
+        let opened = timeout(OPEN_TIMEOUT, opening).await;
+        let client = opened.unwrap_or_else(|_| Err(no_reply(OPEN_TIMEOUT).about(machine)))?;
+        Ok(Arc::new(MachineConnection {
+            machines: machines.clone(),
+            machine: machine.clone(),
+            client,
+            requests: Semaphore::new(MAX_REQUESTS),
+            end_reason: OnceLock::new(),
+        }))
+    }
+
+    /// Sends a request and waits for its reply. There is no time limit, but the request fails with the connection.
+    ///
+    /// # Errors
+    /// The connection has ended, the parameters are not an object, or the server there replies with
+    /// an error.
+    pub async fn request(&self, name: RequestName, params: Value) -> Result<Value, RelayError> {
+        let about = |error: MachineError| RelayError::Machine(error.about(&self.machine));
+        // The semaphore is never closed.
+        let _permit = self.requests.acquire().await;
+        match self.client.request_by_name(name, params).await {
+            Ok(reply) => Ok(reply),
+            Err(ClientError::Server(error)) => Err(RelayError::Server(error)),
+            Err(error @ ClientError::Protocol(_)) if !self.has_ended() => Err(about(error.into())),
+            Err(error) => Err(RelayError::Machine(self.end_with(error))),
+        }
+    }
+
+    /// Returns the events that `filter` selects, from now on. The field `since` is ignored.
+    pub fn events(self: Arc<Self>, filter: Subscribe) -> MachineEvents {
+        let events = self.client.events();
+        MachineEvents::new(self, events, filter)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.end_reason.get().is_some()
+    }
+
+    /// Ends the connection: its requests fail, its streams end, and the next user makes another one. The first reason is kept.
+    pub(super) fn end(&self, reason: MachineError) {
+        if self.end_reason.set(reason).is_ok() {
+            self.client.close();
+        }
+    }
+
+    /// Ends the connection after an error of its client, and returns why it has ended.
+    pub(super) fn end_with(&self, error: ClientError) -> MachineError {
+        let error = MachineError::from(error).about(&self.machine);
+        self.end(error.clone());
+        self.end_reason.get().cloned().unwrap_or(error)
+    }
+}

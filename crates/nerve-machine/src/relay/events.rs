@@ -1,0 +1,95 @@
+//! The events of a machine that a filter selects.
+
+use std::sync::Arc;
+
+use nerve_api::request::Subscribe;
+use nerve_api::{EventMessage, EventType};
+use nerve_client::{ClientError, EventStream};
+
+use super::connection::MachineConnection;
+use crate::error::MachineError;
+
+/// Events that are relayed in addition to changes of states.
+const MORE_EVENTS: [EventType; 2] = [EventType::NodeActivity, EventType::OutputParsed];
+
+/// Events of a machine that a filter selects.
+#[derive(Debug)]
+pub struct MachineEvents {
+    connection: Arc<MachineConnection>,
+    events: EventStream,
+    filter: Subscribe,
+}
+
+impl MachineEvents {
+    pub(super) fn new(
+        connection: Arc<MachineConnection>,
+        events: EventStream,
+        filter: Subscribe,
+    ) -> MachineEvents {
+        MachineEvents { connection, events, filter }
+    }
+
+    /// Returns the next event. Cancel-safe.
+    ///
+    /// # Errors
+    /// The connection has ended, for this reason.
+    pub async fn next(&mut self) -> Result<EventMessage, MachineError> {
+        loop {
+            let Some(event) = self.events.next().await else {
+                return Err(self.connection.end_with(ClientError::closed()));
+            };
+            if is_selected(&self.filter, &event) {
+                return Ok(event);
+            }
+        }
+    }
+}
+
+/// Returns the types of events that are relayed, in addition to notices about lost events.
+pub(super) fn relayed_types() -> Vec<String> {
+    EventType::STATE_CHANGES.iter().chain(&MORE_EVENTS).map(ToString::to_string).collect()
+}
+
+/// Returns true if a filter selects an event. A notice about lost events concerns everyone.
+fn is_selected(filter: &Subscribe, event: &EventMessage) -> bool {
+    let is = |wanted: &Option<String>, actual: &Option<String>| wanted.is_none() || wanted == actual;
+    let has_type = filter.types.as_ref().is_none_or(|types| types.contains(&event.event_type));
+    let matches =
+        has_type && is(&filter.node_id, &event.node_id) && is(&filter.session_id, &event.session_id);
+    matches || event.kind() == Some(EventType::EventsDropped)
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_types::activity::TsMs;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn filter_selects_by_node_session_and_type() {
+        let event = |event_type: &str, node: Option<&str>| EventMessage {
+            event_type: event_type.to_string(),
+            node_id: node.map(str::to_string),
+            channel_id: None,
+            session_id: Some("night".to_string()),
+            data: json!({}),
+            emitted_at: TsMs::default(),
+            timestamp: None,
+            seq: 1,
+        };
+        let filter = Subscribe {
+            node_id: Some("me".to_string()),
+            session_id: Some("night".to_string()),
+            types: Some(vec!["NODE_READY".to_string()]),
+            ..Subscribe::default()
+        };
+        assert!(is_selected(&filter, &event("NODE_READY", Some("me"))));
+        assert!(is_selected(&Subscribe::default(), &event("NODE_READY", Some("me"))));
+        assert!(!is_selected(&filter, &event("NODE_READY", Some("other"))));
+        assert!(!is_selected(&filter, &event("NODE_BUSY", Some("me"))));
+        let day = Subscribe { session_id: Some("day".to_string()), ..Subscribe::default() };
+        assert!(!is_selected(&day, &event("NODE_READY", Some("me"))));
+        assert!(is_selected(&filter, &event("EVENTS_DROPPED", None)));
+    }
+}

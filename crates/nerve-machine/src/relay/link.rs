@@ -1,0 +1,176 @@
+//! The attempts to connect to a machine, and the pauses between them.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, WeakShared, ready};
+use nerve_api::ErrorKind;
+use tokio::time::Instant;
+
+use super::changed;
+use super::connection::MachineConnection;
+use crate::error::MachineError;
+use crate::machine::Machine;
+
+/// Pause after the first failed attempt. It doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+/// Maximum pause after failed attempts.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// Pause after a rejected login, of which some machines permit only a few in ten minutes.
+const LOGIN_PAUSE: Duration = Duration::from_secs(300);
+/// Time after the pause for which a machine without another attempt still counts as unreachable.
+const FAILURE_AGE: Duration = Duration::from_secs(60);
+
+/// The outcome of an attempt to connect.
+pub(super) type Outcome = Result<Arc<MachineConnection>, MachineError>;
+/// An attempt that several callers await. It is cancelled with the last of them.
+pub(super) type Attempt = Shared<BoxFuture<'static, Outcome>>;
+
+/// The connection to one machine, or why there is none.
+#[derive(Debug)]
+pub(super) struct MachineLink {
+    /// The entry of the list to which the rest belongs.
+    machine: Machine,
+    connection: Weak<MachineConnection>,
+    attempt: Option<WeakShared<BoxFuture<'static, Outcome>>>,
+    failure: Option<Failure>,
+}
+
+/// The failures since the last connection.
+#[derive(Debug)]
+struct Failure {
+    error: MachineError,
+    failed_at: SystemTime,
+    retry_at: Instant,
+    count: u32,
+}
+
+impl MachineLink {
+    pub(super) fn new(machine: Machine) -> MachineLink {
+        MachineLink { machine, connection: Weak::new(), attempt: None, failure: None }
+    }
+
+    /// Returns true if the link belongs to this entry of the list.
+    pub(super) fn is_of(&self, machine: &Machine) -> bool {
+        self.machine == *machine
+    }
+
+    /// Returns the connection if it is open.
+    pub(super) fn connection(&self) -> Option<Arc<MachineConnection>> {
+        self.connection.upgrade().filter(|connection| !connection.has_ended())
+    }
+
+    /// Returns why the machine cannot be reached, if that is known.
+    pub(super) fn failure(&self) -> Option<&MachineError> {
+        let failure = self.failure.as_ref()?;
+        let is_recent = Instant::now() < failure.retry_at + FAILURE_AGE;
+        (is_recent || self.pending().is_some()).then_some(&failure.error)
+    }
+
+    /// Returns the outcome for a new caller, unless an attempt is due. A contact after a failure ends the pause.
+    pub(super) fn find(&self, last_contact: Option<SystemTime>) -> Option<Attempt> {
+        let is_paused = |failure: &&Failure| {
+            Instant::now() < failure.retry_at && last_contact.is_none_or(|at| at <= failure.failed_at)
+        };
+        let known = match (self.connection(), self.failure.as_ref().filter(is_paused)) {
+            (Some(connection), _) => Ok(connection),
+            (None, Some(failure)) => Err(failure.error.clone()),
+            (None, None) => return self.pending(),
+        };
+        Some(ready(known).boxed().shared())
+    }
+
+    fn pending(&self) -> Option<Attempt> {
+        self.attempt.as_ref()?.upgrade()
+    }
+
+    /// Starts an attempt, which has to [record](MachineLink::record) its outcome.
+    pub(super) fn start(&mut self, attempt: BoxFuture<'static, Outcome>) -> Attempt {
+        let attempt = attempt.shared();
+        self.attempt = attempt.downgrade();
+        attempt
+    }
+
+    /// Records the outcome of the attempt.
+    pub(super) fn record(&mut self, outcome: Outcome) -> Outcome {
+        self.attempt = None;
+        match &outcome {
+            Ok(connection) => {
+                self.failure = None;
+                self.connection = Arc::downgrade(connection);
+            }
+            Err(error) => {
+                let count = self.failure.take().map_or(0, |failure| failure.count).saturating_add(1);
+                let retry_at = Instant::now() + pause_after(count, error.kind);
+                let failed_at = SystemTime::now();
+                self.failure = Some(Failure { error: error.clone(), failed_at, retry_at, count });
+            }
+        }
+        outcome
+    }
+
+    /// Ends the connection of an entry that is no longer in the list.
+    pub(super) fn end(self) {
+        if let Some(connection) = self.connection() {
+            connection.end(changed(&self.machine));
+        }
+    }
+}
+
+/// Returns the pause after this many failures, the last of this kind.
+fn pause_after(failures: u32, kind: ErrorKind) -> Duration {
+    match kind {
+        ErrorKind::Authentication => LOGIN_PAUSE,
+        _ => FIRST_PAUSE.saturating_mul(1 << (failures.saturating_sub(1)).min(16)).min(MAX_PAUSE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(kind: ErrorKind) -> Outcome {
+        Err(MachineError::new(kind, "refused"))
+    }
+
+    #[test]
+    fn pauses_grow_to_limit() {
+        let pauses: Vec<u64> = (1..8).map(|count| pause_after(count, ErrorKind::Network).as_secs()).collect();
+        assert_eq!(pauses, [5, 10, 20, 40, 60, 60, 60]);
+        assert_eq!(pause_after(u32::MAX, ErrorKind::Network), MAX_PAUSE);
+        assert_eq!(pause_after(1, ErrorKind::Authentication), LOGIN_PAUSE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failure_is_known_during_pause_and_a_while_later() {
+        let mut link = MachineLink::new(Machine::unnamed("ssh://h"));
+        for pause in [FIRST_PAUSE, FIRST_PAUSE * 2] {
+            assert!(link.find(None).is_none());
+            link.record(failed(ErrorKind::Network)).unwrap_err();
+            tokio::time::advance(pause - Duration::from_millis(1)).await;
+            assert!(link.find(None).unwrap().await.is_err());
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        assert!(link.find(None).is_none() && link.failure().is_some());
+        tokio::time::advance(FAILURE_AGE).await;
+        assert_eq!(link.failure(), None);
+        // An attempt that runs does not hide why the last one failed.
+        let attempt = link.start(std::future::pending().boxed());
+        assert!(link.failure().is_some() && link.find(None).is_some());
+        drop(attempt);
+        assert!(link.failure().is_none() && link.find(None).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rejected_login_is_repeated_late_or_after_a_contact() {
+        let mut link = MachineLink::new(Machine::unnamed("ssh://h"));
+        let before = SystemTime::now();
+        link.record(failed(ErrorKind::Authentication)).unwrap_err();
+        tokio::time::advance(MAX_PAUSE).await;
+        assert!(link.find(Some(before)).is_some());
+        assert!(link.find(Some(SystemTime::now() + Duration::from_secs(1))).is_none());
+        tokio::time::advance(LOGIN_PAUSE - MAX_PAUSE).await;
+        assert!(link.find(None).is_none());
+    }
+}
