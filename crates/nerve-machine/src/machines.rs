@@ -125,6 +125,11 @@ impl Machines {
         position(&machines, name).map(|at| machines[at].clone())
     }
 
+    /// Returns true if the list has this entry, or cannot be read now.
+    pub(crate) fn contains(&self, machine: &Machine) -> bool {
+        self.list().map_or(true, |machines| machines.contains(machine))
+    }
+
     /// Adds a machine.
     ///
     /// # Errors

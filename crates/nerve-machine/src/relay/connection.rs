@@ -1,6 +1,6 @@
-//! The connection to a machine.
+//! The connection to a machine: its requests, and the checks that it is alive.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use nerve_api::RequestName;
@@ -8,10 +8,11 @@ use nerve_api::request::Subscribe;
 use nerve_client::{ClientError, NerveClient};
 use serde_json::Value;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use super::events::{MachineEvents, relayed_types};
-use super::RelayError;
+use super::{RelayError, changed};
 use crate::connect::no_reply;
 use crate::error::MachineError;
 use crate::machine::Machine;
@@ -21,6 +22,10 @@ use crate::machines::Machines;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for connecting and subscribing: shorter than that of a page's request, so that the page gets the reason.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(12);
+/// Interval of the checks that a machine replies.
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
+/// Time limit for the reply to a check, which may be behind a reply of 16 MiB.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum number of concurrent requests to one machine. Further ones wait.
 const MAX_REQUESTS: usize = 64;
 
@@ -33,6 +38,13 @@ pub struct MachineConnection {
     requests: Semaphore,
     /// Why the connection has ended.
     end_reason: OnceLock<MachineError>,
+    monitor: AbortHandle,
+}
+
+impl Drop for MachineConnection {
+    fn drop(&mut self) {
+        self.monitor.abort();
+    }
 }
 
 impl MachineConnection {
@@ -60,12 +72,13 @@ impl MachineConnection {
         };
         let opened = timeout(OPEN_TIMEOUT, opening).await;
         let client = opened.unwrap_or_else(|_| Err(no_reply(OPEN_TIMEOUT).about(machine)))?;
-        Ok(Arc::new(MachineConnection {
+        Ok(Arc::new_cyclic(|connection| MachineConnection {
             machines: machines.clone(),
             machine: machine.clone(),
             client,
             requests: Semaphore::new(MAX_REQUESTS),
             end_reason: OnceLock::new(),
+            monitor: tokio::spawn(monitor(Weak::clone(connection))).abort_handle(),
         }))
     }
 
@@ -108,5 +121,30 @@ impl MachineConnection {
         let error = MachineError::from(error).about(&self.machine);
         self.end(error.clone());
         self.end_reason.get().cloned().unwrap_or(error)
+    }
+
+    /// Checks that the machine replies, and that its entry in the list is the same. Otherwise ends the connection.
+    async fn check(&self) {
+        if !self.machines.contains(&self.machine) {
+            return self.end(changed(&self.machine));
+        }
+        match timeout(CHECK_TIMEOUT, self.client.ping()).await {
+            Ok(Ok(_) | Err(ClientError::Server(_))) => self.machines.record_contact(&self.machine),
+            Ok(Err(error)) => drop(self.end_with(error)),
+            Err(_) => self.end(no_reply(CHECK_TIMEOUT).about(&self.machine)),
+        }
+    }
+}
+
+/// Checks a connection from time to time until it ends.
+async fn monitor(connection: Weak<MachineConnection>) {
+    let mut checks = interval_at(Instant::now() + CHECK_INTERVAL, CHECK_INTERVAL);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        checks.tick().await;
+        let Some(connection) = connection.upgrade().filter(|connection| !connection.has_ended()) else {
+            return;
+        };
+        connection.check().await;
     }
 }

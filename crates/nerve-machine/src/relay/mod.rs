@@ -2,7 +2,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `connection` | the connection to a machine |
+//! | `connection` | the connection to a machine: its requests, and the checks that it is alive |
 //! | `events` | the events of a machine that a filter selects |
 //! | `link` | the attempts to connect to a machine, and the pauses between them |
 

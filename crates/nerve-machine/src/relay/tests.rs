@@ -5,6 +5,7 @@ use std::pin::pin;
 
 use futures_util::future::join_all;
 use futures_util::poll;
+use nerve_api::RequestName;
 use nerve_client::{NerveClient, Reconnect};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -168,6 +169,53 @@ async fn machine_that_never_confirms_subscription_is_given_up() {
     assert_eq!(error.kind, ErrorKind::Timeout);
     assert_eq!(peer.receive().await.unwrap()["command_type"], "SUBSCRIBE");
     assert_eq!(peer.receive().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_machine_ends_requests_and_events() {
+    let (folder, machines) = empty_list();
+    let machine = add(&folder, &machines, "work", 1);
+    let (connection, mut peer) = open(&machines, &machine).await;
+    let mut events = Arc::clone(&connection).events(nerve_api::request::Subscribe::default());
+    // The first check succeeds, and the second does not. The peer reads on: the network is not at fault.
+    let play = async {
+        assert_eq!(peer.receive().await.unwrap()["command_type"], "GET_NODE");
+        peer.reply("PING", json!({ "pong": true })).await;
+        while peer.receive().await.is_some() {}
+    };
+    let request = connection.request(RequestName::GetNode, json!({ "node_id": "sh" }));
+    let (reply, event, ()) = tokio::join!(request, events.next(), play);
+    let Err(RelayError::Machine(error)) = reply else { panic!("{reply:?}") };
+    assert_eq!(error.kind, ErrorKind::Timeout);
+    assert_eq!(event.unwrap_err(), error);
+    assert!(connection.has_ended());
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_contact_is_that_of_the_last_reply() {
+    let (folder, machines) = empty_list();
+    let machine = add(&folder, &machines, "work", 1);
+    let (connection, mut peer) = open(&machines, &machine).await;
+    assert_eq!(machines.last_contact(&machine), None);
+    let mut events = Arc::clone(&connection).events(nerve_api::request::Subscribe::default());
+    peer.reply("PING", json!({ "pong": true })).await;
+    let ping = peer.receive().await.unwrap();
+    assert_eq!(ping["command_type"], "PING");
+    let contact = machines.last_contact(&machine).unwrap();
+    drop(peer);
+    assert_eq!(events.next().await.unwrap_err().kind, ErrorKind::Network);
+    assert_eq!(machines.last_contact(&machine), Some(contact));
+}
+
+#[tokio::test(start_paused = true)]
+async fn changed_entry_ends_its_connection() {
+    let (folder, machines) = empty_list();
+    let machine = add(&folder, &machines, "work", 1);
+    let (connection, _peer) = open(&machines, &machine).await;
+    let mut events = connection.events(nerve_api::request::Subscribe::default());
+    machines.remove("work").unwrap();
+    add(&folder, &machines, "work", 2);
+    assert_eq!(events.next().await.unwrap_err().kind, ErrorKind::Cancelled);
 }
 
 #[tokio::test]
