@@ -1,6 +1,6 @@
 // The screen of a node of another machine, as text, and keys for its program.
 
-import { describeError, explainNode, writeKeys } from "./api.js";
+import { describeError, describeFailure, explainNode, writeKeys } from "./api.js";
 import { showScreen } from "./dialog_card.js";
 import { element, showText } from "./dom.js";
 import { KeyRow } from "./key_row.js";
@@ -22,10 +22,12 @@ export class ScreenTab {
   #node;
   #isShown = false;
   #timer = null;
-  /** Ends when all keys so far were typed. */
-  #typed = Promise.resolve();
+  /** Resolves when all keys so far were typed, to false if one write failed. The writes after it are dropped. */
+  #typed = Promise.resolve(true);
   #screen = element("pre", { class: "screen", tabIndex: 0, "aria-label": "Screen" });
   #problem = element("p", { class: "note failed", role: "status", hidden: true });
+  /** Why keys were not typed. Stays until others are typed. */
+  #typingProblem = element("p", { class: "note failed", role: "alert", hidden: true });
   #request = new LatestRequest(() => explainNode(this.#node), {
     receive: ({ screen }) => this.#show(screen),
     fail: (error) => showText(this.#problem, `The screen could not be read: ${describeError(error)}`),
@@ -43,6 +45,7 @@ export class ScreenTab {
       element("p", { class: "note" }, about),
       this.#screen,
       this.#problem,
+      this.#typingProblem,
       role === "full" ? keys.element : element("p", { class: "note" }, "This browser may only look."),
     );
   }
@@ -87,22 +90,44 @@ export class ScreenTab {
 
   /** Types keys after those that are on their way. Returns true: a failure is reported later. */
   #type(keys) {
-    this.#typed = this.#typed.then(() => this.#write(keys));
+    this.#append(() => this.#write(keys));
     return true;
   }
 
+  /** Types a text, and Enter only if the text was typed: otherwise Enter would confirm what is on the screen. */
   #typeLine(text) {
-    this.#type(text);
-    this.#typed = this.#typed.then(() => wait(ENTER_DELAY));
-    return this.#type("\r");
+    this.#append(async () => {
+      const isTyped = await this.#write(text);
+      if (isTyped) {
+        await wait(ENTER_DELAY);
+      }
+      return isTyped && this.#write("\r");
+    });
+    return true;
   }
 
+  /** Runs a write after those that are on their way, unless one of them fails. */
+  #append(write) {
+    const typed = this.#typed.then((isTyped) => isTyped && write());
+    this.#typed = typed;
+    typed.then(() => {
+      // Keys that are typed later are not behind the failed ones.
+      if (this.#typed === typed) {
+        this.#typed = Promise.resolve(true);
+      }
+    });
+  }
+
+  /** Returns false if the keys could not be typed. */
   async #write(keys) {
     try {
       await writeKeys(this.#node, keys);
-      this.#readLater(AFTER_KEYS);
     } catch (error) {
-      showText(this.#problem, `Not typed: ${describeError(error)}`);
+      showText(this.#typingProblem, describeFailure("Not typed", error, "the keys may have been typed. Check the screen before you type again."));
+      return false;
     }
+    showText(this.#typingProblem, "");
+    this.#readLater(AFTER_KEYS);
+    return true;
   }
 }

@@ -2,7 +2,7 @@
 
 import { spawnSync } from "node:child_process";
 
-import { DEADLINE, browser, checkWidth, choose, link, nerve, newPage, run, sendPrompt, takeScreenshots, waitFor, waitForAnswer, waitForText } from "./browser.mjs";
+import { DEADLINE, browser, checkWidth, choose, expect, intercept, link, nerve, newPage, run, sendPrompt, takeScreenshots, waitFor, waitForAnswer, waitForText } from "./browser.mjs";
 
 /** Runs nerve on the other machine. */
 function nerveThere(...args) {
@@ -67,6 +67,29 @@ const steps = {
     await takeScreenshots(page, "machine-screen");
     await checkWidth(page, 360);
     await page.setViewport({ width: 1280, height: 900 });
+  },
+
+  async "Enter does not follow a text that was not typed"(page) {
+    const typed = [];
+    const refuse = (request) => {
+      if (!request.url().includes("/write")) {
+        request.continue();
+        return;
+      }
+      typed.push(JSON.parse(request.postData()).data);
+      typed.length === 1 ? request.respond({ status: 502, contentType: "application/json", body: "{}" }) : request.continue();
+    };
+    const stop = await intercept(page, refuse);
+    await page.type('.screen-tab input[aria-label="Text to type"]', "echo lost");
+    await page.keyboard.press("Enter");
+    await waitForText(page, "Not typed: ");
+    // The next keys are typed, and replace the message.
+    await page.type('.screen-tab input[aria-label="Text to type"]', "echo typed $((40 + 4))");
+    await page.keyboard.press("Enter");
+    await waitForScreen(page, "^typed 44");
+    await page.waitForFunction(() => !/Not typed/.test(document.body.innerText), { timeout: DEADLINE });
+    await stop();
+    expect(typed, ["echo lost", "echo typed $((40 + 4))", "\r"], "the keys that were sent");
   },
 
   async "a browser that may only look cannot type there"() {
