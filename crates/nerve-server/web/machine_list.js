@@ -5,11 +5,13 @@ import { describeUnreachable } from "./fleet.js";
 
 /** Returns what the row of a machine says. */
 function describe(machine) {
-  const { name, isReachable, count } = machine;
+  const { name, isReachable, hasFailed, count } = machine;
   if (isReachable === false) {
     return describeUnreachable(machine);
   }
-  return isReachable === null ? `Connecting to ${name}…` : `${name}: ${count} ${count === 1 ? "node" : "nodes"}`;
+  const nodes = `${name}: ${count} ${count === 1 ? "node" : "nodes"}`;
+  const description = hasFailed ? `${nodes}, but they could not be read: what you see may be old` : nodes;
+  return isReachable === null ? `Connecting to ${name}…` : description;
 }
 
 /** Shows one row for each machine. */

@@ -20,6 +20,8 @@ export class MachineStore extends EventTarget {
   #shown = null;
   /** True while events arrive. */
   #isLive = false;
+  /** True while the nodes cannot be fetched. */
+  #hasFailed = false;
   /** The machine as the server lists it. */
   #status = {};
 
@@ -30,7 +32,8 @@ export class MachineStore extends EventTarget {
     this.#connection = new EventConnection({}, { resumes: false, machine: name });
     this.#nodes.addEventListener("event", ({ detail }) => this.dispatchEvent(new CustomEvent("event", { detail })));
     this.#nodes.addEventListener("change", () => this.#notify());
-    this.#nodes.addEventListener("current", () => this.#connection.setCurrent(true));
+    this.#nodes.addEventListener("current", () => this.#setCurrent(true));
+    this.#nodes.addEventListener("failed", () => this.#setCurrent(false));
     this.#connection.addEventListener("open", () => {
       this.#isLive = true;
       this.#nodes.refresh();
@@ -68,7 +71,8 @@ export class MachineStore extends EventTarget {
   /** The machine as it is shown: null for `isReachable` before the first attempt to connect has ended. */
   get description() {
     const { reachable = null, last_contact_at: lastContact, error, hint } = this.#status;
-    return { name: this.name, isReachable: this.#isLive || (reachable === false ? false : null), count: this.#nodes.nodes.size, lastContact, error, hint };
+    const isReachable = this.#isLive || (reachable === false ? false : null);
+    return { name: this.name, isReachable, hasFailed: this.#hasFailed, count: this.#nodes.nodes.size, lastContact, error, hint };
   }
 
   /** Sets how the server lists the machine. */
@@ -82,8 +86,15 @@ export class MachineStore extends EventTarget {
     return new Map([...this.#nodes.nodes].map(([key, node]) => [key, withoutContact(node, lastContact)]));
   }
 
+  #setCurrent(isCurrent) {
+    this.#connection.setCurrent(isCurrent);
+    this.#hasFailed = !isCurrent;
+    this.#notify();
+  }
+
   #lose() {
     this.#isLive = false;
+    this.#hasFailed = false;
     this.#notify();
     this.dispatchEvent(new Event("lost"));
   }
