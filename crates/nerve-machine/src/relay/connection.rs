@@ -7,11 +7,11 @@ use nerve_api::RequestName;
 use nerve_api::request::Subscribe;
 use nerve_client::{ClientError, NerveClient};
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use super::events::{MachineEvents, relayed_types};
+use super::requests::{RequestClass, RequestLimit};
 use super::{RelayError, changed};
 use crate::connect::no_reply;
 use crate::error::MachineError;
@@ -26,8 +26,6 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(12);
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 /// Time limit for the reply to a check, which may be behind a reply of 16 MiB.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
-/// Maximum number of concurrent requests to one machine. Further ones wait.
-const MAX_REQUESTS: usize = 64;
 
 /// An open connection to a machine.
 #[derive(Debug)]
@@ -35,7 +33,7 @@ pub struct MachineConnection {
     machines: Machines,
     machine: Machine,
     client: NerveClient,
-    requests: Semaphore,
+    limit: RequestLimit,
     /// Why the connection has ended.
     end_reason: OnceLock<MachineError>,
     monitor: AbortHandle,
@@ -76,7 +74,7 @@ impl MachineConnection {
             machines: machines.clone(),
             machine: machine.clone(),
             client,
-            requests: Semaphore::new(MAX_REQUESTS),
+            limit: RequestLimit::new(),
             end_reason: OnceLock::new(),
             monitor: tokio::spawn(monitor(Weak::clone(connection))).abort_handle(),
         }))
@@ -85,12 +83,12 @@ impl MachineConnection {
     /// Sends a request and waits for its reply. There is no time limit, but the request fails with the connection.
     ///
     /// # Errors
-    /// The connection has ended, the parameters are not an object, or the server there replies with
+    /// The connection has ended, too many requests are in progress, the parameters are not an object, or the server there replies with
     /// an error.
     pub async fn request(&self, name: RequestName, params: Value) -> Result<Value, RelayError> {
+        let class = RequestClass::of(name, &params);
         let about = |error: MachineError| RelayError::Machine(error.about(&self.machine));
-        // The semaphore is never closed.
-        let _permit = self.requests.acquire().await;
+        let _permit = self.limit.acquire(class).await.map_err(about)?;
         match self.client.request_by_name(name, params).await {
             Ok(reply) => Ok(reply),
             Err(ClientError::Server(error)) => Err(RelayError::Server(error)),

@@ -5,10 +5,12 @@
 //! | `connection` | the connection to a machine: its requests, and the checks that it is alive |
 //! | `events` | the events of a machine that a filter selects |
 //! | `link` | the attempts to connect to a machine, and the pauses between them |
+//! | `requests` | limits of concurrent requests, by how long they may take |
 
 mod connection;
 mod events;
 mod link;
+mod requests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

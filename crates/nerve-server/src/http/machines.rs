@@ -121,7 +121,9 @@ fn relay_to(site: &SiteState, machine: &str) -> Result<Arc<MachineRelay>, Proble
 /// Returns the problem of a machine that cannot be reached. Its status is never that of a missing node or of this server's own
 /// credentials.
 fn unreachable(MachineError { kind, message, hint }: MachineError) -> Problem {
-    with_hint(Problem::new(StatusCode::BAD_GATEWAY, kind, message), hint)
+    let is_busy = kind == ErrorKind::Busy;
+    let status = if is_busy { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::BAD_GATEWAY };
+    with_hint(Problem::new(status, kind, message), hint)
 }
 
 /// Returns the problem of a machine that is not in the list, or of a list that cannot be read.
