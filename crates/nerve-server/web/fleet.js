@@ -1,6 +1,6 @@
 // The nodes of this server and those of the user's other machines, as one store.
 
-import { listMachines } from "./api.js";
+import { describeError, listMachines } from "./api.js";
 import { LatestRequest } from "./latest_request.js";
 import { MachineStore } from "./machine_store.js";
 import { formatAge } from "./time.js";
@@ -18,7 +18,13 @@ export class Fleet extends EventTarget {
   /** All nodes; null if they have to be collected. */
   #nodes = null;
   #isClosed = false;
-  #request = new LatestRequest(() => listMachines(), { receive: (machines) => this.#receive(machines), fail: () => {} });
+  #request = new LatestRequest(() => listMachines(), {
+    receive: (machines) => this.#receive(machines),
+    fail: (error) => this.#setProblem(`The list of machines could not be read: ${describeError(error)}`),
+  });
+
+  /** Why the list of other machines could not be read; an empty text if it could. */
+  machinesProblem = "";
 
   /** `local` holds the nodes of this server. */
   constructor(local) {
@@ -70,7 +76,15 @@ export class Fleet extends EventTarget {
     return store.isLoaded ? "" : `Connecting to ${machine}…`;
   }
 
+  #setProblem(problem) {
+    if (this.machinesProblem !== problem) {
+      this.machinesProblem = problem;
+      this.#notify();
+    }
+  }
+
   #receive(machines) {
+    this.#setProblem("");
     const names = new Set(machines.map(({ machine_name: name }) => name));
     for (const [name, store] of this.#stores) {
       if (!names.has(name)) {

@@ -18,15 +18,17 @@ function describe(machine) {
 export class MachineList {
   #rows = new Map();
   #machines = [];
+  #problem = element("li", { class: "failed", role: "status" }, element("bdi"));
   element = element("ul", { class: "machines", "aria-label": "Other machines", hidden: true });
 
-  /** Shows these machines. */
-  update(machines) {
+  /** Shows these machines, and why the list of them could not be read: an empty text if it could. */
+  update(machines, problem) {
     this.#machines = machines;
-    this.element.hidden = machines.length === 0;
+    this.element.hidden = machines.length === 0 && problem === "";
+    showText(this.#problem.firstChild, problem);
     const rows = new Map(machines.map(({ name }) => [name, this.#rows.get(name) ?? element("li", {}, element("bdi"))]));
     this.#rows = rows;
-    arrangeChildren(this.element, [...rows.values()]);
+    arrangeChildren(this.element, [...rows.values(), ...(problem === "" ? [] : [this.#problem])]);
     this.updateAges();
   }
 

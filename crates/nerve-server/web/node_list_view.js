@@ -191,7 +191,7 @@ export class NodeListView {
     } else {
       arrangeChildren(this.#list, elements);
     }
-    this.#machines.update(this.#store.machines);
+    this.#machines.update(this.#store.machines, this.#store.machinesProblem);
     this.#summarise(nodes, shown);
     this.checkMoves();
   }

@@ -70,7 +70,7 @@ async fn relay(
 /// Lists the machines, without connecting to them.
 async fn list(State(site): State<SiteState>) -> Result<Response, Problem> {
     let machines = site.relay.as_ref().map(|relay| relay.list()).transpose();
-    let machines = machines.map_err(|error| Problem::internal(error.message))?;
+    let machines = machines.map_err(unlisted)?;
     Ok(json_body(json!({ "machines": machines }).to_string()))
 }
 

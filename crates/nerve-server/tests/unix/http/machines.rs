@@ -18,7 +18,7 @@ use super::client::HttpServer;
 struct Relay {
     server: HttpServer,
     machine: TcpListener,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Relay {
@@ -33,7 +33,7 @@ impl Relay {
         let machines = Machines::new(folder.path(), folder.path());
         machines.add(entry).unwrap();
         let server = HttpServer::start_with(|config| config.machines = Some(machines));
-        Relay { server, machine, _folder: folder }
+        Relay { server, machine, folder }
     }
 
     /// Opens the WebSocket with the events of the machine.
@@ -79,4 +79,15 @@ async fn attempt_to_connect_ends_with_the_page() {
     drop(page);
     within_deadline("end", stream.read_to_end(&mut Vec::new())).await.unwrap();
     assert_eq!(relay.reachable().await, Value::Null);
+}
+
+#[tokio::test]
+async fn damaged_list_of_machines_has_a_hint() {
+    let relay = Relay::start().await;
+    std::fs::write(relay.folder.path().join("machines.json"), "{").unwrap();
+    for path in ["/machines", "/machines/work/nodes"] {
+        let response = relay.server.get(path).await;
+        response.problem(422, "process_error");
+        assert!(response.json()["hint"].is_string());
+    }
 }

@@ -1,6 +1,7 @@
 // The nodes of other machines: one list, their dialogs, their screens, and a machine that goes away.
 
 import { spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
 
 import { DEADLINE, browser, checkWidth, choose, expect, intercept, link, nerve, newPage, run, sendPrompt, takeScreenshots, waitFor, waitForAnswer, waitForText } from "./browser.mjs";
 
@@ -127,6 +128,17 @@ const steps = {
     await waitForText(page, "work is unreachable");
     await open(page, "#/");
     nerveThere("server", "start");
+    await waitForText(page, "work: 2 nodes");
+    await waitForText(page, "remote\\s+work/default\\s+ready");
+  },
+
+  async "a damaged list of machines is a row with what helps"(page) {
+    const path = `${process.env.NERVE_HOME}/machines.json`;
+    const list = readFileSync(path);
+    writeFileSync(path, "{");
+    await page.reload();
+    await waitForText(page, "The list of machines could not be read: .*nerve machine add");
+    writeFileSync(path, list);
     await waitForText(page, "work: 2 nodes");
     await waitForText(page, "remote\\s+work/default\\s+ready");
   },
