@@ -12,6 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use super::events::{MachineEvents, relayed_types};
 use super::requests::{RequestClass, RequestLimit};
+use super::waits::WaitConnection;
 use super::{RelayError, changed};
 use crate::connect::no_reply;
 use crate::error::MachineError;
@@ -34,6 +35,7 @@ pub struct MachineConnection {
     machine: Machine,
     client: NerveClient,
     limit: RequestLimit,
+    waits: WaitConnection,
     /// Why the connection has ended.
     end_reason: OnceLock<MachineError>,
     monitor: AbortHandle,
@@ -75,12 +77,14 @@ impl MachineConnection {
             machine: machine.clone(),
             client,
             limit: RequestLimit::new(),
+            waits: WaitConnection::default(),
             end_reason: OnceLock::new(),
             monitor: tokio::spawn(monitor(Weak::clone(connection))).abort_handle(),
         }))
     }
 
-    /// Sends a request and waits for its reply. There is no time limit, but the request fails with the connection.
+    /// Sends a request and waits for its reply. There is no time limit, but the request fails with the connection. A wait that is dropped
+    /// is cancelled there.
     ///
     /// # Errors
     /// The connection has ended, too many requests are in progress, the parameters are not an object, or the server there replies with
@@ -89,9 +93,17 @@ impl MachineConnection {
         let class = RequestClass::of(name, &params);
         let about = |error: MachineError| RelayError::Machine(error.about(&self.machine));
         let _permit = self.limit.acquire(class).await.map_err(about)?;
-        match self.client.request_by_name(name, params).await {
+        let reply = match class {
+            RequestClass::Wait => {
+                let connect = self.machines.connect(&self.machine, CONNECT_TIMEOUT);
+                self.waits.request(name, params, connect).await.map_err(RelayError::Machine)?
+            }
+            RequestClass::Brief | RequestClass::Turn => self.client.request_by_name(name, params).await,
+        };
+        match reply {
             Ok(reply) => Ok(reply),
             Err(ClientError::Server(error)) => Err(RelayError::Server(error)),
+            Err(error) if class == RequestClass::Wait => Err(about(error.into())),
             Err(error @ ClientError::Protocol(_)) if !self.has_ended() => Err(about(error.into())),
             Err(error) => Err(RelayError::Machine(self.end_with(error))),
         }
@@ -111,6 +123,7 @@ impl MachineConnection {
     pub(super) fn end(&self, reason: MachineError) {
         if self.end_reason.set(reason).is_ok() {
             self.client.close();
+            self.waits.close();
         }
     }
 

@@ -6,11 +6,13 @@
 //! | `events` | the events of a machine that a filter selects |
 //! | `link` | the attempts to connect to a machine, and the pauses between them |
 //! | `requests` | limits of concurrent requests, by how long they may take |
+//! | `waits` | requests that wait, over a connection that closes to cancel them |
 
 mod connection;
 mod events;
 mod link;
 mod requests;
+mod waits;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
