@@ -6,8 +6,8 @@ import { announce, element, showText } from "./dom.js";
 import { LatestRequest } from "./latest_request.js";
 import { isAway } from "./node_store.js";
 
-/** Rows of the screen that are shown. The dialog is at its end. */
-const SCREEN_ROWS = 40;
+/** Maximum number of rows of the screen that are shown. The dialog is at its end. */
+const MAX_ROWS = 40;
 
 const TITLES = {
   trust: "Asks whether to trust a folder",
@@ -22,9 +22,9 @@ const TITLES = {
 /** Matches a row that is a horizontal line from side to side. A phone would wrap it. */
 const RULE = /^\s*([─━═╌╍┄┅_▁▔-])\1{19,}$/;
 
-/** Shows the end of a screen without empty rows around it; nothing if it is empty. */
-export function showScreen(target, screen) {
-  const rows = screen.replace(/^(\s*\n)+/, "").trimEnd().split("\n").slice(-SCREEN_ROWS);
+/** Shows the last rows of a screen without empty rows around them; nothing if it is empty. */
+export function showScreen(target, screen, maxRows = Infinity) {
+  const rows = screen.replace(/^(\s*\n)+/, "").trimEnd().split("\n").slice(-maxRows);
   const shown = rows.map((row) => row.trimEnd()).map((row) => (RULE.test(row) ? element("span", { class: "rule" }, row) : element("span", {}, `${row}\n`)));
   target.replaceChildren(...shown);
   target.hidden = screen.trim() === "";
@@ -158,7 +158,7 @@ export class DialogCard {
       this.#sent = null;
     }
     this.#shown = explained;
-    showScreen(this.#screen, explained.screen);
+    showScreen(this.#screen, explained.screen, MAX_ROWS);
     if (isNew) {
       this.#list.replaceChildren(...explained.choices.map((label, index) => this.#createChoice(label, index)));
       this.ignoreClicks();
