@@ -21,7 +21,8 @@ use super::body::{self, ReceivedBody};
 use super::events_socket::{self, EventLines, MAX_INPUT_BYTES};
 use super::operation::{Handler, Operation, RequestMapping};
 use super::problem::Problem;
-use super::resource::{PathParams, guarded_body, json_body, raw_query, read_params};
+use super::reply::ReplyBody;
+use super::resource::{PathParams, collection, is_async, json_body, raw_query, read_params, respond};
 use super::websocket::Handshake;
 use super::{SiteState, query};
 use crate::reply_context::Failure;
@@ -56,15 +57,20 @@ async fn relay(
     role::check_permission(mapped.request).map_err(Problem::permission_denied)?;
     let (parts, sent) = request.into_parts();
     let ReceivedBody { bytes: sent, memory: _memory } = body::read(sent, &site.budget).await?;
-    let mut params = read_params(mapped, &path, &parts, &sent)?.into_map();
+    let params = read_params(mapped, &path, &parts, &sent)?;
+    let is_async = is_async(&params);
+    let mut params = params.into_map();
     let machine = params.remove(MACHINE);
     let machine = machine.as_ref().and_then(Value::as_str).unwrap_or_default();
     let connection = relay_to(&site, machine)?.connect(machine).await.map_err(unreachable)?;
     let reply = connection.request(mapped.request, Value::Object(params)).await;
-    let reply = reply.map_err(failed_request)?.to_string().into_bytes();
+    let reply = reply.map_err(failed_request)?;
+    let created_id = ["node_id", "graph_id", "name"].iter().find_map(|name| reply[name].as_str());
+    let created_id = created_id.map(str::to_string);
+    let reply = ReplyBody { bytes: reply.to_string().into_bytes(), created_id };
     // The request has been executed, so its reply is not refused.
     let memory = site.budget.reserve_completed_response(&CancellationToken::new()).await;
-    Ok(json_body(guarded_body(reply, memory.unwrap_or_default())))
+    Ok(respond(reply, mapped, is_async, collection(&parts.uri, 3), memory.unwrap_or_default()))
 }
 
 /// Lists the machines, without connecting to them.

@@ -53,14 +53,25 @@ pub(crate) async fn serve(
     let (parts, sent) = request.into_parts();
     let ReceivedBody { bytes: sent, memory } = body::read(sent, &site.budget).await?;
     let params = read_params(mapped, &path, &parts, &sent)?;
-    let is_set = |option: &&str| params.get(*option).is_some_and(|param| param.clone().into_value() == true);
-    let is_async = ["async", "detach"].iter().any(is_set);
+    let is_async = is_async(&params);
     let request = decode(mapped.request, params, &site);
     drop(sent);
     let is_channel = legacy_names::is_channel_path(parts.uri.path());
     let encode = move |context, outcome| reply::encode_with(is_channel, context, outcome);
     let (reply, memory) = dispatch(request, &site, memory, encode).await?;
-    Ok(respond(reply?, mapped, is_async, &parts.uri, memory))
+    Ok(respond(reply?, mapped, is_async, collection(&parts.uri, 1), memory))
+}
+
+/// Returns the path of the collection to which a path belongs: its first segments.
+pub(super) fn collection(uri: &Uri, segments: usize) -> &str {
+    let path = uri.path();
+    path.match_indices('/').nth(segments).map_or(path, |(end, _)| &path[..end])
+}
+
+/// Returns true if the reply does not wait for the end of what the request starts.
+pub(super) fn is_async(params: &Params<'_>) -> bool {
+    let is_set = |option: &&str| params.get(*option).is_some_and(|param| param.clone().into_value() == true);
+    ["async", "detach"].iter().any(is_set)
 }
 
 /// Reads the parameters of a request: from its path, its query, its body and its trace.
@@ -259,11 +270,12 @@ async fn run<T: Send + 'static>(
     }
 }
 
-fn respond(
+/// Returns the response with a reply. `collection`: the path below which an item is created.
+pub(super) fn respond(
     reply: ReplyBody,
     mapped: &RequestMapping,
     is_async: bool,
-    uri: &Uri,
+    collection: &str,
     memory: MemoryReservation,
 ) -> Response {
     let ReplyBody { bytes, created_id } = reply;
@@ -273,8 +285,7 @@ fn respond(
     }
     if let (true, Some(id)) = (mapped.creates, created_id) {
         *response.status_mut() = StatusCode::CREATED;
-        let folder = uri.path().split('/').nth(1).unwrap_or_default();
-        if let Ok(location) = HeaderValue::from_str(&format!("/{folder}/{id}")) {
+        if let Ok(location) = HeaderValue::from_str(&format!("{collection}/{id}")) {
             response.headers_mut().insert(header::LOCATION, location);
         }
     }

@@ -80,6 +80,18 @@ fn server_relays_requests_to_machines_on_request_only() {
     let (status, turn) = send(&endpoint, "POST", "/machines/work/nodes/sh/execute?session=default", &prompt);
     assert_eq!((status, &turn["response"]["text"]), (200, &json!("by-page")), "{turn}");
     assert!(work.read("sh").contains("by-page") && !here.read("sh").contains("by-page"));
+    let later = json!({ "text": "echo later", "async": true }).to_string();
+    let (status, begun) = send(&endpoint, "POST", "/machines/work/nodes/sh/execute?session=default", &later);
+    assert_eq!(status, 202, "{begun}");
+    // A wait has a connection of its own.
+    let path = format!("/machines/work/results/{}?wait=true", begun["result_id"].as_str().unwrap());
+    let (status, result) = get(&endpoint, &path);
+    assert_eq!((status, &result["state"]), (200, &json!("done")), "{result}");
+    let bearer = format!("Bearer {}", endpoint.token);
+    let headers = [("Authorization", bearer.as_str())];
+    let created = endpoint.request("POST", "/machines/work/sessions", &headers, r#"{"name":"night"}"#);
+    assert_eq!(created.status, 201);
+    assert_eq!(created.header("location"), Some("/machines/work/sessions/night"));
 
     let (status, problem) = get(&endpoint, "/machines/work/nodes/none");
     assert_eq!((status, &problem["error_type"]), (404, &json!("not_found_error")), "{problem}");
