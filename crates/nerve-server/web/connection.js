@@ -9,8 +9,8 @@ const SILENCE_INTERVAL = 5000;
 /** Time in the background after which the stream is no longer trusted, in milliseconds. */
 const BACKGROUND_LIMIT = 20000;
 
-/** Events after which the description of a node or a run may be another one. */
-const STATE_CHANGES = [
+/** Events after which the description of a node may be another one. */
+export const NODE_CHANGES = [
   "NODE_CREATED",
   "NODE_READY",
   "NODE_BUSY",
@@ -21,6 +21,11 @@ const STATE_CHANGES = [
   "NODE_REMOVED",
   "OUTPUT_PARSED",
   "RESULT_READY",
+];
+
+/** Events after which the description of a node or a run may be another one. */
+const STATE_CHANGES = [
+  ...NODE_CHANGES,
   "GRAPH_STARTED",
   "STEP_STARTED",
   "STEP_COMPLETED",

@@ -1,7 +1,7 @@
 // The nodes of one other machine, kept up to date by its events.
 
 import { listNodes } from "./api.js";
-import { EventConnection } from "./connection.js";
+import { EventConnection, NODE_CHANGES } from "./connection.js";
 import { NodeStore } from "./node_store.js";
 
 /** Returns a node as it is shown while its machine cannot be reached: in the last known state, since the last contact. */
@@ -29,7 +29,7 @@ export class MachineStore extends EventTarget {
     super();
     this.name = name;
     this.#nodes = new NodeStore(() => listNodes(name), name);
-    this.#connection = new EventConnection({}, { resumes: false, machine: name });
+    this.#connection = new EventConnection({}, { types: NODE_CHANGES, resumes: false, machine: name });
     this.#nodes.addEventListener("event", ({ detail }) => this.dispatchEvent(new CustomEvent("event", { detail })));
     this.#nodes.addEventListener("change", () => this.#notify());
     this.#nodes.addEventListener("current", () => this.#setCurrent(true));

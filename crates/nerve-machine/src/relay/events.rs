@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nerve_api::request::Subscribe;
-use nerve_api::{EventMessage, EventType};
+use nerve_api::{ErrorKind, EventMessage, EventType};
 use nerve_client::{ClientError, EventStream};
 
 use super::connection::MachineConnection;
@@ -21,6 +21,23 @@ pub struct MachineEvents {
 }
 
 impl MachineEvents {
+    /// Checks that all types of a filter are relayed.
+    ///
+    /// # Errors
+    /// `invalid_request_error`; the hint lists the types that are relayed.
+    pub fn check(filter: &Subscribe) -> Result<(), MachineError> {
+        let relayed = relayed_types();
+        let is_relayed = |name: &String| name == EventType::EventsDropped.as_str() || relayed.contains(name);
+        match filter.types.iter().flatten().find(|name| !is_relayed(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let message = format!("events of type {name:?} are not relayed from other machines");
+                let hint = format!("types: {}", relayed.join(", "));
+                Err(MachineError::new(ErrorKind::InvalidRequest, message).hint(hint))
+            }
+        }
+    }
+
     pub(super) fn new(
         connection: Arc<MachineConnection>,
         events: EventStream,
@@ -65,6 +82,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn only_relayed_types_are_accepted() {
+        let filter = |types: &[&str]| Subscribe {
+            types: Some(types.iter().map(ToString::to_string).collect()),
+            ..Subscribe::default()
+        };
+        assert_eq!(MachineEvents::check(&Subscribe::default()), Ok(()));
+        assert_eq!(MachineEvents::check(&filter(&["NODE_READY", "NODE_ACTIVITY"])), Ok(()));
+        for refused in ["STEP_STARTED", "NODE_REDAY"] {
+            let error = MachineEvents::check(&filter(&["NODE_READY", refused])).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::InvalidRequest);
+            assert!(error.hint.unwrap().contains("NODE_READY"));
+        }
+    }
 
     #[test]
     fn filter_selects_by_node_session_and_type() {

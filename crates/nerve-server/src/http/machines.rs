@@ -89,11 +89,14 @@ async fn events(
 ) -> Result<Response, Problem> {
     role::check_permission(RequestName::Subscribe).map_err(Problem::permission_denied)?;
     let (mut parts, _) = request.into_parts();
-    let query = query::read(query::EVENTS, &raw_query(&parts.uri)?)?;
+    let query = query::read(query::MACHINE_EVENTS, &raw_query(&parts.uri)?)?;
     let filter = serde_json::from_value(Value::Object(query));
     let filter = filter.map_err(|error| Problem::invalid(error.to_string()))?;
+    MachineEvents::check(&filter).map_err(unlisted)?;
     let relay = relay_to(&site, &machine)?;
-    let handshake = Handshake::read(&mut parts, &site).await?;
+    let handshake = Handshake::read(&mut parts, &site).await;
+    let handshake = handshake
+        .map_err(|problem| problem.hint("the events of other machines need a WebSocket over HTTP/1.1"))?;
     let lines = event_lines(relay, machine, filter);
     let lines = lines.take_until(site.state.closing.clone().cancelled_owned()).boxed();
     Ok(handshake.accept(MAX_INPUT_BYTES, async move |socket, credential| {

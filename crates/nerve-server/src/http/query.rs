@@ -44,6 +44,9 @@ pub(crate) const EVENTS: &[Query] = &[
     Query::same("aliases", Kind::Bool, "Also sends each event under its older name."),
 ];
 
+/// Parameters of `/machines/NAME/events`: node, session and types.
+pub(crate) const MACHINE_EVENTS: &[Query] = &[EVENTS[0], EVENTS[1], EVENTS[3]];
+
 /// Position in the output of a terminal.
 pub(crate) const SINCE: Query = Query::same(
     "since",

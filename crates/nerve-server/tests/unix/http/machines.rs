@@ -82,6 +82,20 @@ async fn attempt_to_connect_ends_with_the_page() {
 }
 
 #[tokio::test]
+async fn events_that_are_not_relayed_are_refused() {
+    let relay = Relay::start().await;
+    for query in ["types=STEP_STARTED", "types=NODE_READY,NODE_REDAY", "run=r", "since=1", "aliases=1"] {
+        let path = format!("/machines/work/events?{query}");
+        relay.server.get(&path).await.problem(400, "invalid_request_error");
+    }
+    relay.server.get("/machines/absent/events").await.problem(404, "not_found_error");
+    let plain = relay.server.get("/machines/work/events?types=NODE_READY").await;
+    plain.problem(400, "invalid_request_error");
+    let hint = plain.json()["hint"].clone();
+    assert!(!hint.as_str().unwrap().contains("/events"), "{hint}");
+}
+
+#[tokio::test]
 async fn damaged_list_of_machines_has_a_hint() {
     let relay = Relay::start().await;
     std::fs::write(relay.folder.path().join("machines.json"), "{").unwrap();
