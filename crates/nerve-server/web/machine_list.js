@@ -1,7 +1,7 @@
 // The user's other machines: how many nodes each has, or why it cannot be reached.
 
+import { describeUnreachable } from "./combined_node_store.js";
 import { arrangeChildren, element, showText } from "./dom.js";
-import { describeUnreachable } from "./fleet.js";
 
 /** Returns what the row of a machine says. */
 function describe(machine) {

@@ -5,7 +5,7 @@ import { EventConnection, NODE_CHANGES } from "./connection.js";
 import { NodeStore } from "./node_store.js";
 
 /** Returns a node as it is shown while its machine cannot be reached: in the last known state, since the last contact. */
-function withoutContact(node, lastContact) {
+function markUnreachable(node, lastContact) {
   return { ...node, state: "unreachable", progress: { ...node.progress, state_changed_at: lastContact } };
 }
 
@@ -83,7 +83,7 @@ export class MachineStore extends EventTarget {
 
   #collectLost() {
     const { last_contact_at: lastContact } = this.#status;
-    return new Map([...this.#nodes.nodes].map(([key, node]) => [key, withoutContact(node, lastContact)]));
+    return new Map([...this.#nodes.nodes].map(([key, node]) => [key, markUnreachable(node, lastContact)]));
   }
 
   #setCurrent(isCurrent) {

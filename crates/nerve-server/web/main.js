@@ -1,8 +1,8 @@
 // Logs in with the code in the address bar, if there is one, and shows the console.
 
 import { getSession, listNode, setSessionEndListener } from "./api.js";
+import { CombinedNodeStore } from "./combined_node_store.js";
 import { EventConnection } from "./connection.js";
-import { Fleet } from "./fleet.js";
 import { SHARE_ENDED, logInWith, showLogin, showNotice, takeCredential } from "./login_view.js";
 import { NodeStore } from "./node_store.js";
 import { RunStore } from "./run_store.js";
@@ -31,11 +31,11 @@ function showConsole(session, problem) {
   const local = shared ? new NodeStore(() => listNode(shared)) : new NodeStore();
   const connection = new EventConnection(shared ? { session: shared.session, node: shared.id } : {});
   const runs = new RunStore();
-  const fleet = new Fleet(local);
-  const shell = new Shell(fleet, runs, connection, session);
+  const nodes = new CombinedNodeStore(local);
+  const shell = new Shell(nodes, runs, connection, session);
   const close = () => {
     connection.close();
-    fleet.close();
+    nodes.close();
     local.close();
     runs.close();
     shell.close();
@@ -49,7 +49,7 @@ function showConsole(session, problem) {
   const stores = [local, runs];
   connection.addEventListener("open", () => stores.forEach((one) => one.refresh()));
   if (session.has_machines && !shared) {
-    connection.addEventListener("open", () => fleet.refreshMachines());
+    connection.addEventListener("open", () => nodes.refreshMachines());
   }
   connection.addEventListener("event", ({ detail: event }) => {
     if (event.event_type === "EVENTS_DROPPED") {

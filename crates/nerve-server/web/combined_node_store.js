@@ -12,7 +12,7 @@ export function describeUnreachable({ name, lastContact, error, hint }) {
 }
 
 /** Holds all nodes. Dispatches "event" and "change" as a store of nodes does. */
-export class Fleet extends EventTarget {
+export class CombinedNodeStore extends EventTarget {
   #local;
   #stores = new Map();
   /** All nodes; null if they have to be collected. */
