@@ -5,8 +5,10 @@ use std::sync::Arc;
 use nerve_api::request::Subscribe;
 use nerve_api::{ErrorKind, EventMessage, EventType};
 use nerve_client::{ClientError, EventStream};
+use tokio::task::AbortHandle;
 
 use super::connection::MachineConnection;
+use super::event_queue::EventQueue;
 use crate::error::MachineError;
 
 /// Events that are relayed in addition to changes of states.
@@ -16,8 +18,14 @@ const MORE_EVENTS: [EventType; 2] = [EventType::NodeActivity, EventType::OutputP
 #[derive(Debug)]
 pub struct MachineEvents {
     connection: Arc<MachineConnection>,
-    events: EventStream,
-    filter: Subscribe,
+    queue: Arc<EventQueue>,
+    forwarder: AbortHandle,
+}
+
+impl Drop for MachineEvents {
+    fn drop(&mut self) {
+        self.forwarder.abort();
+    }
 }
 
 impl MachineEvents {
@@ -43,23 +51,32 @@ impl MachineEvents {
         events: EventStream,
         filter: Subscribe,
     ) -> MachineEvents {
-        MachineEvents { connection, events, filter }
+        let queue = Arc::new(EventQueue::default());
+        let forwarder = tokio::spawn(forward(events, filter, Arc::clone(&queue))).abort_handle();
+        MachineEvents { connection, queue, forwarder }
     }
 
-    /// Returns the next event. Cancel-safe.
+    /// Returns the next event as a line of the protocol. Cancel-safe. A reader that is too slow loses events and gets an EVENTS_DROPPED
+    /// instead.
     ///
     /// # Errors
     /// The connection has ended, for this reason.
-    pub async fn next(&mut self) -> Result<EventMessage, MachineError> {
-        loop {
-            let Some(event) = self.events.next().await else {
-                return Err(self.connection.end_with(ClientError::closed()));
-            };
-            if is_selected(&self.filter, &event) {
-                return Ok(event);
-            }
+    pub async fn next(&mut self) -> Result<String, MachineError> {
+        match self.queue.next().await {
+            Some(line) => Ok(line),
+            None => Err(self.connection.end_with(ClientError::closed())),
         }
     }
+}
+
+/// Queues the events that a filter selects. Never waits for their reader: the client would keep all events meanwhile.
+async fn forward(mut events: EventStream, filter: Subscribe, queue: Arc<EventQueue>) {
+    while let Some(event) = events.next().await {
+        if is_selected(&filter, &event) {
+            queue.push(&event);
+        }
+    }
+    queue.end();
 }
 
 /// Returns the types of events that are relayed, in addition to notices about lost events.

@@ -3,12 +3,14 @@
 //! | module | content |
 //! |---|---|
 //! | `connection` | the connection to a machine: its requests, and the checks that it is alive |
+//! | `event_queue` | events that wait for one reader, with a limit of their size |
 //! | `events` | the events of a machine that a filter selects |
 //! | `link` | the attempts to connect to a machine, and the pauses between them |
 //! | `requests` | limits of concurrent requests, by how long they may take |
 //! | `waits` | requests that wait, over a connection that closes to cancel them |
 
 mod connection;
+mod event_queue;
 mod events;
 mod link;
 mod requests;

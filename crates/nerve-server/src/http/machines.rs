@@ -110,9 +110,7 @@ fn event_lines(relay: Arc<MachineRelay>, machine: String, filter: Subscribe) -> 
         let events = relay.connect(&machine).await?.events(filter);
         let start = json!({ "type": "start", "server": machine, "seq": 0 }).to_string();
         let lines = try_unfold(events, async |mut events: MachineEvents| {
-            let mut line = json!(events.next().await?);
-            line["type"] = "event".into();
-            Ok::<_, MachineError>(Some((vec![line.to_string()], events)))
+            Ok::<_, MachineError>(Some((vec![events.next().await?], events)))
         });
         Ok::<_, MachineError>(iter([Ok(vec![start])]).chain(lines))
     };
