@@ -168,6 +168,16 @@ impl NerveClient {
         decode_reply(&self.link.request(name, line).await?)
     }
 
+    /// Sends a request by its name and returns its reply as JSON text, without decoding it. `params` is an object or null.
+    ///
+    /// # Errors
+    /// Any [`ClientError`] except `NotRunning`.
+    pub async fn request_text(&self, name: RequestName, params: Value) -> Result<String, ClientError> {
+        let line = self.link.encode(name, &object(name, params)?)?;
+        let reply: Box<str> = self.link.request(name, line).await?.into();
+        Ok(reply.into_string())
+    }
+
     /// Sends a request whose options decide the type of its reply.
     pub async fn request_as<R: Request, T: DeserializeOwned>(&self, request: &R) -> Result<T, ClientError> {
         let line = self.link.encode(R::NAME, request)?;

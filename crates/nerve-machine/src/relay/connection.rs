@@ -7,6 +7,7 @@ use nerve_api::RequestName;
 use nerve_api::request::Subscribe;
 use nerve_client::{ClientError, NerveClient};
 use serde_json::Value;
+use tokio::sync::SemaphorePermit;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
@@ -27,6 +28,14 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(12);
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 /// Time limit for the reply to a check, which may be behind a reply of 16 MiB.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A reply of a machine. Holds the place of its request, which limits the memory of replies that wait to be sent on.
+#[derive(Debug)]
+pub struct RelayedReply<'a> {
+    /// The reply as JSON text.
+    pub json: String,
+    _permit: SemaphorePermit<'a>,
+}
 
 /// An open connection to a machine.
 #[derive(Debug)]
@@ -89,19 +98,21 @@ impl MachineConnection {
     /// # Errors
     /// The connection has ended, too many requests are in progress, the parameters are not an object, or the server there replies with
     /// an error.
-    pub async fn request(&self, name: RequestName, params: Value) -> Result<Value, RelayError> {
+    pub async fn request(&self, name: RequestName, params: Value) -> Result<RelayedReply<'_>, RelayError> {
         let class = RequestClass::of(name, &params);
         let about = |error: MachineError| RelayError::Machine(error.about(&self.machine));
-        let _permit = self.limit.acquire(class).await.map_err(about)?;
+        let permit = self.limit.acquire(class).await.map_err(about)?;
         let reply = match class {
             RequestClass::Wait => {
                 let connect = self.machines.connect(&self.machine, CONNECT_TIMEOUT);
                 self.waits.request(name, params, connect).await.map_err(RelayError::Machine)?
             }
-            RequestClass::Brief | RequestClass::Turn => self.client.request_by_name(name, params).await,
+            RequestClass::Brief | RequestClass::Large | RequestClass::Turn => {
+                self.client.request_text(name, params).await
+            }
         };
         match reply {
-            Ok(reply) => Ok(reply),
+            Ok(json) => Ok(RelayedReply { json, _permit: permit }),
             Err(ClientError::Server(error)) => Err(RelayError::Server(error)),
             Err(error) if class == RequestClass::Wait => Err(about(error.into())),
             Err(error @ ClientError::Protocol(_)) if !self.has_ended() => Err(about(error.into())),

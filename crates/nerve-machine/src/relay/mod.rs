@@ -26,7 +26,7 @@ use nerve_types::activity::TsMs;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-pub use self::connection::MachineConnection;
+pub use self::connection::{MachineConnection, RelayedReply};
 pub use self::events::MachineEvents;
 use self::link::{Attempt, MachineLink, Outcome};
 use crate::connect::PARALLEL;

@@ -11,6 +11,8 @@ use crate::error::MachineError;
 
 /// Maximum number of concurrent requests of each class to one machine. All together stay below the limit of a server for one connection.
 const MAX_REQUESTS: usize = 64;
+/// Maximum number of concurrent requests to one machine whose replies may have up to 16 MiB.
+const MAX_LARGE: usize = 16;
 /// Time for which a request waits until others have ended.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -19,6 +21,8 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) enum RequestClass {
     /// It is replied to at once.
     Brief,
+    /// It is replied to soon, with text of any length.
+    Large,
     /// It runs an agent, and runs to its end without its caller.
     Turn,
     /// It waits for others, and is cancelled without its caller.
@@ -43,6 +47,14 @@ impl RequestClass {
             | RequestName::RestoreNodes
             | RequestName::CreateBranch
             | RequestName::TakeSnapshot => RequestClass::Turn,
+            RequestName::GetBuffer
+            | RequestName::GetHistory
+            | RequestName::GetTranscript
+            | RequestName::GetTimeline
+            | RequestName::GetResult
+            | RequestName::GetRun
+            | RequestName::ReadRecording
+            | RequestName::GetRecordingFile => RequestClass::Large,
             _ => RequestClass::Brief,
         }
     }
@@ -52,6 +64,7 @@ impl RequestClass {
 #[derive(Debug)]
 pub(super) struct RequestLimit {
     brief: Semaphore,
+    large: Semaphore,
     turns: Semaphore,
     waits: Semaphore,
 }
@@ -59,7 +72,7 @@ pub(super) struct RequestLimit {
 impl RequestLimit {
     pub(super) fn new() -> RequestLimit {
         let pool = || Semaphore::new(MAX_REQUESTS);
-        RequestLimit { brief: pool(), turns: pool(), waits: pool() }
+        RequestLimit { brief: pool(), large: Semaphore::new(MAX_LARGE), turns: pool(), waits: pool() }
     }
 
     /// Returns the permit for a request, which lasts until it is dropped.
@@ -69,6 +82,7 @@ impl RequestLimit {
     pub(super) async fn acquire(&self, class: RequestClass) -> Result<SemaphorePermit<'_>, MachineError> {
         let pool = match class {
             RequestClass::Brief => &self.brief,
+            RequestClass::Large => &self.large,
             RequestClass::Turn => &self.turns,
             RequestClass::Wait => &self.waits,
         };
@@ -76,7 +90,7 @@ impl RequestLimit {
             Ok(Ok(permit)) => Ok(permit),
             // The semaphore is never closed.
             Ok(Err(_)) | Err(_) => {
-                let message = format!("{MAX_REQUESTS} requests of this kind to it are in progress");
+                let message = "too many requests of this kind to it are in progress";
                 Err(MachineError::new(ErrorKind::Busy, message).hint("retry when some of them have ended"))
             }
         }
@@ -98,6 +112,7 @@ mod tests {
         }
         assert_eq!(limit.acquire(RequestClass::Wait).await.unwrap_err().kind, ErrorKind::Busy);
         let _turn = limit.acquire(RequestClass::Turn).await.unwrap();
+        let _large = limit.acquire(RequestClass::Large).await.unwrap();
         let _brief = limit.acquire(RequestClass::Brief).await.unwrap();
         waits.pop();
         let _wait = limit.acquire(RequestClass::Wait).await.unwrap();
@@ -110,9 +125,9 @@ mod tests {
             class(RequestName::GetResult, json!({ "result_id": "r", "wait": true })),
             RequestClass::Wait
         );
-        assert_eq!(class(RequestName::GetResult, json!({ "result_id": "r" })), RequestClass::Brief);
+        assert_eq!(class(RequestName::GetResult, json!({ "result_id": "r" })), RequestClass::Large);
         assert_eq!(class(RequestName::GetTimeline, json!({ "since": "1" })), RequestClass::Wait);
-        assert_eq!(class(RequestName::GetTimeline, json!({})), RequestClass::Brief);
+        assert_eq!(class(RequestName::GetTimeline, json!({})), RequestClass::Large);
         assert_eq!(class(RequestName::ExecuteInput, json!({})), RequestClass::Turn);
     }
 }

@@ -42,10 +42,10 @@ impl WaitConnection {
         name: RequestName,
         params: Value,
         connect: impl Future<Output = Result<NerveClient, MachineError>>,
-    ) -> Result<Result<Value, ClientError>, MachineError> {
+    ) -> Result<Result<String, ClientError>, MachineError> {
         let client = self.client(connect).await?;
         let mut wait = PendingWait { connection: self, client, has_reply: false };
-        let reply = wait.client.request_by_name(name, params).await;
+        let reply = wait.client.request_text(name, params).await;
         wait.has_reply = matches!(reply, Ok(_) | Err(ClientError::Server(_)));
         Ok(reply)
     }
@@ -107,7 +107,7 @@ mod tests {
         let id = serde_json::from_str::<Value>(&line).unwrap()["request_id"].clone();
         let reply = json!({ "type": "result", "success": true, "data": {}, "request_id": id });
         theirs.get_mut().write_all(format!("{reply}\n").as_bytes()).await.unwrap();
-        assert_eq!(other.await.unwrap().unwrap(), json!({}));
+        assert_eq!(other.await.unwrap().unwrap(), "{}");
         // The machine sees the end, and cancels the abandoned wait.
         theirs.read_to_end(&mut Vec::new()).await.unwrap();
     }

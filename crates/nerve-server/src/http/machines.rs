@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::body::{self, ReceivedBody};
+use super::budget::SMALL;
 use super::events_socket::{self, EventLines, MAX_INPUT_BYTES};
 use super::operation::{Handler, Operation, RequestMapping};
 use super::problem::Problem;
@@ -65,12 +66,21 @@ async fn relay(
     let connection = relay_to(&site, machine)?.connect(machine).await.map_err(unreachable)?;
     let reply = connection.request(mapped.request, Value::Object(params)).await;
     let reply = reply.map_err(failed_request)?;
-    let created_id = ["node_id", "graph_id", "name"].iter().find_map(|name| reply[name].as_str());
-    let created_id = created_id.map(str::to_string);
-    let reply = ReplyBody { bytes: reply.to_string().into_bytes(), created_id };
-    // The request has been executed, so its reply is not refused.
-    let memory = site.budget.reserve_completed_response(&CancellationToken::new()).await;
+    // The request has been executed, so its reply is not refused. Meanwhile it holds its place among the requests to the machine.
+    let memory = match reply.json.len() {
+        0..=SMALL => None,
+        _ => site.budget.reserve_completed_response(&CancellationToken::new()).await,
+    };
+    let created_id = if mapped.creates { created_id(&reply.json) } else { None };
+    let reply = ReplyBody { bytes: reply.json.into_bytes(), created_id };
     Ok(respond(reply, mapped, is_async, collection(&parts.uri, 3), memory.unwrap_or_default()))
+}
+
+/// Returns the id of the item that a reply describes.
+fn created_id(reply: &str) -> Option<String> {
+    let reply: Value = serde_json::from_str(reply).ok()?;
+    let id = ["node_id", "graph_id", "name"].iter().find_map(|name| reply[name].as_str());
+    id.map(str::to_string)
 }
 
 /// Lists the machines, without connecting to them.
