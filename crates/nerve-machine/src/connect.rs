@@ -38,7 +38,7 @@ impl Machines {
     /// # Errors
     /// The machine is not reachable, rejects the user, or has no running server.
     pub async fn connect(&self, machine: &Machine, limit: Duration) -> Result<NerveClient, MachineError> {
-        let client = self.open(machine, limit).await.map_err(|error| error.about(machine))?;
+        let client = self.open(machine, limit).await.map_err(|error| error.about(&machine.name))?;
         self.record_contact(machine);
         Ok(client.reconnect(Reconnect::Never))
     }

@@ -5,8 +5,6 @@ use std::fmt::Display;
 use nerve_api::ErrorKind;
 use nerve_client::{ClientError, SshError, SshErrorKind};
 
-use crate::machine::Machine;
-
 /// An error about a machine, or about the list of machines.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -30,11 +28,11 @@ impl MachineError {
         MachineError { hint: Some(hint.into()), ..self }
     }
 
-    /// Adds the name of the machine, if it has one.
-    pub(crate) fn about(self, machine: &Machine) -> MachineError {
-        match machine.name.as_str() {
+    /// Adds the name of the machine, unless it is empty.
+    pub(crate) fn about(self, name: &str) -> MachineError {
+        match name {
             "" => self,
-            name => MachineError { message: format!("machine '{name}': {}", self.message), ..self },
+            _ => MachineError { message: format!("machine '{name}': {}", self.message), ..self },
         }
     }
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use nerve_api::RequestName;
 use nerve_api::request::Subscribe;
-use nerve_client::{ClientError, NerveClient};
+use nerve_client::{ClientError, EventStream, NerveClient};
 use serde_json::Value;
 use tokio::sync::SemaphorePermit;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
-use super::events::{MachineEvents, relayed_types};
+use super::event_filter::relayed_types;
 use super::requests::{RequestClass, RequestLimit};
 use super::waits::WaitConnection;
 use super::{RelayError, changed};
@@ -77,10 +77,10 @@ impl MachineConnection {
             // The filter applies to all streams of the connection.
             let filter = Subscribe { types: Some(relayed_types()), ..Subscribe::default() };
             let subscribed = client.subscribe(&filter).await;
-            subscribed.map(|_| client).map_err(|error| MachineError::from(error).about(machine))
+            subscribed.map(|_| client).map_err(|error| MachineError::from(error).about(&machine.name))
         };
         let opened = timeout(OPEN_TIMEOUT, opening).await;
-        let client = opened.unwrap_or_else(|_| Err(no_reply(OPEN_TIMEOUT).about(machine)))?;
+        let client = opened.unwrap_or_else(|_| Err(no_reply(OPEN_TIMEOUT).about(&machine.name)))?;
         Ok(Arc::new_cyclic(|connection| MachineConnection {
             machines: machines.clone(),
             machine: machine.clone(),
@@ -100,7 +100,7 @@ impl MachineConnection {
     /// an error.
     pub async fn request(&self, name: RequestName, params: Value) -> Result<RelayedReply<'_>, RelayError> {
         let class = RequestClass::of(name, &params);
-        let about = |error: MachineError| RelayError::Machine(error.about(&self.machine));
+        let about = |error: MachineError| RelayError::Machine(error.about(&self.machine.name));
         let permit = self.limit.acquire(class).await.map_err(about)?;
         let reply = match class {
             RequestClass::Wait => {
@@ -120,10 +120,9 @@ impl MachineConnection {
         }
     }
 
-    /// Returns the events that `filter` selects, from now on. The field `since` is ignored.
-    pub fn events(self: Arc<Self>, filter: Subscribe) -> MachineEvents {
-        let events = self.client.events();
-        MachineEvents::new(self, events, filter)
+    /// Returns the events of the machine that are relayed, from now on.
+    pub(super) fn events(&self) -> EventStream {
+        self.client.events()
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -140,7 +139,7 @@ impl MachineConnection {
 
     /// Ends the connection after an error of its client, and returns why it has ended.
     pub(super) fn end_with(&self, error: ClientError) -> MachineError {
-        let error = MachineError::from(error).about(&self.machine);
+        let error = MachineError::from(error).about(&self.machine.name);
         self.end(error.clone());
         self.end_reason.get().cloned().unwrap_or(error)
     }
@@ -153,7 +152,7 @@ impl MachineConnection {
         match timeout(CHECK_TIMEOUT, self.client.ping()).await {
             Ok(Ok(_) | Err(ClientError::Server(_))) => self.machines.record_contact(&self.machine),
             Ok(Err(error)) => drop(self.end_with(error)),
-            Err(_) => self.end(no_reply(CHECK_TIMEOUT).about(&self.machine)),
+            Err(_) => self.end(no_reply(CHECK_TIMEOUT).about(&self.machine.name)),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! | module | content |
 //! |---|---|
 //! | `connection` | the connection to a machine: its requests, and the checks that it is alive |
+//! | `event_filter` | the events that are relayed, and those that a filter selects |
 //! | `event_queue` | events that wait for one reader, with a limit of their size |
 //! | `events` | the events of a machine that a filter selects |
 //! | `link` | the attempts to connect to a machine, and the pauses between them |
@@ -10,6 +11,7 @@
 //! | `waits` | requests that wait, over a connection that closes to cancel them |
 
 mod connection;
+mod event_filter;
 mod event_queue;
 mod events;
 mod link;
@@ -27,6 +29,7 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 
 pub use self::connection::{MachineConnection, RelayedReply};
+pub use self::event_filter::check_filter;
 pub use self::events::MachineEvents;
 use self::link::{Attempt, MachineLink, Outcome};
 use crate::connect::PARALLEL;

@@ -176,7 +176,7 @@ async fn silent_machine_ends_requests_and_events() {
     let (folder, machines) = empty_list();
     let machine = add(&folder, &machines, "work", 1);
     let (connection, mut peer) = open(&machines, &machine).await;
-    let mut events = Arc::clone(&connection).events(nerve_api::request::Subscribe::default());
+    let mut events = MachineEvents::new(Arc::clone(&connection), nerve_api::request::Subscribe::default());
     // The first check succeeds, and the second does not. The peer reads on: the network is not at fault.
     let play = async {
         assert_eq!(peer.receive().await.unwrap()["command_type"], "GET_NODE");
@@ -197,7 +197,7 @@ async fn last_contact_is_that_of_the_last_reply() {
     let machine = add(&folder, &machines, "work", 1);
     let (connection, mut peer) = open(&machines, &machine).await;
     assert_eq!(machines.last_contact(&machine), None);
-    let mut events = Arc::clone(&connection).events(nerve_api::request::Subscribe::default());
+    let mut events = MachineEvents::new(Arc::clone(&connection), nerve_api::request::Subscribe::default());
     peer.reply("PING", json!({ "pong": true })).await;
     let ping = peer.receive().await.unwrap();
     assert_eq!(ping["command_type"], "PING");
@@ -212,7 +212,7 @@ async fn changed_entry_ends_its_connection() {
     let (folder, machines) = empty_list();
     let machine = add(&folder, &machines, "work", 1);
     let (connection, _peer) = open(&machines, &machine).await;
-    let mut events = connection.events(nerve_api::request::Subscribe::default());
+    let mut events = MachineEvents::new(connection, nerve_api::request::Subscribe::default());
     machines.remove("work").unwrap();
     add(&folder, &machines, "work", 2);
     assert_eq!(events.next().await.unwrap_err().kind, ErrorKind::Cancelled);

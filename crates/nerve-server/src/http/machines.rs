@@ -13,7 +13,7 @@ use http::StatusCode;
 use nerve_api::request::Subscribe;
 use nerve_api::{Envelope, ErrorKind, RequestName};
 use nerve_machine::MachineError;
-use nerve_machine::relay::{MachineEvents, MachineRelay, RelayError};
+use nerve_machine::relay::{MachineEvents, MachineRelay, RelayError, check_filter};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -102,7 +102,7 @@ async fn events(
     let query = query::read(query::MACHINE_EVENTS, &raw_query(&parts.uri)?)?;
     let filter = serde_json::from_value(Value::Object(query));
     let filter = filter.map_err(|error| Problem::invalid(error.to_string()))?;
-    MachineEvents::check(&filter).map_err(unlisted)?;
+    check_filter(&filter).map_err(unlisted)?;
     let relay = relay_to(&site, &machine)?;
     let handshake = Handshake::read(&mut parts, &site).await;
     let handshake = handshake
@@ -117,7 +117,7 @@ async fn events(
 /// Connects to a machine and returns its events that a filter selects.
 fn event_lines(relay: Arc<MachineRelay>, machine: String, filter: Subscribe) -> EventLines {
     let connecting = async move {
-        let events = relay.connect(&machine).await?.events(filter);
+        let events = MachineEvents::new(relay.connect(&machine).await?, filter);
         let start = json!({ "type": "start", "server": machine, "seq": 0 }).to_string();
         let lines = try_unfold(events, async |mut events: MachineEvents| {
             Ok::<_, MachineError>(Some((vec![events.next().await?], events)))
