@@ -19,6 +19,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Pause after a rejected login, of which some machines permit only a few in ten minutes.
 const LOGIN_PAUSE: Duration = Duration::from_secs(300);
+/// Maximum number of attempts before the end of a pause, each after a contact by another command. Such a command may have a key that this
+/// process lacks.
+const MAX_EARLY: u32 = 3;
 /// Time after the pause for which a machine without another attempt still counts as unreachable.
 const FAILURE_AGE: Duration = Duration::from_secs(60);
 
@@ -44,6 +47,8 @@ struct Failure {
     failed_at: SystemTime,
     retry_at: Instant,
     count: u32,
+    /// Number of attempts before the end of a pause.
+    early: u32,
 }
 
 impl MachineLink {
@@ -71,7 +76,8 @@ impl MachineLink {
     /// Returns the outcome for a new caller, unless an attempt is due. A contact after a failure ends the pause.
     pub(super) fn find(&self, last_contact: Option<SystemTime>) -> Option<Attempt> {
         let is_paused = |failure: &&Failure| {
-            Instant::now() < failure.retry_at && last_contact.is_none_or(|at| at <= failure.failed_at)
+            let has_contact = last_contact.is_some_and(|at| at > failure.failed_at);
+            Instant::now() < failure.retry_at && !(has_contact && failure.early < MAX_EARLY)
         };
         let known = match (self.connection(), self.failure.as_ref().filter(is_paused)) {
             (Some(connection), _) => Ok(connection),
@@ -101,10 +107,11 @@ impl MachineLink {
                 self.connection = Arc::downgrade(connection);
             }
             Err(error) => {
-                let count = self.failure.take().map_or(0, |failure| failure.count).saturating_add(1);
-                let retry_at = Instant::now() + pause_after(count, error.kind);
-                let failed_at = SystemTime::now();
-                self.failure = Some(Failure { error: error.clone(), failed_at, retry_at, count });
+                let (now, before) = (Instant::now(), self.failure.take());
+                let count = before.as_ref().map_or(0, |before| before.count).saturating_add(1);
+                let early = before.map_or(0, |before| before.early + u32::from(now < before.retry_at));
+                let (retry_at, failed_at) = (now + pause_after(count, error.kind), SystemTime::now());
+                self.failure = Some(Failure { error: error.clone(), failed_at, retry_at, count, early });
             }
         }
         outcome
@@ -169,8 +176,14 @@ mod tests {
         link.record(failed(ErrorKind::Authentication)).unwrap_err();
         tokio::time::advance(MAX_PAUSE).await;
         assert!(link.find(Some(before)).is_some());
-        assert!(link.find(Some(SystemTime::now() + Duration::from_secs(1))).is_none());
-        tokio::time::advance(LOGIN_PAUSE - MAX_PAUSE).await;
+        let later = Some(SystemTime::now() + Duration::from_secs(3600));
+        for _ in 0..MAX_EARLY {
+            assert!(link.find(later).is_none());
+            link.record(failed(ErrorKind::Authentication)).unwrap_err();
+        }
+        // Another command reaches the machine again and again, and this process does not.
+        assert!(link.find(later).is_some());
+        tokio::time::advance(LOGIN_PAUSE).await;
         assert!(link.find(None).is_none());
     }
 }

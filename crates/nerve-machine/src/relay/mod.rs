@@ -1,4 +1,5 @@
-//! A relay to machines for programs that serve others: one connection to each machine, shared by all requests and streams of events.
+//! A relay to machines for programs that serve others: one connection to each machine, shared by all requests and streams of events,
+//! and another one for requests that wait.
 //!
 //! | module | content |
 //! |---|---|
@@ -122,7 +123,7 @@ impl MachineRelay {
     /// # Errors
     /// The machine is not in the list, or the last attempt has failed and the pause after it is not over. The pause is 5 seconds,
     /// doubles with each failure up to a minute, and is 5 minutes after a rejected login. It also ends with a contact by another
-    /// command, or with a change of the entry.
+    /// command, up to three times, or with a change of the entry.
     pub async fn connect(&self, name: &str) -> Result<Arc<MachineConnection>, MachineError> {
         self.attempt(name)?.await
     }

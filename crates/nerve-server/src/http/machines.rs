@@ -1,4 +1,4 @@
-//! The operations of other machines, below `/machines/NAME`: requests and events over one connection to each machine.
+//! The operations of other machines, below `/machines/NAME`: requests and events.
 
 use std::sync::Arc;
 
