@@ -1,7 +1,7 @@
 //! `nerve fan-out`: shells and the built-in agent in worktrees of a real repository.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -200,6 +200,32 @@ fn clean_with_discard_leaves_nothing() {
     assert_eq!(done["fan_outs"][0]["removed"], json!(["1-bash", "2-bash"]));
     assert_eq!(fixture.git(&["branch", "--list", "nerve/*"]), "");
     assert!(!trees[0].parent().unwrap().exists());
+}
+
+#[test]
+fn fan_out_that_is_starting_is_not_removed() {
+    let fixture = Fixture::new();
+    let go = fixture.home.hermetic.work().join("go");
+    let hook = fixture.repository.join(".git/hooks/post-checkout");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    let wait = format!("for i in $(seq 1200); do [ -f '{}' ] && exit; sleep 0.05; done", go.display());
+    fs::write(&hook, format!("#!/bin/sh\n{wait}\n")).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let args = ["fan-out", "-c", SHELL, "--name", "begin", "echo x > x.txt", "--json"];
+    let mut command = fixture.home.command(&args);
+    command.current_dir(&fixture.repository).stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let count = || fixture.json(&["list"])["fan_outs"].as_array().unwrap().len();
+    assert!(wait_until(DEADLINE, || count() == 1));
+    for args in [&["clean", "begin"][..], &["clean", "begin", "--force", "--discard"], &["wait", "begin"]] {
+        fixture.fan_out(args).assert_stderr(1, &["begin"]);
+    }
+    assert_eq!(count(), 1);
+    fs::write(&go, "").unwrap();
+    let done = CommandOutput::new(&child.wait_with_output().unwrap());
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(worktree(&done.json(), 0).join("x.txt").is_file());
+    assert_eq!(fixture.fan_out(&["clean", "begin"]).code, 0);
 }
 
 #[test]

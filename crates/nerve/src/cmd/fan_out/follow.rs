@@ -40,6 +40,11 @@ const EVENTS: [EventType; 8] = [
 /// Exit code 130 after Ctrl+C; 1 if the server ends before the run.
 pub(super) async fn follow(client: &NerveClient, store: &Store, fan_out: &mut FanOut) -> Result<()> {
     let Some(run_id) = fan_out.run_id.clone() else {
+        if store.reserve(&fan_out.name)?.is_none() {
+            let message = format!("fan-out '{}' is not started yet", fan_out.name);
+            let hint = "repeat this when the command that starts it has done it";
+            return Err(Failure::new(FAILED, message).hint(hint).into());
+        }
         let message = format!("fan-out '{}' was interrupted before its agents got the task", fan_out.name);
         return Err(Failure::new(FAILED, message).hint(command(fan_out, "clean")).into());
     };

@@ -26,7 +26,9 @@ use self::store::{FanOut, Store};
 use super::server::connect;
 use crate::exit::{self, Failure, NOT_FOUND, USAGE};
 use crate::out;
-use nerve_cli::fan_out::{CleanArgs, DiffArgs, FanOutArgs, FanOutCommand, NameArg, PickArgs, RunArgs};
+use nerve_cli::fan_out::{
+    CleanArgs, DiffArgs, FanOutArgs, FanOutCommand, NameArg, PickArgs, RemovalOptions, RunArgs,
+};
 use nerve_repl::git::Git;
 
 /// Runs the subcommand, or a fan-out.
@@ -194,6 +196,7 @@ async fn pick_attempt(args: &PickArgs, json: bool) -> Result<()> {
         let message = format!("'{}' is a fan-out: which attempt is to be merged?", fan_out.name);
         return Err(Failure::new(USAGE, message).hint(hint).into());
     };
+    let _reserved = store.reserve_current(fan_out)?;
     follow::refresh(&store, fan_out).await;
     let client = connect_if_running(&fan_out.server).await?;
     pick::pick(client.as_ref(), &store, fan_out, index, args.removal, json).await
@@ -215,13 +218,7 @@ async fn clean(args: &CleanArgs, json: bool) -> Result<()> {
     let mut documents = Vec::new();
     let mut result = Ok(());
     for mut fan_out in fan_outs {
-        follow::refresh(&store, &mut fan_out).await;
-        let client = connect_if_running(&fan_out.server).await?;
-        let attempts: Vec<usize> = (0..fan_out.attempts.len()).collect();
-        if !args.removal.force {
-            removal::check_idle(client.as_ref(), &fan_out).await?;
-        }
-        let report = removal::remove(client.as_ref(), &store, &mut fan_out, &attempts, args.removal).await?;
+        let report = clean_one(&store, &mut fan_out, args.removal).await?;
         result = result.and(removal::print(&report));
         documents.push(json!({
             "name": fan_out.name, "removed": report.removed, "kept": pick::failed_to_json(&report),
@@ -232,6 +229,18 @@ async fn clean(args: &CleanArgs, json: bool) -> Result<()> {
         out::json(&json!({ "fan_outs": documents }))?;
     }
     Ok(result?)
+}
+
+/// Removes all attempts of a fan-out.
+async fn clean_one(store: &Store, fan_out: &mut FanOut, options: RemovalOptions) -> Result<removal::Report> {
+    let _reserved = store.reserve_current(fan_out)?;
+    follow::refresh(store, fan_out).await;
+    let client = connect_if_running(&fan_out.server).await?;
+    let attempts: Vec<usize> = (0..fan_out.attempts.len()).collect();
+    if !options.force {
+        removal::check_idle(client.as_ref(), fan_out).await?;
+    }
+    removal::remove(client.as_ref(), store, fan_out, &attempts, options).await
 }
 
 /// Connects to the server of a fan-out. Without it, nodes are not removed.

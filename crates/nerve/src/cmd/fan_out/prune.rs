@@ -26,7 +26,12 @@ pub(in crate::cmd) async fn prune(
 ) -> PrunedWorktrees {
     let (store, mut pruned) = (Store::open(), PrunedWorktrees::default());
     for mut fan_out in store.list(|_, _| ()) {
-        let old = find_old(&store, &mut fan_out, not_before, &is_pruned).await;
+        // Another command may be starting or removing it.
+        let reserved = store.reserve_current(&mut fan_out);
+        let old = match &reserved {
+            Ok(_) => find_old(&store, &mut fan_out, not_before, &is_pruned).await,
+            Err(_) => Vec::new(),
+        };
         let worktrees = fan_out.attempts.iter().enumerate().filter(|(_, attempt)| attempt.worktree.is_dir());
         let sizes: Vec<(usize, u64)> =
             worktrees.map(|(index, attempt)| (index, directory_size(&attempt.worktree))).collect();

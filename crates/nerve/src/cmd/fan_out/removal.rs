@@ -68,6 +68,7 @@ async fn has_active_run(client: &NerveClient, fan_out: &FanOut) -> Result<bool> 
 }
 
 /// Cancels the run, and removes the attempts at these indexes. Saves the fan-out, or deletes its record when no attempt is left.
+/// The caller has reserved the fan-out ([`Store::reserve_current`]).
 ///
 /// # Errors
 /// The run cannot be cancelled, or the record cannot be written. Failures of single attempts are in the report.

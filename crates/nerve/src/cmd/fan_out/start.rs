@@ -10,6 +10,7 @@ use nerve_graph::journal::new_run_id;
 use nerve_node::terminal::check_prompt;
 use nerve_repl::node_command::shell_env;
 use nerve_repl::{clock, prompt};
+use nerve_types::files::Lock;
 use nerve_types::suggestion::nearest;
 use tokio::task::{JoinSet, spawn_blocking};
 
@@ -53,7 +54,8 @@ pub(super) async fn start(server: &str, args: &RunArgs, store: &Store) -> Result
     let files = include::list(&git)?;
     let client = connect(server).await?;
     warn_of_uncommitted(&git, &base)?;
-    let mut fan_out = claim(
+    // Until the end of this function, no other command removes what is being created.
+    let (mut fan_out, _reserved) = claim(
         &git,
         store,
         |name, common_dir| {
@@ -112,14 +114,14 @@ fn warn_of_uncommitted(git: &Git, base: &str) -> Result<()> {
     Ok(())
 }
 
-/// Stores the fan-out under the given name, or under the first free one that the task suggests.
+/// Stores the fan-out under the given name, or under the first free one that the task suggests. The name is reserved.
 fn claim(
     git: &Git,
     store: &Store,
     make: impl Fn(&str, &Path) -> FanOut,
     requested_name: Option<&str>,
     task: &str,
-) -> Result<FanOut> {
+) -> Result<(FanOut, Lock)> {
     requested_name.map(check_name).transpose()?;
     let common_dir = git.common_dir()?;
     let base = requested_name.map_or_else(|| name_of_task(task), str::to_string);
@@ -130,9 +132,10 @@ fn claim(
         if store.contains(&name) || git.has_branches(&format!("{BRANCH_PREFIX}/{name}"))? {
             continue;
         }
+        let Some(lock) = store.reserve(&name)? else { continue };
         let fan_out = make(&name, &common_dir);
         if store.create(&fan_out)? {
-            return Ok(fan_out);
+            return Ok((fan_out, lock));
         }
     }
     let message = format!("fan-out '{base}' exists, or branches of '{BRANCH_PREFIX}/{base}' do");
