@@ -99,10 +99,17 @@ impl Git {
         Ok(output.status.success().then(|| text(trim(&output.stdout))))
     }
 
+    /// Returns the commit of a branch, also if a tag has the same name; `None` if it does not exist.
+    pub fn resolve_branch(&self, branch: &str) -> Result<Option<String>> {
+        self.resolve(&branch_reference(branch))
+    }
+
     /// Returns the current branch; `None` if `HEAD` is detached.
     pub fn branch(&self) -> Result<Option<String>> {
-        let output = self.output(&["symbolic-ref", "--quiet", "--short", "HEAD"])?;
-        Ok(output.status.success().then(|| text(trim(&output.stdout))))
+        // Its short form has a prefix if a tag has the same name.
+        let output = self.output(&["symbolic-ref", "--quiet", "HEAD"])?;
+        let reference = text(trim(&output.stdout));
+        Ok(output.status.success().then(|| reference.trim_start_matches("refs/heads/").to_string()))
     }
 
     /// Returns true if a branch, or one below it, exists.
@@ -117,17 +124,27 @@ impl Git {
         Ok(status.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).count())
     }
 
-    /// Returns true if all commits of `revision` are in `other`, too.
-    pub fn is_merged(&self, revision: &str, other: &str) -> Result<bool> {
+    /// Returns true if all commits of a branch are in the revision `other`, too.
+    pub fn is_merged(&self, branch: &str, other: &str) -> Result<bool> {
+        self.is_ancestor(&branch_reference(branch), other)
+    }
+
+    /// Returns true if all commits of `HEAD` are in a branch.
+    pub fn is_head_in(&self, branch: &str) -> Result<bool> {
+        self.is_ancestor("HEAD", &branch_reference(branch))
+    }
+
+    fn is_ancestor(&self, revision: &str, other: &str) -> Result<bool> {
         Ok(self.output(&["merge-base", "--is-ancestor", revision, other])?.status.success())
     }
 
     /// Returns true if another branch has all commits of this one.
     pub fn is_in_other_branch(&self, branch: &str) -> Result<bool> {
-        let commit = self.resolve(branch)?.unwrap_or_default();
+        let commit = self.resolve_branch(branch)?.unwrap_or_default();
         let names =
-            self.run(&["for-each-ref", "--contains", &commit, "--format=%(refname:short)", "refs/heads"])?;
-        Ok(text(&names).lines().any(|name| name != branch))
+            self.run(&["for-each-ref", "--contains", &commit, "--format=%(refname)", "refs/heads"])?;
+        let own_name = branch_reference(branch);
+        Ok(text(&names).lines().any(|name| name != own_name))
     }
 
     /// Adds a worktree with a new branch at a commit. Calls run one at a time, because git fails if it reads a half-made worktree;
@@ -205,7 +222,10 @@ impl Git {
     /// # Errors
     /// git refuses the merge.
     pub fn merge(&self, branch: &str) -> Result<Result<(), Vec<String>>> {
-        let output = self.output(&["merge", "--no-edit", "--", branch])?;
+        // git's message names the branch as it is given here.
+        let has_tag = self.resolve(&format!("refs/tags/{branch}"))?.is_some();
+        let name = if has_tag { branch_reference(branch) } else { branch.to_string() };
+        let output = self.output(&["merge", "--no-edit", "--", &name])?;
         if output.status.success() {
             return Ok(Ok(()));
         }
@@ -410,6 +430,11 @@ fn parse_numstat(bytes: &[u8]) -> DiffStat {
     stat
 }
 
+/// Returns the full name of a branch: a tag or a commit may have the short one.
+fn branch_reference(branch: &str) -> String {
+    format!("refs/heads/{branch}")
+}
+
 fn trim(bytes: &[u8]) -> &[u8] {
     bytes.strip_suffix(b"\n").unwrap_or(bytes)
 }
@@ -427,6 +452,43 @@ mod tests {
         let stat = parse_numstat(b"3\t1\ta.rs\0-\t-\timage.png\x0010\t0\twith\ttab\0");
         assert_eq!(stat, DiffStat { files: 3, insertions: 13, deletions: 1 });
         assert_eq!(parse_numstat(b""), DiffStat::default());
+    }
+
+    /// Creates a repository with one commit.
+    fn repository(home: &nerve_testkit::Hermetic, name: &str) -> PathBuf {
+        let repository = home.work().join(name);
+        std::fs::create_dir(&repository).unwrap();
+        home.git(&repository, &["init", "--quiet"]);
+        commit(home, &repository);
+        repository
+    }
+
+    fn commit(home: &nerve_testkit::Hermetic, checkout: &Path) {
+        let identity = ["-c", "user.name=Me", "-c", "user.email=me@example.org"];
+        let commit = ["commit", "--quiet", "--allow-empty", "--message", "More"];
+        home.git(checkout, &[&identity[..], &commit].concat());
+    }
+
+    #[test]
+    fn tag_of_the_same_name_is_no_other_branch() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let repository = repository(&home, "repository");
+        let git = Git::at(&repository);
+        let base = git.head().unwrap().unwrap();
+        home.git(&repository, &["checkout", "--quiet", "-b", "nerve/x/1-c"]);
+        commit(&home, &repository);
+        // The tag does not have the commit of the branch.
+        home.git(&repository, &["tag", "nerve/x/1-c", &base]);
+        let branch = "nerve/x/1-c";
+        assert_eq!(git.branch().unwrap().as_deref(), Some(branch));
+        assert_eq!(git.resolve_branch(branch).unwrap(), git.head().unwrap());
+        assert!(!git.is_in_other_branch(branch).unwrap() && !git.is_merged(branch, &base).unwrap());
+        assert!(git.is_head_in(branch).unwrap());
+        home.git(&repository, &["checkout", "--quiet", "-b", "other"]);
+        assert!(git.is_in_other_branch(branch).unwrap());
+        home.git(&repository, &["reset", "--quiet", "--hard", &base]);
+        assert_eq!(git.merge(branch).unwrap(), Ok(()));
+        assert_eq!(git.head().unwrap(), git.resolve_branch(branch).unwrap());
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub(super) fn changes_of(fan_out: &FanOut, attempt: &Attempt) -> Result<Option<D
         return Git::at(&attempt.worktree).diff_stat(&fan_out.base).map(Some);
     }
     let git = Git::at(&fan_out.common_dir);
-    match git.resolve(&attempt.branch)? {
+    match git.resolve_branch(&attempt.branch)? {
         Some(commit) => git.diff_stat_between(&fan_out.base, &commit).map(Some),
         None => Ok(None),
     }

@@ -170,7 +170,7 @@ async fn diff(args: &DiffArgs, json: bool) -> Result<()> {
         return Git::at(&attempt.worktree).print_diff(&fan_out.base);
     }
     let git = Git::at(&fan_out.common_dir);
-    match git.resolve(&attempt.branch)? {
+    match git.resolve_branch(&attempt.branch)? {
         Some(commit) => git.print_diff_between(&fan_out.base, &commit),
         None => {
             let message =

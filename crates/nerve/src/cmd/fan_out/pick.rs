@@ -82,7 +82,7 @@ fn merge(git: &Git, fan_out: &FanOut, attempt: &Attempt) -> Result<String> {
     let Attempt { label, branch, worktree, .. } = attempt;
     if worktree.is_dir() {
         commit_work(fan_out, attempt).with_context(|| format!("cannot commit the work of {label}"))?;
-    } else if git.resolve(branch)?.is_none() {
+    } else if git.resolve_branch(branch)?.is_none() {
         let message = format!("cannot merge {label}: its worktree and its branch were deleted");
         return Err(Failure::new(NOT_FOUND, message).hint("pick another attempt").into());
     }

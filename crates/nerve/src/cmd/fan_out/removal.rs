@@ -201,7 +201,7 @@ fn commit_all_work(fan_out: &FanOut, attempt: &Attempt) -> Result<bool> {
 /// Deletes the branch of an attempt if no commit is lost, or if work is discarded. Returns false if it stays.
 fn delete_branch(git: &Git, fan_out: &FanOut, attempt: &Attempt, discard: bool) -> Result<bool> {
     let branch = &attempt.branch;
-    if git.resolve(branch)?.is_none() {
+    if git.resolve_branch(branch)?.is_none() {
         return Ok(true);
     }
     let is_deletable = discard || is_merged(git, fan_out, branch)?;
@@ -216,14 +216,14 @@ pub(super) fn has_own_work(fan_out: &FanOut, attempt: &Attempt) -> Result<bool> 
     if attempt.worktree.is_dir() {
         let worktree = Git::at(&attempt.worktree);
         submodules::check(&worktree, &fan_out.common_dir)?;
-        let is_moved = worktree.branch()?.as_ref() != Some(&attempt.branch)
-            && !worktree.is_merged("HEAD", &attempt.branch)?;
+        let is_moved =
+            worktree.branch()?.as_ref() != Some(&attempt.branch) && !worktree.is_head_in(&attempt.branch)?;
         if is_moved || worktree.operation_in_progress()?.is_some() || worktree.count_uncommitted()? > 0 {
             return Ok(true);
         }
     }
     let git = Git::at(&fan_out.common_dir);
-    Ok(git.resolve(&attempt.branch)?.is_some() && !is_merged(&git, fan_out, &attempt.branch)?)
+    Ok(git.resolve_branch(&attempt.branch)?.is_some() && !is_merged(&git, fan_out, &attempt.branch)?)
 }
 
 /// Returns true if no commit is lost with a branch.
@@ -241,7 +241,7 @@ pub(super) fn commit_work(fan_out: &FanOut, attempt: &Attempt) -> Result<()> {
         return Err(Failure::new(FAILED, format!("a {operation} is in progress in the worktree")).into());
     }
     let has_changes = git.count_uncommitted()? > 0;
-    if git.branch()?.is_none() && (has_changes || !git.is_merged("HEAD", &attempt.branch)?) {
+    if git.branch()?.is_none() && (has_changes || !git.is_head_in(&attempt.branch)?) {
         let message = format!("the work is not on a branch: {}", attempt.worktree.display());
         return Err(Failure::new(FAILED, message).into());
     }

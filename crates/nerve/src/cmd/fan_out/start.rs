@@ -224,7 +224,7 @@ fn undo_worktree(git: &Git, worktree: &Path, branch: &str, base: &str) {
     if git.worktrees().is_ok_and(|known| known.iter().any(|path| path == worktree)) {
         let _ = git.remove_worktree(worktree, true);
     }
-    if git.resolve(branch).is_ok_and(|commit| commit.as_deref() == Some(base)) {
+    if git.resolve_branch(branch).is_ok_and(|commit| commit.as_deref() == Some(base)) {
         let _ = git.delete_branch(branch);
     }
 }
