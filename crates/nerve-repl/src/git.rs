@@ -173,6 +173,26 @@ impl Git {
         Ok(files.split(|byte| *byte == 0).any(|file| file.starts_with(b"160000 ")))
     }
 
+    /// Returns the repositories below the checkout that are neither in the commit `base` nor submodules. git commits no file of
+    /// them, only a link that nothing can follow.
+    pub fn nested_repositories(&self, base: &str) -> Result<Vec<String>> {
+        let untracked = self.run(&["ls-files", "--others", "--exclude-standard", "-z"])?;
+        // Of other directories, git lists the files.
+        let mut nested: Vec<String> =
+            untracked.split(|byte| *byte == 0).filter_map(|path| path.strip_suffix(b"/")).map(text).collect();
+        let links = parse_links(&self.run(&["ls-files", "--stage", "-z"])?);
+        if !links.is_empty() {
+            let mut known = parse_links(&self.run(&["ls-tree", "-r", "-z", base])?);
+            let pattern = "^submodule\\..*\\.path$";
+            let submodules =
+                self.output(&["config", "--file", ".gitmodules", "-z", "--get-regexp", pattern])?;
+            let submodules = submodules.stdout.split(|byte| *byte == 0).map(text).collect::<Vec<_>>();
+            known.extend(submodules.iter().filter_map(|entry| Some(entry.split_once('\n')?.1.to_string())));
+            nested.extend(links.into_iter().filter(|path| !known.contains(path)));
+        }
+        Ok(nested)
+    }
+
     /// Returns the roots of the initialised submodules, those in submodules included.
     pub fn submodules(&self) -> Result<Vec<PathBuf>> {
         let list =
@@ -430,6 +450,12 @@ fn parse_numstat(bytes: &[u8]) -> DiffStat {
     stat
 }
 
+/// Returns the paths of the links to other repositories in a list of `ls-files --stage` or `ls-tree`.
+fn parse_links(list: &[u8]) -> Vec<String> {
+    let links = list.split(|byte| *byte == 0).filter(|entry| entry.starts_with(b"160000 "));
+    links.filter_map(|entry| Some(text(entry).split_once('\t')?.1.to_string())).collect()
+}
+
 /// Returns the full name of a branch: a tag or a commit may have the short one.
 fn branch_reference(branch: &str) -> String {
     format!("refs/heads/{branch}")
@@ -489,6 +515,26 @@ mod tests {
         home.git(&repository, &["reset", "--quiet", "--hard", &base]);
         assert_eq!(git.merge(branch).unwrap(), Ok(()));
         assert_eq!(git.head().unwrap(), git.resolve_branch(branch).unwrap());
+    }
+
+    #[test]
+    fn nested_repositories_are_no_submodules() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let top = repository(&home, "repository");
+        let git = Git::at(&top);
+        let base = git.head().unwrap().unwrap();
+        for name in ["repository/vendor", "repository/committed", "repository/module"] {
+            repository(&home, name);
+        }
+        std::fs::create_dir(top.join("plain")).unwrap();
+        std::fs::write(top.join("plain/file"), "").unwrap();
+        let link = |name: &str| home.git(&top, &["-c", "advice.addEmbeddedRepo=false", "add", name]);
+        link("committed");
+        link("module");
+        std::fs::write(top.join(".gitmodules"), "[submodule \"m\"]\npath = module\nurl = ./m\n").unwrap();
+        assert_eq!(git.nested_repositories(&base).unwrap(), ["vendor", "committed"]);
+        commit(&home, &top);
+        assert_eq!(git.nested_repositories("HEAD").unwrap(), ["vendor"], "the commit has the other one");
     }
 
     #[test]

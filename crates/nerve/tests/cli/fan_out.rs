@@ -229,6 +229,28 @@ fn fan_out_that_is_starting_is_not_removed() {
 }
 
 #[test]
+fn nested_repository_is_not_merged_as_an_empty_link() {
+    let fixture = Fixture::new();
+    let identity = "git -c user.name=a -c user.email=a@b";
+    let vendor =
+        format!("git init -q vendor; cd vendor; echo y > y.txt; git add y.txt; {identity} commit -qm y");
+    let trees = fixture.two_shells("nest", &vendor);
+    fixture.fan_out(&["pick", "nest/1"]).assert_stderr(1, &["vendor"]);
+    assert!(!fixture.repository.join("vendor").exists());
+    fixture.fan_out(&["clean", "nest"]).assert_stderr(1, &["1-bash", "2-bash", "vendor"]);
+    assert!(trees.iter().all(|tree| tree.join("vendor/y.txt").is_file()));
+    // A link that the agent has committed is as empty.
+    fixture.home.hermetic.git(&trees[0], &["add", "--all"]);
+    fixture.home.hermetic.git(&trees[0], &["commit", "--quiet", "--message", "Link"]);
+    fixture.fan_out(&["pick", "nest/1"]).assert_stderr(1, &["vendor"]);
+    // As files, they are merged.
+    fs::remove_dir_all(trees[1].join("vendor/.git")).unwrap();
+    assert_eq!(fixture.fan_out(&["pick", "nest/2", "--discard"]).code, 0);
+    assert_eq!(fs::read_to_string(fixture.repository.join("vendor/y.txt")).unwrap(), "y\n");
+    assert!(!trees[0].exists());
+}
+
+#[test]
 fn conflicts_undo_the_merge_and_remove_nothing() {
     let fixture = Fixture::new();
     let trees = fixture.two_shells("made", "echo agent > README");

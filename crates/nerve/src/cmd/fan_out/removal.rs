@@ -234,7 +234,7 @@ fn is_merged(git: &Git, fan_out: &FanOut, branch: &str) -> Result<bool> {
 /// Commits the uncommitted work in a worktree on its branch.
 ///
 /// # Errors
-/// The work would not be on a branch, or git cannot commit it.
+/// The work would not be on a branch, contains the repository of another project, or git cannot commit it.
 pub(super) fn commit_work(fan_out: &FanOut, attempt: &Attempt) -> Result<()> {
     let git = Git::at(&attempt.worktree);
     if let Some(operation) = git.operation_in_progress()? {
@@ -244,6 +244,15 @@ pub(super) fn commit_work(fan_out: &FanOut, attempt: &Attempt) -> Result<()> {
     if git.branch()?.is_none() && (has_changes || !git.is_head_in(&attempt.branch)?) {
         let message = format!("the work is not on a branch: {}", attempt.worktree.display());
         return Err(Failure::new(FAILED, message).into());
+    }
+    let nested = git.nested_repositories(&fan_out.base)?;
+    if !nested.is_empty() {
+        let message = format!("the worktree contains a nested repository: {}", nested.join(", "));
+        let hint = format!(
+            "of its files git commits none: remove {}/.git, or list the directory in .gitignore",
+            attempt.worktree.join(&nested[0]).display()
+        );
+        return Err(Failure::new(FAILED, message).hint(hint).into());
     }
     if has_changes { git.commit_all(&fan_out.title()) } else { Ok(()) }
 }
