@@ -219,8 +219,13 @@ impl Git {
 
     /// Returns the worktrees of the repository, the main one first.
     pub fn worktrees(&self) -> Result<Vec<PathBuf>> {
-        let list = self.run(&["worktree", "list", "--porcelain", "-z"])?;
-        let paths = list.split(|byte| *byte == 0).filter_map(|line| line.strip_prefix(b"worktree "));
+        let list = self.output(&["worktree", "list", "--porcelain", "-z"])?;
+        let (list, end) = match list.status.success() {
+            true => (list.stdout, 0),
+            // git before 2.36 has no -z. It quotes no path either.
+            false => (self.run(&["worktree", "list", "--porcelain"])?, b'\n'),
+        };
+        let paths = list.split(|byte| *byte == end).filter_map(|line| line.strip_prefix(b"worktree "));
         Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
     }
 

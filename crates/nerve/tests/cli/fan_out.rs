@@ -251,6 +251,26 @@ fn nested_repository_is_not_merged_as_an_empty_link() {
 }
 
 #[test]
+fn git_of_ubuntu_22_04_can_clean_up() {
+    let fixture = Fixture::new();
+    let trees = fixture.two_shells("old", "true");
+    let programs = fixture.home.hermetic.work().join("programs");
+    fs::create_dir(&programs).unwrap();
+    // git before 2.36 has no `worktree list -z`.
+    let path = std::env::var("PATH").unwrap();
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *'worktree list'*-z*) exit 129;; esac\nPATH='{path}' exec git \"$@\"\n"
+    );
+    fs::write(programs.join("git"), script).unwrap();
+    fs::set_permissions(programs.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = fixture.home.command(&["fan-out", "clean", "old"]);
+    command.current_dir(&fixture.repository).env("PATH", format!("{}:{path}", programs.display()));
+    let done = fixture.home.run(command);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(!trees.iter().any(|tree| tree.exists()));
+}
+
+#[test]
 fn conflicts_undo_the_merge_and_remove_nothing() {
     let fixture = Fixture::new();
     let trees = fixture.two_shells("made", "echo agent > README");
