@@ -271,6 +271,22 @@ fn git_of_ubuntu_22_04_can_clean_up() {
 }
 
 #[test]
+fn busy_fan_out_does_not_keep_the_others() {
+    let fixture = Fixture::new();
+    let task = "for i in $(seq 1200); do [ -f go ] && exit; sleep 0.05; done";
+    let busy = fixture.fan_out(&["-c", SHELL, "--name", "busy", "--no-wait", task, "--json"]);
+    assert_eq!(busy.code, 0, "{busy:?}");
+    let idle = fixture.two_shells("idle", "true");
+    let done = fixture.fan_out(&["clean", "--all", "--json"]);
+    done.assert_stderr(1, &["1-bash"]);
+    let report = &done.json()["fan_outs"];
+    assert_eq!(report[0]["kept"][0]["label"], "1-bash", "{report}");
+    assert_eq!(report[1]["removed"], json!(["1-bash", "2-bash"]));
+    assert!(worktree(&busy.json(), 0).is_dir() && !idle[0].exists());
+    assert_eq!(fixture.fan_out(&["clean", "--all", "--force"]).code, 0);
+}
+
+#[test]
 fn conflicts_undo_the_merge_and_remove_nothing() {
     let fixture = Fixture::new();
     let trees = fixture.two_shells("made", "echo agent > README");

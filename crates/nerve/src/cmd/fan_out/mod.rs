@@ -218,7 +218,10 @@ async fn clean(args: &CleanArgs, json: bool) -> Result<()> {
     let mut documents = Vec::new();
     let mut result = Ok(());
     for mut fan_out in fan_outs {
-        let report = clean_one(&store, &mut fan_out, args.removal).await?;
+        let report = match clean_one(&store, &mut fan_out, args.removal).await {
+            Err(error) if args.all => removal::Report::refused(&fan_out, &exit::failure(&error).message),
+            report => report?,
+        };
         result = result.and(removal::print(&report));
         documents.push(json!({
             "name": fan_out.name, "removed": report.removed, "kept": pick::failed_to_json(&report),

@@ -23,6 +23,15 @@ pub(super) struct Report {
     pub(super) kept_branches: Vec<String>,
 }
 
+impl Report {
+    /// Returns the report on a fan-out of which nothing is removed for this reason.
+    pub(super) fn refused(fan_out: &FanOut, reason: &str) -> Report {
+        let kept = fan_out.attempts.iter().filter(|attempt| !attempt.is_removed);
+        let failed = kept.map(|attempt| (attempt.label.clone(), reason.to_string())).collect();
+        Report { failed, ..Report::default() }
+    }
+}
+
 /// Fails if agents or tests of the fan-out are running, or if its server is stopped and attempts have not ended.
 ///
 /// # Errors
