@@ -426,7 +426,9 @@ fn failed_attempts_and_tests_decide_the_exit_code() {
     // Templates and quotes in a test or a task are plain text.
     let done = run("plain", "test '{{ input }}' = '{{ input }}' && test -f '{{x}}'", "echo > '{{x}}'");
     assert_eq!(done.code, 0, "{done:?}");
-    let late = fixture.fan_out(&["-c", SHELL, "--name", "late", "-t", "1", "sleep 1000", "--json"]);
+    let late = ["-c", SHELL, "--name", "late", "-t", "1", "--test", "true", "sleep 1000", "--json"];
+    let late = fixture.fan_out(&late);
+    assert!(late.json()["attempts"][0]["test"].is_null(), "it did not run: {late:?}");
     late.assert_code(4);
     assert_eq!(late.json()["attempts"][0]["state"], "failed");
 }

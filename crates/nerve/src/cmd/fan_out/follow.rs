@@ -248,7 +248,9 @@ fn collect(store: &Store, fan_out: &mut FanOut, run: &RunInfo, nodes: &[NodeInfo
             continue;
         }
         let mut outcome = outcome(step, node, run);
-        outcome.test = test.is_some().then(|| test_outcome(store, name, attempt, test_step));
+        // Without a completed turn, the test did not run.
+        let is_tested = test.is_some() && outcome.exit_code == DONE;
+        outcome.test = is_tested.then(|| test_outcome(store, name, attempt, test_step));
         attempt.outcome = Some(outcome);
     }
 }
