@@ -147,11 +147,14 @@ impl Git {
         Ok(text(&names).lines().any(|name| name != own_name))
     }
 
-    /// Adds a worktree with a new branch at a commit. Calls run one at a time, because git fails if it reads a half-made worktree;
-    /// each writes the files on all cores, because that takes most of its time.
+    /// Adds a worktree with a new branch at a commit. Calls of all processes run one at a time, because git fails if it reads a
+    /// half-made worktree; each writes the files on all cores, because that takes most of its time.
     pub fn add_worktree(&self, path: &Path, branch: &str, commit: &str) -> Result<()> {
         static TURN: Mutex<()> = Mutex::new(());
         let _guard = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        // A file system may refuse to lock a directory. Then git reports a conflict.
+        let shared = std::fs::File::open(self.common_dir()?);
+        let _lock = shared.ok().filter(|directory| directory.lock().is_ok());
         let path = path.as_os_str();
         // Zero: as many workers as cores. Git uses them for 100 files or more.
         let args =
@@ -540,6 +543,29 @@ mod tests {
         assert_eq!(git.nested_repositories(&base).unwrap(), ["vendor", "committed"]);
         commit(&home, &top);
         assert_eq!(git.nested_repositories("HEAD").unwrap(), ["vendor"], "the commit has the other one");
+    }
+
+    #[test]
+    fn worktrees_of_several_processes_are_added_one_at_a_time() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let repository = repository(&home, "repository");
+        let directory = std::fs::File::open(repository.join(".git")).unwrap();
+        directory.lock().unwrap();
+        let (started, is_started) = std::sync::mpsc::channel();
+        let worktree = home.work().join("worktree");
+        std::thread::scope(|scope| {
+            let adding = scope.spawn(|| {
+                started.send(()).unwrap();
+                Git::at(&repository).add_worktree(&worktree, "attempt", "HEAD")
+            });
+            is_started.recv().unwrap();
+            // A branch of this name would make git fail, if it ran before.
+            home.git(&repository, &["branch", "attempt"]);
+            home.git(&repository, &["branch", "-D", "attempt"]);
+            drop(directory);
+            adding.join().unwrap().unwrap();
+        });
+        assert!(worktree.join(".git").is_file());
     }
 
     #[test]
