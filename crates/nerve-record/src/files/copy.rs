@@ -55,6 +55,15 @@ impl CopyProvider {
         FilesRef { provider: provider.into(), source: self.source.clone(), reference: key.to_string() }
     }
 
+    /// Returns the path of a copy.
+    fn find_copy(&self, key: &SnapshotKey) -> Result<PathBuf, FilesError> {
+        let place = self.store.copy_path(key);
+        if place.is_dir() {
+            return Ok(place);
+        }
+        Err(FilesError::NotFound { key: key.clone(), place: self.store.root().to_path_buf() })
+    }
+
     /// Fails before anything is copied if the copy exceeds the limit or the free space.
     fn check_size(&self, bytes: u64, scratch: &Path) -> Result<(), FilesError> {
         if bytes > self.limit {
@@ -103,10 +112,10 @@ impl Provider for CopyProvider {
     }
 
     fn restore(&self, key: &SnapshotKey, to: &Path) -> Result<Vec<String>, FilesError> {
-        let place = self.store.copy_path(key);
-        if !place.is_dir() {
-            return Err(FilesError::NotFound { key: key.clone(), place: self.store.root().to_path_buf() });
-        }
+        let place = self.find_copy(key)?;
+        // The limit of the store removes no copy of a locked session. It may have removed this one before.
+        let _session = self.store.lock_session(key.session())?;
+        self.find_copy(key)?;
         let to = empty_directory(to)?;
         let mut plan = survey(&place, &to, &|| Ok(()))?;
         plan.copy(&place, &to, None, u64::MAX, &|| Ok(()))?;
@@ -120,10 +129,7 @@ impl Provider for CopyProvider {
         to: &Path,
         _branch: Option<&str>,
     ) -> Result<Option<String>, FilesError> {
-        let place = self.store.copy_path(key);
-        if !place.is_dir() {
-            return Err(FilesError::NotFound { key: key.clone(), place: self.store.root().to_path_buf() });
-        }
+        let place = self.find_copy(key)?;
         let changed = first_difference(&place, to).map_err(FilesError::io("compare", to))?;
         Ok(changed.map(|path| format!("{} was changed since it was restored", path.display())))
     }

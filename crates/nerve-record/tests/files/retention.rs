@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use nerve_record::files::{CopyProvider, DiskUsage, ProtectedCopies, Provider, TrimSummary};
+use nerve_record::files::{CopyProvider, DiskUsage, FilesError, ProtectedCopies, Provider, TrimSummary};
 
 use crate::{Fixture, MEGABYTE, REQUEST, key};
 
@@ -73,6 +73,31 @@ fn protected_and_locked_copies_stay() {
     let locked = store.trim(0, &ProtectedCopies::default(), false);
     assert_eq!((locked.removed.len(), locked.kept.bytes), (0, 2000));
     assert!(paths.iter().all(|path| path.exists()));
+}
+
+#[test]
+fn copy_that_is_being_removed_is_not_restored() {
+    let fixture = Fixture::new();
+    fixture.put("file", "x");
+    let provider = CopyProvider::new(&fixture.work(), &fixture.store(), MEGABYTE).unwrap();
+    provider.take(&key(1), &REQUEST).unwrap();
+    // As the limit of the store removes it: under the lock of the session.
+    let session = fixture.store().root().join("session-1");
+    let lock = File::create(session.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let (started, is_started) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let restored = scope.spawn(|| {
+            started.send(()).unwrap();
+            provider.restore(&key(1), &fixture.target())
+        });
+        is_started.recv().unwrap();
+        fs::remove_dir_all(session.join("1")).unwrap();
+        drop(lock);
+        let error = restored.join().unwrap().unwrap_err();
+        assert!(matches!(error, FilesError::NotFound { .. }), "{error:?}");
+    });
+    assert!(!fixture.target().exists());
 }
 
 #[test]
