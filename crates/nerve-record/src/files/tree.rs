@@ -12,7 +12,7 @@ use super::{FilesError, SkippedFiles};
 use nerve_types::regular_file::{Links, open_regular};
 
 /// Maximum files, links and directories of a copy.
-const MAX_ENTRIES: usize = 1_000_000;
+pub(super) const MAX_ENTRIES: usize = 1_000_000;
 
 /// Bytes copied between two checks for cancellation.
 const CHUNK: u64 = 16 << 20;

@@ -344,6 +344,21 @@ fn oversized_changes_of_tracked_files_are_rejected() {
 }
 
 #[test]
+fn file_in_conflict_counts_once() {
+    let fixture = committed();
+    git(&fixture.work(), &["checkout", "--quiet", "-b", "other"]);
+    fixture.put("kept", "theirs\n");
+    git(&fixture.work(), &["commit", "--quiet", "--all", "--message", "theirs"]);
+    git(&fixture.work(), &["checkout", "--quiet", "main"]);
+    fixture.put("kept", vec![b'x'; 400_000]);
+    git(&fixture.work(), &["commit", "--quiet", "--all", "--message", "ours"]);
+    git(&fixture.work(), &["-c", "alias.try=!git merge --quiet other || true", "try"]);
+    let versions = git(&fixture.work(), &["ls-files", "--modified"]);
+    assert_eq!(versions, "kept\n".repeat(3), "git lists all versions");
+    provider(&fixture).take(&key(1), &REQUEST).unwrap();
+}
+
+#[test]
 fn snapshot_is_taken_once_and_restored_only_into_empty_dir() {
     let fixture = committed();
     provider(&fixture).take(&key(1), &REQUEST).unwrap();

@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use self::program::Git;
+use super::tree::MAX_ENTRIES;
 use super::{
     FileSnapshot, FileStore, FilesError, Provider, RestoreDir, RestoreResult, SkippedFiles, SnapshotKey,
     SnapshotRequest, empty_directory,
@@ -105,16 +106,27 @@ impl GitProvider {
         copy().map_err(FilesError::io("copy the index to", index))
     }
 
-    /// Checks the size of the untracked and changed files. Only these can make a snapshot too large: git has all others.
+    /// Checks the number and the size of the untracked and changed files. Only these can make a snapshot too large: git has all
+    /// others.
     fn check_size(&self, git: &Git, request: &SnapshotRequest<'_>) -> Result<(), FilesError> {
-        let mut bytes: u64 = 0;
+        let (mut bytes, mut count) = (0_u64, 0);
+        let mut previous = PathBuf::new();
         let list = ["ls-files", "-z", "--others", "--modified", "--exclude-standard"];
         let call = git.command("list the changed files").args(list);
         call.cancel_with(request).args(self.without_store()).each_name(|name| {
+            // A file in conflict is listed once for each version.
+            if name == previous {
+                return;
+            }
+            previous = name.to_path_buf();
+            count += 1;
             let meta = self.top.join(name).symlink_metadata();
             bytes =
                 bytes.saturating_add(meta.ok().filter(|meta| meta.is_file()).map_or(0, |meta| meta.len()));
         })?;
+        if count > MAX_ENTRIES {
+            return Err(FilesError::TooMany { path: self.top.clone(), limit: MAX_ENTRIES });
+        }
         if bytes > self.limit {
             return Err(FilesError::TooLarge { path: self.top.clone(), bytes, limit: self.limit });
         }
