@@ -61,6 +61,10 @@ impl Pattern {
             let message = format!("the pattern exceeds {MAX_PATTERN} bytes");
             return Err(EngineError::invalid_request(message).hint("search for a part of it"));
         }
+        if text.contains('\0') {
+            return Err(EngineError::invalid_request("the pattern contains a NUL character")
+                .hint("search for the text before or after it"));
+        }
         let inner =
             text.strip_prefix('/').and_then(|text| text.strip_suffix('/')).filter(|text| !text.is_empty());
         let is_literal = !text.chars().any(char::is_alphanumeric) || text.chars().any(is_unspaced);
@@ -507,6 +511,7 @@ mod tests {
         for invalid in [
             Search::new("/(/"),
             Search::new("x".repeat(MAX_PATTERN + 1)),
+            Search::new("a\0b"),
             Search { limit: Some(0), ..valid.clone() },
             Search { limit: Some(MAX_LIMIT + 1), ..valid.clone() },
             Search { since: Some("yesterday".into()), ..valid.clone() },
