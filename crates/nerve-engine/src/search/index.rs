@@ -22,7 +22,7 @@ const FILE: &str = "index.db";
 /// First words of the message about a damaged index.
 const DAMAGED: &str = "the search index is damaged";
 /// Version of the schema. An older index is built again.
-const VERSION: i64 = 5;
+const VERSION: i64 = 6;
 /// Time to wait for another process that writes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Steps of SQLite's virtual machine between two checks whether the search is cancelled: those of a few rows.
@@ -67,6 +67,7 @@ const SCHEMA: &str = "
     END;
     CREATE VIRTUAL TABLE words USING fts5 (
         text, content = 'document', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2');
+    INSERT INTO words (words, rank) VALUES ('secure-delete', 1);
     CREATE TRIGGER document_removed AFTER DELETE ON document BEGIN
         INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text);
     END;";
@@ -193,7 +194,7 @@ impl SearchIndex {
         connection.busy_timeout(LOCK_TIMEOUT)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "normal")?;
-        // Text of removed recordings does not stay in the file.
+        // Text of removed recordings does not stay in the file. The words have an option of their own.
         connection.pragma_update(None, "secure_delete", true)?;
         let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         match version {
@@ -454,6 +455,29 @@ mod tests {
         let document =
             |(at_ms, text): (u64, String)| Document { kind: DocumentKind::Screen, turn: None, at_ms, text };
         (1..).zip(texts).map(document).collect()
+    }
+
+    #[test]
+    fn text_of_a_removed_source_leaves_the_file() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let has_text = || {
+            let bytes = fs::read(home.work().join(FILE)).unwrap();
+            bytes.windows(8).any(|part| part == b"qzxwvyuk")
+        };
+        let sources = ["kept", "removed"].map(|path| Source { path: path.into(), ..Source::default() });
+        let texts = ["plain words", "plain qzxwvyuk words"];
+        {
+            let (mut index, _) = SearchIndex::open(&home.work()).unwrap();
+            for (source, text) in sources.iter().zip(texts) {
+                let turns = documents([text.to_string()].into_iter());
+                index.replace(source, &IndexState::default(), None, Some(&turns)).unwrap();
+            }
+        }
+        assert!(has_text());
+        let (mut index, _) = SearchIndex::open(&home.work()).unwrap();
+        index.forget(&["removed".into()]).unwrap();
+        drop(index);
+        assert!(!has_text());
     }
 
     #[test]
