@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -82,6 +82,10 @@ pub fn has_index(dirs: &DataDirs) -> bool {
 pub(super) struct SearchIndex {
     pub(super) connection: Connection,
     cancel: CancellationToken,
+    /// Path of the database.
+    pub(super) path: PathBuf,
+    /// Inode of the database. Another process may have replaced the file since.
+    inode: Option<u64>,
 }
 
 /// How far a source is indexed.
@@ -119,27 +123,32 @@ impl SearchIndex {
     /// Process: the file cannot be created, or a newer version made it.
     pub(super) fn open(folder: &Path) -> Result<(SearchIndex, bool), EngineError> {
         let path = folder.join(FILE);
-        let create = || {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-            // SQLite does not wait if two processes create the database or change its journal at once.
-            Lock::take(&folder.join("lock"), LOCK_TIMEOUT)
-        };
-        let _lock = create()
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
             .map_err(|error| EngineError::process(format!("cannot create {}: {error}", path.display())))?;
+        let _lock = lock(folder)?;
         match SearchIndex::connect(&path) {
-            Ok(connection) => Ok((SearchIndex::new(connection), false)),
+            Ok(connection) => Ok((SearchIndex::new(connection, path), false)),
             Err(OpenError::Replaceable) => {
                 remove_files(folder)?;
                 let connection =
                     SearchIndex::connect(&path).map_err(|error| error.into_engine_error(&path))?;
-                Ok((SearchIndex::new(connection), true))
+                Ok((SearchIndex::new(connection, path), true))
             }
             Err(error) => Err(error.into_engine_error(&path)),
         }
     }
 
-    fn new(connection: Connection) -> SearchIndex {
-        SearchIndex { connection, cancel: CancellationToken::new() }
+    fn new(connection: Connection, path: PathBuf) -> SearchIndex {
+        let inode = inode_of(&path);
+        SearchIndex { connection, cancel: CancellationToken::new(), path, inode }
+    }
+
+    /// Locks updates of the index in `folder`; `None` if another process updates it, or if there is no folder.
+    pub(super) fn lock_update(folder: &Path) -> Option<Lock> {
+        Lock::take(&folder.join("update.lock"), Duration::ZERO).ok()
     }
 
     /// Makes searches and updates fail as soon as the token is cancelled.
@@ -170,22 +179,25 @@ impl SearchIndex {
         if !path.exists() {
             return Ok(None);
         }
+        let _lock = lock(folder)?;
         match SearchIndex::connect(&path) {
-            Ok(connection) => Ok(Some(SearchIndex::new(connection))),
+            Ok(connection) => Ok(Some(SearchIndex::new(connection, path))),
             // The next search replaces it.
             Err(OpenError::Replaceable) => Ok(None),
             Err(error) => Err(error.into_engine_error(&path)),
         }
     }
 
-    /// Removes the index.
+    /// Removes the index, unless another process has replaced it since it was opened.
     ///
     /// # Errors
     /// Process: a file cannot be removed.
-    pub(super) fn remove(folder: &Path) -> Result<(), EngineError> {
-        let _lock = Lock::take(&folder.join("lock"), LOCK_TIMEOUT)
-            .map_err(|error| EngineError::process(format!("search index: {error}")))?;
-        remove_files(folder)
+    pub(super) fn remove(self, folder: &Path) -> Result<(), EngineError> {
+        let _lock = lock(folder)?;
+        // The open connection keeps the inode from being used again.
+        let is_same = inode_of(&self.path) == self.inode;
+        drop(self.connection);
+        if is_same { remove_files(folder) } else { Ok(()) }
     }
 
     fn connect(path: &Path) -> Result<Connection, OpenError> {
@@ -379,6 +391,16 @@ fn replace_documents(
     replace_blocks(transaction, source, is_screen, kept.last().copied(), &all)
 }
 
+fn inode_of(path: &Path) -> Option<u64> {
+    fs::metadata(path).map(|file| file.ino()).ok()
+}
+
+/// Waits for other processes that open or remove the database: SQLite does not, when they create it or change its journal.
+fn lock(folder: &Path) -> Result<Lock, EngineError> {
+    Lock::take(&folder.join("lock"), LOCK_TIMEOUT)
+        .map_err(|error| EngineError::process(format!("search index: {error}")))
+}
+
 /// Removes the files of the database.
 fn remove_files(folder: &Path) -> Result<(), EngineError> {
     for suffix in ["", "-wal", "-shm"] {
@@ -478,6 +500,22 @@ mod tests {
         index.forget(&["removed".into()]).unwrap();
         drop(index);
         assert!(!has_text());
+    }
+
+    #[test]
+    fn index_that_was_built_again_is_not_removed() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let folder = home.work();
+        let open = || SearchIndex::open(&folder).unwrap().0;
+        let damaged = [open(), open()];
+        let [first, second] = damaged;
+        first.remove(&folder).unwrap();
+        assert!(!folder.join(FILE).exists());
+        let mut next = open();
+        let source = Source { path: "a".into(), ..Source::default() };
+        next.replace(&source, &IndexState::default(), None, None).unwrap();
+        second.remove(&folder).unwrap();
+        assert_eq!(open().states().unwrap().len(), 1);
     }
 
     #[test]

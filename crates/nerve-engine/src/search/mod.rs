@@ -60,8 +60,7 @@ pub fn search(
             }
             // Damage in the middle of the file is found when it is read.
             Err(error) if index::is_damage(&error) && !was_rebuilt => {
-                drop(index);
-                SearchIndex::remove(&dirs.search)?;
+                index.remove(&dirs.search)?;
                 was_rebuilt = true;
             }
             Err(error) => return Err(error),
