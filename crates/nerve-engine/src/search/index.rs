@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::files::Lock;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use tokio_util::sync::CancellationToken;
 
 use super::documents::{Document, Source};
@@ -21,6 +21,8 @@ use crate::node_files::NodeKey;
 const FILE: &str = "index.db";
 /// First words of the message about a damaged index.
 const DAMAGED: &str = "the search index is damaged";
+/// First words of the message about an index that cannot grow.
+const UNWRITABLE: &str = "the search index cannot be written";
 /// Version of the schema. An older index is built again.
 const VERSION: i64 = 6;
 /// Time to wait for another process that writes.
@@ -28,7 +30,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Steps of SQLite's virtual machine between two checks whether the search is cancelled: those of a few rows.
 const CANCEL_INTERVAL: i32 = 100;
 /// Maximum number of characters of one document. The rest is cut off.
-const MAX_CHARS: usize = 256 << 10;
+pub(super) const MAX_CHARS: usize = 256 << 10;
 
 /// Ids of documents are in the order of time, so that a search reads the newest documents first and stops at its limit.
 const SCHEMA: &str = "
@@ -41,7 +43,9 @@ const SCHEMA: &str = "
         is_final INTEGER NOT NULL,
         session_file TEXT NOT NULL,
         turns_fingerprint TEXT NOT NULL,
-        screen_fingerprint TEXT NOT NULL);
+        screen_fingerprint TEXT NOT NULL,
+        has_cut_turns INTEGER NOT NULL,
+        has_cut_screen INTEGER NOT NULL);
     CREATE TABLE document (
         id INTEGER PRIMARY KEY,
         source INTEGER NOT NULL REFERENCES source,
@@ -99,9 +103,18 @@ pub(super) struct IndexState {
     pub(super) turns_fingerprint: String,
     /// Size and time of the recording whose screen is indexed.
     pub(super) screen_fingerprint: String,
+    /// Texts of turns that exceed the limit are indexed in part.
+    pub(super) has_cut_turns: bool,
+    /// The screen is indexed in part.
+    pub(super) has_cut_screen: bool,
 }
 
 impl Document {
+    /// Returns true if a part exceeds the limit.
+    pub(super) fn is_cut(&self) -> bool {
+        self.shortened().len() < self.text.len()
+    }
+
     /// Returns the text without what exceeds the limit.
     pub(super) fn shortened(&self) -> &str {
         if self.text.len() <= MAX_CHARS {
@@ -222,24 +235,40 @@ impl SearchIndex {
 
     /// Returns how far each source is indexed.
     pub(super) fn states(&self) -> Result<HashMap<PathBuf, IndexState>, EngineError> {
-        let sql = "SELECT path, is_final, session_file, turns_fingerprint, screen_fingerprint FROM source";
+        let sql = format!("SELECT {STATE_COLUMNS}, path FROM source");
+        let mut statement = self.connection.prepare(&sql).map_err(failure)?;
+        let rows =
+            statement.query_map([], |row| Ok((PathBuf::from(row.get::<_, String>(6)?), state_of(row)?)));
+        rows.map_err(failure)?.collect::<Result<_, _>>().map_err(failure)
+    }
+
+    /// Returns how far a source is indexed now; `None` if it is not.
+    pub(super) fn state(&self, path: &Path) -> Result<Option<IndexState>, EngineError> {
+        let sql = format!("SELECT {STATE_COLUMNS} FROM source WHERE path = ?1");
+        let mut statement = self.connection.prepare(&sql).map_err(failure)?;
+        statement.query_row(params![path.to_string_lossy()], state_of).optional().map_err(failure)
+    }
+
+    /// Returns the sources that are indexed in part, with the reason.
+    pub(super) fn cut_sources(&self) -> Result<Vec<(PathBuf, String)>, EngineError> {
+        let sql = "SELECT path, has_cut_screen FROM source WHERE has_cut_turns OR has_cut_screen ORDER BY id";
         let mut statement = self.connection.prepare(sql).map_err(failure)?;
         let rows = statement.query_map([], |row| {
-            let state = IndexState {
-                is_final: row.get(1)?,
-                session_file: row.get(2)?,
-                turns_fingerprint: row.get(3)?,
-                screen_fingerprint: row.get(4)?,
+            let reason = match row.get(1)? {
+                true => "only the first 64 MiB of its text are indexed".to_string(),
+                false => format!("only the first {MAX_CHARS} characters of each text are indexed"),
             };
-            Ok((PathBuf::from(row.get::<_, String>(0)?), state))
+            Ok((PathBuf::from(row.get::<_, String>(0)?), reason))
         });
         rows.map_err(failure)?.collect::<Result<_, _>>().map_err(failure)
     }
 
-    /// Marks a source that will not change any more.
-    pub(super) fn mark_final(&mut self, path: &Path) -> Result<(), EngineError> {
-        let mark = "UPDATE source SET is_final = 1 WHERE path = ?1";
-        self.connection.execute(mark, params![path.to_string_lossy()]).map(drop).map_err(failure)
+    /// Marks a source that will not change any more, unless another process has indexed it since.
+    pub(super) fn mark_final(&mut self, path: &Path, state: &IndexState) -> Result<(), EngineError> {
+        let mark = "UPDATE source SET is_final = 1
+                    WHERE path = ?1 AND turns_fingerprint = ?2 AND screen_fingerprint = ?3";
+        let values = params![path.to_string_lossy(), state.turns_fingerprint, state.screen_fingerprint];
+        self.connection.execute(mark, values).map(drop).map_err(failure)
     }
 
     /// Replaces the documents of a source: the turns, the screen, or both. `None` keeps those that there are.
@@ -264,10 +293,11 @@ impl SearchIndex {
             self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let id: i64 = transaction.query_row(
             "INSERT INTO source (path, recording, node, session, server, started_ms, ended_ms, is_final,
-                 session_file, turns_fingerprint, screen_fingerprint)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                 session_file, turns_fingerprint, screen_fingerprint, has_cut_turns, has_cut_screen)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
              ON CONFLICT (path) DO UPDATE SET recording = ?2, node = ?3, session = ?4, server = ?5, started_ms = ?6,
-                 ended_ms = ?7, is_final = ?8, session_file = ?9, turns_fingerprint = ?10, screen_fingerprint = ?11
+                 ended_ms = ?7, is_final = ?8, session_file = ?9, turns_fingerprint = ?10, screen_fingerprint = ?11,
+                 has_cut_turns = ?12, has_cut_screen = ?13
              RETURNING id",
             params![
                 source.path.to_string_lossy(),
@@ -280,7 +310,9 @@ impl SearchIndex {
                 state.is_final,
                 state.session_file,
                 state.turns_fingerprint,
-                state.screen_fingerprint
+                state.screen_fingerprint,
+                state.has_cut_turns,
+                state.has_cut_screen
             ],
             |row| row.get(0),
         )?;
@@ -391,6 +423,21 @@ fn replace_documents(
     replace_blocks(transaction, source, is_screen, kept.last().copied(), &all)
 }
 
+/// Columns of [`state_of`].
+const STATE_COLUMNS: &str =
+    "is_final, session_file, turns_fingerprint, screen_fingerprint, has_cut_turns, has_cut_screen";
+
+fn state_of(row: &Row<'_>) -> rusqlite::Result<IndexState> {
+    Ok(IndexState {
+        is_final: row.get(0)?,
+        session_file: row.get(1)?,
+        turns_fingerprint: row.get(2)?,
+        screen_fingerprint: row.get(3)?,
+        has_cut_turns: row.get(4)?,
+        has_cut_screen: row.get(5)?,
+    })
+}
+
 fn inode_of(path: &Path) -> Option<u64> {
     fs::metadata(path).map(|file| file.ino()).ok()
 }
@@ -420,11 +467,19 @@ pub(super) fn is_damage(error: &EngineError) -> bool {
     error.message.starts_with(DAMAGED)
 }
 
+/// Returns true if an error means that the index cannot grow, for example because the disk is full.
+pub(super) fn is_unwritable(error: &EngineError) -> bool {
+    error.message.starts_with(UNWRITABLE)
+}
+
 /// Converts an error of the database.
 pub(super) fn failure(error: rusqlite::Error) -> EngineError {
     match error.sqlite_error_code() {
         _ if is_corruption(&error) => EngineError::process(format!("{DAMAGED}: {error}")),
         Some(ErrorCode::OperationInterrupted) => cancelled(),
+        Some(ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure) => {
+            EngineError::process(format!("{UNWRITABLE}: {error}"))
+        }
         _ => EngineError::process(format!("search index: {error}")),
     }
 }
@@ -516,6 +571,19 @@ mod tests {
         next.replace(&source, &IndexState::default(), None, None).unwrap();
         second.remove(&folder).unwrap();
         assert_eq!(open().states().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn outdated_reader_marks_nothing_as_final() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let (mut index, _) = SearchIndex::open(&home.work()).unwrap();
+        let source = Source { path: "a".into(), ..Source::default() };
+        let state = |turns: &str| IndexState { turns_fingerprint: turns.into(), ..IndexState::default() };
+        index.replace(&source, &state("new"), None, None).unwrap();
+        index.mark_final(&source.path, &state("old")).unwrap();
+        assert_eq!(index.state(&source.path).unwrap(), Some(state("new")));
+        index.mark_final(&source.path, &state("new")).unwrap();
+        assert!(index.state(&source.path).unwrap().unwrap().is_final);
     }
 
     #[test]

@@ -56,8 +56,28 @@ async fn next_change(events: &mut Receiver<Event>) -> bool {
     }
 }
 
-/// Updates an existing index. Returns the number of files that were indexed.
+/// Updates an existing index, unless another process does. Returns the number of files that were indexed.
 fn update(dirs: &DataDirs) -> Result<usize, EngineError> {
     let Some(mut index) = SearchIndex::open_existing(&dirs.search)? else { return Ok(0) };
+    let Some(_lock) = SearchIndex::lock_update(&dirs.search) else { return Ok(0) };
     Ok(index.update(dirs, UpdateScope::Settled, &mut |_| {})?.indexed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_that_another_process_updates_is_left_alone() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let at = |name: &str| home.work().join(name);
+        let dirs = DataDirs { search: at("search"), history: at("history"), ..DataDirs::default() };
+        std::fs::create_dir_all(at("history/test")).unwrap();
+        std::fs::write(at("history/test/a.jsonl"), "").unwrap();
+        SearchIndex::open(&dirs.search).unwrap();
+        let lock = SearchIndex::lock_update(&dirs.search).unwrap();
+        assert_eq!(update(&dirs).unwrap(), 0);
+        drop(lock);
+        assert_eq!(update(&dirs).unwrap(), 1);
+    }
 }

@@ -49,7 +49,11 @@ pub fn search(
         let (mut index, is_new) = SearchIndex::open(&dirs.search)?;
         was_rebuilt |= is_new;
         index.end_with(cancel)?;
-        let result = index.update(dirs, UpdateScope::Everything, progress).and_then(|update| {
+        // A server leaves the index alone meanwhile. One that already updates it is not waited for.
+        let lock = SearchIndex::lock_update(&dirs.search);
+        let update = index.update(dirs, UpdateScope::Everything, progress);
+        drop(lock);
+        let result = update.and_then(|update| {
             index.check_source(query)?;
             Ok((update, index.search(query, progress)?))
         });

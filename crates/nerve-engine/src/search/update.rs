@@ -12,8 +12,8 @@ use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
 use nerve_search::{ScreenText, read_screen_text};
 
-use super::documents::{Source, documents_of_screen, documents_of_transcript};
-use super::index::{IndexState, SearchIndex, cancelled, is_damage};
+use super::documents::{Document, Source, documents_of_screen, documents_of_transcript};
+use super::index::{IndexState, SearchIndex, cancelled, is_damage, is_unwritable};
 use super::progress::{Progress, SearchProgress};
 use crate::data_dirs::DataDirs;
 use crate::node_files::{self, NodeKey};
@@ -25,7 +25,7 @@ use crate::transcripts::{TurnReader, end_of, read_history, session_of};
 pub(super) struct UpdateSummary {
     /// Number of files indexed.
     pub(super) indexed: usize,
-    /// Files that cannot be read or are indexed in part, with the reason.
+    /// Files that cannot be read or are indexed in part, with the reason. Includes files that an earlier update has cut.
     pub(super) failed: Vec<(PathBuf, String)>,
 }
 
@@ -49,12 +49,12 @@ struct UpdateContext<'a> {
 enum Outcome {
     Unchanged,
     Indexed,
-    /// Indexed in part, with the reason.
+    /// Indexed as far as it can be read, with the reason.
     Partial(String),
 }
 
 impl UpdateSummary {
-    /// Adds the outcome of one file. Returns the error if the index is damaged.
+    /// Adds the outcome of one file. Returns the error if the index is damaged or cannot be written.
     fn record_outcome(
         &mut self,
         path: &Path,
@@ -67,7 +67,9 @@ impl UpdateSummary {
                 self.indexed += 1;
                 self.failed.push((path.to_path_buf(), reason));
             }
-            Err(error) if is_damage(&error) => return Err(error),
+            Err(error) if is_damage(&error) || is_unwritable(&error) => return Err(error),
+            // It was removed during the update.
+            Err(_) if is_removed(path) => {}
             Err(error) => self.failed.push((path.to_path_buf(), error.message)),
         }
         Ok(())
@@ -76,16 +78,36 @@ impl UpdateSummary {
 
 impl SearchIndex {
     /// Indexes what is new in the recordings and histories, and forgets what was removed. Skips recordings that had ended and
-    /// were unchanged at an earlier update.
+    /// were unchanged at an earlier update. Stops if the index cannot be written, for example because the disk is full.
     ///
     /// # Errors
-    /// The index cannot be read or written. Cancelled.
+    /// The index cannot be read. Cancelled.
     pub(super) fn update(
         &mut self,
         dirs: &DataDirs,
         scope: UpdateScope,
         progress: Progress<'_>,
     ) -> Result<UpdateSummary, EngineError> {
+        let mut summary = UpdateSummary::default();
+        match self.update_files(dirs, scope, progress, &mut summary) {
+            Err(error) if is_unwritable(&error) => summary.failed.push((self.path.clone(), error.message)),
+            result => result?,
+        }
+        for (path, reason) in self.cut_sources()? {
+            if !summary.failed.iter().any(|(failed, _)| *failed == path) {
+                summary.failed.push((path, reason));
+            }
+        }
+        Ok(summary)
+    }
+
+    fn update_files(
+        &mut self,
+        dirs: &DataDirs,
+        scope: UpdateScope,
+        progress: Progress<'_>,
+        summary: &mut UpdateSummary,
+    ) -> Result<(), EngineError> {
         let recordings = Store::new(&dirs.recordings).all();
         let histories = node_files::list(&dirs.history).into_iter();
         let histories: Vec<Source> =
@@ -96,16 +118,15 @@ impl SearchIndex {
         for path in &recordings {
             let state = states.remove(path).unwrap_or_default();
             if !state.is_final {
-                pending.push((path, state));
+                pending.push(path);
             }
         }
         let count = pending.len() + histories.len();
         let mut context = UpdateContext { dirs, turns: TurnReader::new(dirs), scope };
-        let mut summary = UpdateSummary::default();
-        for (index, (path, state)) in pending.iter().enumerate() {
+        for (index, path) in pending.iter().enumerate() {
             self.check_cancelled()?;
             progress(SearchProgress::Indexing { done: index, count });
-            let outcome = self.update_recording(path, state, &mut context);
+            let outcome = self.update_recording(path, &mut context);
             summary.record_outcome(path, outcome)?;
         }
         let recorded = self.recorded_times()?;
@@ -118,15 +139,12 @@ impl SearchIndex {
             summary.record_outcome(&source.path, outcome)?;
         }
         progress(SearchProgress::Indexing { done: count, count });
-        Ok(summary)
+        Ok(())
     }
 
     /// Forgets the files that do not exist any more. A file in a folder that cannot be read now may still exist.
     fn forget_removed<'a>(&mut self, paths: impl Iterator<Item = &'a PathBuf>) -> Result<(), EngineError> {
-        let is_removed = |path: &&PathBuf| {
-            fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-        };
-        let removed: Vec<PathBuf> = paths.filter(is_removed).cloned().collect();
+        let removed: Vec<PathBuf> = paths.filter(|path| is_removed(path)).cloned().collect();
         if removed.is_empty() { Ok(()) } else { self.forget(&removed) }
     }
 
@@ -134,9 +152,13 @@ impl SearchIndex {
     fn update_recording(
         &mut self,
         path: &Path,
-        old: &IndexState,
         context: &mut UpdateContext<'_>,
     ) -> Result<Outcome, EngineError> {
+        // Another process may have indexed it since this update began.
+        let old = self.state(path)?.unwrap_or_default();
+        if old.is_final {
+            return Ok(Outcome::Unchanged);
+        }
         // All of this is read before the contents, so that what is written meanwhile is found next time.
         let is_live = is_live(path);
         let is_postponed = is_live && context.scope == UpdateScope::Settled;
@@ -157,7 +179,11 @@ impl SearchIndex {
         if is_same_screen && old.turns_fingerprint == turns_fingerprint {
             // A killed recorder leaves no end: its recording is compared each time.
             if !is_live && meta.ended_at.is_some() {
-                self.mark_final(path)?;
+                // Without the mark, the next update compares it once more.
+                match self.mark_final(path, &old) {
+                    Err(error) if is_damage(&error) => return Err(error),
+                    _ => {}
+                }
             }
             return Ok(Outcome::Unchanged);
         }
@@ -172,17 +198,23 @@ impl SearchIndex {
         // update reads the turns again.
         let is_settled = session_file == old.session_file && logged.failure.is_none();
         let turns_fingerprint = if is_settled { turns_fingerprint } else { String::new() };
-        let state = IndexState { is_final: false, session_file, turns_fingerprint, screen_fingerprint };
         let is_whole = screen.as_ref().is_none_or(|screen| screen.is_whole);
         let screen_documents = screen.map(documents_of_screen);
+        let has_cut_screen = match &screen_documents {
+            Some(documents) => !is_whole || documents.iter().any(Document::is_cut),
+            None => old.has_cut_screen,
+        };
+        let has_cut_turns = turn_documents.iter().any(Document::is_cut);
+        let state = IndexState {
+            is_final: false,
+            session_file,
+            turns_fingerprint,
+            screen_fingerprint,
+            has_cut_turns,
+            has_cut_screen,
+        };
         self.replace(&source, &state, Some(&turn_documents), screen_documents.as_deref())?;
-        Ok(match logged.failure {
-            Some(reason) => Outcome::Partial(reason),
-            None if !is_whole => {
-                Outcome::Partial("only the first 64 MiB of its text are indexed".to_string())
-            }
-            None => Outcome::Indexed,
-        })
+        Ok(logged.failure.map_or(Outcome::Indexed, Outcome::Partial))
     }
 
     fn read_screen(&self, path: &Path, meta: &Meta) -> Result<ScreenText, EngineError> {
@@ -216,10 +248,16 @@ impl SearchIndex {
         if !recorded.is_empty() {
             documents.iter_mut().for_each(|document| document.turn = None);
         }
-        let state = IndexState { turns_fingerprint, ..IndexState::default() };
+        let has_cut_turns = documents.iter().any(Document::is_cut);
+        let state = IndexState { turns_fingerprint, has_cut_turns, ..IndexState::default() };
         self.replace(source, &state, Some(&documents), None)?;
         Ok(Outcome::Indexed)
     }
+}
+
+/// Returns true if a file does not exist any more. One in a folder that cannot be read now may exist.
+fn is_removed(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 fn source_of(path: &Path, meta: &Meta) -> Source {
@@ -256,4 +294,71 @@ fn history_of(node: &NodeKey, base: &Path) -> Option<PathBuf> {
         _ => folder,
     };
     Some(folder.join(format!("{}.jsonl", node.node.as_ref()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::index::MAX_CHARS;
+    use super::*;
+
+    /// Updates an index of a folder with this number of empty histories.
+    fn update(home: &nerve_testkit::Hermetic, index: &mut SearchIndex, histories: usize) -> UpdateSummary {
+        let history = home.work().join("history");
+        fs::create_dir_all(history.join("test")).unwrap();
+        for number in 0..histories {
+            fs::write(history.join(format!("test/node{number}.jsonl")), "").unwrap();
+        }
+        let dirs = DataDirs { history, ..DataDirs::default() };
+        index.update(&dirs, UpdateScope::Everything, &mut |_| {}).unwrap()
+    }
+
+    #[test]
+    fn update_stops_on_a_full_disk() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let (mut index, _) = SearchIndex::open(&home.work()).unwrap();
+        let pages: u32 = index.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        index.connection.pragma_update(None, "max_page_count", pages + 1).unwrap();
+        let summary = update(&home, &mut index, 200);
+        assert!(summary.indexed < 200);
+        assert_eq!(summary.failed.iter().map(|(path, _)| path).collect::<Vec<_>>(), [&index.path]);
+        index.connection.pragma_update(None, "max_page_count", 1_000_000).unwrap();
+        assert_eq!(update(&home, &mut index, 200).failed, []);
+        assert_eq!(index.states().unwrap().len(), 200);
+    }
+
+    #[test]
+    fn each_update_reports_sources_that_are_indexed_in_part() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let (mut index, _) = SearchIndex::open(&home.work()).unwrap();
+        let paths = ["turns", "screen"].map(|name| home.work().join(name));
+        for (at, path) in paths.iter().enumerate() {
+            fs::write(path, "").unwrap();
+            let state =
+                IndexState { has_cut_turns: at == 0, has_cut_screen: at == 1, ..IndexState::default() };
+            let source = Source { path: path.clone(), ..Source::default() };
+            index.replace(&source, &state, None, None).unwrap();
+        }
+        for _ in 0..2 {
+            let failed = update(&home, &mut index, 0).failed;
+            assert_eq!(failed.iter().map(|(path, _)| path).collect::<Vec<_>>(), [&paths[0], &paths[1]]);
+        }
+        let text = |len| Document {
+            kind: nerve_api::value::DocumentKind::Answer,
+            turn: None,
+            at_ms: 0,
+            text: "x".repeat(len),
+        };
+        assert_eq!([MAX_CHARS, MAX_CHARS + 1].map(|len| text(len).is_cut()), [false, true]);
+    }
+
+    #[test]
+    fn file_that_is_removed_during_the_update_is_no_failure() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let mut summary = UpdateSummary::default();
+        let failed = || Err(EngineError::process("unreadable"));
+        summary.record_outcome(&home.work().join("gone"), failed()).unwrap();
+        assert_eq!(summary, UpdateSummary::default());
+        summary.record_outcome(&home.work(), failed()).unwrap();
+        assert_eq!(summary.failed.len(), 1);
+    }
 }
