@@ -190,6 +190,12 @@ impl NotificationTracker {
         self.record_dialog(DialogKey::Node((session, node)), kind, choices);
     }
 
+    /// Returns true if this dialog of a node is open, as far as the observed events show.
+    pub fn has_open_dialog(&self, session: &str, node: &str, kind: &str, choices: &[String]) -> bool {
+        let key = DialogKey::Node((Some(session.to_string()), node.to_string()));
+        self.open.get(&key).is_some_and(|dialog| dialog.title == kind && dialog.choices == choices)
+    }
+
     /// Records an open dialog. Returns false if the previous server has reported it.
     fn record_dialog(&mut self, key: DialogKey, title: &str, choices: Vec<String>) -> bool {
         let dialog = Dialog { title: title.to_string(), choices };

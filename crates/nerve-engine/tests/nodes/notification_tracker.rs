@@ -57,6 +57,24 @@ fn clock_set_during_a_turn_neither_loses_nor_adds_its_end() {
 }
 
 #[test]
+fn dialog_among_dropped_events_is_not_open() {
+    let mut tracker = NotificationTracker::new(30);
+    observe(&mut tracker, 1.0, "NODE_BLOCKED", json!({ "kind": "permission", "choices": ["Yes"] }));
+    observe(&mut tracker, 2.0, "EVENTS_DROPPED", json!({ "dropped": 3 }));
+    let is_open = |tracker: &NotificationTracker, node: &str, kind: &str, choice: &str| {
+        tracker.has_open_dialog("default", node, kind, &[choice.to_string()])
+    };
+    assert!(is_open(&tracker, "me", "permission", "Yes"));
+    for (node, kind, choice) in
+        [("other", "permission", "Yes"), ("me", "question", "Yes"), ("me", "permission", "No")]
+    {
+        assert!(!is_open(&tracker, node, kind, choice), "{node} {kind} {choice}");
+    }
+    observe(&mut tracker, 3.0, "NODE_BUSY", json!({}));
+    assert!(!is_open(&tracker, "me", "permission", "Yes"));
+}
+
+#[test]
 fn only_long_turns_are_done() {
     let mut tracker = NotificationTracker::new(30);
     assert_eq!(observe(&mut tracker, 0.0, "NODE_READY", json!({})), None);

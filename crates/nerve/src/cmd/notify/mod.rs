@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
-use nerve_api::EventKind;
 use nerve_api::reply::NodeInfo;
 use nerve_api::request::{ExplainNode, Subscribe};
 use nerve_api::value::{NodeState, Occasion};
+use nerve_api::{EventKind, EventMessage, EventType};
 use nerve_client::{NerveClient, Reconnect};
 use nerve_engine::notification_tracker::NotificationTracker;
 use nerve_server::paths::ServerPaths;
@@ -49,22 +49,32 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
         return if args.json { out::json(&json!({ "sent": true })) } else { out::line("sent") };
     }
     let client = connect(&args.server).await?.reconnect(Reconnect::default());
-    let mut events = client.subscribe(&Subscribe::default()).await?;
+    let types = NotificationTracker::EVENT_TYPES.iter();
+    let types = types.chain(&[EventType::ServerShutdown, EventType::EventsDropped]);
+    let types = Some(types.map(|kind| kind.as_str().to_string()).collect());
+    let mut events = client.subscribe(&Subscribe { types, ..Subscribe::default() }).await?;
     out::note(format_args!("notifying about server '{}' until Ctrl+C", args.server));
     let mut tracker = NotificationTracker::new(settings.min_turn);
     print_open_dialogs(&client, &mut tracker).await?;
     let claims = Claims::new(&ServerPaths::from_env());
     let senders: Vec<Sender> = channels.into_iter().map(|channel| Sender::new(channel, &claims)).collect();
     while let Some(event) = events.next().await {
-        let is_shutdown = event.details() == Some(EventKind::ServerShutdown { keep_nodes: false });
-        if let Some(notification) = tracker.observe(&event, Instant::now())
-            && settings.on.contains(&notification.occasion)
-        {
-            let message = Arc::new(Message::new(notification, event));
-            print_message(&message, args.json)?;
-            senders.iter().for_each(|sender| sender.send(&message));
+        let details = event.details();
+        // A new server reports open dialogs again by itself. Its events are dropped without a count.
+        let missed = match details {
+            Some(EventKind::EventsDropped { dropped: Some(_) }) => missed_dialogs(&client, &tracker).await?,
+            _ => Vec::new(),
+        };
+        for event in std::iter::once(event).chain(missed) {
+            if let Some(notification) = tracker.observe(&event, Instant::now())
+                && settings.on.contains(&notification.occasion)
+            {
+                let message = Arc::new(Message::new(notification, event));
+                print_message(&message, args.json)?;
+                senders.iter().for_each(|sender| sender.send(&message));
+            }
         }
-        if is_shutdown {
+        if details == Some(EventKind::ServerShutdown { keep_nodes: false }) {
             break;
         }
     }
@@ -84,20 +94,43 @@ fn print_message(message: &Message, json: bool) -> Result<()> {
 
 /// Prints the nodes that already wait for an answer. They cause no notification, because their dialogs appeared earlier.
 async fn print_open_dialogs(client: &NerveClient, tracker: &mut NotificationTracker) -> Result<()> {
-    for node in client.list_all_nodes().await? {
-        if node.state != NodeState::Blocked {
-            continue;
-        }
-        let NodeInfo { node_id, metadata, .. } = node;
-        let (kind, session) = (metadata.text("blocked").to_string(), metadata.session_id.clone());
+    for (NodeInfo { node_id, metadata, .. }, choices) in open_dialogs(client).await? {
+        let kind = metadata.text("blocked");
         out::note(out::sanitize(&format!("{node_id} is blocked ({kind}) since before")));
-        let request = ExplainNode { node_id: node_id.clone(), session_id: Some(session.clone()) };
-        // The dialog may have closed meanwhile.
-        if let Ok(explanation) = client.request(&request).await {
-            tracker.add_open_dialog(Some(session), node_id, &kind, explanation.choices);
-        }
+        tracker.add_open_dialog(Some(metadata.session_id.clone()), node_id, kind, choices);
     }
     Ok(())
+}
+
+/// Returns the events of the open dialogs that the tracker has not seen, because events were dropped.
+async fn missed_dialogs(client: &NerveClient, tracker: &NotificationTracker) -> Result<Vec<EventMessage>> {
+    let mut events = Vec::new();
+    for (NodeInfo { node_id, metadata, progress, .. }, choices) in open_dialogs(client).await? {
+        let (kind, session) = (metadata.text("blocked"), &metadata.session_id);
+        if !tracker.has_open_dialog(session, &node_id, kind, &choices) {
+            // Of several commands that have missed it, one sends the notification: the event is the same for all.
+            events.push(serde_json::from_value(json!({
+                "type": "event", "event_type": EventType::NodeBlocked.as_str(),
+                "node_id": node_id, "session_id": session, "data": { "kind": kind, "choices": choices },
+                "emitted_at": progress.state_changed_at.unwrap_or_default(), "seq": 0,
+            }))?);
+        }
+    }
+    Ok(events)
+}
+
+/// Returns the nodes that wait for an answer, with the choices that they have.
+async fn open_dialogs(client: &NerveClient) -> Result<Vec<(NodeInfo, Vec<String>)>> {
+    let mut dialogs = Vec::new();
+    for node in client.list_all_nodes().await?.into_iter().filter(|node| node.state == NodeState::Blocked) {
+        let session_id = Some(node.metadata.session_id.clone());
+        let request = ExplainNode { node_id: node.node_id.clone(), session_id };
+        // The dialog may have closed meanwhile.
+        if let Ok(explanation) = client.request(&request).await {
+            dialogs.push((node, explanation.choices));
+        }
+    }
+    Ok(dialogs)
 }
 
 /// Sends notifications on a channel in the background: a slow channel delays no other.
