@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use nerve_api::reply::{SnapshotList, SnapshotRestored, SnapshotTaken};
 use nerve_api::request::{ListSnapshots, RestoreSnapshot, TakeSnapshot};
 use nerve_host::registry::entry;
 use nerve_node::command::{EventKind, NodeRef};
-use nerve_node::error::EngineError;
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::with_session;
 use nerve_record::files::{DEFAULT_LIMIT, FileStore};
 use nerve_record::lookup::is_path;
@@ -23,6 +25,11 @@ use crate::snapshots::{
 
 /// Default maximum number of listed snapshots.
 const DEFAULT_LAST: usize = 1000;
+
+/// Minimum time for the files of a snapshot. git may hang, for example on a network file system, and other requests wait for it.
+const MIN_TIME: Duration = Duration::from_mins(10);
+/// Bytes of the limit of a snapshot for which it gets another second.
+const BYTES_PER_SECOND: u64 = 16 << 20;
 
 /// Selects a recorded session, by its node or its recording.
 pub(super) enum SessionSelector {
@@ -146,7 +153,13 @@ impl Engine {
                 }
                 (SessionSelector::Named(name), _) => SnapshotTarget::find(&dirs.hosts, &name)?,
             };
-            let outcome = take_snapshot(target, &options, &FileStore::new(&dirs.snapshots), None)?;
+            let (limit, store) = (time_limit(options.limit), FileStore::new(&dirs.snapshots));
+            let stop = Arc::new(AtomicBool::new(false));
+            let mut outcome =
+                stop_after(limit, &stop, || take_snapshot(target, &options, &store, Some(&stop)))?;
+            if stop.load(Ordering::Relaxed) {
+                outcome.files = outcome.files.map_err(|error| timed_out(&error, limit));
+            }
             let event = EventKind::SnapshotTaken {
                 snapshot_id: outcome.key.id(),
                 recording_id: outcome.key.session().to_string(),
@@ -220,6 +233,29 @@ impl Engine {
     }
 }
 
+/// Returns the time limit of a snapshot with this limit in bytes.
+fn time_limit(bytes: u64) -> Duration {
+    MIN_TIME.saturating_add(Duration::from_secs(bytes / BYTES_PER_SECOND))
+}
+
+/// Runs `work` on this thread of the runtime, and sets `stop` when the time is over.
+fn stop_after<T>(limit: Duration, stop: &Arc<AtomicBool>, work: impl FnOnce() -> T) -> T {
+    let stop = Arc::clone(stop);
+    let timer = tokio::spawn(async move {
+        tokio::time::sleep(limit).await;
+        stop.store(true, Ordering::Relaxed);
+    });
+    let result = work();
+    timer.abort();
+    result
+}
+
+fn timed_out(error: &EngineError, limit: Duration) -> EngineError {
+    let message = format!("{}; the time limit is {} s", error.message, limit.as_secs());
+    EngineError::new(ErrorKind::Timeout, message)
+        .hint("check that 'git status' ends in that directory, or use `no_files`")
+}
+
 /// Checks the path of a parameter: the server's current directory means nothing to its clients.
 pub(super) fn absolute_path(parameter: &str, path: &str) -> Result<PathBuf, EngineError> {
     if Path::new(path).is_absolute() && !path.contains('\0') {
@@ -232,4 +268,21 @@ pub(super) fn absolute_path(parameter: &str, path: &str) -> Result<PathBuf, Engi
 fn not_recorded(at: &NodeRef) -> EngineError {
     EngineError::invalid_request(format!("node '{}' has no recording and no host", at.node))
         .hint("snapshots need a recorded terminal: a node of kind 'pty' on a server, or 'nerve record'")
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_testkit::{DEADLINE, wait_until};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn hanging_work_is_stopped() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let is_set = |stop: &AtomicBool| stop.load(Ordering::Relaxed);
+        let work = move || stop_after(Duration::ZERO, &stop, || wait_until(DEADLINE, || is_set(&stop)));
+        assert!(tokio::task::spawn_blocking(work).await.unwrap());
+        assert_eq!(time_limit(DEFAULT_LIMIT), Duration::from_secs(600 + 64));
+        assert!(time_limit(u64::MAX) > time_limit(DEFAULT_LIMIT));
+    }
 }
