@@ -83,20 +83,21 @@ impl Question {
 
     /// Returns true if the journal of a resumed run has the grant. A refused question is repeated.
     fn was_granted(&self, context: &RunContext) -> bool {
-        let replay = context.shared().journal.as_ref().and_then(|(_, replay)| replay.as_deref());
-        let answer = |path: &str| replay.and_then(|replay| replay.answer(path, self.key));
+        let is_granted = |path: &str| {
+            let replay = context.shared().replay(path, self.key);
+            replay.and_then(|replay| replay.answer.as_ref()).map(|answer| answer.choice == CONTINUE)
+        };
         // Earlier versions had other names for two limits.
         let renamed = [("@max_cost_usd#", "@max_cost_dollars#"), ("@max_time_ms#", "@max_time_seconds#")];
-        let older = || renamed.iter().find_map(|(name, older)| answer(&self.path.replace(name, older)));
-        answer(&self.path).or_else(older) == Some(CONTINUE)
+        let older = || renamed.iter().find_map(|(name, older)| is_granted(&self.path.replace(name, older)));
+        is_granted(&self.path).or_else(older) == Some(true)
     }
 
     /// Asks, and returns the answer.
     async fn ask(&self, context: &RunContext) -> Result<String, EngineError> {
         let run = context.shared();
-        let replay = run.journal.as_ref().and_then(|(_, replay)| replay.as_deref());
-        let is_recorded =
-            replay.is_some_and(|replay| replay.question_deadline(&self.path, self.key).is_some());
+        let replay = run.replay(&self.path, self.key);
+        let is_recorded = replay.is_some_and(|replay| replay.question.is_some());
         let info = GateInfo {
             step_id: self.path.to_string(),
             question: self.text.clone(),

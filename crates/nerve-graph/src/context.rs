@@ -17,7 +17,8 @@ use super::call_stack::GraphStack;
 use super::event::Observer;
 use super::executable::Executable;
 use super::gate_handler::GateHandler;
-use super::journal::{Journal, ReplayState};
+use super::journal::{Journal, ReplayState, StepReplay};
+use super::run_journal::RunJournal;
 
 /// Everything a graph or one of its steps needs to run. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -41,8 +42,7 @@ pub(crate) struct SharedContext {
     pub(crate) tracer: Option<Tracer>,
     /// Receiver of the events of steps.
     pub(crate) observer: Option<Observer>,
-    /// The journal, and the earlier records of a resumed run.
-    pub(crate) journal: Option<(Journal, Option<Arc<ReplayState>>)>,
+    pub(crate) journal: Option<RunJournal>,
     pub(crate) gates: Option<GateHandler>,
     /// The graphs that enclose the current one.
     pub(crate) stack: Option<Arc<GraphStack>>,
@@ -137,7 +137,7 @@ impl RunContext {
     /// Records the run in a journal. Steps with results in `replay` do not run again.
     #[must_use]
     pub fn with_journal(mut self, journal: Journal, replay: Option<ReplayState>) -> RunContext {
-        self.shared_mut().journal = Some((journal, replay.map(Arc::new)));
+        self.shared_mut().journal = Some(RunJournal::new(journal, replay));
         self
     }
 
@@ -207,6 +207,11 @@ impl SharedContext {
     /// Returns true if something records the times and results of steps.
     pub(crate) fn is_watched(&self) -> bool {
         self.observer.is_some() || self.tracer.is_some() || self.journal.is_some()
+    }
+
+    /// Returns the earlier state of a step with this path and key, if the run was resumed.
+    pub(crate) fn replay(&self, step: &str, key: u64) -> Option<&StepReplay> {
+        self.journal.as_ref()?.replay(step, key)
     }
 }
 

@@ -195,10 +195,9 @@ impl StepRun<'_> {
     }
 
     fn record_items(&self, count: usize, context: &RunContext) {
-        if let Some((journal, _)) = &self.graph.shared().journal {
-            let step = context.step.as_ref().unwrap_or(&self.step.id);
-            let at = self.graph.shared().clock.now();
-            journal.record(&JournalRecord::Items { at, step, count });
+        let run = self.graph.shared();
+        if let Some(journal) = &run.journal {
+            journal.record(&JournalRecord::Items { at: run.clock.now(), step: self.path_of(context), count });
         }
     }
 

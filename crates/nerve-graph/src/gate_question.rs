@@ -23,15 +23,17 @@ impl Gate {
     /// Cancelled; Timeout; Blocked: the context has no gates.
     pub(super) async fn ask(&self, context: &RunContext) -> Result<Value, EngineError> {
         let step = context.step.as_deref().unwrap_or(self.id()).to_string();
-        let (key, clock) = (context.journal_key, context.shared().clock);
-        let replay = context.shared().journal.as_ref().and_then(|(_, replay)| replay.as_deref());
+        let (key, run) = (context.journal_key, context.shared());
+        let replay = run.replay(&step, key);
         // The gate was answered before the run was interrupted.
-        if let Some(choice) = replay.and_then(|replay| replay.answer(&step, key)) {
-            let by = replay.and_then(|replay| replay.answered_by(&step, key)).unwrap_or("person");
-            return Ok(json!({ "choice": choice, "by": by }));
+        if let Some(answer) = replay.and_then(|replay| replay.answer.as_ref()) {
+            return Ok(json!({ "choice": answer.choice, "by": answer.by }));
         }
-        let recorded_deadline = replay.and_then(|replay| replay.question_deadline(&step, key));
-        let deadline = recorded_deadline.unwrap_or_else(|| self.timeout.map(|timeout| clock.now() + timeout));
+        let recorded = replay.and_then(|replay| replay.question.as_ref());
+        let deadline = match recorded {
+            Some(question) => question.deadline,
+            None => self.timeout.map(|timeout| run.clock.now() + timeout),
+        };
         let info = GateInfo {
             step_id: step,
             question: self.question(&context.turn.input),
@@ -39,8 +41,7 @@ impl Gate {
             default: self.default.clone(),
             deadline_at: deadline.map(TsMs::from),
         };
-        let is_recorded = recorded_deadline.is_some();
-        let (choice, by) = ask(context, "", info, deadline, key, is_recorded).await?;
+        let (choice, by) = ask(context, "", info, deadline, key, recorded.is_some()).await?;
         Ok(json!({ "choice": choice, "by": by }))
     }
 }
@@ -65,7 +66,7 @@ pub(crate) async fn ask(
             .hint("give the gate a default, or run the graph with gates")
         });
     };
-    if let Some((journal, _)) = run.journal.as_ref().filter(|_| !is_recorded) {
+    if let Some(journal) = run.journal.as_ref().filter(|_| !is_recorded) {
         let GateInfo { question, choices, .. } = &info;
         let (at, step, default) = (run.clock.now(), &step, default.as_deref());
         journal.record(&JournalRecord::Asked { at, step, key, question, choices, default, deadline });
@@ -90,7 +91,7 @@ pub(crate) async fn ask(
         }
     };
     notify(StepEventKind::Answered { by }, Value::from(choice.as_str()));
-    if let Some((journal, _)) = &run.journal {
+    if let Some(journal) = &run.journal {
         journal.record(&JournalRecord::Answered {
             at: run.clock.now(),
             step: &step,
@@ -99,7 +100,7 @@ pub(crate) async fn ask(
             by: by.as_str(),
         });
         // The answer must be durable: a person is not asked twice.
-        journal.flush().await.ok();
+        journal.flush().await;
     }
     Ok((choice, by))
 }

@@ -30,6 +30,7 @@ mod gate_question;
 mod plan;
 mod recovery;
 mod run;
+mod run_journal;
 mod step_report;
 mod step_run;
 mod step_start;

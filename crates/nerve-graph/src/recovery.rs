@@ -148,8 +148,8 @@ impl StepRun<'_> {
                 result => break result,
             }
         };
-        if let Some((journal, _)) = journal {
-            let (at, step) = (run.clock.now(), context.step.as_ref().unwrap_or(&self.step.id));
+        if let Some(journal) = journal {
+            let (at, step) = (run.clock.now(), self.path_of(context));
             match &result {
                 Ok(value) => {
                     journal.record(&JournalRecord::Finished { at, step, key, value, ms: 0, tokens: None });

@@ -57,8 +57,8 @@ impl StepRun<'_> {
         tokens: u64,
         result: &Result<(Value, Completion), EngineError>,
     ) {
-        let Some((journal, _)) = &self.graph.shared().journal else { return };
-        let (step, key) = (context.step.as_deref().unwrap_or(&self.step.id), context.journal_key);
+        let Some(journal) = &self.graph.shared().journal else { return };
+        let (step, key) = (self.path_of(context), context.journal_key);
         match result {
             Ok((value, Completion::Skipped)) => {
                 // A graph has no key: it runs again after a resume. With this one, nothing looks up its result.
@@ -82,11 +82,9 @@ impl StepRun<'_> {
                 journal.record(&JournalRecord::failed(at, step, key, error));
             }
         }
-        if node.is_persistent()
+        if node.is_persistent() {
             // Boxed because it is rare and large: otherwise every step would reserve space for it.
-            && let Err(error) = Box::pin(journal.flush()).await
-        {
-            tracing::warn!(%error, "the run continues without its journal");
+            Box::pin(journal.flush()).await;
         }
     }
 

@@ -19,6 +19,7 @@ use serde_json::Value;
 use super::context::RunContext;
 use super::event::{Completion, StepEventKind};
 use super::executable::{Executable, Target};
+use super::run_journal::RunJournal;
 use super::step::{OnDialog, Round, Scope, Step};
 
 /// The decision whether a step has to run.
@@ -186,8 +187,9 @@ impl StepRun<'_> {
                     Some(used) => context.turn.pool().add_usage(&used),
                     None => {
                         context.turn.add_tokens(reported_tokens(&value).unwrap_or(0));
-                        let (calls, cost) = self.journaled_calls(context);
-                        context.turn.pool().add_api_calls(calls, cost);
+                        let replay = self.graph.shared().replay(self.path_of(context), context.journal_key);
+                        let calls = replay.map(|replay| replay.calls).unwrap_or_default();
+                        context.turn.pool().add_api_calls(calls.count, calls.cost_usd);
                     }
                 }
                 self.notify(
@@ -211,16 +213,15 @@ impl StepRun<'_> {
         self.record_end(&node, context, started_at, attempts, result).await
     }
 
-    fn journaled_calls(&self, context: &RunContext) -> (u64, f64) {
-        let replay = self.graph.shared().journal.as_ref().and_then(|(_, replay)| replay.as_deref());
-        let step = context.step.as_deref().unwrap_or(&self.step.id);
-        replay.map_or((0, 0.0), |replay| replay.calls(step, context.journal_key))
+    /// Returns the path that `context` has for the step or one of its parts.
+    pub(super) fn path_of<'c>(&'c self, context: &'c RunContext) -> &'c Arc<str> {
+        context.step.as_ref().unwrap_or(&self.step.id)
     }
 
     /// Returns true if the step is cancelled or its server shuts down: nothing more may start.
     pub(super) fn is_stopping(&self, context: &RunContext) -> bool {
-        let sealed = || self.graph.shared().journal.as_ref().is_some_and(|(journal, _)| journal.is_sealed());
-        context.turn.cancellation().is_cancelled() || sealed()
+        let journal = self.graph.shared().journal.as_ref();
+        context.turn.cancellation().is_cancelled() || journal.is_some_and(RunJournal::is_sealed)
     }
 
     pub(super) fn resolve<'t>(&self, target: &'t Target) -> Result<Cow<'t, Executable>, EngineError> {

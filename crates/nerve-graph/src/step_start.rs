@@ -1,7 +1,5 @@
 //! The start of a step: reuses a journaled result, or records and reports that the step starts.
 
-use std::sync::Arc;
-
 use nerve_node::cancellation::cancelled;
 use nerve_node::command::{GateInfo, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
@@ -12,7 +10,8 @@ use super::context::RunContext;
 use super::event::StepEventKind;
 use super::executable::Executable;
 use super::gate_question;
-use super::journal::{self, Journal, JournalRecord, ReplayState};
+use super::journal::{self, JournalRecord};
+use super::run_journal::RunJournal;
 use super::step::OnResume;
 use super::step_run::{Preparation, StepRun};
 
@@ -52,14 +51,14 @@ impl StepRun<'_> {
         at: Option<TsNs>,
     ) -> Result<Option<Value>, EngineError> {
         let run = self.graph.shared();
-        let Some((journal, replay)) = &run.journal else { return Ok(None) };
-        let step = context.step.as_ref().unwrap_or(&self.step.id);
-        if let Some(value) = replay.as_ref().and_then(|replay| replay.result(step, key)) {
+        let Some(journal) = &run.journal else { return Ok(None) };
+        let step = self.path_of(context);
+        if let Some(value) = journal.replay(step, key).and_then(|replay| replay.result.as_ref()) {
             return Ok(Some(value.clone()));
         }
         if node.is_persistent() {
             // Boxed because it is rare and large: otherwise every step would reserve space for it.
-            let start = self.record_persistent_start(node, context, journal, replay.as_deref(), step, key);
+            let start = self.record_persistent_start(node, context, journal, key);
             return Box::pin(start).await;
         }
         let (at, node) = (at.unwrap_or_else(|| run.clock.now()), node.id());
@@ -73,14 +72,12 @@ impl StepRun<'_> {
         &self,
         node: &Executable,
         context: &RunContext,
-        journal: &Journal,
-        replay: Option<&ReplayState>,
-        step: &Arc<str>,
+        journal: &RunJournal,
         key: u64,
     ) -> Result<Option<Value>, EngineError> {
-        let clock = self.graph.shared().clock;
+        let (clock, step) = (self.graph.shared().clock, self.path_of(context));
         if self.step.on_resume == OnResume::Ask
-            && replay.is_some_and(|replay| replay.was_running(step, key))
+            && journal.replay(step, key).is_some_and(|replay| replay.is_running)
             && let Some(value) = self.ask_rerun(node, context, step, key).await?
         {
             // The person's decision is durable: it is not requested again.
@@ -91,9 +88,7 @@ impl StepRun<'_> {
         }
         let (at, node) = (clock.now(), node.id());
         journal.record(&JournalRecord::Started { at, step, key, node, persistent: true });
-        if let Err(error) = journal.flush().await {
-            tracing::warn!(%error, "the run continues without its journal");
-        }
+        journal.flush().await;
         context.turn.check_cancelled()?;
         if journal.is_sealed() {
             // The start could not be recorded.

@@ -367,7 +367,8 @@ async fn open_question_keeps_its_deadline() {
         };
         drop(journal);
         let key = nerve_graph::journal::key(0, None, &Value::Null);
-        deadlines.push(past.question_deadline("ship", key).unwrap().unwrap());
+        let question = past.step("ship", key).unwrap().question.as_ref().unwrap();
+        deadlines.push(question.deadline.unwrap());
     }
     assert_eq!(deadlines[0], deadlines[1]);
 }

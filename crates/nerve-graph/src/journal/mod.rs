@@ -35,7 +35,7 @@ pub use directory::{has_completed, has_ended, journal_path, journals, new_run_id
 pub use error::JournalError;
 pub use key::key;
 pub use record::{Header, JournalRecord};
-pub use replay::{ReplayState, RunOutcome};
+pub use replay::{Answer, ApiCalls, ReplayState, RunOutcome, StepReplay};
 pub use results::read_result;
 pub use steps::{read_plan, read_steps};
 pub use summary::{StepCounts, Summary};

@@ -35,29 +35,44 @@ pub struct ReplayState {
     head: Header,
     definition: Option<Value>,
     ending: Option<RunOutcome>,
-    steps: HashMap<u64, Vec<StepState>>,
+    steps: HashMap<u64, Vec<StepReplay>>,
     cut: Option<u64>,
     crashed_again: bool,
 }
 
-/// An answer to a gate.
-#[derive(Debug)]
-struct Answer {
-    choice: String,
-    by: String,
-}
-
 /// The state of a step and key.
 #[derive(Debug)]
-struct StepState {
-    step: Box<str>,
+pub struct StepReplay {
+    path: Box<str>,
     key: u64,
-    running: bool,
-    result: Option<Value>,
-    /// Number and cost of the calls to a model's API.
-    calls: (u64, f64),
-    question: Option<Box<Question>>,
-    answer: Option<Box<Answer>>,
+    /// True if the step was running when the server ended.
+    pub is_running: bool,
+    /// Result, unless the step was started again afterwards.
+    pub result: Option<Value>,
+    /// Calls to a model's API that the result does not report.
+    pub calls: ApiCalls,
+    /// Latest question of a gate.
+    pub question: Option<Box<Question>>,
+    /// Answer to the latest question.
+    pub answer: Option<Box<Answer>>,
+}
+
+/// Calls to a model's API.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ApiCalls {
+    /// Number of calls.
+    pub count: u64,
+    /// Cost in US dollars.
+    pub cost_usd: f64,
+}
+
+/// An answer to a gate.
+#[derive(Debug)]
+pub struct Answer {
+    /// The choice.
+    pub choice: String,
+    /// Source of the answer: `person` or `default`.
+    pub by: String,
 }
 
 impl ReplayState {
@@ -122,44 +137,14 @@ impl ReplayState {
         self.crashed_again
     }
 
-    /// Returns the result of a step with this key, unless the step was started again afterwards.
-    pub fn result(&self, step: &str, key: u64) -> Option<&Value> {
-        self.step(step, key)?.result.as_ref()
-    }
-
-    /// Returns number and cost, in US dollars, of a step's calls to a model's API that its result does not report.
-    pub(crate) fn calls(&self, step: &str, key: u64) -> (u64, f64) {
-        self.step(step, key).map_or((0, 0.0), |state| state.calls)
-    }
-
-    /// Returns true if the step was running when the server ended.
-    pub(crate) fn was_running(&self, step: &str, key: u64) -> bool {
-        self.step(step, key).is_some_and(|state| state.running)
-    }
-
-    /// Returns the deadline of a gate's question: `Some(None)` without a deadline, `None` if the gate did not ask.
-    pub fn question_deadline(&self, step: &str, key: u64) -> Option<Option<TsNs>> {
-        self.question(step, key).map(|question| question.deadline)
-    }
-
-    /// Returns the latest question of a gate.
-    pub fn question(&self, step: &str, key: u64) -> Option<&Question> {
-        self.step(step, key)?.question.as_deref()
-    }
-
-    /// Returns the answer to the latest question of a gate.
-    pub fn answer(&self, step: &str, key: u64) -> Option<&str> {
-        Some(&self.step(step, key)?.answer.as_ref()?.choice)
-    }
-
-    /// Returns who answered: `person` or `default`.
-    pub(crate) fn answered_by(&self, step: &str, key: u64) -> Option<&str> {
-        Some(&self.step(step, key)?.answer.as_ref()?.by)
+    /// Returns the state of a step with this path and key.
+    pub fn step(&self, path: &str, key: u64) -> Option<&StepReplay> {
+        self.steps.get(&bucket(path, key))?.iter().find(|step| step.is(path, key))
     }
 
     /// Returns the number of reusable results.
     pub fn result_count(&self) -> usize {
-        self.steps.values().flatten().filter(|state| state.result.is_some()).count()
+        self.steps.values().flatten().filter(|step| step.result.is_some()).count()
     }
 
     fn begin(line: RunLine<Value>) -> ReplayState {
@@ -202,19 +187,15 @@ impl ReplayState {
         }
     }
 
-    fn step(&self, step: &str, key: u64) -> Option<&StepState> {
-        self.steps.get(&bucket(step, key))?.iter().find(|state| state.is(step, key))
-    }
-
-    fn step_mut(&mut self, step: &str, key: u64) -> &mut StepState {
-        let steps = self.steps.entry(bucket(step, key)).or_default();
-        let index = steps.iter().position(|state| state.is(step, key)).unwrap_or_else(|| {
-            steps.push(StepState {
-                step: step.into(),
+    fn step_mut(&mut self, path: &str, key: u64) -> &mut StepReplay {
+        let steps = self.steps.entry(bucket(path, key)).or_default();
+        let index = steps.iter().position(|step| step.is(path, key)).unwrap_or_else(|| {
+            steps.push(StepReplay {
+                path: path.into(),
                 key,
-                running: false,
+                is_running: false,
                 result: None,
-                calls: (0, 0.0),
+                calls: ApiCalls::default(),
                 question: None,
                 answer: None,
             });
@@ -225,28 +206,28 @@ impl ReplayState {
 }
 
 /// Returns the map key of a step. Collisions are resolved by comparing names.
-fn bucket(step: &str, key: u64) -> u64 {
-    Fnv::hash(step.as_bytes()) ^ key
+fn bucket(path: &str, key: u64) -> u64 {
+    Fnv::hash(path.as_bytes()) ^ key
 }
 
-impl StepState {
-    fn is(&self, step: &str, key: u64) -> bool {
-        self.key == key && *self.step == *step
+impl StepReplay {
+    fn is(&self, path: &str, key: u64) -> bool {
+        self.key == key && *self.path == *path
     }
 
     fn apply(&mut self, kind: StepRecordKind, line: StepLine<'_, Value>) {
         match kind {
             StepRecordKind::Started => {
-                self.running = true;
+                self.is_running = true;
                 self.result = None;
             }
-            StepRecordKind::Called => self.calls = (line.calls, line.cost_usd),
+            StepRecordKind::Called => self.calls = ApiCalls { count: line.calls, cost_usd: line.cost_usd },
             StepRecordKind::Finished | StepRecordKind::Skipped => {
-                self.running = false;
+                self.is_running = false;
                 self.result = line.value;
             }
             StepRecordKind::Failed => {
-                self.running = false;
+                self.is_running = false;
                 self.result = None;
             }
             StepRecordKind::Asked => {

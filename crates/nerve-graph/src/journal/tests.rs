@@ -71,6 +71,14 @@ fn replay_of(records: &[JournalRecord<'_>]) -> ReplayState {
     ReplayState::read(&path).unwrap()
 }
 
+fn result<'a>(replay: &'a ReplayState, step: &str, key: u64) -> Option<&'a Value> {
+    replay.step(step, key)?.result.as_ref()
+}
+
+fn was_running(replay: &ReplayState, step: &str, key: u64) -> bool {
+    replay.step(step, key).is_some_and(|step| step.is_running)
+}
+
 fn summary_of(records: &[JournalRecord<'_>]) -> Summary {
     let (_folder, path) = temp_journal();
     write(&path, records);
@@ -114,15 +122,17 @@ fn results_are_found_by_step_and_key() {
         JournalRecord::Skipped { at: TsNs(125), step: "s", key: 1, value: Some(&one), reason: "on_error" },
         JournalRecord::Skipped { at: TsNs(125), step: "w", key: 1, value: None, reason: "when" },
     ]);
-    assert_eq!(replay.result("a", 1), Some(&one));
+    assert_eq!(result(&replay, "a", 1), Some(&one));
     // Null is a valid result.
-    assert_eq!(replay.result("a", 2), Some(&null));
-    assert_eq!(replay.result("a", 3), None);
-    assert_eq!(replay.result("s", 1), Some(&one));
-    assert_eq!(replay.result("w", 1), None);
+    assert_eq!(result(&replay, "a", 2), Some(&null));
+    assert_eq!(result(&replay, "a", 3), None);
+    assert_eq!(result(&replay, "s", 1), Some(&one));
+    assert_eq!(result(&replay, "w", 1), None);
     assert_eq!(replay.result_count(), 3);
-    assert!(replay.was_running("b/c[1]", 1));
-    assert!(!replay.was_running("a", 1) && !replay.was_running("b/c[1]", 2) && !replay.was_running("x", 1));
+    assert!(was_running(&replay, "b/c[1]", 1));
+    assert!(
+        !was_running(&replay, "a", 1) && !was_running(&replay, "b/c[1]", 2) && !was_running(&replay, "x", 1)
+    );
 }
 
 #[test]
@@ -130,30 +140,28 @@ fn last_record_of_a_step_counts() {
     let (one, two) = (json!(1), json!(2));
     let again =
         replay_of(&[started("a", 1), finished("a", 1, &one), started("a", 1), finished("a", 1, &two)]);
-    assert_eq!((again.result("a", 1), again.was_running("a", 1)), (Some(&two), false));
+    assert_eq!((result(&again, "a", 1), was_running(&again, "a", 1)), (Some(&two), false));
     let running = replay_of(&[started("a", 1), finished("a", 1, &one), started("a", 1)]);
-    assert_eq!((running.result("a", 1), running.was_running("a", 1)), (None, true));
+    assert_eq!((result(&running, "a", 1), was_running(&running, "a", 1)), (None, true));
     let no = replay_of(&[started("a", 1), finished("a", 1, &one), started("a", 1), failed("a", 1)]);
-    assert_eq!((no.result("a", 1), no.was_running("a", 1)), (None, false));
+    assert_eq!((result(&no, "a", 1), was_running(&no, "a", 1)), (None, false));
 }
 
 #[test]
 fn gates_keep_deadlines_and_answers() {
     let choices = ["yes".to_string(), "no".to_string()];
     let open = replay_of(&[started("ok", 3), asked("ok", &choices), started("ok", 3)]);
-    assert_eq!(
-        (open.question_deadline("ok", 3), open.question_deadline("ok", 4)),
-        (Some(Some(TsNs(900))), None)
-    );
-    let question = open.question("ok", 3).unwrap();
+    let step = open.step("ok", 3).unwrap();
+    assert!(open.step("ok", 4).is_none() && step.answer.is_none());
+    let question = step.question.as_ref().unwrap();
     assert_eq!((question.at, question.deadline), (TsNs(140), Some(TsNs(900))));
     assert_eq!((question.text.as_str(), question.default.as_deref()), ("Ship?", Some("no")));
     assert_eq!(question.choices, choices);
-    assert_eq!(open.answer("ok", 3), None);
     let done = replay_of(&[asked("ok", &choices), answered("ok", "yes"), started("ok", 3)]);
-    assert_eq!((done.answer("ok", 3), done.answered_by("ok", 3)), (Some("yes"), Some("person")));
+    let answer = done.step("ok", 3).unwrap().answer.as_ref().unwrap();
+    assert_eq!((answer.choice.as_str(), answer.by.as_str()), ("yes", "person"));
     let again = replay_of(&[asked("ok", &choices), answered("ok", "yes"), asked("ok", &choices)]);
-    assert_eq!(again.answer("ok", 3), None);
+    assert!(again.step("ok", 3).unwrap().answer.is_none());
 }
 
 #[test]
@@ -480,8 +488,8 @@ fn journal_cut_at_any_byte_keeps_complete_records() {
         assert_eq!(replay.cut().unwrap_or(0), (cut - bytes) as u64, "{cut}");
         for (index, step) in steps.iter().enumerate() {
             let expected = (records >= 2 * index + 2).then_some(&value);
-            assert_eq!(replay.result(step, 1), expected, "{cut}: {step}");
-            assert_eq!(replay.was_running(step, 1), records == 2 * index + 1, "{cut}: {step}");
+            assert_eq!(result(&replay, step, 1), expected, "{cut}: {step}");
+            assert_eq!(was_running(&replay, step, 1), records == 2 * index + 1, "{cut}: {step}");
         }
         // Recording continues where the file was cut.
         journal.record(&JournalRecord::Resumed { at: TsNs(500), definition: None });
@@ -489,7 +497,7 @@ fn journal_cut_at_any_byte_keeps_complete_records() {
         drop(journal);
         let replay = ReplayState::read(&cut_path).unwrap();
         assert_eq!(replay.cut(), None, "{cut}");
-        assert_eq!(replay.result("new", 9), Some(&value), "{cut}");
+        assert_eq!(result(&replay, "new", 9), Some(&value), "{cut}");
         assert_eq!(replay.result_count(), records / 2 + 1, "{cut}");
         assert_eq!(Summary::read(&cut_path).unwrap().steps.finished, records as u64 / 2 + 1, "{cut}");
     }
@@ -576,7 +584,7 @@ fn newer_major_version_is_rejected_newer_minor_is_read() {
         whole.replace("\"1.0\",", "\"1.7\",\"mood\":{\"x\":1},").replace("\"ms\":", "\"new\":[],\"ms\":");
     fs::write(&path, format!("{newer}{unknown}")).unwrap();
     let replay = ReplayState::read(&path).unwrap();
-    assert_eq!((replay.result("a", 1), replay.cut()), (Some(&json!(1)), None));
+    assert_eq!((result(&replay, "a", 1), replay.cut()), (Some(&json!(1)), None));
     assert_eq!(Summary::read(&path).unwrap().steps.finished, 1);
 }
 
