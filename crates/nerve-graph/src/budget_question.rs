@@ -13,8 +13,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::context::RunContext;
-use super::event::{Completion, StepEvent, StepEventKind};
-use super::gate_question;
+use super::event::{Completion, StepEventKind};
+use super::gate_question::GateRequest;
 
 const CONTINUE: &str = "continue";
 const STOP: &str = "stop";
@@ -105,15 +105,13 @@ impl Question {
             default: Some(STOP.to_string()),
             deadline_at: None,
         };
-        let began = Instant::now();
-        let (node, deadline) = ("", None);
-        let (choice, _) = gate_question::ask(context, node, info, deadline, self.key, is_recorded).await?;
-        if let Some(observer) = &run.observer {
-            let ms = millis(began.elapsed());
-            let kind = StepEventKind::Complete { how: Completion::Completed, ms, tokens: 0 };
-            let (step, data) = (Arc::clone(&self.path), Value::from(choice.as_str()));
-            observer(StepEvent { kind, step, node: node.into(), data, hint: None, at: run.clock.now() });
-        }
+        let (began, node) = (Instant::now(), Arc::<str>::from(""));
+        let request =
+            GateRequest { node: Arc::clone(&node), info, deadline: None, key: self.key, is_recorded };
+        let (choice, _) = request.ask(context).await?;
+        let (how, ms) = (Completion::Completed, millis(began.elapsed()));
+        let complete = StepEventKind::Complete { how, ms, tokens: 0 };
+        run.notify(&self.path, &node, complete, Value::from(choice.as_str()), None);
         Ok(choice)
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::call_stack::GraphStack;
-use super::event::Observer;
+use super::event::{Observer, StepEvent, StepEventKind};
 use super::executable::Executable;
 use super::gate_handler::GateHandler;
 use super::journal::{Journal, ReplayState, StepReplay};
@@ -212,6 +212,20 @@ impl SharedContext {
     /// Returns the earlier state of a step with this path and key, if the run was resumed.
     pub(crate) fn replay(&self, step: &str, key: u64) -> Option<&StepReplay> {
         self.journal.as_ref()?.replay(step, key)
+    }
+
+    /// Reports an event of a step to the observer, if there is one. `hint`: that of an error.
+    pub(crate) fn notify(
+        &self,
+        step: &Arc<str>,
+        node: &Arc<str>,
+        kind: StepEventKind,
+        data: Value,
+        hint: Option<String>,
+    ) {
+        let Some(observer) = &self.observer else { return };
+        let (step, node, at) = (Arc::clone(step), Arc::clone(node), self.clock.now());
+        observer(StepEvent { kind, step, node, data, hint, at });
     }
 }
 

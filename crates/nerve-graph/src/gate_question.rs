@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::context::RunContext;
-use super::event::{StepEvent, StepEventKind};
+use super::event::StepEventKind;
 use super::gate::Gate;
 use super::journal::JournalRecord;
 
@@ -41,68 +41,77 @@ impl Gate {
             default: self.default.clone(),
             deadline_at: deadline.map(TsMs::from),
         };
-        let (choice, by) = ask(context, "", info, deadline, key, recorded.is_some()).await?;
+        let is_recorded = recorded.is_some();
+        let request = GateRequest { node: "".into(), info, deadline, key, is_recorded };
+        let (choice, by) = request.ask(context).await?;
         Ok(json!({ "choice": choice, "by": by }))
     }
 }
 
-/// Opens a gate and waits for the answer or the deadline. `is_recorded`: the journal of the resumed run has the question.
-pub(crate) async fn ask(
-    context: &RunContext,
-    node: &str,
-    info: GateInfo,
-    deadline: Option<TsNs>,
-    key: u64,
-    is_recorded: bool,
-) -> Result<(String, AnswerSource), EngineError> {
-    let run = context.shared();
-    let (step, default) = (info.step_id.clone(), info.default.clone());
-    let Some(gates) = &run.gates else {
-        return default.map(|choice| (choice, AnswerSource::Default)).ok_or_else(|| {
-            EngineError::new(
-                ErrorKind::Blocked,
-                format!("step '{step}' needs an answer, and gates are not available here"),
-            )
-            .hint("give the gate a default, or run the graph with gates")
-        });
-    };
-    if let Some(journal) = run.journal.as_ref().filter(|_| !is_recorded) {
-        let GateInfo { question, choices, .. } = &info;
-        let (at, step, default) = (run.clock.now(), &step, default.as_deref());
-        journal.record(&JournalRecord::Asked { at, step, key, question, choices, default, deadline });
-    }
-    let question = Value::from(info.question.as_str());
-    let notify = |kind, data| {
-        if let Some(observer) = &run.observer {
-            let (step, node) = (Arc::from(step.as_str()), Arc::from(node));
-            observer(StepEvent { kind, step, node, data, hint: None, at: run.clock.now() });
+/// A question to a person.
+pub(crate) struct GateRequest {
+    /// Node in the events of the question, or empty.
+    pub(crate) node: Arc<str>,
+    /// The question. Its `step_id` is the path in events and in the journal.
+    pub(crate) info: GateInfo,
+    /// Time at which the default becomes the answer; `None`: never.
+    pub(crate) deadline: Option<TsNs>,
+    /// Key in the journal.
+    pub(crate) key: u64,
+    /// True if the journal of the resumed run has the question.
+    pub(crate) is_recorded: bool,
+}
+
+impl GateRequest {
+    /// Opens a gate and waits for the answer or the deadline. Without gates, the default is the answer.
+    ///
+    /// # Errors
+    /// Cancelled; Timeout; Blocked: the context has no gates, and there is no default.
+    pub(crate) async fn ask(self, context: &RunContext) -> Result<(String, AnswerSource), EngineError> {
+        let run = context.shared();
+        let Some(gates) = &run.gates else { return self.default_answer() };
+        if let Some(journal) = run.journal.as_ref().filter(|_| !self.is_recorded) {
+            journal.record(&self.record(run.clock.now()));
         }
-    };
-    let answer = gates.open(info);
-    notify(StepEventKind::Asked, question);
-    let answered = wait_for_choice(answer.choice, deadline, context).await;
-    drop(answer.guard);
-    let (choice, by) = match (answered?, default) {
-        (Some(choice), _) => (choice, AnswerSource::Person),
-        (None, Some(choice)) => (choice, AnswerSource::Default),
-        (None, None) => {
-            let message = format!("step '{step}': no answer in time");
-            return Err(EngineError::timeout(message).hint("give the gate a default or more time"));
+        let GateRequest { node, info, deadline, key, .. } = self;
+        let (step, default) = (Arc::from(info.step_id.as_str()), info.default.clone());
+        let question = Value::from(info.question.as_str());
+        let answer = gates.open(info);
+        run.notify(&step, &node, StepEventKind::Asked, question, None);
+        let answered = wait_for_choice(answer.choice, deadline, context).await;
+        drop(answer.guard);
+        let (choice, by) = match (answered?, default) {
+            (Some(choice), _) => (choice, AnswerSource::Person),
+            (None, Some(choice)) => (choice, AnswerSource::Default),
+            (None, None) => {
+                let message = format!("step '{step}': no answer in time");
+                return Err(EngineError::timeout(message).hint("give the gate a default or more time"));
+            }
+        };
+        run.notify(&step, &node, StepEventKind::Answered { by }, Value::from(choice.as_str()), None);
+        if let Some(journal) = &run.journal {
+            let (at, by) = (run.clock.now(), by.as_str());
+            journal.record(&JournalRecord::Answered { at, step: &step, key, choice: &choice, by });
+            // The answer must be durable: a person is not asked twice.
+            journal.flush().await;
         }
-    };
-    notify(StepEventKind::Answered { by }, Value::from(choice.as_str()));
-    if let Some(journal) = &run.journal {
-        journal.record(&JournalRecord::Answered {
-            at: run.clock.now(),
-            step: &step,
-            key,
-            choice: &choice,
-            by: by.as_str(),
-        });
-        // The answer must be durable: a person is not asked twice.
-        journal.flush().await;
+        Ok((choice, by))
     }
-    Ok((choice, by))
+
+    fn default_answer(self) -> Result<(String, AnswerSource), EngineError> {
+        let GateInfo { step_id, default, .. } = self.info;
+        default.map(|choice| (choice, AnswerSource::Default)).ok_or_else(|| {
+            let message = format!("step '{step_id}' needs an answer, and gates are not available here");
+            EngineError::new(ErrorKind::Blocked, message)
+                .hint("give the gate a default, or run the graph with gates")
+        })
+    }
+
+    fn record(&self, at: TsNs) -> JournalRecord<'_> {
+        let GateInfo { step_id: step, question, choices, default, .. } = &self.info;
+        let (key, default, deadline) = (self.key, default.as_deref(), self.deadline);
+        JournalRecord::Asked { at, step, key, question, choices, default, deadline }
+    }
 }
 
 /// Waits for a person's choice. Returns `None` at the deadline.

@@ -102,20 +102,14 @@ impl StepRun<'_> {
 
     /// Reports an event of the step to the observer.
     pub(super) fn notify(&self, step: Option<&Arc<str>>, kind: StepEventKind, data: Value) {
-        self.send_event(step, kind, data, None);
+        let step = step.unwrap_or(&self.step.id);
+        self.graph.shared().notify(step, &self.step.node, kind, data, None);
     }
 
     /// Reports an event of the kind `Error` or `Retry` to the observer.
     pub(super) fn notify_error(&self, step: Option<&Arc<str>>, kind: StepEventKind, error: &EngineError) {
-        self.send_event(step, kind, Value::from(error.message.as_str()), error.hint.clone());
-    }
-
-    fn send_event(&self, step: Option<&Arc<str>>, kind: StepEventKind, data: Value, hint: Option<String>) {
-        let run = self.graph.shared();
-        let Some(observer) = &run.observer else { return };
-        let step = step.cloned().unwrap_or_else(|| Arc::clone(&self.step.id));
-        let (node, at) = (Arc::clone(&self.step.node), run.clock.now());
-        observer(StepEvent { kind, step, node, data, hint, at });
+        let (step, data) = (step.unwrap_or(&self.step.id), Value::from(error.message.as_str()));
+        self.graph.shared().notify(step, &self.step.node, kind, data, error.hint.clone());
     }
 
     /// Adds a trace entry for a step that was not executed.

@@ -1,5 +1,7 @@
 //! The start of a step: reuses a journaled result, or records and reports that the step starts.
 
+use std::sync::Arc;
+
 use nerve_node::cancellation::cancelled;
 use nerve_node::command::{GateInfo, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
@@ -9,7 +11,7 @@ use serde_json::Value;
 use super::context::RunContext;
 use super::event::StepEventKind;
 use super::executable::Executable;
-use super::gate_question;
+use super::gate_question::GateRequest;
 use super::journal::{self, JournalRecord};
 use super::run_journal::RunJournal;
 use super::step::OnResume;
@@ -116,8 +118,9 @@ impl StepRun<'_> {
             deadline_at: None,
         };
         // Not the step's own key: the answer of a gate is recorded as its result.
-        let key = key.rotate_left(1);
-        let (choice, _) = gate_question::ask(context, &self.step.node, info, None, key, false).await?;
+        let (key, node) = (key.rotate_left(1), Arc::clone(&self.step.node));
+        let request = GateRequest { node, info, deadline: None, key, is_recorded: false };
+        let (choice, _) = request.ask(context).await?;
         match choice.as_str() {
             "rerun" => Ok(None),
             "skip" => Ok(Some(Value::Null)),
