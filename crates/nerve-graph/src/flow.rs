@@ -25,7 +25,7 @@ impl StepRun<'_> {
     pub(super) async fn run_controlled(&self, context: &mut RunContext) -> Result<Value, EngineError> {
         let flow = self.step.flow.as_deref();
         // Items and rounds get spans inside this one. A step that runs once has only its own span.
-        let span = match flow.is_some_and(|flow| flow.foreach.is_some() || flow.until.is_some()) {
+        let span = match self.step.repeats() {
             true => {
                 let parent = self.graph.turn.trace_context();
                 begin_step(parent, &self.step.id, context.step.as_ref(), &self.step.node)
@@ -95,16 +95,15 @@ impl StepRun<'_> {
             self.trace_unexecuted(step, None, metadata_entry("skipped", Value::Bool(true)));
             return Ok(Value::Null);
         }
-        if flow.foreach.is_none() && flow.until.is_none() {
-            return self.run_once(scope, &mut context.clone()).await;
+        if flow.repeats() {
+            // Items and rounds report their own events; these are of the step as a whole.
+            self.notify(step, StepEventKind::Start { queued: false }, Value::Null);
         }
-        // Items and rounds report their own events; these are of the step as a whole.
-        self.notify(step, StepEventKind::Start { queued: false }, Value::Null);
         let started_at = self.graph.shared().clock.now();
         let outcome = match (&flow.foreach, &flow.until) {
             (Some(foreach), until) => self.run_items(foreach, until.as_ref(), scope, context).await,
             (None, Some(until)) => self.run_rounds(until, scope, context).await,
-            (None, None) => self.run_once(scope, &mut context.clone()).await,
+            (None, None) => return self.run_once(scope, &mut context.clone()).await,
         };
         let ms = self.graph.shared().clock.now().0.saturating_sub(started_at.0) / 1_000_000;
         let tokens = context.turn.pool().usage().tokens_used();

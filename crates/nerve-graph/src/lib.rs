@@ -312,8 +312,7 @@ impl Graph {
                 continue;
             }
             for step in graph.steps.iter() {
-                let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
-                for target in std::iter::once(&step.target).chain(fallback) {
+                for target in step.targets() {
                     match target {
                         Target::Executable(Executable::Graph(inner)) => graphs.push(Graph::clone(inner)),
                         Target::Executable(Executable::Node(node))
@@ -378,8 +377,7 @@ impl Drop for Graph {
             // Shared with another graph.
             let Some(steps) = Arc::into_inner(steps) else { continue };
             for step in &steps {
-                let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
-                for target in std::iter::once(&step.target).chain(fallback) {
+                for target in step.targets() {
                     if let Target::Executable(Executable::Graph(inner)) = target {
                         // Keeps the inner steps alive when their graph is dropped.
                         pending.push(Arc::clone(&inner.steps));

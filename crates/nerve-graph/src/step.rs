@@ -92,6 +92,13 @@ pub(crate) struct Round<'a> {
     pub(crate) result: Option<&'a Value>,
 }
 
+impl Flow {
+    /// Returns true if the step runs for each item of a list, or until a condition holds.
+    pub(crate) fn repeats(&self) -> bool {
+        self.foreach.is_some() || self.until.is_some()
+    }
+}
+
 impl Step {
     /// Creates a step without input and dependencies. [`super::Graph::add_step`] sets its node.
     pub fn new(id: impl Into<Arc<str>>) -> Step {
@@ -219,6 +226,17 @@ impl Step {
     /// Returns the step's id.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Returns the step's node and the node that takes over if it fails.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &Target> {
+        let fallback = self.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
+        std::iter::once(&self.target).chain(fallback)
+    }
+
+    /// Returns true if the step runs for each item of a list, or until a condition holds.
+    pub(crate) fn repeats(&self) -> bool {
+        self.flow.as_ref().is_some_and(|flow| flow.repeats())
     }
 
     /// Returns the step's node.

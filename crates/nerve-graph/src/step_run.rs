@@ -52,8 +52,7 @@ pub(super) async fn run_step(
     let (path, is_timed) = (context.step.clone(), graph.shared().is_watched());
     let ended_at = AtomicU64::new(0);
     // Items and rounds start at times of their own.
-    let repeats = step.flow.as_ref().is_some_and(|flow| flow.foreach.is_some() || flow.until.is_some());
-    let started_at = started_at.filter(|_| !repeats);
+    let started_at = started_at.filter(|_| !step.repeats());
     let execution = StepRun { step, graph, upstream, path, round, started_at, is_timed, ended_at };
     let outcome = match (&step.sub_budget, &step.flow) {
         (None, None) => execution.run_once(execution.scope(), &mut context).await,

@@ -170,8 +170,7 @@ fn stateful_nodes(step: &Step, lookup: &Lookup<'_>) -> Vec<NodeHandle> {
     // Graphs that refer to each other by name can form a cycle.
     let mut seen: HashSet<*const Vec<Step>> = HashSet::new();
     let mut visit = |step: &Step, graphs: &mut Vec<Graph>| {
-        let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
-        for target in std::iter::once(&step.target).chain(fallback) {
+        for target in step.targets() {
             let resolved;
             let executable = match target {
                 Target::Executable(executable) => executable,
