@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::context::RunContext;
 use super::event::{Completion, StepEventKind};
-use super::gate_question::GateRequest;
+use super::gate::question::GateRequest;
 
 const CONTINUE: &str = "continue";
 const STOP: &str = "stop";

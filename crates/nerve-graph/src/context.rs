@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::call_stack::GraphStack;
 use super::event::{Observer, StepEvent, StepEventKind};
 use super::executable::Executable;
-use super::gate_handler::GateHandler;
+use super::gate::open_gates::OpenGates;
 use super::journal::{Journal, ReplayState, StepReplay};
 use super::run_journal::RunJournal;
 
@@ -43,7 +43,7 @@ pub(crate) struct SharedContext {
     /// Receiver of the events of steps.
     pub(crate) observer: Option<Observer>,
     pub(crate) journal: Option<RunJournal>,
-    pub(crate) gates: Option<GateHandler>,
+    pub(crate) gates: Option<OpenGates>,
     /// The graphs that enclose the current one.
     pub(crate) stack: Option<Arc<GraphStack>>,
     /// True if the observer also receives the pieces of unfinished answers.
@@ -127,9 +127,9 @@ impl RunContext {
         self
     }
 
-    /// Sets the handler of the questions of gates.
+    /// Sets the gates, whose questions can be answered there.
     #[must_use]
-    pub fn with_gates(mut self, gates: GateHandler) -> RunContext {
+    pub fn with_gates(mut self, gates: OpenGates) -> RunContext {
         self.shared_mut().gates = Some(gates);
         self
     }

@@ -110,7 +110,7 @@ impl StepRun<'_> {
     }
 
     /// If the budget of the node or its session asks, waits for the answer and returns true, so that the attempt sends its prompt
-    /// again. Without a gate handler no one can answer, so the question remains the error.
+    /// again. Without gates no one can answer, so the question remains the error.
     async fn await_budget_answer(
         &self,
         node: &Executable,

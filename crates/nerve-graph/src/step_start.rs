@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::context::RunContext;
 use super::event::StepEventKind;
 use super::executable::Executable;
-use super::gate_question::GateRequest;
+use super::gate::question::GateRequest;
 use super::journal::{self, JournalRecord};
 use super::run_journal::RunJournal;
 use super::step::OnResume;

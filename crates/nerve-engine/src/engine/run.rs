@@ -6,7 +6,7 @@ use nerve_api::RunIds;
 use nerve_api::reply::{RunEnded, RunInfo, RunStep};
 use nerve_api::value::StepState;
 use nerve_graph::event::{StepEvent, StepEventKind};
-use nerve_graph::gate_handler::GateHandler;
+use nerve_graph::gate::open_gates::OpenGates;
 use nerve_graph::journal::{Journal, JournalRecord};
 use nerve_graph::trace::ExecutionTrace;
 use nerve_host::clock::Clock;
@@ -26,7 +26,7 @@ pub(crate) struct Run {
     pub(super) id: String,
     pub(super) graph: String,
     pub(super) cancellation: CancellationToken,
-    pub(super) gates: GateHandler,
+    pub(super) gates: OpenGates,
     session: String,
     /// Present while the run is active.
     journal: Mutex<Option<Journal>>,
@@ -57,7 +57,7 @@ impl Run {
             id: info.run_id.clone(),
             graph: info.graph_id.clone(),
             cancellation: CancellationToken::new(),
-            gates: GateHandler::new(),
+            gates: OpenGates::new(),
             session: info.session_id.clone(),
             journal: Mutex::default(),
             events,

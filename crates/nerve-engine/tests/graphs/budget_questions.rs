@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_graph::function::FunctionNode;
-use nerve_graph::gate_handler::GateHandler;
+use nerve_graph::gate::open_gates::OpenGates;
 use nerve_graph::policy::{ErrorPolicy, OnFailure};
 use nerve_graph::step::{Scope, Step};
 use nerve_graph::trace::TraceStatus;
@@ -46,13 +46,13 @@ fn uses(tokens: u64) -> NodeHandle {
 
 /// A run whose questions the test answers.
 struct AskingRun {
-    gates: GateHandler,
+    gates: OpenGates,
     run: JoinHandle<GraphRun>,
 }
 
 impl AskingRun {
     fn start(graph: Graph) -> AskingRun {
-        let gates = GateHandler::new();
+        let gates = OpenGates::new();
         let context = context().with_gates(gates.clone());
         AskingRun { gates, run: tokio::spawn(async move { graph.run(&context).await }) }
     }
@@ -155,7 +155,7 @@ async fn open_question_stops_the_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_run_closes_its_question() {
-    let (gates, stop) = (GateHandler::new(), CancellationToken::new());
+    let (gates, stop) = (OpenGates::new(), CancellationToken::new());
     let context = context().with_gates(gates.clone()).with_cancellation(stop.clone());
     let graph = graph_with(tokens(1), [("a", uses(1)), ("b", uses(1))]);
     let run = AskingRun { gates, run: tokio::spawn(async move { graph.run(&context).await }) };
@@ -286,7 +286,7 @@ async fn resumed_run_keeps_grants_and_repeats_refused_question() {
     let dir = JournalDir::new();
     let graph = || graph_with(tokens(10), [("a", uses(10)), ("b", uses(10)), ("c", uses(1))]);
     let run = |choices: &'static [&'static str]| {
-        let (gates, graph, dir) = (GateHandler::new(), graph(), &dir);
+        let (gates, graph, dir) = (OpenGates::new(), graph(), &dir);
         async move {
             let answers = async {
                 let mut changes = gates.changes();
@@ -320,7 +320,7 @@ async fn resumed_run_knows_calls_and_costs_of_earlier_steps() {
     let budget = Budget { max_cost_usd: Some(1.0), ..Budget::default() };
     let graph = graph_with(budget, [("a", calls(0.75)), ("b", calls(0.5)), ("c", calls(0.1))]);
     for _ in 0..2 {
-        let run = dir.run(&graph, &GateHandler::new()).await;
+        let run = dir.run(&graph, &OpenGates::new()).await;
         assert_error(run.error.as_ref().unwrap(), ErrorKind::Budget, &["Cost", "$1.25/$1"]);
         assert_eq!((run.usage.api_calls(), run.results.len()), (2, 2));
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nerve_graph::function::FunctionNode;
 use nerve_graph::gate::Gate;
-use nerve_graph::gate_handler::GateHandler;
+use nerve_graph::gate::open_gates::OpenGates;
 use nerve_graph::policy::ErrorPolicy;
 use nerve_graph::trace::{ExecutionTrace, TraceStatus, Tracer};
 use nerve_graph::{Graph, GraphRun, step::Step};
@@ -127,7 +127,7 @@ struct Aftermath {
 
 async fn cancel_at(point: usize) -> Aftermath {
     let points = Points::new(point);
-    let (gates, tracer) = (GateHandler::new(), Tracer::new("mixed"));
+    let (gates, tracer) = (OpenGates::new(), Tracer::new("mixed"));
     let context = context()
         .with_cancellation(points.token.clone())
         .with_gates(gates.clone())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_graph::gate::Gate;
-use nerve_graph::gate_handler::GateHandler;
+use nerve_graph::gate::open_gates::OpenGates;
 use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, GraphRun, step::Step};
 use nerve_node::error::ErrorKind;
@@ -20,7 +20,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// Runs a graph of independent gates; returns when all of them are waiting.
 async fn run_gates(
-    gates: &GateHandler,
+    gates: &OpenGates,
     asking: impl IntoIterator<Item = (&'static str, Gate)>,
 ) -> JoinHandle<GraphRun> {
     let mut graph = Graph::new("g");
@@ -43,7 +43,7 @@ fn gate() -> Gate {
 
 #[tokio::test(start_paused = true)]
 async fn gate_waits_for_its_answer() {
-    let gates = GateHandler::new();
+    let gates = OpenGates::new();
     let run = run_gates(&gates, [("ship", gate())]).await;
     let waiting = gates.waiting();
     assert_eq!((waiting[0].step_id.as_str(), waiting[0].question.as_str()), ("ship", "Ship it?"));
@@ -55,7 +55,7 @@ async fn gate_waits_for_its_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn invalid_choice_is_rejected_and_gate_keeps_waiting() {
-    let gates = GateHandler::new();
+    let gates = OpenGates::new();
     let run = run_gates(&gates, [("ship", gate())]).await;
     let error = gates.answer(None, "maybe").unwrap_err();
     assert_error(&error, ErrorKind::InvalidRequest, &["'maybe'", "'ship'"]);
@@ -67,7 +67,7 @@ async fn invalid_choice_is_rejected_and_gate_keeps_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn any_text_is_allowed_without_choices() {
-    let gates = GateHandler::new();
+    let gates = OpenGates::new();
     let run = run_gates(&gates, [("name", Gate::new("gate", "Which name?"))]).await;
     gates.answer(None, "Grace").unwrap();
     assert_eq!(run.await.unwrap().results["name"], json!({"choice": "Grace", "by": "person"}));
@@ -75,7 +75,7 @@ async fn any_text_is_allowed_without_choices() {
 
 #[tokio::test(start_paused = true)]
 async fn answer_must_name_one_of_two_gates() {
-    let gates = GateHandler::new();
+    let gates = OpenGates::new();
     let run = run_gates(&gates, [("one", gate()), ("two", gate())]).await;
     let error = gates.answer(None, "yes").unwrap_err();
     assert_error(&error, ErrorKind::InvalidRequest, &["one, two"]);
@@ -89,7 +89,7 @@ async fn answer_must_name_one_of_two_gates() {
 
 #[tokio::test(start_paused = true)]
 async fn timeout_uses_default_or_fails() {
-    let gates = GateHandler::new();
+    let gates = OpenGates::new();
     let started = Instant::now();
     let run = run_gates(&gates, [("ship", gate().default_choice("no").timeout(MINUTE))]).await;
     assert!(gates.waiting()[0].deadline_at.is_some());
@@ -104,7 +104,7 @@ async fn timeout_uses_default_or_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_run_withdraws_its_question() {
-    let (gates, token, notes) = (GateHandler::new(), CancellationToken::new(), Notes::default());
+    let (gates, token, notes) = (OpenGates::new(), CancellationToken::new(), Notes::default());
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(gate()), Step::new("ship")).unwrap();
     graph.add_step(notes.node("a"), Step::new("a").depends_on(["ship"])).unwrap();
@@ -132,7 +132,7 @@ async fn default_applies_at_once_if_unanswerable() {
 
 #[tokio::test(start_paused = true)]
 async fn question_uses_earlier_results_and_path_names_nested_gate() {
-    let gates = GateHandler::new();
+    let gates = OpenGates::new();
     let mut inner = Graph::new("inner");
     let asks =
         Step::new("ask").input_from(|scope| Ok(json!(format!("Ship {}?", scope.input.as_str().unwrap()))));

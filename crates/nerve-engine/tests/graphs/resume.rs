@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use nerve_graph::event::{Completion, StepEventKind};
 use nerve_graph::function::FunctionNode;
 use nerve_graph::gate::Gate;
-use nerve_graph::gate_handler::GateHandler;
+use nerve_graph::gate::open_gates::OpenGates;
 use nerve_graph::journal::{Header, Journal, journal_path, read_result};
 use nerve_graph::step::{OnResume, Scope, Step};
 use nerve_graph::trace::TraceStatus;
@@ -45,7 +45,7 @@ impl JournalDir {
     }
 
     /// Runs `graph` to its end, resuming from the journal.
-    pub(crate) async fn run(&self, graph: &Graph, gates: &GateHandler) -> GraphRun {
+    pub(crate) async fn run(&self, graph: &Graph, gates: &OpenGates) -> GraphRun {
         let (journal, past) = Journal::resume(&self.path).unwrap();
         let context = context().with_journal(journal, Some(past)).with_gates(gates.clone());
         tokio::time::timeout(LIMIT, graph.run(&context)).await.unwrap()
@@ -65,7 +65,7 @@ impl JournalDir {
     /// Like `run_until`, and answers a gate on the way with `choice`.
     async fn run_answered_until(&self, graph: &Graph, choice: &str, at: &Notify) {
         let (journal, past) = Journal::resume(&self.path).unwrap();
-        let gates = GateHandler::new();
+        let gates = OpenGates::new();
         let context = context().with_journal(journal, Some(past)).with_gates(gates.clone());
         let mut changes = gates.changes();
         let answered = async {
@@ -113,11 +113,11 @@ async fn finished_steps_do_not_run_again() {
     let graph = letters(&hangs_at(3, &notes, &at));
     journal_dir.run_until(&graph, &at).await;
     assert_eq!(notes.all(), ["\"a\"", "\"b\""]);
-    let run = journal_dir.run(&graph, &GateHandler::new()).await;
+    let run = journal_dir.run(&graph, &OpenGates::new()).await;
     assert_eq!(json!(run.results), json!({"a": "a", "b": "b", "c": "c", "d": "d"}));
     assert_eq!(notes.all(), ["\"a\"", "\"b\"", "\"c\"", "\"d\""]);
     // Resumed again: nothing is left to do.
-    assert_eq!(journal_dir.run(&graph, &GateHandler::new()).await.results, run.results);
+    assert_eq!(journal_dir.run(&graph, &OpenGates::new()).await.results, run.results);
     assert_eq!(notes.all().len(), 4);
 }
 
@@ -159,7 +159,7 @@ async fn changed_steps_and_their_dependants_run_again() {
         graph.add_step(node.clone(), Step::new("c").input("same").definition(definition)).unwrap();
         graph
     };
-    let gates = GateHandler::new();
+    let gates = OpenGates::new();
     journal_dir.run(&graph("one", 1), &gates).await;
     assert_eq!(notes.all().len(), 3);
     assert_eq!(journal_dir.run(&graph("two", 1), &gates).await.results["b"], json!("two"));
@@ -174,8 +174,8 @@ async fn changed_steps_and_their_dependants_run_again() {
 async fn failed_steps_run_again() {
     let journal_dir = JournalDir::new();
     let graph = crate::harness::chain("g", [("a", crate::harness::failing_first("f", 1))]);
-    assert_eq!(journal_dir.run(&graph, &GateHandler::new()).await.status, TraceStatus::Failed);
-    assert_eq!(journal_dir.run(&graph, &GateHandler::new()).await.results["a"], json!(2));
+    assert_eq!(journal_dir.run(&graph, &OpenGates::new()).await.status, TraceStatus::Failed);
+    assert_eq!(journal_dir.run(&graph, &OpenGates::new()).await.results["a"], json!(2));
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn items_and_rounds_resume_individually() {
     graph.add_step(hangs_at(6, &notes, &at), step).unwrap();
     journal_dir.run_until(&graph, &at).await;
     assert_eq!(notes.all().len(), 5);
-    let run = journal_dir.run(&graph, &GateHandler::new()).await;
+    let run = journal_dir.run(&graph, &OpenGates::new()).await;
     assert_eq!(run.results["s"], json!([[0, 2, 1], [1, 2, 1], [2, 2, 1], [3, 2, 1], [4, 2, 1]]));
     let mut all = notes.all();
     assert_eq!(all.len(), 10, "each round must run once");
@@ -204,7 +204,7 @@ async fn nested_steps_resume_individually() {
     let outer = crate::harness::chain("outer", [("one", inner.clone()), ("two", inner)]);
     journal_dir.run_until(&outer, &at).await;
     assert_eq!(notes.all().len(), 5);
-    let run = journal_dir.run(&outer, &GateHandler::new()).await;
+    let run = journal_dir.run(&outer, &OpenGates::new()).await;
     assert_eq!(run.results["two"], json!({"a": "a", "b": "b", "c": "c", "d": "d"}));
     assert_eq!(notes.all().len(), 8);
 }
@@ -227,7 +227,7 @@ async fn skipped_condition_is_reevaluated_ignored_failure_is_not() {
         graph.add_step(bad.clone(), Step::new("bad").error_policy(skip)).unwrap();
         graph
     };
-    let gates = GateHandler::new();
+    let gates = OpenGates::new();
     assert_eq!(
         json!(journal_dir.run(&graph(false), &gates).await.results),
         json!({"when": null, "bad": "none"})
@@ -247,7 +247,7 @@ async fn skipped_graph_is_read_back_as_its_fallback_value() {
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(inner), Step::new("outer").error_policy(skip)).unwrap();
     for pass in ["first", "resumed"] {
-        let run = journal_dir.run(&graph, &GateHandler::new()).await;
+        let run = journal_dir.run(&graph, &OpenGates::new()).await;
         assert_eq!(run.results["outer"], json!("none"), "{pass}");
         assert_eq!(read_result(&journal_dir.path, "outer").unwrap(), Some(json!("none")), "{pass}");
     }
@@ -294,7 +294,7 @@ async fn interrupt_and_resume(on_resume: OnResume, answer: Option<&str>) -> (Gra
     graph.add_step(Arc::new(stuck), Step::new("s").input("in").on_resume(on_resume)).unwrap();
     graph.add_step(notes.node("after"), Step::new("after").depends_on(["s"])).unwrap();
     journal_dir.run_until(&graph, &at).await;
-    let gates = GateHandler::new();
+    let gates = OpenGates::new();
     let mut changes = gates.changes();
     let answer = async {
         let Some(answer) = answer else { return };
@@ -340,13 +340,13 @@ async fn answer_is_not_requested_twice() {
         Step::new("go").depends_on(["ship"]).input_fn(|upstream| upstream.get("ship").cloned().unwrap());
     graph.add_step(hangs_at(1, &notes, &at), goes_on).unwrap();
     journal_dir.run_answered_until(&graph, "yes", &at).await;
-    let run = journal_dir.run(&graph, &GateHandler::new()).await;
+    let run = journal_dir.run(&graph, &OpenGates::new()).await;
     assert_eq!(run.results["go"], json!({"choice": "yes", "by": "person"}));
 }
 
 #[tokio::test]
 async fn open_question_keeps_its_deadline() {
-    let (journal_dir, gates) = (JournalDir::new(), GateHandler::new());
+    let (journal_dir, gates) = (JournalDir::new(), OpenGates::new());
     let mut graph = Graph::new("g");
     let gate = Gate::new("gate", "Ship it?").timeout(crate::harness::HOUR);
     graph.add_step(Arc::new(gate), Step::new("ship")).unwrap();
@@ -377,8 +377,8 @@ async fn open_question_keeps_its_deadline() {
 async fn earlier_usage_counts_and_is_not_repeated() {
     let journal_dir = JournalDir::new();
     let graph = crate::harness::chain("g", [("a", crate::harness::constant("n", json!({"tokens": 5})))]);
-    assert_eq!(journal_dir.run(&graph, &GateHandler::new()).await.usage.tokens_used(), 5);
-    assert_eq!(journal_dir.run(&graph, &GateHandler::new()).await.usage.tokens_used(), 5);
+    assert_eq!(journal_dir.run(&graph, &OpenGates::new()).await.usage.tokens_used(), 5);
+    assert_eq!(journal_dir.run(&graph, &OpenGates::new()).await.usage.tokens_used(), 5);
 }
 
 #[tokio::test]
@@ -391,7 +391,7 @@ async fn rerun_decision_is_not_requested_twice() {
     journal_dir.run_until(&graph, &at).await;
     // Resumed, answered, and interrupted again.
     journal_dir.run_answered_until(&graph, "skip", &at).await;
-    let run = journal_dir.run(&graph, &GateHandler::new()).await;
+    let run = journal_dir.run(&graph, &OpenGates::new()).await;
     assert_eq!(json!(run.results), json!({"s": null, "after": null}));
     let summary = nerve_graph::journal::Summary::read(&journal_dir.path).unwrap();
     assert_eq!((summary.steps.skipped, summary.steps.running), (1, 0));
@@ -429,7 +429,7 @@ async fn interrupted_stateful_fallback_asks() {
     let mut graph = Graph::new("g");
     graph.add_step(crate::harness::failing("bad", "no"), Step::new("s").error_policy(policy)).unwrap();
     journal_dir.run_until(&graph, &at).await;
-    let gates = GateHandler::new();
+    let gates = OpenGates::new();
     let mut changes = gates.changes();
     let answered = async {
         changes.changed().await.unwrap();

@@ -1,4 +1,4 @@
-//! Holds the open gates of a run until they are answered.
+//! The open gates of a run, until they are answered.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use tokio::sync::{oneshot, watch};
 use nerve_node::command::GateInfo;
 use nerve_node::error::EngineError;
 
-/// Holds the open gates of a run and takes their answers. Cheap to clone; clones share their state.
-#[derive(Debug, Clone)]
-pub struct GateHandler {
+/// The open gates of a run, which takes their answers. Cheap to clone; clones share their state.
+#[derive(Debug, Clone, Default)]
+pub struct OpenGates {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shared {
     open: Mutex<Vec<OpenGate>>,
     changed: watch::Sender<u64>,
@@ -34,20 +34,20 @@ pub(super) struct PendingAnswer {
 
 /// Closes the gate when the wait ends, however it ends.
 pub(super) struct CloseOnDrop {
-    handler: GateHandler,
+    gates: OpenGates,
     step: String,
 }
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        self.handler.close(&self.step);
+        self.gates.close(&self.step);
     }
 }
 
-impl GateHandler {
-    /// Creates a handler without open gates.
-    pub fn new() -> GateHandler {
-        GateHandler { shared: Arc::new(Shared { open: Mutex::default(), changed: watch::Sender::new(0) }) }
+impl OpenGates {
+    /// Creates an empty set.
+    pub fn new() -> OpenGates {
+        OpenGates::default()
     }
 
     /// Returns the open gates, oldest first.
@@ -109,7 +109,7 @@ impl GateHandler {
         let step = info.step_id.clone();
         self.shared.open.lock().push(OpenGate { info, reply });
         self.notify_change();
-        PendingAnswer { choice, guard: CloseOnDrop { handler: self.clone(), step } }
+        PendingAnswer { choice, guard: CloseOnDrop { gates: self.clone(), step } }
     }
 
     fn close(&self, step: &str) {
@@ -125,11 +125,5 @@ impl GateHandler {
 
     fn notify_change(&self) {
         self.shared.changed.send_modify(|count| *count += 1);
-    }
-}
-
-impl Default for GateHandler {
-    fn default() -> GateHandler {
-        GateHandler::new()
     }
 }

@@ -11,17 +11,17 @@ use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::context::RunContext;
-use super::event::StepEventKind;
-use super::gate::Gate;
-use super::journal::JournalRecord;
+use super::Gate;
+use crate::context::RunContext;
+use crate::event::StepEventKind;
+use crate::journal::JournalRecord;
 
 impl Gate {
     /// Asks and returns the answer, or the journaled answer of a resumed run.
     ///
     /// # Errors
     /// Cancelled; Timeout; Blocked: the context has no gates.
-    pub(super) async fn ask(&self, context: &RunContext) -> Result<Value, EngineError> {
+    pub(crate) async fn ask(&self, context: &RunContext) -> Result<Value, EngineError> {
         let step = context.step.as_deref().unwrap_or(self.id()).to_string();
         let (key, run) = (context.journal_key, context.shared());
         let replay = run.replay(&step, key);

@@ -1,5 +1,8 @@
 //! A gate: a step that ends when a person has answered.
 
+pub mod open_gates;
+pub(crate) mod question;
+
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,9 +14,9 @@ use serde_json::Value;
 pub struct Gate {
     id: String,
     question: String,
-    pub(crate) choices: Vec<String>,
-    pub(crate) default: Option<String>,
-    pub(crate) timeout: Option<Duration>,
+    choices: Vec<String>,
+    default: Option<String>,
+    timeout: Option<Duration>,
 }
 
 impl Gate {
@@ -49,7 +52,7 @@ impl Gate {
     }
 
     /// Returns the question for this input.
-    pub(crate) fn question(&self, input: &Value) -> String {
+    fn question(&self, input: &Value) -> String {
         match input {
             Value::Null => self.question.clone(),
             Value::String(text) => text.clone(),
