@@ -259,7 +259,7 @@ impl Engine {
         check_name(id, "run")?;
         let Some(path) = self.inner.runs.journal(id).filter(|path| path.exists()) else { return Ok(false) };
         let (journal, replay) = spawn_blocking(move || Journal::resume(&path)).await??;
-        if replay.ending().is_some() {
+        if replay.outcome().is_some() {
             return Ok(false);
         }
         journal.record(&JournalRecord::ended(self.inner.clock.now(), "cancelled", None));

@@ -138,7 +138,7 @@ impl Runs {
         let files = self.folder.iter().flat_map(|folder| journals(folder));
         let is_unfinished = |path: &PathBuf| {
             // Most journals end with the end of the run. The few others are read as a whole.
-            !journal::has_ended(path) && Summary::read(path).is_ok_and(|summary| summary.ending.is_none())
+            !journal::has_ended(path) && Summary::read(path).is_ok_and(|summary| summary.outcome.is_none())
         };
         files.filter(is_unfinished).collect()
     }
@@ -203,11 +203,11 @@ pub(super) fn not_found(id: &str) -> EngineError {
 
 /// Returns the state of a run of a server that is gone.
 fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
-    let (status, ended, error, error_type, hint) = match summary.ending {
-        Some(ending) => {
-            let status = ending.status.parse().ok().filter(|status: &RunStatus| status.is_end());
+    let (status, ended, error, error_type, hint) = match summary.outcome {
+        Some(outcome) => {
+            let status = outcome.status.parse().ok().filter(|status: &RunStatus| status.is_end());
             let status = status.unwrap_or(RunStatus::Failed);
-            (status, Some(ending.at), ending.error, ending.error_type, ending.hint)
+            (status, Some(outcome.at), outcome.error, outcome.error_type, outcome.hint)
         }
         None => (RunStatus::Interrupted, None, None, None, None),
     };

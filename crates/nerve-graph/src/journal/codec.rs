@@ -16,7 +16,7 @@ pub(super) enum JournalLine<'a, V> {
     Items(ItemsLine<'a>),
     Resumed(ResumedLine<V>),
     Paused(PausedLine),
-    Ended(EndedLine),
+    Ended(RunOutcome),
     /// A record of a newer version.
     Unknown,
 }
@@ -107,17 +107,23 @@ pub(super) struct PausedLine {
     pub(super) at: TsNs,
 }
 
-#[derive(Deserialize)]
-pub(super) struct EndedLine {
-    pub(super) at: TsNs,
+/// End of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct RunOutcome {
+    /// Time of the end.
+    pub at: TsNs,
+    /// `completed`, `failed` or `cancelled`.
     #[serde(rename = "state", alias = "status")]
-    pub(super) status: String,
+    pub status: String,
+    /// Error of a failed run.
     #[serde(default)]
-    pub(super) error: Option<String>,
+    pub error: Option<String>,
+    /// Kind of the error; absent in journals of earlier versions.
     #[serde(default)]
-    pub(super) error_type: Option<String>,
+    pub error_type: Option<String>,
+    /// Hint of the error; in journals of earlier versions it is part of the error.
     #[serde(default)]
-    pub(super) hint: Option<String>,
+    pub hint: Option<String>,
 }
 
 /// A question of a gate.

@@ -30,12 +30,12 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use codec::Question;
+pub use codec::{Question, RunOutcome};
 pub use directory::{has_completed, has_ended, journal_path, journals, new_run_id};
 pub use error::JournalError;
 pub use key::key;
 pub use record::{Header, JournalRecord};
-pub use replay::{Answer, ApiCalls, ReplayState, RunOutcome, StepReplay};
+pub use replay::{Answer, ApiCalls, ReplayState, StepReplay};
 pub use results::read_result;
 pub use steps::{read_plan, read_steps};
 pub use summary::{StepCounts, Summary};

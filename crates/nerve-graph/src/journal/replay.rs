@@ -4,37 +4,21 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
-use nerve_types::TsNs;
 use serde_json::Value;
 
-use super::codec::{self, EndedLine, JournalLine, Question, RunLine, StepLine, StepRecordKind};
+use super::codec::{self, JournalLine, Question, RunLine, RunOutcome, StepLine, StepRecordKind};
 use super::directory;
 use super::error::JournalError;
 use super::key::Fnv;
 use super::record::Header;
 use super::scanner::{Extent, LineError, scan};
 
-/// End of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunOutcome {
-    /// Time of the end.
-    pub at: TsNs,
-    /// `completed`, `failed` or `cancelled`.
-    pub status: String,
-    /// Error of a failed run.
-    pub error: Option<String>,
-    /// Kind of the error; absent in journals of earlier versions.
-    pub error_type: Option<String>,
-    /// Hint of the error; in journals of earlier versions it is part of the error.
-    pub hint: Option<String>,
-}
-
 /// The state of a run, replayed from its journal. The last record of a step and key counts.
 #[derive(Debug)]
 pub struct ReplayState {
     head: Header,
     definition: Option<Value>,
-    ending: Option<RunOutcome>,
+    outcome: Option<RunOutcome>,
     steps: HashMap<u64, Vec<StepReplay>>,
     cut: Option<u64>,
     crashed_again: bool,
@@ -118,12 +102,12 @@ impl ReplayState {
 
     /// Returns `completed`, `failed` or `cancelled`, or `running` for a run without an end, with or without a server.
     pub fn status(&self) -> &str {
-        self.ending.as_ref().map_or("running", |ending| &ending.status)
+        self.outcome.as_ref().map_or("running", |outcome| &outcome.status)
     }
 
     /// Returns how the run ended; `None` also if it was resumed afterwards.
-    pub fn ending(&self) -> Option<&RunOutcome> {
-        self.ending.as_ref()
+    pub fn outcome(&self) -> Option<&RunOutcome> {
+        self.outcome.as_ref()
     }
 
     /// Returns the number of bytes of the incomplete record at the end of the file, if any.
@@ -159,7 +143,7 @@ impl ReplayState {
                 options: line.options,
             },
             definition: None,
-            ending: None,
+            outcome: None,
             steps: HashMap::new(),
             cut: None,
             crashed_again: false,
@@ -175,14 +159,12 @@ impl ReplayState {
             JournalLine::Paused(_) => self.crashed_again = false,
             JournalLine::Resumed(line) => {
                 self.crashed_again = true;
-                self.ending = None;
+                self.outcome = None;
                 if line.definition.is_some() {
                     self.definition = line.definition;
                 }
             }
-            JournalLine::Ended(EndedLine { at, status, error, error_type, hint }) => {
-                self.ending = Some(RunOutcome { at, status, error, error_type, hint });
-            }
+            JournalLine::Ended(outcome) => self.outcome = Some(outcome),
             JournalLine::Items(_) | JournalLine::Unknown => {}
         }
     }

@@ -6,11 +6,12 @@ use std::path::Path;
 use nerve_types::TsNs;
 use serde::Deserialize;
 
-use super::codec::{self, IgnoredValue, JournalLine, Question, RunLine, StepLine, StepRecordKind};
+use super::codec::{
+    self, IgnoredValue, JournalLine, Question, RunLine, RunOutcome, StepLine, StepRecordKind,
+};
 use super::directory;
 use super::error::JournalError;
 use super::key::Fnv;
-use super::replay::RunOutcome;
 use super::scanner::{LineError, scan};
 
 /// A summary of a run.
@@ -27,7 +28,7 @@ pub struct Summary {
     /// Time of the last known record.
     pub last: TsNs,
     /// End of the run; `None` if it is running or its server ended.
-    pub ending: Option<RunOutcome>,
+    pub outcome: Option<RunOutcome>,
     /// Number of steps of the graph itself.
     pub total: usize,
     /// Number of these steps that have a result and no running or failed item or round.
@@ -78,7 +79,7 @@ impl Summary {
 
     /// Returns `completed`, `failed` or `cancelled`, or `running` for a run without an end, with or without a server.
     pub fn status(&self) -> &str {
-        self.ending.as_ref().map_or("running", |ending| &ending.status)
+        self.outcome.as_ref().map_or("running", |outcome| &outcome.status)
     }
 }
 
@@ -105,7 +106,7 @@ impl SummaryBuilder {
             session: line.session,
             started: at,
             last: at,
-            ending: None,
+            outcome: None,
             total: line.definition.steps.len(),
             done: 0,
             steps: StepCounts::default(),
@@ -126,21 +127,16 @@ impl SummaryBuilder {
                 at
             }
             JournalLine::Resumed(line) => {
-                summary.ending = None;
+                summary.outcome = None;
                 summary.resumed += 1;
                 line.at
             }
             JournalLine::Items(line) => line.at,
             JournalLine::Paused(line) => line.at,
-            JournalLine::Ended(line) => {
-                summary.ending = Some(RunOutcome {
-                    at: line.at,
-                    status: line.status,
-                    error: line.error,
-                    error_type: line.error_type,
-                    hint: line.hint,
-                });
-                line.at
+            JournalLine::Ended(outcome) => {
+                let at = outcome.at;
+                summary.outcome = Some(outcome);
+                at
             }
             JournalLine::Unknown => return,
         };
@@ -188,7 +184,7 @@ impl SummaryBuilder {
             }
         }
         self.summary.done = is_done.values().filter(|done| **done).count();
-        if self.summary.ending.is_some() {
+        if self.summary.outcome.is_some() {
             // No answer is possible until the run is resumed.
             self.summary.open_gates.clear();
         }

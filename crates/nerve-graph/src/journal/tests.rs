@@ -175,12 +175,12 @@ fn resumed_run_is_running_and_may_be_redefined() {
         hint: Some("more time"),
     };
     let replay = replay_of(&[ended]);
-    assert_eq!((replay.status(), replay.ending().unwrap().at), ("failed", TsNs(200)));
-    let ending = replay.ending().unwrap();
-    assert_eq!((ending.error.as_deref(), ending.error_type.as_deref()), (Some("why"), Some("timeout")));
-    assert_eq!(ending.hint.as_deref(), Some("more time"));
+    assert_eq!((replay.status(), replay.outcome().unwrap().at), ("failed", TsNs(200)));
+    let outcome = replay.outcome().unwrap();
+    assert_eq!((outcome.error.as_deref(), outcome.error_type.as_deref()), (Some("why"), Some("timeout")));
+    assert_eq!(outcome.hint.as_deref(), Some("more time"));
     let replay = replay_of(&[ended, JournalRecord::Resumed { at: TsNs(210), definition: Some(&edited) }]);
-    assert_eq!((replay.status(), replay.ending()), ("running", None));
+    assert_eq!((replay.status(), replay.outcome()), ("running", None));
     assert_eq!(replay.definition(), &edited);
     assert_eq!(replay.head().definition, head().definition);
     let replay = replay_of(&[

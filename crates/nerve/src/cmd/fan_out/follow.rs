@@ -89,9 +89,10 @@ pub(super) async fn refresh(store: &Store, fan_out: &mut FanOut) {
 /// Reads a run from its journal, because its server is not running.
 fn read_run(server: &str, run_id: &str) -> Option<RunInfo> {
     let journal = journal_path(&ServerPaths::from_env().runs().join(server), run_id);
-    let ending = Summary::read(&journal).ok()?.ending;
-    let status = ending.as_ref().map_or(RunStatus::Interrupted, |end| end.status.parse().unwrap_or_default());
-    let error = ending.and_then(|end| end.error);
+    let outcome = Summary::read(&journal).ok()?.outcome;
+    let status =
+        outcome.as_ref().map_or(RunStatus::Interrupted, |end| end.status.parse().unwrap_or_default());
+    let error = outcome.and_then(|end| end.error);
     Some(RunInfo { status, error, journal: Some(journal.display().to_string()), ..RunInfo::default() })
 }
 
