@@ -20,7 +20,7 @@ const CONTINUE: &str = "continue";
 const STOP: &str = "stop";
 
 /// A question at a limit of a budget.
-struct Question {
+struct LimitQuestion {
     /// Path in the run: `@max_tokens#1`, `part/@max_tokens#1` for the graph in a step, or `part@max_tokens#1` for the step itself. The
     /// `#` shows that it is not a step of the graph.
     path: Arc<str>,
@@ -63,7 +63,7 @@ async fn request_grant(
     let _pause = grants.pause();
     let number = granted.iter().filter(|one| **one == limit).count() + 1;
     let text = format!("{reason}. Raise it to {} and continue?", limits.text_of(limit));
-    let question = Question::new(grants, limit, number, text);
+    let question = LimitQuestion::new(grants, limit, number, text);
     if question.was_granted(context) || question.ask(context).await? == CONTINUE {
         granted.push(limit);
         grants.grant(limits);
@@ -74,11 +74,11 @@ async fn request_grant(
     Ok(())
 }
 
-impl Question {
-    fn new(grants: &Grants, limit: BudgetLimit, number: usize, text: String) -> Question {
+impl LimitQuestion {
+    fn new(grants: &Grants, limit: BudgetLimit, number: usize, text: String) -> LimitQuestion {
         let name: &str = limit.into();
         let path = format!("{}@{name}#{number}", grants.prefix()).into();
-        Question { path, key: ((limit as u64) << 32) | number as u64, text }
+        LimitQuestion { path, key: ((limit as u64) << 32) | number as u64, text }
     }
 
     /// Returns true if the journal of a resumed run has the grant. A refused question is repeated.

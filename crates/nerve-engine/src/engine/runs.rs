@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nerve_api::reply::RunInfo;
-use nerve_graph::journal::{self, Journal, Question, Summary, journal_path, journals};
+use nerve_graph::journal::{self, Journal, Summary, journal_path, journals};
 use nerve_graph::session::DEFAULT;
 use nerve_host::clock::Clock;
-use nerve_node::command::{GateInfo, RunStatus};
+use nerve_node::command::RunStatus;
 use nerve_node::error::EngineError;
 use nerve_node::events::Publisher;
 use nerve_types::activity::TsMs;
@@ -211,13 +211,6 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
         }
         None => (RunStatus::Interrupted, None, None, None, None),
     };
-    let gate = |gate: Question| GateInfo {
-        step_id: gate.step,
-        question: gate.text,
-        choices: gate.choices,
-        default: gate.default,
-        deadline_at: gate.deadline.map(TsMs::from),
-    };
     RunInfo {
         run_id: summary.run,
         graph_id: summary.graph,
@@ -228,7 +221,7 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
         steps: Vec::new(),
         total_steps: summary.total,
         done_steps: summary.done,
-        gates: summary.open_gates.into_iter().map(gate).collect(),
+        gates: summary.open_gates.into_iter().map(|open| open.gate).collect(),
         tokens_used: summary.tokens,
         error,
         error_type: error_type.map(|kind| kind.parse().unwrap_or_default()),

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use nerve_node::command::GateInfo;
 use nerve_types::TsNs;
+use nerve_types::activity::TsMs;
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 
@@ -126,36 +128,27 @@ pub struct RunOutcome {
     pub hint: Option<String>,
 }
 
-/// A question of a gate.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
-    /// Path of the gate's step.
-    pub step: String,
-    /// The step's key.
-    pub key: u64,
+/// A question of a gate in the journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordedQuestion {
     /// Time of the question.
     pub at: TsNs,
-    /// Time at which the default becomes the answer; `None`: never.
+    /// Exact time at which the default becomes the answer; `None`: never.
     pub deadline: Option<TsNs>,
     /// The question.
-    pub text: String,
-    /// Allowed answers; any text if empty.
-    pub choices: Vec<String>,
-    /// The answer after the deadline.
-    pub default: Option<String>,
+    pub gate: GateInfo,
 }
 
 impl<V> StepLine<'_, V> {
-    pub(super) fn into_question(self) -> Question {
-        Question {
-            step: self.step.into_owned(),
-            key: self.key,
-            at: self.at,
-            deadline: self.deadline,
-            text: self.question.unwrap_or_default(),
+    pub(super) fn into_question(self) -> RecordedQuestion {
+        let gate = GateInfo {
+            step_id: self.step.into_owned(),
+            question: self.question.unwrap_or_default(),
             choices: self.choices,
             default: self.default,
-        }
+            deadline_at: self.deadline.map(TsMs::from),
+        };
+        RecordedQuestion { at: self.at, deadline: self.deadline, gate }
     }
 }
 

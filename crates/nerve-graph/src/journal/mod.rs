@@ -30,7 +30,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use codec::{Question, RunOutcome};
+pub use codec::{RecordedQuestion, RunOutcome};
 pub use directory::{has_completed, has_ended, journal_path, journals, new_run_id};
 pub use error::JournalError;
 pub use key::key;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::codec::{self, JournalLine, Question, RunLine, RunOutcome, StepLine, StepRecordKind};
+use super::codec::{self, JournalLine, RecordedQuestion, RunLine, RunOutcome, StepLine, StepRecordKind};
 use super::directory;
 use super::error::JournalError;
 use super::key::Fnv;
@@ -36,7 +36,7 @@ pub struct StepReplay {
     /// Calls to a model's API that the result does not report.
     pub calls: ApiCalls,
     /// Latest question of a gate.
-    pub question: Option<Box<Question>>,
+    pub question: Option<Box<RecordedQuestion>>,
     /// Answer to the latest question.
     pub answer: Option<Box<Answer>>,
 }

@@ -7,7 +7,7 @@ use nerve_types::TsNs;
 use serde::Deserialize;
 
 use super::codec::{
-    self, IgnoredValue, JournalLine, Question, RunLine, RunOutcome, StepLine, StepRecordKind,
+    self, IgnoredValue, JournalLine, RecordedQuestion, RunLine, RunOutcome, StepLine, StepRecordKind,
 };
 use super::directory;
 use super::error::JournalError;
@@ -15,7 +15,7 @@ use super::key::Fnv;
 use super::scanner::{LineError, scan};
 
 /// A summary of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// The run's id.
     pub run: String,
@@ -38,7 +38,7 @@ pub struct Summary {
     /// Tokens used, where known.
     pub tokens: u64,
     /// Unanswered gates, in the order of their questions.
-    pub open_gates: Vec<Question>,
+    pub open_gates: Vec<RecordedQuestion>,
     /// Number of resumes.
     pub resumed: u64,
     /// Bytes of an incomplete record at the end of the file: one being written, or cut by a crash.
@@ -147,7 +147,7 @@ impl SummaryBuilder {
         let summary = &mut self.summary;
         summary.tokens = summary.tokens.saturating_add(line.tokens.unwrap_or(0));
         if kind != StepRecordKind::Started && !summary.open_gates.is_empty() {
-            summary.open_gates.retain(|gate| gate.step != line.step);
+            summary.open_gates.retain(|open| open.gate.step_id != line.step);
         }
         match kind {
             StepRecordKind::Asked => summary.open_gates.push(line.into_question()),

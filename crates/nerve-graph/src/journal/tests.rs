@@ -155,8 +155,9 @@ fn gates_keep_deadlines_and_answers() {
     assert!(open.step("ok", 4).is_none() && step.answer.is_none());
     let question = step.question.as_ref().unwrap();
     assert_eq!((question.at, question.deadline), (TsNs(140), Some(TsNs(900))));
-    assert_eq!((question.text.as_str(), question.default.as_deref()), ("Ship?", Some("no")));
-    assert_eq!(question.choices, choices);
+    let gate = &question.gate;
+    assert_eq!((gate.question.as_str(), gate.default.as_deref()), ("Ship?", Some("no")));
+    assert_eq!(gate.choices, choices);
     let done = replay_of(&[asked("ok", &choices), answered("ok", "yes"), started("ok", 3)]);
     let answer = done.step("ok", 3).unwrap().answer.as_ref().unwrap();
     assert_eq!((answer.choice.as_str(), answer.by.as_str()), ("yes", "person"));
@@ -227,7 +228,7 @@ fn summary_counts_steps_by_last_record() {
     );
     assert_eq!(summary.steps, StepCounts { running: 2, finished: 1, failed: 1, skipped: 1 });
     assert_eq!((summary.started, summary.last, summary.tokens), (TsNs(100), TsNs(150), 7));
-    let open: Vec<&str> = summary.open_gates.iter().map(|gate| gate.step.as_str()).collect();
+    let open: Vec<&str> = summary.open_gates.iter().map(|open| open.gate.step_id.as_str()).collect();
     assert_eq!(open, ["ok"]);
     assert_eq!(summary.open_gates[0].deadline, Some(TsNs(900)));
 }
