@@ -10,7 +10,7 @@
 //! Times are nanoseconds since the Unix epoch. Unknown records and fields are ignored; a newer major version is rejected. An
 //! incomplete last line is the trace of a crash and is dropped; any other invalid line is reported as damage.
 
-mod codec;
+mod decoder;
 mod directory;
 mod error;
 mod key;
@@ -30,7 +30,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use codec::{RecordedQuestion, RunOutcome};
+pub use decoder::{RecordedQuestion, RunOutcome};
 pub use directory::{has_completed, has_ended, journal_path, journals, new_run_id};
 pub use error::JournalError;
 pub use key::key;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::codec::{self, JournalLine, RecordedQuestion, RunLine, RunOutcome, StepLine, StepRecordKind};
+use super::decoder::{self, JournalLine, RecordedQuestion, RunLine, RunOutcome, StepLine, StepRecordKind};
 use super::directory;
 use super::error::JournalError;
 use super::key::Fnv;
@@ -73,8 +73,8 @@ impl ReplayState {
         let mut replay = None;
         let extent = scan(file, path, |_, line| {
             match &mut replay {
-                None => replay = Some(ReplayState::begin(codec::first(line, path)?)),
-                Some(replay) => replay.apply(codec::next(line)?),
+                None => replay = Some(ReplayState::begin(decoder::first(line, path)?)),
+                Some(replay) => replay.apply(decoder::next(line)?),
             }
             Ok::<(), LineError>(())
         })?;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::codec::{self, IgnoredValue, JournalLine, StepRecordKind};
+use super::decoder::{self, IgnoredValue, JournalLine, StepRecordKind};
 use super::error::JournalError;
 use super::steps::read_records;
 
@@ -40,7 +40,7 @@ pub fn read_result(path: &Path, step: &str) -> Result<Option<Value>, JournalErro
                     result.restart(&parts);
                 } else if record.value.is_some() {
                     // Values were skipped. Those of this step are decoded now.
-                    if let JournalLine::Step(_, with_value) = codec::next(line)? {
+                    if let JournalLine::Step(_, with_value) = decoder::next(line)? {
                         result.set(&parts, with_value.value);
                     }
                 }

@@ -8,7 +8,7 @@ use nerve_api::value::StepState;
 use nerve_types::activity::TsMs;
 use serde::Deserialize;
 
-use super::codec::{self, IgnoredValue, JournalLine, StepLine, StepRecordKind};
+use super::decoder::{self, IgnoredValue, JournalLine, StepLine, StepRecordKind};
 use super::directory;
 use super::error::JournalError;
 use super::scanner::{LineError, scan};
@@ -52,7 +52,7 @@ pub fn read_plan(path: &Path) -> Result<Vec<PlannedStep>, JournalError> {
             // A resumed run may have an edited graph.
             if let JournalLine::Resumed(resumed) = record
                 && resumed.definition.is_some()
-                && let JournalLine::Resumed(resumed) = codec::next(line)?
+                && let JournalLine::Resumed(resumed) = decoder::next(line)?
             {
                 edited = resumed.definition;
             }
@@ -72,8 +72,8 @@ pub(super) fn read_records<D: for<'a> Deserialize<'a>>(
     let file = directory::open(path, false)?;
     let mut begin = Some(begin);
     scan(&file, path, |_, line| match begin.take() {
-        Some(begin) => codec::first::<IgnoredValue, D>(line, path).map(|first| begin(first.definition)),
-        None => take(line, codec::next(line)?),
+        Some(begin) => decoder::first::<IgnoredValue, D>(line, path).map(|first| begin(first.definition)),
+        None => take(line, decoder::next(line)?),
     })?;
     Ok(())
 }

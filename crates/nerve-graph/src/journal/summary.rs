@@ -6,7 +6,7 @@ use std::path::Path;
 use nerve_types::TsNs;
 use serde::Deserialize;
 
-use super::codec::{
+use super::decoder::{
     self, IgnoredValue, JournalLine, RecordedQuestion, RunLine, RunOutcome, StepLine, StepRecordKind,
 };
 use super::directory;
@@ -68,8 +68,8 @@ impl Summary {
         let mut builder = None;
         let extent = scan(&file, path, |_, line| {
             match &mut builder {
-                None => builder = Some(SummaryBuilder::begin(codec::first(line, path)?)),
-                Some(builder) => builder.apply(codec::next(line)?),
+                None => builder = Some(SummaryBuilder::begin(decoder::first(line, path)?)),
+                Some(builder) => builder.apply(decoder::next(line)?),
             }
             Ok::<(), LineError>(())
         })?;

@@ -1,5 +1,6 @@
 //! The configured template engine: strict, bounded, without escaping and file access.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use minijinja::syntax::SyntaxConfig;
@@ -9,18 +10,18 @@ use minijinja::{
     escape_formatter, filters,
 };
 
-use super::{limits, program};
+use super::{instrument, limits};
 
 /// Maximum number of instructions per evaluation, less than a second's worth.
 const FUEL: u64 = 5_000_000;
 
 /// The engine of all expressions. Templates are added to clones of it.
-pub(super) static EXPRESSIONS: LazyLock<Environment<'static>> = LazyLock::new(new);
+pub(super) static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(new);
 
 /// The operators without checks.
-static PLAIN: LazyLock<Environment<'static>> = LazyLock::new(Environment::empty);
+static UNCHECKED: LazyLock<Environment<'static>> = LazyLock::new(Environment::empty);
 static PRODUCT: LazyLock<Option<Expression<'static, 'static>>> =
-    LazyLock::new(|| PLAIN.compile_expression("left * right").ok());
+    LazyLock::new(|| UNCHECKED.compile_expression("left * right").ok());
 
 /// Creates an engine without templates.
 fn new() -> Environment<'static> {
@@ -71,16 +72,16 @@ fn native_filters() -> Vec<(&'static str, Value)> {
 
 /// Adds the internal filters that compiled programs use.
 fn add_checks(environment: &mut Environment<'static>) {
-    environment.add_filter(program::CHECK_CREATED, |state: &mut State<'_, '_>, value: ValueOrKwargs| {
+    environment.add_filter(instrument::CHECK_CREATED, |state: &mut State<'_, '_>, value: ValueOrKwargs| {
         limits::check_created(state, value.into_value())
     });
-    environment.add_filter(program::CHECK_TIME, |state: &mut State<'_, '_>, value: ValueOrKwargs| {
+    environment.add_filter(instrument::CHECK_TIME, |state: &mut State<'_, '_>, value: ValueOrKwargs| {
         limits::Budget::of(state).check_time().map(|()| value.into_value())
     });
-    environment.add_filter(program::CHECK_PLAIN, |value: ValueOrKwargs| {
+    environment.add_filter(instrument::CHECK_PLAIN, |value: ValueOrKwargs| {
         limits::reject_namespace(&value).map(|()| value.into_value())
     });
-    environment.add_filter(program::MULTIPLY, |state: &mut State<'_, '_>, left: Value, right: Value| {
+    environment.add_filter(instrument::MULTIPLY, |state: &mut State<'_, '_>, left: Value, right: Value| {
         let product = multiply(left, right)?;
         limits::check_created(state, product)
     });
@@ -99,20 +100,19 @@ fn multiply(left: Value, right: Value) -> Result<Value, Error> {
 fn write_value(output: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
     let escapes = !matches!(state.auto_escape(), AutoEscape::None);
     let budget = limits::Budget::of(state);
-    let written = match value.as_str() {
+    let text = match value.as_str() {
         Some(text) => {
-            // HTML escapes have up to six bytes.
-            budget.charge(if escapes { text.len().saturating_mul(6) } else { text.len() })?;
-            if escapes { Ok(()) } else { output.write_str(text) }
+            budget.charge(text.len())?;
+            Cow::Borrowed(text)
         }
-        None => {
-            let text = budget.display(value)?;
-            if escapes { budget.charge(text.len().saturating_mul(5)) } else { Ok(()) }?;
-            if escapes { Ok(()) } else { output.write_str(&text) }
-        }
+        None => Cow::Owned(budget.display(value)?),
     };
-    written.map_err(|_| Error::from(ErrorKind::WriteFailure))?;
-    if escapes { escape_formatter(output, state, value) } else { Ok(()) }
+    if escapes {
+        // HTML escapes have up to six bytes.
+        budget.charge(text.len().saturating_mul(5))?;
+        return escape_formatter(output, state, value);
+    }
+    output.write_str(&text).map_err(|_| Error::from(ErrorKind::WriteFailure))
 }
 
 /// Returns the syntax: the default, with trailing newlines kept.
@@ -125,19 +125,19 @@ pub(super) fn syntax() -> SyntaxConfig {
 
 /// Returns true if the filter exists.
 pub(super) fn has_filter(name: &str) -> bool {
-    let result = EXPRESSIONS.empty_state().apply_filter(name, &[]);
+    let result = ENVIRONMENT.empty_state().apply_filter(name, &[]);
     !matches!(result, Err(error) if error.kind() == ErrorKind::UnknownFilter)
 }
 
 /// Returns true if the test exists.
 pub(super) fn has_test(name: &str) -> bool {
-    let result = EXPRESSIONS.empty_state().perform_test(name, &[]);
+    let result = ENVIRONMENT.empty_state().perform_test(name, &[]);
     !matches!(result, Err(error) if error.kind() == ErrorKind::UnknownTest)
 }
 
 /// Returns the names of all functions.
 pub(super) fn functions() -> impl Iterator<Item = &'static str> {
-    EXPRESSIONS.globals().map(|(name, _)| name)
+    ENVIRONMENT.globals().map(|(name, _)| name)
 }
 
 /// Names of filters to suggest.

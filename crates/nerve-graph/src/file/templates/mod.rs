@@ -1,8 +1,8 @@
 //! Templates and expressions of graph files (minijinja): compiled once, rendered for each step.
 
 mod engine;
+mod instrument;
 mod limits;
-mod program;
 pub(super) mod references;
 mod values;
 
@@ -74,7 +74,7 @@ impl Templates {
         if self.sources.is_empty() {
             return Ok(());
         }
-        let mut engine = engine::EXPRESSIONS.clone();
+        let mut engine = engine::ENVIRONMENT.clone();
         for (place, source) in self.sources.into_iter().enumerate() {
             let length = source.len();
             engine
@@ -158,7 +158,7 @@ impl Template {
     fn render_text(&self, number: usize, context: &minijinja::Value) -> Result<String, minijinja::Error> {
         let unfinished = || minijinja::Error::new(minijinja::ErrorKind::TemplateNotFound, "not compiled");
         let engine = self.engine.get().ok_or_else(unfinished)?;
-        program::render(engine, &number.to_string(), context.clone())
+        instrument::render(engine, &number.to_string(), context.clone())
     }
 }
 
@@ -217,8 +217,9 @@ impl Expression {
     }
 
     fn evaluate(&self, scope: &Scope<'_>) -> Result<minijinja::Value, EngineError> {
-        let value = program::evaluate(&engine::EXPRESSIONS, &self.source, context(&self.projection, scope))
-            .map_err(|error| render_error(&error))?;
+        let value =
+            instrument::evaluate(&engine::ENVIRONMENT, &self.source, context(&self.projection, scope))
+                .map_err(|error| render_error(&error))?;
         if value.is_undefined() {
             return Err(EngineError::invalid_request("the expression has no value"));
         }
