@@ -26,7 +26,7 @@ mod call_stack;
 mod execution;
 mod flow;
 mod plan;
-mod recovery;
+mod retry;
 mod run;
 mod run_journal;
 mod step_report;

@@ -202,8 +202,9 @@ impl StepRun<'_> {
             }
             Preparation::Started(started_at) => started_at,
         };
-        let mut attempts = 0;
-        let result = self.make_attempts(&node, context, &mut attempts, span).await;
+        let mut attempts = self.attempts(&node, context, span);
+        let result = attempts.make().await;
+        let attempts = attempts.count;
         span.describe(|span| {
             span.set("nerve.node.kind", node.kind());
             span.set("nerve.attempts", count(attempts));

@@ -20,45 +20,39 @@ use super::journal::JournalRecord;
 use super::step_run::StepRun;
 use crate::policy::{ErrorPolicy, OnError};
 
-impl StepRun<'_> {
-    /// Makes as many attempts as the error policy allows, and counts them in `attempts`.
-    pub(super) async fn make_attempts(
-        &self,
-        node: &Executable,
-        context: &RunContext,
-        attempts: &mut u32,
-        span: &ActiveSpan,
-    ) -> Result<(Value, Completion), EngineError> {
-        *attempts = 1;
-        match attempt(node, context, self.attempt_timeout()).await {
+/// The attempts of a step.
+pub(super) struct Attempts<'a> {
+    run: &'a StepRun<'a>,
+    node: &'a Executable,
+    context: &'a RunContext,
+    span: &'a ActiveSpan,
+    /// Number of attempts so far.
+    pub(super) count: u32,
+}
+
+impl Attempts<'_> {
+    /// Makes as many attempts as the error policy allows.
+    pub(super) async fn make(&mut self) -> Result<(Value, Completion), EngineError> {
+        self.count = 1;
+        match attempt(self.node, self.context, self.run.attempt_timeout()).await {
             Ok(value) => Ok((value, Completion::Completed)),
             // Boxed because it is rare and large: otherwise every step would reserve space for it.
-            Err(error) => Box::pin(self.recover(node, context, attempts, span, error)).await,
+            Err(error) => Box::pin(self.recover(error)).await,
         }
     }
 
-    fn attempt_timeout(&self) -> Option<Duration> {
-        self.step.error_policy.as_ref().and_then(|policy| policy.timeout)
-    }
-
     /// Makes further attempts after the first has failed, and then does what the error policy demands.
-    async fn recover(
-        &self,
-        node: &Executable,
-        context: &RunContext,
-        attempts: &mut u32,
-        span: &ActiveSpan,
-        mut error: EngineError,
-    ) -> Result<(Value, Completion), EngineError> {
+    async fn recover(&mut self, mut error: EngineError) -> Result<(Value, Completion), EngineError> {
+        let (run, node, context) = (self.run, self.node, self.context);
         let none = ErrorPolicy::default();
-        let policy = self.step.error_policy.as_deref().unwrap_or(&none);
+        let policy = run.step.error_policy.as_deref().unwrap_or(&none);
         loop {
-            if !self.await_budget_answer(node, context, &error).await? {
-                if error.is_final() || self.is_stopping(context) || *attempts > policy.retry_count {
+            if !run.await_budget_answer(node, context, &error).await? {
+                if error.is_final() || run.is_stopping(context) || self.count > policy.retry_count {
                     break;
                 }
-                self.delay_retry(context, policy.delay(*attempts - 1), *attempts + 1, span, &error).await?;
-                *attempts += 1;
+                self.delay_next(policy.delay(self.count - 1), &error).await?;
+                self.count += 1;
             }
             match attempt(node, context, policy.timeout).await {
                 Ok(value) => return Ok((value, Completion::Completed)),
@@ -69,31 +63,24 @@ impl StepRun<'_> {
             return Err(error);
         }
         // A node's reply to its interrupt is no failure of the step: error policies do not apply.
-        if self.is_stopping(context) {
+        if run.is_stopping(context) {
             return Err(cancelled());
         }
         match (policy.on_error, &policy.fallback_node) {
             (OnError::Skip, _) => Ok((policy.fallback_value.clone(), Completion::Skipped)),
             (OnError::Fallback, Some(fallback)) => {
-                Ok((self.run_fallback(fallback, context).await?, Completion::Completed))
+                Ok((run.run_fallback(fallback, context).await?, Completion::Completed))
             }
             _ => Err(error),
         }
     }
 
     /// Reports a failed attempt, and waits until the next one may begin.
-    async fn delay_retry(
-        &self,
-        context: &RunContext,
-        delay: Duration,
-        attempt: u32,
-        span: &ActiveSpan,
-        error: &EngineError,
-    ) -> Result<(), EngineError> {
-        let delay_ms = millis(delay);
+    async fn delay_next(&self, delay: Duration, error: &EngineError) -> Result<(), EngineError> {
+        let (context, attempt, delay_ms) = (self.context, self.count + 1, millis(delay));
         let retry = StepEventKind::Retry { attempt, delay_ms, error_type: error.kind };
-        self.notify_error(context.step.as_ref(), retry, error);
-        span.add_event("nerve.retry", || {
+        self.run.notify_error(context.step.as_ref(), retry, error);
+        self.span.add_event("nerve.retry", || {
             vec![
                 KeyValue::new("nerve.attempt", count(attempt)),
                 KeyValue::new("error.type", error.kind.as_str()),
@@ -107,6 +94,22 @@ impl StepRun<'_> {
         context.turn.check_cancelled()?;
         // A retry is not another step.
         await_grants(context, Checkpoint::WithinStep).await
+    }
+}
+
+impl StepRun<'_> {
+    /// Returns the attempts of the step on a node, of which none has been made.
+    pub(super) fn attempts<'a>(
+        &'a self,
+        node: &'a Executable,
+        context: &'a RunContext,
+        span: &'a ActiveSpan,
+    ) -> Attempts<'a> {
+        Attempts { run: self, node, context, span, count: 0 }
+    }
+
+    fn attempt_timeout(&self) -> Option<Duration> {
+        self.step.error_policy.as_ref().and_then(|policy| policy.timeout)
     }
 
     /// If the budget of the node or its session asks, waits for the answer and returns true, so that the attempt sends its prompt
