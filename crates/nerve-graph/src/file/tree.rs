@@ -85,26 +85,7 @@ impl Tree {
     /// Parses YAML. `yes`, `no`, and numbers with leading zeros or underscores are texts.
     pub(super) fn yaml(text: &str) -> Result<Tree, SyntaxError> {
         check_size(text)?;
-        let options = serde_saphyr::options! {
-            budget: serde_saphyr::budget! {
-                max_depth: MAX_DEPTH,
-                flow_nesting_limit: MAX_DEPTH,
-                max_nodes: MAX_NODES,
-                max_events: MAX_NODES * 3,
-                max_documents: 2,
-            },
-            alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_NODES },
-            duplicate_keys: DuplicateKeyPolicy::Error,
-            strict_booleans: true,
-            leading_zero_numbers_as_strings: true,
-            underscored_numbers_as_strings: true,
-            reject_unsupported_tags: true,
-            with_snippet: false,
-        };
-        match serde_saphyr::from_str_with_options::<Spanned<Kind>>(text, options) {
-            Ok(root) => Ok(root.into()),
-            Err(error) => Err(syntax_error(&error, text)),
-        }
+        parse_yaml(text).map_err(|error| syntax_error(&error, text))
     }
 
     /// Parses JSON. Valid JSON is parsed as YAML, which preserves positions.
@@ -123,14 +104,13 @@ impl Tree {
                 hint: None,
             });
         }
-        Tree::yaml(text).or_else(|syntax_error| match serde_json::from_str::<Value>(text) {
-            // JSON that is not valid YAML, for example with keys of over a thousand characters: parsed without positions.
-            Ok(value)
-                if value_depth(&value) <= MAX_DEPTH && !syntax_error.message.contains("duplicate key") =>
-            {
-                Ok(Tree::from(&value))
+        parse_yaml(text).or_else(|error| {
+            let has_duplicate_key = matches!(cause(&error), Error::DuplicateMappingKey { .. });
+            match serde_json::from_str::<Value>(text) {
+                // JSON that is not valid YAML, for example with keys of over a thousand characters: parsed without positions.
+                Ok(value) if value_depth(&value) <= MAX_DEPTH && !has_duplicate_key => Ok(Tree::from(&value)),
+                _ => Err(syntax_error(&error, text)),
             }
-            _ => Err(syntax_error),
         })
     }
 
@@ -277,6 +257,27 @@ impl<'de> Visitor<'de> for KindVisitor {
     }
 }
 
+/// Parses YAML within the limits.
+fn parse_yaml(text: &str) -> Result<Tree, Error> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
+            flow_nesting_limit: MAX_DEPTH,
+            max_nodes: MAX_NODES,
+            max_events: MAX_NODES * 3,
+            max_documents: 2,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_NODES },
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        strict_booleans: true,
+        leading_zero_numbers_as_strings: true,
+        underscored_numbers_as_strings: true,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    };
+    serde_saphyr::from_str_with_options::<Spanned<Kind>>(text, options).map(Tree::from)
+}
+
 fn check_size(text: &str) -> Result<(), SyntaxError> {
     if text.len() <= MAX_BYTES {
         return Ok(());
@@ -296,14 +297,19 @@ fn value_depth(value: &Value) -> usize {
     }
 }
 
-fn syntax_error(error: &Error, text: &str) -> SyntaxError {
-    let location = error.location().map(Span::from_location);
-    let mut hint = None;
+/// Returns the error itself, without the aliases that lead to it.
+fn cause(error: &Error) -> &Error {
     let mut error = error.without_snippet();
     while let Error::AliasError { error: inner, .. } = error {
         error = inner.without_snippet();
     }
-    let message = match error {
+    error
+}
+
+fn syntax_error(error: &Error, text: &str) -> SyntaxError {
+    let location = error.location().map(Span::from_location);
+    let mut hint = None;
+    let message = match cause(error) {
         Error::DuplicateMappingKey { key, .. } => match key {
             Some(key) => format!("duplicate key {} in this mapping: keep one", quoted(key)),
             None => "duplicate key in this mapping: keep one".to_string(),
