@@ -19,7 +19,7 @@ use super::types::{
     BudgetDefinition, GateDefinition, GraphFile, NodeDefinition, PolicyDefinition, StepDefinition,
 };
 use crate::Graph;
-use crate::executable::Target;
+use crate::executable::{Executable, Target};
 use crate::gate::Gate;
 use crate::journal;
 use crate::policy::{ErrorPolicy, OnLimit};
@@ -75,18 +75,8 @@ impl From<BudgetDefinition> for Budget {
     }
 }
 
-/// The node a name refers to.
-#[derive(Clone)]
-enum ResolvedNode {
-    /// A node of the session.
-    Session(Arc<str>),
-    /// A template node.
-    Template(Arc<TemplateNode>),
-    /// A nested graph.
-    Graph(Arc<Graph>),
-}
-
-type Names = HashMap<String, ResolvedNode>;
+/// Nodes, templates and nested graphs by the name that steps use.
+type Names = HashMap<String, Target>;
 /// Digests of node definitions by node name.
 type Digests = HashMap<String, u64>;
 
@@ -115,7 +105,7 @@ impl Compiler {
                 return Err(format!("node '{name}' has no graph"));
             };
             let inner = self.graph(inner, &visible, &digests, name)?;
-            names.insert(name.clone(), ResolvedNode::Graph(Arc::new(inner)));
+            names.insert(name.clone(), Target::Executable(Arc::new(inner).into()));
         }
         let mut graph = Graph::new(&file.graph);
         graph.set_max_parallel(file.max_parallel as usize);
@@ -143,7 +133,7 @@ impl Compiler {
         let first = self.nodes.len();
         let mut names: Names = outer
             .iter()
-            .filter(|(_, node)| !matches!(node, ResolvedNode::Graph(..)))
+            .filter(|(_, node)| !matches!(node, Target::Executable(Executable::Graph(_))))
             .map(|(name, node)| (name.clone(), node.clone()))
             .collect();
         for (name, definition) in &file.nodes {
@@ -154,12 +144,12 @@ impl Compiler {
                 }
                 NodeDefinition::Template(node) => {
                     let node = TemplateNode::new(name, &node.template).map_err(|error| error.to_string())?;
-                    ResolvedNode::Template(Arc::new(node))
+                    Target::Executable(Arc::new(node).into())
                 }
                 _ => {
                     let unique = self.unique_name(name, prefix);
                     self.nodes.push((unique.clone(), definition.clone()));
-                    ResolvedNode::Session(unique.into())
+                    Target::Name(unique.into())
                 }
             };
             names.insert(name.clone(), resolved);
@@ -171,7 +161,7 @@ impl Compiler {
     /// Replaces the tool names of chat nodes by the names of these nodes in the session.
     fn name_tools(&mut self, first: usize, names: &Names) {
         let session = |name: &mut String| {
-            if let Some(ResolvedNode::Session(unique)) = names.get(name.as_str()) {
+            if let Some(Target::Name(unique)) = names.get(name.as_str()) {
                 *name = unique.to_string();
             }
         };
@@ -201,16 +191,20 @@ impl Compiler {
 }
 
 fn add(graph: &mut Graph, definition: &StepDefinition, step: Step, names: &Names) -> Result<(), EngineError> {
-    match (&definition.gate, definition.node.as_deref()) {
-        (Some(gate), _) => graph.add_step(Arc::new(compile_gate(&definition.id, gate)), step)?,
-        (None, node) => match names.get(node.unwrap_or_default()) {
-            Some(ResolvedNode::Session(name)) => graph.add_step_ref(name, step)?,
-            Some(ResolvedNode::Template(node)) => graph.add_step(Arc::clone(node), step)?,
-            Some(ResolvedNode::Graph(inner)) => graph.add_step(Arc::clone(inner), step)?,
-            None => graph.add_step_ref(node.unwrap_or_default(), step)?,
-        },
+    let target = match &definition.gate {
+        Some(gate) => Target::Executable(Arc::new(compile_gate(&definition.id, gate)).into()),
+        None => target(names, definition.node.as_deref().unwrap_or_default()),
+    };
+    match target {
+        Target::Executable(executable) => graph.add_step(executable, step)?,
+        Target::Name(name) => graph.add_step_ref(&name, step)?,
     };
     Ok(())
+}
+
+/// Returns the target of a node's name, which the session has if the file does not define it.
+fn target(names: &Names, node: &str) -> Target {
+    names.get(node).cloned().unwrap_or_else(|| Target::Name(node.into()))
 }
 
 fn step(
@@ -288,12 +282,7 @@ fn error_policy(policy: &PolicyDefinition, names: &Names) -> ErrorPolicy {
         retry_backoff: policy.retry_backoff,
         timeout: policy.timeout_ms.map(Duration::from_millis),
         fallback_value: policy.fallback_value.clone(),
-        fallback_node: policy.fallback_node.as_deref().map(|node| match names.get(node) {
-            Some(ResolvedNode::Session(name)) => Target::Name(Arc::clone(name)),
-            Some(ResolvedNode::Template(node)) => Target::Executable(Arc::clone(node).into()),
-            Some(ResolvedNode::Graph(inner)) => Target::Executable(Arc::clone(inner).into()),
-            None => Target::Name(node.into()),
-        }),
+        fallback_node: policy.fallback_node.as_deref().map(|node| target(names, node)),
     }
 }
 
@@ -332,8 +321,7 @@ fn digests(file: &GraphFile, outer_digests: &Digests) -> Digests {
 
 #[cfg(test)]
 mod tests {
-    use super::{GraphFile, NodeDefinition, Target};
-    use crate::executable::Executable;
+    use super::{Executable, GraphFile, NodeDefinition, Target};
 
     /// Returns the digests of the steps of a file.
     fn digests(yaml: &str) -> Vec<u64> {
