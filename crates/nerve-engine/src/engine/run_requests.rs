@@ -138,7 +138,7 @@ impl Engine {
             return Err(EngineError::invalid_request(message).hint("`nerve graph status` shows its progress"));
         }
         // The session of the run itself may exist: its nodes outlived their server.
-        self.check_run_id(&id, Session::is_kept)?;
+        self.check_run_id(&id, Session::is_persistent)?;
         let path = self.inner.runs.journal(&id).filter(|path| path.exists()).ok_or_else(|| not_found(&id))?;
         let (engine, run) = (self.clone(), id.clone());
         let info = spawn_blocking(move || engine.inner.runs.info(&run)).await??;

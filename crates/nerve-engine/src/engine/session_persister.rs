@@ -187,7 +187,7 @@ impl FileWriter {
 
     /// Writes the present sessions. Returns the error message.
     fn write(&mut self) -> Option<String> {
-        let kept = self.sessions.list().into_iter().filter(Session::is_kept);
+        let kept = self.sessions.list().into_iter().filter(Session::is_persistent);
         let all: Vec<SessionMetadata> =
             kept.map(|session| metadata(&session, &self.server).without_secrets()).collect();
         let removed: Vec<String> = self
@@ -285,7 +285,7 @@ fn restore(
         }
     };
     session.describe(stored.description.clone(), stored.tags.clone());
-    session.keep();
+    session.set_persistent();
     session.ledger().restore(stored.ledger.clone());
     for node in &stored.nodes {
         let restored = entry(node, stored);

@@ -46,7 +46,7 @@ impl SessionManager {
     /// Creates a manager with an empty default session. Costs follow `pricing`.
     pub fn with_pricing(factory: NodeFactory, pricing: Pricing) -> SessionManager {
         let default = Session::with_pricing(DEFAULT, Clock::start().now(), Arc::clone(&pricing));
-        default.keep();
+        default.set_persistent();
         let sessions = Mutex::new(BTreeMap::from([(DEFAULT.to_string(), default)]));
         let closed = AtomicBool::new(false);
         SessionManager { shared: Arc::new(Shared { sessions, factory, pricing, closed }) }
@@ -72,7 +72,7 @@ impl SessionManager {
             .map_err(|error| EngineError::invalid_request(format!("session '{name}': {error}")))?;
         let session = self.new_session(name, Clock::start().now());
         session.describe(description, tags);
-        session.keep();
+        session.set_persistent();
         self.insert(session.clone())?;
         Ok(session)
     }

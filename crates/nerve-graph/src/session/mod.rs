@@ -65,12 +65,7 @@ struct Inner {
 impl Session {
     /// Creates an empty session.
     pub fn new(name: impl Into<String>) -> Session {
-        Session::created_at(name, Clock::start().now())
-    }
-
-    /// Creates an empty session with a time of creation.
-    pub fn created_at(name: impl Into<String>, created: TsNs) -> Session {
-        Session::with_pricing(name, created, built_in_pricing())
+        Session::with_pricing(name, Clock::start().now(), built_in_pricing())
     }
 
     /// Creates an empty session whose costs follow `pricing`.
@@ -91,13 +86,13 @@ impl Session {
     }
 
     /// Marks the session to be restored after a restart of its server.
-    pub fn keep(&self) {
-        self.inner.state.lock().kept = true;
+    pub fn set_persistent(&self) {
+        self.inner.state.lock().is_persistent = true;
     }
 
-    /// Returns true if the session is kept on disk.
-    pub fn is_kept(&self) -> bool {
-        self.inner.state.lock().kept
+    /// Returns true if the session is restored after a restart of its server.
+    pub fn is_persistent(&self) -> bool {
+        self.inner.state.lock().is_persistent
     }
 
     /// Returns the session's name.

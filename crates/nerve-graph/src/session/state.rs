@@ -16,7 +16,7 @@ pub(super) struct State {
     /// The session in which unknown names are looked up.
     pub(super) outer: Option<Session>,
     /// The session is restored after a restart of its server.
-    pub(super) kept: bool,
+    pub(super) is_persistent: bool,
     pub(super) slots: BTreeMap<String, Slot>,
     /// The entries of nodes, running or not, from which they can be started again.
     pub(super) entries: BTreeMap<String, NodeEntry>,
