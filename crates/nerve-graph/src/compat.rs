@@ -14,6 +14,15 @@ use crate::executable::Executable;
 use crate::session::manager::SessionManager;
 use crate::session::{Session, stop_all};
 
+/// Logs a message the first time it is reached.
+#[macro_export]
+macro_rules! warn_deprecated {
+    ($message:literal) => {{
+        static HAS_WARNED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+        $crate::compat::warn_once(&HAS_WARNED, $message);
+    }};
+}
+
 impl Session {
     /// Deprecated: [`Session::register`].
     ///
@@ -21,24 +30,21 @@ impl Session {
     /// See [`Session::register`].
     #[deprecated(note = "use Session::register(node, Some(name))")]
     pub fn add(&self, name: &str, node: impl Into<Executable>) -> Result<(), EngineError> {
-        static WARNED: AtomicBool = AtomicBool::new(false);
-        warn_once(&WARNED, "Session::add is deprecated, use Session::register");
+        warn_deprecated!("Session::add is deprecated, use Session::register");
         self.register(node, Some(name))
     }
 
     /// Deprecated: [`Session::get`].
     #[deprecated(note = "use Session::get")]
     pub fn get_channel(&self, name: &str) -> Option<Executable> {
-        static WARNED: AtomicBool = AtomicBool::new(false);
-        warn_once(&WARNED, "Session::get_channel is deprecated, use Session::get");
+        warn_deprecated!("Session::get_channel is deprecated, use Session::get");
         self.get(name)
     }
 
     /// Deprecated: [`Session::list_nodes`].
     #[deprecated(note = "use Session::list_nodes")]
     pub fn list_channels(&self) -> Vec<String> {
-        static WARNED: AtomicBool = AtomicBool::new(false);
-        warn_once(&WARNED, "Session::list_channels is deprecated, use Session::list_nodes");
+        warn_deprecated!("Session::list_channels is deprecated, use Session::list_nodes");
         self.list_nodes()
     }
 
@@ -54,8 +60,7 @@ impl Session {
         parser: Option<ParserKind>,
         timeout: Option<Duration>,
     ) -> Result<Value, EngineError> {
-        static WARNED: AtomicBool = AtomicBool::new(false);
-        warn_once(&WARNED, "Session::send is deprecated, use Executable::execute");
+        warn_deprecated!("Session::send is deprecated, use Executable::execute");
         let mut context = RunContext::new(self).with_input(input);
         context.turn.parser = parser;
         context.turn.timeout = timeout;
@@ -68,8 +73,7 @@ impl Session {
     /// NotFound.
     #[deprecated(note = "use Executable::stop and Session::unregister, or Session::stop")]
     pub async fn close(&self, name: Option<&str>) -> Result<(), EngineError> {
-        static WARNED: AtomicBool = AtomicBool::new(false);
-        warn_once(&WARNED, "Session::close is deprecated, use Executable::stop or Session::stop");
+        warn_deprecated!("Session::close is deprecated, use Executable::stop or Session::stop");
         let nodes = match name {
             Some(name) => vec![(name.to_string(), self.find(name)?)],
             None => self.nodes(),
@@ -86,15 +90,14 @@ impl SessionManager {
     /// Deprecated name of the node factory.
     #[deprecated(note = "use SessionManager::node_factory")]
     pub fn channels(&self) -> &NodeFactory {
-        static WARNED: AtomicBool = AtomicBool::new(false);
-        warn_once(&WARNED, "SessionManager::channels is deprecated, use node_factory");
+        warn_deprecated!("SessionManager::channels is deprecated, use node_factory");
         self.node_factory()
     }
 }
 
-/// Logs the message the first time it is called.
-pub fn warn_once(warned: &AtomicBool, message: &'static str) {
-    if !warned.swap(true, Ordering::Relaxed) {
+/// Logs a message unless `has_warned` is set, and sets it; see [`warn_deprecated`].
+pub fn warn_once(has_warned: &AtomicBool, message: &'static str) {
+    if !has_warned.swap(true, Ordering::Relaxed) {
         tracing::warn!("{message}");
     }
 }

@@ -1,13 +1,12 @@
 //! Channels as nodes.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
 use serde_json::Value;
 
-use nerve_graph::compat::warn_once;
+use nerve_graph::warn_deprecated;
 use nerve_node::cancellation::cancelled;
 use nerve_node::command::{NodeInfo, StateName};
 use nerve_node::context::TurnContext;
@@ -124,8 +123,7 @@ pub struct ChannelNode {
 impl ChannelNode {
     /// Wraps a channel that is open or opens by itself.
     pub fn new(channel: Arc<dyn Channel>) -> ChannelNode {
-        static WARNED: AtomicBool = AtomicBool::new(false);
-        warn_once(&WARNED, "Channel is deprecated, implement Node");
+        warn_deprecated!("Channel is deprecated, implement Node");
         ChannelNode { channel }
     }
 

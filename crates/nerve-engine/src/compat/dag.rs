@@ -4,18 +4,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use nerve_types::TsNs;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use nerve_graph::compat::warn_once;
 use nerve_graph::context::RunContext;
 use nerve_graph::event::{StepEvent, StepEventKind};
 use nerve_graph::function::FunctionNode;
 use nerve_graph::step::Step;
 use nerve_graph::trace::TraceStatus;
+use nerve_graph::warn_deprecated;
 use nerve_graph::{Graph, OnFailure};
 use nerve_node::NodeFuture;
 use nerve_node::context::TurnContext;
@@ -127,8 +126,7 @@ impl Task {
 impl Dag {
     /// Creates a DAG without tasks.
     pub fn new() -> Dag {
-        static WARNED: AtomicBool = AtomicBool::new(false);
-        warn_once(&WARNED, "Dag is deprecated, use Graph");
+        warn_deprecated!("Dag is deprecated, use Graph");
         Dag::default()
     }
 
