@@ -168,16 +168,15 @@ pub(super) struct Expression {
     source: String,
     projection: Projection,
     /// Path of an expression that only names a value, which needs no engine.
-    plain: Option<Vec<String>>,
+    variable_path: Option<Vec<String>>,
 }
 
 impl Expression {
     pub(super) fn compile(source: &str) -> Result<Expression, TemplateError> {
-        let mut references = references::parse_expression(source)?;
+        let references = references::parse_expression(source)?;
         let projection = Projection::from_paths(paths(&references.variables));
-        let plain =
-            if references.plain { references.variables.pop().map(|variable| variable.path) } else { None };
-        Ok(Expression { source: source.to_string(), projection, plain })
+        let variable_path = references.variable_path;
+        Ok(Expression { source: source.to_string(), projection, variable_path })
     }
 
     /// Returns true if the condition holds.
@@ -193,7 +192,7 @@ impl Expression {
     /// # Errors
     /// InvalidRequest: the value is no list, or a name is undefined.
     pub(super) fn list(&self, scope: &Scope<'_>) -> Result<Vec<Value>, EngineError> {
-        let value = match self.plain.as_deref().and_then(|path| look_up(path, scope)) {
+        let value = match self.variable_path.as_deref().and_then(|path| look_up(path, scope)) {
             Some(value) => value.clone(),
             None => serde_json::to_value(self.evaluate(scope)?)
                 .map_err(|error| EngineError::invalid_request(error.to_string()))?,
@@ -301,7 +300,7 @@ fn steps(parts: &Projection, scope: &Scope<'_>, known: impl Fn(&str) -> bool) ->
     )
 }
 
-/// Returns the value that a plain path refers to.
+/// Returns the value that the path of a variable refers to.
 fn look_up<'a>(path: &[String], scope: &Scope<'a>) -> Option<&'a Value> {
     let (root, rest) = path.split_first()?;
     let (value, rest) = match root.as_str() {

@@ -21,8 +21,8 @@ pub(in crate::file) struct References {
     pub(in crate::file) variables: Vec<Variable>,
     /// Filters, tests and functions.
     pub(in crate::file) calls: Vec<Call>,
-    /// True if the expression is just one variable.
-    pub(in crate::file) plain: bool,
+    /// Path of the variable, if the expression is just one.
+    pub(in crate::file) variable_path: Option<Vec<String>>,
 }
 
 /// A variable with its constant field accesses: `steps.ask.text`, `steps['ask'].text`.
@@ -60,7 +60,7 @@ pub(crate) struct TemplateError {
 
 /// Returns the references of a template.
 pub(in crate::file) fn parse_template(source: &str) -> Result<References, TemplateError> {
-    check_length(source, false)?;
+    check_operator_count(source, false)?;
     match parse(source, "template", engine::syntax()) {
         Ok(statement) => {
             let mut visitor = Visitor::new(source);
@@ -73,23 +73,23 @@ pub(in crate::file) fn parse_template(source: &str) -> Result<References, Templa
 
 /// Returns the references of an expression.
 pub(in crate::file) fn parse_expression(source: &str) -> Result<References, TemplateError> {
-    check_length(source, true)?;
+    check_operator_count(source, true)?;
     match parse_expr(source) {
         Ok(expression) => {
             let mut visitor = Visitor::new(source);
             visitor.expression(&expression);
-            let mut references = visitor.finish()?;
-            references.plain = references.variables.len() == 1 && constant_path(&expression).is_some();
-            Ok(references)
+            visitor.references.variable_path = constant_path(&expression).map(|(path, _)| path);
+            visitor.finish()
         }
         Err(error) => Err(template_error(&error, source)),
     }
 }
 
-fn check_length(source: &str, expression: bool) -> Result<(), TemplateError> {
+/// Checks the number of operators. `is_expression`: the source is an expression, not a template.
+fn check_operator_count(source: &str, is_expression: bool) -> Result<(), TemplateError> {
     let mut operators = 0;
     // Invalid tokens are reported by the parser.
-    for (token, span) in tokenize(source, expression, engine::syntax()).map_while(Result::ok) {
+    for (token, span) in tokenize(source, is_expression, engine::syntax()).map_while(Result::ok) {
         match token {
             Token::VariableStart | Token::BlockStart => operators = 0,
             Token::TemplateData(_)
@@ -101,9 +101,8 @@ fn check_length(source: &str, expression: bool) -> Result<(), TemplateError> {
             _ => operators += 1,
         }
         if operators > MAX_OPERATORS {
-            let at = span.start_offset as usize;
             let message = format!("expression too long: at most {MAX_OPERATORS} names and operators");
-            return Err(TemplateError { message, span: at..span.end_offset as usize });
+            return Err(TemplateError { message, span: byte_range(span) });
         }
     }
     Ok(())
@@ -125,8 +124,8 @@ fn template_error(error: &minijinja::Error, source: &str) -> TemplateError {
 struct Visitor<'s> {
     source: &'s str,
     references: References,
-    /// Names defined by the template, by block.
-    set: Vec<Vec<&'s str>>,
+    /// Names defined by the template, by scope.
+    scopes: Vec<Vec<&'s str>>,
     /// Memory of the constants that the compiler computes.
     constants: usize,
     problem: Option<TemplateError>,
@@ -134,8 +133,8 @@ struct Visitor<'s> {
 
 impl<'s> Visitor<'s> {
     fn new(source: &'s str) -> Visitor<'s> {
-        let set = vec![Vec::new()];
-        Visitor { source, references: References::default(), set, constants: 0, problem: None }
+        let scopes = vec![Vec::new()];
+        Visitor { source, references: References::default(), scopes, constants: 0, problem: None }
     }
 
     fn finish(self) -> Result<References, TemplateError> {
@@ -143,8 +142,7 @@ impl<'s> Visitor<'s> {
     }
 
     fn reject(&mut self, message: impl Into<String>, span: Span) {
-        let span = span.start_offset as usize..span.end_offset as usize;
-        self.problem.get_or_insert(TemplateError { message: message.into(), span });
+        self.problem.get_or_insert(TemplateError { message: message.into(), span: byte_range(span) });
     }
 
     /// Rejects an operation whose constant result is large: the compiler computes it.
@@ -167,15 +165,15 @@ impl<'s> Visitor<'s> {
         }
     }
 
-    fn is_set(&self, name: &str) -> bool {
-        self.set.iter().any(|block| block.contains(&name))
+    fn is_defined(&self, name: &str) -> bool {
+        self.scopes.iter().any(|scope| scope.contains(&name))
     }
 
-    /// Visits a block; its definitions end with it.
-    fn block(&mut self, inner: impl FnOnce(&mut Visitor<'s>)) {
-        self.set.push(Vec::new());
+    /// Visits the inside of a scope; its definitions end with it.
+    fn with_scope(&mut self, inner: impl FnOnce(&mut Visitor<'s>)) {
+        self.scopes.push(Vec::new());
         inner(self);
-        self.set.pop();
+        self.scopes.pop();
     }
 
     fn statements(&mut self, statements: &[Stmt<'s>]) {
@@ -189,13 +187,13 @@ impl<'s> Visitor<'s> {
             Stmt::EmitRaw(_) => {}
             Stmt::ForLoop(each) => {
                 self.expression(&each.iter);
-                self.block(|visitor| {
+                self.with_scope(|visitor| {
                     visitor.assign_name("loop");
                     visitor.assign(&each.target);
                     each.filter_expr.iter().for_each(|filter| visitor.expression(filter));
                     visitor.statements(&each.body);
                 });
-                self.block(|visitor| visitor.statements(&each.else_body));
+                self.with_scope(|visitor| visitor.statements(&each.else_body));
             }
             Stmt::IfCond(condition) => {
                 // Names defined in a branch remain defined afterwards.
@@ -203,7 +201,7 @@ impl<'s> Visitor<'s> {
                 self.statements(&condition.true_body);
                 self.statements(&condition.false_body);
             }
-            Stmt::WithBlock(with) => self.block(|visitor| {
+            Stmt::WithBlock(with) => self.with_scope(|visitor| {
                 for (target, value) in &with.assignments {
                     visitor.expression(value);
                     visitor.assign(target);
@@ -215,17 +213,17 @@ impl<'s> Visitor<'s> {
                 self.assign(&set.target);
             }
             Stmt::SetBlock(set) => {
-                self.block(|visitor| visitor.statements(&set.body));
+                self.with_scope(|visitor| visitor.statements(&set.body));
                 set.filter.iter().for_each(|filter| self.expression(filter));
                 self.assign(&set.target);
             }
             Stmt::AutoEscape(escape) => {
                 self.expression(&escape.enabled);
-                self.block(|visitor| visitor.statements(&escape.body));
+                self.with_scope(|visitor| visitor.statements(&escape.body));
             }
             Stmt::FilterBlock(filter) => {
                 self.expression(&filter.filter);
-                self.block(|visitor| visitor.statements(&filter.body));
+                self.with_scope(|visitor| visitor.statements(&filter.body));
             }
             Stmt::Do(call) => self.call(&call.call),
         }
@@ -242,14 +240,14 @@ impl<'s> Visitor<'s> {
     }
 
     fn assign_name(&mut self, name: &'s str) {
-        if let Some(block) = self.set.last_mut() {
-            block.push(name);
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.push(name);
         }
     }
 
     fn expression(&mut self, expression: &Expr<'s>) {
         if let Some((path, start)) = constant_path(expression) {
-            if !self.is_set(&path[0]) {
+            if !self.is_defined(&path[0]) {
                 let span = start..expression.span().end_offset as usize;
                 self.references.variables.push(Variable { path, span });
             }
@@ -301,13 +299,9 @@ impl<'s> Visitor<'s> {
 
     fn call(&mut self, call: &Spanned<ast::Call<'s>>) {
         match &call.expr {
-            Expr::Var(function) if !self.is_set(function.id) => {
-                let span = function.span();
-                self.references.calls.push(Call {
-                    kind: CallKind::Function,
-                    name: function.id.to_string(),
-                    span: span.start_offset as usize..span.end_offset as usize,
-                });
+            Expr::Var(function) if !self.is_defined(function.id) => {
+                let (name, span) = (function.id.to_string(), byte_range(function.span()));
+                self.references.calls.push(Call { kind: CallKind::Function, name, span });
             }
             // The name of a method is no field.
             Expr::GetAttr(method) => self.expression(&method.expr),
@@ -328,12 +322,16 @@ impl<'s> Visitor<'s> {
     }
 
     fn add_call(&mut self, kind: CallKind, name: &str, expression: &Expr<'s>) {
-        let span = expression.span();
-        let (start, end) = (span.start_offset as usize, span.end_offset as usize);
+        let Range { start, end } = byte_range(expression.span());
         // The name comes last, except for its arguments.
         let at = self.source.get(start..end).and_then(|text| text.rfind(name)).map_or(start, |at| start + at);
         self.references.calls.push(Call { kind, name: name.to_string(), span: at..at + name.len() });
     }
+}
+
+/// Returns the bytes of the source that a span covers.
+fn byte_range(span: Span) -> Range<usize> {
+    span.start_offset as usize..span.end_offset as usize
 }
 
 /// Splits `a.b['c']` into its segments, and returns the byte where it starts.
