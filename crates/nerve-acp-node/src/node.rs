@@ -25,6 +25,7 @@ use nerve_node::turn_state::{Evidence, TurnState};
 use nerve_node::usage_ledger::UsageLedger;
 use nerve_node::{BoxFuture, Node, NodeFuture, ToolKind};
 use nerve_record::history::HISTORY_BUFFER_LINES;
+use nerve_types::token_usage::TokenUsage;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
@@ -60,7 +61,7 @@ pub(crate) struct Inner {
     /// Time limit of turns that set none.
     pub(crate) timeout: Duration,
     /// Tokens of all turns.
-    pub(crate) tokens: Mutex<ModelTokens>,
+    pub(crate) tokens: Mutex<TokenUsage>,
     program: Program,
     agent: Option<Implementation>,
     /// The session is an earlier one, which has turns.
@@ -106,7 +107,9 @@ impl Node for AcpNode {
 
     fn info(&self) -> NodeInfo {
         let inner = &self.inner;
-        let tokens = inner.tokens.lock().clone();
+        // The model is not known.
+        let tokens = *inner.tokens.lock();
+        let models = ModelTokens { model: None, tokens };
         NodeInfo {
             node_id: self.id().to_string(),
             kind: self.kind().to_string(),
@@ -115,7 +118,7 @@ impl Node for AcpNode {
             approximate: false,
             progress: NodeProgress {
                 tokens: Some(tokens.total()).filter(|total| *total > 0),
-                models: Some(tokens).filter(|tokens| tokens.total() > 0).into_iter().collect(),
+                models: Some(models).filter(|_| tokens.total() > 0).into_iter().collect(),
                 budget: inner.state.ledger.limits().map(|_| inner.state.ledger.status()),
                 ..NodeProgress::default()
             },

@@ -1,10 +1,11 @@
 //! The response of a turn, from its content and its stop reason.
 
 use nerve_acp_protocol::types::{PromptResponse, StopReason, Usage};
-use nerve_api::reply::{ModelTokens, Section};
+use nerve_api::reply::Section;
 use nerve_api::value::{Delivery, ResponseSource, SectionKind};
 use nerve_node::command::Response;
 use nerve_node::truncate_to_limits;
+use nerve_types::token_usage::TokenUsage;
 use nerve_types::{TimeSpan, Tokens};
 
 use crate::turn_content::TurnContent;
@@ -71,20 +72,9 @@ pub(crate) fn partial_text(content: &TurnContent) -> String {
     response.text
 }
 
-/// Returns the tokens of a turn for the ledger. The model is not known.
-pub(crate) fn model_tokens(usage: &Usage) -> ModelTokens {
-    ModelTokens {
-        model: None,
-        input: usage.input_tokens,
-        output: usage.output_tokens,
-        cache_read: usage.cached_read_tokens,
-        cache_write: usage.cached_write_tokens,
-    }
-}
-
 fn count_tokens(usage: Usage) -> Tokens {
-    let total = model_tokens(&usage).total();
-    Tokens { input: Some(total - usage.output_tokens), output: Some(usage.output_tokens), total: Some(total) }
+    let usage = TokenUsage::from(usage);
+    Tokens { input: Some(usage.whole_input()), output: Some(usage.output), total: Some(usage.total()) }
 }
 
 fn name(stop: StopReason) -> &'static str {

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
+use nerve_types::token_usage::TokenUsage;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -368,14 +369,26 @@ pub struct Usage {
     pub cached_write_tokens: u64,
 }
 
-impl Usage {
-    /// Adds tokens: input, output, read from the cache, and written to it.
-    pub fn add(&mut self, [input, output, read, written]: [u64; 4]) {
-        self.input_tokens += input;
-        self.output_tokens += output;
-        self.cached_read_tokens += read;
-        self.cached_write_tokens += written;
-        self.total_tokens += input + output + read + written;
+impl From<TokenUsage> for Usage {
+    fn from(tokens: TokenUsage) -> Usage {
+        Usage {
+            total_tokens: tokens.total(),
+            input_tokens: tokens.input,
+            output_tokens: tokens.output,
+            cached_read_tokens: tokens.cache_read,
+            cached_write_tokens: tokens.cache_write,
+        }
+    }
+}
+
+impl From<Usage> for TokenUsage {
+    fn from(usage: Usage) -> TokenUsage {
+        TokenUsage {
+            input: usage.input_tokens,
+            output: usage.output_tokens,
+            cache_read: usage.cached_read_tokens,
+            cache_write: usage.cached_write_tokens,
+        }
     }
 }
 

@@ -293,12 +293,11 @@ impl Turn {
         self.send(rest).await;
         let mut usage = self.updates.usage();
         if let Some(counted) = result.response.as_ref().and_then(|response| response.usage) {
-            usage = Usage::default();
-            usage.add([counted.input, counted.output, counted.cache_read, counted.cache_write]);
+            usage = counted.tokens;
         }
         let mut response = json!({ "stopReason": derive_stop_reason(result)? });
-        if usage.total_tokens > 0 {
-            response["usage"] = json!(usage);
+        if usage.total() > 0 {
+            response["usage"] = json!(Usage::from(usage));
         }
         Ok(response)
     }

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use nerve_api::reply::Section;
 use nerve_api::value::SectionKind;
 use nerve_types::activity::Activity;
+use nerve_types::token_usage::TokenUsage;
 
 use crate::tool_call;
-use crate::types::{ContentBlock, SessionUpdate, ToolCall, ToolContent, ToolStatus, Usage};
+use crate::types::{ContentBlock, SessionUpdate, ToolCall, ToolContent, ToolStatus};
 
 /// Length of the beginning of a thought that is compared with the end of the answer, in bytes.
 const OVERLAP: usize = 256;
@@ -28,7 +29,7 @@ pub(crate) struct TurnUpdates {
     /// A tool has returned since the first of these thoughts: what was on the screen before it was sent.
     tool_has_returned: bool,
     calls: Vec<Call>,
-    usage: Usage,
+    usage: TokenUsage,
     /// Parts of the answer were lost.
     has_gap: bool,
 }
@@ -51,7 +52,7 @@ impl TurnUpdates {
             thoughts: VecDeque::new(),
             tool_has_returned: false,
             calls: Vec::new(),
-            usage: Usage::default(),
+            usage: TokenUsage::default(),
             has_gap: false,
         }
     }
@@ -96,7 +97,8 @@ impl TurnUpdates {
                 self.end_call(execution, output, tool_call::convert_status(*status)).into_iter().collect()
             }
             Activity::Usage { input, output, cache_read, cache_write, .. } => {
-                self.usage.add([*input, *output, *cache_read, *cache_write]);
+                let [input, output, cache_read, cache_write] = [*input, *output, *cache_read, *cache_write];
+                self.usage += TokenUsage { input, output, cache_read, cache_write };
                 Vec::new()
             }
             Activity::Status { .. }
@@ -142,7 +144,7 @@ impl TurnUpdates {
     }
 
     /// Returns the tokens that activities reported.
-    pub(crate) fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> TokenUsage {
         self.usage
     }
 
@@ -420,6 +422,6 @@ mod tests {
             });
         }
         let usage = turn.usage();
-        assert_eq!((usage.total_tokens, usage.input_tokens, usage.cached_read_tokens), (40, 20, 6));
+        assert_eq!((usage.total(), usage.input, usage.cache_read), (40, 20, 6));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::AddAssign;
 
+use nerve_types::token_usage::TokenUsage;
 use serde_json::Value;
 
 use super::error::ApiError;
@@ -19,6 +20,13 @@ pub struct Usage {
     pub prompt: u64,
     /// Output tokens.
     pub completion: u64,
+}
+
+impl From<Usage> for TokenUsage {
+    /// Counts cached tokens as input: the API does not report them apart.
+    fn from(usage: Usage) -> TokenUsage {
+        TokenUsage { input: usage.prompt, output: usage.completion, ..TokenUsage::default() }
+    }
 }
 
 /// A complete answer.

@@ -95,7 +95,7 @@ impl Pool {
 
     /// Adds the usage that a node's proxy counted.
     pub fn add_usage(&self, used: &ModelUsage) {
-        self.add_tokens(used.total());
+        self.add_tokens(used.tokens.total());
         self.add_api_calls(used.requests, used.cost_usd.unwrap_or(0.0));
     }
 

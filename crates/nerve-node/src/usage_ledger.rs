@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nerve_api::reply::{BudgetStatus, ModelTokens};
 use nerve_api::request::UsageLimits;
 use nerve_api::value::LimitAction;
-use nerve_proxy::{PriceTable, Usage};
+use nerve_proxy::PriceTable;
 use nerve_types::cost::format_cost;
 use nerve_types::millis;
 use parking_lot::Mutex;
@@ -27,9 +27,8 @@ pub type Pricing = Arc<dyn Fn(&ModelTokens) -> Option<f64> + Send + Sync>;
 pub fn built_in_pricing() -> Pricing {
     static TABLE: LazyLock<PriceTable> = LazyLock::new(PriceTable::built_in);
     Arc::new(|tokens| {
-        let ModelTokens { ref model, input, output, cache_read, cache_write } = *tokens;
-        let prices = TABLE.prices(model.as_deref()?, None)?;
-        Some(prices.cost(Usage { input, output, cache_read, cache_write }))
+        let ModelTokens { model, tokens } = tokens;
+        TABLE.cost(model.as_deref()?, None, tokens)
     })
 }
 
@@ -233,17 +232,18 @@ impl UsageLedger {
 
     /// Counts the tokens of a response and returns its cost; `None` if its model has no price. `cost_usd`: the cost if a proxy has
     /// computed it; otherwise the prices apply.
-    pub fn add_response(&self, tokens: &ModelTokens, cost_usd: Option<f64>) -> Option<f64> {
-        if tokens.total() == 0 {
+    pub fn add_response(&self, response: &ModelTokens, cost_usd: Option<f64>) -> Option<f64> {
+        let total = response.tokens.total();
+        if total == 0 {
             return cost_usd;
         }
-        let cost_usd = cost_usd.or_else(|| (self.inner.pricing)(tokens));
+        let cost_usd = cost_usd.or_else(|| (self.inner.pricing)(response));
         self.update_all(|state| {
             let usage = &mut state.usage;
-            usage.tokens = usage.tokens.saturating_add(tokens.total());
+            usage.tokens = usage.tokens.saturating_add(total);
             match cost_usd {
                 Some(cost) => usage.cost_usd += cost,
-                None => usage.add_unpriced(tokens),
+                None => usage.add_unpriced(response),
             }
         });
         cost_usd
@@ -515,18 +515,18 @@ impl fmt::Display for LimitKind {
 }
 
 impl LedgerUsage {
-    fn add_unpriced(&mut self, tokens: &ModelTokens) {
-        match self.unpriced.iter_mut().find(|known| known.model == tokens.model) {
-            Some(known) => known.add(tokens),
-            None => self.unpriced.push(tokens.clone()),
+    fn add_unpriced(&mut self, response: &ModelTokens) {
+        match self.unpriced.iter_mut().find(|known| known.model == response.model) {
+            Some(known) => known.tokens += response.tokens,
+            None => self.unpriced.push(response.clone()),
         }
     }
 
-    fn remove_unpriced(&mut self, tokens: &ModelTokens) {
-        for known in self.unpriced.iter_mut().filter(|known| known.model == tokens.model) {
-            known.subtract(tokens);
+    fn remove_unpriced(&mut self, part: &ModelTokens) {
+        for known in self.unpriced.iter_mut().filter(|known| known.model == part.model) {
+            known.tokens = known.tokens.without(part.tokens);
         }
-        self.unpriced.retain(|known| known.total() > 0);
+        self.unpriced.retain(|known| known.tokens.total() > 0);
     }
 }
 

@@ -1,12 +1,13 @@
 //! Limits the tokens, requests and cost of a proxy, and counts what was used.
 
 use http::StatusCode;
+use nerve_types::token_usage::TokenUsage;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use crate::api_error::ApiError;
 use crate::error::ProxyError;
 use crate::prices::Prices;
-use crate::usage::Usage;
 
 /// Limits after which a proxy refuses requests. Requests in flight when a limit is reached are completed.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -19,15 +20,17 @@ pub struct Budget {
     pub max_cost_usd: Option<f64>,
 }
 
-/// Totals since a proxy was started.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+/// Totals since a proxy was started, as they are stored, too.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Totals {
     /// Requests that were answered or are in flight.
     pub requests: u64,
     /// Requests that were refused because a limit was reached.
     pub refused: u64,
     /// Tokens, as reported by the upstream.
-    pub usage: Usage,
+    #[serde(flatten)]
+    pub usage: TokenUsage,
     /// US dollars; 0 without [`Prices`].
     pub cost_usd: f64,
 }
@@ -108,10 +111,10 @@ impl Ledger {
     }
 
     /// Counts tokens. Returns their cost if prices are known.
-    pub(crate) fn add(&self, usage: Usage) -> Option<f64> {
+    pub(crate) fn add(&self, usage: TokenUsage) -> Option<f64> {
         let mut spent = self.spent.lock();
-        spent.usage = spent.usage.plus(usage);
-        let cost = self.prices.map(|prices| prices.cost(usage));
+        spent.usage += usage;
+        let cost = self.prices.map(|prices| prices.cost(&usage));
         spent.cost_usd += cost.unwrap_or(0.0);
         cost
     }
@@ -121,8 +124,8 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn usage(input: u64, output: u64) -> Usage {
-        Usage { input, output, ..Usage::default() }
+    fn usage(input: u64, output: u64) -> TokenUsage {
+        TokenUsage { input, output, ..TokenUsage::default() }
     }
 
     #[test]
@@ -145,7 +148,7 @@ mod tests {
             Ledger::new(Budget { max_tokens: Some(10), ..Budget::default() }, None, Totals::default());
         ledger.add(usage(4, 5));
         assert!(ledger.admit().is_ok());
-        ledger.add(Usage { cache_read: 1, ..Usage::default() });
+        ledger.add(TokenUsage { cache_read: 1, ..TokenUsage::default() });
         assert!(ledger.admit().unwrap_err().message.contains("10 of 10 tokens"));
     }
 
@@ -162,7 +165,8 @@ mod tests {
     fn cost_follows_the_prices() {
         let budget = Budget { max_cost_usd: Some(1.0), ..Budget::default() };
         let ledger = Ledger::new(budget, Some(Prices::new(3.0, 15.0)), Totals::default());
-        let whole = Usage { input: 100_000, output: 10_000, cache_read: 1_000_000, cache_write: 100_000 };
+        let whole =
+            TokenUsage { input: 100_000, output: 10_000, cache_read: 1_000_000, cache_write: 100_000 };
         let cost = ledger.add(whole).unwrap();
         assert!((cost - (0.3 + 0.15 + 0.3 + 0.375)).abs() < 1e-9, "{cost}");
         assert!(ledger.admit().unwrap_err().message.contains("$1.1250 of $1.0000"));

@@ -58,4 +58,3 @@ pub use report::{CallObserver, CallOutcome, CallReport, CurrentTurn, SPAN_TARGET
 pub use root_certs::RootCerts;
 pub use secret::Secret;
 pub use upstream::Upstream;
-pub use usage::Usage;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use http::Uri;
+use nerve_types::token_usage::TokenUsage;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::report::CallReport;
 use crate::secret::Secret;
-use crate::usage::Usage;
 
 /// Maximum size of a body in a line, in bytes.
 pub(crate) const MAX_BODY: usize = 1 << 20;
@@ -48,7 +48,7 @@ pub(crate) struct LogLine<'a> {
 struct ReplyFields<'a> {
     status: Option<u16>,
     outcome: &'static str,
-    tokens: Option<Usage>,
+    tokens: Option<TokenUsage>,
     duration_ms: f64,
     /// Time to the first byte of the body.
     ttft_ms: Option<f64>,

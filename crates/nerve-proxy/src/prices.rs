@@ -5,11 +5,10 @@
 use std::path::Path;
 
 use jiff::civil::Date;
+use nerve_types::token_usage::TokenUsage;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::value::Datetime;
-
-use crate::usage::Usage;
 
 /// The built-in table.
 const BUILT_IN: &str = include_str!("prices.toml");
@@ -37,12 +36,12 @@ impl Prices {
     }
 
     /// Returns the cost of these tokens, in US dollars.
-    pub fn cost(&self, usage: Usage) -> f64 {
+    pub fn cost(&self, tokens: &TokenUsage) -> f64 {
         let of = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
-        of(usage.input, self.input)
-            + of(usage.output, self.output)
-            + of(usage.cache_read, self.cache_read)
-            + of(usage.cache_write, self.cache_write)
+        of(tokens.input, self.input)
+            + of(tokens.output, self.output)
+            + of(tokens.cache_read, self.cache_read)
+            + of(tokens.cache_write, self.cache_write)
     }
 
     /// Returns true if all prices are finite and not negative.
@@ -136,6 +135,11 @@ impl PriceTable {
     /// Returns the prices of a model on a day; `None` if there is none. See [`PriceTable::find`].
     pub fn prices(&self, model: &str, day: Option<Date>) -> Option<Prices> {
         self.find(model, day).map(|entry| entry.prices)
+    }
+
+    /// Returns the cost of a model's tokens on a day, in US dollars; `None` if the model has no price.
+    pub fn cost(&self, model: &str, day: Option<Date>, tokens: &TokenUsage) -> Option<f64> {
+        self.prices(model, day).map(|prices| prices.cost(tokens))
     }
 
     /// Returns the entry with the prices of a model on a day; `None` if there is none. Without a day the newest applies.

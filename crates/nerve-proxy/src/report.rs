@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use crate::usage::Usage;
+use nerve_types::token_usage::TokenUsage;
 
 /// Target of the `tracing` spans that an exporter sends to a collector.
 pub const SPAN_TARGET: &str = "nerve::span";
@@ -44,7 +44,7 @@ pub struct CallReport {
     /// The error, if any.
     pub error: Option<String>,
     /// Tokens, as reported by the upstream.
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     /// US dollars, if prices are known.
     pub cost_usd: Option<f64>,
     /// Time at which the head of the request arrived.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::StatusCode;
 use http::request::Parts;
+use nerve_types::token_usage::TokenUsage;
 
 use crate::body::Reservation;
 use crate::headers;
@@ -14,7 +15,6 @@ use crate::report::{CallOutcome, CallReport, SPAN_TARGET};
 use crate::request_summary::RequestSummary;
 use crate::secret::Secret;
 use crate::state::ProxyState;
-use crate::usage::Usage;
 
 /// Maximum length of a name or id in the log, in characters.
 const MAX_NAME: usize = 200;
@@ -146,7 +146,7 @@ impl RequestLog {
     }
 
     /// Records usage and model before the last byte is sent, so that the next request finds them counted. Call it once.
-    pub(crate) fn record_usage(&mut self, usage: Option<Usage>, model: Option<&str>) {
+    pub(crate) fn record_usage(&mut self, usage: Option<TokenUsage>, model: Option<&str>) {
         self.report.usage = usage;
         self.report.cost_usd = usage.and_then(|usage| self.state.ledger.add(usage));
         if let Some(model) = model {

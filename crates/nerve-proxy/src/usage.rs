@@ -1,43 +1,8 @@
 //! Reads token counts from responses of the Messages API.
 
 use nerve_llm::sse::Parser;
-use serde::{Deserialize, Serialize};
+use nerve_types::token_usage::TokenUsage;
 use serde_json::Value;
-
-/// Token counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Usage {
-    /// Input tokens, without cached ones.
-    pub input: u64,
-    /// Output tokens.
-    pub output: u64,
-    /// Input tokens read from the cache.
-    pub cache_read: u64,
-    /// Input tokens written to the cache.
-    pub cache_write: u64,
-}
-
-impl Usage {
-    /// Returns the sum of all counts.
-    pub fn total(&self) -> u64 {
-        self.input
-            .saturating_add(self.output)
-            .saturating_add(self.cache_read)
-            .saturating_add(self.cache_write)
-    }
-
-    /// Returns the sum of both, count by count.
-    #[must_use]
-    pub fn plus(self, other: Usage) -> Usage {
-        Usage {
-            input: self.input.saturating_add(other.input),
-            output: self.output.saturating_add(other.output),
-            cache_read: self.cache_read.saturating_add(other.cache_read),
-            cache_write: self.cache_write.saturating_add(other.cache_write),
-        }
-    }
-}
 
 /// Maximum size of an event that is parsed, in bytes.
 const MAX_EVENT: usize = 4 << 20;
@@ -48,7 +13,7 @@ const MAX_MESSAGE: usize = 8 << 20;
 #[derive(Debug)]
 pub(crate) struct UsageReader {
     format: Format,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     model: Option<String>,
     error: Option<String>,
     has_stopped: bool,
@@ -98,7 +63,7 @@ impl UsageReader {
     }
 
     /// Returns the usage reported so far.
-    pub(crate) fn usage(&self) -> Option<Usage> {
+    pub(crate) fn usage(&self) -> Option<TokenUsage> {
         self.usage
     }
 
@@ -173,7 +138,7 @@ mod tests {
             STREAM.as_bytes().chunks(step).for_each(|piece| reader.push(piece));
             assert_eq!(
                 reader.usage(),
-                Some(Usage { input: 3, output: 9, cache_read: 4, cache_write: 5 }),
+                Some(TokenUsage { input: 3, output: 9, cache_read: 4, cache_write: 5 }),
                 "{step}"
             );
             assert_eq!(reader.model(), Some("m-1"));
@@ -187,7 +152,7 @@ mod tests {
         reader.push(b"\"output_tokens\":2}}");
         assert_eq!(reader.usage(), None);
         reader.finish();
-        assert_eq!(reader.usage(), Some(Usage { input: 1, output: 2, ..Usage::default() }));
+        assert_eq!(reader.usage(), Some(TokenUsage { input: 1, output: 2, ..TokenUsage::default() }));
         for (kind, encoded) in [("text/html", false), ("application/json", true), ("", false)] {
             let mut reader = UsageReader::new(kind, encoded);
             reader.push(b"{\"usage\":{\"input_tokens\":1}}");

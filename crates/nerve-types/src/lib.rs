@@ -1,5 +1,5 @@
 //! Values that all crates share: time, sizes, terminal events, activities, answers, signals of agents, kinds of errors, the rule for
-//! names, suggestions for misspelled ones, short forms and limits of texts, and the connection limiter.
+//! names, counts of tokens, suggestions for misspelled ones, short forms and limits of texts, and the connection limiter.
 //!
 //! Nothing here does I/O or reads a clock, except `files`, `regular_file` and `os`, which has all calls that depend on the operating system.
 #![warn(missing_docs)]
@@ -30,6 +30,7 @@ pub mod suggestion;
 pub mod text;
 pub mod text_limit;
 mod time;
+pub mod token_usage;
 
 pub use answer::{ParserKind, Section, SectionKind, Tokens, UnknownParser};
 pub use byte_count::{ByteCount, InvalidByteCount};

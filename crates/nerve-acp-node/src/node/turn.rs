@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nerve_acp_protocol::rpc_error::{AUTH_REQUIRED, RpcError};
 use nerve_acp_protocol::types::{PromptResponse, StopReason};
-use nerve_api::reply::Section;
+use nerve_api::reply::{ModelTokens, Section};
 use nerve_api::value::{Delivery, SectionKind};
 use nerve_host::clock::MAX_TIMEOUT;
 use nerve_node::cancellation::cancelled;
@@ -18,6 +18,7 @@ use nerve_node::terminal::{DialogPolicy, Prompt, check_prompt};
 use nerve_node::turn_state::Dialog;
 use nerve_record::history::{LoggedUsage, ResponseData};
 use nerve_types::TimeSpan;
+use nerve_types::token_usage::TokenUsage;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -25,7 +26,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::handshake::describe;
 use crate::link::{CallError, TurnStream};
 use crate::node::AcpNode;
-use crate::response::{build_response, model_tokens, partial_text};
+use crate::response::{build_response, partial_text};
 
 /// Time that an agent has to end a cancelled turn. The node then ends the agent, because a late turn would mix with the next prompt.
 pub(crate) const CANCEL_TIME: Duration = Duration::from_secs(8);
@@ -149,14 +150,15 @@ impl AcpNode {
             }
             Err(error) => Err(error.with_text(&partial_text(&content))),
         };
-        let tokens = usage.as_ref().map(model_tokens);
-        if let Some(tokens) = &tokens {
-            self.inner.tokens.lock().add(tokens);
-            state.ledger.add_response(tokens, None);
+        let tokens = usage.map(TokenUsage::from);
+        if let Some(tokens) = tokens {
+            *self.inner.tokens.lock() += tokens;
+            // The model is not known.
+            state.ledger.add_response(&ModelTokens { model: None, tokens }, None);
         }
         let logged = tokens.map(|tokens| LoggedUsage {
             model: "acp".to_string(),
-            input: tokens.total() - tokens.output,
+            input: tokens.whole_input(),
             output: tokens.output,
         });
         self.log(prompt, time, &result, logged);

@@ -9,6 +9,7 @@ mod claude_tests;
 use std::collections::VecDeque;
 
 use nerve_types::activity::{Activity, Status, TsMs};
+use nerve_types::token_usage::TokenUsage;
 
 use crate::parse::entry::{CallStatus, Entry, Item, ResponseUsage};
 use crate::parse::gemini_chat::ChatDecoder;
@@ -200,10 +201,16 @@ fn thought(text: &str, at: TsMs) -> Option<Activity> {
 
 /// Returns the usage of a response; `None` without tokens, as after an error or an interruption.
 fn usage_activity(usage: ResponseUsage, at: TsMs) -> Option<Activity> {
-    let has_tokens = usage.total() > 0;
-    let ResponseUsage { input, output, cache_read, cache_write, model } = usage;
-    let model = model.map(truncate);
-    has_tokens.then_some(Activity::Usage { input, output, cache_read, cache_write, model, at })
+    let TokenUsage { input, output, cache_read, cache_write } = usage.tokens;
+    let model = usage.model.map(truncate);
+    (usage.tokens.total() > 0).then_some(Activity::Usage {
+        input,
+        output,
+        cache_read,
+        cache_write,
+        model,
+        at,
+    })
 }
 
 /// Cuts a text at [`TEXT_LIMIT`] bytes and adds a note about the rest.

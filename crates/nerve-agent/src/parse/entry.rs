@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
+use nerve_types::token_usage::TokenUsage;
 
 use super::rows::compact;
 use super::transcript_turn::TranscriptTurn;
@@ -77,39 +78,10 @@ pub(crate) enum Item {
 /// The tokens of one response of a model's API.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResponseUsage {
-    /// Input tokens, without cached ones.
-    pub input: u64,
-    /// Output tokens.
-    pub output: u64,
-    /// Input tokens read from the cache.
-    pub cache_read: u64,
-    /// Input tokens written to the cache.
-    pub cache_write: u64,
+    /// The tokens.
+    pub tokens: TokenUsage,
     /// The model, if it is known.
     pub model: Option<String>,
-}
-
-impl ResponseUsage {
-    /// Creates the usage of a response. `input` includes the tokens read from and written to the cache.
-    pub(crate) fn with_cache_in_input(
-        input: u64,
-        output: u64,
-        cache_read: u64,
-        cache_write: u64,
-    ) -> ResponseUsage {
-        let input = input.saturating_sub(cache_read).saturating_sub(cache_write);
-        ResponseUsage { input, output, cache_read, cache_write, model: None }
-    }
-
-    /// Returns the sum of all tokens.
-    pub(crate) fn total(&self) -> u64 {
-        self.whole_input().saturating_add(self.output)
-    }
-
-    /// Returns the input tokens, including those read from and written to the cache.
-    pub(crate) fn whole_input(&self) -> u64 {
-        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
-    }
 }
 
 /// The state of a tool.
@@ -252,7 +224,7 @@ impl TurnFold {
                 self.turn.sections.push(call.with("args", args));
             }
             Item::Output { id, text, status } => self.add_output(&id, &text, status),
-            Item::Usage(usage) => self.add_usage(usage),
+            Item::Usage(usage) => self.add_usage(usage.tokens),
             Item::Error(text) => self.end(SectionKind::Error, &text),
             Item::Interrupted(text) => self.end(SectionKind::Interrupted, &text),
             Item::Final => self.turn.said_end = true,
@@ -279,7 +251,7 @@ impl TurnFold {
     }
 
     /// Adds the tokens of a response. The turn's input includes tokens read from and written to the cache.
-    fn add_usage(&mut self, usage: ResponseUsage) {
+    fn add_usage(&mut self, usage: TokenUsage) {
         let tokens = self.turn.tokens.get_or_insert_default();
         for (sum, count) in [(&mut tokens.input, usage.whole_input()), (&mut tokens.output, usage.output)] {
             *sum = Some(sum.unwrap_or(0).saturating_add(count));

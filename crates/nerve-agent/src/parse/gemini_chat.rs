@@ -6,6 +6,7 @@
 //! skipped: they lack the prompts whose turn failed.
 
 use nerve_types::TsNs;
+use nerve_types::token_usage::TokenUsage;
 use serde_json::Value;
 
 use super::entry::{CallStatus, Entry, Item, ResponseUsage, SeenIds, TurnFold, edit_of_diff, time};
@@ -111,8 +112,8 @@ fn prompt_text(message: &Value) -> Option<&str> {
 fn usage(message: &Value) -> ResponseUsage {
     let count = |name: &str| message["tokens"][name].as_u64().unwrap_or(0);
     let output = count("output").saturating_add(count("thoughts"));
-    let usage = ResponseUsage::with_cache_in_input(count("input"), output, count("cached"), 0);
-    ResponseUsage { model: message["model"].as_str().map(str::to_string), ..usage }
+    let tokens = TokenUsage::with_cache_in_input(count("input"), output, count("cached"), 0);
+    ResponseUsage { tokens, model: message["model"].as_str().map(str::to_string) }
 }
 
 /// Returns the result of a tool: the text that the model received.

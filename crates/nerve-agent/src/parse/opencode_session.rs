@@ -6,6 +6,7 @@
 
 use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
+use nerve_types::token_usage::TokenUsage;
 use serde_json::Value;
 
 use super::entry::{CallStatus, Entry, Item, ResponseUsage, SeenIds, TurnFold, edit_of_diff};
@@ -201,13 +202,13 @@ fn edit(state: &Value) -> Option<Item> {
 pub(super) fn usage(info: &Value) -> ResponseUsage {
     let tokens = &info["tokens"];
     let count = |count: &Value| count.as_u64().unwrap_or(0);
-    ResponseUsage {
+    let tokens = TokenUsage {
         input: count(&tokens["input"]),
         output: count(&tokens["output"]).saturating_add(count(&tokens["reasoning"])),
         cache_read: count(&tokens["cache"]["read"]),
         cache_write: count(&tokens["cache"]["write"]),
-        model: info["modelID"].as_str().map(str::to_string),
-    }
+    };
+    ResponseUsage { tokens, model: info["modelID"].as_str().map(str::to_string) }
 }
 
 fn failure(error: &Value) -> Item {

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use nerve_types::TsNs;
+use nerve_types::token_usage::TokenUsage;
 use serde_json::Value;
 
 use super::entry::{CallStatus, Entry, Item, ResponseUsage, TurnFold, time};
@@ -108,13 +109,13 @@ fn decode_answer(message: &Value, mut add: impl FnMut(Item)) {
 
 fn usage(message: &Value) -> ResponseUsage {
     let count = |name: &str| message["usage"][name].as_u64().unwrap_or(0);
-    ResponseUsage {
+    let tokens = TokenUsage {
         input: count("input"),
         output: count("output"),
         cache_read: count("cacheRead"),
         cache_write: count("cacheWrite"),
-        model: message["model"].as_str().map(str::to_string),
-    }
+    };
+    ResponseUsage { tokens, model: message["model"].as_str().map(str::to_string) }
 }
 
 /// Counts the prompts on the path to each entry.

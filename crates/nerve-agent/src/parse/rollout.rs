@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
+use nerve_types::token_usage::TokenUsage;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -134,13 +135,13 @@ impl RolloutDecoder {
     /// Returns the usage of a response to the current turn's model.
     fn usage(&self, usage: &Value) -> Item {
         let count = |name: &str| usage[name].as_u64().unwrap_or(0);
-        let usage = ResponseUsage::with_cache_in_input(
+        let tokens = TokenUsage::with_cache_in_input(
             count("input_tokens"),
             count("output_tokens"),
             count("cached_input_tokens"),
             count("cache_write_input_tokens"),
         );
-        Item::Usage(ResponseUsage { model: self.model.clone(), ..usage })
+        Item::Usage(ResponseUsage { tokens, model: self.model.clone() })
     }
 
     /// Decodes an item of the Responses API.

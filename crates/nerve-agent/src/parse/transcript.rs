@@ -28,6 +28,7 @@ use serde_json::Value;
 use super::entry::{Item, ResponseUsage, TurnFold, is_recent_enough, time};
 use super::rows::compact;
 use kinds::is_known_line;
+use nerve_types::token_usage::TokenUsage;
 
 /// Finds the last user message that equals `prompt`, and collects the answer to it.
 ///
@@ -155,13 +156,14 @@ pub(super) struct Usage {
 impl Usage {
     /// Returns the usage of a response of `model`; `None` for a message made up by the program, which costs nothing.
     pub(super) fn of_response(self, model: Option<&str>) -> Option<ResponseUsage> {
-        (model != Some("<synthetic>")).then(|| ResponseUsage {
+        let tokens = TokenUsage {
             input: self.input_tokens.unwrap_or(0),
             output: self.output_tokens.unwrap_or(0),
             cache_read: self.cache_read_input_tokens.unwrap_or(0),
             cache_write: self.cache_creation_input_tokens.unwrap_or(0),
-            model: model.map(str::to_string),
-        })
+        };
+        let model = model.map(str::to_string);
+        (model.as_deref() != Some("<synthetic>")).then_some(ResponseUsage { tokens, model })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The list of the responses in a session file with their usage.
 
 use nerve_types::activity::TsMs;
+use nerve_types::token_usage::TokenUsage;
 
 use super::entry::{Entry, Item, ResponseUsage};
 
@@ -31,7 +32,7 @@ pub struct UsageList {
 impl UsageList {
     /// Adds a response, unless it has no tokens, as after an error.
     pub(super) fn add(&mut self, record: UsageRecord) {
-        if record.usage.total() > 0 {
+        if record.usage.tokens.total() > 0 {
             self.records.push(record);
         }
     }
@@ -54,7 +55,7 @@ impl UsageList {
 
 /// Identifies a response by its time and its counts. Copies of a conversation keep both.
 fn key_of(at: Option<TsMs>, usage: &ResponseUsage) -> String {
-    let ResponseUsage { input, output, cache_read, cache_write, model } = usage;
-    let model = model.as_deref().unwrap_or_default();
+    let TokenUsage { input, output, cache_read, cache_write } = usage.tokens;
+    let model = usage.model.as_deref().unwrap_or_default();
     at.map_or_else(String::new, |at| format!("{} {input} {output} {cache_read} {cache_write} {model}", at.0))
 }

@@ -12,7 +12,7 @@ const CODEX: &str = include_str!("../fixtures/transcripts/codex-rollout.jsonl");
 const GEMINI: &str = include_str!("../fixtures/transcripts/gemini-chat.jsonl");
 
 fn counts(record: &UsageRecord) -> (u64, u64, u64, u64) {
-    let usage = &record.usage;
+    let usage = record.usage.tokens;
     (usage.input, usage.output, usage.cache_read, usage.cache_write)
 }
 
@@ -55,7 +55,7 @@ fn claude_rewound_and_sidechain_responses_count() {
     let lines =
         [prompt, &line("a", false, 2), &line("b", false, 3), &line("c", true, 4), &line("b", false, 5)];
     let list = UsageList::read(TranscriptKind::Claude, &lines.join("\n"));
-    let outputs: Vec<u64> = list.records.iter().map(|record| record.usage.output).collect();
+    let outputs: Vec<u64> = list.records.iter().map(|record| record.usage.tokens.output).collect();
     assert_eq!(outputs, [2, 5, 4], "the last line of a message counts");
 }
 

@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use nerve_types::ExitStatus;
 use nerve_types::activity::TsMs;
 use nerve_types::cost::format_cost;
+use nerve_types::token_usage::TokenUsage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -79,14 +80,9 @@ pub struct NodeProgress {
 pub struct ModelTokens {
     /// Name of the model; `null` if it is not known.
     pub model: Option<String>,
-    /// Input tokens, without cached ones.
-    pub input: u64,
-    /// Output tokens.
-    pub output: u64,
-    /// Input tokens read from the cache.
-    pub cache_read: u64,
-    /// Input tokens written to the cache.
-    pub cache_write: u64,
+    /// Tokens.
+    #[serde(flatten)]
+    pub tokens: TokenUsage,
 }
 
 impl NodeProgress {
@@ -98,32 +94,6 @@ impl NodeProgress {
     /// Returns the cost for display; empty if no tokens are known.
     pub fn cost_text(&self) -> String {
         format_cost(self.cost_usd, self.has_unpriced)
-    }
-}
-
-impl ModelTokens {
-    /// Returns the sum of all counts.
-    pub fn total(&self) -> u64 {
-        [self.output, self.cache_read, self.cache_write].into_iter().fold(self.input, u64::saturating_add)
-    }
-
-    /// Subtracts the counts of a part of the responses.
-    pub fn subtract(&mut self, part: &ModelTokens) {
-        self.input = self.input.saturating_sub(part.input);
-        self.output = self.output.saturating_sub(part.output);
-        self.cache_read = self.cache_read.saturating_sub(part.cache_read);
-        self.cache_write = self.cache_write.saturating_sub(part.cache_write);
-    }
-
-    /// Adds the counts of another response.
-    pub fn add(&mut self, other: &ModelTokens) {
-        let counts = [
-            (&mut self.input, other.input),
-            (&mut self.output, other.output),
-            (&mut self.cache_read, other.cache_read),
-            (&mut self.cache_write, other.cache_write),
-        ];
-        counts.into_iter().for_each(|(sum, count)| *sum = sum.saturating_add(count));
     }
 }
 

@@ -1,6 +1,9 @@
 //! The finished turn in the reply to EXECUTE_INPUT. Requests under older names also get the fields that repeated its text.
 
 pub use nerve_types::{Section, Tokens};
+use std::ops::AddAssign;
+
+use nerve_types::token_usage::TokenUsage;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -77,14 +80,9 @@ pub struct TurnResponse {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ModelUsage {
-    /// Input tokens without cached ones.
-    pub input: u64,
-    /// Output tokens.
-    pub output: u64,
-    /// Input tokens read from the cache.
-    pub cache_read: u64,
-    /// Input tokens written to the cache.
-    pub cache_write: u64,
+    /// Tokens.
+    #[serde(flatten)]
+    pub tokens: TokenUsage,
     /// Cost in US dollars, if the proxy knows the prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
@@ -92,9 +90,34 @@ pub struct ModelUsage {
     pub requests: u64,
 }
 
-impl ModelUsage {
-    /// Returns the sum of all tokens, including cached ones.
-    pub fn total(&self) -> u64 {
-        [self.input, self.output, self.cache_read, self.cache_write].into_iter().fold(0, u64::saturating_add)
+impl AddAssign<&ModelUsage> for ModelUsage {
+    fn add_assign(&mut self, other: &ModelUsage) {
+        self.tokens += other.tokens;
+        self.requests = self.requests.saturating_add(other.requests);
+        if let Some(cost) = other.cost_usd {
+            *self.cost_usd.get_or_insert(0.0) += cost;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reply::ModelTokens;
+
+    const TOKENS: TokenUsage = TokenUsage { input: 1, output: 2, cache_read: 3, cache_write: 4 };
+
+    #[test]
+    fn token_counts_are_fields_of_the_usage() {
+        let usage = ModelUsage { tokens: TOKENS, cost_usd: Some(0.5), requests: 6 };
+        let json = r#"{"input":1,"output":2,"cache_read":3,"cache_write":4,"cost_usd":0.5,"requests":6}"#;
+        assert_eq!(serde_json::to_string(&usage).unwrap(), json);
+        assert_eq!(serde_json::from_str::<ModelUsage>(json).unwrap(), usage);
+        assert_eq!(serde_json::from_str::<ModelUsage>("{}").unwrap(), ModelUsage::default());
+
+        let tokens = ModelTokens { model: None, tokens: TOKENS };
+        let json = r#"{"model":null,"input":1,"output":2,"cache_read":3,"cache_write":4}"#;
+        assert_eq!(serde_json::to_string(&tokens).unwrap(), json);
+        assert_eq!(serde_json::from_str::<ModelTokens>(json).unwrap(), tokens);
     }
 }

@@ -11,9 +11,10 @@ mod report;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use nerve_proxy::{PriceTable, Usage};
+use nerve_proxy::PriceTable;
 use nerve_record::history::LoggedUsage;
 use nerve_types::activity::TsMs;
+use nerve_types::token_usage::TokenUsage;
 
 pub(crate) use self::price_cache::PriceCache;
 use self::recordings::RecordingPeriod;
@@ -56,7 +57,7 @@ pub struct UsageEntry {
     /// Model, if it is known.
     pub model: Option<String>,
     /// Tokens.
-    pub tokens: Usage,
+    pub tokens: TokenUsage,
     /// US dollars; `None` if the model has no price.
     pub cost_usd: Option<f64>,
     /// Identifies the turn; `None` for a response outside of turns, such as one of a subagent.
@@ -134,7 +135,7 @@ fn read_history(
                 source: UsageSource::of(node, None),
                 at: Some(at),
                 model,
-                tokens: Usage { input, output, ..Usage::default() },
+                tokens: TokenUsage { input, output, ..TokenUsage::default() },
                 cost_usd: None,
                 turn: Some(format!("history {number} {}", at.0)),
             });

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use nerve_api::reply::{ModelTokens, NodeInfo};
 use nerve_node::usage_ledger::Pricing;
-use nerve_proxy::{PriceTable, Usage};
+use nerve_proxy::PriceTable;
 use parking_lot::Mutex;
 
 /// The effective prices.
@@ -60,11 +60,7 @@ impl PriceCache {
 
 /// Returns the cost of the tokens that have a price, and true if some have none.
 fn cost_of(table: &PriceTable, models: &[ModelTokens]) -> (Option<f64>, bool) {
-    let cost = |tokens: &ModelTokens| {
-        let ModelTokens { ref model, input, output, cache_read, cache_write } = *tokens;
-        let prices = table.prices(model.as_deref()?, None)?;
-        Some(prices.cost(Usage { input, output, cache_read, cache_write }))
-    };
+    let cost = |ModelTokens { model, tokens }: &ModelTokens| table.cost(model.as_deref()?, None, tokens);
     let costs: Vec<Option<f64>> = models.iter().map(cost).collect();
     (costs.iter().flatten().copied().reduce(|sum, cost| sum + cost), costs.contains(&None))
 }
@@ -74,6 +70,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use nerve_types::token_usage::TokenUsage;
 
     #[test]
     fn missing_prices_are_marked_and_edits_are_noticed() {
@@ -82,8 +79,7 @@ mod tests {
         let cache = PriceCache::new(Some(path.clone()));
         let tokens = |model: &str| ModelTokens {
             model: Some(model.to_string()),
-            input: 1_000_000,
-            ..ModelTokens::default()
+            tokens: TokenUsage { input: 1_000_000, ..TokenUsage::default() },
         };
         let models = [tokens("claude-opus-5-5"), tokens("mine")];
         assert_eq!(cost_of(&cache.table(), &models), (Some(4.0), true));

@@ -6,8 +6,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-use nerve_proxy::{PriceTable, Usage};
+use nerve_proxy::PriceTable;
 use nerve_types::activity::TsMs;
+use nerve_types::token_usage::TokenUsage;
 use serde::Deserialize;
 
 use super::{CollectedUsage, UsageEntry, UsageQuery, UsageSource, utc_day};
@@ -34,7 +35,7 @@ struct ReplyLine {
     kind: String,
     time: Option<TsMs>,
     model: Option<String>,
-    tokens: Option<Usage>,
+    tokens: Option<TokenUsage>,
     cost_usd: Option<f64>,
     turn: Option<u64>,
 }
@@ -145,12 +146,12 @@ impl LogReader<'_> {
         if !self.query.includes(line.time) {
             return None;
         }
-        let price = || self.prices.prices(line.model.as_deref()?, utc_day(line.time));
+        let cost = || self.prices.cost(line.model.as_deref()?, utc_day(line.time), &tokens);
         Some(UsageEntry {
             source: UsageSource::of(self.node, None),
             at: line.time,
             tokens,
-            cost_usd: line.cost_usd.or_else(|| price().map(|prices| prices.cost(tokens))),
+            cost_usd: line.cost_usd.or_else(cost),
             turn,
             model: line.model,
         })

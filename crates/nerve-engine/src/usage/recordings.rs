@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nerve_agent::parse::usage::{UsageList, UsageRecord};
 use nerve_agent::profile::TranscriptKind;
-use nerve_proxy::{PriceTable, Usage};
+use nerve_proxy::PriceTable;
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
 use nerve_transcript::Location;
@@ -134,12 +134,6 @@ fn assign<'a>(
 
 fn entry_of(record: UsageRecord, period: &RecordingPeriod, prices: &PriceTable, file: &str) -> UsageEntry {
     let UsageRecord { turn, at, usage, cost_usd, .. } = record;
-    let tokens = Usage {
-        input: usage.input,
-        output: usage.output,
-        cache_read: usage.cache_read,
-        cache_write: usage.cache_write,
-    };
     let entry = usage.model.as_deref().and_then(|model| prices.find(model, utc_day(at)));
     // The user's own prices come before the agent's, and those before the built-in ones.
     let own = entry.filter(|entry| entry.is_own || cost_usd.is_none());
@@ -147,8 +141,8 @@ fn entry_of(record: UsageRecord, period: &RecordingPeriod, prices: &PriceTable, 
         source: UsageSource::of(&period.node, period.recording_id.as_deref()),
         at,
         model: usage.model,
-        tokens,
-        cost_usd: own.map(|entry| entry.prices.cost(tokens)).or(cost_usd),
+        tokens: usage.tokens,
+        cost_usd: own.map(|entry| entry.prices.cost(&usage.tokens)).or(cost_usd),
         turn: (turn > 0).then(|| format!("{file} {turn}")),
     }
 }

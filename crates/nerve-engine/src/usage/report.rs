@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use nerve_proxy::Usage;
 use nerve_types::activity::TsMs;
+use nerve_types::token_usage::TokenUsage;
 
 use super::{UsageEntry, UsageSource};
 
@@ -30,7 +30,7 @@ pub struct UsageRow {
     /// The day, as `2026-01-31`, or the model; `None` if it is not known, and for other groups.
     pub value: Option<String>,
     /// Tokens.
-    pub tokens: Usage,
+    pub tokens: TokenUsage,
     /// Number of turns.
     pub turns: u64,
     /// Number of responses.
@@ -95,7 +95,7 @@ struct RowFold<'a> {
 impl<'a> RowFold<'a> {
     fn add(&mut self, entry: &'a UsageEntry) {
         let row = &mut self.row;
-        row.tokens = row.tokens.plus(entry.tokens);
+        row.tokens += entry.tokens;
         row.responses += 1;
         let turn = entry.turn.as_deref();
         row.turns += u64::from(turn.is_some_and(|turn| self.turns.insert((&entry.source, turn))));

@@ -20,6 +20,7 @@ use nerve_node::events::Publisher;
 use nerve_node::terminal::{AuditLog, DialogPolicy};
 use nerve_node::usage_ledger::{LedgerRecord, UsageLedger};
 use nerve_testkit::harness::{EngineHarness, node_ref};
+use nerve_types::token_usage::TokenUsage;
 use serde_json::json;
 
 use crate::harness::{Harness, LIMIT};
@@ -249,7 +250,10 @@ async fn question_uses_up_no_time_of_a_command() {
     let limits = UsageLimits { max_tokens: Some(1), ..UsageLimits::default() };
     let ledger = UsageLedger::new("session 's'", Arc::new(|_| None))
         .node("tests", LedgerRecord { limits: Some(limits), ..LedgerRecord::default() });
-    ledger.add_response(&ModelTokens { input: 1, ..ModelTokens::default() }, None);
+    ledger.add_response(
+        &ModelTokens { model: None, tokens: TokenUsage { input: 1, ..TokenUsage::default() } },
+        None,
+    );
     let (at, events) = (node_ref("tests"), Publisher::new(Clock::start()));
     let node = BashNode::new(at, None, Environment::default(), AuditLog::disabled(), events, ledger.clone());
     let mut context = TurnContext::new().with_input("echo done");

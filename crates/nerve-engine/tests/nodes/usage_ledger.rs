@@ -6,10 +6,11 @@ use nerve_api::reply::ModelTokens;
 use nerve_api::request::UsageLimits;
 use nerve_api::value::LimitAction;
 use nerve_node::usage_ledger::{LedgerRecord, LedgerUsage, UsageLedger};
+use nerve_types::token_usage::TokenUsage;
 use parking_lot::Mutex;
 
 fn response(model: &str, tokens: u64) -> ModelTokens {
-    ModelTokens { model: Some(model.into()), input: tokens, ..ModelTokens::default() }
+    ModelTokens { model: Some(model.into()), tokens: TokenUsage { input: tokens, ..TokenUsage::default() } }
 }
 
 fn session() -> UsageLedger {

@@ -105,12 +105,7 @@ impl Node for ChatNode {
             let conversation = self.inner.conversation.lock();
             (conversation.messages.len(), conversation.usage, conversation.requests)
         };
-        let tokens = ModelTokens {
-            model: Some(spec.model.clone()),
-            input: usage.prompt,
-            output: usage.completion,
-            ..ModelTokens::default()
-        };
+        let tokens = ModelTokens { model: Some(spec.model.clone()), tokens: usage.into() };
         let mut metadata = NodeMetadata::new(inner.state.node.session.clone());
         metadata.set("provider", spec.provider.as_str());
         metadata.set("model", spec.model.as_str());
@@ -131,7 +126,7 @@ impl Node for ChatNode {
             approximate: false,
             progress: NodeProgress {
                 tokens: Some(usage.total()),
-                models: Some(tokens).filter(|tokens| tokens.total() > 0).into_iter().collect(),
+                models: Some(tokens).filter(|tokens| tokens.tokens.total() > 0).into_iter().collect(),
                 budget: inner.setup.ledger.limits().map(|_| inner.setup.ledger.status()),
                 ..NodeProgress::default()
             },

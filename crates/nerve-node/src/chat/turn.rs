@@ -83,9 +83,7 @@ impl Turn<'_> {
             result.model = answer.model.or(result.model);
             let tokens = ModelTokens {
                 model: Some(result.model.as_ref().unwrap_or(&self.spec.model).clone()),
-                input: answer.usage.prompt,
-                output: answer.usage.completion,
-                ..ModelTokens::default()
+                tokens: answer.usage.into(),
             };
             self.context.add_cost(self.ledger.add_response(&tokens, None).unwrap_or(0.0));
             push_section(&mut result.sections, SectionKind::Thinking, &answer.thinking);

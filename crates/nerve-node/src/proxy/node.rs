@@ -95,7 +95,7 @@ impl NodeProxy {
             }
         };
         let token = stored.token.map(Token);
-        match open(launch, id, &stored.spec, stored.port, token.clone(), Totals::from(stored.spent)) {
+        match open(launch, id, &stored.spec, stored.port, token.clone(), stored.spent) {
             Ok(inner) => {
                 let proxy = NodeProxy { inner: Arc::new(inner) };
                 proxy.spawn_persister();
@@ -108,7 +108,7 @@ impl NodeProxy {
                 );
                 let mut inner = failed_proxy(id, Some(stored.spec), why);
                 inner.address = Some((Ipv4Addr::LOCALHOST, stored.port).into());
-                inner.state = Mutex::new(ProxyState::Ended(Totals::from(stored.spent)));
+                inner.state = Mutex::new(ProxyState::Ended(stored.spent));
                 NodeProxy { inner: Arc::new(inner) }
             }
         }

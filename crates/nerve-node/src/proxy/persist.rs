@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nerve_proxy::{Totals, Usage};
+use nerve_proxy::Totals;
 use nerve_transcript::session_files::entries;
 use nerve_types::files::{private_folder, replace_unsynced};
 use nerve_types::regular_file::{Links, open_regular};
@@ -27,51 +27,7 @@ pub(crate) struct StoredProxy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) token: Option<String>,
     #[serde(default)]
-    pub(super) spent: StoredTotals,
-}
-
-/// The stored usage totals.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct StoredTotals {
-    requests: u64,
-    refused: u64,
-    input: u64,
-    output: u64,
-    cache_read: u64,
-    cache_write: u64,
-    cost_usd: f64,
-}
-
-impl From<Totals> for StoredTotals {
-    fn from(spent: Totals) -> StoredTotals {
-        StoredTotals {
-            requests: spent.requests,
-            refused: spent.refused,
-            input: spent.usage.input,
-            output: spent.usage.output,
-            cache_read: spent.usage.cache_read,
-            cache_write: spent.usage.cache_write,
-            cost_usd: spent.cost_usd,
-        }
-    }
-}
-
-impl From<StoredTotals> for Totals {
-    fn from(stored: StoredTotals) -> Totals {
-        Totals {
-            requests: stored.requests,
-            refused: stored.refused,
-            usage: Usage {
-                input: stored.input,
-                output: stored.output,
-                cache_read: stored.cache_read,
-                cache_write: stored.cache_write,
-            },
-            // The file is plain text and may contain any number.
-            cost_usd: if stored.cost_usd.is_finite() { stored.cost_usd.max(0.0) } else { 0.0 },
-        }
-    }
+    pub(super) spent: Totals,
 }
 
 impl StoredProxy {
@@ -88,7 +44,10 @@ impl StoredProxy {
         }
         let mut bytes = Vec::new();
         file.take(LIMIT).read_to_end(&mut bytes)?;
-        Ok(serde_json::from_slice(&bytes)?)
+        let mut stored: StoredProxy = serde_json::from_slice(&bytes)?;
+        // The file is plain text and may contain any number.
+        stored.spent.cost_usd = stored.spent.cost_usd.max(0.0);
+        Ok(stored)
     }
 
     /// Writes the file atomically.
@@ -116,6 +75,7 @@ mod tests {
 
     use super::*;
     use crate::proxy::Provider;
+    use nerve_types::token_usage::TokenUsage;
 
     #[test]
     fn stored_proxy_is_read_back_and_private() {
@@ -126,14 +86,33 @@ mod tests {
             spec: ProxySettings::new(Provider::Openai),
             port: 4000,
             token: Some("t0ken".into()),
-            spent: spent.into(),
+            spent,
         };
         stored.write(&path).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(path.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
         let again = StoredProxy::read(&path).unwrap();
         assert_eq!((again.port, again.token.as_deref()), (4000, Some("t0ken")));
-        assert_eq!((again.spec, Totals::from(again.spent)), (stored.spec, spent));
+        assert_eq!((again.spec, again.spent), (stored.spec, spent));
+    }
+
+    #[test]
+    fn totals_are_flat_and_may_be_incomplete() {
+        let usage = TokenUsage { input: 3, output: 4, cache_read: 5, cache_write: 6 };
+        let spent = Totals { requests: 1, refused: 2, usage, cost_usd: 0.5 };
+        let json = r#"{"requests":1,"refused":2,"input":3,"output":4,"cache_read":5,"cache_write":6,"cost_usd":0.5}"#;
+        assert_eq!(serde_json::to_string(&spent).unwrap(), json);
+        assert_eq!(serde_json::from_str::<Totals>(json).unwrap(), spent);
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = StoredProxy::path(dir.path(), "s", "abc");
+        let spec = ProxySettings::new(Provider::Openai);
+        StoredProxy { spec, port: 1, token: None, spent: Totals::default() }.write(&path).unwrap();
+        let stored = fs::read_to_string(&path).unwrap();
+        let (start, _) = stored.split_once("\"spent\":").unwrap();
+        fs::write(&path, format!("{start}\"spent\":{{\"output\":4,\"cost_usd\":-1}}}}")).unwrap();
+        let usage = TokenUsage { output: 4, ..TokenUsage::default() };
+        assert_eq!(StoredProxy::read(&path).unwrap().spent, Totals { usage, ..Totals::default() });
     }
 
     #[test]
@@ -143,7 +122,7 @@ mod tests {
             spec: ProxySettings::new(Provider::Anthropic),
             port: 1,
             token: None,
-            spent: StoredTotals::default(),
+            spent: Totals::default(),
         };
         let at = |id: &str| StoredProxy::path(dir.path(), "s", id);
         stored.write(&at("a")).unwrap();

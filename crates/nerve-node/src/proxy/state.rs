@@ -74,8 +74,7 @@ impl ProxyShared {
             return Ok(());
         };
         let token = self.token.as_ref().map(|Token(token)| token.clone());
-        StoredProxy { spec: spec.clone(), port: address.port(), token, spent: self.spent().into() }
-            .write(file)
+        StoredProxy { spec: spec.clone(), port: address.port(), token, spent: self.spent() }.write(file)
     }
 
     /// Removes the stored state and prevents later writes. Blocks.

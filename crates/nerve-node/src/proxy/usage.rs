@@ -18,26 +18,8 @@ fn request_usage(report: &CallReport) -> Option<ModelUsage> {
     if !was_answered && report.usage.is_none() {
         return None;
     }
-    let usage = report.usage.unwrap_or_default();
-    Some(ModelUsage {
-        input: usage.input,
-        output: usage.output,
-        cache_read: usage.cache_read,
-        cache_write: usage.cache_write,
-        cost_usd: report.cost_usd,
-        requests: 1,
-    })
-}
-
-fn add(sum: &mut ModelUsage, other: &ModelUsage) {
-    sum.input = sum.input.saturating_add(other.input);
-    sum.output = sum.output.saturating_add(other.output);
-    sum.cache_read = sum.cache_read.saturating_add(other.cache_read);
-    sum.cache_write = sum.cache_write.saturating_add(other.cache_write);
-    sum.requests = sum.requests.saturating_add(other.requests);
-    if let Some(cost) = other.cost_usd {
-        *sum.cost_usd.get_or_insert(0.0) += cost;
-    }
+    let tokens = report.usage.unwrap_or_default();
+    Some(ModelUsage { tokens, cost_usd: report.cost_usd, requests: 1 })
 }
 
 /// Counts the usage of the current turn.
@@ -87,16 +69,15 @@ impl UsageTracker {
     pub(super) fn record(&self, report: &CallReport) {
         let Some(used) = request_usage(report) else { return };
         if let Some(ledger) = self.ledger.get() {
-            let ModelUsage { input, output, cache_read, cache_write, cost_usd, .. } = used;
-            let model = report.model.clone();
-            ledger.add_response(&ModelTokens { model, input, output, cache_read, cache_write }, cost_usd);
+            let ModelUsage { tokens, cost_usd, .. } = used;
+            ledger.add_response(&ModelTokens { model: report.model.clone(), tokens }, cost_usd);
         }
         let sink = {
             let mut totals = self.totals.lock();
             if report.turn != Some(totals.number) {
                 return;
             }
-            add(&mut totals.usage, &used);
+            totals.usage += &used;
             totals.sink.clone()
         };
         if let Some(sink) = sink {
@@ -134,7 +115,7 @@ pub(crate) fn answered_call(turn: u64) -> CallReport {
         status: Some(200),
         outcome: CallOutcome::Whole,
         error: None,
-        usage: Some(nerve_proxy::Usage { input: 1, output: 2, ..Default::default() }),
+        usage: Some(nerve_types::token_usage::TokenUsage { input: 1, output: 2, ..Default::default() }),
         cost_usd: None,
         started: std::time::UNIX_EPOCH,
         took: std::time::Duration::ZERO,
@@ -157,19 +138,23 @@ mod tests {
         let sink = || -> Option<SpendSink> {
             let paid = paid.clone();
             Some(Arc::new(move |used| {
-                paid.fetch_add(used.total(), Ordering::Relaxed);
+                paid.fetch_add(used.tokens.total(), Ordering::Relaxed);
             }))
         };
         tracker.begin(1, sink(), None);
         tracker.record(&answered_call(1));
         tracker.end();
-        assert_eq!(tracker.turn_usage(1).unwrap().total(), 3);
+        assert_eq!(tracker.turn_usage(1).unwrap().tokens.total(), 3);
         tracker.record(&answered_call(1));
         assert_eq!(paid.load(Ordering::Relaxed), 6);
         tracker.begin(2, sink(), None);
         tracker.record(&answered_call(1));
         assert_eq!(
-            (paid.load(Ordering::Relaxed), tracker.turn_usage(1), tracker.turn_usage(2).unwrap().total()),
+            (
+                paid.load(Ordering::Relaxed),
+                tracker.turn_usage(1),
+                tracker.turn_usage(2).unwrap().tokens.total()
+            ),
             (6, None, 0)
         );
     }

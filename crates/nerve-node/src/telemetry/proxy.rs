@@ -40,8 +40,7 @@ fn describe(span: &ActiveSpan, report: &CallReport) {
     span.set("gen_ai.provider.name", report.provider);
     if let Some(usage) = &report.usage {
         // By convention, input tokens include cached ones.
-        let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
-        span.set("gen_ai.usage.input_tokens", count(input));
+        span.set("gen_ai.usage.input_tokens", count(usage.whole_input()));
         span.set("gen_ai.usage.output_tokens", count(usage.output));
         span.set("gen_ai.usage.cache_read.input_tokens", count(usage.cache_read));
         span.set("gen_ai.usage.cache_creation.input_tokens", count(usage.cache_write));
@@ -82,7 +81,7 @@ fn set_server(span: &ActiveSpan, upstream: &str) {
 mod tests {
     use std::time::Duration;
 
-    use nerve_proxy::Usage;
+    use nerve_types::token_usage::TokenUsage;
 
     use opentelemetry::Value;
     use opentelemetry::trace::Status;
@@ -98,7 +97,7 @@ mod tests {
             path: "/v1/messages?beta=true".into(),
             requested_model: Some("m".into()),
             model: Some("m-1".into()),
-            usage: Some(Usage { input: 1, output: 2, cache_read: 10, cache_write: 100 }),
+            usage: Some(TokenUsage { input: 1, output: 2, cache_read: 10, cache_write: 100 }),
             cost_usd: Some(0.5),
             first: Some(Duration::from_millis(30)),
             span: new_span!("proxy.call", otel.kind = "client"),

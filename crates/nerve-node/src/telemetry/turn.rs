@@ -106,8 +106,8 @@ fn set_response(span: &ActiveSpan, response: &Response, captures_content: bool) 
     let mut output = shown.and_then(|tokens| tokens.output);
     // The proxy's counts are more complete than what an agent shows.
     if let Some(usage) = response.usage.as_ref().filter(|usage| usage.requests > 0) {
-        input = Some(usage.total().saturating_sub(usage.output));
-        output = Some(usage.output);
+        input = Some(usage.tokens.whole_input());
+        output = Some(usage.tokens.output);
         span.set("nerve.api_calls", count(usage.requests));
         span.set_some("nerve.cost_usd", usage.cost_usd);
     }

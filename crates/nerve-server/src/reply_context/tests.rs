@@ -9,6 +9,7 @@ use nerve_node::budget::{Budget, ExceededBudget, ResourceUsage};
 use nerve_node::command::Response;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::activity::TsMs;
+use nerve_types::token_usage::TokenUsage;
 use nerve_types::{TimeSpan, TsNs};
 use serde_json::{Map, Value, json};
 
@@ -118,7 +119,11 @@ fn turns_look_like_results_of_steps() {
         text: "no".to_string(),
         sections: vec![Section::new(SectionKind::Text, "no")],
         tokens: Some(Tokens { input: None, output: Some(5), total: None }),
-        usage: Some(ModelUsage { input: 7, requests: 2, cost_usd: Some(0.5), ..ModelUsage::default() }),
+        usage: Some(ModelUsage {
+            tokens: TokenUsage { input: 7, ..TokenUsage::default() },
+            requests: 2,
+            cost_usd: Some(0.5),
+        }),
         is_complete: true,
         is_ready: true,
         is_agent: false,

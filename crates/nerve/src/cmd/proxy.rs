@@ -95,16 +95,13 @@ fn print_summary(totals: Totals, as_json: bool) -> Result<()> {
         return out::json_line(&json!({
             "requests": totals.requests,
             "refused": totals.refused,
-            "tokens": {
-                "input": usage.input, "output": usage.output,
-                "cache_read": usage.cache_read, "cache_write": usage.cache_write,
-            },
+            "tokens": usage,
             "cost_usd": totals.cost_usd,
         }));
     }
     let cost = if totals.cost_usd > 0.0 { format!(", ${:.4}", totals.cost_usd) } else { String::new() };
     let refused = if totals.refused > 0 { format!(", {} refused", totals.refused) } else { String::new() };
-    let input = usage.total().saturating_sub(usage.output);
+    let input = usage.whole_input();
     out::note(format_args!(
         "{} requests{refused}, {input} tokens in, {} out{cost}",
         totals.requests, usage.output

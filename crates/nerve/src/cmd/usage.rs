@@ -8,10 +8,11 @@ use nerve_cli::usage::{UsageArgs, UsageGrouping};
 use nerve_engine::usage::{
     CollectedUsage, Grouping, UsageQuery, UsageReport, UsageRow, UsageSource, collect,
 };
-use nerve_proxy::{PriceTable, Usage};
+use nerve_proxy::PriceTable;
 use nerve_record::lookup::Name;
 use nerve_server::paths::ServerPaths;
 use nerve_types::cost::format_cost;
+use nerve_types::token_usage::TokenUsage;
 use serde_json::{Value, json};
 
 use super::since;
@@ -123,7 +124,7 @@ fn print_table(report: &UsageReport, by: Grouping) -> Result<()> {
 }
 
 fn cells(label: String, row: &UsageRow) -> Vec<String> {
-    let Usage { input, output, cache_read, cache_write } = row.tokens;
+    let TokenUsage { input, output, cache_read, cache_write } = row.tokens;
     let counts = [input, output, cache_read, cache_write].map(format_count);
     let cost = format_cost(row.cost_usd, row.has_unpriced);
     [label].into_iter().chain(counts).chain([row.turns.to_string(), cost]).collect()

@@ -20,7 +20,7 @@ pub(in crate::parse) fn read_usage(text: &str) -> UsageList {
         turn += u64::from(!line.is_sidechain() && user_text(&line).is_some());
         let Some(message) = line.message.filter(|_| line.kind == "assistant") else { continue };
         let usage = message.usage.and_then(|usage| usage.of_response(message.model.as_deref()));
-        let Some(usage) = usage.filter(|usage| usage.total() > 0) else { continue };
+        let Some(usage) = usage.filter(|usage| usage.tokens.total() > 0) else { continue };
         let at = line.timestamp.as_deref().and_then(time);
         let key = message.id.unwrap_or_default();
         if let Some(record) = index.get(&key).and_then(|at| list.records.get_mut(*at)) {

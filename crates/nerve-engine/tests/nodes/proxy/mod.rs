@@ -36,8 +36,9 @@ async fn requests_are_counted_and_logged_with_their_turn() {
     );
     let usage = answer.usage.unwrap();
     assert_eq!(usage.requests, 2);
-    assert!(usage.input > 0 && usage.output > 0, "{usage:?}");
-    let cost = (usage.input as f64 * 3.0 + usage.output as f64 * 15.0) / 1e6;
+    let tokens = usage.tokens;
+    assert!(tokens.input > 0 && tokens.output > 0, "{usage:?}");
+    let cost = (tokens.input as f64 * 3.0 + tokens.output as f64 * 15.0) / 1e6;
     assert!((usage.cost_usd.unwrap() - cost).abs() < 1e-9, "{usage:?}");
     let without_requests = harness.nodes.ask("a", "echo nothing").await;
     assert_eq!(without_requests.usage, Some(ModelUsage::default()));

@@ -25,6 +25,7 @@ use nerve_host::clock::Clock;
 use nerve_record::activity::{Activity, Level, Status, TsMs};
 use nerve_record::executions::log::ExecutionLog;
 use nerve_transcript::{Location, TranscriptTail};
+use nerve_types::token_usage::TokenUsage;
 use nerve_types::{ExitStatus, TsNs};
 use parking_lot::Mutex;
 
@@ -74,7 +75,10 @@ impl ActivityReporter {
                 if let Some(response) = response_tokens(&activity) {
                     if let Some(ledger) = &ledger {
                         let cost_usd = ledger.add_response(&response, None);
-                        turn_meter.record(activity.at(), &model_usage(&response, cost_usd));
+                        turn_meter.record(
+                            activity.at(),
+                            &ModelUsage { tokens: response.tokens, cost_usd, requests: 1 },
+                        );
                     }
                     add_usage(&mut totals.lock(), response);
                 }
@@ -230,27 +234,23 @@ impl ActivityReporter {
     }
 }
 
-fn model_usage(response: &ModelTokens, cost_usd: Option<f64>) -> ModelUsage {
-    let ModelTokens { input, output, cache_read, cache_write, .. } = *response;
-    ModelUsage { input, output, cache_read, cache_write, cost_usd, requests: 1 }
-}
-
 /// Returns the tokens of a response.
 fn response_tokens(activity: &Activity) -> Option<ModelTokens> {
     let Activity::Usage { input, output, cache_read, cache_write, model, .. } = activity else { return None };
     let [input, output, cache_read, cache_write] = [*input, *output, *cache_read, *cache_write];
-    Some(ModelTokens { model: model.clone(), input, output, cache_read, cache_write })
+    let tokens = TokenUsage { input, output, cache_read, cache_write };
+    Some(ModelTokens { model: model.clone(), tokens })
 }
 
 /// Adds the tokens of a response to those of its model.
 fn add_usage(models: &mut Vec<ModelTokens>, response: ModelTokens) {
     match models.iter().position(|known| known.model == response.model) {
-        Some(at) => models[at].add(&response),
+        Some(at) => models[at].tokens += response.tokens,
         None if models.len() < MAX_MODELS => models.push(response),
         // The last entry collects all further models.
         None => models.last_mut().into_iter().for_each(|last| {
             last.model = None;
-            last.add(&response);
+            last.tokens += response.tokens;
         }),
     }
 }

@@ -148,6 +148,7 @@ mod tests {
     use std::time::Duration;
 
     use nerve_api::reply::ModelTokens;
+    use nerve_types::token_usage::TokenUsage;
     use nerve_types::{Foreground, Origin, Size, TsNs};
     use rustix::process::Signal;
 
@@ -212,7 +213,10 @@ mod tests {
     #[test]
     fn progress_reaches_the_next_owner() {
         let backend = || OneOutput { bytes: b"", is_reported: false };
-        let models = vec![ModelTokens { model: Some("m".into()), output: 7, ..ModelTokens::default() }];
+        let models = vec![ModelTokens {
+            model: Some("m".into()),
+            tokens: TokenUsage { output: 7, ..TokenUsage::default() },
+        }];
         let progress = ProgressRecord { last_prompt: Some("one".into()), last_line: None, models };
         let mut first = BackendLink::new(backend(), Memory::default(), Memory::default());
         first.remember_progress(progress.clone());

@@ -94,7 +94,7 @@ impl Status {
 
     /// Describes the node's work.
     pub(crate) fn progress(&self) -> NodeProgress {
-        let tokens = self.models.iter().map(ModelTokens::total).reduce(u64::saturating_add);
+        let tokens = self.models.iter().map(|model| model.tokens.total()).reduce(u64::saturating_add);
         NodeProgress {
             state_changed_at: Some(self.since.into()),
             turn_started_at: self.turn_since.map(TsMs::from),

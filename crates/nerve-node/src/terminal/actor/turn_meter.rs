@@ -6,6 +6,7 @@ use nerve_agent::parse::Tokens;
 use nerve_api::reply::ModelUsage;
 use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
+use nerve_types::token_usage::TokenUsage;
 use parking_lot::Mutex;
 
 use crate::proxy::SpendSink;
@@ -72,7 +73,8 @@ impl TurnMeter {
         });
         if let Some((sink, tokens)) = sink.zip(tokens) {
             let input = tokens.input.or(tokens.total).unwrap_or(0);
-            sink(&ModelUsage { input, output: tokens.output.unwrap_or(0), ..ModelUsage::default() });
+            let tokens = TokenUsage { input, output: tokens.output.unwrap_or(0), ..TokenUsage::default() };
+            sink(&ModelUsage { tokens, ..ModelUsage::default() });
         }
     }
 }
@@ -87,14 +89,15 @@ mod tests {
         let (meter, counted) = (TurnMeter::default(), Arc::new(AtomicU64::new(0)));
         let sum = Arc::clone(&counted);
         let sink: SpendSink = Arc::new(move |used| {
-            sum.fetch_add(used.total(), Ordering::Relaxed);
+            sum.fetch_add(used.tokens.total(), Ordering::Relaxed);
         });
         meter.begin(TsNs(5_000_000), Some(sink));
         (meter, counted)
     }
 
     fn used(input: u64) -> ModelUsage {
-        ModelUsage { input, ..ModelUsage::default() }
+        let tokens = TokenUsage { input, ..TokenUsage::default() };
+        ModelUsage { tokens, ..ModelUsage::default() }
     }
 
     #[test]

@@ -83,10 +83,10 @@ pub(super) fn tool_line(name: &str, args: &str) -> String {
 /// Returns the tokens as counted by the node's proxy, otherwise as shown by the agent.
 fn usage_of(response: &TurnResponse) -> Option<CompletionUsage> {
     if let Some(usage) = response.usage {
-        return Some(CompletionUsage::new(usage.input, usage.output, usage.cache_read, usage.cache_write));
+        return Some(usage.tokens.into());
     }
     let tokens = response.tokens?;
-    Some(CompletionUsage::new(tokens.input?, tokens.output?, 0, 0))
+    Some(CompletionUsage::new(tokens.input?, tokens.output?))
 }
 
 fn failure(result: ResultInfo, is_temporary: bool) -> ApiError {
@@ -138,6 +138,7 @@ fn dialog_hint(at: &NodeRef, has_no_choices: bool, is_temporary: bool) -> String
 #[cfg(test)]
 mod tests {
     use nerve_api::reply::ModelUsage;
+    use nerve_types::token_usage::TokenUsage;
     use serde_json::{Value, json};
 
     use super::*;
@@ -209,10 +210,10 @@ mod tests {
 
     #[test]
     fn usage_of_the_proxy_takes_precedence() {
-        let usage =
-            ModelUsage { input: 10, output: 5, cache_read: 3, cache_write: 2, ..ModelUsage::default() };
+        let tokens = TokenUsage { input: 10, output: 5, cache_read: 3, cache_write: 2 };
+        let usage = ModelUsage { tokens, ..ModelUsage::default() };
         let response = TurnResponse { success: true, usage: Some(usage), ..TurnResponse::default() };
-        let counted = Some(CompletionUsage::new(1, 1, 0, 0));
+        let counted = Some(CompletionUsage::new(1, 1));
         let used = Answer::read(result(response), counted, false).unwrap().usage.unwrap();
         assert_eq!((used.prompt_tokens, used.completion_tokens, used.total_tokens), (15, 5, 20));
         assert_eq!(used.prompt_tokens_details.cached_tokens, 3);

@@ -9,6 +9,7 @@ use nerve_api::request::{CancelResult, ConversationOptions, ExecuteInput, GetRes
 use nerve_api::value::UseContext;
 use nerve_api::{EventKind, EventType};
 use nerve_types::activity::Activity;
+use nerve_types::token_usage::TokenUsage;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::config::{Config, OnDisconnect};
@@ -75,7 +76,7 @@ pub(super) struct Turn {
     /// Number of the turn on its node, once it streams.
     number: Option<u64>,
     /// Tokens that the agent has reported.
-    counted: Option<[u64; 4]>,
+    counted: Option<TokenUsage>,
     /// Parts of the answer were lost.
     has_gap: bool,
     has_ended: bool,
@@ -195,10 +196,9 @@ impl Turn {
         match activity {
             Activity::ToolStart { name, args, .. } => Some(TurnStep::Tool(name.clone(), args.clone())),
             Activity::Usage { input, output, cache_read, cache_write, .. } => {
-                let sums = self.counted.get_or_insert([0; 4]);
-                for (sum, count) in sums.iter_mut().zip([input, output, cache_read, cache_write]) {
-                    *sum = sum.saturating_add(*count);
-                }
+                let [input, output, cache_read, cache_write] = [*input, *output, *cache_read, *cache_write];
+                *self.counted.get_or_insert_default() +=
+                    TokenUsage { input, output, cache_read, cache_write };
                 None
             }
             _ => None,
@@ -219,8 +219,7 @@ impl Turn {
             // The turn has ended, and would run again.
             ApiError::from(problem).at(&self.at).final_failure()
         })?;
-        let counted =
-            self.counted.map(|[input, output, read, write]| CompletionUsage::new(input, output, read, write));
+        let counted = self.counted.map(CompletionUsage::from);
         Ok((Answer::read(result, counted, self.temporary.is_some())?, memory))
     }
 }

@@ -1,6 +1,7 @@
 //! The objects of OpenAI's API, as far as nodes have their content.
 
 use nerve_api::ErrorKind;
+use nerve_types::token_usage::TokenUsage;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -198,14 +199,19 @@ pub(crate) struct PromptTokensDetails {
 }
 
 impl CompletionUsage {
-    /// Creates the usage. `input`: without the cached tokens.
-    pub(super) fn new(input: u64, output: u64, cache_read: u64, cache_write: u64) -> CompletionUsage {
-        let prompt_tokens = input.saturating_add(cache_read).saturating_add(cache_write);
+    /// Creates the usage without cached tokens.
+    pub(super) fn new(input: u64, output: u64) -> CompletionUsage {
+        TokenUsage { input, output, ..TokenUsage::default() }.into()
+    }
+}
+
+impl From<TokenUsage> for CompletionUsage {
+    fn from(tokens: TokenUsage) -> CompletionUsage {
         CompletionUsage {
-            prompt_tokens,
-            completion_tokens: output,
-            total_tokens: prompt_tokens.saturating_add(output),
-            prompt_tokens_details: PromptTokensDetails { cached_tokens: cache_read },
+            prompt_tokens: tokens.whole_input(),
+            completion_tokens: tokens.output,
+            total_tokens: tokens.total(),
+            prompt_tokens_details: PromptTokensDetails { cached_tokens: tokens.cache_read },
         }
     }
 }
@@ -295,7 +301,7 @@ mod tests {
 
     #[test]
     fn answer_is_read_by_a_client_of_model_apis() {
-        let usage = Some(CompletionUsage::new(7, 9, 0, 0));
+        let usage = Some(CompletionUsage::new(7, 9));
         let message = AssistantMessage { role: ChatRole::Assistant, content: "Hello".into(), refusal: () };
         let choice = Choice { index: 0, message, finish_reason: FinishReason::Stop, logprobs: () };
         let whole = ChatCompletion { head: head("chat.completion"), choices: vec![choice], usage };
