@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use nerve_api::RequestName;
 use nerve_api::request::Authenticate;
+use nerve_types::network_address::split_host_port;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 
@@ -17,7 +18,7 @@ use crate::pending_requests::ReplyHooks;
 use crate::ssh;
 use crate::ssh_target::SshTarget;
 use crate::tcp;
-use crate::tls::{Tls, split_host_port};
+use crate::tls::Tls;
 use crate::websocket;
 
 /// The address of a server.

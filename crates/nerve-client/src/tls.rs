@@ -64,29 +64,9 @@ impl Tls {
     }
 }
 
-/// Splits `host:port` or `[ipv6]:port`.
-pub(crate) fn split_host_port(address: &str) -> Option<(&str, u16)> {
-    let (host, port) = address.rsplit_once(':')?;
-    let host = match host.strip_prefix('[') {
-        Some(inner) => inner.strip_suffix(']')?,
-        None if host.contains(':') => return None,
-        None => host,
-    };
-    (!host.is_empty()).then_some((host, port.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn address_is_split_into_host_and_port() {
-        assert_eq!(split_host_port("localhost:4000"), Some(("localhost", 4000)));
-        assert_eq!(split_host_port("[::1]:4000"), Some(("::1", 4000)));
-        for wrong in ["", "localhost", ":4000", "::1:4000", "[::1:4000", "a:b", "a:70000", "http://a:1/"] {
-            assert_eq!(split_host_port(wrong), None, "{wrong}");
-        }
-    }
 
     #[test]
     fn invalid_certificates_are_rejected_before_connecting() {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use nerve_api::ErrorKind;
 use nerve_client::{SshTarget, Tls};
 use nerve_types::name;
+use nerve_types::network_address::split_host_port;
 use serde::{Deserialize, Serialize};
 
 use crate::error::MachineError;
@@ -134,9 +135,8 @@ impl Machine {
     /// Returns `host:port` of an address with TLS.
     fn tls_address(&self) -> Option<&str> {
         let address = self.address.strip_prefix("tls://")?;
-        let (host, port) = address.rsplit_once(':')?;
-        let is_plain = !host.is_empty() && !host.contains(|one: char| one.is_whitespace() || one == '/');
-        (is_plain && port.parse::<u16>().is_ok()).then_some(address)
+        let (host, _) = split_host_port(address)?;
+        (!host.contains(|one: char| one.is_whitespace() || one == '/')).then_some(address)
     }
 
     /// Returns the route of a machine that is reached over TLS.
@@ -208,6 +208,7 @@ mod tests {
     fn entries_are_checked() {
         assert_eq!(machine("work", "ssh://me@work:22").check(), Ok(()));
         assert_eq!(tls("/t").check(), Ok(()));
+        assert_eq!(Machine { address: "tls://[::1]:1".into(), ..tls("/t") }.check(), Ok(()));
         let wrong = [
             machine("", "ssh://h"),
             machine("A", "ssh://h"),
@@ -218,6 +219,7 @@ mod tests {
             machine("a", "http://h"),
             machine("a", "tls://h:1"),
             Machine { token_file: Some("/t".into()), ..machine("a", "tls://h") },
+            Machine { token_file: Some("/t".into()), ..machine("a", "tls://::1:1") },
             Machine { token_file: Some("/t".into()), ..machine("a", "ssh://h") },
             Machine { ca_file: Some("/t".into()), ..machine("a", "ssh://h") },
             Machine { program: Some("-x".into()), ..machine("a", "ssh://h") },

@@ -1,9 +1,8 @@
 //! The address of the upstream API.
 
-use std::net::IpAddr;
-
 use hyper::Uri;
 use hyper::http::uri::{PathAndQuery, Scheme};
+use nerve_types::network_address::is_loopback;
 
 use crate::error::ProxyError;
 
@@ -86,12 +85,6 @@ impl Upstream {
         let version = if self.uri.path().trim_end_matches('/').is_empty() { "/v1" } else { "" };
         format!("{}{version}/chat/completions", self.base).parse().ok()
     }
-}
-
-/// Returns true if a host name or address is loopback.
-fn is_loopback(host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Values that all crates share: time, sizes, terminal events, activities, answers, signals of agents, kinds of errors, the rule for
-//! names, counts of tokens, suggestions for misspelled ones, short forms and limits of texts, and the connection limiter.
+//! names, suggestions for misspelled ones, counts of tokens, hosts of addresses, short forms and limits of texts, and the connection
+//! limiter.
 //!
 //! Nothing here does I/O or reads a clock, except `files`, `regular_file` and `os`, which has all calls that depend on the operating system.
 #![warn(missing_docs)]
@@ -20,6 +21,7 @@ pub mod files;
 mod foreground;
 mod history_op;
 pub mod name;
+pub mod network_address;
 #[cfg(feature = "os")]
 pub mod os;
 #[cfg(feature = "os")]

@@ -4,6 +4,7 @@ use http::Uri;
 use http::uri::Scheme;
 use nerve_api::request::{ChatSettings, ToolChoice};
 use nerve_api::value::Provider;
+use nerve_types::network_address::is_loopback;
 
 use crate::error::EngineError;
 
@@ -130,11 +131,6 @@ fn base(spec: &ChatSettings) -> Result<Uri, EngineError> {
     Ok(uri)
 }
 
-fn is_loopback(host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 fn invalid(message: impl Into<String>) -> EngineError {
     EngineError::invalid_request(message)
 }
@@ -212,6 +208,8 @@ mod tests {
         let local =
             ChatSettings { api_key_env: Some(String::new()), ..at(Provider::Openai, "http://far.example") };
         assert!(check(&local).is_ok() && key_variable(&local).is_none());
-        assert!(check(&at(Provider::Anthropic, "http://[::1]:9")).is_ok());
+        for local in ["http://[::1]:9", "http://LocalHost:9"] {
+            assert!(check(&at(Provider::Anthropic, local)).is_ok(), "{local}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nerve_proxy::{CallOutcome, CallReport};
+use nerve_types::network_address::split_host_port;
 
 use super::context::TraceContext;
 use super::span::{ActiveSpan, count};
@@ -69,12 +70,10 @@ fn describe(span: &ActiveSpan, report: &CallReport) {
 
 /// Sets host and port of the server, from `host:port`.
 fn set_server(span: &ActiveSpan, upstream: &str) {
-    let (host, port) = match upstream.rsplit_once(':') {
-        Some((host, port)) if port.parse::<u16>().is_ok() => (host, port.parse::<i64>().ok()),
-        _ => (upstream, None),
-    };
-    span.set("server.address", host.trim_matches(['[', ']']).to_string());
-    span.set_some("server.port", port);
+    let (host, port) = split_host_port(upstream).unzip();
+    let host = host.unwrap_or(upstream.trim_matches(['[', ']']));
+    span.set("server.address", host.to_string());
+    span.set_some("server.port", port.map(i64::from));
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Connects to servers over TCP: `--server tcp://HOST:PORT`, with TLS `tls://HOST:PORT`.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nerve_client::{ClientError, NerveClient, Reconnect, Tls};
 use nerve_server::access::token::TokenFile;
 use nerve_server::paths::ServerPaths;
+use nerve_types::network_address::{is_loopback, split_host_port};
 
 use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT, USAGE};
 
@@ -42,10 +42,10 @@ impl<'a> NetworkAddress<'a> {
 /// Exit code 3 if the connection is refused; 2 if the token must not be sent to the address.
 pub(super) async fn connect(server: NetworkAddress<'_>) -> Result<NerveClient> {
     let NetworkAddress { address, with_tls } = server;
-    if address.rsplit_once(':').is_none_or(|(host, port)| host.is_empty() || port.parse::<u16>().is_err()) {
+    let Some((host, _)) = split_host_port(address) else {
         return Err(Failure::new(USAGE, format!("'{address}' is not HOST:PORT")).into());
-    }
-    let is_local = is_loopback(address);
+    };
+    let is_local = is_loopback(host);
     if !with_tls && !is_local && std::env::var_os(INSECURE).is_none_or(|value| value != "1") {
         let message = format!(
             "the connection to {address} is not encrypted: it would expose the token, prompts and answers"
@@ -100,11 +100,6 @@ fn tls() -> Result<Tls> {
     Ok(Tls::Authorities(pem))
 }
 
-fn is_loopback(address: &str) -> bool {
-    let ip = address.parse::<SocketAddr>().map(|address| address.ip());
-    ip.map_or(address.starts_with("localhost:"), |ip: IpAddr| ip.to_canonical().is_loopback())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,15 +111,5 @@ mod tests {
         assert_eq!(NetworkAddress::parse("default"), None);
         assert_eq!(NetworkAddress::parse("tcp://localhost:1"), Some(tcp));
         assert_eq!(NetworkAddress::parse("tls://[::1]:1"), Some(tls));
-    }
-
-    #[test]
-    fn recognizes_loopback() {
-        assert!(["localhost:1", "127.0.0.1:1", "[::1]:1"].iter().all(|address| is_loopback(address)));
-        assert!(
-            !["localhost.example.com:1", "10.0.0.1:1", "example.com:1"]
-                .iter()
-                .any(|address| is_loopback(address))
-        );
     }
 }
