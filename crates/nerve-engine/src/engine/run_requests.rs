@@ -164,7 +164,7 @@ impl Engine {
         let definition = edited.then(|| without_secrets(file.to_value()));
         journal
             .record(&JournalRecord::Resumed { at: self.inner.clock.now(), definition: definition.as_ref() });
-        let mut options = RunOptions::deserialize(replay.options()).unwrap_or_default();
+        let mut options = RunOptions::deserialize(&replay.head().options).unwrap_or_default();
         options.trace |= trace;
         let CompiledGraph { graph, nodes } = compiled;
         let run = admission.begin(graph.len(), Some(journal));

@@ -209,7 +209,7 @@ async fn cancelled_step_is_not_failed() {
     assert_eq!(ended.status.as_str(), "cancelled");
     assert_eq!(ended.steps.iter().map(|step| step.state.as_str()).collect::<Vec<_>>(), ["cancelled"]);
     let path = journal_path(&folder.path().join("runs/test"), "r-1");
-    assert_eq!(Summary::read(&path).unwrap().status(), "cancelled");
+    assert_eq!(Summary::read(&path).unwrap().outcome.unwrap().status, "cancelled");
 }
 
 #[tokio::test]

@@ -95,11 +95,6 @@ impl ReplayState {
         self.definition.as_ref().unwrap_or(&self.head.definition)
     }
 
-    /// Returns the options of the run.
-    pub fn options(&self) -> &Value {
-        &self.head.options
-    }
-
     /// Returns `completed`, `failed` or `cancelled`, or `running` for a run without an end, with or without a server.
     pub fn status(&self) -> &str {
         self.outcome.as_ref().map_or("running", |outcome| &outcome.status)

@@ -76,11 +76,6 @@ impl Summary {
         let builder = builder.ok_or_else(|| JournalError::NeverBegun { path: path.into() })?;
         Ok(builder.finish((extent.cut > 0).then_some(extent.cut)))
     }
-
-    /// Returns `completed`, `failed` or `cancelled`, or `running` for a run without an end, with or without a server.
-    pub fn status(&self) -> &str {
-        self.outcome.as_ref().map_or("running", |outcome| &outcome.status)
-    }
 }
 
 /// Builds a summary while the file is read.

@@ -97,7 +97,6 @@ fn header_round_trips() {
     let replay = replay_of(&[]);
     assert_eq!(replay.head(), &head());
     assert_eq!(replay.definition(), &head().definition);
-    assert_eq!(replay.options(), &head().options);
     assert_eq!((replay.status(), replay.cut()), ("running", None));
 }
 
@@ -223,8 +222,8 @@ fn summary_counts_steps_by_last_record() {
     ];
     let summary = summary_of(&records);
     assert_eq!(
-        (summary.run.as_str(), summary.graph.as_str(), summary.session.as_deref(), summary.status()),
-        ("r-1", "review", Some("work"), "running")
+        (summary.run.as_str(), summary.graph.as_str(), summary.session.as_deref(), &summary.outcome),
+        ("r-1", "review", Some("work"), &None)
     );
     assert_eq!(summary.steps, StepCounts { running: 2, finished: 1, failed: 1, skipped: 1 });
     assert_eq!((summary.started, summary.last, summary.tokens), (TsNs(100), TsNs(150), 7));
@@ -446,10 +445,11 @@ fn ended_run_has_no_open_gates() {
         hint: None,
     };
     let summary = summary_of(&[asked("ok", &[]), ended]);
-    assert_eq!((summary.status(), summary.open_gates.len(), summary.resumed), ("cancelled", 0, 0));
+    assert_eq!(summary.outcome.as_ref().unwrap().status, "cancelled");
+    assert_eq!((summary.open_gates.len(), summary.resumed), (0, 0));
     let resumed = JournalRecord::Resumed { at: TsNs(300), definition: None };
     let summary = summary_of(&[asked("ok", &[]), ended, resumed]);
-    assert_eq!((summary.status(), summary.open_gates.len(), summary.resumed), ("running", 1, 1));
+    assert_eq!((summary.outcome, summary.open_gates.len(), summary.resumed), (None, 1, 1));
 }
 
 /// A crash can leave any prefix of the file.
