@@ -107,13 +107,8 @@ impl StepRun<'_> {
         };
         let ms = self.graph.shared().clock.now().0.saturating_sub(started_at.0) / 1_000_000;
         let tokens = context.turn.pool().usage().tokens_used();
-        match &outcome {
-            Ok(value) => {
-                let how = Completion::Completed;
-                self.notify(step, StepEventKind::Complete { how, ms, tokens }, value.clone());
-            }
-            Err(error) => self.notify_error(step, StepEventKind::Error { error_type: error.kind }, error),
-        }
+        let end = outcome.as_ref().map(|value| (value, Completion::Completed));
+        self.notify_end(context, end, ms, tokens);
         outcome
     }
 

@@ -387,6 +387,11 @@ impl Drop for Graph {
 }
 
 impl GraphRun {
+    /// Creates the outcome of a run in which no step could start.
+    fn failed(error: EngineError, usage: ResourceUsage) -> GraphRun {
+        GraphRun { results: Map::new(), status: TraceStatus::Failed, error: Some(error), usage }
+    }
+
     /// Returns the results of a completed run.
     ///
     /// # Errors

@@ -59,11 +59,8 @@ async fn run_at_depth(graph: &Graph, context: RunContext, depth: usize) -> Graph
     if depth % GRAPHS_PER_TASK == GRAPHS_PER_TASK - 1 {
         let (graph, usage) = (graph.clone(), context.turn.usage().clone());
         let task = tokio::spawn(async move { run_inline(&graph, context).await });
-        return AbortOnDropHandle::new(task).await.unwrap_or_else(|error| GraphRun {
-            results: Map::new(),
-            status: TraceStatus::Failed,
-            error: Some(EngineError::internal(format!("a graph's task ended: {error}"))),
-            usage,
+        return AbortOnDropHandle::new(task).await.unwrap_or_else(|error| {
+            GraphRun::failed(EngineError::internal(format!("a graph's task ended: {error}")), usage)
         });
     }
     run_inline(graph, context).await
@@ -81,12 +78,6 @@ fn inner_context(graph: &Graph, context: &RunContext, stack: Arc<GraphStack>) ->
 
 async fn run_inline(graph: &Graph, mut context: RunContext) -> GraphRun {
     let usage = context.turn.usage().clone();
-    let invalid = |error| GraphRun {
-        results: Map::new(),
-        status: TraceStatus::Failed,
-        error: Some(error),
-        usage: usage.clone(),
-    };
     if let Some(tracer) = context.trace() {
         tracer.reserve(graph.len());
     }
@@ -101,7 +92,7 @@ async fn run_inline(graph: &Graph, mut context: RunContext) -> GraphRun {
         }
         Err(error) => Err(error),
     };
-    let run = outcome.unwrap_or_else(invalid);
+    let run = outcome.unwrap_or_else(|error| GraphRun::failed(error, usage.clone()));
     if context.shared().stack.as_ref().is_some_and(|stack| stack.depth() == 0)
         && let Some(tracer) = context.trace()
     {

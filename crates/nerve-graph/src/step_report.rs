@@ -31,19 +31,9 @@ impl StepRun<'_> {
         self.ended_at.store(at.0, Ordering::Relaxed);
         let ms = started_at.map_or(0, |started_at| at.0.saturating_sub(started_at.0) / 1_000_000);
         self.record_result(node, context, at, ms, tokens, &result).await;
-        if run.observer.is_some() {
-            let step = context.step.as_ref();
-            match &result {
-                Ok((value, how)) => {
-                    self.notify(step, StepEventKind::Complete { how: *how, ms, tokens }, value.clone());
-                }
-                Err(error) => {
-                    self.notify_error(step, StepEventKind::Error { error_type: error.kind }, error);
-                }
-            }
-        }
         let outcome = result.as_ref().map(|(value, how)| (value, *how));
-        self.trace_at(node, context, started_at, at, outcome, attempts);
+        self.notify_end(context, outcome, ms, tokens);
+        self.trace(node, context, started_at, at, outcome, attempts);
         result.map(|(value, _)| value)
     }
 
@@ -100,6 +90,24 @@ impl StepRun<'_> {
         }))
     }
 
+    /// Reports the end of the step, an item or a round to the observer.
+    pub(super) fn notify_end(
+        &self,
+        context: &RunContext,
+        outcome: Result<(&Value, Completion), &EngineError>,
+        ms: u64,
+        tokens: u64,
+    ) {
+        let step = context.step.as_ref();
+        match outcome {
+            _ if self.graph.shared().observer.is_none() => {}
+            Ok((value, how)) => {
+                self.notify(step, StepEventKind::Complete { how, ms, tokens }, value.clone());
+            }
+            Err(error) => self.notify_error(step, StepEventKind::Error { error_type: error.kind }, error),
+        }
+    }
+
     /// Reports an event of the step to the observer.
     pub(super) fn notify(&self, step: Option<&Arc<str>>, kind: StepEventKind, data: Value) {
         let step = step.unwrap_or(&self.step.id);
@@ -138,22 +146,8 @@ impl StepRun<'_> {
         });
     }
 
-    /// Adds a trace entry for a step that ended now.
-    pub(super) fn trace(
-        &self,
-        node: &Executable,
-        context: &RunContext,
-        started_at: Option<TsNs>,
-        outcome: Result<(&Value, Completion), &EngineError>,
-        attempts: u32,
-    ) {
-        if self.graph.trace().is_some() {
-            self.trace_at(node, context, started_at, self.graph.shared().clock.now(), outcome, attempts);
-        }
-    }
-
     /// Adds a trace entry for a step that ended at `at`.
-    fn trace_at(
+    pub(super) fn trace(
         &self,
         node: &Executable,
         context: &RunContext,

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::context::RunContext;
-use super::event::{Completion, StepEventKind};
+use super::event::Completion;
 use super::executable::{Executable, Target};
 use super::run_journal::RunJournal;
 use super::step::{OnDialog, Round, Scope, Step};
@@ -191,12 +191,10 @@ impl StepRun<'_> {
                         context.turn.pool().add_api_calls(calls.count, calls.cost_usd);
                     }
                 }
-                self.notify(
-                    context.step.as_ref(),
-                    StepEventKind::Complete { how: Completion::Reused, ms: 0, tokens: 0 },
-                    value.clone(),
-                );
-                self.trace(&node, context, self.started_at, Ok((&value, Completion::Reused)), 0);
+                let outcome = Ok((&value, Completion::Reused));
+                self.notify_end(context, outcome, 0, 0);
+                let now = self.graph.shared().clock.now();
+                self.trace(&node, context, self.started_at, now, outcome, 0);
                 span.describe(|span| span.set("nerve.step.how", Completion::Reused.as_str()));
                 return Ok(value);
             }
