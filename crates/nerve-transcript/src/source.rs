@@ -6,7 +6,7 @@
 //! | Codex | the rollout file that the process has open |
 //! | Gemini CLI | the chat file of its session id, otherwise the folder's only chat file that contains the prompt |
 //! | opencode | the folder's only conversation that contains the prompt, in the database that the process has open |
-//! | pi | as Gemini CLI |
+//! | pi, Qwen Code | as Gemini CLI |
 //!
 //! Agents in one folder share these files. A conversation is accepted only if no other one contains the prompt. In addition, the
 //! agent must be alone in the folder, or the screen must show the same answer.
@@ -177,7 +177,7 @@ impl TranscriptSource {
 
     /// Returns true if only the prompt identifies this agent's conversation.
     pub(crate) fn needs_prompt(&self) -> bool {
-        matches!(self.kind, TranscriptKind::Gemini | TranscriptKind::Opencode | TranscriptKind::Pi)
+        !matches!(self.kind, TranscriptKind::Claude | TranscriptKind::Codex)
     }
 
     /// Returns the conversation of a turn that has begun, if it is certain.
@@ -185,7 +185,7 @@ impl TranscriptSource {
         match self.kind {
             TranscriptKind::Claude | TranscriptKind::Codex => self.path().map(Location::File),
             _ if let Some(path) = self.chat() => Some(Location::File(path)),
-            TranscriptKind::Gemini | TranscriptKind::Opencode | TranscriptKind::Pi => {
+            _ => {
                 let prompt = prompt?;
                 // Another agent may have written the same prompt earlier than this one.
                 self.read(prompt, "", None)?.found.filter(|_| self.is_alone()).map(|found| found.location)
@@ -198,9 +198,6 @@ impl TranscriptSource {
     pub fn only_conversation(&self, since: TsNs) -> Option<Location> {
         let mut candidates: Vec<Location> = match self.kind {
             TranscriptKind::Claude | TranscriptKind::Codex => return None,
-            TranscriptKind::Gemini | TranscriptKind::Pi => {
-                self.chats(since).into_iter().map(Location::File).collect()
-            }
             TranscriptKind::Opencode => {
                 let path = open_database_path(self.pid)?;
                 let sessions = database::sessions_since(&path, &self.cwd()?, since).ok()?.into_iter();
@@ -208,6 +205,7 @@ impl TranscriptSource {
                     .map(|session| Location::Database { path: path.clone(), session: session.id })
                     .collect()
             }
+            _ => self.chats(since).into_iter().map(Location::File).collect(),
         };
         candidates.pop().filter(|_| candidates.is_empty() && self.is_alone())
     }
@@ -217,7 +215,7 @@ impl TranscriptSource {
         match self.kind {
             TranscriptKind::Claude => Vec::new(),
             TranscriptKind::Codex => self.session_files.rollout_folders(),
-            TranscriptKind::Gemini | TranscriptKind::Pi => {
+            TranscriptKind::Gemini | TranscriptKind::Pi | TranscriptKind::Qwen => {
                 self.cwd().map(|cwd| self.session_files.chat_folders(self.kind, &cwd)).unwrap_or_default()
             }
             TranscriptKind::Opencode => {
@@ -232,11 +230,11 @@ impl TranscriptSource {
         self.file.clone().or_else(|| match self.kind {
             TranscriptKind::Claude => self.transcript(),
             TranscriptKind::Codex => open_rollout_path(self.pid),
-            TranscriptKind::Gemini | TranscriptKind::Opencode | TranscriptKind::Pi => None,
+            _ => None,
         })
     }
 
-    /// Returns the file of the conversation with which Gemini CLI or pi was started.
+    /// Returns the file of the conversation with which the agent was started.
     fn chat(&self) -> Option<PathBuf> {
         self.session_files.chat(self.kind, self.session.as_ref()?)
     }
@@ -250,6 +248,7 @@ impl TranscriptSource {
         let program = match self.kind {
             TranscriptKind::Gemini => "gemini",
             TranscriptKind::Pi => "pi",
+            TranscriptKind::Qwen => "qwen",
             _ => "opencode",
         };
         self.cwd().is_some_and(|cwd| is_alone_in(&cwd, program, self.pid))
@@ -263,12 +262,12 @@ impl TranscriptSource {
                     || self.session_files.status_file(self.pid).exists()
             }
             TranscriptKind::Codex => self.path().is_some(),
-            TranscriptKind::Gemini | TranscriptKind::Pi => !self.chats(TsNs(0)).is_empty(),
             TranscriptKind::Opencode => open_database_path(self.pid).is_some(),
+            _ => !self.chats(TsNs(0)).is_empty(),
         }
     }
 
-    /// Returns the files of Gemini CLI or pi that may contain a turn.
+    /// Returns the files of Gemini CLI, pi or Qwen Code that may contain a turn.
     fn chats(&self, since: TsNs) -> Vec<PathBuf> {
         let recent = self.cwd().map(|cwd| self.session_files.chats_changed_in(self.kind, &cwd, since));
         let mut chats: Vec<PathBuf> = self.chat().into_iter().chain(recent.unwrap_or_default()).collect();
@@ -277,13 +276,15 @@ impl TranscriptSource {
         chats
     }
 
-    /// Returns true if the screen has more than the transcript. Codex and Gemini CLI do not write the text of an interrupted
-    /// answer. Gemini CLI does not write the text before an error, either.
+    /// Returns true if the screen has more than the transcript. Codex, Gemini CLI and Qwen Code do not write all text of an
+    /// interrupted answer. The latter two do not write the text before an error, either.
     fn lacks_text(&self, turn: &TranscriptTurn) -> bool {
         let ends_with = |kind| turn.sections.last().is_some_and(|last: &Section| last.kind == kind);
         match self.kind {
             TranscriptKind::Codex => ends_with(SectionKind::Interrupted),
-            TranscriptKind::Gemini => ends_with(SectionKind::Interrupted) || ends_with(SectionKind::Error),
+            TranscriptKind::Gemini | TranscriptKind::Qwen => {
+                ends_with(SectionKind::Interrupted) || ends_with(SectionKind::Error)
+            }
             TranscriptKind::Claude | TranscriptKind::Opencode | TranscriptKind::Pi => false,
         }
     }
@@ -292,7 +293,7 @@ impl TranscriptSource {
     fn read(&self, prompt: &SentPrompt, screen: &str, last_size: Option<u64>) -> Option<TranscriptRead> {
         let paths = match self.kind {
             TranscriptKind::Opencode => return self.read_database(prompt, screen),
-            TranscriptKind::Gemini | TranscriptKind::Pi => self.chats(prompt.since),
+            TranscriptKind::Gemini | TranscriptKind::Pi | TranscriptKind::Qwen => self.chats(prompt.since),
             TranscriptKind::Claude | TranscriptKind::Codex => vec![self.path()?],
         };
         let sizes = paths.iter().map(|path| Some(path.metadata().ok()?.len()));

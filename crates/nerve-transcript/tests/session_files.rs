@@ -117,24 +117,24 @@ fn gemini_conversations_are_found_by_folder_and_time() {
 }
 
 #[test]
-fn pi_conversations_are_found_by_folder_time_and_id() {
+fn conversations_of_pi_and_qwen_are_found() {
     let (home, session_files) = home();
-    let session = |folder: &str, id: &str, time: &str| {
-        let head = format!("{{\"type\":\"session\",\"id\":\"{id}\",\"timestamp\":\"{time}\"}}\n");
-        write(&home, &format!(".pi/agent/sessions/{folder}/1970_{id}.jsonl"), &head)
-    };
-    let one = session("--x-my.project--", A, "1970-01-01T00:00:10Z");
-    session("--x-other--", B, "1970-01-01T00:00:10Z");
-    let (kind, cwd) = (TranscriptKind::Pi, Path::new("/x/my.project"));
-    assert_eq!(session_files.chats_started_in(kind, cwd, TsNs(0), TsNs(20_000_000_000)), [A]);
-    assert_eq!(session_files.chats_started_in(kind, cwd, TsNs(0), TsNs(5_000_000_000)), [""; 0]);
-    assert_eq!(session_files.chats_changed_in(kind, cwd, TsNs(1)), std::slice::from_ref(&one));
-    assert_eq!(session_files.chat(kind, A), Some(one));
-    assert_eq!(
-        session_files.has_conversation(Some(kind), "aaaaaaaa"),
-        Some(false),
-        "not by a part of the id"
-    );
+    let cwd = Path::new("/x/my.project");
+    for (kind, key, root, folder) in [
+        (TranscriptKind::Pi, "id", ".pi/agent/sessions", "--x-my.project--/1970_"),
+        (TranscriptKind::Qwen, "sessionId", ".qwen/projects", "-x-my-project/chats/"),
+    ] {
+        let session = |folder: &str, id: &str| {
+            let head = format!(r#"{{"type":"session","{key}":"{id}","timestamp":"1970-01-01T00:00:10Z"}}"#);
+            write(&home, &format!("{root}/{folder}{id}.jsonl"), &format!("{head}\n"))
+        };
+        let (one, _) = (session(folder, A), session(&folder.replace("my", "other"), B));
+        assert_eq!(session_files.chats_started_in(kind, cwd, TsNs(0), TsNs(20_000_000_000)), [A]);
+        assert_eq!(session_files.chats_started_in(kind, cwd, TsNs(0), TsNs(5_000_000_000)), [""; 0]);
+        assert_eq!(session_files.chats_changed_in(kind, cwd, TsNs(1)), std::slice::from_ref(&one));
+        assert_eq!(session_files.chat(kind, A), Some(one));
+        assert_eq!(session_files.has_conversation(Some(kind), "aaaaaaaa"), Some(false), "a part of an id");
+    }
 }
 
 #[test]

@@ -85,6 +85,8 @@ pub enum ParserKind {
     Opencode,
     /// pi.
     Pi,
+    /// Qwen Code.
+    Qwen,
     /// No known structure: the whole text is one section.
     #[default]
     None,
@@ -98,5 +100,5 @@ fn unknown(name: &str) -> UnknownParser {
 
 /// An unknown parser name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown parser '{0}': use claude, codex, gemini, opencode, pi or none")]
+#[error("unknown parser '{0}': use claude, codex, gemini, opencode, pi, qwen or none")]
 pub struct UnknownParser(pub String);

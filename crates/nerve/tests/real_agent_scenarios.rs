@@ -1,5 +1,5 @@
-//! The scenarios of `agent_scenarios` with the pinned Claude Code, Codex, Gemini CLI, opencode and pi in each of their renderers,
-//! against the scripted model API on loopback. What other tests of the real agents cover, and what takes long, runs in `cargo xtask matrix`.
+//! The scenarios of `agent_scenarios` with the pinned Claude Code, Codex, Gemini CLI, opencode, pi and Qwen Code in each of
+//! their renderers, against the scripted model API on loopback. What other tests of the real agents cover, and what takes long, runs in `cargo xtask matrix`.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 #[expect(dead_code, reason = "shared with the benchmark `agents`, which uses all of it")]
@@ -85,4 +85,9 @@ async fn opencode_passes_the_scenarios() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pi_passes_the_scenarios() {
     passes_scenarios("pi").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn qwen_passes_the_scenarios() {
+    passes_scenarios("qwen").await;
 }

@@ -15,6 +15,7 @@ use crate::parse::entry::{CallStatus, Entry, Item, ResponseUsage};
 use crate::parse::gemini_chat::ChatDecoder;
 use crate::parse::opencode_session::{SessionDecoder, StoredMessage};
 use crate::parse::pi_session;
+use crate::parse::qwen_chat::QwenDecoder;
 use crate::parse::rollout::RolloutDecoder;
 use crate::parse::transcript::ClaudeDecoder;
 use crate::profile::TranscriptKind;
@@ -39,6 +40,7 @@ enum Decoder {
     Gemini(ChatDecoder),
     Opencode(SessionDecoder),
     Pi,
+    Qwen(QwenDecoder),
 }
 
 impl ActivityReader {
@@ -50,6 +52,7 @@ impl ActivityReader {
             TranscriptKind::Gemini => Decoder::Gemini(ChatDecoder::default()),
             TranscriptKind::Opencode => Decoder::Opencode(SessionDecoder::default()),
             TranscriptKind::Pi => Decoder::Pi,
+            TranscriptKind::Qwen => Decoder::Qwen(QwenDecoder::default()),
         };
         ActivityReader { decoder, fold: ActivityFold::default(), unknown: 0 }
     }
@@ -71,7 +74,7 @@ impl ActivityReader {
         if line.is_empty() {
             return activities;
         }
-        let add = |entry| self.unknown += self.fold.add(entry, now, &mut activities);
+        let mut add = |entry| self.unknown += self.fold.add(entry, now, &mut activities);
         match &mut self.decoder {
             Decoder::Claude(decoder) => match serde_json::from_str(line) {
                 Ok(line) => decoder.decode(&line, add),
@@ -86,7 +89,11 @@ impl ActivityReader {
                 Err(_) => self.unknown += 1,
             },
             Decoder::Pi => match serde_json::from_str(line) {
-                Ok(line) => pi_session::decode(&line, add),
+                Ok(line) => pi_session::decode(&line, &mut add),
+                Err(_) => self.unknown += 1,
+            },
+            Decoder::Qwen(decoder) => match serde_json::from_str(line) {
+                Ok(line) => decoder.decode(&line, add),
                 Err(_) => self.unknown += 1,
             },
             Decoder::Opencode(_) => {}

@@ -425,7 +425,10 @@ pub fn is_echo_of(view: &ComposerView, text: &str) -> bool {
     draft == prompt || (prompt.contains(&draft) && draft.chars().count() >= 24)
 }
 
-/// Returns a text without white space and control characters.
+/// Returns a text without white space, also of no width, and control characters.
 pub(super) fn squeeze(text: &str) -> String {
-    text.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect()
+    text.chars().filter(|c| !c.is_whitespace() && !c.is_control() && *c != ZERO_WIDTH_SPACE).collect()
 }
+
+/// Qwen Code draws it behind the cursor.
+const ZERO_WIDTH_SPACE: char = '\u{200b}';

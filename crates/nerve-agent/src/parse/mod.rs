@@ -6,6 +6,7 @@ pub mod conversation;
 pub mod gemini_chat;
 pub mod opencode_session;
 pub mod pi_session;
+pub mod qwen_chat;
 pub mod rollout;
 pub mod session_files;
 pub mod transcript;
@@ -21,6 +22,7 @@ mod layout;
 mod none;
 mod opencode;
 mod pi;
+mod qwen;
 mod rows;
 mod transcript_turn;
 mod usage_list;
@@ -32,6 +34,7 @@ pub use gemini::GeminiParser;
 pub use none::NoneParser;
 pub use opencode::OpencodeParser;
 pub use pi::PiParser;
+pub use qwen::QwenParser;
 
 use nerve_types::TsNs;
 pub use nerve_types::{ParserKind, Section, SectionKind, Tokens, UnknownParser};
@@ -137,6 +140,7 @@ pub fn parser(kind: ParserKind) -> &'static dyn Parser {
         ParserKind::Gemini => &GeminiParser,
         ParserKind::Opencode => &OpencodeParser,
         ParserKind::Pi => &PiParser,
+        ParserKind::Qwen => &QwenParser,
         ParserKind::None => &NoneParser,
     }
 }
@@ -154,6 +158,7 @@ pub fn parse_session_file<'a>(
         TranscriptKind::Codex => rollout::parse_rollout(lines, prompt, since),
         TranscriptKind::Gemini => gemini_chat::parse_chat(lines, prompt, since),
         TranscriptKind::Pi => pi_session::parse_pi(lines, prompt, since),
+        TranscriptKind::Qwen => qwen_chat::parse_qwen(lines, prompt, since),
         TranscriptKind::Opencode => TranscriptTurn::default(),
     }
 }

@@ -4,8 +4,6 @@
 //! Entries form a tree: each names its parent, and pi appends to the file only. Unknown entries are counted, not
 //! rejected.
 
-use std::collections::HashMap;
-
 use nerve_types::TsNs;
 use nerve_types::token_usage::TokenUsage;
 use serde_json::Value;
@@ -42,7 +40,7 @@ pub fn parse_pi<'a>(
     let mut fold = TurnFold::new(prompt, since);
     for line in read_lines(lines) {
         match line {
-            Some(line) => decode(&line, |entry| fold.add(entry)),
+            Some(line) => decode(&line, &mut |entry| fold.add(entry)),
             None => fold.add_malformed(),
         }
     }
@@ -64,7 +62,7 @@ pub(super) fn read_lines<'a>(lines: impl Iterator<Item = &'a str>) -> impl Itera
 }
 
 /// Passes the entries of a line to `emit`.
-pub(crate) fn decode(line: &Value, mut emit: impl FnMut(Entry)) {
+pub(crate) fn decode(line: &Value, emit: &mut dyn FnMut(Entry)) {
     let at = line["timestamp"].as_str().and_then(time);
     let mut add = |item| emit(Entry { at, item });
     let message = &line["message"];
@@ -116,24 +114,6 @@ fn usage(message: &Value) -> ResponseUsage {
         cache_write: count("cacheWrite"),
     };
     ResponseUsage { tokens, model: message["model"].as_str().map(str::to_string) }
-}
-
-/// Counts the prompts on the path to each entry.
-#[derive(Debug, Default)]
-pub(super) struct PromptTree {
-    prompts: HashMap<String, usize>,
-}
-
-impl PromptTree {
-    /// Returns the number of prompts before this one, if the line is a prompt: its turn replaces later ones.
-    pub(super) fn add(&mut self, line: &Value) -> Option<usize> {
-        let before = self.prompts.get(line["parentId"].as_str().unwrap_or_default()).copied().unwrap_or(0);
-        let is_prompt = role(line) == "user";
-        if let Some(id) = line["id"].as_str() {
-            self.prompts.insert(id.to_string(), before + usize::from(is_prompt));
-        }
-        is_prompt.then_some(before)
-    }
 }
 
 /// Returns true if the next line removes a failed answer from the conversation: pi sends the request again.

@@ -1,12 +1,14 @@
 //! All turns of a session file, in order. [`super::transcript`] and its siblings find one turn by its prompt instead.
 
+use std::collections::HashMap;
+
 use nerve_types::activity::TsMs;
 use serde_json::Value;
 
 use super::entry::{Entry, Item, TurnFold};
 use super::opencode_session::{self, StoredMessage};
 use super::transcript::{self, TranscriptTurn, json_lines};
-use super::{gemini_chat, pi_session, rollout};
+use super::{gemini_chat, pi_session, qwen_chat, rollout};
 use crate::profile::TranscriptKind;
 
 /// A prompt in a session file, and the answer to it.
@@ -42,6 +44,7 @@ impl TurnList {
             TranscriptKind::Codex => read_rollout(text),
             TranscriptKind::Gemini => read_chat(text),
             TranscriptKind::Pi => read_pi(text),
+            TranscriptKind::Qwen => read_qwen(text),
             TranscriptKind::Opencode => TurnList::default(),
         }
     }
@@ -118,16 +121,47 @@ fn read_chat(text: &str) -> TurnList {
 }
 
 fn read_pi(text: &str) -> TurnList {
-    let (mut fold, mut tree) = (TurnListFold::default(), pi_session::PromptTree::default());
-    for line in pi_session::read_lines(text.lines()) {
+    let lines = pi_session::read_lines(text.lines());
+    read_tree(lines, ["id", "parentId"], |line| line["message"]["role"] == "user", pi_session::decode)
+}
+
+fn read_qwen(text: &str) -> TurnList {
+    let mut decoder = qwen_chat::QwenDecoder::default();
+    let is_prompt = |line: &Value| line["type"] == "user";
+    read_tree(json_lines(text.lines()), ["uuid", "parentUuid"], is_prompt, |line, emit| {
+        decoder.decode(line, emit)
+    })
+}
+
+/// Reads a file whose entries name their parents, in the fields `id` and `parent`. A prompt replaces the turns that are not
+/// on its path.
+fn read_tree(
+    lines: impl Iterator<Item = Option<Value>>,
+    [id, parent]: [&str; 2],
+    is_prompt: impl Fn(&Value) -> bool,
+    mut decode: impl FnMut(&Value, &mut dyn FnMut(Entry)),
+) -> TurnList {
+    let mut fold = TurnListFold::default();
+    // The number of prompts on the path to each entry.
+    let mut prompts: HashMap<String, usize> = HashMap::new();
+    for line in lines {
         let Some(line) = line else {
             fold.list.unknown += 1;
             continue;
         };
-        if let Some(turns) = tree.add(&line).filter(|turns| *turns < fold.count()) {
-            fold.truncate(turns);
+        // An unknown parent may be in the missing beginning of the file.
+        let before = match line[parent].as_str() {
+            Some(parent) => prompts.get(parent).copied().unwrap_or(fold.count()),
+            None => 0,
+        };
+        let is_prompt = is_prompt(&line);
+        if let Some(id) = line[id].as_str() {
+            prompts.insert(id.to_string(), before + usize::from(is_prompt));
         }
-        pi_session::decode(&line, |entry| fold.add(entry));
+        if is_prompt && before < fold.count() {
+            fold.truncate(before);
+        }
+        decode(&line, &mut |entry| fold.add(entry));
     }
     fold.finish()
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::opencode_session::{self, StoredMessage};
 use super::transcript::{self, json_lines};
 pub use super::usage_list::{UsageList, UsageRecord};
-use super::{gemini_chat, pi_session, rollout};
+use super::{gemini_chat, pi_session, qwen_chat, rollout};
 use crate::profile::TranscriptKind;
 
 impl UsageList {
@@ -21,8 +21,12 @@ impl UsageList {
                 read_lines(text, |line, list, turn| decoder.decode(line, |entry| list.add_entry(entry, turn)))
             }
             TranscriptKind::Pi => read_lines(text, |line, list, turn| {
-                pi_session::decode(line, |entry| list.add_entry(entry, turn))
+                pi_session::decode(line, &mut |entry| list.add_entry(entry, turn))
             }),
+            TranscriptKind::Qwen => {
+                let mut decoder = qwen_chat::QwenDecoder::default();
+                read_lines(text, |line, list, turn| decoder.decode(line, |entry| list.add_entry(entry, turn)))
+            }
             TranscriptKind::Opencode => UsageList::default(),
         }
     }

@@ -195,7 +195,7 @@ pub struct Composer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// Enclosed by a row `above` and a row `below` (Claude Code, pi).
+    /// Enclosed by a row `above` and a row `below` (Claude Code, pi, Qwen Code).
     Box,
     /// Every row starts with the prompt pattern; a row `below` ends it (opencode).
     Bar,
@@ -404,6 +404,8 @@ pub enum TranscriptKind {
     Opencode,
     /// `~/.pi/agent/sessions/--<folder>--/<time>_<id>.jsonl`.
     Pi,
+    /// `~/.qwen/projects/<folder>/chats/<id>.jsonl`.
+    Qwen,
 }
 
 fn ctrl_c() -> String {

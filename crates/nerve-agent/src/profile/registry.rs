@@ -25,12 +25,13 @@ pub struct ProfileError {
     pub message: String,
 }
 
-const BUILTIN: [(&str, &str); 8] = [
+const BUILTIN: [(&str, &str); 9] = [
     ("claude.toml", include_str!("../../profiles/claude.toml")),
     ("codex.toml", include_str!("../../profiles/codex.toml")),
     ("gemini.toml", include_str!("../../profiles/gemini.toml")),
     ("opencode.toml", include_str!("../../profiles/opencode.toml")),
     ("pi.toml", include_str!("../../profiles/pi.toml")),
+    ("qwen.toml", include_str!("../../profiles/qwen.toml")),
     ("shell.toml", include_str!("../../profiles/shell.toml")),
     ("python.toml", include_str!("../../profiles/python.toml")),
     ("generic.toml", include_str!("../../profiles/generic.toml")),

@@ -9,6 +9,7 @@ mod gemini;
 mod live;
 mod opencode;
 mod pi;
+mod qwen;
 mod ready;
 mod rollout;
 mod screens;
@@ -40,7 +41,7 @@ fn none_returns_whole_text() {
 
 #[test]
 fn every_name_has_a_parser() {
-    for name in ["claude", "codex", "gemini", "opencode", "pi", "none"] {
+    for name in ["claude", "codex", "gemini", "opencode", "pi", "qwen", "none"] {
         let kind: ParserKind = name.parse().expect("a name");
         assert_eq!(kind.as_str(), name);
         assert!(

@@ -49,7 +49,13 @@ impl Harness {
         let home = Hermetic::new()?;
         std::fs::write(home.work().join("notes.txt"), "alpha note\nbeta note\n")?;
         let words = std::iter::once(ENDLESS_START.to_string()).chain((0..600).map(|n| format!(" {n}")));
-        let script = Script::default()
+        // Qwen Code sends a prompt without an answer again, in one text with the next one.
+        let next = ["interrupt", "refusal", "error"].map(|event| format!("hello after the {event}"));
+        let script = next.into_iter().fold(Script::default(), |script, prompt| {
+            let answer = Answer::text(format!("You said: {prompt}"));
+            script.rule(prompt, answer)
+        });
+        let script = script
             .rule(ENDLESS, Answer::slow(Duration::from_millis(100), words.collect()))
             .rule(PASTE_MARKER, Answer::text(PASTE_ANSWER))
             .rule(CUT_BEFORE, Answer::stream("", BodyEnd::Broken))

@@ -34,7 +34,7 @@ pub(crate) struct Variant {
 pub(super) const GEMINI_SESSION: &str = "3b3b7ccf-0d2b-4c9e-8a65-1f0f5a3c9d11";
 
 /// All variants, in the order of the table.
-pub(crate) const VARIANTS: [Variant; 7] = [
+pub(crate) const VARIANTS: [Variant; 8] = [
     Variant {
         agent: "claude",
         name: "claude-classic",
@@ -124,6 +124,18 @@ pub(crate) const VARIANTS: [Variant; 7] = [
         exit_keys: "\x04",
         is_inline: false,
         memory_mib: 200,
+    },
+    Variant {
+        agent: "qwen",
+        name: "qwen",
+        title: "Qwen Code",
+        recipe: |home, url| home.qwen(url),
+        tool: read,
+        tool_result: "beta note",
+        permission_prompt: Some("TOUCHTOOL please"),
+        exit_keys: CTRL_C,
+        is_inline: true,
+        memory_mib: 400,
     },
 ];
 

@@ -24,8 +24,14 @@ const NOTE: &str = "starting each agent found in PATH once, in an empty folder, 
 
 /// The agents with built-in profiles, with arguments that prevent leftover processes: Codex would leave a daemon
 /// behind. Versions that reject the arguments are started without them.
-const AGENTS: [(&str, &[&str]); 5] =
-    [("claude", &[]), ("codex", &["--no-daemon"]), ("gemini", &[]), ("opencode", &[]), ("pi", &[])];
+const AGENTS: [(&str, &[&str]); 6] = [
+    ("claude", &[]),
+    ("codex", &["--no-daemon"]),
+    ("gemini", &[]),
+    ("opencode", &[]),
+    ("pi", &[]),
+    ("qwen", &[]),
+];
 
 /// Result of one agent.
 struct AgentResult {

@@ -1,0 +1,192 @@
+//! Parser for the screen of Qwen Code.
+//!
+//! Column 2 holds markers: `>` a prompt, `◆` a text, `✕` an error, `●` a notice, and the state of a tool. Their rows
+//! continue at column 4. A spinner and the composer between two lines follow.
+
+use nerve_vt::screen::Screen;
+
+use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
+use super::rows::{dedent, indent, is_blank, is_rule, join, join_draft};
+use super::{ParsedTurn, Parser, Section, SectionKind, TurnText, screen_rows, tool_section};
+
+/// Parser for Qwen Code 0.24.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct QwenParser;
+
+impl Parser for QwenParser {
+    /// Returns true if the composer holds the cursor, and neither the spinner nor the title signals work.
+    fn is_ready(&self, screen: &Screen) -> bool {
+        let rows = screen_rows(screen);
+        let Some(composer) = Composer::find(&rows) else { return false };
+        let cursor = usize::from(screen.cursor.row);
+        (composer.top + 1..composer.bottom).contains(&cursor)
+            && !composer.is_busy()
+            && !screen.title.starts_with(['◐', '◓', '◑', '◒', '✳'])
+    }
+
+    fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
+        let rows = turn.rows();
+        let composer = Composer::find(&rows);
+        if let Some(composer) = &composer
+            && turn.is_draft(&composer.draft(&rows))
+        {
+            return ParsedTurn::default();
+        }
+        let end = composer.as_ref().map_or(rows.len(), |composer| composer.status);
+        let (start, is_truncated) = answer_start(&turn.lines[..end], turn.prompt);
+        let mut builder = SectionBuilder { rows: &rows[..end], at: start, ..SectionBuilder::default() };
+        builder.run();
+        let sections = builder.sections;
+        let is_last_word = sections
+            .last()
+            .is_some_and(|last| matches!(last.kind, SectionKind::Interrupted | SectionKind::Error));
+        let is_idle = composer.is_some_and(|composer| !composer.is_busy()) && !sections.is_empty();
+        let is_complete = !builder.has_dialog && (is_idle || is_last_word || builder.has_ended);
+        let is_truncated = is_truncated && !sections.is_empty();
+        ParsedTurn { sections, tokens: None, is_complete, is_truncated }
+    }
+}
+
+/// The composer between two lines, and the spinner above it.
+struct Composer {
+    /// The spinner, or the upper line.
+    status: usize,
+    /// The upper line.
+    top: usize,
+    /// The lower line.
+    bottom: usize,
+}
+
+impl Composer {
+    fn find(rows: &[&str]) -> Option<Composer> {
+        let bottom = rows.iter().rposition(|row| is_rule(row, '─'))?;
+        let top = rows[..bottom].iter().rposition(|row| is_rule(row, '─'))?;
+        rows.get(top + 1)?.starts_with(['>', '*', '!']).then_some(())?;
+        let above = rows[..top].iter().rposition(|row| !is_blank(row));
+        let status = above.filter(|&above| is_spinner(rows[above])).unwrap_or(top);
+        Some(Composer { status, top, bottom })
+    }
+
+    fn is_busy(&self) -> bool {
+        self.status < self.top
+    }
+
+    fn draft(&self, rows: &[&str]) -> String {
+        let draft = &rows[self.top + 1..self.bottom];
+        let first = draft.first().and_then(|row| row.get(1..)).unwrap_or_default();
+        join_draft(first.trim_end_matches(['\u{200b}', ' ']), &draft[1.min(draft.len())..])
+    }
+}
+
+/// Returns true for `  ⠋ Thinking… (2s · esc to cancel)`.
+fn is_spinner(row: &str) -> bool {
+    row.trim_start().starts_with(|c: char| ('\u{2801}'..='\u{28ff}').contains(&c))
+}
+
+/// Splits a row with a marker at column 2 into the marker and the text after it.
+fn marked(row: &str) -> Option<(char, &str)> {
+    let row = row.strip_prefix("  ")?;
+    let marker = row.chars().next().filter(|c| ">◆✕✓✗?●⊷⊶-ox⚠ℹ".contains(*c))?;
+    // A variation selector may follow, which asks for text instead of an emoji.
+    let rest = row[marker.len_utf8()..].trim_start_matches('\u{fe0e}');
+    rest.strip_prefix(' ').or(rest.is_empty().then_some(rest)).map(|rest| (marker, rest))
+}
+
+/// Returns the first row of the answer, and true if rows above it are missing.
+fn answer_start(lines: &[String], wanted: &str) -> (usize, bool) {
+    let head = |row: usize| marked(&lines[row]).filter(|(marker, _)| *marker == '>').map(|(_, text)| text);
+    match end_of_last_echo(lines, wanted, &EchoStyle { head: &head, indent: 4 }) {
+        Some(end) => (end, false),
+        None => {
+            let tail = tail_of_echo(lines, wanted, |row| marked(row).is_some());
+            (tail, tail == 0 && !wanted.is_empty())
+        }
+    }
+}
+
+#[derive(Default)]
+struct SectionBuilder<'a> {
+    rows: &'a [&'a str],
+    at: usize,
+    sections: Vec<Section>,
+    /// The next prompt follows.
+    has_ended: bool,
+    has_dialog: bool,
+}
+
+impl<'a> SectionBuilder<'a> {
+    fn run(&mut self) {
+        while let Some(&row) = self.rows.get(self.at) {
+            match marked(row) {
+                _ if is_blank(row) || is_spinner(row) => self.at += 1,
+                Some(('>', _)) => {
+                    self.has_ended = true;
+                    return;
+                }
+                Some((marker, first)) => self.item(marker, first),
+                // The rest of an item whose beginning has scrolled away.
+                None => {
+                    let text = self.take(dedent(row, 4));
+                    self.push(SectionKind::Text, text);
+                }
+            }
+        }
+    }
+
+    fn item(&mut self, marker: char, first: &'a str) {
+        match marker {
+            '◆' => {
+                let text = self.take(first);
+                self.push(SectionKind::Text, text);
+            }
+            '✕' if first.starts_with('[') => {
+                let text = self.take(first);
+                self.push(SectionKind::Error, text);
+            }
+            '●' | 'ℹ' | '⚠' => {
+                // Other notices come from the program, not from the answer.
+                let text = self.take(first);
+                if text.starts_with("Request cancelled") {
+                    self.push(SectionKind::Interrupted, text);
+                }
+            }
+            icon => self.tool(icon, first),
+        }
+    }
+
+    fn tool(&mut self, icon: char, first: &'a str) {
+        let (name, args) = first.trim().split_once(' ').unwrap_or((first.trim(), ""));
+        let (name, args) = (name.to_string(), args.trim_end_matches('←').trim().to_string());
+        let status = match icon {
+            '✓' => "ok",
+            '✕' | '✗' | 'x' => "error",
+            '?' => "asking",
+            '-' => "rejected",
+            _ => "running",
+        };
+        let result = self.take("");
+        self.has_dialog |= icon == '?';
+        // The rows of a dialog are its choices.
+        let result = if icon == '?' { String::new() } else { result };
+        self.sections.push(tool_section(&name, &args, Some(status), result));
+    }
+
+    /// Takes the rows of an item, whose first one has this text.
+    fn take(&mut self, first: &'a str) -> String {
+        let mut text = vec![first];
+        self.at += 1;
+        while let Some(&row) = self.rows.get(self.at)
+            && (is_blank(row) || (marked(row).is_none() && !is_spinner(row) && indent(row) >= 2))
+        {
+            text.push(dedent(row, 4));
+            self.at += 1;
+        }
+        join(&text)
+    }
+
+    fn push(&mut self, kind: SectionKind, content: String) {
+        if !content.is_empty() {
+            self.sections.push(Section::new(kind, content));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Decoder for Qwen Code's session file (`~/.qwen/projects/<folder>/chats/<id>.jsonl`, version 0.24), which has the
+//! model's markdown where the screen has rows.
+//!
+//! The format is undocumented and changes: unknown lines are counted, not rejected. Entries form a tree: each names its
+//! parent. Errors are only on the screen.
+
+use nerve_types::TsNs;
+use nerve_types::token_usage::TokenUsage;
+use serde_json::Value;
+
+use super::entry::{CallStatus, Entry, Item, ResponseUsage, TurnFold, time};
+use super::transcript::{TranscriptTurn, json_lines};
+
+/// Finds the last prompt that equals `prompt`, and collects the answer to it.
+///
+/// Ignores whitespace and control characters. Prompts stamped before `since` (compared in milliseconds) do not match,
+/// because the same prompt may have been sent before. An empty prompt matches nothing.
+pub fn parse_qwen<'a>(
+    lines: impl Iterator<Item = &'a str>,
+    prompt: &str,
+    since: Option<TsNs>,
+) -> TranscriptTurn {
+    let (mut fold, mut decoder) = (TurnFold::new(prompt, since), QwenDecoder::default());
+    for line in json_lines::<Value>(lines) {
+        match line {
+            Some(line) => decoder.decode(&line, |entry| fold.add(entry)),
+            None => fold.add_malformed(),
+        }
+    }
+    fold.finish()
+}
+
+/// Decodes the lines of one conversation in order.
+#[derive(Debug, Default)]
+pub(crate) struct QwenDecoder {
+    /// The response of the next answer is whole.
+    has_response: bool,
+}
+
+impl QwenDecoder {
+    /// Passes the entries of a line to `emit`.
+    pub(crate) fn decode(&mut self, line: &Value, mut emit: impl FnMut(Entry)) {
+        let at = line["timestamp"].as_str().and_then(time);
+        let mut add = |item| emit(Entry { at, item });
+        let parts = || line["message"]["parts"].as_array().into_iter().flatten();
+        match line["type"].as_str() {
+            Some("user") => {
+                if let Some(session) = line["sessionId"].as_str() {
+                    add(Item::Session(session.to_string()));
+                }
+                let texts: Vec<&str> = parts().filter_map(|part| part["text"].as_str()).collect();
+                let is_typed = line["provenance"] == "real_user";
+                add(if is_typed { Item::Prompt(texts.join("\n")) } else { Item::Context(texts.join("\n")) });
+            }
+            Some("assistant") => {
+                parts().for_each(|part| add(answer_part(part)));
+                if line["usageMetadata"].is_object() {
+                    add(Item::Usage(usage(line)));
+                }
+                if !std::mem::take(&mut self.has_response) {
+                    add(Item::Interrupted("Request cancelled.".to_string()));
+                }
+            }
+            Some("tool_result") => {
+                parts().filter_map(|part| part.get("functionResponse")).for_each(|result| {
+                    add(tool_output(result, line["toolCallResult"]["status"].as_str()));
+                })
+            }
+            // Written before each answer whose response is whole.
+            Some("system") => {
+                let event = &line["systemPayload"]["uiEvent"]["event.name"];
+                self.has_response |= *event == "qwen-code.api_response";
+            }
+            _ => add(Item::Unknown),
+        }
+    }
+}
+
+fn answer_part(part: &Value) -> Item {
+    let call = &part["functionCall"];
+    match part["text"].as_str() {
+        Some(text) if part["thought"] == true => Item::Thinking(text.to_string()),
+        Some(text) => Item::Text(text.to_string()),
+        None if call.is_object() => {
+            Item::Call { id: word(call, "id"), name: word(call, "name"), args: call["args"].to_string() }
+        }
+        None => Item::Unknown,
+    }
+}
+
+fn tool_output(result: &Value, status: Option<&str>) -> Item {
+    let response = &result["response"];
+    let text = response["output"].as_str().or_else(|| response["error"].as_str()).unwrap_or_default();
+    let status = match status {
+        Some("success") => CallStatus::Ok,
+        Some("cancelled") => CallStatus::Rejected,
+        _ => CallStatus::Error,
+    };
+    Item::Output { id: word(result, "id"), text: text.to_string(), status }
+}
+
+fn usage(line: &Value) -> ResponseUsage {
+    let count = |name: &str| line["usageMetadata"][name].as_u64().unwrap_or(0);
+    let output = count("candidatesTokenCount").saturating_add(count("thoughtsTokenCount"));
+    let tokens = TokenUsage::with_cache_in_input(
+        count("promptTokenCount"),
+        output,
+        count("cachedContentTokenCount"),
+        0,
+    );
+    ResponseUsage { tokens, model: line["model"].as_str().map(str::to_string) }
+}
+
+fn word(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or_default().to_string()
+}
