@@ -232,7 +232,7 @@ impl SessionArgs {
     }
 
     /// Returns the command with arguments that start the conversation `new`. `None` for other programs, non-interactive
-    /// commands, and commands that select an existing conversation.
+    /// commands, commands that select an existing conversation, and forks whose id cannot be chosen.
     pub fn start_command(&self, argv: &[String], new: &str) -> Option<Vec<String>> {
         let program = self.program_at(argv)?;
         let options = argv[program + 1..].iter().take_while(|word| *word != "--");
@@ -240,10 +240,12 @@ impl SessionArgs {
             let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
             self.unless.iter().any(|unless| unless == name)
         });
-        if self.start.is_empty()
-            || is_non_interactive
-            || matches!(self.conversation(argv), ConversationRef::Id(_) | ConversationRef::Unspecified)
-        {
+        let can_start = match self.conversation(argv) {
+            ConversationRef::New => true,
+            ConversationRef::Fork => self.can_name_forks(),
+            ConversationRef::Id(_) | ConversationRef::Unspecified => false,
+        };
+        if self.start.is_empty() || is_non_interactive || !can_start {
             return None;
         }
         let mut started = argv.to_vec();

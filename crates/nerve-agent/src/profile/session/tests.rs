@@ -223,6 +223,13 @@ fn other_agents_have_their_own_arguments() {
     );
     assert_eq!(opencode.conversation(&argv("opencode --session ses_1 --fork")), ConversationRef::Fork);
     assert_eq!(opencode.conversation(&argv("opencode -c")), ConversationRef::Unspecified);
+
+    let qwen = forms("qwen");
+    let forked = argv("qwen -y --resume ID-A --fork-session");
+    assert_eq!(qwen.fork_command(&argv("qwen -y --session-id ID-A"), A, B, ""), Some(forked.clone()));
+    assert_eq!(qwen.conversation(&forked), ConversationRef::Fork);
+    assert_eq!(qwen.start_command(&forked, B), None, "it excludes --session-id");
+    assert_eq!(qwen.start_command(&argv("qwen -y"), B), Some(argv("qwen --session-id ID-B -y")));
 }
 
 #[test]
