@@ -45,6 +45,8 @@ impl QwenDecoder {
         let parts = || line["message"]["parts"].as_array().into_iter().flatten();
         match line["type"].as_str() {
             Some("user") => {
+                // A response that broke off has no answer.
+                self.has_response = false;
                 if let Some(session) = line["sessionId"].as_str() {
                     add(Item::Session(session.to_string()));
                 }

@@ -169,6 +169,17 @@ fn answer_without_a_whole_response_was_interrupted() {
 }
 
 #[test]
+fn broken_response_does_not_complete_the_next_answer() {
+    let is_response = |line: &&str| line.contains("qwen-code.api_response");
+    let response = CHAT.lines().find(is_response).expect("a response");
+    let mut lines: Vec<&str> = CHAT.lines().filter(|line| !is_response(line)).collect();
+    let prompt = lines.iter().position(|line| line.contains(r#""text":"hello again""#)).expect("a prompt");
+    lines.insert(prompt, response);
+    let turn = parse_qwen(lines.into_iter(), "hello again", None);
+    assert_eq!(turn.sections.last().map(|last| last.kind), Some(SectionKind::Interrupted), "{turn:?}");
+}
+
+#[test]
 fn rewound_turns_are_left_out() {
     let first: serde_json::Value =
         CHAT.lines().find_map(|line| serde_json::from_str(line).ok()).expect("a line");
