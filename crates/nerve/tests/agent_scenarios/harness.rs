@@ -28,6 +28,8 @@ pub(super) const CUT_BEFORE: &str = "CUT-BEFORE the answer";
 /// A prompt with these words is answered with [`CUT_TEXT`] on a connection that is reset then.
 pub(super) const CUT_AFTER: &str = "CUT-AFTER some words";
 pub(super) const CUT_TEXT: &str = "The first half";
+/// The prompt with which Qwen Code has the model continue that answer. The connection is reset again.
+const CONTINUATION: &str = "The connection dropped mid-response.";
 
 pub(super) struct Harness {
     pub(super) nodes: EngineHarness,
@@ -59,7 +61,8 @@ impl Harness {
             .rule(ENDLESS, Answer::slow(Duration::from_millis(100), words.collect()))
             .rule(PASTE_MARKER, Answer::text(PASTE_ANSWER))
             .rule(CUT_BEFORE, Answer::stream("", BodyEnd::Broken))
-            .rule(CUT_AFTER, Answer::cut(CUT_TEXT));
+            .rule(CUT_AFTER, Answer::cut(CUT_TEXT))
+            .rule(CONTINUATION, Answer::cut(" and more"));
         let model = MockModel::start(script).await;
         let recipe = (variant.recipe)(&home, &model.url())?;
         let nodes = EngineHarness::new(EngineHarness::config(home.root()), step_timeout);
