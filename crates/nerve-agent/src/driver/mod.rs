@@ -11,6 +11,7 @@ mod agent_queue;
 mod barrier;
 mod columns;
 mod dialog_answer;
+mod field_match;
 mod foreign_input;
 mod hook;
 mod inherited_line;
@@ -27,8 +28,11 @@ mod typeahead;
 mod usage_limit;
 mod verdict;
 
+pub use field_match::{FieldMatch, match_fields};
 pub use hook::Hook;
-pub use observation::{ChoiceRow, ComposerView, Observation, Signal, is_echo_of, observe_screen};
+pub use observation::{
+    ChoiceRow, ComposerView, Observation, RuleMatch, Signal, is_echo_of, match_rules, observe_screen,
+};
 pub use state::{AgentState, Delivery, Evidence, Source};
 pub use turn::{Outcome, Span, SubmitError, TurnEnd};
 pub use usage_limit::LimitNotice;

@@ -1,11 +1,16 @@
 //! Observation of one screen: the position of the composer, its draft, and the signal of the live region.
 
+mod rule_match;
+
+pub use rule_match::{RuleMatch, match_rules};
+
 use nerve_types::text::{one_line, shorten};
 use nerve_vt::screen::{Row, Screen};
 
+use self::rule_match::Regions;
 use super::state::Source;
 use super::usage_limit::LimitNotice;
-use crate::profile::{BlockKind, Composer, Dialog, Layout, Pattern, Profile, Region, Rule, RuleState};
+use crate::profile::{BlockKind, Composer, Dialog, Layout, Pattern, Profile, Rule, RuleState};
 
 /// Maximum characters of a row or title in evidence.
 const SHOWN: usize = 80;
@@ -91,29 +96,16 @@ pub(super) fn observe_screen_except(
     screen: &Screen,
     mut is_ignored: impl FnMut(&LimitNotice) -> bool,
 ) -> Observation {
-    let composer = profile.composer.as_ref().and_then(|composer| find_composer(composer, screen));
-    // A dialog's choice can look like a composer. With the dialog's question above, it is a choice.
-    let composer = composer.filter(|view| !is_dialog_choice(profile, screen, view));
-    let dialog = if composer.is_some() { 0..0 } else { dialog_rows(profile, screen) };
+    let regions = Regions::find(profile, screen);
     let rule = profile.rules.iter().find_map(|rule| {
-        let rows = match (rule.region, &composer) {
-            (Region::Composer, Some(view)) => view.rows.0..view.rows.1,
-            (Region::Footer, Some(view)) => view.rows.1..screen.rows.len(),
-            (Region::Status, Some(view)) => status_rows(screen, view.rows.0, rule.rows),
-            (Region::Dialog, None) => dialog.clone(),
-            (Region::Cursor, _) => {
-                let row = screen.cursor.row as usize;
-                row..(row + 1).min(screen.rows.len())
-            }
-            _ => 0..0,
-        };
-        let matched = find_rule_match(rule, screen.rows.get(rows)?)?;
+        let matched = &screen.rows[regions.match_rule(rule, screen)?];
         let notice = (rule.state == RuleState::Suspended).then(|| read_notice(rule, matched));
         if notice.as_ref().is_some_and(&mut is_ignored) {
             return None;
         }
         Some((rule, matched[0].text.trim(), notice))
     });
+    let Regions { composer, dialog } = regions;
     let ((choices, is_horizontal), dialog, context) = match &rule {
         Some((rule, ..)) if rule.state == RuleState::Blocked => {
             let (above, rows) = (&screen.rows[..dialog.start], &screen.rows[dialog]);
@@ -145,16 +137,6 @@ fn is_conversation_empty(profile: &Profile, screen: &Screen, composer: Option<&C
     screen.rows[composer.rows.1..].iter().any(|row| pattern.is_match(&row.text))
 }
 
-/// Returns the rows from the last match of the rule on, unless a row below shows that the agent continued.
-fn find_rule_match<'r>(rule: &Rule, rows: &'r [Row]) -> Option<&'r [Row]> {
-    let matches_rule = |row: &Row| rule.pattern.is_match(&row.text);
-    let Some(unless) = &rule.unless_below else {
-        return rows.iter().position(matches_rule).map(|at| &rows[at..]);
-    };
-    let at = rows.iter().rposition(matches_rule)?;
-    (!rows[at + 1..].iter().any(|row| unless.is_match(&row.text))).then(|| &rows[at..])
-}
-
 /// Maximum number of rows of a notice.
 const NOTICE_ROWS: usize = 6;
 
@@ -169,19 +151,6 @@ fn read_notice(rule: &Rule, rows: &[Row]) -> LimitNotice {
     }
     let (text, when) = rule.pattern.until(&text).unwrap_or((&text, None));
     LimitNotice { text: one_line(text), when: when.map(|when| when.trim().to_string()) }
-}
-
-fn is_dialog_choice(profile: &Profile, screen: &Screen, view: &ComposerView) -> bool {
-    let first =
-        screen.rows.get(view.rows.0).is_some_and(|row| profile.dialog.choice.choice(&row.text).is_some());
-    let asks = |row: &Row| {
-        let rules = profile
-            .rules
-            .iter()
-            .filter(|rule| rule.region == Region::Dialog && rule.state == RuleState::Blocked);
-        rules.into_iter().any(|rule| rule.pattern.is_match(&row.text))
-    };
-    first && screen.rows[dialog_rows(profile, screen)].iter().any(asks)
 }
 
 /// Combines screen and title: both have to agree on ready, and either alone signals busy.
@@ -217,6 +186,7 @@ fn combine_with_title(
     })
 }
 
+/// Finds the composer that receives the keys.
 fn find_composer(composer: &Composer, screen: &Screen) -> Option<ComposerView> {
     let cursor = screen.cursor.row as usize;
     let (start, end) = match composer.layout {
@@ -277,7 +247,7 @@ fn is_other_mode(composer: &Composer, row: &Row) -> bool {
     composer.other_mode.as_ref().is_some_and(|mode| mode.is_match(&row.text))
 }
 
-fn read_draft(composer: &Composer, rows: &[Row]) -> String {
+pub(super) fn read_draft(composer: &Composer, rows: &[Row]) -> String {
     let text = |row: &Row, first: bool| match composer.layout {
         _ if first && is_other_mode(composer, row) => row.text.trim_end().to_string(),
         Layout::Bar => composer.prompt.after(&row.text).unwrap_or("").trim().to_string(),
@@ -304,28 +274,6 @@ fn is_dim(row: &Row) -> bool {
     !text.is_empty()
         && text.iter().skip(1).all(|run| run.style.dim)
         && text.last().is_some_and(|run| run.style.dim)
-}
-
-fn status_rows(screen: &Screen, composer_top: usize, count: usize) -> std::ops::Range<usize> {
-    let rows = &screen.rows[..composer_top];
-    // Rules and hint rows separate the status block from the composer: take the last few rows with text.
-    let start = rows
-        .iter()
-        .enumerate()
-        .rev()
-        .filter(|(_, row)| !row.text.is_empty())
-        .map(|(at, _)| at)
-        .nth(count.saturating_sub(1))
-        .unwrap_or(0);
-    start..composer_top
-}
-
-fn dialog_rows(profile: &Profile, screen: &Screen) -> std::ops::Range<usize> {
-    let end = screen.rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |at| at + 1);
-    let start = end.saturating_sub(profile.dialog.rows);
-    let above = profile.dialog.above.as_ref();
-    let above = above.and_then(|p| screen.rows[start..end].iter().rposition(|row| p.is_match(&row.text)));
-    above.map_or(start, |at| start + at)..end
 }
 
 /// Maximum number of rows between two choices of one dialog: wrapped labels and a blank row. Choices further up belong to

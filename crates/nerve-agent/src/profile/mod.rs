@@ -10,7 +10,7 @@ pub mod session;
 mod version;
 
 pub use pattern::Pattern;
-pub use registry::{ProfileError, Profiles};
+pub use registry::{ProfileError, ProfileSource, Profiles};
 pub use version::{TestedVersions, Version};
 
 use std::collections::BTreeMap;
@@ -270,8 +270,9 @@ pub struct Rule {
 }
 
 /// States of rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum RuleState {
     /// Not accepting prompts yet, although the composer is drawn. No sign that a prompt was received.
     Starting,
@@ -285,9 +286,17 @@ pub enum RuleState {
     Suspended,
 }
 
+impl RuleState {
+    /// Returns the name in a profile.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
 /// Regions of the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Region {
     /// Rows of the composer.
     Composer,
@@ -299,6 +308,13 @@ pub enum Region {
     Dialog,
     /// The cursor's row.
     Cursor,
+}
+
+impl Region {
+    /// Returns the name in a profile.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
 }
 
 /// The layout of dialogs.

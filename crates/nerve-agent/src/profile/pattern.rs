@@ -9,6 +9,11 @@ use serde::Deserialize;
 pub struct Pattern(Regex);
 
 impl Pattern {
+    /// Returns the expression.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
     /// Returns true if it matches anywhere in `text`.
     pub fn is_match(&self, text: &str) -> bool {
         self.0.is_match(text)

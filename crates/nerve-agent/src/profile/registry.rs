@@ -9,6 +9,16 @@ use super::Profile;
 #[derive(Debug, Clone)]
 pub struct Profiles {
     by_name: BTreeMap<String, Arc<Profile>>,
+    sources: BTreeMap<String, ProfileSource>,
+}
+
+/// The origin of a profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileSource {
+    /// The user's file, as named by the caller; `None` for a built-in profile.
+    pub file: Option<String>,
+    /// The file's text.
+    pub text: Arc<str>,
 }
 
 /// An invalid profile file. The others are still loaded.
@@ -59,8 +69,9 @@ impl Profiles {
     /// Returns the built-in profiles. They are compiled once in a process.
     pub fn builtin() -> Profiles {
         static COMPILED: LazyLock<Profiles> = LazyLock::new(|| {
-            let (profiles, errors) = Profiles::load(BUILTIN.iter().map(|(file, text)| (*file, *text)));
+            let (mut profiles, errors) = Profiles::load(BUILTIN.iter().map(|(file, text)| (*file, *text)));
             debug_assert!(errors.is_empty(), "{errors:?}");
+            profiles.sources.values_mut().for_each(|source| source.file = None);
             profiles
         });
         COMPILED.clone()
@@ -72,21 +83,29 @@ impl Profiles {
         let mut all = Profiles::builtin();
         let (own, errors) = Profiles::load(files);
         all.by_name.extend(own.by_name);
+        all.sources.extend(own.sources);
         (all, errors)
     }
 
     fn load<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> (Profiles, Vec<ProfileError>) {
-        let mut by_name = BTreeMap::new();
+        let mut profiles = Profiles { by_name: BTreeMap::new(), sources: BTreeMap::new() };
         let mut errors = Vec::new();
         for (file, text) in files {
-            match toml::from_str::<Profile>(text) {
+            match Profile::parse(file, text) {
                 Ok(profile) => {
-                    by_name.insert(profile.name.clone(), Arc::new(profile));
+                    let source = ProfileSource { file: Some(file.to_string()), text: text.into() };
+                    profiles.sources.insert(profile.name.clone(), source);
+                    profiles.by_name.insert(profile.name.clone(), Arc::new(profile));
                 }
-                Err(error) => errors.push(profile_error(file, text, &error)),
+                Err(error) => errors.push(error),
             }
         }
-        (Profiles { by_name }, errors)
+        (profiles, errors)
+    }
+
+    /// Returns the origin of a profile.
+    pub fn source(&self, name: &str) -> Option<&ProfileSource> {
+        self.sources.get(name)
     }
 
     /// Returns a profile by name.
@@ -150,6 +169,16 @@ fn is_duration(word: &str) -> bool {
 
 pub(super) fn file_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
+}
+
+impl Profile {
+    /// Reads a profile from the text of a file.
+    ///
+    /// # Errors
+    /// The text is not TOML, or not a valid profile.
+    pub fn parse(file: &str, text: &str) -> Result<Profile, ProfileError> {
+        toml::from_str(text).map_err(|error| profile_error(file, text, &error))
+    }
 }
 
 fn profile_error(file: &str, text: &str, error: &toml::de::Error) -> ProfileError {
