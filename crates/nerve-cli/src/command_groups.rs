@@ -36,7 +36,7 @@ pub const GROUPS: [Group; 5] = [
             "fan-out",
         ],
     ),
-    ("Nouns", &["node", "graph", "session", "recording", "server", "machine", "host", "result"]),
+    ("Nouns", &["node", "graph", "session", "recording", "server", "machine", "host", "result", "profile"]),
     ("Recordings", &["record", "view", "replay", "snapshot", "branch", "exec", "tools"]),
     (
         "Tools and integration",

@@ -26,6 +26,7 @@ pub mod notify;
 pub mod options;
 pub mod pane;
 pub mod pattern;
+pub mod profile;
 pub mod proxy;
 pub mod prune;
 pub mod record;
@@ -173,6 +174,8 @@ pub enum Command {
     Host(host::HostArgs),
     /// Show, await or cancel the result of a turn in the background
     Result(result::ResultArgs),
+    /// List, print and test the descriptions of programs
+    Profile(profile::ProfileArgs),
 
     /// Run a program in this terminal and record it
     Record(Box<record::RecordArgs>),

@@ -17,7 +17,7 @@ pub fn load(folder: Option<&Path>) -> (Profiles, Vec<ProfileError>) {
     let mut files = Vec::new();
     for path in folder.map(toml_files).unwrap_or_default() {
         let name = path.display().to_string();
-        match read(&path) {
+        match read_file(&path) {
             Ok(text) => files.push((name, text)),
             Err(message) => errors.push(ProfileError { file: name, line: 1, column: 1, message }),
         }
@@ -75,7 +75,11 @@ fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {
     paths
 }
 
-fn read(path: &Path) -> Result<String, String> {
+/// Returns the text of a profile file.
+///
+/// # Errors
+/// The file cannot be read, or has more than 1 MiB.
+pub fn read_file(path: &Path) -> Result<String, String> {
     let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
     if size > FILE_LIMIT {
         return Err(format!("the file has {size} bytes, the limit is {FILE_LIMIT}"));

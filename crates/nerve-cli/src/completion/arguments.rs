@@ -66,6 +66,7 @@ fn completer(arg: &Arg, path: &str, fan_outs: FanOutNames) -> Option<NameComplet
         "RUN|GRAPH" => completer(&[NameKind::Runs, NameKind::Graphs]),
         "FAN-OUT" | "ATTEMPT" => completer(&[NameKind::FanOuts]),
         "GRAPH" | "FILE|ID" => completer(&[NameKind::Graphs]),
+        "PROFILE" | "FILE|PROFILE" => completer(&[NameKind::Profiles]),
         "NAME" if path.contains(" server ") && id == "positional" => completer(&[NameKind::Servers]),
         _ => None,
     }
@@ -90,7 +91,7 @@ mod tests {
     #[test]
     fn arguments_are_completed_with_their_kind_of_names() {
         use NameKind::{FanOuts, Graphs, Hosts, Nodes, Profiles, Recordings, Runs, Servers, Sessions};
-        let cases: [Case; 22] = [
+        let cases: [Case; 24] = [
             (&["send"], "node", Some(&[Nodes])),
             (&["stop"], "node", Some(&[Nodes])),
             (&["new"], "name", None),
@@ -112,6 +113,8 @@ mod tests {
             (&["graph", "cancel"], "id", Some(&[Runs, Graphs])),
             (&["fan-out", "pick"], "attempt", Some(&[FanOuts])),
             (&["fan-out", "clean"], "name", Some(&[FanOuts])),
+            (&["profile", "show"], "profile", Some(&[Profiles])),
+            (&["profile", "test"], "recordings", Some(&[Recordings])),
             (&["server", "stop"], "positional", Some(&[Servers])),
         ];
         for (words, id, expected) in cases {

@@ -25,6 +25,7 @@ mod node;
 mod notify;
 pub(crate) mod pane;
 mod pattern;
+mod profile;
 mod proxy;
 mod prune;
 mod record;
@@ -101,6 +102,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         }
         Command::Server(args) => run_server(args)?,
         Command::Host(args) => host::run(args)?,
+        Command::Profile(args) => return profile::run(&args.command),
         Command::Result(args) => run_single_threaded(interruptible(result::run(args)))?,
         // The viewer starts its recorder in another process.
         Command::Record(args) if record::shows_viewer(&args) => {

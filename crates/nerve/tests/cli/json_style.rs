@@ -238,6 +238,7 @@ fn recordings(checked: &mut Checked) {
     checked.run(2, "recording replay", &[id]);
     checked.write("a.cast", "{\"version\": 2, \"width\": 80, \"height\": 24}\n[0.1, \"o\", \"hello\"]\n");
     checked.ok("recording import", &["a.cast", "-o", "a.ahr"]);
+    checked.ok("profile test", &["shell", "--recording", "sh", "--recording", "a.ahr"]);
     checked.ok("recording branches", &[]);
     checked.ok("recording prune", &["--max-size", "0", "--dry-run"]);
     checked.ok("snapshot", &["--session", "sh", "--dir", "."]);
@@ -253,6 +254,8 @@ fn settings(checked: &mut Checked) {
     {
         checked.ok(command, &[]);
     }
+    checked.ok("profile list", &[]);
+    checked.ok("profile show", &["claude"]);
     checked.ok("demo", &[]);
     checked.ok("fan-out list", &[]);
 }

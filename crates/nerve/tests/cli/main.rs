@@ -39,6 +39,7 @@ mod openai;
 mod osc_passthrough;
 mod panes;
 mod patterns;
+mod profiles;
 mod proxy;
 mod record;
 mod record_viewer;

@@ -1,0 +1,21 @@
+//! Tests of profiles with recordings.
+//!
+//! A test replays recordings through the terminal model and the driver, as a server does with live output. It reports the states that the
+//! profile leads to, with their evidence, how often each rule and field matches, and the differences from the recorded turns.
+#![warn(missing_docs)]
+
+mod counts;
+mod driver_replay;
+mod record_source;
+mod recorded_turn;
+mod report;
+mod report_text;
+mod test;
+mod turn_check;
+
+pub use recorded_turn::{RecordedTurn, read_turns};
+pub use report::{
+    FieldReport, Mismatch, MismatchKind, Overlap, ProfileReport, RecordingReport, RuleEvidence, RuleReport,
+    StateReport,
+};
+pub use test::ProfileTest;

@@ -1,0 +1,5 @@
+//! Tests of profiles with recordings of real programs.
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
+
+mod fixture;
+mod states;

@@ -1,0 +1,124 @@
+//! `nerve profile`: lists, prints and tests profiles.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use nerve_agent::profile::{Profile, ProfileError, Profiles};
+use nerve_cli::profile::{ListArgs, ProfileCommand, ShowArgs, TestArgs};
+use nerve_node::profiles;
+use nerve_profile_tools::{ProfileTest, read_turns};
+use nerve_server::paths::ServerPaths;
+use serde_json::{Value, json};
+
+use super::recording::{find_named, load_meta, read_failure, size};
+use crate::exit::{DONE, FAILED, Failure, NOT_FOUND};
+use crate::out;
+
+/// Longest pattern or row in a report, in characters.
+const SHOWN: usize = 100;
+
+/// Runs a command of `nerve profile` and returns the exit code.
+pub(super) fn run(command: &ProfileCommand) -> Result<u8> {
+    match command {
+        ProfileCommand::List(args) => list(args).map(|()| DONE),
+        ProfileCommand::Show(args) => show(args).map(|()| DONE),
+        ProfileCommand::Test(args) => test(args),
+    }
+}
+
+fn load() -> (Profiles, Vec<ProfileError>) {
+    profiles::load(Some(&ServerPaths::from_env().profiles()))
+}
+
+fn list(args: &ListArgs) -> Result<()> {
+    let (profiles, errors) = load();
+    let folder = ServerPaths::from_env().profiles();
+    let listed =
+        profiles.names().into_iter().filter_map(|name| Some((profiles.get(name)?, profiles.source(name)?)));
+    if args.json {
+        let profiles = listed.map(|(profile, source)| {
+            json!({ "profile": profile.name, "programs": profile.programs, "file": source.file })
+        });
+        let errors = errors.iter().map(error_json);
+        return out::json(&json!({
+            "profiles": profiles.collect::<Vec<_>>(),
+            "errors": errors.collect::<Vec<_>>(),
+            "directory": folder,
+        }));
+    }
+    let rows: Vec<Vec<String>> = listed
+        .map(|(profile, source)| {
+            let file = source.file.clone().unwrap_or_else(|| "built-in".to_string());
+            vec![profile.name.clone(), profile.programs.join(", "), file]
+        })
+        .collect();
+    out::table(&["profile", "programs", "file"], &rows)?;
+    errors.iter().for_each(out::warning);
+    out::note(format_args!("your own profiles: {}", folder.display()));
+    Ok(())
+}
+
+fn error_json(error: &ProfileError) -> Value {
+    json!({ "file": error.file, "line": error.line, "column": error.column, "message": error.message })
+}
+
+fn show(args: &ShowArgs) -> Result<()> {
+    let (profiles, errors) = load();
+    let source = profiles.source(&args.profile).ok_or_else(|| unknown(&args.profile, &profiles, &errors))?;
+    match args.json {
+        true => out::json(&json!({ "profile": args.profile, "file": source.file, "text": source.text })),
+        false => out::text(&source.text),
+    }
+}
+
+fn unknown(name: &str, profiles: &Profiles, errors: &[ProfileError]) -> Failure {
+    let failure = Failure::new(NOT_FOUND, format!("no profile '{name}'"));
+    match errors.iter().find(|error| Path::new(&error.file).file_stem().is_some_and(|stem| stem == name)) {
+        Some(error) => failure.hint(format!("not loaded: {error}")),
+        None => failure
+            .hint(format!("profiles: {}; list them with 'nerve profile list'", profiles.names().join(", "))),
+    }
+}
+
+fn test(args: &TestArgs) -> Result<u8> {
+    let profile = find_profile(&args.profile)?;
+    let mut test = ProfileTest::new(profile);
+    let history = ServerPaths::from_env().data_dirs().history;
+    for name in &args.recordings {
+        let path = find_named(Some(name))?;
+        let meta = load_meta(&path);
+        let turns = read_turns(&history, &meta).unwrap_or_else(|error| {
+            out::warning(error);
+            Vec::new()
+        });
+        test.add_recording(&path, size(&meta), &turns).map_err(read_failure)?;
+    }
+    let report = test.finish();
+    let code = if report.has_mismatches() { FAILED } else { DONE };
+    if args.json {
+        return out::json(&report).map(|()| code);
+    }
+    out::text(&report.to_text(|text| out::preview(text, SHOWN)))?;
+    let damaged = report.recordings.iter().filter(|recording| recording.is_damaged);
+    damaged.for_each(|recording| out::warning(format_args!("parts of {} are lost", recording.path)));
+    report.warnings().iter().for_each(out::warning);
+    report.mismatches().iter().for_each(out::warning);
+    Ok(code)
+}
+
+/// Reads the profile from a file, or finds a loaded one by its name.
+fn find_profile(name: &str) -> Result<Arc<Profile>> {
+    let path = Path::new(name);
+    if name.contains('/') || name.ends_with(".toml") || path.is_file() {
+        let text = profiles::read_file(path)
+            .map_err(|error| Failure::new(NOT_FOUND, format!("cannot read {name}: {error}")))?;
+        let profile = Profile::parse(name, &text).map_err(|error| {
+            Failure::new(FAILED, error.to_string())
+                .hint("compare it with a built-in profile: nerve profile show claude")
+        })?;
+        return Ok(Arc::new(profile));
+    }
+    let (profiles, errors) = load();
+    profiles.get(name).ok_or_else(|| unknown(name, &profiles, &errors).into())
+}
