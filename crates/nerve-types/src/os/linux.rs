@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
@@ -158,6 +159,11 @@ pub fn resident_bytes() -> Option<u64> {
 /// Returns the release of the kernel.
 pub fn kernel_release() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/osrelease").ok()?.trim().to_string())
+}
+
+/// Returns the time since the machine started, including the time in which it was suspended (`CLOCK_BOOTTIME`, clock_gettime(2)).
+pub fn boot_time() -> Duration {
+    super::read_clock(libc::CLOCK_BOOTTIME)
 }
 
 /// Returns a path to this program, which may be the file that replaced it in an update. `path` is what the system reports.

@@ -8,6 +8,7 @@
 //! All unsafe code of the project is in this folder.
 
 use std::fmt::Display;
+use std::time::Duration;
 
 mod descriptor;
 mod folder_poller;
@@ -27,9 +28,9 @@ use posix as implementation;
 pub use descriptor::watch;
 pub use implementation::{
     FolderWatcher, MAX_SOCKET_PATH, ProcessExit, ProcessHandle, RECEIVE_FLAGS, REQUIREMENT, SEND_FLAGS,
-    check, children, clone_file, command_line, current_dir, handles_signal, kernel_release, open_files,
-    open_terminal, own_program, peer_process, process_name, processes, resident_bytes, session_leader,
-    set_batch_scheduling, written_bytes,
+    boot_time, check, children, clone_file, command_line, current_dir, handles_signal, kernel_release,
+    open_files, open_terminal, own_program, peer_process, process_name, processes, resident_bytes,
+    session_leader, set_batch_scheduling, written_bytes,
 };
 pub use signal_name::signal_name;
 pub use spawn::{close_descriptors, detach, kill_with_parent, release_free_memory, set_controlling_terminal};
@@ -75,6 +76,15 @@ pub fn start_time(pid: impl Display) -> Option<u64> {
 pub fn is_own_process(pid: u32, started: u64) -> bool {
     let user = rustix::process::getuid().as_raw();
     started != 0 && ProcessStatus::of_living(pid).is_some_and(|it| it.started == started && it.user == user)
+}
+
+/// Reads a clock that every system has (clock_gettime(2)).
+#[expect(unsafe_code, reason = "clock_gettime has no safe form")]
+fn read_clock(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is valid during the call, which fails only for an unknown clock.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Returns the number of descriptors that this process has open, if known.

@@ -174,6 +174,12 @@ pub fn resident_bytes() -> Option<u64> {
     Some(field(std::process::id(), "rss")?.parse::<u64>().ok()? * 1024)
 }
 
+/// Returns the time since an unknown moment before the process started. On macOS, it includes the time in which the machine was
+/// suspended; other systems may not count that.
+pub fn boot_time() -> Duration {
+    super::read_clock(libc::CLOCK_MONOTONIC)
+}
+
 /// Returns the release of the kernel.
 pub fn kernel_release() -> Option<String> {
     Some(output_of(Command::new("uname").arg("-r"))?.trim().to_string())

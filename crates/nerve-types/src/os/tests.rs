@@ -54,6 +54,24 @@ fn batch_scheduling_applies_to_calling_thread_only() {
 }
 
 #[test]
+fn boot_time_does_not_go_back() {
+    let times: Vec<Duration> = (0..100).map(|_| boot_time()).collect();
+    assert!(times.is_sorted() && times[0] > Duration::ZERO && times[0] < times[99], "{times:?}");
+}
+
+#[test]
+#[cfg(all(target_os = "linux", not(feature = "posix-os")))]
+fn boot_time_is_that_of_the_kernel() {
+    /// Reads the first number of proc_uptime(5), in hundredths of a second.
+    fn uptime() -> u128 {
+        let text = fs::read_to_string("/proc/uptime").unwrap();
+        text.split_whitespace().next().unwrap().replace('.', "").parse().unwrap()
+    }
+    let (before, time, after) = (uptime(), boot_time().as_millis() / 10, uptime());
+    assert!(before <= time && time <= after + 1, "{before} {time} {after}");
+}
+
+#[test]
 fn own_status_is_read() {
     let own = ProcessStatus::of_living(std::process::id()).unwrap();
     assert!(own.started > 0 && matches!(own.state, 'R' | 'S'), "{own:?}");
