@@ -18,11 +18,13 @@ mod error;
 mod jetstream;
 mod journal_reader;
 mod options;
+mod presence;
 mod store;
 mod streams;
 
 pub use connection::Connection;
 pub use error::BrokerError;
 pub use options::{BrokerOptions, Credentials};
+pub use presence::{PresentMachine, PresentMachines};
 pub use store::NatsStore;
 pub use streams::{ClusterName, Promise, StreamSettings, StreamStatus, Streams};

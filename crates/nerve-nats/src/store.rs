@@ -24,12 +24,12 @@ pub struct NatsStore {
 
 /// The message of a held lease.
 #[derive(Debug, Serialize, Deserialize)]
-struct LeaseMessage {
+pub(crate) struct LeaseMessage {
     #[serde(flatten)]
-    holder: Instance,
+    pub(crate) holder: Instance,
     /// Description of a machine that is present.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    presence: Value,
+    pub(crate) presence: Value,
 }
 
 impl NatsStore {
@@ -156,6 +156,6 @@ fn encode(message: &impl Serialize) -> Result<Vec<u8>, BrokerError> {
     serde_json::to_vec(message).map_err(|error| BrokerError::Invalid(error.to_string()))
 }
 
-fn decode<T: serde::de::DeserializeOwned>(payload: &[u8]) -> Result<T, BrokerError> {
+pub(crate) fn decode<T: serde::de::DeserializeOwned>(payload: &[u8]) -> Result<T, BrokerError> {
     serde_json::from_slice(payload).map_err(|error| BrokerError::Invalid(error.to_string()))
 }

@@ -170,8 +170,8 @@ impl Streams {
         leases["max_msgs_per_subject"] = json!(1);
         leases["allow_msg_ttl"] = json!(true);
         leases["subject_delete_marker_ttl"] = json!(MARKER_TTL * 1_000_000_000);
-        // Reads from replicas lag behind the leader.
-        leases["allow_direct"] = json!(false);
+        // For lists of the machines. A single lease is read from the leader, because replicas lag.
+        leases["allow_direct"] = json!(true);
         let mut journals = config("journals", self.subject("journal", "*"));
         journals["max_msgs_per_subject"] = json!(-1);
         journals["allow_direct"] = json!(true);

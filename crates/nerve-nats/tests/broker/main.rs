@@ -7,3 +7,4 @@ mod harness;
 #[path = "../../../nerve-cluster/tests/simulation/store.rs"]
 #[expect(dead_code, reason = "the simulation uses more of it")]
 mod memory_store;
+mod presence;

@@ -1,0 +1,52 @@
+//! The list of present machines.
+
+use std::time::Duration;
+
+use nerve_cluster::{Instance, Key, MachineId, Request, Sequence};
+use nerve_nats::{BrokerError, NatsStore, Streams};
+use nerve_testkit::{DEADLINE, eventually};
+use serde_json::json;
+
+use crate::harness::{ME, OTHER, accepted, broker, store};
+
+const LONG: Duration = Duration::from_secs(3_600);
+
+async fn put(store: &NatsStore, holder: Instance, ttl: Duration) -> Sequence {
+    let (key, expected) = (Key::Machine(holder.machine), Sequence(0));
+    accepted(store.perform(&Request::Put { key, holder, expected, ttl }).await)
+}
+
+async fn holders(store: &NatsStore) -> Vec<Instance> {
+    let present = store.present_machines().await.unwrap();
+    present.machines.iter().map(|machine| machine.holder).collect()
+}
+
+#[tokio::test]
+async fn machines_are_listed_while_they_hold_their_lease() {
+    let Some(broker) = broker("machines_are_listed_while_they_hold_their_lease", "") else { return };
+    let store = store(&broker, None, DEADLINE).await;
+    assert_eq!(holders(&store).await, []);
+    store.set_presence(json!({ "name": "a" }));
+    let first = put(&store, OTHER, LONG).await;
+    put(&store, ME, LONG).await;
+    put(&store, Instance { machine: MachineId(9), ..ME }, Duration::from_secs(1)).await;
+    eventually("the short lease expires", async || holders(&store).await == [ME, OTHER]).await;
+    let machine = store.present_machines().await.unwrap().machines.remove(0);
+    assert_eq!(machine.presence, json!({ "name": "a" }));
+    eventually("the lease ages", async || {
+        store.present_machines().await.unwrap().machines[0].lease_age > machine.lease_age
+    })
+    .await;
+    let key = Key::Machine(OTHER.machine);
+    accepted(store.perform(&Request::Delete { key, expected: first }).await);
+    assert_eq!(holders(&store).await, [ME]);
+}
+
+#[tokio::test]
+async fn list_of_an_unknown_cluster_is_an_error() {
+    let Some(broker) = broker("list_of_an_unknown_cluster_is_an_error", "") else { return };
+    let store = store(&broker, None, DEADLINE).await;
+    let other = NatsStore::new(store.connection().clone(), Streams::new("other".parse().unwrap()));
+    let error = other.present_machines().await.unwrap_err();
+    assert!(matches!(error, BrokerError::NoStream(_)), "{error:?}");
+}
