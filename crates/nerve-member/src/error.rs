@@ -1,0 +1,132 @@
+//! Errors of a membership, with hints.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nerve_cluster::MachineId;
+use nerve_nats::BrokerError;
+use nerve_types::ErrorKind;
+
+/// An error of a membership.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MemberError {
+    /// There is no configuration.
+    #[error("this machine is in no cluster")]
+    NotConfigured,
+    /// There is a configuration already.
+    #[error("this machine is in a cluster already: {}", .0.display())]
+    AlreadyConfigured(PathBuf),
+    /// Other users can read a file with secrets.
+    #[error("{} is not private: {problem}", path.display())]
+    NotPrivate {
+        /// The file.
+        path: PathBuf,
+        /// Its mode or owner.
+        problem: String,
+    },
+    /// A file or an option has invalid content.
+    #[error("invalid {what}: {problem}")]
+    Invalid {
+        /// The path of the file, or the setting.
+        what: String,
+        /// The problem.
+        problem: String,
+    },
+    /// A file cannot be read or written.
+    #[error("cannot {action} {}: {problem}", path.display())]
+    File {
+        /// `read` or `write`.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The I/O error.
+        problem: String,
+    },
+    /// Another process uses the machine's identity.
+    #[error("another server of this machine is a member: it holds {}", .0.display())]
+    IdentityInUse(PathBuf),
+    /// The broker has no such cluster.
+    #[error("no cluster '{cluster}' at the broker")]
+    NoCluster {
+        /// The cluster.
+        cluster: String,
+        /// URL of a broker.
+        broker: String,
+    },
+    /// Another machine has the name.
+    #[error("machine name '{name}' is taken by machine {holder}")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The machine that has it.
+        holder: MachineId,
+    },
+    /// The broker failed or refused.
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
+}
+
+impl MemberError {
+    /// Returns the error of reading a file.
+    pub(crate) fn read(path: &Path, error: &io::Error) -> MemberError {
+        MemberError::File { action: "read", path: path.to_path_buf(), problem: error.to_string() }
+    }
+
+    /// Returns the error of writing a file.
+    pub(crate) fn write(path: &Path, error: &io::Error) -> MemberError {
+        MemberError::File { action: "write", path: path.to_path_buf(), problem: error.to_string() }
+    }
+
+    /// Returns the error of a setting or file.
+    pub(crate) fn invalid(what: impl ToString, problem: impl ToString) -> MemberError {
+        MemberError::Invalid { what: what.to_string(), problem: problem.to_string() }
+    }
+
+    /// Returns the kind.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            MemberError::NotConfigured | MemberError::NoCluster { .. } => ErrorKind::NotFound,
+            MemberError::AlreadyConfigured(_) | MemberError::NameTaken { .. } => ErrorKind::AlreadyExists,
+            MemberError::NotPrivate { .. } => ErrorKind::Permission,
+            MemberError::Invalid { .. } => ErrorKind::InvalidRequest,
+            MemberError::File { .. } => ErrorKind::Process,
+            MemberError::IdentityInUse(_) => ErrorKind::Busy,
+            MemberError::Broker(error) => match error {
+                BrokerError::Unavailable(_) => ErrorKind::Network,
+                BrokerError::Authentication(_) => ErrorKind::Authentication,
+                BrokerError::Configuration(_) => ErrorKind::InvalidRequest,
+                _ => ErrorKind::Api,
+            },
+        }
+    }
+
+    /// Returns what helps, preferably a command to run.
+    pub fn hint(&self) -> String {
+        match self {
+            MemberError::NotConfigured => "join one: nerve cluster join CLUSTER --broker URL".to_string(),
+            MemberError::AlreadyConfigured(_) => "leave it first: nerve cluster leave".to_string(),
+            MemberError::NotPrivate { path, .. } => format!("run: chmod 600 {}", path.display()),
+            MemberError::Invalid { .. } => "see: nerve cluster join --help".to_string(),
+            MemberError::File { .. } => "check the file's owner, its mode and the disk".to_string(),
+            MemberError::IdentityInUse(_) => "list the servers: nerve server list".to_string(),
+            MemberError::NoCluster { cluster, broker } => {
+                format!("check the name, or create it: nerve cluster init {cluster} --broker {broker}")
+            }
+            MemberError::NameTaken { .. } => "choose another name: --name NAME".to_string(),
+            MemberError::Broker(error) => match error {
+                BrokerError::Unavailable(_) => {
+                    "check that nats-server runs there with JetStream, and the URL: --broker URL".to_string()
+                }
+                BrokerError::Authentication(_) => {
+                    "check the user and password in the file of --credentials".to_string()
+                }
+                BrokerError::Configuration(_) => {
+                    "check the URL of --broker, and the files of --ca, --certificate and --key".to_string()
+                }
+                BrokerError::Full(_) => "give the broker's JetStream more space".to_string(),
+                _ => "check the broker's log, its version (2.11 or newer) and that JetStream is enabled"
+                    .to_string(),
+            },
+        }
+    }
+}

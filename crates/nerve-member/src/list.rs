@@ -1,0 +1,152 @@
+//! The members of a cluster, as one reading of their leases shows them.
+
+use std::time::Duration;
+
+use nerve_cluster::{Instance, MachineId};
+use nerve_nats::{PresentMachine, PresentMachines};
+use nerve_types::{millis, name};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A member.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberInfo {
+    /// Name of the machine; empty if a later version wrote the description.
+    pub machine_name: String,
+    /// Id of the machine.
+    pub machine_id: MachineId,
+    /// Number of starts of its member.
+    pub boot: u64,
+    /// Version of its nerve.
+    pub version: String,
+    /// Time since the last renewal of its lease, by the brokers' clocks, in milliseconds.
+    pub lease_age_ms: u64,
+    /// Time since this process became a member, in milliseconds.
+    pub member_for_ms: u64,
+}
+
+/// The members at one time.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MemberList {
+    /// The members, by name and id.
+    pub members: Vec<MemberInfo>,
+    /// Number of members that this version cannot read.
+    pub unsupported: usize,
+}
+
+/// The description that the lease of a machine carries. Fields of later versions are ignored.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Presence {
+    machine_name: String,
+    version: String,
+    /// Time since the process became a member, by its own clock, at the renewal.
+    member_for_ms: u64,
+}
+
+/// Returns the description of this machine for its lease.
+pub(crate) fn presence(machine_name: &str, member_for: Duration) -> Value {
+    let version = env!("CARGO_PKG_VERSION").to_string();
+    let presence =
+        Presence { machine_name: machine_name.to_string(), version, member_for_ms: millis(member_for) };
+    serde_json::to_value(presence).unwrap_or_default()
+}
+
+impl MemberList {
+    /// Converts the leases of the machines that are present.
+    pub(crate) fn new(present: PresentMachines) -> MemberList {
+        let mut members: Vec<MemberInfo> = present.machines.into_iter().map(MemberInfo::new).collect();
+        members.sort_by(|a, b| (&a.machine_name, a.machine_id).cmp(&(&b.machine_name, b.machine_id)));
+        MemberList { members, unsupported: present.unsupported }
+    }
+
+    /// Returns name, id and starts of each member.
+    pub(crate) fn processes(&self) -> Vec<(&str, MachineId, u64)> {
+        self.members
+            .iter()
+            .map(|member| (member.machine_name.as_str(), member.machine_id, member.boot))
+            .collect()
+    }
+
+    /// Returns true if the same processes are members. Their leases may have other ages.
+    pub(crate) fn has_same_members(&self, other: &MemberList) -> bool {
+        self.processes() == other.processes() && self.unsupported == other.unsupported
+    }
+
+    /// Returns another machine of a name.
+    pub(crate) fn namesake(&self, name: &str, own_id: Option<MachineId>) -> Option<MachineId> {
+        let is_namesake =
+            |member: &&MemberInfo| member.machine_name == name && Some(member.machine_id) != own_id;
+        self.members.iter().find(is_namesake).map(|member| member.machine_id)
+    }
+}
+
+impl MemberInfo {
+    fn new(machine: PresentMachine) -> MemberInfo {
+        let Instance { machine: machine_id, boot, .. } = machine.holder;
+        let presence: Presence = serde_json::from_value(machine.presence).unwrap_or_default();
+        // The text comes from another machine and is displayed.
+        let is_name = name::check("machine", &presence.machine_name).is_ok();
+        MemberInfo {
+            machine_name: if is_name { presence.machine_name } else { String::new() },
+            machine_id,
+            boot,
+            version: presence.version.chars().filter(|char| !char.is_control()).take(64).collect(),
+            lease_age_ms: millis(machine.lease_age),
+            member_for_ms: presence.member_for_ms.saturating_add(millis(machine.lease_age)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn machine(id: u128, presence: Value) -> PresentMachine {
+        let holder = Instance { machine: MachineId(id), boot: 3, nonce: 1 };
+        PresentMachine { holder, presence, lease_age: Duration::from_millis(200) }
+    }
+
+    fn list(machines: Vec<PresentMachine>) -> MemberList {
+        MemberList::new(PresentMachines { machines, unsupported: 0 })
+    }
+
+    #[test]
+    fn member_has_the_age_of_its_lease() {
+        let list = list(vec![
+            machine(1, presence("b", Duration::from_secs(1))),
+            machine(2, presence("a", Duration::ZERO)),
+        ]);
+        let ages: Vec<_> =
+            list.members.iter().map(|m| (m.machine_name.as_str(), m.lease_age_ms, m.member_for_ms)).collect();
+        assert_eq!(ages, [("a", 200, 200), ("b", 200, 1_200)]);
+        assert!(list.members.iter().all(|member| member.boot == 3 && !member.version.is_empty()));
+    }
+
+    #[test]
+    fn foreign_descriptions_cannot_control_the_terminal() {
+        let odd = json!({ "machine_name": "a\u{1b}[2J", "version": "1\u{1b}]0;x", "labels": ["new"] });
+        let list = list(vec![machine(1, odd), machine(2, Value::Null), machine(3, json!(7))]);
+        let text = serde_json::to_string(&list).unwrap();
+        assert!(!text.contains("\\u001b") && list.members.len() == 3, "{text}");
+    }
+
+    #[test]
+    fn namesake_is_another_machine() {
+        let list = list(vec![machine(1, presence("a", Duration::ZERO))]);
+        assert_eq!(list.namesake("a", None), Some(MachineId(1)));
+        assert_eq!(list.namesake("a", Some(MachineId(2))), Some(MachineId(1)));
+        assert_eq!(list.namesake("a", Some(MachineId(1))), None);
+        assert_eq!(list.namesake("b", None), None);
+    }
+
+    #[test]
+    fn age_is_no_change_of_members() {
+        let first = list(vec![machine(1, presence("a", Duration::ZERO))]);
+        let later = list(vec![machine(1, presence("a", Duration::from_secs(9)))]);
+        assert!(first.has_same_members(&later) && first != later);
+        assert!(!first.has_same_members(&MemberList::default()));
+    }
+}

@@ -1,0 +1,74 @@
+//! The part of a server that makes its machine a member, as long as the configuration says so.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::config::ClusterConfig;
+use crate::error::MemberError;
+use crate::fingerprint::Fingerprint;
+use crate::identity::Identity;
+use crate::member;
+use crate::paths::MemberPaths;
+use crate::status::StatusFile;
+
+/// Time limit for an earlier process of this machine to end its membership, in one attempt.
+const IDENTITY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Delay before a membership is tried again that could not begin.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
+
+/// Follows the configuration: while it names `server`, this process is a member. Returns after `stop`, with the lease released.
+pub async fn serve(paths: MemberPaths, server: String, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let config = ClusterConfig::load(&paths);
+        let mut files = vec![paths.config()];
+        files.extend(config.iter().flat_map(ClusterConfig::files).cloned());
+        let fingerprint = Fingerprint::read(files);
+        let is_retried = match config {
+            Ok(config) if config.server == server => {
+                let result = follow(&paths, &config, &fingerprint, &stop).await;
+                result.inspect_err(log).is_err()
+            }
+            Ok(_) | Err(MemberError::NotConfigured) => false,
+            Err(error) => {
+                log(&error);
+                false
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = fingerprint.changed() => {}
+            () = tokio::time::sleep(RETRY_DELAY), if is_retried => {}
+        }
+    }
+}
+
+/// Is a member until `stop` or a change of the configuration.
+async fn follow(
+    paths: &MemberPaths,
+    config: &ClusterConfig,
+    fingerprint: &Fingerprint,
+    stop: &CancellationToken,
+) -> Result<(), MemberError> {
+    let options = config.broker_options()?;
+    let identity_paths = paths.clone();
+    let taken = tokio::task::spawn_blocking(move || Identity::take(&identity_paths, IDENTITY_TIMEOUT)).await;
+    let identity = taken.map_err(|error| MemberError::invalid("state", error))??;
+    let status = StatusFile::create(paths.clone(), config, identity.instance);
+    let end = stop.child_token();
+    let membership = member::run(config, &options, identity.instance, status, &end);
+    tokio::pin!(membership);
+    tokio::select! {
+        () = &mut membership => {}
+        () = fingerprint.changed() => {
+            end.cancel();
+            membership.await;
+        }
+    }
+    drop(identity);
+    Ok(())
+}
+
+fn log(error: &MemberError) {
+    tracing::error!(%error, hint = error.hint(), "this machine is no member of its cluster");
+}
