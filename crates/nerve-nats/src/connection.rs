@@ -1,5 +1,7 @@
 //! A connection to the broker, which comes back by itself.
 
+use std::error::Error as _;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,7 +80,10 @@ impl Connection {
         }
         let response = self.client.send_request(subject.clone(), request);
         match timeout(self.deadline, response).await {
-            Err(_) => Err(no_response(self.deadline)),
+            // The broker reports a missing permission only as an event.
+            Err(_) => {
+                Err(self.problem().map_or_else(|| no_response(self.deadline), BrokerError::Unavailable))
+            }
             Ok(Ok(message)) => Ok(message),
             Ok(Err(error)) => Err(match error.kind() {
                 RequestErrorKind::NoResponders => BrokerError::NoStream(format!("for {subject}")),
@@ -160,6 +165,11 @@ fn record_problem(problem: &mut Option<String>, event: Event) {
 
 fn connect_error(error: &async_nats::ConnectError) -> BrokerError {
     let message = error.to_string();
+    // rustls reports invalid certificates as invalid data.
+    let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    if source.is_some_and(|source| source.kind() == io::ErrorKind::InvalidData) {
+        return BrokerError::Configuration(message);
+    }
     match error.kind() {
         ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
             BrokerError::Authentication(message)
