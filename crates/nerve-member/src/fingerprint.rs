@@ -30,15 +30,21 @@ impl Fingerprint {
 
     /// Waits until a file has another version, appears or disappears. A missing configuration costs nothing while nothing changes.
     pub(crate) async fn changed(&self) {
-        let watcher = match self.0.first() {
-            Some((config, None)) => watch(config),
+        let missing = match self.0.first() {
+            Some((config, None)) => config.parent(),
             _ => None,
         };
+        let watcher = missing.and_then(|folder| Some((FolderWatcher::new().ok()?, folder)));
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while !self.has_changed() {
-            let is_notified = match &watcher {
-                Some(watcher) => watcher.changed().await.is_ok(),
+        loop {
+            // Again after each change: the folder may be new too.
+            let watched = watcher.as_ref().filter(|(watcher, folder)| watcher.watch_folder(folder).is_ok());
+            if self.has_changed() {
+                return;
+            }
+            let is_notified = match watched {
+                Some((watcher, _)) => watcher.changed().await.is_ok(),
                 None => false,
             };
             if !is_notified {
@@ -57,13 +63,6 @@ fn version(path: &Path) -> Option<FileVersion> {
     Some((meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.size(), meta.mode(), meta.uid()))
 }
 
-/// Watches the folder of a file; `None` if the system cannot.
-fn watch(file: &Path) -> Option<FolderWatcher> {
-    let watcher = FolderWatcher::new().ok()?;
-    watcher.watch_folder(file.parent()?).ok()?;
-    Some(watcher)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -79,7 +78,13 @@ mod tests {
         let read = || Fingerprint::read(vec![config.clone(), other.clone()]);
         let missing = read();
         tokio::join!(within_deadline("it appears", missing.changed()), async {
-            fs::create_dir_all(config.parent().unwrap()).unwrap();
+            for folder in [folder.path().join("a"), folder.path().join("a/b")] {
+                fs::create_dir(folder).unwrap();
+                // The watcher receives the event before the next change.
+                for _ in 0..10 {
+                    tokio::task::yield_now().await;
+                }
+            }
             fs::write(&config, "").unwrap();
         });
         let change = |what: &'static str, change: &dyn Fn()| {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use nerve_member::MemberState;
 
-use crate::harness::{LONG, Machine, SHORT, broker};
+use crate::harness::{CREATE, LONG, Machine, SHORT, broker};
 
 #[tokio::test]
 async fn member_reports_a_lost_broker_and_comes_back() {
@@ -24,6 +24,17 @@ async fn member_reports_a_lost_broker_and_comes_back() {
 }
 
 #[tokio::test]
+async fn member_survives_a_stopped_broker() {
+    let Some(broker) = broker("member_survives_a_stopped_broker", "") else { return };
+    let a = Machine::member("a", &broker, SHORT).await;
+    broker.freeze();
+    a.wait_for(|status| status.state == MemberState::Suspended && status.problem.is_some()).await;
+    broker.thaw();
+    let back = a.wait_for(|status| status.state == MemberState::Member && status.problem.is_none()).await;
+    assert_eq!(back.boot, 1);
+}
+
+#[tokio::test]
 async fn server_waits_for_an_absent_broker() {
     let Some(mut broker) = broker("server_waits_for_an_absent_broker", "") else { return };
     let mut a = Machine::member("a", &broker, SHORT).await;
@@ -38,13 +49,22 @@ async fn server_waits_for_an_absent_broker() {
 }
 
 #[tokio::test]
-async fn lost_streams_are_a_problem() {
-    let Some(mut broker) = broker("lost_streams_are_a_problem", "") else { return };
+async fn lost_streams_are_a_problem_until_one_member_creates_them() {
+    let test = "lost_streams_are_a_problem_until_one_member_creates_them";
+    let Some(mut broker) = broker(test, "") else { return };
     let a = Machine::member("a", &broker, SHORT).await;
+    let b = Machine::member("b", &broker, SHORT).await;
     broker.lose_disk();
     broker.restart();
-    let lost = a.wait_for(|status| status.state == MemberState::Suspended).await;
-    assert!(lost.problem.is_some());
+    for machine in [&a, &b] {
+        let lost = machine.wait_for(|status| status.state == MemberState::Suspended).await;
+        assert!(lost.problem.is_some());
+    }
+    assert_eq!(a.membership.leave().await, Ok(true));
+    a.membership.join(&a.config, CREATE).await.unwrap();
+    for machine in [&a, &b] {
+        machine.wait_for_members(&[("a", 2), ("b", 1)]).await;
+    }
 }
 
 #[tokio::test]

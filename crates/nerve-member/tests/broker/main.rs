@@ -5,3 +5,4 @@ mod faults;
 mod harness;
 mod members;
 mod refusals;
+mod tls;

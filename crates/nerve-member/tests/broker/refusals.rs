@@ -60,8 +60,9 @@ async fn documented_permissions_suffice_for_a_member() {
     let settings = r#"authorization { users = [
         { user: admin, password: a },
         { user: build, password: b, permissions: {
-          publish: ["nerve.team.>", "$JS.API.STREAM.INFO.nerve-team-*",
-                    "$JS.API.STREAM.MSG.GET.nerve-team-*", "$JS.API.DIRECT.GET.nerve-team-*"],
+          publish: ["nerve.team.>", "$JS.API.STREAM.INFO.nerve-team-leases",
+                    "$JS.API.STREAM.INFO.nerve-team-journals", "$JS.API.STREAM.INFO.nerve-team-machines",
+                    "$JS.API.STREAM.MSG.GET.nerve-team-leases", "$JS.API.DIRECT.GET.nerve-team-leases"],
           subscribe: ["_INBOX.>"] } }
     ] }"#;
     let Some(broker) = broker("documented_permissions_suffice_for_a_member", settings) else { return };
@@ -74,7 +75,8 @@ async fn documented_permissions_suffice_for_a_member() {
         machine
     };
     let (admin, mut member) = (machine("hub", "admin", "a"), machine("build", "build", "b"));
-    refuse(&member, CREATE).await;
+    let error = refuse(&member, CREATE).await;
+    assert!(error.to_string().contains("STREAM.CREATE"), "it names the missing permission: {error}");
     admin.membership.join(&admin.config, CREATE).await.unwrap();
     member.membership.join(&member.config, Creation::Refuse).await.unwrap();
     member.start();
