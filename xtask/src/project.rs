@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 /// Features of all builds. Using the same features everywhere avoids building crates twice.
-pub(crate) const FEATURES: [&str; 2] = ["--features", "nerve/otel"];
+pub(crate) const FEATURES: [&str; 2] = ["--features", "nerve/otel,nerve/cluster"];
 
 /// The checkout and its target folder.
 pub(crate) struct Project {

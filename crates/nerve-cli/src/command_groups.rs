@@ -36,7 +36,21 @@ pub const GROUPS: [Group; 5] = [
             "fan-out",
         ],
     ),
-    ("Nouns", &["node", "graph", "session", "recording", "server", "machine", "host", "result", "profile"]),
+    (
+        "Nouns",
+        &[
+            "node",
+            "graph",
+            "session",
+            "recording",
+            "server",
+            "machine",
+            "cluster",
+            "host",
+            "result",
+            "profile",
+        ],
+    ),
     ("Recordings", &["record", "view", "replay", "snapshot", "branch", "exec", "tools"]),
     (
         "Tools and integration",

@@ -4,6 +4,7 @@ pub mod acp;
 pub mod ah;
 pub mod attach;
 pub mod branch;
+pub mod cluster;
 mod command_groups;
 pub mod completion;
 pub mod config;
@@ -168,6 +169,8 @@ pub enum Command {
     Server(server::ServerArgs),
     /// List and check your other machines, and use their nodes
     Machine(machine::MachineArgs),
+    /// Join a cluster of machines, leave it, and list its members
+    Cluster(cluster::ClusterArgs),
     /// Run the server as a systemd user service
     Service(service::ServiceArgs),
     /// List and stop the host processes that own terminals

@@ -83,6 +83,7 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<()> {
     let running = super::server::status::running(&paths).await;
     let running = if running.is_empty() { "none running".to_string() } else { running.join(", ") };
     checks.push(Check::new("servers", Ok(running)));
+    checks.extend(super::cluster::diagnose(&paths).await.map(cluster_check));
     if args.report {
         return report::run(args, &checks).await;
     }
@@ -139,6 +140,16 @@ fn machine(paths: &ServerPaths) -> Vec<Check> {
         Check::new("profiles", Ok(format!("{count} custom profiles in {}", profiles.display()))),
         Check::new("NERVE_HOME", Ok(home)),
     ]
+}
+
+/// Creates the check of the brokers of this machine's cluster, from its result or the problem and what helps.
+fn cluster_check(result: Result<String, Failure>) -> Check {
+    match result {
+        Ok(detail) => Check::new("cluster", Ok(detail)),
+        Err(failure) => {
+            Check { hint: failure.hint.clone(), ..Check::new("cluster", Err(failure.to_string())) }
+        }
+    }
 }
 
 fn terminals() -> Check {

@@ -4,6 +4,7 @@ mod acp;
 mod ask;
 mod attach;
 mod branch;
+mod cluster;
 pub(crate) mod completion;
 mod config;
 mod demo;
@@ -146,6 +147,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Config(args) => config::run(args)?,
         Command::Token(args) => token::run(&args)?,
         Command::Machine(args) => run_single_threaded(interruptible(machine::run(args)))?,
+        Command::Cluster(args) => run_single_threaded(interruptible(cluster::run(args)))?,
         Command::Connect(args) => machine::connect(&args)?,
         Command::Service(args) => service::run(&args)?,
         Command::Completions(args) => completion::print_script(&args)?,

@@ -34,6 +34,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use super::listen;
 use super::status::PING_TIMEOUT;
+use crate::cmd::cluster;
 use crate::cmd::session::{describe_failure, failed_nodes};
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::{out, settings};
@@ -271,12 +272,14 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     if args.restore {
         engine.restore_in_background();
     }
+    let membership = cluster::ServerMembership::start(&paths, &config.name);
     if args.daemon {
         report_listening(&engine, &paths)?;
     }
     let result = server.run(engine, stop).await;
     // Releases the name before the last spans are sent, so that the next server can start.
     drop(hosts);
+    membership.stop().await;
     trace_export.finish().await;
     Ok(result?)
 }
@@ -325,7 +328,7 @@ fn remove_token_from_env() -> Result<()> {
 /// Returns the log of this process.
 fn log_to_stderr(with_colors: bool) -> BoxedLayer {
     let filter = std::env::var("NERVE_LOG").ok().and_then(|filter| EnvFilter::try_new(filter).ok());
-    let filter = filter.unwrap_or_else(|| EnvFilter::new("info,rmcp=error"));
+    let filter = filter.unwrap_or_else(|| EnvFilter::new("info,async_nats=error,rmcp=error"));
     let log = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     let log = if with_colors { log } else { log.with_ansi(false) };
     log.with_filter(filter).boxed()

@@ -1,0 +1,103 @@
+//! `nerve cluster`: membership of this machine in a cluster.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+
+/// Arguments of `nerve cluster`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Needs a nerve that was built with '--features cluster'. The configuration is in 'cluster.toml' in the directory of the settings.
+
+EXAMPLES
+  nerve cluster init team --broker nats://127.0.0.1:4222 --name laptop
+  nerve cluster status")]
+pub struct ClusterArgs {
+    #[command(subcommand)]
+    pub command: ClusterCommand,
+    /// Print as JSON
+    #[arg(short, long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Create a cluster at a broker, and join it with this machine
+    Init(InitArgs),
+    /// Join a cluster with this machine
+    #[command(after_long_help = "\
+Checks the broker and the name, and saves the configuration with mode 0600. A running server joins at once, a later one when it starts.
+
+EXAMPLES
+  nerve cluster join team --broker nats://127.0.0.1:4222 --name laptop
+  nerve cluster join team --name build --broker tls://nats.example.com:4222 \\
+      --credentials ~/.config/nerve/nats.toml")]
+    Join(JoinArgs),
+    /// Leave the cluster; the nodes of this machine stay
+    #[command(after_long_help = "EXAMPLES\n  nerve cluster leave")]
+    Leave,
+    /// List the members, and show the state of this machine
+    #[command(after_long_help = "\
+Reads the members from the broker. While the broker is away, shows the last ones that this machine's server saw. Exits with 1 unless
+this machine is a member.
+
+EXAMPLES
+  nerve cluster status
+  nerve cluster status --json | jq '.members[].machine_name'")]
+    Status,
+}
+
+/// Arguments of `nerve cluster init`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Creates the cluster's streams at the broker, unless they exist with the same settings. The other machines then join it.
+
+EXAMPLES
+  nerve cluster init team --broker nats://127.0.0.1:4222 --name laptop
+  nerve cluster init team --name hub --replicas 3 --broker tls://n1:4222 \\
+      --broker tls://n2:4222 --broker tls://n3:4222")]
+pub struct InitArgs {
+    #[command(flatten)]
+    pub join: JoinArgs,
+    /// Brokers that store each message: 1, 3 or 5
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_replicas)]
+    pub replicas: u8,
+}
+
+/// The cluster, its broker, and this machine.
+#[derive(Debug, Args)]
+pub struct JoinArgs {
+    /// Cluster: 1-32 of a-z, 0-9 and '-'
+    pub cluster: String,
+    /// Broker: nats://HOST:PORT or tls://HOST:PORT; repeat for several
+    #[arg(long = "broker", value_name = "URL", required = true)]
+    pub brokers: Vec<String>,
+    /// Name of this machine in the cluster
+    #[arg(long, value_name = "NAME")]
+    pub name: String,
+    /// File of mode 0600 with the user and password of the broker
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub credentials: Option<PathBuf>,
+    /// PEM file of the certificate authorities to trust, for tls:// [default: the usual authorities]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub ca: Option<PathBuf>,
+    /// PEM file of this machine's certificate
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "key")]
+    pub certificate: Option<PathBuf>,
+    /// PEM file of its key
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "certificate")]
+    pub key: Option<PathBuf>,
+    /// Seconds after which a lost machine is no longer a member
+    #[arg(long, value_name = "SECONDS", default_value_t = 15)]
+    pub lease: u64,
+    /// Server of this machine that is the member
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub server: String,
+}
+
+fn parse_replicas(text: &str) -> Result<u8, String> {
+    match text.parse() {
+        Ok(replicas @ (1 | 3 | 5)) => Ok(replicas),
+        _ => Err("must be 1, 3 or 5".to_string()),
+    }
+}
