@@ -6,8 +6,11 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-/// Features of all builds. Using the same features everywhere avoids building crates twice.
+/// Features of all builds but packages. Using the same features everywhere avoids building crates twice.
 pub(crate) const FEATURES: [&str; 2] = ["--features", "nerve/otel,nerve/cluster"];
+
+/// Features of packages. The client of NATS would make the program larger for the few who need it.
+pub(crate) const PACKAGE_FEATURES: [&str; 2] = ["--features", "nerve/otel"];
 
 /// The checkout and its target folder.
 pub(crate) struct Project {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::project::{self, FEATURES, Project, cargo_program};
+use crate::project::{self, PACKAGE_FEATURES, Project, cargo_program};
 
 /// Facts from an ELF file.
 #[derive(Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub(crate) fn build(project: &Project, target: Option<&str>) -> anyhow::Result<P
     println!("building for {target} with the profile dist");
     let mut cargo = project.command(cargo_program());
     cargo.args(["build", "--profile", "dist", "--locked", "--package", "nerve", "--bin", "nerve"]);
-    cargo.args(FEATURES).args(["--target", &target]);
+    cargo.args(PACKAGE_FEATURES).args(["--target", &target]);
     project::run(cargo.env("CARGO_ENCODED_RUSTFLAGS", rust_flags(project, &target)?))?;
     Ok(project.target.join(target).join("dist/nerve"))
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use super::release::Release;
-use crate::project::{self, FEATURES, cargo_program};
+use crate::project::{self, PACKAGE_FEATURES, cargo_program};
 
 /// Crate of the program.
 const ROOT: &str = "nerve";
@@ -95,7 +95,7 @@ fn components(release: &Release) -> anyhow::Result<Vec<Component>> {
     let mut cargo = release.project.command(cargo_program());
     cargo
         .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &triple])
-        .args(FEATURES);
+        .args(PACKAGE_FEATURES);
     let metadata: Value = serde_json::from_slice(&project::output(&mut cargo)?)?;
     let lockfile = fs::read_to_string(release.project.root.join("Cargo.lock"))?;
     let mut components = crates(&metadata, &checksums(&lockfile))?;
