@@ -18,8 +18,6 @@ use super::{Driver, Effect};
 
 /// Time that the dialog gets to close.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause before a key without effect is sent again.
-const KEY_RETRY: Duration = Duration::from_millis(600);
 /// Time after which a repeated key is no longer on its way to the agent.
 const KEY_ARRIVAL: Duration = Duration::from_millis(1500);
 
@@ -187,11 +185,10 @@ impl Driver {
     fn press_next_key(&mut self, now: TsNs) {
         let selected = self.observation.choices.iter().position(|choice| choice.selected);
         let settled = self.observed_since + self.profile.timing.settle();
+        let retry = self.profile.dialog.retry();
         let Some(answer) = &mut self.dialogs.answer else { return };
         let wait = match answer.last_key {
-            Some((sent, previous)) if previous == selected && now < sent + KEY_RETRY => {
-                Some(sent + KEY_RETRY)
-            }
+            Some((sent, previous)) if previous == selected && now < sent + retry => Some(sent + retry),
             // Half a frame: the selected choice appears in a moment.
             _ if selected.is_none() && now < settled => Some(settled),
             _ => None,
@@ -217,6 +214,6 @@ impl Driver {
         answer.is_confirmed |= !moves_cursor;
         answer.last_key = Some((now, selected));
         self.outbox.push(Effect::Write(Key::plain(key).bytes(Modes::default())));
-        self.wake_at(now + KEY_RETRY);
+        self.wake_at(now + retry);
     }
 }

@@ -323,6 +323,10 @@ impl Region {
 pub struct Dialog {
     /// The row above a dialog; if unset, a dialog is the last `rows` rows.
     pub above: Option<Pattern>,
+    /// The first row below the choices that does not belong to the dialog. It may change while the dialog is open.
+    pub below: Option<Pattern>,
+    /// Time after which a key without effect is sent again, in milliseconds.
+    pub retry_ms: u64,
     /// Maximum rows of a dialog at the end of the screen.
     pub rows: usize,
     /// A choice: group `label`, and group `selected`, which is not empty for the selected choice.
@@ -340,12 +344,21 @@ impl Default for Dialog {
     fn default() -> Dialog {
         Dialog {
             above: None,
+            below: None,
+            retry_ms: 600,
             rows: 24,
             choice: Pattern::known(r"^[\s│┃]*(?<selected>[❯›●])?\s*\d+\.\s+(?<label>.*?)[\s│┃]*$"),
             row: None,
             hints: None,
             row_above_hints: None,
         }
+    }
+}
+
+impl Dialog {
+    /// Returns [`Dialog::retry_ms`].
+    pub fn retry(&self) -> Duration {
+        Duration::from_millis(self.retry_ms)
     }
 }
 

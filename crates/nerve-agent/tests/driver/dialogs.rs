@@ -68,6 +68,29 @@ fn late_title_is_not_a_second_dialog() {
 }
 
 #[test]
+fn second_escape_waits_longer_in_qwen() {
+    let mut harness = Harness::new("qwen");
+    let rows = [
+        "  ? Shell ls",
+        "",
+        "   Allow execution of: 'ls'?",
+        "",
+        "   › 1. Yes, allow once",
+        "     2. No (esc)",
+    ];
+    harness.feed(&format!("\x1b[H\x1b[2J{}\x1b[?25l", rows.join("\r\n")));
+    harness.advance(2000);
+    let choices = ["Yes, allow once", "No (esc)"].map(String::from);
+    assert!(harness.driver.answer(harness.now, &choices, None), "{:?}", harness.driver.state());
+    harness.effects();
+    assert_eq!(harness.take_written(), "\x1b");
+    harness.advance(2900);
+    assert_eq!(harness.take_written(), "", "it may only be late");
+    harness.advance(200);
+    assert_eq!(harness.take_written(), "\x1b");
+}
+
+#[test]
 fn redrawn_dialog_is_the_same() {
     let mut harness = answered("✦ I will look. 1 s");
     // A read can end anywhere: after the erase, within the dialog, before its cursor.

@@ -30,9 +30,12 @@ fn saved(state: &str, prompt: &str) -> ParsedTurn {
     parse(Qwen, prompt, &lines(state))
 }
 
-/// Returns a saved screen; the cursor is in the composer, if there is one.
 fn screen(state: &str) -> Screen {
-    let rows = lines(state);
+    screen_of(&lines(state))
+}
+
+/// Returns a screen with these rows; the cursor is in the composer, if there is one.
+fn screen_of(rows: &[String]) -> Screen {
     let row = rows.iter().rposition(|row| row.starts_with('>')).unwrap_or(39);
     let cursor = Cursor { col: 2, row: u16::try_from(row).expect("a row"), visible: true };
     Screen::from_text(&rows.join("\n"), Size::new(120, 40), cursor)
@@ -130,6 +133,20 @@ fn profile_recognizes_states() {
     ];
     assert_eq!(choices, expected);
     assert!(dialog.choices[0].selected);
+}
+
+#[test]
+fn spinner_does_not_change_the_dialog() {
+    let profile = Profiles::builtin().get("qwen").expect("a profile");
+    let mut rows = lines("dialog");
+    let first = observe_screen(&profile, &screen_of(&rows));
+    assert!(first.dialog.contains("Allow execution of"), "{first:?}");
+    // Its words may wrap, which scrolls the screen.
+    *rows.last_mut().expect("a row") = "  ⠏ Waiting for user".to_string();
+    rows.push("    confirmation...".to_string());
+    rows.remove(0);
+    let later = observe_screen(&profile, &screen_of(&rows));
+    assert_eq!((first.dialog, first.context, first.choices), (later.dialog, later.context, later.choices));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nerve_vt::screen::Screen;
+use nerve_vt::screen::{Row, Screen};
 
 use super::{ComposerView, find_composer};
 use crate::profile::{Profile, Region, Rule, RuleState};
@@ -100,7 +100,12 @@ fn status_rows(screen: &Screen, composer_top: usize, count: usize) -> Range<usiz
 }
 
 fn dialog_rows(profile: &Profile, screen: &Screen) -> Range<usize> {
-    let end = screen.rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |at| at + 1);
+    let end_of_text = |rows: &[Row]| rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |at| at + 1);
+    let is_choice = |row: &Row| profile.dialog.choice.choice(&row.text).is_some();
+    let is_below = |row: &Row| profile.dialog.below.as_ref().is_some_and(|p| p.is_match(&row.text));
+    let below = screen.rows.iter().rposition(|row| is_choice(row) || is_below(row));
+    let below = below.filter(|&at| is_below(&screen.rows[at]));
+    let end = end_of_text(&screen.rows[..below.unwrap_or(screen.rows.len())]);
     let start = end.saturating_sub(profile.dialog.rows);
     let above = profile.dialog.above.as_ref();
     let above = above.and_then(|p| screen.rows[start..end].iter().rposition(|row| p.is_match(&row.text)));
