@@ -10,17 +10,25 @@ use crate::hermetic::Hermetic;
 use crate::programs;
 use crate::project::{self, Project};
 
-/// Commands that the locked packages provide.
-const COMMANDS: [&str; 6] = ["claude", "codex", "gemini", "opencode", "pi", "qwen"];
+/// An agent that the tests drive.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Agent {
+    /// Name of its command and of its profile.
+    pub(crate) name: &'static str,
+    /// Name in the documentation.
+    pub(crate) title: &'static str,
+    /// npm package.
+    pub(crate) package: &'static str,
+}
 
-/// Agents and their npm packages.
-pub(crate) const PACKAGES: [(&str, &str); 6] = [
-    ("claude", "@anthropic-ai/claude-code"),
-    ("codex", "@openai/codex"),
-    ("gemini", "@google/gemini-cli"),
-    ("opencode", "opencode-ai"),
-    ("pi", "@earendil-works/pi-coding-agent"),
-    ("qwen", "@qwen-code/qwen-code"),
+/// The agents, in the order of the documentation.
+pub(crate) const AGENTS: [Agent; 6] = [
+    Agent { name: "claude", title: "Claude Code", package: "@anthropic-ai/claude-code" },
+    Agent { name: "codex", title: "Codex", package: "@openai/codex" },
+    Agent { name: "gemini", title: "Gemini CLI", package: "@google/gemini-cli" },
+    Agent { name: "opencode", title: "opencode", package: "opencode-ai" },
+    Agent { name: "pi", title: "pi", package: "@earendil-works/pi-coding-agent" },
+    Agent { name: "qwen", title: "Qwen Code", package: "@qwen-code/qwen-code" },
 ];
 
 /// The package of the node that pi and Qwen Code need, on Linux with x64. Elsewhere node 22 must be in PATH.
@@ -44,7 +52,7 @@ pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
         println!("agents: all there");
         return Ok(());
     }
-    println!("agents: installing {} with npm", COMMANDS.join(", "));
+    println!("agents: installing {} with npm", AGENTS.map(|agent| agent.name).join(", "));
     install_locked(&source, &folder)?;
     link_binaries(&folder, |_| true)?;
     check_versions(project, &folder)?;
@@ -142,7 +150,7 @@ fn check_versions(project: &Project, folder: &Path) -> anyhow::Result<()> {
     let path = std::env::var("PATH").unwrap_or_default();
     // With node 22.
     let path = format!("{}:{path}", project.agents_bin().display());
-    for name in COMMANDS {
+    for Agent { name, .. } in AGENTS {
         let mut command = Command::new(project.agents_bin().join(name));
         home.apply(&mut command);
         command.arg("--version").stdin(Stdio::null()).env("PATH", &path);

@@ -8,7 +8,7 @@ use crate::rust_tests::{self, Suite};
 use crate::step_process::StepProcess;
 use crate::{
     agents, browser, debian_packages, docs_blocks, fuzz, generated_pages, import_circles, lockfile,
-    machine_paths, package_checks, programs, project, pypi_packages, python_tests, shell_scripts,
+    machine_paths, matrix, package_checks, programs, project, pypi_packages, python_tests, shell_scripts,
     system_calls, vendored, words,
 };
 
@@ -19,7 +19,7 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
-const STEPS: [&str; 22] = [
+const STEPS: [&str; 23] = [
     "setup",
     "fmt",
     "lock",
@@ -27,6 +27,7 @@ const STEPS: [&str; 22] = [
     "words",
     "system-calls",
     "circles",
+    "capabilities",
     "vendor",
     "clippy",
     "build",
@@ -130,6 +131,7 @@ impl Run {
             "words" => words::check(project),
             "system-calls" => system_calls::check(project),
             "circles" => import_circles::check(project),
+            "capabilities" => matrix::check(project),
             "vendor" => vendored::check(project, quick),
             "clippy" => clippy(project),
             "build" => cargo(project, &with_all(&["build", "--workspace", "--all-targets", "--locked"])),

@@ -1,5 +1,7 @@
-//! `cargo xtask matrix`: runs the scenarios with published versions of the agents and writes `docs/compatibility.md`.
+//! `cargo xtask matrix`: runs the scenarios with published versions of the agents and writes `docs/compatibility.md` and the
+//! table of capabilities in `docs/agents.md`.
 
+mod capabilities;
 mod cells;
 mod options;
 mod page;
@@ -14,7 +16,9 @@ use std::thread;
 
 use anyhow::Context;
 
+use crate::agents::Agent;
 use crate::project::{self, Project, cargo_program};
+use crate::report;
 use crate::{agents, bench};
 use cells::{Cell, Runner};
 use options::Options;
@@ -42,15 +46,16 @@ pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
     let mut is_complete = true;
     if options.runs() {
         let mut cells = VecDeque::new();
-        for (agent, package) in agents::PACKAGES.iter().filter(|(agent, _)| options.has_agent(agent)) {
+        for Agent { name, package, .. } in agents::AGENTS.iter().filter(|agent| options.has_agent(agent.name))
+        {
             let versions = match &options.versions {
-                versions if versions.is_empty() => versions::to_test(project, agent, package, &pinned)?,
+                versions if versions.is_empty() => versions::to_test(project, name, package, &pinned)?,
                 versions => versions.clone(),
             };
             for version in versions {
                 let is_pinned = pinned.iter().any(|(name, pin)| name == package && *pin == version);
                 let install = Arc::new(cells::Install::new(&folder, package, &version, is_pinned, project));
-                cells.extend(plan.cells(agent, &version, &options.sizes, &install));
+                cells.extend(plan.cells(name, &version, &options.sizes, &install));
             }
         }
         // The pinned versions come first.
@@ -68,7 +73,15 @@ pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
     fs::write(project.root.join(PAGE), page::render(&plan, &results, &pinned))
         .with_context(|| format!("cannot write {PAGE}"))?;
     println!("written: {PAGE}");
+    capabilities::write(project, &results, &pinned)?;
+    println!("written: {}", capabilities::PAGE);
     Ok(is_complete && !results.has_failures())
+}
+
+/// Fails if the table of capabilities differs from the results.
+pub(crate) fn check(project: &Project) -> anyhow::Result<report::Outcome> {
+    let results = Results::open(&project.root.join(RESULTS))?;
+    capabilities::check(project, &results, &agents::pinned(project)?)
 }
 
 /// Runs the cells on `--jobs` threads. Returns false if some scenarios did not run.

@@ -67,7 +67,7 @@ impl Options {
     }
 
     fn check(&self) -> anyhow::Result<()> {
-        let names = agents::PACKAGES.map(|(agent, _)| agent);
+        let names = agents::AGENTS.map(|agent| agent.name);
         if let Some(unknown) = self.agents.iter().find(|agent| !names.contains(&agent.as_str())) {
             bail!("unknown agent '{unknown}'; there are {}", names.join(", "));
         }

@@ -52,7 +52,7 @@ pub(super) fn render(plan: &Plan, results: &Results, pinned: &[(String, String)]
         });
         let _ = writeln!(page, "\n|---|---|{}", ":-:|".repeat(plan.scenarios.len()));
         let package =
-            agents::PACKAGES.iter().find(|(agent, _)| *agent == variant.agent).map(|(_, package)| *package);
+            agents::AGENTS.iter().find(|agent| agent.name == variant.agent).map(|agent| agent.package);
         for version in results.versions(&variant.name) {
             let is_pin = |(name, pin): &(String, String)| Some(name.as_str()) == package && *pin == version;
             let pin = if pinned.iter().any(is_pin) { " (pinned)" } else { "" };

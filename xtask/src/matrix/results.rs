@@ -94,6 +94,16 @@ impl Results {
         self.known.get(key)
     }
 
+    /// Returns the results of one version of an agent in all its variants, which are named like it: `codex`, `codex-inline`.
+    pub(super) fn of_agent<'a>(
+        &'a self,
+        agent: &'a str,
+        version: &'a str,
+    ) -> impl Iterator<Item = (&'a Key, &'a Outcome)> {
+        let is_variant = move |variant: &str| variant.split('-').next() == Some(agent);
+        self.known.iter().filter(move |(key, _)| is_variant(&key[0]) && key[1] == version)
+    }
+
     /// Returns the tested versions of a variant.
     pub(super) fn versions(&self, variant: &str) -> Vec<String> {
         let mut versions: Vec<String> =
