@@ -33,6 +33,7 @@ fn turn_that_ends_with_an_error_failed() {
     assert_eq!(kind(&agent(&[(Error, "500"), (Thinking, "hm")])), Some(ErrorKind::Api));
     assert_eq!(kind(&agent(&[(Error, "500"), (ToolCall, "ls")])), Some(ErrorKind::Api), "no text");
     assert_eq!(kind(&agent(&[(Error, "retried"), (Text, "Done")])), None, "the agent recovered");
+    assert!(agent(&[(Error, "529 overloaded")]).failure().unwrap().hint.is_some());
 }
 
 #[test]

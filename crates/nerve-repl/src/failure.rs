@@ -26,6 +26,8 @@ pub const NOT_DELIVERED: u8 = 6;
 pub const NO_ANSWER: u8 = 7;
 /// The answer is known or suspected to be incomplete.
 pub const INCOMPLETE: u8 = 8;
+/// The agent or its model's API reported an error, or the connection to the API failed.
+pub const API_ERROR: u8 = 9;
 /// Interrupted by Ctrl+C, or the turn was interrupted (128 + SIGINT).
 pub const INTERRUPTED: u8 = 130;
 
@@ -89,6 +91,11 @@ impl Failure {
         self
     }
 
+    /// Replaces the exit code of a model's API by [`FAILED`]: a connection to a server or a machine failed in the same way.
+    pub fn without_model(self) -> Failure {
+        Failure { code: if self.code == API_ERROR { FAILED } else { self.code }, ..self }
+    }
+
     /// Converts the first error in the chain that has an exit code of its own; other chains become a [`FAILED`] error.
     pub fn from_error(error: &anyhow::Error) -> Failure {
         for cause in error.chain() {
@@ -135,7 +142,9 @@ impl From<EngineError> for Failure {
 impl From<&MachineError> for Failure {
     fn from(error: &MachineError) -> Failure {
         let MachineError { kind, message, hint } = error.clone();
-        Failure { code: exit_code_of(kind), error_type: kind, message, hint, ..Failure::default() }
+        let failure =
+            Failure { code: exit_code_of(kind), error_type: kind, message, hint, ..Failure::default() };
+        failure.without_model()
     }
 }
 
@@ -186,6 +195,11 @@ pub fn exit_code_of(kind: ErrorKind) -> u8 {
         ErrorKind::Delivery => NOT_DELIVERED,
         ErrorKind::NoAnswer => NO_ANSWER,
         ErrorKind::Incomplete => INCOMPLETE,
+        ErrorKind::Api
+        | ErrorKind::Authentication
+        | ErrorKind::Permission
+        | ErrorKind::RateLimit
+        | ErrorKind::Network => API_ERROR,
         ErrorKind::Interrupted | ErrorKind::Cancelled => INTERRUPTED,
         _ => FAILED,
     }
@@ -201,6 +215,7 @@ fn kind_of_exit_code(code: u8) -> ErrorKind {
         NOT_DELIVERED => ErrorKind::Delivery,
         NO_ANSWER => ErrorKind::NoAnswer,
         INCOMPLETE => ErrorKind::Incomplete,
+        API_ERROR => ErrorKind::Api,
         INTERRUPTED => ErrorKind::Interrupted,
         _ => ErrorKind::Internal,
     }
@@ -208,6 +223,7 @@ fn kind_of_exit_code(code: u8) -> ErrorKind {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::io;
 
     use super::*;
@@ -224,15 +240,50 @@ mod tests {
         assert_eq!(code(ErrorKind::Incomplete), 8);
         assert_eq!(code(ErrorKind::Interrupted), 130);
         assert_eq!(code(ErrorKind::Cancelled), 130);
-        assert_eq!(code(ErrorKind::Api), 1);
+        for kind in [
+            ErrorKind::Api,
+            ErrorKind::Authentication,
+            ErrorKind::Permission,
+            ErrorKind::RateLimit,
+            ErrorKind::Network,
+        ] {
+            assert_eq!(code(kind), 9, "{kind}");
+            let machine = MachineError::new(kind, "x");
+            assert_eq!(Failure::from(&machine).code, 1, "{kind} of a connection to a machine");
+        }
+        assert_eq!(code(ErrorKind::Process), 1);
         assert_eq!(code(ErrorKind::Internal), 1);
     }
 
     #[test]
+    fn failed_turns_have_distinct_exit_codes() {
+        let kinds = [
+            ErrorKind::Api,
+            ErrorKind::NoAnswer,
+            ErrorKind::Delivery,
+            ErrorKind::Interrupted,
+            ErrorKind::Incomplete,
+        ];
+        let codes: BTreeSet<u8> = kinds.into_iter().map(exit_code_of).collect();
+        assert_eq!(codes.len(), kinds.len());
+        assert!(!codes.contains(&FAILED) && !codes.contains(&DONE));
+    }
+
+    #[test]
     fn exit_codes_have_their_error_kinds() {
-        for code in
-            [USAGE, NOT_FOUND, TIMED_OUT, BLOCKED, NOT_DELIVERED, NO_ANSWER, INCOMPLETE, INTERRUPTED, FAILED]
-        {
+        let codes = [
+            USAGE,
+            NOT_FOUND,
+            TIMED_OUT,
+            BLOCKED,
+            NOT_DELIVERED,
+            NO_ANSWER,
+            INCOMPLETE,
+            API_ERROR,
+            INTERRUPTED,
+            FAILED,
+        ];
+        for code in codes {
             assert_eq!(exit_code_of(Failure::new(code, "x").error_type), code);
         }
     }

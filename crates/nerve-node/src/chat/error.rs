@@ -7,11 +7,7 @@ use crate::error::{EngineError, ErrorKind};
 /// Converts an error of the API at `host` after `tries` attempts.
 pub(super) fn engine_error(error: &ApiError, host: &str, tries: u32) -> EngineError {
     let tries = if tries > 1 { format!(", after {tries} tries") } else { String::new() };
-    let engine_error = EngineError::new(error_kind(error), format!("{host} {error}{tries}"));
-    match error_hint(error) {
-        Some(hint) => engine_error.hint(hint),
-        None => engine_error,
-    }
+    EngineError::new(error_kind(error), format!("{host} {error}{tries}")).hint(error_hint(error))
 }
 
 fn error_kind(error: &ApiError) -> ErrorKind {
@@ -34,21 +30,24 @@ fn error_kind(error: &ApiError) -> ErrorKind {
     }
 }
 
-fn error_hint(error: &ApiError) -> Option<String> {
+fn error_hint(error: &ApiError) -> String {
     let hint = match error {
         ApiError::Status { status, wait, .. } => match (status, wait) {
             (300..=399, _) => "redirects are not followed: set base_url to the final address",
             (401 | 403, _) => "check the key in the variable that api_key_env names",
             (404, _) => "check the model's name and base_url",
-            (429, Some(wait)) => return Some(format!("retry after {} seconds", wait.as_secs())),
-            _ => return None,
+            (429, Some(wait)) => return format!("retry after {} seconds", wait.as_secs()),
+            (429, None) => "retry later, or raise the limit at the provider",
+            (400..=499, _) => "check the options of the node, and the length of its conversation",
+            _ => "the API failed: retry later",
         },
         ApiError::Malformed(_) => "check that base_url points to an API of this provider",
         ApiError::ClosedEarly => "no part of the answer was kept: try again",
         ApiError::Network(_) => "check base_url and the network",
-        ApiError::Reported { .. } | ApiError::TooLarge(_) => return None,
+        ApiError::Reported { .. } => "the API ended the answer with this error: retry later",
+        ApiError::TooLarge(_) => "give the node a smaller max_tokens",
     };
-    Some(hint.to_string())
+    hint.to_string()
 }
 
 #[cfg(test)]
@@ -69,6 +68,7 @@ mod tests {
         ] {
             let error = engine_error(&ApiError::of_status(status, body, None), "h", 1);
             assert_eq!(error.kind, kind);
+            assert!(error.hint.is_some(), "{error} has no hint");
             for fact in ["h ", &status.to_string(), "max_tokens: too large"] {
                 assert!(error.message.contains(fact), "{error} lacks {fact:?}");
             }

@@ -24,7 +24,7 @@ fn acp_node_answers_streams_and_asks() {
     assert!(home.ok(&["answer", "a", "1", "--wait"]).contains("a: once"));
     let log = home.ok(&["logs", "a"]);
     assert!(log.contains("hello") && log.contains("Allow once"), "{log}");
-    home.nerve(&["send", "a", "FAIL"]).assert_stderr(1, &["the model is overloaded"]);
+    home.nerve(&["send", "a", "FAIL"]).assert_stderr(9, &["the model is overloaded"]);
     // There is no terminal and no recording.
     for arguments in
         [&["attach", "a"][..], &["view", "a"], &["replay", "a"], &["node", "write", "a", "--key", "enter"]]

@@ -141,6 +141,19 @@ fn audit_log_names_client_of_answers_and_cancelled_prompts() {
 }
 
 #[test]
+fn error_of_the_model_api_exits_with_9() {
+    let home = Home::new();
+    create(&home, "");
+    for status in [400, 401, 429, 529] {
+        let failed = home.nerve(&["send", "me", &format!("ERR {status}"), "--json"]);
+        failed.assert_stderr(9, &["api_error", &status.to_string(), "hint"]);
+    }
+    let result = home.ok(&["send", "me", "ERR 529", "--no-wait"]);
+    home.nerve(&["result", result.trim(), "--wait"]).assert_stderr(9, &["529"]);
+    assert_eq!(home.ok(&["send", "me", "hello"]), "You said: hello\n");
+}
+
+#[test]
 fn exited_agent_is_reported_without_waiting() {
     let home = Home::new();
     create(&home, "--exit-at-once 3");

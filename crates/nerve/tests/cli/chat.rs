@@ -56,6 +56,18 @@ fn chat_node_answers_streams_forks_and_persists() {
 }
 
 #[test]
+fn error_of_the_api_exits_with_9() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let model = model(&home);
+    let env = format!("OPENAI_API_KEY={KEY}");
+    home.ok(&create(&model, &["--provider", "openai", "--env", &env]));
+    home.nerve(&["send", "ask", "ERR 401"]).assert_stderr(9, &["401", "hint", "api_key_env"]);
+    home.nerve(&["send", "ask", "ERR 418"]).assert_stderr(9, &["418", "hint"]);
+    assert_eq!(home.ok(&["send", "ask", "hello"]), "You said: hello\n");
+}
+
+#[test]
 fn missing_chat_options_are_named() {
     let home = Home::new();
     home.ok(&["server", "start"]);

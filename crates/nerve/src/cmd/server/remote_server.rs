@@ -62,6 +62,8 @@ pub(super) async fn connect(server: NetworkAddress<'_>) -> Result<NerveClient> {
     };
     result.map(|client| client.reconnect(Reconnect::Never)).map_err(|error| match error {
         ClientError::Protocol(problem) => Failure::new(USAGE, problem).into(),
+        // A rejected token is no error of a model's API.
+        ClientError::Server(error) => Failure::from(&*error).without_model().into(),
         ClientError::Io { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused => {
             Failure::new(NOT_FOUND, format!("connection to {address} refused"))
                 .hint("start a server there with 'nerve server start --tcp …'")
