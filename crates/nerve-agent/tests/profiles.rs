@@ -1,5 +1,6 @@
 //! Tests of the profile registry: built-in profiles, overrides, and errors with line and column.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use nerve_agent::driver::{Delivery, Source};
@@ -91,6 +92,62 @@ fn options_with_unknown_screens_are_found() {
         (&["cat", "--ax-screen-reader"], Some("1")),
     ] {
         assert_eq!(option(words, value), None, "{words:?} {value:?}");
+    }
+}
+
+#[test]
+fn settings_with_unknown_screens_are_found() {
+    let claude = Profiles::builtin().get("claude").unwrap();
+    let setting = |words: &[&str], env: &[(&'static str, &'static str)], files: &[(&str, &str)]| {
+        let variable = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+        let read = |path: &Path| {
+            let file = files.iter().find(|(name, _)| Path::new(name) == path);
+            file.map(|(_, text)| text.to_string())
+        };
+        claude.unsupported_setting(&argv(words), variable, read).map(|setting| setting.to_string())
+    };
+    let (on, off) = (r#"{"axScreenReader":true}"#, r#"{"axScreenReader":false}"#);
+    let (set, unset) = (
+        r#"{"env":{"CLAUDE_AX_SCREEN_READER":"1"}}"#,
+        r#"{"env":{"CLAUDE_AX_SCREEN_READER":"0"},"axScreenReader":true}"#,
+    );
+    let home = [("HOME", "/h")];
+    let user = |text: &'static str| [("/h/.claude/settings.json", text)];
+    for (words, env, files, place) in [
+        (&["claude"][..], &home[..], &user(on)[..], "axScreenReader in /h/.claude/settings.json"),
+        (&["claude"], &home, &user(set), "CLAUDE_AX_SCREEN_READER in /h/.claude/settings.json"),
+        (
+            &["claude"],
+            &[("HOME", "/h"), ("CLAUDE_CONFIG_DIR", "/c")],
+            &[("/c/settings.json", on)],
+            "axScreenReader in /c/settings.json",
+        ),
+        (&["env", "A=b", "claude", "--settings", on], &home, &[], "axScreenReader in --settings"),
+        (&["claude", &format!("--settings={on}")], &home, &user(off), "axScreenReader in --settings"),
+        (&["claude", "--settings", "mine.json"], &home, &[("mine.json", on)], "axScreenReader in --settings"),
+        // Its own table precedes the variable.
+        (
+            &["claude"],
+            &[("HOME", "/h"), ("CLAUDE_AX_SCREEN_READER", "0")],
+            &user(set),
+            "CLAUDE_AX_SCREEN_READER in /h/.claude/settings.json",
+        ),
+    ] {
+        assert_eq!(setting(words, env, files).as_deref(), Some(place), "{words:?}");
+    }
+    for (words, env, files) in [
+        (&["claude"][..], &home[..], &[][..]),
+        (&["claude"], &home, &user("not JSON")),
+        (&["claude"], &home, &user(r#"{"axScreenReader":"true"}"#)),
+        (&["claude"], &home, &user(unset)),
+        (&["claude", "--settings", off], &home, &user(on)),
+        (&["claude", "--settings", on, "--settings", "{}"], &home, &[]),
+        (&["claude", "--setting-sources", "project,local"], &home, &user(on)),
+        (&["claude"], &[("HOME", "/h"), ("CLAUDE_AX_SCREEN_READER", "0")], &user(on)),
+        (&["claude", "--", "--settings", on], &home, &[]),
+        (&["cat", "--settings", on], &home, &user(on)),
+    ] {
+        assert_eq!(setting(words, env, files), None, "{words:?} {files:?}");
     }
 }
 

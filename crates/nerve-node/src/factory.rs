@@ -212,7 +212,8 @@ impl NodeFactory {
             Some(_) => None,
             None => {
                 if !spec.force {
-                    check_options(&node, &profile, &argv, |name| env.get(name, &server_env))?;
+                    let variable = |name: &str| env.get(name, &server_env);
+                    check_options(&node, &profile, &argv, spec.cwd.as_deref(), variable)?;
                 }
                 let Environment { set, remove, .. } = env.clone();
                 let program =
@@ -419,24 +420,38 @@ impl NodeFactory {
     }
 }
 
-/// Checks that the agent draws the screen that its profile describes.
+/// Maximum size of a settings file that is read, in bytes.
+const SETTINGS_LIMIT: u64 = 1 << 20;
+
+/// Checks that the agent draws the screen that its profile describes. Reads the agent's settings files.
 ///
 /// # Errors
-/// InvalidRequest: an argument or a variable selects another screen.
+/// InvalidRequest: an argument, a variable or a setting selects another screen.
 fn check_options<'a>(
     node: &NodeRef,
     profile: &'a Profile,
     argv: &[String],
+    cwd: Option<&Path>,
     env: impl Fn(&str) -> Option<&'a String>,
 ) -> Result<(), EngineError> {
-    let unsupported = profile.unsupported_option(argv, |name| env(name).map(String::as_str));
-    let Some(option) = unsupported else { return Ok(()) };
+    let env = |name: &str| env(name).map(String::as_str);
+    let read = |path: &Path| read_settings(&cwd.map_or_else(|| path.to_path_buf(), |cwd| cwd.join(path)));
+    let option = profile.unsupported_option(argv, env).map(str::to_string);
+    let setting = || profile.unsupported_setting(argv, env, read).map(|setting| setting.to_string());
+    let Some(option) = option.or_else(setting) else { return Ok(()) };
     let (node, profile) = (&node.node, &profile.name);
     let message = format!(
         "node '{node}' was not started: with {option}, {profile} draws a screen that its profile does not describe"
     );
     let hint = format!("omit {option}, or add `--force` to start it anyway");
     Err(EngineError::invalid_request(message).hint(hint))
+}
+
+/// Returns the text of a settings file. A pipe is not read: its contents are for the agent.
+fn read_settings(path: &Path) -> Option<String> {
+    let metadata = std::fs::metadata(path).ok()?;
+    let is_file = metadata.is_file() && metadata.len() <= SETTINGS_LIMIT;
+    is_file.then(|| std::fs::read_to_string(path).ok()).flatten()
 }
 
 /// Sets the profile's variables. If one of them is already set, sets none: a part of them can be worse than none (PS0 marks a

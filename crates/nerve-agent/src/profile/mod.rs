@@ -7,10 +7,12 @@
 mod pattern;
 mod registry;
 pub mod session;
+mod settings;
 mod version;
 
 pub use pattern::Pattern;
 pub use registry::{ProfileError, ProfileSource, Profiles};
+pub use settings::{SettingsFiles, UnsupportedSetting};
 pub use version::{TestedVersions, Version};
 
 use std::collections::BTreeMap;
@@ -58,6 +60,8 @@ pub struct Profile {
     /// Environment variables that have the same effect if they are on.
     #[serde(default)]
     pub unsupported_env: Vec<String>,
+    /// The program's settings files, if a setting in them has the same effect.
+    pub settings: Option<SettingsFiles>,
     /// The input area of programs that draw one.
     pub composer: Option<Composer>,
     /// Method of sending a prompt.
@@ -143,7 +147,6 @@ impl Profile {
         let args = argv.iter().skip(self.program_at(argv)? + 1).take_while(|arg| *arg != "--");
         let args: Vec<&str> =
             args.map(|arg| arg.split_once('=').map_or(arg.as_str(), |(name, _)| name)).collect();
-        let is_on = |value: &str| !["", "0", "false", "no", "off"].contains(&value.to_lowercase().as_str());
         let arg = self.unsupported_args.iter().find(|name| args.contains(&name.as_str()));
         let variable = || self.unsupported_env.iter().find(|name| env(name).is_some_and(is_on));
         arg.or_else(variable).map(String::as_str)
@@ -155,6 +158,11 @@ impl Profile {
         let unsaid = if self.composer.is_some() { ContextKind::Own } else { ContextKind::Commands };
         self.context.unwrap_or(unsaid)
     }
+}
+
+/// Returns true unless the value of a variable turns it off.
+fn is_on(value: &str) -> bool {
+    !["", "0", "false", "no", "off"].contains(&value.to_lowercase().as_str())
 }
 
 /// The input area of a program.

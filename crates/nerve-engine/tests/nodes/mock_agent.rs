@@ -303,7 +303,10 @@ async fn screen_reader_mode_is_refused_without_force() {
     let flag = spec(&["--ax-screen-reader"]);
     let mut variable = spec(&[]);
     variable.env.insert("CLAUDE_AX_SCREEN_READER".into(), "1".into());
-    for refused in [&flag, &variable] {
+    let mut setting = spec(&[]);
+    setting.env.insert("CLAUDE_CONFIG_DIR".into(), harness.folder.path().display().to_string());
+    write(&harness.folder.path().join("settings.json"), r#"{"axScreenReader":true}"#);
+    for refused in [&flag, &variable, &setting] {
         let error = harness.engine.create(refused.clone()).await.unwrap_err();
         assert_error(&error, ErrorKind::InvalidRequest, &["node 'c'"]);
         assert!(error.hint.is_some_and(|hint| hint.contains("--force")));
