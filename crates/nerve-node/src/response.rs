@@ -62,7 +62,7 @@ pub(super) fn shows_prompt_above(terminal: &TerminalState, start: u64, prompt: &
 }
 
 /// Distance of tab stops in columns.
-const TAB_WIDTH: usize = 8;
+pub(super) const TAB_WIDTH: usize = 8;
 
 /// Removes the echo of a prompt's second and later lines from the output of a line-based program. Each is echoed once, in order,
 /// after a prompt of the program. A line discipline instead echoes all of them at once, before the program reads them.

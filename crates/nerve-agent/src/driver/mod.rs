@@ -34,7 +34,7 @@ pub use observation::{
     ChoiceRow, ComposerView, Observation, RuleMatch, Signal, is_echo_of, match_rules, observe_screen,
 };
 pub use state::{AgentState, Delivery, Evidence, Source};
-pub use turn::{Outcome, Span, SubmitError, TurnEnd};
+pub use turn::{Outcome, Overwrite, Span, SubmitError, TurnEnd};
 pub use usage_limit::LimitNotice;
 
 use std::collections::VecDeque;
@@ -237,6 +237,8 @@ impl Driver {
                     self.typeahead.on_prompt();
                 }
             }
+            Alert::ScreenErased { line, end } => self.on_screen_erased(line.0, end.0),
+            Alert::Redraw { line } => self.on_redraw(line.0),
             Alert::Title(title)
                 if self.profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(title)) =>
             {

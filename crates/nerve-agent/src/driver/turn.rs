@@ -3,6 +3,7 @@
 mod answer;
 mod echo;
 mod end;
+mod overwrite;
 mod submission;
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use nerve_types::TsNs;
 
 pub use self::end::{Outcome, Span, TurnEnd};
+pub use self::overwrite::Overwrite;
 pub use self::submission::SubmitError;
 use super::observation::{Signal, is_echo_of};
 use super::state::Delivery;
@@ -44,6 +46,9 @@ pub(super) struct Turn {
     started_at: TsNs,
     first_byte: u64,
     first_line: u64,
+    /// The first line of a screen that a line-based program erased: its output begins there or above.
+    erased_line: Option<u64>,
+    overwrite: Option<Overwrite>,
     /// The end of the answer that was on the screen when Enter was pressed.
     previous_answer_end: Vec<String>,
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nerve_node::command::{EventKind, Response, StateName};
+use nerve_node::error::ErrorKind;
 
 use crate::harness::Harness;
 
@@ -109,4 +110,75 @@ async fn full_screen_program_and_cleared_screen_are_skipped() {
     let (response, chunks) = streamed(&mut harness, "sh", "clear; echo top").await;
     assert_eq!((response.text.as_str(), chunks.concat().as_str()), ("top", "top"));
     harness.stop("sh").await;
+}
+
+#[tokio::test]
+async fn output_of_erased_screen_is_exact() {
+    let mut harness = Harness::new();
+    for (node, program) in [("bash", &BASH[..]), ("dash", &["/bin/dash"])] {
+        harness.start(node, program).await;
+        // `clear` on an xterm, on a VT100, and in the two orders of other programs.
+        for clear in ["clear", "TERM=vt100 clear", "printf '\\033[H\\033[J'", "printf '\\033[2J\\033[H'"] {
+            for before in ["true", "seq 1 60"] {
+                harness.ask(node, before).await;
+                let (response, chunks) = streamed(&mut harness, node, &format!("{clear}; seq 1 3")).await;
+                assert_eq!(response.failure(), None, "{node} {clear} after {before}");
+                assert_eq!(response.text, "1\n2\n3", "{node} {clear} after {before}");
+                assert_eq!(chunks.concat(), response.text, "{node} {clear} after {before}");
+            }
+        }
+        assert_eq!(harness.ask(node, "TERM=vt100 clear").await.text, "");
+        harness.stop(node).await;
+    }
+}
+
+#[tokio::test]
+async fn overwritten_output_is_incomplete() {
+    let harness = Harness::new();
+    for (node, program) in [("bash", &BASH[..]), ("dash", &["/bin/dash"])] {
+        harness.start(node, program).await;
+        for lossy in [
+            "printf '\\033[H'; echo top",
+            "printf '\\033[5A'; echo up",
+            "printf '\\033[1A'; echo up",
+            "printf '\\033[5A'; echo; printf 'up\\n\\n\\n\\n\\n\\nend\\n'",
+            "printf '\\033[H'; seq 1 100",
+            "printf '\\0337'; seq 1 100; printf '\\033[H'; echo top",
+            "seq 1 10; printf '\\033[5A'; echo up",
+            "seq 1 10; printf '\\033[H\\033[J'; echo end",
+            "seq 1 10; clear; echo end",
+            "seq 1 100; TERM=vt100 clear; seq 1 3; TERM=vt100 clear; echo end",
+        ] {
+            harness.ask(node, "clear; seq 1 60").await;
+            let response = harness.ask(node, lossy).await;
+            let failure = response.failure().map(|failure| failure.kind);
+            assert_eq!(failure, Some(ErrorKind::Incomplete), "{node} {lossy}: {response:?}");
+            // The next output may be mixed with the text that still stands there, or is exact.
+            let next = harness.ask(node, "echo x").await;
+            assert!(next.failure().is_some() || next.text == "x", "{node} after {lossy}: {next:?}");
+            harness.ask(node, "clear").await;
+            let next = harness.ask(node, "echo x").await;
+            assert_eq!((next.text.as_str(), next.failure()), ("x", None), "{node} cleared after {lossy}");
+        }
+        harness.stop(node).await;
+    }
+}
+
+#[tokio::test]
+async fn redrawn_output_is_complete() {
+    let mut harness = Harness::new();
+    for (node, program) in [("bash", &BASH[..]), ("dash", &["/bin/dash"])] {
+        harness.start(node, program).await;
+        for before in ["true", "seq 1 60"] {
+            harness.ask(node, before).await;
+            let progress = "echo a; echo 50%; printf '\\033[1A\\033[K'; echo 100%; echo b";
+            let (response, _) = streamed(&mut harness, node, progress).await;
+            assert_eq!((response.text.as_str(), response.failure()), ("a\n100%\nb", None), "{node}");
+            // Two commands in one prompt: the echo of the second is erased with the screen, or drawn again.
+            let long = format!("TERM=vt100 clear\necho {}", "x".repeat(200));
+            let response = harness.ask(node, &long).await;
+            assert_eq!(response.failure(), None, "{node}: {response:?}");
+        }
+        harness.stop(node).await;
+    }
 }

@@ -10,7 +10,7 @@ const MAX_ALERTS: usize = 4096;
 pub struct FeedResult {
     /// Replies to the child process's queries, at most 64 KiB a feed.
     pub replies: Vec<u8>,
-    /// Alerts in order, at most 4096 a feed; consecutive bells count as one.
+    /// Alerts in order, at most 4096 a feed; consecutive bells, and consecutive redraws, count as one.
     pub alerts: Vec<Alert>,
 }
 
@@ -20,6 +20,12 @@ impl FeedResult {
     }
 
     pub(super) fn push_alert(&mut self, alert: Alert) {
+        if let (Alert::Redraw { line }, Some(Alert::Redraw { line: first })) =
+            (&alert, self.alerts.last_mut())
+        {
+            *first = (*first).min(*line);
+            return;
+        }
         let is_repeated_bell = alert == Alert::Bell && self.alerts.last() == Some(&Alert::Bell);
         if !is_repeated_bell && self.alerts.len() < MAX_ALERTS {
             self.alerts.push(alert);
@@ -54,6 +60,19 @@ pub enum Alert {
     Alternate(bool),
     /// The program closed a synchronized update.
     FrameDone,
+    /// The program moved the cursor to the first cell of the main screen and erased all below (CUP, ED 0), as `clear` does on many
+    /// terminals. The rows are blank and keep their numbers.
+    ScreenErased {
+        /// First line of the screen.
+        line: LineIndex,
+        /// Line after the last one that showed text.
+        end: LineIndex,
+    },
+    /// The program moved the cursor up on the main screen and wrote text there.
+    Redraw {
+        /// Topmost line of the text.
+        line: LineIndex,
+    },
     /// The program erased the scrollback (ED 3 or RIS): stored rows are removed.
     ScrollbackErased,
     /// The model failed and was rebuilt: the screen is blank, stored rows are kept.

@@ -5,6 +5,7 @@ use alacritty_terminal::vte::ansi::Handler;
 
 use super::alert::Alert;
 use super::control_sequence::{ControlSequence, Params};
+use super::line::LineIndex;
 use super::model::{Model, default_tabs};
 use super::modes::{ModeSet, decrpm};
 use super::sgr;
@@ -63,7 +64,10 @@ impl Model {
                 self.carriage_return();
             }
             'G' | '`' => self.place(row, usize::from(first) - 1),
-            'H' | 'f' => self.position(first, Some(params.get(1, 1))),
+            'H' | 'f' => {
+                self.position(first, Some(params.get(1, 1)));
+                self.sequence.is_homed = self.cursor() == (0, 0);
+            }
             'd' => self.position(first, None),
             'I' => self.tab(first),
             'Z' => self.back_tab(first),
@@ -125,6 +129,7 @@ impl Model {
     // ---- Cursor ----
 
     pub(super) fn carriage_return(&mut self) {
+        self.sequence.is_homed = false;
         let (row, _) = self.cursor();
         self.place(row, 0);
     }
@@ -163,12 +168,14 @@ impl Model {
 
     /// Restores the saved cursor, clamped to the margins if DECOM is set.
     pub(super) fn restore_cursor(&mut self) {
+        let before = self.cursor().0;
         let grid = self.term.grid_mut();
         grid.cursor = grid.saved_cursor.clone();
         if self.modes.origin {
             let line = &mut grid.cursor.point.line.0;
             *line = (*line).clamp(self.region.start, self.region.end - 1);
         }
+        self.record_rise(before);
         // The restored cursor has a pending wrap: the row has not been wrapped yet.
         if self.grid().cursor.input_needs_wrap {
             self.end_line(self.cursor().0);
@@ -229,6 +236,10 @@ impl Model {
         let (row, col) = self.cursor();
         match what {
             0 => {
+                let is_homed = std::mem::take(&mut self.sequence.is_homed);
+                if is_homed && (row, col) == (0, 0) && !self.is_alternate() {
+                    self.report_erased_screen();
+                }
                 self.erase(row, col..self.cols());
                 self.erase_rows(row + 1..self.rows());
             }
@@ -243,6 +254,13 @@ impl Model {
             }
             _ => {}
         }
+    }
+
+    fn report_erased_screen(&mut self) {
+        let line = LineIndex(self.store.end());
+        let end = LineIndex(line.0 + self.used_rows() as u64);
+        self.printing.raised_from = None;
+        self.stream.changes.push_alert(Alert::ScreenErased { line, end });
     }
 
     fn erase_line(&mut self, what: u16) {

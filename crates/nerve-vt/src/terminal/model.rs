@@ -70,7 +70,7 @@ pub(super) struct StreamState {
     pub(super) work: u64,
 }
 
-/// The grapheme left of the cursor.
+/// The grapheme left of the cursor, and the cursor's way to the next one.
 #[derive(Default)]
 pub(super) struct PrintState {
     /// A wide character has been written, so ASCII may overwrite half of one.
@@ -80,6 +80,8 @@ pub(super) struct PrintState {
     /// That grapheme ended in a joiner.
     pub(super) after_joiner: bool,
     pub(super) last_char: Option<char>,
+    /// The lowest line of the main screen from which the cursor has moved up since the last text.
+    pub(super) raised_from: Option<u64>,
 }
 
 /// The parser's state that outlasts one dispatch.
@@ -87,6 +89,8 @@ pub(super) struct PrintState {
 pub(super) struct ParserState {
     /// Requests a stop after the current sequence.
     pub(super) stop: bool,
+    /// A sequence moved the cursor to the first cell, and no carriage return has followed.
+    pub(super) is_homed: bool,
     /// The DCS query received so far.
     pub(super) query: Option<(char, Vec<u8>)>,
 }
@@ -192,11 +196,21 @@ impl Model {
 
     /// Moves the cursor, clamped to the screen.
     pub(super) fn place(&mut self, row: i32, col: usize) {
-        let (rows, cols) = (self.rows(), self.cols());
+        let (rows, cols, before) = (self.rows(), self.cols(), self.cursor().0);
         let cursor = &mut self.term.grid_mut().cursor;
         cursor.point.line = GridLine(row.clamp(0, rows - 1));
         cursor.point.column = Column(col.min(cols - 1));
         cursor.input_needs_wrap = false;
+        self.record_rise(before);
+    }
+
+    /// Records that the cursor has moved from row `before`, if that was a way up on the main screen.
+    #[inline]
+    pub(super) fn record_rise(&mut self, before: i32) {
+        if self.cursor().0 < before && !self.is_alternate() {
+            let line = self.store.end() + before as u64;
+            self.printing.raised_from = self.printing.raised_from.max(Some(line));
+        }
     }
 
     /// Reads a row of the main screen or, if `active`, of the active one.

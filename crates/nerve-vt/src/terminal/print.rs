@@ -7,7 +7,8 @@ use alacritty_terminal::vte::Perform;
 use alacritty_terminal::vte::ansi::{Handler, StandardCharset};
 use unicode_width::UnicodeWidthChar;
 
-use super::line::{EMOJI_STYLE, TONES, ZWJ, columns};
+use super::alert::Alert;
+use super::line::{EMOJI_STYLE, LineIndex, TONES, ZWJ, columns};
 use super::model::Model;
 
 /// Maximum marks (combining characters, joiners, joined emoji) of a cell; more are dropped.
@@ -152,6 +153,7 @@ impl Model {
 
     /// Writes narrow characters into the cells at the cursor; the caller ensures that they fit.
     fn write(&mut self, count: usize, chars: impl Iterator<Item = char>) {
+        self.report_redraw();
         let cols = self.cols();
         let (row, col) = self.cursor();
         let grid = self.term.grid_mut();
@@ -199,6 +201,7 @@ impl Model {
             self.printing.wide_seen = true;
             self.make_room();
         }
+        self.report_redraw();
         let (row, col) = self.cursor();
         self.charge(if self.modes.insert { self.cols() } else { width });
         if self.modes.insert {
@@ -211,6 +214,18 @@ impl Model {
         self.touch(row, col + 1);
         self.printing.can_join = true;
         self.printing.after_joiner = false;
+    }
+
+    /// Reports text that is about to be written above a line where the cursor was.
+    #[inline]
+    fn report_redraw(&mut self) {
+        if self.printing.raised_from.is_none() || self.is_alternate() {
+            return;
+        }
+        let line = self.store.end() + self.cursor().0 as u64;
+        if self.printing.raised_from.take() > Some(line) {
+            self.stream.changes.push_alert(Alert::Redraw { line: LineIndex(line) });
+        }
     }
 
     /// Wraps if a wide character does not fit into the last column.

@@ -55,7 +55,11 @@ impl Model {
         let alternate = std::mem::replace(self.term.grid_mut(), main);
         match restore {
             true => self.restore_cursor(),
-            false => self.term.grid_mut().cursor = alternate.cursor.clone(),
+            false => {
+                let before = self.cursor().0;
+                self.term.grid_mut().cursor = alternate.cursor.clone();
+                self.record_rise(before);
+            }
         }
         self.spare_alternate = self.last_alt_screen.store(alternate);
         self.keyboards[1] = Keyboard::default();
@@ -118,6 +122,8 @@ impl Model {
             self.repair_cut_rows();
         }
         shrink_spare(&mut self.term);
+        // The lines have new numbers.
+        self.printing.raised_from = None;
         self.tabs.truncate(cols);
         self.tabs.extend(default_tabs(usize::from(old.cols), cols));
     }

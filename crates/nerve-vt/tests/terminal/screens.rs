@@ -226,7 +226,7 @@ fn other_strings_are_ignored() {
 }
 
 #[test]
-fn notices_report_bell_progress_and_folder() {
+fn alerts_report_bell_progress_and_folder() {
     let mut terminal = terminal_with(80, 24, "");
     let mut alerts = |bytes: &str| feed(&mut terminal, bytes).alerts;
     assert_eq!(alerts("\x07\x07a\x07"), [Alert::Bell]);
@@ -239,6 +239,25 @@ fn notices_report_bell_progress_and_folder() {
     assert_eq!(alerts("\x1b[3J"), [Alert::ScrollbackErased]);
     assert_eq!(alerts("\x1b[?2026h\x1b[?2026l\x1b[?2026l"), [Alert::FrameDone]);
     assert!(alerts(&"\x07\x1b]2;x\x07".repeat(20_000)).len() <= 4096);
+}
+
+#[test]
+fn alerts_report_erased_and_redrawn_rows() {
+    let mut terminal = terminal_with(80, 3, "");
+    let mut alerts = |bytes: &str| feed(&mut terminal, bytes).alerts;
+    let line = LineIndex;
+    let erased = |first, end| Alert::ScreenErased { line: line(first), end: line(end) };
+    let redraw = |first| Alert::Redraw { line: line(first) };
+    assert_eq!(alerts("a\r\nb\r\n\x1b[H\x1b[J\x1b[H\x1b[J"), [erased(0, 2), erased(0, 0)]);
+    assert_eq!(alerts("x\r\n\x1b[1;1H\x1b[0m\x1b[J"), [erased(0, 1)]);
+    assert_eq!(alerts("\x1b[H% \r\x1b[J\x1b[H\x1b[2;1H\x1b[J"), [], "a shell draws its prompt again");
+    assert_eq!(alerts("\x1b[?1049h\x1b[H\x1b[J1\r\n2\x1b[A3\x1b[?1049l").len(), 2, "no main screen");
+    assert_eq!(alerts("x\r\n\x1b[H\x1b[2J1\r\n2\r\n3\r\n4\r\n5"), [], "stored before");
+    assert_eq!(alerts("\x1b[2A\x1b[2B6\x1b7\x1b[A\x1b8"), [], "no text above");
+    assert_eq!(alerts("\x1b[A7\x1b[A8\r\n\n9"), [redraw(4)]);
+    assert_eq!(alerts("\n\x1b[H").len(), 0);
+    assert_eq!(alerts("top"), [redraw(5)]);
+    assert_eq!(alerts("\x1b7\r\n\n\x1b8日"), [redraw(5)]);
 }
 
 #[test]

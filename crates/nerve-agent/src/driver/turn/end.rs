@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_types::{ExitStatus, TimeSpan, TsNs};
-use nerve_vt::terminal::MarkKind;
+use nerve_vt::terminal::{Mark, MarkKind};
 
-use super::Turn;
 use super::echo::is_echo_row;
+use super::{Overwrite, Turn};
 use crate::driver::state::{AgentState, Delivery};
 use crate::driver::{Driver, Effect, View};
 
@@ -28,6 +28,8 @@ pub struct TurnEnd {
     pub evidence: String,
     /// Position of its text.
     pub span: Span,
+    /// Loss of output that the rows of the span do not show.
+    pub overwrite: Option<Overwrite>,
     /// Exit code of a shell command, if its marks report one.
     pub exit_code: Option<i32>,
     /// Start and end of the turn.
@@ -135,12 +137,16 @@ impl Driver {
 
     /// Returns the first line of a turn.
     pub(in crate::driver) fn span_start(&self, turn: &Turn) -> u64 {
-        let mark = self.marks.output.as_ref().filter(|mark| mark.offset > turn.first_byte);
-        match (mark, self.profile.composer.is_some()) {
-            (Some(mark), false) => mark.line.0,
-            (None, false) => turn.first_line + 1,
-            (_, true) => turn.first_line,
+        if self.profile.composer.is_some() {
+            return turn.first_line;
         }
+        let start = self.output_mark(turn).map_or(turn.first_line + 1, |mark| mark.line.0);
+        turn.erased_line.map_or(start, |erased| erased.min(start))
+    }
+
+    /// Returns the mark of the beginning of the turn's output.
+    pub(super) fn output_mark(&self, turn: &Turn) -> Option<&Mark> {
+        self.marks.output.as_ref().filter(|mark| mark.offset > turn.first_byte)
     }
 
     /// Ends the running turn. `evidence` replaces the evidence of the state.
@@ -149,8 +155,7 @@ impl Driver {
         self.turns.returned_prompt =
             (!matches!(outcome, Outcome::Done | Outcome::Unconfirmed)).then(|| Arc::clone(&turn.prompt));
         let start = self.span_start(&turn);
-        let is_marked = self.marks.output.as_ref().is_some_and(|mark| mark.offset > turn.first_byte);
-        let has_echo = !is_marked || self.marks.has_later_prompt;
+        let has_echo = self.output_mark(&turn).is_none() || self.marks.has_later_prompt;
         let end = self.marks.end.as_ref().filter(|mark| mark.offset > turn.first_byte);
         let (end_line, last_col) = match end {
             Some(mark) if self.profile.composer.is_none() && mark.col > 0 => {
@@ -181,6 +186,7 @@ impl Driver {
                 last_col,
                 has_echo,
             },
+            overwrite: turn.overwrite,
             exit_code,
             time: TimeSpan { start: turn.started_at, end: now },
         })));

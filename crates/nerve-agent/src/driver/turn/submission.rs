@@ -90,6 +90,8 @@ impl Driver {
             started_at: now,
             first_byte: self.activity.offset,
             first_line: cursor_line,
+            erased_line: None,
+            overwrite: None,
             previous_answer_end: Vec::new(),
         });
         match phase {

@@ -11,6 +11,7 @@ mod handlers;
 mod input_lease;
 mod inputs;
 mod lifecycle;
+mod lost_rows;
 mod observation;
 mod queue;
 pub(crate) mod request;

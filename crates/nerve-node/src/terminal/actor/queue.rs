@@ -8,6 +8,7 @@ use nerve_api::value::Delivery;
 use nerve_transcript::SentPrompt;
 use nerve_types::TsNs;
 
+use super::lost_rows::PromptLayout;
 use super::request::RequestedTurn;
 use super::status::ProgressRecord;
 use crate::command::{ClientOrigin, Response};
@@ -35,6 +36,7 @@ pub(super) struct ActiveTurn {
     pub(super) stream_due: Option<TsNs>,
     /// A caller cleared rows of the answer from the scrollback.
     pub(super) is_cleared: bool,
+    pub(super) layout: PromptLayout,
     /// The transcript is being read for the end of the answer.
     pub(super) is_checked: bool,
     /// The response as parsed from the screen, while the transcript of the ended turn is being read.

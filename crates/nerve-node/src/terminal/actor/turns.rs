@@ -13,6 +13,7 @@ use nerve_transcript::source::{DrawnAnswer, SentPrompt, TranscriptSource, is_sho
 use nerve_types::{TimeSpan, TsNs};
 use nerve_vt::terminal::TerminalState;
 
+use super::lost_rows::PromptLayout;
 use super::queue::ActiveTurn;
 use super::request::{Request, RequestedTurn};
 use super::{Actor, tail_of};
@@ -83,6 +84,7 @@ impl<B: Backend> Actor<B> {
             return self.turns.queue.push_front(request);
         }
         let (modes, line) = (self.terminal.modes(), self.cursor_line());
+        let layout = PromptLayout::new(&self.terminal, &request.prompt.text);
         let number = match self.driver.submit(now, Arc::clone(&request.prompt.text), modes, line) {
             Ok(number) => number,
             Err(refused) => {
@@ -113,6 +115,7 @@ impl<B: Backend> Actor<B> {
             stream,
             stream_due: None,
             is_cleared: false,
+            layout,
             is_checked: false,
             finishing: None,
             metered: self.spec.events.begin_turn(self.spec.kind.as_str()),
@@ -167,6 +170,7 @@ impl<B: Backend> Actor<B> {
         active.stream_due = None;
         let stream = active.stream.take();
         let (prompt, is_cleared) = (Arc::clone(&active.request.prompt.text), active.is_cleared);
+        let layout = active.layout.clone();
         let mut lines = turn_lines(&self.terminal, &end.span);
         if self.spec.profile.composer.is_none() && end.span.has_echo {
             lines = remove_echo(lines, &prompt, |before| self.driver.is_input_prompt(before));
@@ -198,6 +202,9 @@ impl<B: Backend> Actor<B> {
                 response.incomplete =
                     Some("the pane shows nothing new, which is no proof of no output".to_string());
             }
+        }
+        if let Some(reason) = self.find_lost_rows(&end, &prompt, &layout) {
+            response.incomplete = Some(reason.to_string());
         }
         if is_cleared {
             response.incomplete = Some("the buffer was cleared during the turn".to_string());

@@ -1,0 +1,46 @@
+//! Detects that a line-based program erases its output, or writes above it.
+
+use nerve_vt::terminal::MarkKind;
+
+use crate::driver::Driver;
+
+/// Loss of a line-based program's output. Later variants are more severe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Overwrite {
+    /// The program erased this many rows below the first row of the prompt. They hold the rest of the echo; further ones are output.
+    ErasedRows(u64),
+    /// The program wrote text in the first row of the echo. It may have drawn its prompt again.
+    Echo,
+    /// The program wrote text above its output, or erased a part of it.
+    Output,
+}
+
+impl Driver {
+    /// Records that the program erased the screen, which had text from `line` up to `end`. Its output begins there or above.
+    pub(in crate::driver) fn on_screen_erased(&mut self, line: u64, end: u64) {
+        let Some(start) = self.output_start() else { return };
+        let Some(turn) = &mut self.turns.current else { return };
+        let rows = end.saturating_sub(start);
+        let is_output = turn.erased_line.is_some() && rows > 0;
+        let loss = if is_output { Overwrite::Output } else { Overwrite::ErasedRows(rows) };
+        turn.overwrite = turn.overwrite.max(Some(loss));
+        turn.erased_line.get_or_insert(line);
+    }
+
+    /// Records that the program moved the cursor up and wrote text at `line`.
+    pub(in crate::driver) fn on_redraw(&mut self, line: u64) {
+        let Some(start) = self.output_start().filter(|start| line < *start) else { return };
+        let is_marked = self.turns.current.as_ref().is_some_and(|turn| self.output_mark(turn).is_some());
+        let Some(turn) = &mut self.turns.current else { return };
+        let is_echo = !is_marked && turn.erased_line.is_none() && line + 1 == start;
+        turn.overwrite = turn.overwrite.max(Some(if is_echo { Overwrite::Echo } else { Overwrite::Output }));
+    }
+
+    /// Returns the first line of the running turn's output. `None` unless a line-based program writes it, as far as marks show that.
+    fn output_start(&self) -> Option<u64> {
+        let turn = self.turns.current.as_ref().filter(|_| self.profile.composer.is_none())?;
+        let last_mark = self.marks.last.as_ref().filter(|_| self.marks.marks_prompts());
+        let is_output = last_mark.is_none_or(|mark| mark.kind == MarkKind::OutputStart);
+        is_output.then(|| self.span_start(turn))
+    }
+}
