@@ -14,7 +14,7 @@ use nerve_repl::{out, trace};
 use nerve_tui::stdio_relay::Interrupted;
 
 fn main() -> ExitCode {
-    if cmd::completion::run_if_requested() {
+    if cmd::hook::run_if_invoked() || cmd::completion::run_if_requested() {
         return ExitCode::SUCCESS;
     }
     let cli = parse_command_line();

@@ -11,6 +11,19 @@ use nerve_cli::local_commands::HookArgs;
 /// Maximum hook input to read, in bytes. Answers can be long, and only names are forwarded.
 const INPUT_LIMIT: u64 = 16 << 20;
 
+/// Runs `nerve hook SOCKET` without the parser of the command line, which takes longer than the rest: the end of a turn waits for it.
+/// Returns false for any other command line.
+pub(crate) fn run_if_invoked() -> bool {
+    let mut args = std::env::args_os().skip(1);
+    let (Some(name), Some(socket), None) = (args.next(), args.next(), args.next()) else { return false };
+    let is_invoked =
+        name == "hook" && socket.as_encoded_bytes().starts_with(b"/") && !nerve_cli::ah::is_invoked();
+    if is_invoked {
+        run(&HookArgs { socket: socket.into() });
+    }
+    is_invoked
+}
+
 /// Forwards one message. Prints nothing and always succeeds, because a hook's output and exit code would affect the
 /// agent.
 pub(crate) fn run(args: &HookArgs) {

@@ -17,7 +17,7 @@ pub(crate) mod exec;
 mod extract;
 mod fan_out;
 mod graph;
-mod hook;
+pub(crate) mod hook;
 mod host;
 mod machine;
 mod mcp;
