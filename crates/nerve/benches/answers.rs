@@ -35,7 +35,7 @@ const TURNS: usize = 100;
 const SLOW_EVERY: usize = 10;
 const PAUSE: Duration = Duration::from_millis(400);
 const LIMIT: Duration = Duration::from_secs(60);
-const GOAL_MS: f64 = 100.0;
+const GOAL_MS: f64 = 80.0;
 
 #[tokio::main]
 async fn main() -> Result<()> {

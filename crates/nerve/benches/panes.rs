@@ -157,10 +157,10 @@ async fn tmux(report: &mut Report) -> Result<()> {
             peer.push(by_libtmux(python, &tmux.0)?);
         }
     }
-    let more = own.iter().zip(&pane).map(|(own, pane)| pane - own).collect();
+    let more = own.iter().zip(&pane).map(|(own, pane)| (pane / own - 1.0) * 100.0).collect();
     report.row("no window: median of a turn", &Samples::new(own).median("ms"));
     report.row("window in tmux: median of a turn", &Samples::new(pane.clone()).median("ms"));
-    report.goal("added by the window in tmux", &Samples::new(more).median("ms"), Goal::AtMost(10.0));
+    report.goal("added by the window in tmux", &Samples::new(more).median("%"), Goal::AtMost(10.0));
     if peer.is_empty() {
         report.note("libtmux is not installed here: `cargo xtask setup` installs it.");
     } else {
