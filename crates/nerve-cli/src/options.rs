@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Arg, Command};
 
 /// Meanings of options whose help differs between commands.
-const MEANINGS: [(&str, &str); 47] = [
+const MEANINGS: [(&str, &str); 49] = [
     ("all", "Everything: servers and hosts of this user, nodes whatever their end"),
     ("all-machines", "Include the user's other machines"),
     ("api-key-env", "Environment variable with the key of a model API"),
@@ -21,6 +21,7 @@ const MEANINGS: [(&str, &str); 47] = [
     ("follow", "Stay after the end, and show what comes next"),
     ("force", "Act in spite of a safety check"),
     ("format", "Output format"),
+    ("from", "Where to begin: a recording to examine, or a position in one"),
     ("full", "Include the scrollback"),
     ("http", "Listen for HTTP: PORT or IP:PORT; port 0 picks a free one"),
     ("id", "Number or id of the new or the selected item: a snapshot, an execution"),
@@ -38,6 +39,7 @@ const MEANINGS: [(&str, &str); 47] = [
     ("node", "Node: to select, or to create"),
     ("older-than", "What was last written longer ago: 12h, 30d, 2w …"),
     ("output", "File to write"),
+    ("program", "Program: of a profile, or nerve on another machine"),
     ("recording", "Session or its recording: node, id or its beginning, or file"),
     ("rows", "Terminal rows"),
     ("server", "Server: name, tcp://HOST:PORT or tls://HOST:PORT"),

@@ -1,5 +1,7 @@
 //! `nerve profile`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueHint};
 
 /// Arguments of `nerve profile`.
@@ -17,6 +19,8 @@ pub enum ProfileCommand {
     Show(ShowArgs),
     /// Replay recordings, and print the states that a profile leads to
     Test(TestArgs),
+    /// Draft a profile from a recording
+    New(NewArgs),
 }
 
 #[derive(Debug, Args)]
@@ -51,7 +55,8 @@ pub struct ShowArgs {
 #[command(after_long_help = "\
 Replays the output of each recording through the terminal model and the driver, as a server does with live output. Prints each state with its
 time and evidence: the signal, or the rule with the row that it matched. Then follow the numbers of screens that each rule and field
-matched. Rules that never matched, and rules with different states that match the same screen, are warnings.
+matched. Rules that never matched, and rules with different states that match the same screen, are warnings. A recording does not contain
+hooks, session files and foreground processes, so these signals are missing.
 
 If a node made the recording, the states are compared with the turns in its audit log: busy while a turn runs, and ready after it. Exits with
 1 if they differ, or if the profile has an error.
@@ -71,4 +76,29 @@ pub struct TestArgs {
     /// Print as JSON
     #[arg(short, long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examines the recording of a session in which prompts were typed: the screens before a prompt, before Enter, during turns and in dialogs.
+Drafts the composer or the prompt, the signs of a working program, dialogs and window titles. Each value has a comment with the time and the
+row that it comes from. Compare them with the screens ('nerve view'), complete the profile, and test it with 'nerve profile test'.
+
+EXAMPLES
+  nerve profile new my-agent --from me > my-agent.toml
+  nerve profile new my-agent --from me --program my-agent -o my-agent.toml
+  nerve profile test my-agent.toml --recording me")]
+pub struct NewArgs {
+    /// Name of the new profile
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Recording of a session: file, NODE, NODE@2, SESSION/NODE, MACHINE/SESSION/NODE, or beginning of an id
+    #[arg(long = "from", value_name = "RECORDING", value_hint = ValueHint::FilePath)]
+    pub recording: String,
+    /// File name of the program [default: as recorded]
+    #[arg(long, value_name = "PROGRAM")]
+    pub program: Option<String>,
+    /// Output file; must not exist [default: standard output]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
 }

@@ -62,6 +62,7 @@ impl ProfileReport {
 fn write_recording(text: &mut String, recording: &RecordingReport, shorten: &impl Fn(&str) -> String) {
     let turns = match recording.turns {
         0 => String::new(),
+        1 => ", 1 turn".to_string(),
         turns => format!(", {turns} turns"),
     };
     let _ = writeln!(text, "{}: {}{turns}", recording.path, screens(recording.screens));

@@ -1,18 +1,20 @@
 //! `nerve profile`: lists, prints and tests profiles.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nerve_agent::profile::{Profile, ProfileError, Profiles};
-use nerve_cli::profile::{ListArgs, ProfileCommand, ShowArgs, TestArgs};
+use nerve_cli::profile::{ListArgs, NewArgs, ProfileCommand, ShowArgs, TestArgs};
 use nerve_node::profiles;
-use nerve_profile_tools::{ProfileTest, read_turns};
+use nerve_profile_tools::{DraftError, DraftedNames, ProfileTest, draft_profile, read_turns};
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
 use super::recording::{find_named, load_meta, read_failure, size};
-use crate::exit::{DONE, FAILED, Failure, NOT_FOUND};
+use crate::exit::{DONE, FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
 /// Longest pattern or row in a report, in characters.
@@ -24,6 +26,7 @@ pub(super) fn run(command: &ProfileCommand) -> Result<u8> {
         ProfileCommand::List(args) => list(args).map(|()| DONE),
         ProfileCommand::Show(args) => show(args).map(|()| DONE),
         ProfileCommand::Test(args) => test(args),
+        ProfileCommand::New(args) => new(args).map(|()| DONE),
     }
 }
 
@@ -121,4 +124,35 @@ fn find_profile(name: &str) -> Result<Arc<Profile>> {
     }
     let (profiles, errors) = load();
     profiles.get(name).ok_or_else(|| unknown(name, &profiles, &errors).into())
+}
+
+fn new(args: &NewArgs) -> Result<()> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if args.name.is_empty() || !args.name.chars().all(is_name) {
+        let failure = Failure::new(USAGE, format!("invalid profile name '{}'", args.name));
+        return Err(failure.hint("use letters, digits, '-' and '_'").into());
+    }
+    let path = find_named(Some(&args.recording))?;
+    let meta = load_meta(&path);
+    let command = if meta.requested_cmd.is_empty() { &meta.cmd } else { &meta.requested_cmd };
+    let recorded = command.first().and_then(|program| Path::new(program).file_name()?.to_str());
+    let names = DraftedNames { name: &args.name, program: args.program.as_deref().or(recorded) };
+    let text = draft_profile(&path, size(&meta), names).map_err(draft_failure)?;
+    let Some(output) = &args.output else { return out::text(&text) };
+    let written = File::create_new(output).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.with_context(|| format!("cannot write {}", output.display()))?;
+    out::note(format_args!("next: nerve profile test {} --recording {}", output.display(), args.recording));
+    Ok(())
+}
+
+fn draft_failure(error: DraftError) -> anyhow::Error {
+    match error {
+        DraftError::Recording(error) => read_failure(error),
+        DraftError::NoPrompt => Failure::new(FAILED, format!("cannot draft a profile: {error}"))
+            .hint("record a session in a node: wait until the program is idle, then type a prompt")
+            .into(),
+        error @ DraftError::Profile(_) => {
+            Failure::new(FAILED, format!("cannot draft a profile: {error}")).into()
+        }
+    }
 }

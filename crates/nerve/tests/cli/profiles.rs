@@ -72,3 +72,18 @@ fn profile_with_error_names_line_and_column() {
     assert!(bad.stderr.contains("line 3, column 8"), "{bad:?}");
     assert_eq!(home.nerve(&["profile", "test", "absent", "--recording", id]).code, 3);
 }
+
+#[test]
+fn drafted_profile_passes_test_with_same_recording() {
+    let home = Home::new();
+    recorded_turn(&home);
+    let draft = ["profile", "new", "mine", "--from", "m", "--program", "mine", "-o", "mine.toml"];
+    home.ok(&draft);
+    let text = fs::read_to_string(home.hermetic.work().join("mine.toml")).unwrap();
+    let tested = home.nerve(&["profile", "test", "mine.toml", "--recording", "m", "--json"]);
+    assert_eq!(tested.code, 0, "{text}\n{:#}", tested.json());
+    assert_eq!(tested.json()["recordings"][0]["turns"], 1);
+    // An existing file is kept.
+    assert_eq!(home.nerve(&draft).code, 1);
+    assert_eq!(home.nerve(&["profile", "new", "a b", "--from", "m"]).code, 2);
+}
