@@ -35,6 +35,21 @@ pub(super) fn end_of_last_echo(lines: &[String], prompt: &str, style: &EchoStyle
     fallback.map(|row| end_of_paragraph(lines, row + 1, style.indent))
 }
 
+/// Returns the first row of the answer, and true if rows above it are missing: they have scrolled away, or the program has erased its
+/// scrollback in the middle of the answer. `is_marker` returns true for rows that start an item.
+pub(super) fn answer_start(
+    lines: &[String],
+    prompt: &str,
+    style: &EchoStyle<'_>,
+    is_marker: impl Fn(&str) -> bool,
+) -> (usize, bool) {
+    if let Some(end) = end_of_last_echo(lines, prompt, style) {
+        return (end, false);
+    }
+    let tail = tail_of_echo(lines, prompt, is_marker);
+    (tail, tail == 0 && !prompt.is_empty())
+}
+
 /// Returns how many rows at the top belong to an echo whose beginning has scrolled away. `is_marker` returns true for
 /// rows that start an item.
 pub(super) fn tail_of_echo(lines: &[String], prompt: &str, is_marker: impl Fn(&str) -> bool) -> usize {

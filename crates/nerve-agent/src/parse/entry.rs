@@ -169,9 +169,18 @@ impl TurnFold {
         TurnFold { turn, marks_final: true, ..TurnFold::default() }
     }
 
-    /// Counts a malformed line.
-    pub(super) fn add_malformed(&mut self) {
-        self.turn.unknown += 1;
+    /// Adds the entries of all lines, which `decode` passes to its second argument. `None` stands for a malformed line.
+    pub(super) fn add_lines<T>(
+        &mut self,
+        lines: impl Iterator<Item = Option<T>>,
+        mut decode: impl FnMut(&T, &mut dyn FnMut(Entry)),
+    ) {
+        for line in lines {
+            match line {
+                Some(line) => decode(&line, &mut |entry| self.add(entry)),
+                None => self.turn.unknown += 1,
+            }
+        }
     }
 
     pub(super) fn add(&mut self, entry: Entry) {

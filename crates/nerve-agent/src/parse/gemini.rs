@@ -7,7 +7,7 @@
 use nerve_types::text::one_line;
 use nerve_vt::screen::Screen;
 
-use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
+use super::echo::{EchoStyle, answer_start};
 use super::layout::{Layout, SURE};
 use super::rows::{after_marker, dedent, indent, is_blank, is_right_aligned, is_rule, join, join_draft};
 use super::{ParsedTurn, Parser, Section, SectionKind, TurnText, screen_rows, tool_section};
@@ -36,7 +36,10 @@ impl Parser for GeminiParser {
         {
             return ParsedTurn::default();
         }
-        let (at, is_truncated) = answer_start(&turn.lines[..end], turn.prompt);
+        let lines = &turn.lines[..end];
+        let echo = EchoStyle { head: &|row| prompt(&lines[row]), indent: 3 };
+        let is_marker = |row: &str| !is_blank(row) && indent(row) < 3;
+        let (at, is_truncated) = answer_start(lines, turn.prompt, &echo, is_marker);
         let mut builder = SectionBuilder { rows: &rows[..end], at, ..SectionBuilder::default() };
         builder.run();
         let is_last_word = builder
@@ -133,19 +136,6 @@ fn is_hint(row: &str) -> bool {
 /// Returns true for the edge of a coloured composer or echo.
 fn is_bar(row: &str) -> bool {
     is_rule(row, '▄') || is_rule(row, '▀')
-}
-
-/// Returns the first row of the answer, and true if rows above it are missing: Gemini CLI can erase its scrollback in
-/// the middle of an answer.
-fn answer_start(lines: &[String], prompt_text: &str) -> (usize, bool) {
-    let head = |row: usize| prompt(&lines[row]);
-    match end_of_last_echo(lines, prompt_text, &EchoStyle { head: &head, indent: 3 }) {
-        Some(end) => (end, false),
-        None => {
-            let tail = tail_of_echo(lines, prompt_text, |row| !is_blank(row) && indent(row) < 3);
-            (tail, tail == 0 && !prompt_text.is_empty())
-        }
-    }
 }
 
 #[derive(Default)]

@@ -38,12 +38,7 @@ pub fn parse_pi<'a>(
     since: Option<TsNs>,
 ) -> TranscriptTurn {
     let mut fold = TurnFold::new(prompt, since);
-    for line in read_lines(lines) {
-        match line {
-            Some(line) => decode(&line, &mut |entry| fold.add(entry)),
-            None => fold.add_malformed(),
-        }
-    }
+    fold.add_lines(read_lines(lines), decode);
     fold.finish()
 }
 

@@ -5,7 +5,7 @@
 
 use nerve_vt::screen::Screen;
 
-use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
+use super::echo::{EchoStyle, answer_start};
 use super::rows::{dedent, indent, is_blank, is_rule, join, join_draft};
 use super::{ParsedTurn, Parser, Section, SectionKind, TurnText, screen_rows, tool_section};
 
@@ -33,7 +33,9 @@ impl Parser for QwenParser {
             return ParsedTurn::default();
         }
         let end = composer.as_ref().map_or(rows.len(), |composer| composer.status);
-        let (start, is_truncated) = answer_start(&turn.lines[..end], turn.prompt);
+        let lines = &turn.lines[..end];
+        let echo = EchoStyle { head: &|row| prompt(&lines[row]), indent: 4 };
+        let (start, is_truncated) = answer_start(lines, turn.prompt, &echo, |row| marked(row).is_some());
         let mut builder = SectionBuilder { rows: &rows[..end], at: start, ..SectionBuilder::default() };
         builder.run();
         let sections = builder.sections;
@@ -92,16 +94,9 @@ fn marked(row: &str) -> Option<(char, &str)> {
     rest.strip_prefix(' ').or(rest.is_empty().then_some(rest)).map(|rest| (marker, rest))
 }
 
-/// Returns the first row of the answer, and true if rows above it are missing.
-fn answer_start(lines: &[String], wanted: &str) -> (usize, bool) {
-    let head = |row: usize| marked(&lines[row]).filter(|(marker, _)| *marker == '>').map(|(_, text)| text);
-    match end_of_last_echo(lines, wanted, &EchoStyle { head: &head, indent: 4 }) {
-        Some(end) => (end, false),
-        None => {
-            let tail = tail_of_echo(lines, wanted, |row| marked(row).is_some());
-            (tail, tail == 0 && !wanted.is_empty())
-        }
-    }
+/// Returns the prompt in the first row of an echo.
+fn prompt(row: &str) -> Option<&str> {
+    marked(row).filter(|(marker, _)| *marker == '>').map(|(_, text)| text)
 }
 
 #[derive(Default)]

@@ -21,12 +21,7 @@ pub fn parse_qwen<'a>(
     since: Option<TsNs>,
 ) -> TranscriptTurn {
     let (mut fold, mut decoder) = (TurnFold::new(prompt, since), QwenDecoder::default());
-    for line in json_lines::<Value>(lines) {
-        match line {
-            Some(line) => decoder.decode(&line, |entry| fold.add(entry)),
-            None => fold.add_malformed(),
-        }
-    }
+    fold.add_lines(json_lines::<Value>(lines), |line, emit| decoder.decode(line, emit));
     fold.finish()
 }
 

@@ -29,12 +29,7 @@ pub fn parse_rollout<'a>(
     since: Option<TsNs>,
 ) -> TranscriptTurn {
     let (mut fold, mut decoder) = (TurnFold::new(prompt, since), RolloutDecoder::default());
-    for line in json_lines::<Line>(lines) {
-        match line {
-            Some(line) => decoder.decode(&line, |entry| fold.add(entry)),
-            None => fold.add_malformed(),
-        }
-    }
+    fold.add_lines(json_lines::<Line>(lines), |line, emit| decoder.decode(line, emit));
     fold.finish()
 }
 
