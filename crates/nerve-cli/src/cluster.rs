@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueHint};
 /// Arguments of `nerve cluster`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Needs a nerve that was built with '--features cluster'. The configuration is in 'cluster.toml' in the directory of the settings.
+Needs a nerve that was built with '--features cluster'. The configuration is ~/.config/nerve/cluster.toml, or $NERVE_HOME/cluster.toml.
 
 EXAMPLES
   nerve cluster init team --broker nats://127.0.0.1:4222 --name laptop
@@ -38,12 +38,12 @@ EXAMPLES
     Leave,
     /// List the members, and show the state of this machine
     #[command(after_long_help = "\
-Reads the members from the broker. While the broker is away, shows the last ones that this machine's server saw. Exits with 1 unless
-this machine is a member.
+Reads the members from the broker. If it does not reply, prints the last members that this machine's server saw; in JSON they are in
+'server.members', and 'members' is null. Exits with 1 unless this machine is a member.
 
 EXAMPLES
   nerve cluster status
-  nerve cluster status --json | jq '.members[].machine_name'")]
+  nerve cluster status --json | jq '.members[]?.machine_name'")]
     Status,
 }
 

@@ -41,7 +41,7 @@ pub struct ClusterConfig {
     /// File of mode 0600 with [`Credentials`] in TOML.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<PathBuf>,
-    /// PEM file with further certificate authorities.
+    /// PEM file with the certificate authorities to trust, instead of the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
     /// PEM file of this machine's certificate. Needs `key`.

@@ -105,7 +105,9 @@ impl MemberError {
         match self {
             MemberError::NotConfigured => "join one: nerve cluster join CLUSTER --broker URL".to_string(),
             MemberError::AlreadyConfigured(_) => "leave it first: nerve cluster leave".to_string(),
-            MemberError::NotPrivate { path, .. } => format!("run: chmod 600 {}", path.display()),
+            MemberError::NotPrivate { path, .. } => {
+                format!("make it your own file with mode 0600: chmod 600 {}", path.display())
+            }
             MemberError::Invalid { .. } => "see: nerve cluster join --help".to_string(),
             MemberError::File { .. } => "check the file's owner, its mode and the disk".to_string(),
             MemberError::IdentityInUse(_) => "list the servers: nerve server list".to_string(),

@@ -28,6 +28,11 @@ impl Fingerprint {
         Fingerprint(files.into_iter().map(with_version).collect())
     }
 
+    /// Adds the versions of further files.
+    pub(crate) fn extend(&mut self, files: Vec<PathBuf>) {
+        self.0.extend(Fingerprint::read(files).0);
+    }
+
     /// Waits until a file has another version, appears or disappears. A missing configuration costs nothing while nothing changes.
     pub(crate) async fn changed(&self) {
         let missing = match self.0.first() {

@@ -46,6 +46,8 @@ impl Identity {
             io::ErrorKind::WouldBlock => MemberError::IdentityInUse(lock_path),
             _ => MemberError::write(&lock_path, &error),
         })?;
+        // A crashed process leaves its status.
+        let _ = std::fs::remove_file(paths.status());
         let stored = read(&path)?;
         let (machine_id, starts) = stored.map_or_else(
             || (MachineId(Uuid::new_v4().as_u128()), 0),

@@ -13,7 +13,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ClusterConfig;
-use crate::list::{MemberList, presence};
+use crate::member_list::{MemberList, presence};
 use crate::status::{MemberState, StatusFile};
 
 /// Longest delay between attempts to connect for the first time.

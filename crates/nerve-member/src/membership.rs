@@ -12,7 +12,7 @@ use crate::broker_check::BrokerCheck;
 use crate::config::ClusterConfig;
 use crate::error::MemberError;
 use crate::identity::{Identity, machine_id};
-use crate::list::MemberList;
+use crate::member_list::MemberList;
 use crate::paths::MemberPaths;
 use crate::status::{MemberState, MemberStatus};
 
@@ -24,19 +24,19 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Treatment of a cluster that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Creation {
-    /// It is an error.
+    /// Fails.
     Refuse,
-    /// Its streams are created.
+    /// Creates its streams with these settings.
     Create(StreamSettings),
 }
 
-/// This machine's membership, for commands.
+/// Runs the commands of a user on this machine's membership. The server's part is [`serve`](crate::serve).
 #[derive(Debug, Clone)]
 pub struct Membership {
     paths: MemberPaths,
 }
 
-/// What a command can find out about a membership.
+/// The status of a membership, from the files and the broker.
 #[derive(Debug)]
 pub struct MembershipStatus {
     /// The configuration.

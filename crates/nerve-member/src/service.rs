@@ -14,16 +14,16 @@ use crate::status::StatusFile;
 
 /// Time limit for an earlier process of this machine to end its membership, in one attempt.
 const IDENTITY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Delay before a membership is tried again that could not begin.
+/// Delay before another attempt to begin a membership.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// Follows the configuration: while it names `server`, this process is a member. Returns after `stop`, with the lease released.
 pub async fn serve(paths: MemberPaths, server: String, stop: CancellationToken) {
     while !stop.is_cancelled() {
+        // The fingerprint precedes the content, so that a change in between is noticed.
+        let mut fingerprint = Fingerprint::read(vec![paths.config()]);
         let config = ClusterConfig::load(&paths);
-        let mut files = vec![paths.config()];
-        files.extend(config.iter().flat_map(ClusterConfig::files).cloned());
-        let fingerprint = Fingerprint::read(files);
+        fingerprint.extend(config.iter().flat_map(ClusterConfig::files).cloned().collect());
         let is_retried = match config {
             Ok(config) if config.server == server => {
                 let result = follow(&paths, &config, &fingerprint, &stop).await;
@@ -43,7 +43,7 @@ pub async fn serve(paths: MemberPaths, server: String, stop: CancellationToken) 
     }
 }
 
-/// Is a member until `stop` or a change of the configuration.
+/// Runs the membership until `stop` or a change of the configuration.
 async fn follow(
     paths: &MemberPaths,
     config: &ClusterConfig,
@@ -70,5 +70,5 @@ async fn follow(
 }
 
 fn log(error: &MemberError) {
-    tracing::error!(%error, hint = error.hint(), "this machine is no member of its cluster");
+    tracing::error!(%error, hint = error.hint(), "cannot join the cluster");
 }

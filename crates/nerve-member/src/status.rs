@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::ClusterConfig;
 use crate::identity::Identity;
-use crate::list::MemberList;
+use crate::member_list::MemberList;
 use crate::paths::MemberPaths;
 
 /// Maximum size of the file, in bytes.
@@ -45,7 +45,7 @@ pub struct MemberStatus {
     pub state: MemberState,
     /// Time of the last change of the state, by this machine's clock.
     pub since: String,
-    /// The last problem with the broker that persists.
+    /// The current problem with the broker.
     pub problem: Option<String>,
     /// The members at the last reading that differed from the one before.
     #[serde(flatten)]
@@ -141,7 +141,7 @@ impl StatusFile {
 
 impl Drop for StatusFile {
     fn drop(&mut self) {
-        // It need not exist: a disk may be full.
+        // The file may be missing, because writing it failed.
         let _ = fs::remove_file(self.paths.status());
     }
 }

@@ -13,7 +13,7 @@ pub struct BrokerOptions {
     pub servers: Vec<String>,
     /// Proof of identity.
     pub credentials: Credentials,
-    /// PEM file with further certificate authorities.
+    /// PEM file with the certificate authorities to trust, instead of the system's.
     pub ca: Option<PathBuf>,
     /// PEM files of this client's certificate and key.
     pub certificate: Option<(PathBuf, PathBuf)>,

@@ -19,10 +19,10 @@ pub(super) fn print(status: &MembershipStatus, as_json: bool) -> Result<()> {
         Some(server) if server.state == MemberState::Member => Ok(()),
         Some(server) => {
             let problem = server.problem.as_ref().map_or(String::new(), |problem| format!(": {problem}"));
-            let message = format!("this machine is no member now, but {}{problem}", name(server.state));
+            let message = format!("this machine is not a member: it is {}{problem}", name(server.state));
             let hint = match server.state {
                 MemberState::IdentityConflict => {
-                    "another machine has a copy of this state directory: remove cluster/machine.json in one of them"
+                    "another machine has a copy of this state directory: remove cluster/machine.json on one of them, then run 'nerve server restart' there"
                 }
                 MemberState::Joining if server.problem.is_none() => {
                     "the lease of its last process must end first: run 'nerve cluster status' again in a few seconds"
@@ -33,7 +33,7 @@ pub(super) fn print(status: &MembershipStatus, as_json: bool) -> Result<()> {
         }
         None => {
             let server = &status.config.server;
-            let message = format!("this machine is no member now: its server '{server}' is not running");
+            let message = format!("this machine is not a member: its server '{server}' is not running");
             Err(Failure::new(FAILED, message).hint(format!("nerve server start --name {server}")).into())
         }
     }
@@ -91,9 +91,9 @@ fn print_members(status: &MembershipStatus) -> Result<()> {
     };
     let rows: Vec<Vec<String>> = members.iter().map(row).collect();
     out::table_with_numbers(
-        &["machine", "id", "boot", "lease age", "member for", "version", ""],
+        &["machine", "id", "starts", "lease age", "member for", "version", ""],
         &rows,
-        &["boot"],
+        &["starts"],
     )
 }
 

@@ -73,7 +73,7 @@ impl MemberList {
         self.processes() == other.processes() && self.unsupported == other.unsupported
     }
 
-    /// Returns another machine of a name.
+    /// Returns the id of a machine with this name, other than this machine.
     pub(crate) fn namesake(&self, name: &str, own_id: Option<MachineId>) -> Option<MachineId> {
         let is_namesake =
             |member: &&MemberInfo| member.machine_name == name && Some(member.machine_id) != own_id;
