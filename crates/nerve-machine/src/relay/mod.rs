@@ -121,9 +121,9 @@ impl MachineRelay {
     /// at a time.
     ///
     /// # Errors
-    /// The machine is not in the list, or the last attempt has failed and the pause after it is not over. The pause is 5 seconds,
-    /// doubles with each failure up to a minute, and is 5 minutes after a rejected login. It also ends with a contact by another
-    /// command, up to three times, or with a change of the entry.
+    /// The machine is not in the list, or the pause after a failed attempt is not over. The pause is 5 seconds and doubles with each
+    /// failure, up to a minute. After a rejected login it is 5 minutes. A change of the entry ends it, and so does a contact by another
+    /// command, up to three times.
     pub async fn connect(&self, name: &str) -> Result<Arc<MachineConnection>, MachineError> {
         self.attempt(name)?.await
     }

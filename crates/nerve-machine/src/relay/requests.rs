@@ -16,16 +16,16 @@ const MAX_LARGE: usize = 16;
 /// Time for which a request waits until others have ended.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a request may take.
+/// Class of a request, by the time that it may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestClass {
-    /// It is replied to at once.
+    /// A request with an immediate reply.
     Brief,
-    /// It is replied to soon, with text of any length.
+    /// A request with an immediate reply of up to 16 MiB.
     Large,
-    /// It runs an agent, and runs to its end without its caller.
+    /// A request that runs an agent. The machine completes it even if the caller has gone.
     Turn,
-    /// It waits for others, and is cancelled without its caller.
+    /// A request that waits for an event. The machine cancels it if the caller has gone.
     Wait,
 }
 
@@ -60,7 +60,7 @@ impl RequestClass {
     }
 }
 
-/// Limits the concurrent requests to one machine. Requests that take long do not keep others from it.
+/// Limits the concurrent requests to one machine. Each class has its own limit, so that slow requests do not delay brief ones.
 #[derive(Debug)]
 pub(super) struct RequestLimit {
     brief: Semaphore,

@@ -1,5 +1,6 @@
 //! Requests that wait, over a connection without other requests: a server cancels a wait only when its connection closes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nerve_api::RequestName;
@@ -14,6 +15,8 @@ use crate::error::MachineError;
 pub(super) struct WaitConnection {
     client: Mutex<Option<Arc<NerveClient>>>,
     connecting: AsyncMutex<()>,
+    /// Changed only while `client` is locked.
+    is_closed: AtomicBool,
 }
 
 /// A wait without a reply. Dropping it abandons the wait.
@@ -60,13 +63,21 @@ impl WaitConnection {
             return Ok(client);
         }
         let client = Arc::new(connect.await?);
-        *self.lock() = Some(Arc::clone(&client));
+        let mut open = self.lock();
+        if self.is_closed.load(Ordering::Relaxed) {
+            client.close();
+        } else {
+            *open = Some(Arc::clone(&client));
+        }
+        drop(open);
         Ok(client)
     }
 
-    /// Closes the connection: its waits fail.
+    /// Closes the connection for good: its waits fail.
     pub(super) fn close(&self) {
-        if let Some(client) = self.lock().take() {
+        let mut client = self.lock();
+        self.is_closed.store(true, Ordering::Relaxed);
+        if let Some(client) = client.take() {
             client.close();
         }
     }
