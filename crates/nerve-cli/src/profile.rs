@@ -80,9 +80,9 @@ pub struct TestArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Examines the recording of a session in which prompts were typed: the screens before a prompt, before Enter, during turns and in dialogs.
-Drafts the composer or the prompt, the signs of a working program, dialogs and window titles. Each value has a comment with the time and the
-row that it comes from. Compare them with the screens ('nerve view'), complete the profile, and test it with 'nerve profile test'.
+Examines the recording of a session in which prompts were typed: the screens before prompts, during turns and in dialogs.
+Drafts the composer or the prompt, the signs of a working program, dialogs and window titles. Comments name the time of the
+screen behind a value, and mostly the row. Compare the values with the screens ('nerve view'), complete the profile, and test it with 'nerve profile test'.
 
 EXAMPLES
   nerve profile new my-agent --from me > my-agent.toml

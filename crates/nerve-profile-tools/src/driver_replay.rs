@@ -15,21 +15,21 @@ use nerve_vt::screen::Screen;
 use crate::record_source::{RecordSink, new_terminal, read_records};
 
 /// Maximum number of observations between two records. The rest of the pause is skipped.
-const MAX_WAKES: usize = 5000;
-/// Least time between two observations without output.
+const MAX_OBSERVATIONS: usize = 5000;
+/// Minimum time between two observations without output.
 const TICK: Duration = Duration::from_millis(1);
 /// Silence after the last record of a program that still runs, in multiples of the profile's `quiet_ms`.
 const FINAL_SILENCE: u32 = 6;
 
 /// The terminal and the driver after one observation.
-pub(crate) struct Moment<'a> {
+pub(crate) struct Observation<'a> {
     /// Time since the start of the recording, in milliseconds.
     pub(crate) elapsed_ms: u64,
     /// Bytes of output so far.
     pub(crate) offset: u64,
     pub(crate) driver: &'a Driver,
     pub(crate) screen: &'a Screen,
-    /// The screen differs from that of the moment before.
+    /// The screen differs from that of the observation before.
     pub(crate) is_new_screen: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn replay(
     recording: &Path,
     size: Size,
     profile: &Arc<Profile>,
-    observer: impl FnMut(&Moment<'_>),
+    observer: impl FnMut(&Observation<'_>),
 ) -> Result<Extent, AhrError> {
     let start = start_of(recording)?.unwrap_or_default();
     let mut replay = DriverReplay {
@@ -83,7 +83,7 @@ struct DriverReplay<F> {
     observer: F,
 }
 
-impl<F: FnMut(&Moment<'_>)> RecordSink for DriverReplay<F> {
+impl<F: FnMut(&Observation<'_>)> RecordSink for DriverReplay<F> {
     fn terminal(&mut self) -> &mut TerminalReplay {
         &mut self.terminal
     }
@@ -114,10 +114,10 @@ impl<F: FnMut(&Moment<'_>)> RecordSink for DriverReplay<F> {
     }
 }
 
-impl<F: FnMut(&Moment<'_>)> DriverReplay<F> {
+impl<F: FnMut(&Observation<'_>)> DriverReplay<F> {
     /// Lets time pass, with the observations that the driver requests.
     fn wait_until(&mut self, until: TsNs) {
-        for _ in 0..MAX_WAKES {
+        for _ in 0..MAX_OBSERVATIONS {
             let frame = self.terminal.terminal.frame_deadline();
             let due = [self.driver.deadline(), frame].into_iter().flatten().min();
             let Some(at) = due.map(|at| if at > self.now { at } else { self.now + TICK }) else { break };
@@ -141,7 +141,13 @@ impl<F: FnMut(&Moment<'_>)> DriverReplay<F> {
             != (&self.screen.rows, &self.screen.title, self.screen.cursor);
         let offset = self.terminal.terminal.offset();
         let elapsed_ms = millis(self.now.since(self.start));
-        (self.observer)(&Moment { elapsed_ms, offset, driver: &self.driver, screen: &screen, is_new_screen });
+        (self.observer)(&Observation {
+            elapsed_ms,
+            offset,
+            driver: &self.driver,
+            screen: &screen,
+            is_new_screen,
+        });
         self.screen = screen;
     }
 }

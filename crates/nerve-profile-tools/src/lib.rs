@@ -9,17 +9,17 @@
 mod counts;
 mod draft;
 mod driver_replay;
+mod profile_test;
 mod record_source;
 mod recorded_turn;
 mod report;
 mod report_text;
-mod test;
 mod turn_check;
 
 pub use draft::{DraftError, DraftedNames, draft_profile};
+pub use profile_test::ProfileTest;
 pub use recorded_turn::{RecordedTurn, read_turns};
 pub use report::{
     FieldReport, Mismatch, MismatchKind, Overlap, ProfileReport, RecordingReport, RuleEvidence, RuleReport,
     StateReport,
 };
-pub use test::ProfileTest;

@@ -132,7 +132,7 @@ pub struct Mismatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MismatchKind {
-    /// The program was never busy, nor blocked, during the turn.
+    /// The program was not busy, blocked or suspended at any time during the turn.
     NotBusy,
     /// The program seemed ready before the end of the turn.
     ReadyEarly,

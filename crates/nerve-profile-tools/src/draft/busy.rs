@@ -43,9 +43,10 @@ struct Candidate<'a> {
 /// Drafts rules for the rows around the composer. `profile`: the profile with the drafted composer only.
 pub(super) fn draft_busy(profile: &Profile, session: &Session) -> BusyDraft {
     let mut idle_rows: BTreeSet<(&str, String)> = BTreeSet::new();
-    for rest in &session.rests {
-        for (region, at) in rows_around(profile, &rest.screen) {
-            idle_rows.extend(patterns(&rest.screen.rows[at]).into_iter().map(|found| (region, found.0)));
+    for idle_screen in &session.idle_screens {
+        for (region, at) in rows_around(profile, &idle_screen.screen) {
+            idle_rows
+                .extend(patterns(&idle_screen.screen.rows[at]).into_iter().map(|found| (region, found.0)));
         }
     }
     let mut candidates: BTreeMap<(&str, String), Candidate<'_>> = BTreeMap::new();

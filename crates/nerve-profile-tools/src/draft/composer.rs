@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::session::TimedScreen;
 use super::text::{
-    common_prefix, count, escape_numbers, quote, rule_pattern, show, show_time, split_at_cursor,
+    common_prefix, count, edge_pattern, escape_numbers, quote, show, show_time, split_at_cursor,
 };
 
 /// Characters of the left border of a composer with the layout `bar`.
@@ -54,8 +54,8 @@ pub(super) struct InputDraft {
 }
 
 /// Drafts the input area from the screens in front of prompts; `None` if no cursor stands behind a prompt.
-pub(super) fn draft_input(rests: &[TimedScreen]) -> Option<InputDraft> {
-    let rows: Vec<PromptRow<'_>> = rests
+pub(super) fn draft_input(idle_screens: &[TimedScreen]) -> Option<InputDraft> {
+    let rows: Vec<PromptRow<'_>> = idle_screens
         .iter()
         .filter_map(|shown| {
             let (before, after) = split_at_cursor(&shown.screen)?;
@@ -80,7 +80,7 @@ pub(super) fn draft_input(rests: &[TimedScreen]) -> Option<InputDraft> {
 fn has_frame(row: &PromptRow<'_>) -> bool {
     let below = row.shown.screen.rows.get(row.at() + 1..).unwrap_or_default();
     below.iter().any(|row| !row.text.trim().is_empty())
-        || rule_pattern(row.row(row.at().checked_sub(1))).is_some()
+        || edge_pattern(row.row(row.at().checked_sub(1))).is_some()
 }
 
 fn draft_line(rows: &[PromptRow<'_>]) -> Option<InputDraft> {
@@ -102,7 +102,7 @@ fn find_edge<'a>(
     step: impl Fn(usize, usize) -> Option<usize>,
 ) -> Option<(String, &'a PromptRow<'a>)> {
     let edge = |row: &PromptRow<'_>| {
-        (1..=MAX_EDGE).find_map(|distance| rule_pattern(row.row(step(row.at(), distance))))
+        (1..=MAX_EDGE).find_map(|distance| edge_pattern(row.row(step(row.at(), distance))))
     };
     let mut found: BTreeMap<String, (usize, &'a PromptRow<'a>)> = BTreeMap::new();
     for row in rows.iter().copied() {

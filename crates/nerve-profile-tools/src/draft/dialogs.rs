@@ -8,7 +8,7 @@ use nerve_vt::screen::Screen;
 
 use super::choices::find_choices;
 use super::session::TimedScreen;
-use super::text::{quote, rule_pattern, show, show_time};
+use super::text::{edge_pattern, quote, show, show_time};
 
 /// Rows above the choices in which the question is searched.
 const QUESTION_ROWS: usize = 12;
@@ -80,7 +80,7 @@ fn find_question(screen: &Screen, first_choice: usize) -> Option<usize> {
 fn draft_table(shown: &TimedScreen, question: usize, mark: Option<&str>) -> String {
     let mut table = String::new();
     let mut above = (question.saturating_sub(QUESTION_ROWS)..question).rev();
-    let edge = above.find_map(|at| Some((at, rule_pattern(&shown.screen.rows[at].text)?)));
+    let edge = above.find_map(|at| Some((at, edge_pattern(&shown.screen.rows[at].text)?)));
     if let Some((at, pattern)) = edge {
         let _ = writeln!(table, "# {}, row {}.", show_time(shown.elapsed_ms), at + 1);
         let _ = writeln!(table, "above = {}", quote(&pattern));

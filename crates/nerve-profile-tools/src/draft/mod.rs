@@ -48,13 +48,13 @@ pub enum DraftError {
     Profile(#[from] ProfileError),
 }
 
-/// Drafts a profile as TOML. Each value has a comment with the time and the row that it comes from. `size`: initial size of the terminal.
+/// Drafts a profile as TOML. Comments name the times of the screens behind the values. `size`: initial size of the terminal.
 ///
 /// # Errors
 /// See [`DraftError`].
 pub fn draft_profile(recording: &Path, size: Size, names: DraftedNames<'_>) -> Result<String, DraftError> {
     let session = Session::read(recording, size)?;
-    let input = draft_input(&session.rests).ok_or(DraftError::NoPrompt)?;
+    let input = draft_input(&session.idle_screens).ok_or(DraftError::NoPrompt)?;
     let name = format!("name = {}\n", quote(names.name));
     let busy = match input.composer.is_empty() {
         true => BusyDraft::default(),
@@ -75,7 +75,7 @@ fn write_profile(
     let dialogs = draft_dialogs(&session.dialogs);
     let mut text = format!(
         "# Drafted from a recording with {}. Compare each value with the screen, then: nerve profile test\n{name}",
-        count(session.rests.len(), "prompt")
+        count(session.idle_screens.len(), "prompt")
     );
     if let Some(program) = names.program {
         let _ = writeln!(text, "programs = [{}]", quote(program));
@@ -85,7 +85,7 @@ fn write_profile(
     }
     text += &input.top;
     text += &input.composer;
-    if !input.composer.is_empty() && session.pastes {
+    if !input.composer.is_empty() && session.has_bracketed_paste {
         text += "\n[submit]\n# The program enabled bracketed paste.\nmode = \"paste\"\n";
     }
     text += &draft_titles(session);

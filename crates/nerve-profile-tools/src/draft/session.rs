@@ -1,4 +1,4 @@
-//! The parts of a recorded session: the screens before prompts, before Enter, in dialogs, and during turns.
+//! The parts of a recorded session: the screens before prompts, in dialogs, and during turns.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,14 +12,16 @@ use nerve_vt::screen::Screen;
 use super::choices::find_choices;
 use crate::record_source::{RecordSink, new_terminal, read_records};
 
-/// Silence after which a screen is complete.
-const STILL: Duration = Duration::from_millis(100);
+/// Silence after which a screen is settled.
+const SETTLE_TIME: Duration = Duration::from_millis(100);
 /// Number of screens at the beginning of a turn that are kept.
 const FIRST_SCREENS: usize = 100;
 /// Least time between two later screens of a turn that are kept.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(40);
 /// Keys that clear a typed prompt: Ctrl+C and Ctrl+U.
 const CLEARING_KEYS: [&[u8]; 2] = [b"\x03", b"\x15"];
+/// Maximum number of screens with choices that are examined.
+const MAX_DIALOGS: usize = 400;
 /// Maximum number of turns that are examined.
 const MAX_TURNS: usize = 40;
 /// Maximum number of screens of a turn.
@@ -37,7 +39,7 @@ pub(super) struct TimedScreen {
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     pub(super) screens: Vec<TimedScreen>,
-    /// The longest pause between two outputs, in milliseconds, except the last one.
+    /// The longest pause before an output, in milliseconds. The last pause before a key may be idle time and does not count.
     pub(super) pause_ms: u64,
 }
 
@@ -45,12 +47,12 @@ pub(super) struct Turn {
 #[derive(Debug, Default)]
 pub(super) struct Session {
     /// Complete screens before the first key of a prompt.
-    pub(super) rests: Vec<TimedScreen>,
+    pub(super) idle_screens: Vec<TimedScreen>,
     /// Complete screens with choices, before keys that answer them.
     pub(super) dialogs: Vec<TimedScreen>,
     pub(super) turns: Vec<Turn>,
     /// The program enabled bracketed paste.
-    pub(super) pastes: bool,
+    pub(super) has_bracketed_paste: bool,
 }
 
 impl Session {
@@ -83,7 +85,7 @@ struct SessionReader {
     last_output: TsNs,
     last_input: TsNs,
     last_sample: TsNs,
-    /// The last pause in the output of a turn, if no key was typed since.
+    /// The pause before the last output, if no key followed. It counts once another output follows.
     pause_ms: Option<u64>,
     /// The prompt so far.
     typed: String,
@@ -117,12 +119,12 @@ impl SessionReader {
     fn add_output(&mut self, at: TsNs) {
         let pause = millis(at.since(self.last_output.max(self.last_input)));
         self.last_output = at;
-        self.session.pastes |= self.terminal.terminal.modes().bracketed_paste;
+        self.session.has_bracketed_paste |= self.terminal.terminal.modes().bracketed_paste;
         let kept = self.session.turns.last().map_or(MAX_SCREENS, |turn| turn.screens.len());
         let is_due = kept < FIRST_SCREENS || at.since(self.last_sample) >= SAMPLE_INTERVAL;
         let screen = (is_due && kept < MAX_SCREENS).then(|| self.timed_screen(at));
         let Some(turn) = self.session.turns.last_mut() else { return };
-        // A pause counts when output follows it that no key has caused.
+        // Counts the pause before the previous output: the turn continued after it.
         let earlier = self.pause_ms.replace(pause).unwrap_or_default();
         turn.pause_ms = turn.pause_ms.max(earlier);
         if let Some(screen) = screen {
@@ -141,14 +143,16 @@ impl SessionReader {
         let input = String::from_utf8_lossy(bytes).replace("\x1b[200~", "").replace("\x1b[201~", "");
         let text = input.trim_end_matches(['\r', '\n']);
         let is_text = text.chars().next().is_some_and(|first| !first.is_control());
-        if self.typed.is_empty() && at.since(self.last_output) >= STILL {
+        if self.typed.is_empty() && at.since(self.last_output) >= SETTLE_TIME {
             let shown = self.timed_screen(at);
             if find_choices(&shown.screen).is_some() {
-                self.session.dialogs.push(shown);
+                if self.session.dialogs.len() < MAX_DIALOGS {
+                    self.session.dialogs.push(shown);
+                }
                 return;
             }
-            if is_text && self.session.rests.len() < MAX_TURNS {
-                self.session.rests.push(shown);
+            if is_text && self.session.idle_screens.len() < MAX_TURNS {
+                self.session.idle_screens.push(shown);
             }
         }
         if is_text {

@@ -3,12 +3,12 @@
 use nerve_vt::screen::Screen;
 use unicode_width::UnicodeWidthChar;
 
-/// Least length of a row that separates regions, in characters.
-const RULE_LEN: usize = 10;
-/// Longest row in a comment, in characters.
-const SHOWN: usize = 70;
+/// Minimum length of an edge, in characters.
+const MIN_EDGE_LEN: usize = 10;
+/// Maximum length of a row in a comment, in characters.
+const MAX_COMMENT_CHARS: usize = 70;
 
-/// Returns a TOML string without escapes if possible.
+/// Returns a TOML literal string, which has no escapes. The profile's parser rejects a text with `'''`.
 pub(super) fn quote(text: &str) -> String {
     if text.contains('\'') { format!("'''{text}'''") } else { format!("'{text}'") }
 }
@@ -16,8 +16,8 @@ pub(super) fn quote(text: &str) -> String {
 /// Returns a text for a comment, on one line.
 pub(super) fn show(text: &str) -> String {
     let text = text.trim();
-    let mut shown: String = text.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
-    if text.chars().count() > SHOWN {
+    let mut shown: String = text.chars().filter(|c| !c.is_control()).take(MAX_COMMENT_CHARS).collect();
+    if text.chars().count() > MAX_COMMENT_CHARS {
         shown.push('…');
     }
     format!("'{shown}'")
@@ -61,11 +61,11 @@ pub(super) fn escape_numbers(text: &str) -> String {
 }
 
 /// Returns a pattern for a row that consists of one repeated character, perhaps after a corner; `None` for another row.
-pub(super) fn rule_pattern(row: &str) -> Option<String> {
+pub(super) fn edge_pattern(row: &str) -> Option<String> {
     let chars: Vec<char> = row.chars().collect();
     let start = (0..chars.len().min(40)).find(|at| {
         let run = chars[*at..].iter().take_while(|c| **c == chars[*at]).count();
-        run >= RULE_LEN && !chars[*at].is_alphanumeric() && !chars[*at].is_whitespace()
+        run >= MIN_EDGE_LEN && !chars[*at].is_alphanumeric() && !chars[*at].is_whitespace()
     })?;
     let lead: String = chars[..start].iter().collect();
     let is_corner = lead.trim().chars().count() <= 1;
@@ -73,7 +73,7 @@ pub(super) fn rule_pattern(row: &str) -> Option<String> {
     let indent = if lead.starts_with(' ') { r"\s*" } else { "" };
     is_corner.then(|| {
         format!(
-            "^{indent}{}{}{{{RULE_LEN},}}",
+            "^{indent}{}{}{{{MIN_EDGE_LEN},}}",
             regex::escape(lead.trim()),
             regex::escape(&chars[start].to_string())
         )

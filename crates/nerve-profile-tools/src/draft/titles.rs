@@ -11,7 +11,7 @@ const BRAILLE: std::ops::RangeInclusive<char> = '⠁'..='⣿';
 
 /// Drafts the table `[title]`; empty if the title does not tell a working program from an idle one.
 pub(super) fn draft_titles(session: &Session) -> String {
-    let idle = marks(session.rests.iter());
+    let idle = marks(session.idle_screens.iter());
     let turn_screens = session.turns.iter().flat_map(|turn| &turn.screens);
     let busy: BTreeSet<char> =
         marks(turn_screens).difference(&idle).copied().filter(|mark| !mark.is_alphanumeric()).collect();
@@ -22,8 +22,11 @@ pub(super) fn draft_titles(session: &Session) -> String {
     };
     let mut table = String::from("\n[title]\n");
     let is_marked = !idle.is_empty() && idle.iter().all(|mark| !mark.is_alphanumeric());
-    if let Some(rest) = session.rests.iter().find(|rest| is_marked && !rest.screen.title.is_empty()) {
-        let _ = writeln!(table, "# {}: {}.", show_time(rest.elapsed_ms), show(&rest.screen.title));
+    if let Some(idle_screen) =
+        session.idle_screens.iter().find(|idle_screen| is_marked && !idle_screen.screen.title.is_empty())
+    {
+        let _ =
+            writeln!(table, "# {}: {}.", show_time(idle_screen.elapsed_ms), show(&idle_screen.screen.title));
         let _ = writeln!(table, "idle = {}", quote(&class(&idle)));
     }
     let _ = writeln!(table, "# {}: {}.", show_time(shown.elapsed_ms), show(&shown.screen.title));

@@ -1,4 +1,4 @@
-//! `nerve profile`: lists, prints and tests profiles.
+//! `nerve profile`: lists, prints, tests and drafts profiles.
 
 use std::fs::File;
 use std::io::Write;
@@ -18,7 +18,7 @@ use crate::exit::{DONE, FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
 /// Longest pattern or row in a report, in characters.
-const SHOWN: usize = 100;
+const MAX_PREVIEW_CHARS: usize = 100;
 
 /// Runs a command of `nerve profile` and returns the exit code.
 pub(super) fn run(command: &ProfileCommand) -> Result<u8> {
@@ -102,7 +102,7 @@ fn test(args: &TestArgs) -> Result<u8> {
     if args.json {
         return out::json(&report).map(|()| code);
     }
-    out::text(&report.to_text(|text| out::preview(text, SHOWN)))?;
+    out::text(&report.to_text(|text| out::preview(text, MAX_PREVIEW_CHARS)))?;
     let damaged = report.recordings.iter().filter(|recording| recording.is_damaged);
     damaged.for_each(|recording| out::warning(format_args!("parts of {} are lost", recording.path)));
     report.warnings().iter().for_each(out::warning);

@@ -10,7 +10,7 @@ use nerve_record::ahr::AhrError;
 use nerve_types::{Size, millis};
 
 use crate::counts::Counts;
-use crate::driver_replay::{Moment, replay};
+use crate::driver_replay::{Observation, replay};
 use crate::recorded_turn::RecordedTurn;
 use crate::report::{ProfileReport, RecordingReport, RuleEvidence, StateReport};
 use crate::turn_check::TurnCheck;
@@ -43,14 +43,14 @@ impl ProfileTest {
         let name = path.display().to_string();
         let profile = Arc::clone(&self.profile);
         let mut log = StateLog::default();
-        let extent = replay(path, size, &profile, |moment| {
-            let matches = match_rules(&profile, moment.screen);
-            if moment.is_new_screen {
+        let extent = replay(path, size, &profile, |observation| {
+            let matches = match_rules(&profile, observation.screen);
+            if observation.is_new_screen {
                 log.screens += 1;
-                log.add_turn_end(&profile, moment);
-                self.counts.add(&profile, moment.screen, &matches, &name, moment.elapsed_ms);
+                log.add_turn_end(&profile, observation);
+                self.counts.add(&profile, observation.screen, &matches, &name, observation.elapsed_ms);
             }
-            log.add_state(&profile, moment, &matches);
+            log.add_state(&profile, observation, &matches);
         })?;
         let check = TurnCheck {
             start: extent.start,
@@ -93,8 +93,8 @@ struct StateLog {
 
 impl StateLog {
     /// Adds the state if it has changed.
-    fn add_state(&mut self, profile: &Profile, moment: &Moment<'_>, matches: &[RuleMatch]) {
-        let state = moment.driver.state();
+    fn add_state(&mut self, profile: &Profile, observation: &Observation<'_>, matches: &[RuleMatch]) {
+        let state = observation.driver.state();
         let kind = match state {
             AgentState::Blocked { kind, .. } => Some(*kind),
             _ => None,
@@ -104,11 +104,11 @@ impl StateLog {
         if is_known || self.states.len() >= MAX_STATES {
             return;
         }
-        let evidence = moment.driver.evidence();
+        let evidence = observation.driver.evidence();
         let decided = matches.iter().find(|matched| is_state_of(profile.rules[matched.rule].state, state));
         self.states.push(StateReport {
-            elapsed_ms: moment.elapsed_ms,
-            offset: moment.offset,
+            elapsed_ms: observation.elapsed_ms,
+            offset: observation.offset,
             state: name,
             kind,
             source: evidence.source,
@@ -123,14 +123,14 @@ impl StateLog {
     }
 
     /// Records the time if another turn has ended on the screen.
-    fn add_turn_end(&mut self, profile: &Profile, moment: &Moment<'_>) {
+    fn add_turn_end(&mut self, profile: &Profile, observation: &Observation<'_>) {
         let Some(pattern) = &profile.turn_end else { return };
-        let rows = &moment.screen.rows;
+        let rows = &observation.screen.rows;
         let Some(at) = rows.iter().rposition(|row| pattern.is_match(&row.text)) else { return };
-        let row = (moment.screen.first_line + at as u64, rows[at].text.clone());
+        let row = (observation.screen.first_line + at as u64, rows[at].text.clone());
         if self.turn_end.as_ref() != Some(&row) {
             self.turn_end = Some(row);
-            self.turn_ends.push(moment.elapsed_ms);
+            self.turn_ends.push(observation.elapsed_ms);
         }
     }
 }
