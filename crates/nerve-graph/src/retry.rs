@@ -112,8 +112,8 @@ impl StepRun<'_> {
         self.step.error_policy.as_ref().and_then(|policy| policy.timeout)
     }
 
-    /// If the budget of the node or its session asks, waits for the answer and returns true, so that the attempt sends its prompt
-    /// again. Without gates no one can answer, so the question remains the error.
+    /// Waits for the answer if `error` is a question of a budget. Returns true then: the attempt has to send its prompt again.
+    /// Returns false for other errors, and without gates, because no one could answer.
     async fn await_budget_answer(
         &self,
         node: &Executable,

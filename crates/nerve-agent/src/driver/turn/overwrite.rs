@@ -7,7 +7,7 @@ use crate::driver::Driver;
 /// Loss of a line-based program's output. Later variants are more severe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Overwrite {
-    /// The program erased this many rows below the first row of the prompt. They hold the rest of the echo; further ones are output.
+    /// The program erased this many rows, counted from the first row below the prompt. Rows beyond the wrapped echo are lost output.
     ErasedRows(u64),
     /// The program wrote text in the first row of the echo. It may have drawn its prompt again.
     Echo,
@@ -16,7 +16,7 @@ pub enum Overwrite {
 }
 
 impl Driver {
-    /// Records that the program erased the screen, which had text from `line` up to `end`. Its output begins there or above.
+    /// Records that the program erased the screen, which had text from `line` up to `end`. The turn's output begins at `line` or above it.
     pub(in crate::driver) fn on_screen_erased(&mut self, line: u64, end: u64) {
         let Some(start) = self.output_start() else { return };
         let Some(turn) = &mut self.turns.current else { return };

@@ -7,7 +7,7 @@ use nerve_vt::terminal::{LineIndex, TerminalState};
 use super::Actor;
 use crate::response::{TAB_WIDTH, shows_prompt_above};
 
-/// Width that a continuation prompt has at most, in columns.
+/// Maximum width of a continuation prompt, in columns.
 const CONTINUATION_WIDTH: usize = 16;
 
 /// The screen around a prompt that is about to be typed.
@@ -59,7 +59,7 @@ fn count_echo_rows(prompt: &str, col: usize, cols: usize) -> u64 {
 }
 
 impl<B: Backend> Actor<B> {
-    /// Returns why the rows of a finished turn lack output or contain other text; `None` if they are whole.
+    /// Returns the reason why the rows of a finished turn lack output or contain other text; `None` if they are whole.
     pub(super) fn find_lost_rows(
         &self,
         end: &TurnEnd,
@@ -73,7 +73,7 @@ impl<B: Backend> Actor<B> {
         if lines.end < lines.start {
             return Some("the program moved the cursor above its prompt");
         }
-        // Such output moves the cursor in ways of its own.
+        // Output that is reconstructed from screens has other cursor movements than the program's own.
         if self.link.backend.is_approximate() {
             return None;
         }
@@ -90,7 +90,7 @@ impl<B: Backend> Actor<B> {
         if terminal.first_kept_line().0 > lines.start + echo_rows {
             return Some("a part of its output is no longer in the scrollback");
         }
-        // Other programs may draw a toolbar there.
+        // Programs other than shells may draw a toolbar below their prompt.
         if !profile.foreground {
             return None;
         }
