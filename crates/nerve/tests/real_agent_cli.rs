@@ -383,7 +383,7 @@ async fn kill_server(fixture: &Fixture) {
 /// trust dialogs appear.
 #[test]
 fn doctor_drives_every_agent_it_finds() {
-    if ["claude", "codex", "gemini", "opencode"].iter().any(|name| find_agent(name).is_none()) {
+    if ["claude", "codex", "gemini", "opencode", "qwen"].iter().any(|name| find_agent(name).is_none()) {
         return skip(
             "doctor_drives_every_agent_it_finds",
             "the pinned agents are not installed (cargo xtask setup)",
@@ -398,6 +398,7 @@ fn doctor_drives_every_agent_it_finds() {
         home.gemini(url).unwrap(),
         home.opencode(url).unwrap(),
         home.pi(url).unwrap(),
+        home.qwen(url).unwrap(),
     ];
     let outer = std::env::var_os("PATH").unwrap_or_default();
     let agents = agents_dir().canonicalize().unwrap();
@@ -408,7 +409,7 @@ fn doctor_drives_every_agent_it_finds() {
     let output = command.output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let agents = report["agents"].as_array().unwrap();
-    assert_eq!(agents.len(), 5, "{report:#}");
+    assert_eq!(agents.len(), 6, "{report:#}");
     for agent in agents {
         let state = agent["state"].as_str().unwrap();
         assert!(agent["ok"] == true && (state == "ready" || state == "blocked (trust)"), "{report:#}");

@@ -91,6 +91,21 @@ fn second_escape_waits_longer_in_qwen() {
 }
 
 #[test]
+fn provider_selection_of_qwen_is_a_login() {
+    let mut harness = Harness::new("qwen");
+    let edge = "─".repeat(40);
+    let inner =
+        ["Connect a Provider", "", "› Alibaba ModelStudio", "  Custom Provider", "", "Terms of Services"];
+    let inner = inner.map(|text| format!("  │ {text:39}│")).join("\r\n");
+    harness.feed(&format!(
+        "\x1b[H\x1b[2J  ●\u{fe0e} Auto mode enabled.\r\n  ┌{edge}┐\r\n{inner}\r\n  └{edge}┘\x1b[?25l"
+    ));
+    harness.advance(2000);
+    let state = harness.driver.state();
+    assert!(matches!(state, AgentState::Blocked { kind: BlockKind::Login, .. }), "{state:?}");
+}
+
+#[test]
 fn redrawn_dialog_is_the_same() {
     let mut harness = answered("✦ I will look. 1 s");
     // A read can end anywhere: after the erase, within the dialog, before its cursor.
