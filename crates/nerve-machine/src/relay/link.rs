@@ -15,19 +15,19 @@ use crate::machine::Machine;
 
 /// Pause after the first failed attempt. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
-/// Maximum pause after failed attempts.
-const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// Maximum pause after a failed attempt. The pause after a rejected login is longer.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// Pause after a rejected login, of which some machines permit only a few in ten minutes.
 const LOGIN_PAUSE: Duration = Duration::from_secs(300);
-/// Maximum number of attempts before the end of a pause, each after a contact by another command. Such a command may have a key that this
-/// process lacks.
-const MAX_EARLY: u32 = 3;
-/// Time after the pause for which a machine without another attempt still counts as unreachable.
+/// Maximum number of failed attempts during pauses until a connection succeeds. A contact by another command permits such an attempt,
+/// because that command may have a key that this process lacks.
+const MAX_EARLY_FAILURES: u32 = 3;
+/// Time after a pause in which the last error is still reported, even if no attempt runs.
 const FAILURE_AGE: Duration = Duration::from_secs(60);
 
 /// The outcome of an attempt to connect.
 pub(super) type Outcome = Result<Arc<MachineConnection>, MachineError>;
-/// An attempt that several callers await. It is cancelled with the last of them.
+/// An attempt that several callers can await. It stops when the last of them drops it.
 pub(super) type Attempt = Shared<BoxFuture<'static, Outcome>>;
 
 /// The connection to one machine, or why there is none.
@@ -47,7 +47,7 @@ struct Failure {
     failed_at: SystemTime,
     retry_at: Instant,
     count: u32,
-    /// Number of attempts before the end of a pause.
+    /// Number of failed attempts that ended during a pause. A connection resets it.
     early: u32,
 }
 
@@ -73,11 +73,12 @@ impl MachineLink {
         (is_recent || self.pending().is_some()).then_some(&failure.error)
     }
 
-    /// Returns the outcome for a new caller, unless an attempt is due. A contact after a failure ends the pause.
+    /// Returns the known outcome, or the attempt that runs; `None` if the caller has to start one. During a pause, a contact after the
+    /// last failure permits another attempt, until [`MAX_EARLY_FAILURES`] of them have failed.
     pub(super) fn find(&self, last_contact: Option<SystemTime>) -> Option<Attempt> {
         let is_paused = |failure: &&Failure| {
             let has_contact = last_contact.is_some_and(|at| at > failure.failed_at);
-            Instant::now() < failure.retry_at && !(has_contact && failure.early < MAX_EARLY)
+            Instant::now() < failure.retry_at && !(has_contact && failure.early < MAX_EARLY_FAILURES)
         };
         let known = match (self.connection(), self.failure.as_ref().filter(is_paused)) {
             (Some(connection), _) => Ok(connection),
@@ -129,7 +130,7 @@ impl MachineLink {
 fn pause_after(failures: u32, kind: ErrorKind) -> Duration {
     match kind {
         ErrorKind::Authentication => LOGIN_PAUSE,
-        _ => FIRST_PAUSE.saturating_mul(1 << (failures.saturating_sub(1)).min(16)).min(MAX_PAUSE),
+        _ => FIRST_PAUSE.saturating_mul(1 << (failures.saturating_sub(1)).min(16)).min(MAX_BACKOFF),
     }
 }
 
@@ -145,7 +146,7 @@ mod tests {
     fn pauses_grow_to_limit() {
         let pauses: Vec<u64> = (1..8).map(|count| pause_after(count, ErrorKind::Network).as_secs()).collect();
         assert_eq!(pauses, [5, 10, 20, 40, 60, 60, 60]);
-        assert_eq!(pause_after(u32::MAX, ErrorKind::Network), MAX_PAUSE);
+        assert_eq!(pause_after(u32::MAX, ErrorKind::Network), MAX_BACKOFF);
         assert_eq!(pause_after(1, ErrorKind::Authentication), LOGIN_PAUSE);
     }
 
@@ -174,10 +175,10 @@ mod tests {
         let mut link = MachineLink::new(Machine::unnamed("ssh://h"));
         let before = SystemTime::now();
         link.record(failed(ErrorKind::Authentication)).unwrap_err();
-        tokio::time::advance(MAX_PAUSE).await;
+        tokio::time::advance(MAX_BACKOFF).await;
         assert!(link.find(Some(before)).is_some());
         let later = Some(SystemTime::now() + Duration::from_secs(3600));
-        for _ in 0..MAX_EARLY {
+        for _ in 0..MAX_EARLY_FAILURES {
             assert!(link.find(later).is_none());
             link.record(failed(ErrorKind::Authentication)).unwrap_err();
         }
