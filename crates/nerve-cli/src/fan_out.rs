@@ -1,7 +1,5 @@
 //! `nerve fan-out`: one task for several agents, each in its own git worktree.
 
-pub mod plan;
-
 use clap::{Args, Subcommand};
 use nerve_repl::node_command::{BudgetOptions, Seconds, TotalBudgetOptions};
 use nerve_repl::prompt::Prompt;

@@ -16,7 +16,7 @@
 //! | `event_line` | formats events; no I/O |
 //! | `draft` | the current graph |
 //! | `source`, `editor`, `name_lookup` | where commands come from; the editor thread; names for completion |
-//! | [`git`], [`git_branch`], [`submodules`] | git, through its command line; the branch of a folder; the submodules of a worktree |
+//! | [`git_branch`] | the git branch of a folder |
 //! | `screen` | output above the edited line |
 //! | `shell`, `nodes`, `graphs` | the main loop and the commands |
 //! | `interruption` | Ctrl-C and termination signals |
@@ -32,7 +32,6 @@ mod editor;
 pub mod event_line;
 pub mod failure;
 pub mod free_name;
-pub mod git;
 pub mod git_branch;
 pub mod graph_file;
 mod graphs;
@@ -53,7 +52,6 @@ pub mod search_report;
 mod shell;
 mod source;
 mod started_nodes;
-pub mod submodules;
 pub mod trace;
 
 use std::path::PathBuf;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use jiff::Timestamp;
+use nerve_fan_out::git::{DiffStat, Git};
+use nerve_fan_out::store::{Attempt, FanOut, TestOutcome};
 use nerve_repl::run_display::{format_duration, group_digits};
 use serde_json::{Value, json};
 
-use super::store::{Attempt, FanOut, TestOutcome};
 use crate::exit::{FAILED, Failure};
 use crate::out;
-use nerve_repl::git::{DiffStat, Git};
 
 /// Prints the comparison. `elapsed`: duration of the whole command, if it started the fan-out.
 pub(super) fn print(fan_out: &FanOut, elapsed: Option<Duration>, as_json: bool) -> Result<()> {

@@ -10,6 +10,7 @@ use nerve_api::request::Subscribe;
 use nerve_api::value::{NodeState, RunStatus, StepState};
 use nerve_api::{EventKind, EventMessage, EventType};
 use nerve_client::{ClientError, NerveClient};
+use nerve_fan_out::store::{Attempt, FanOut, Outcome, Store, TestOutcome};
 use nerve_graph::journal::{Summary, journal_path, read_steps};
 use nerve_graph::session::DEFAULT;
 use nerve_repl::failure::exit_code_of;
@@ -17,7 +18,6 @@ use nerve_repl::run_display::{format_duration, graph_command};
 use nerve_server::paths::ServerPaths;
 use nerve_types::ErrorKind;
 
-use super::store::{Attempt, FanOut, Outcome, Store, TestOutcome};
 use crate::cmd::server::connect;
 use crate::exit::{self, DONE, FAILED, Failure, INTERRUPTED, NOT_FOUND};
 use crate::out;

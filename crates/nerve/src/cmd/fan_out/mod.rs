@@ -5,31 +5,28 @@
 
 mod comparison;
 mod follow;
-mod graph;
-mod include;
 mod pick;
 mod prune;
-mod removal;
-mod select;
 mod start;
-mod store;
 
 use std::time::Instant;
 
 use anyhow::Result;
 use nerve_client::NerveClient;
+use nerve_fan_out::git::Git;
+use nerve_fan_out::removal;
+use nerve_fan_out::select::{Selection, select, select_fan_out};
+use nerve_fan_out::store::{FanOut, Store};
+use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
 pub(super) use self::prune::{PrunedWorktrees, prune};
-use self::select::{Selection, select, select_fan_out};
-use self::store::{FanOut, Store};
 use super::server::connect;
 use crate::exit::{self, Failure, NOT_FOUND, USAGE};
 use crate::out;
 use nerve_cli::fan_out::{
     CleanArgs, DiffArgs, FanOutArgs, FanOutCommand, NameArg, PickArgs, RemovalOptions, RunArgs,
 };
-use nerve_repl::git::Git;
 
 /// Runs the subcommand, or a fan-out.
 pub(super) async fn run(args: FanOutArgs) -> Result<()> {
@@ -46,11 +43,16 @@ pub(super) async fn run(args: FanOutArgs) -> Result<()> {
 
 /// Returns the names of all fan-outs, with their tasks, for completion.
 pub(super) fn names() -> Vec<(String, String)> {
-    Store::open().list(|_, _| ()).into_iter().map(|fan_out| (fan_out.name.clone(), fan_out.title())).collect()
+    open_store().list(|_, _| ()).into_iter().map(|fan_out| (fan_out.name.clone(), fan_out.title())).collect()
+}
+
+/// Opens the state files of the user.
+fn open_store() -> Store {
+    Store::open(&ServerPaths::from_env().state)
 }
 
 async fn fan_out(server: &str, args: &RunArgs, json: bool) -> Result<()> {
-    let (started, store) = (Instant::now(), Store::open());
+    let (started, store) = (Instant::now(), open_store());
     let (client, mut fan_out) = start::start(server, args, &store).await?;
     if args.no_wait {
         if json {
@@ -102,7 +104,7 @@ fn find_exact(store: &Store, name: Option<&str>) -> Result<FanOut> {
 }
 
 async fn list(as_json: bool) -> Result<()> {
-    let store = Store::open();
+    let store = open_store();
     let mut fan_outs = fan_outs_here(&store)?;
     for fan_out in &mut fan_outs {
         follow::refresh(&store, fan_out).await;
@@ -137,7 +139,7 @@ async fn list(as_json: bool) -> Result<()> {
 }
 
 async fn wait(args: &NameArg, json: bool) -> Result<()> {
-    let store = Store::open();
+    let store = open_store();
     let mut fan_out = find(&store, args.name.as_deref())?;
     if fan_out.open_attempts().next().is_some() {
         let client = connect(&fan_out.server).await?;
@@ -148,7 +150,7 @@ async fn wait(args: &NameArg, json: bool) -> Result<()> {
 }
 
 async fn diff(args: &DiffArgs, json: bool) -> Result<()> {
-    let store = Store::open();
+    let store = open_store();
     let mut fan_outs = fan_outs_here(&store)?;
     let selection = match &args.attempt {
         None => Selection { fan_out: select_fan_out(&fan_outs, None)?, attempt: None },
@@ -181,7 +183,7 @@ async fn diff(args: &DiffArgs, json: bool) -> Result<()> {
 }
 
 async fn pick_attempt(args: &PickArgs, json: bool) -> Result<()> {
-    let store = Store::open();
+    let store = open_store();
     let mut fan_outs = fan_outs_here(&store)?;
     let selection = select(&fan_outs, &args.attempt)?;
     let fan_out = &mut fan_outs[selection.fan_out];
@@ -203,7 +205,7 @@ async fn pick_attempt(args: &PickArgs, json: bool) -> Result<()> {
 }
 
 async fn clean(args: &CleanArgs, json: bool) -> Result<()> {
-    let store = Store::open();
+    let store = open_store();
     let fan_outs = match args.all {
         true => {
             // Outside of a repository, --all would select those of every repository.
@@ -243,7 +245,7 @@ async fn clean_one(store: &Store, fan_out: &mut FanOut, options: RemovalOptions)
     if !options.force {
         removal::check_idle(client.as_ref(), fan_out).await?;
     }
-    removal::remove(client.as_ref(), store, fan_out, &attempts, options).await
+    removal::remove(client.as_ref(), store, fan_out, &attempts, options.discard).await
 }
 
 /// Connects to the server of a fan-out. Without it, nodes are not removed.

@@ -2,15 +2,15 @@
 
 use anyhow::{Context, Result};
 use nerve_client::NerveClient;
+use nerve_fan_out::git::Git;
+use nerve_fan_out::removal::{Report, check_idle, commit_work, print, remove};
+use nerve_fan_out::store::{Attempt, FanOut, Store};
 use serde_json::json;
 
 use super::comparison::{changes_of, format_changes};
-use super::removal::{Report, check_idle, commit_work, print, remove};
-use super::store::{Attempt, FanOut, Store};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 use nerve_cli::fan_out::RemovalOptions;
-use nerve_repl::git::Git;
 
 /// Merges the attempt, and removes the other ones.
 pub(super) async fn pick(
@@ -31,7 +31,7 @@ pub(super) async fn pick(
     if !as_json {
         out::line(&summary)?;
     }
-    let report = remove(client, store, fan_out, &others, options).await?;
+    let report = remove(client, store, fan_out, &others, options.discard).await?;
     if as_json {
         out::json(&json!({
             "name": fan_out.name, "picked": attempt.label, "node_id": attempt.node, "branch": attempt.branch,

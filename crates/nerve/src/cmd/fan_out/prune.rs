@@ -2,11 +2,11 @@
 
 use std::time::SystemTime;
 
-use nerve_cli::fan_out::RemovalOptions;
+use nerve_fan_out::removal;
+use nerve_fan_out::store::{FanOut, Store};
 use nerve_server::stored_data::{FileTotal, directory_size};
 
-use super::store::{FanOut, Store};
-use super::{follow, removal};
+use super::{follow, open_store};
 use crate::cmd::server::connect;
 use crate::out;
 
@@ -24,7 +24,7 @@ pub(in crate::cmd) async fn prune(
     dry_run: bool,
     is_pruned: impl Fn(&str, &str) -> bool,
 ) -> PrunedWorktrees {
-    let (store, mut pruned) = (Store::open(), PrunedWorktrees::default());
+    let (store, mut pruned) = (open_store(), PrunedWorktrees::default());
     for mut fan_out in store.list(|_, _| ()) {
         // Another command may be starting or removing it.
         let reserved = store.reserve_current(&mut fan_out);
@@ -36,8 +36,7 @@ pub(in crate::cmd) async fn prune(
         let sizes: Vec<(usize, u64)> =
             worktrees.map(|(index, attempt)| (index, directory_size(&attempt.worktree))).collect();
         if !dry_run && !old.is_empty() {
-            let options = RemovalOptions { force: false, discard: false };
-            match removal::remove(None, &store, &mut fan_out, &old, options).await {
+            match removal::remove(None, &store, &mut fan_out, &old, false).await {
                 Ok(report) => report.failed.iter().for_each(|(label, reason)| {
                     out::warning(format_args!("kept {}/{label}: {}", fan_out.name, out::sanitize(reason)));
                 }),

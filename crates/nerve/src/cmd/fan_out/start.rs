@@ -6,6 +6,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_api::request::{CommandLine, CreateNode, Seconds, UsageLimits};
 use nerve_client::{NerveClient, RunOptions};
+use nerve_fan_out::git::Git;
+use nerve_fan_out::plan::{BRANCH_PREFIX, check_name, name_of_task, numbered, plan, split_commands};
+use nerve_fan_out::store::{Attempt, FanOut, Outcome, Store};
+use nerve_fan_out::{graph, include};
 use nerve_graph::journal::new_run_id;
 use nerve_node::terminal::check_prompt;
 use nerve_repl::node_command::shell_env;
@@ -14,14 +18,11 @@ use nerve_types::files::Lock;
 use nerve_types::suggestion::nearest;
 use tokio::task::{JoinSet, spawn_blocking};
 
-use super::store::{Attempt, FanOut, Outcome, Store};
-use super::{follow, graph, include};
+use super::follow;
 use crate::cmd::server::{connect, is_remote};
 use crate::exit::{self, FAILED, Failure, USAGE};
 use crate::{out, trace};
-use nerve_cli::fan_out::plan::{BRANCH_PREFIX, check_name, name_of_task, numbered, plan, split_commands};
 use nerve_cli::fan_out::{MAX_ATTEMPTS, RunArgs};
-use nerve_repl::git::Git;
 
 /// Maximum number at the end of a name that is derived from the task.
 const MAX_SAME_NAMES: u32 = 99;

@@ -9,9 +9,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
+use nerve_repl::failure::{FAILED, Failure, USAGE};
 use serde::Serialize;
-
-use crate::failure::{FAILED, Failure, USAGE};
 
 /// Variables that would redirect git to another repository, as in a git hook.
 const REDIRECTS: [&str; 8] = [

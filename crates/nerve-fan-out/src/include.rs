@@ -5,12 +5,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use nerve_repl::failure::{Failure, USAGE};
 
-use crate::exit::{Failure, USAGE};
-use nerve_repl::git::Git;
+use crate::git::Git;
 
 /// The file, relative to the root of the checkout.
-pub(super) const FILE: &str = ".nerve/worktree-include";
+pub const FILE: &str = ".nerve/worktree-include";
 /// Maximum number of files.
 const MAX_FILES: usize = 100_000;
 
@@ -18,7 +18,7 @@ const MAX_FILES: usize = 100_000;
 ///
 /// # Errors
 /// Exit code 2 for too many files, or a symlink that leaves the repository.
-pub(super) fn list(git: &Git) -> Result<Vec<PathBuf>> {
+pub fn list(git: &Git) -> Result<Vec<PathBuf>> {
     let patterns = git.dir().join(FILE);
     if !patterns.is_file() {
         return Ok(Vec::new());
@@ -43,7 +43,10 @@ pub(super) fn list(git: &Git) -> Result<Vec<PathBuf>> {
 }
 
 /// Copies the files to a worktree. Files that it already has stay as they are.
-pub(super) fn copy(files: &[PathBuf], from: &Path, worktree: &Path) -> Result<()> {
+///
+/// # Errors
+/// A file cannot be copied, or a directory of the worktree leads out of it.
+pub fn copy(files: &[PathBuf], from: &Path, worktree: &Path) -> Result<()> {
     for file in files {
         copy_file(file, from, worktree).with_context(|| format!("cannot copy {}", file.display()))?;
     }

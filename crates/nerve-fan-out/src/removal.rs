@@ -4,28 +4,27 @@ use anyhow::Result;
 use nerve_api::reply::NodeInfo;
 use nerve_api::value::NodeState;
 use nerve_client::NerveClient;
+use nerve_repl::failure::{FAILED, Failure, NOT_FOUND};
+use nerve_repl::out;
 
-use super::store::{Attempt, FanOut, Store};
-use crate::exit::{self, FAILED, Failure, NOT_FOUND};
-use crate::out;
-use nerve_cli::fan_out::RemovalOptions;
-use nerve_repl::git::Git;
-use nerve_repl::submodules;
+use crate::git::Git;
+use crate::store::{Attempt, FanOut, Store};
+use crate::submodules;
 
 /// Result of a removal.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub struct Report {
     /// Labels of the attempts whose node and worktree are gone.
-    pub(super) removed: Vec<String>,
+    pub removed: Vec<String>,
     /// Attempts that could not be removed: label and reason.
-    pub(super) failed: Vec<(String, String)>,
+    pub failed: Vec<(String, String)>,
     /// Branches that were not deleted.
-    pub(super) kept_branches: Vec<String>,
+    pub kept_branches: Vec<String>,
 }
 
 impl Report {
     /// Returns the report on a fan-out of which nothing is removed for this reason.
-    pub(super) fn refused(fan_out: &FanOut, reason: &str) -> Report {
+    pub fn refused(fan_out: &FanOut, reason: &str) -> Report {
         let kept = fan_out.attempts.iter().filter(|attempt| !attempt.is_removed);
         let failed = kept.map(|attempt| (attempt.label.clone(), reason.to_string())).collect();
         Report { failed, ..Report::default() }
@@ -36,7 +35,7 @@ impl Report {
 ///
 /// # Errors
 /// Exit code 1.
-pub(super) async fn check_idle(client: Option<&NerveClient>, fan_out: &FanOut) -> Result<()> {
+pub async fn check_idle(client: Option<&NerveClient>, fan_out: &FanOut) -> Result<()> {
     let name = &fan_out.name;
     let Some(client) = client else {
         if fan_out.open_attempts().next().is_none() {
@@ -77,16 +76,16 @@ async fn has_active_run(client: &NerveClient, fan_out: &FanOut) -> Result<bool> 
 }
 
 /// Cancels the run, and removes the attempts at these indexes. Saves the fan-out, or deletes its record when no attempt is left.
-/// The caller has reserved the fan-out ([`Store::reserve_current`]).
+/// The caller has reserved the fan-out ([`Store::reserve_current`]). `discard`: the work in the worktrees, and their branches.
 ///
 /// # Errors
 /// The run cannot be cancelled, or the record cannot be written. Failures of single attempts are in the report.
-pub(super) async fn remove(
+pub async fn remove(
     client: Option<&NerveClient>,
     store: &Store,
     fan_out: &mut FanOut,
     indexes: &[usize],
-    options: RemovalOptions,
+    discard: bool,
 ) -> Result<Report> {
     if let (Some(client), Some(run_id)) = (client, &fan_out.run_id)
         && has_active_run(client, fan_out).await?
@@ -99,7 +98,7 @@ pub(super) async fn remove(
         if attempt.is_removed {
             continue;
         }
-        let result = remove_attempt(client, fan_out, attempt, options.discard).await;
+        let result = remove_attempt(client, fan_out, attempt, discard).await;
         let label = attempt.label.clone();
         match result {
             Ok(kept_branches) => {
@@ -107,7 +106,7 @@ pub(super) async fn remove(
                 report.removed.push(label);
                 fan_out.attempts[*index].is_removed = true;
             }
-            Err(error) => report.failed.push((label, exit::failure(&error).message)),
+            Err(error) => report.failed.push((label, Failure::from_error(&error).message)),
         }
     }
     if fan_out.attempts.iter().all(|attempt| attempt.is_removed) {
@@ -145,7 +144,7 @@ async fn remove_attempt(
 ///
 /// # Errors
 /// Exit code 1 if a worktree stays.
-pub(super) fn print(report: &Report) -> Result<(), Failure> {
+pub fn print(report: &Report) -> Result<(), Failure> {
     if !report.removed.is_empty() {
         out::note(format_args!("removed {}", report.removed.join(", ")));
     }
@@ -221,7 +220,10 @@ fn delete_branch(git: &Git, fan_out: &FanOut, attempt: &Attempt, discard: bool) 
 }
 
 /// Returns true if a worktree has uncommitted work, or its branch commits that are not merged.
-pub(super) fn has_own_work(fan_out: &FanOut, attempt: &Attempt) -> Result<bool> {
+///
+/// # Errors
+/// git fails, or a submodule has work that exists nowhere else.
+pub fn has_own_work(fan_out: &FanOut, attempt: &Attempt) -> Result<bool> {
     if attempt.worktree.is_dir() {
         let worktree = Git::at(&attempt.worktree);
         submodules::check(&worktree, &fan_out.common_dir)?;
@@ -244,7 +246,7 @@ fn is_merged(git: &Git, fan_out: &FanOut, branch: &str) -> Result<bool> {
 ///
 /// # Errors
 /// The work would not be on a branch, contains the repository of another project, or git cannot commit it.
-pub(super) fn commit_work(fan_out: &FanOut, attempt: &Attempt) -> Result<()> {
+pub fn commit_work(fan_out: &FanOut, attempt: &Attempt) -> Result<()> {
     let git = Git::at(&attempt.worktree);
     if let Some(operation) = git.operation_in_progress()? {
         return Err(Failure::new(FAILED, format!("a {operation} is in progress in the worktree")).into());

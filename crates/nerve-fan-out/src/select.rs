@@ -1,23 +1,26 @@
 //! Finds fan-outs and attempts by the names that users type.
 
-use super::store::{Attempt, FanOut};
-use crate::exit::{Failure, NOT_FOUND, USAGE};
+use nerve_repl::failure::{Failure, NOT_FOUND, USAGE};
+
+use crate::store::{Attempt, FanOut};
 
 /// Maximum number of candidates in an error.
 const MAX_CANDIDATES: usize = 10;
 
 /// Positions of a fan-out, and of an attempt in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Selection {
-    pub(super) fan_out: usize,
-    pub(super) attempt: Option<usize>,
+pub struct Selection {
+    /// Index of the fan-out.
+    pub fan_out: usize,
+    /// Index of the attempt in its fan-out; `None` if the whole fan-out is selected.
+    pub attempt: Option<usize>,
 }
 
 /// Selects the fan-out with this name or beginning, by default the only one.
 ///
 /// # Errors
 /// Exit code 3 if there is none; 2 with the candidates if there are several.
-pub(super) fn select_fan_out(fan_outs: &[FanOut], name: Option<&str>) -> Result<usize, Failure> {
+pub fn select_fan_out(fan_outs: &[FanOut], name: Option<&str>) -> Result<usize, Failure> {
     let Some(name) = name else {
         return match fan_outs.len() {
             0 => Err(not_found("no fan-out".to_string())),
@@ -44,7 +47,7 @@ pub(super) fn select_fan_out(fan_outs: &[FanOut], name: Option<&str>) -> Result<
 ///
 /// # Errors
 /// See [`select_fan_out`].
-pub(super) fn select(fan_outs: &[FanOut], text: &str) -> Result<Selection, Failure> {
+pub fn select(fan_outs: &[FanOut], text: &str) -> Result<Selection, Failure> {
     let mut matching = find(fan_outs, |_, attempt| attempt.branch == text || attempt.node == text);
     if matching.is_empty() {
         if let Some((name, rest)) = text.split_once('/') {
@@ -107,9 +110,8 @@ fn ambiguous(message: &str, candidates: impl Iterator<Item = String>) -> Failure
 mod tests {
     use std::path::Path;
 
-    use nerve_cli::fan_out::plan::plan;
-
     use super::*;
+    use crate::plan::plan;
 
     fn fan_out(name: &str, agents: &[&str]) -> FanOut {
         let agents: Vec<String> = agents.iter().map(ToString::to_string).collect();

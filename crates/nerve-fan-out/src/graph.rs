@@ -5,14 +5,10 @@ use std::time::Duration;
 use nerve_api::request::UsageLimits;
 use serde_json::{Map, Value, json};
 
-use super::store::{FanOut, Store};
+use crate::store::{FanOut, Store};
 
 /// Returns the definition. `timeout` limits each turn and each test, `budget` all of them together.
-pub(super) fn definition(
-    fan_out: &FanOut,
-    timeout: Duration,
-    budget: Option<UsageLimits>,
-) -> Map<String, Value> {
+pub fn definition(fan_out: &FanOut, timeout: Duration, budget: Option<UsageLimits>) -> Map<String, Value> {
     // Digits of a long timeout do not matter.
     let limit = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     let mut nodes = Map::new();
@@ -49,7 +45,7 @@ pub(super) fn definition(
 }
 
 /// Returns the input of the graph: texts of users, which are no templates.
-pub(super) fn input(fan_out: &FanOut, store: &Store) -> Value {
+pub fn input(fan_out: &FanOut, store: &Store) -> Value {
     let mut tests = Map::new();
     for attempt in fan_out.open_attempts() {
         let Some(test) = &fan_out.test else { break };

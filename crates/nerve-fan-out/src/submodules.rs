@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::failure::{FAILED, Failure};
+use nerve_repl::failure::{FAILED, Failure};
+
 use crate::git::Git;
 
 /// Checks that no work in submodules is lost with a worktree. Returns true if it has submodules.

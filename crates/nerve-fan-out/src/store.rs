@@ -6,107 +6,127 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
-use nerve_server::paths::ServerPaths;
+use nerve_repl::failure::{FAILED, Failure, NOT_FOUND};
+use nerve_repl::out;
 use nerve_types::files::{Lock, private_folder};
 use nerve_types::{ErrorKind, name};
 use serde::{Deserialize, Serialize};
 
-use crate::exit::{FAILED, Failure, NOT_FOUND};
-use crate::out;
-use nerve_cli::fan_out::plan::PlannedAttempt;
+use crate::plan::PlannedAttempt;
 
 /// Time to wait for another process that writes a file.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A fan-out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct FanOut {
-    pub(super) name: String,
-    pub(super) task: String,
+pub struct FanOut {
+    /// Unique among the fan-outs of the user.
+    pub name: String,
+    /// Prompt of all agents.
+    pub task: String,
     /// Root of the checkout in which it was started.
-    pub(super) repository: PathBuf,
+    pub repository: PathBuf,
     /// Directory in which it was started, relative to the root. Agents and tests start in the same directory of their worktree.
     #[serde(default)]
-    pub(super) subdirectory: PathBuf,
+    pub subdirectory: PathBuf,
     /// Git directory that the checkouts of the repository share.
-    pub(super) common_dir: PathBuf,
+    pub common_dir: PathBuf,
     /// Commit at which the attempts start.
-    pub(super) base: String,
-    pub(super) server: String,
+    pub base: String,
+    /// Name of the server that has the nodes.
+    pub server: String,
+    /// Session of the nodes; `None` for the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) session: Option<String>,
+    pub session: Option<String>,
     /// RFC 3339, UTC.
-    pub(super) created_at: String,
+    pub created_at: String,
+    /// Shell command that tests an attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) test: Option<String>,
+    pub test: Option<String>,
     /// Run of the graph; `None` until it is started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) run_id: Option<String>,
-    pub(super) attempts: Vec<Attempt>,
+    pub run_id: Option<String>,
+    /// In the order of their numbers.
+    pub attempts: Vec<Attempt>,
 }
 
 /// One attempt of a fan-out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Attempt {
-    pub(super) number: u32,
+pub struct Attempt {
+    /// From 1.
+    pub number: u32,
     /// `N-AGENT`; also the step of the graph.
-    pub(super) label: String,
-    pub(super) command: String,
-    pub(super) node: String,
-    pub(super) branch: String,
-    pub(super) worktree: PathBuf,
+    pub label: String,
+    /// Command of the agent.
+    pub command: String,
+    /// Id of the node.
+    pub node: String,
+    /// Branch of the worktree when it is created.
+    pub branch: String,
+    /// Directory of the worktree.
+    pub worktree: PathBuf,
     /// `None` until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) outcome: Option<Outcome>,
+    pub outcome: Option<Outcome>,
     /// State before its end, if it was read from the server or the journal of the run.
     #[serde(skip)]
-    pub(super) current: Option<&'static str>,
+    pub current: Option<&'static str>,
     /// True if its node and worktree were removed.
     #[serde(default)]
-    pub(super) is_removed: bool,
+    pub is_removed: bool,
 }
 
 /// Outcome of an attempt.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Outcome {
+pub struct Outcome {
     /// `completed`, `failed` or `cancelled`.
-    pub(super) state: String,
+    pub state: String,
     /// Exit code that `nerve send` has for this end.
-    pub(super) exit_code: u8,
+    pub exit_code: u8,
+    /// Message of the error that ended it.
     #[serde(default)]
-    pub(super) error: Option<String>,
+    pub error: Option<String>,
+    /// Kind of that error.
     #[serde(default)]
-    pub(super) error_type: Option<ErrorKind>,
+    pub error_type: Option<ErrorKind>,
+    /// Hint of that error.
     #[serde(default)]
-    pub(super) hint: Option<String>,
+    pub hint: Option<String>,
+    /// Turns of the node.
     #[serde(default)]
-    pub(super) turns: Option<u64>,
+    pub turns: Option<u64>,
+    /// Tokens that the turn used.
     #[serde(default)]
-    pub(super) tokens: Option<u64>,
+    pub tokens: Option<u64>,
+    /// Duration of the turn in milliseconds.
     #[serde(default)]
-    pub(super) duration_ms: Option<u64>,
+    pub duration_ms: Option<u64>,
+    /// `None` without a test, or if the turn did not complete.
     #[serde(default)]
-    pub(super) test: Option<TestOutcome>,
+    pub test: Option<TestOutcome>,
 }
 
 /// Outcome of the test of an attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct TestOutcome {
+pub struct TestOutcome {
     /// Exit code of the command; `None` if it did not end by itself.
-    pub(super) exit_code: Option<u8>,
+    pub exit_code: Option<u8>,
+    /// Message of the error without an exit code.
     #[serde(default)]
-    pub(super) error: Option<String>,
+    pub error: Option<String>,
+    /// Kind of that error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) error_type: Option<ErrorKind>,
+    pub error_type: Option<ErrorKind>,
+    /// Duration in milliseconds.
     #[serde(default)]
-    pub(super) duration_ms: Option<u64>,
+    pub duration_ms: Option<u64>,
     /// File with the output.
-    pub(super) log: PathBuf,
+    pub log: PathBuf,
 }
 
 impl Outcome {
     /// Returns the outcome of an attempt that failed without a turn.
-    pub(super) fn failed(failure: Failure) -> Outcome {
+    pub fn failed(failure: Failure) -> Outcome {
         Outcome {
             state: "failed".to_string(),
             exit_code: failure.code.max(FAILED),
@@ -118,14 +138,14 @@ impl Outcome {
     }
 
     /// Returns true if the agent completed the task, and the test passed if there is one.
-    pub(super) fn is_success(&self) -> bool {
+    pub fn is_success(&self) -> bool {
         self.exit_code == 0 && self.test.as_ref().is_none_or(|test| test.exit_code == Some(0))
     }
 }
 
 impl Attempt {
     /// Creates the state of a planned attempt.
-    pub(super) fn new(planned: PlannedAttempt, root: &Path) -> Attempt {
+    pub fn new(planned: PlannedAttempt, root: &Path) -> Attempt {
         let PlannedAttempt { number, label, command, node, branch } = planned;
         let worktree = root.join(&label);
         let (outcome, current, is_removed) = (None, None, false);
@@ -133,19 +153,19 @@ impl Attempt {
     }
 
     /// Returns the id of the step that tests the attempt.
-    pub(super) fn test_step(&self) -> String {
+    pub fn test_step(&self) -> String {
         format!("{}-test", self.label)
     }
 }
 
 impl FanOut {
     /// Returns the attempts that can run: those with a node.
-    pub(super) fn open_attempts(&self) -> impl Iterator<Item = &Attempt> {
+    pub fn open_attempts(&self) -> impl Iterator<Item = &Attempt> {
         self.attempts.iter().filter(|attempt| attempt.outcome.is_none() && !attempt.is_removed)
     }
 
     /// Returns the options that select the nodes in other commands.
-    pub(super) fn node_options(&self) -> String {
+    pub fn node_options(&self) -> String {
         let mut options = String::new();
         if self.server != "default" {
             options.push_str(&format!(" -s {}", self.server));
@@ -157,7 +177,7 @@ impl FanOut {
     }
 
     /// Returns the first line of the task, for commit messages and lists.
-    pub(super) fn title(&self) -> String {
+    pub fn title(&self) -> String {
         let first = self.task.lines().map(str::trim).find(|line| !line.is_empty());
         out::preview(first.unwrap_or("nerve fan-out"), 72)
     }
@@ -165,20 +185,19 @@ impl FanOut {
 
 /// The directory of the state files.
 #[derive(Debug)]
-pub(super) struct Store {
+pub struct Store {
     dir: PathBuf,
     worktrees: PathBuf,
 }
 
 impl Store {
     /// Uses the user's state directory.
-    pub(super) fn open() -> Store {
-        let state = ServerPaths::from_env().state;
+    pub fn open(state: &Path) -> Store {
         Store { dir: state.join("fan-outs"), worktrees: state.join("worktrees") }
     }
 
     /// Returns the directory of the worktrees of a fan-out.
-    pub(super) fn worktree_root(&self, common_dir: &Path, repository: &Path, name: &str) -> PathBuf {
+    pub fn worktree_root(&self, common_dir: &Path, repository: &Path, name: &str) -> PathBuf {
         let repository = repository.file_name().unwrap_or_default().to_string_lossy();
         let hash = nerve_graph::journal::key(0, None, &common_dir.to_string_lossy().into());
         // git names worktrees by their real paths.
@@ -188,7 +207,7 @@ impl Store {
     }
 
     /// Returns all fan-outs, oldest first. `report` gets the unreadable files.
-    pub(super) fn list(&self, report: impl Fn(&Path, &anyhow::Error)) -> Vec<FanOut> {
+    pub fn list(&self, report: impl Fn(&Path, &anyhow::Error)) -> Vec<FanOut> {
         let files = fs::read_dir(&self.dir).into_iter().flatten().flatten().map(|entry| entry.path());
         let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
         let read = |path: PathBuf| read(&path).inspect_err(|error| report(&path, error)).ok();
@@ -198,17 +217,20 @@ impl Store {
     }
 
     /// Returns true if a fan-out of this name exists.
-    pub(super) fn contains(&self, name: &str) -> bool {
+    pub fn contains(&self, name: &str) -> bool {
         self.file(name).exists()
     }
 
     /// Returns the time at which the state of a fan-out was last written.
-    pub(super) fn written(&self, name: &str) -> Option<SystemTime> {
+    pub fn written(&self, name: &str) -> Option<SystemTime> {
         self.file(name).metadata().ok()?.modified().ok()
     }
 
     /// Reserves a name for the command that starts or removes its fan-out; `None` if another command does.
-    pub(super) fn reserve(&self, name: &str) -> Result<Option<Lock>> {
+    ///
+    /// # Errors
+    /// The lock file cannot be written.
+    pub fn reserve(&self, name: &str) -> Result<Option<Lock>> {
         // Under this lock, because the file of the other one is removed with its fan-out.
         let _lock = self.lock()?;
         let path = self.reservation(name);
@@ -223,7 +245,7 @@ impl Store {
     ///
     /// # Errors
     /// Exit code 1 if another command starts or removes it; 3 if it is gone.
-    pub(super) fn reserve_current(&self, fan_out: &mut FanOut) -> Result<Lock> {
+    pub fn reserve_current(&self, fan_out: &mut FanOut) -> Result<Lock> {
         let name = &fan_out.name;
         let Some(lock) = self.reserve(name)? else {
             let message = format!("fan-out '{name}' is in use: another command starts or removes it");
@@ -238,7 +260,10 @@ impl Store {
     }
 
     /// Stores a new fan-out; returns false if its name is taken.
-    pub(super) fn create(&self, fan_out: &FanOut) -> Result<bool> {
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn create(&self, fan_out: &FanOut) -> Result<bool> {
         private_folder(&self.dir).with_context(|| format!("cannot create {}", self.dir.display()))?;
         let path = self.file(&fan_out.name);
         match self.write(fan_out)?.persist_noclobber(&path) {
@@ -250,7 +275,10 @@ impl Store {
 
     /// Stores the progress of a fan-out in addition to what other commands have stored meanwhile. Stores nothing if one of them
     /// has removed it.
-    pub(super) fn save(&self, fan_out: &FanOut) -> Result<()> {
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn save(&self, fan_out: &FanOut) -> Result<()> {
         let _lock = self.lock()?;
         let Some(mut current) = self.read_current(fan_out)? else { return Ok(()) };
         current.run_id = current.run_id.or_else(|| fan_out.run_id.clone());
@@ -281,7 +309,10 @@ impl Store {
     }
 
     /// Forgets a fan-out, and removes the output of its tests and its empty directories.
-    pub(super) fn remove(&self, fan_out: &FanOut) -> Result<()> {
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn remove(&self, fan_out: &FanOut) -> Result<()> {
         let _lock = self.lock()?;
         for attempt in &fan_out.attempts {
             let _ = fs::remove_file(self.test_log(&fan_out.name, attempt));
@@ -296,12 +327,12 @@ impl Store {
     }
 
     /// Returns the file with the output of an attempt's test.
-    pub(super) fn test_log(&self, name: &str, attempt: &Attempt) -> PathBuf {
+    pub fn test_log(&self, name: &str, attempt: &Attempt) -> PathBuf {
         self.dir.join(format!("{name}.{}.log", attempt.label))
     }
 
     /// Returns the file with the exit code of an attempt's test.
-    pub(super) fn test_exit(&self, name: &str, attempt: &Attempt) -> PathBuf {
+    pub fn test_exit(&self, name: &str, attempt: &Attempt) -> PathBuf {
         self.dir.join(format!("{name}.{}.exit", attempt.label))
     }
 
@@ -329,14 +360,13 @@ fn read(path: &Path) -> Result<FanOut> {
 
 #[cfg(test)]
 mod tests {
-    use nerve_cli::fan_out::plan::plan;
-
     use super::*;
+    use crate::plan::plan;
 
     /// Creates a store with a fan-out of two attempts.
     fn fixture() -> (tempfile::TempDir, Store, FanOut) {
         let home = tempfile::tempdir().unwrap();
-        let store = Store { dir: home.path().join("fan-outs"), worktrees: home.path().join("worktrees") };
+        let store = Store::open(home.path());
         let attempts = plan("login", &["claude".to_string(), "codex".to_string()], None);
         let fan_out = FanOut {
             name: "login".to_string(),
@@ -396,7 +426,7 @@ mod tests {
         let reserved = store.reserve("login").unwrap();
         assert!(reserved.is_some() && store.reserve("login").unwrap().is_none());
         let refused = store.reserve_current(&mut fan_out).unwrap_err();
-        assert_eq!(crate::exit::failure(&refused).code, FAILED);
+        assert_eq!(Failure::from_error(&refused).code, FAILED);
         drop(reserved);
         let mut stale = fan_out.clone();
         fan_out.attempts[0].is_removed = true;
@@ -406,6 +436,6 @@ mod tests {
         store.remove(&stale).unwrap();
         drop(reserved);
         let gone = store.reserve_current(&mut fan_out).unwrap_err();
-        assert_eq!(crate::exit::failure(&gone).code, NOT_FOUND);
+        assert_eq!(Failure::from_error(&gone).code, NOT_FOUND);
     }
 }
