@@ -1,7 +1,7 @@
 //! git, through its command line.
 
 use std::ffi::OsStr;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,18 @@ pub struct DiffStat {
     pub insertions: u64,
     /// Removed lines.
     pub deletions: u64,
+}
+
+impl fmt::Display for DiffStat {
+    /// Writes `2 files +10 -3`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DiffStat { files, insertions, deletions } = self;
+        match files {
+            0 => f.write_str("none"),
+            1 => write!(f, "1 file +{insertions} -{deletions}"),
+            files => write!(f, "{files} files +{insertions} -{deletions}"),
+        }
+    }
 }
 
 impl Git {
@@ -485,6 +497,14 @@ mod tests {
         let stat = parse_numstat(b"3\t1\ta.rs\0-\t-\timage.png\x0010\t0\twith\ttab\0");
         assert_eq!(stat, DiffStat { files: 3, insertions: 13, deletions: 1 });
         assert_eq!(parse_numstat(b""), DiffStat::default());
+    }
+
+    #[test]
+    fn numbers_of_changes_are_short() {
+        let text = |files, insertions, deletions| DiffStat { files, insertions, deletions }.to_string();
+        assert_eq!(text(1, 10, 3), "1 file +10 -3");
+        assert_eq!(text(2, 10, 0), "2 files +10 -0");
+        assert_eq!(text(0, 0, 0), "none");
     }
 
     /// Creates a repository with one commit.

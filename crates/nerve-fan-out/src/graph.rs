@@ -5,7 +5,8 @@ use std::time::Duration;
 use nerve_api::request::UsageLimits;
 use serde_json::{Map, Value, json};
 
-use crate::store::{FanOut, Store};
+use crate::fan_out::FanOut;
+use crate::store::Store;
 
 /// Returns the definition. `timeout` limits each turn and each test, `budget` all of them together.
 pub fn definition(fan_out: &FanOut, timeout: Duration, budget: Option<UsageLimits>) -> Map<String, Value> {

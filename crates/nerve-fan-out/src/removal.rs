@@ -5,15 +5,15 @@ use nerve_api::reply::NodeInfo;
 use nerve_api::value::NodeState;
 use nerve_client::NerveClient;
 use nerve_repl::failure::{FAILED, Failure, NOT_FOUND};
-use nerve_repl::out;
 
+use crate::fan_out::{Attempt, FanOut};
 use crate::git::Git;
-use crate::store::{Attempt, FanOut, Store};
+use crate::store::Store;
 use crate::submodules;
 
 /// Result of a removal.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct RemovalReport {
     /// Labels of the attempts whose node and worktree are gone.
     pub removed: Vec<String>,
     /// Attempts that could not be removed: label and reason.
@@ -22,12 +22,12 @@ pub struct Report {
     pub kept_branches: Vec<String>,
 }
 
-impl Report {
+impl RemovalReport {
     /// Returns the report on a fan-out of which nothing is removed for this reason.
-    pub fn refused(fan_out: &FanOut, reason: &str) -> Report {
+    pub fn refused(fan_out: &FanOut, reason: &str) -> RemovalReport {
         let kept = fan_out.attempts.iter().filter(|attempt| !attempt.is_removed);
         let failed = kept.map(|attempt| (attempt.label.clone(), reason.to_string())).collect();
-        Report { failed, ..Report::default() }
+        RemovalReport { failed, ..RemovalReport::default() }
     }
 }
 
@@ -86,13 +86,13 @@ pub async fn remove(
     fan_out: &mut FanOut,
     indexes: &[usize],
     discard: bool,
-) -> Result<Report> {
+) -> Result<RemovalReport> {
     if let (Some(client), Some(run_id)) = (client, &fan_out.run_id)
         && has_active_run(client, fan_out).await?
     {
         client.cancel_run(run_id).await?;
     }
-    let mut report = Report::default();
+    let mut report = RemovalReport::default();
     for index in indexes {
         let attempt = &fan_out.attempts[*index];
         if attempt.is_removed {
@@ -138,30 +138,6 @@ async fn remove_attempt(
         kept.push(attempt.branch.clone());
     }
     Ok(kept)
-}
-
-/// Prints a report.
-///
-/// # Errors
-/// Exit code 1 if a worktree stays.
-pub fn print(report: &Report) -> Result<(), Failure> {
-    if !report.removed.is_empty() {
-        out::note(format_args!("removed {}", report.removed.join(", ")));
-    }
-    if !report.kept_branches.is_empty() {
-        let names = report.kept_branches.join(" ");
-        out::note(format_args!(
-            "kept the branches; delete what you do not need with 'git branch -D {names}'"
-        ));
-    }
-    for (label, reason) in &report.failed {
-        out::warning(format_args!("kept {label}: {}", out::sanitize(reason)));
-    }
-    match report.failed.len() {
-        0 => Ok(()),
-        1 => Err(Failure::new(FAILED, "1 attempt was not removed")),
-        several => Err(Failure::new(FAILED, format!("{several} attempts were not removed"))),
-    }
 }
 
 /// Stops and removes the node of an attempt, if the server has it.

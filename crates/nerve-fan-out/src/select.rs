@@ -2,7 +2,7 @@
 
 use nerve_repl::failure::{Failure, NOT_FOUND, USAGE};
 
-use crate::store::{Attempt, FanOut};
+use crate::fan_out::{Attempt, FanOut};
 
 /// Maximum number of candidates in an error.
 const MAX_CANDIDATES: usize = 10;
@@ -111,25 +111,10 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::plan::plan;
+    use crate::fan_out::example;
 
     fn fan_out(name: &str, agents: &[&str]) -> FanOut {
-        let agents: Vec<String> = agents.iter().map(ToString::to_string).collect();
-        let attempts = plan(name, &agents, None);
-        FanOut {
-            name: name.to_string(),
-            task: "x".to_string(),
-            repository: "/r".into(),
-            subdirectory: "".into(),
-            common_dir: "/r/.git".into(),
-            base: "0".to_string(),
-            server: "default".to_string(),
-            session: None,
-            created_at: String::new(),
-            test: None,
-            run_id: None,
-            attempts: attempts.into_iter().map(|one| Attempt::new(one, Path::new("/w"))).collect(),
-        }
+        example(name, agents, Path::new("/w"))
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::git::Git;
 ///
 /// # Errors
 /// A submodule has uncommitted changes, or a commit that neither its remotes nor the repository itself have.
-pub fn check(worktree: &Git, common_dir: &Path) -> Result<bool> {
+pub(crate) fn check(worktree: &Git, common_dir: &Path) -> Result<bool> {
     let git_dir = worktree.git_dir()?;
     let mut repositories = Vec::new();
     find_repositories(&git_dir.join("modules"), &mut repositories)?;

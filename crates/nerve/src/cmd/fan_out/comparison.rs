@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use jiff::Timestamp;
-use nerve_fan_out::git::{DiffStat, Git};
-use nerve_fan_out::store::{Attempt, FanOut, TestOutcome};
+use nerve_fan_out::changes::count_all_changes;
+use nerve_fan_out::fan_out::{Attempt, FanOut, TestOutcome};
+use nerve_fan_out::git::DiffStat;
 use nerve_repl::run_display::{format_duration, group_digits};
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::out;
 
 /// Prints the comparison. `elapsed`: duration of the whole command, if it started the fan-out.
 pub(super) fn print(fan_out: &FanOut, elapsed: Option<Duration>, as_json: bool) -> Result<()> {
-    let changes = changes(fan_out);
+    let changes = count_all_changes(fan_out);
     if as_json {
         return out::json(&to_json(fan_out, &changes, elapsed));
     }
@@ -60,27 +61,6 @@ pub(super) fn check(fan_out: &FanOut) -> Result<(), Failure> {
     })
 }
 
-/// Counts the changes of all attempts at the same time.
-pub(super) fn changes(fan_out: &FanOut) -> Vec<Option<DiffStat>> {
-    std::thread::scope(|scope| {
-        let count = |attempt| scope.spawn(move || changes_of(fan_out, attempt).ok().flatten());
-        let jobs: Vec<_> = fan_out.attempts.iter().map(count).collect();
-        jobs.into_iter().map(|job| job.join().ok().flatten()).collect()
-    })
-}
-
-/// Counts the changes in a worktree, or on the branch if the worktree is gone.
-pub(super) fn changes_of(fan_out: &FanOut, attempt: &Attempt) -> Result<Option<DiffStat>> {
-    if attempt.worktree.is_dir() {
-        return Git::at(&attempt.worktree).diff_stat(&fan_out.base).map(Some);
-    }
-    let git = Git::at(&fan_out.common_dir);
-    match git.resolve_branch(&attempt.branch)? {
-        Some(commit) => git.diff_stat_between(&fan_out.base, &commit).map(Some),
-        None => Ok(None),
-    }
-}
-
 fn row(attempt: &Attempt, changes: Option<DiffStat>) -> Vec<String> {
     let outcome = attempt.outcome.as_ref();
     let number = |number: Option<u64>| number.map(group_digits).unwrap_or_default();
@@ -91,19 +71,9 @@ fn row(attempt: &Attempt, changes: Option<DiffStat>) -> Vec<String> {
         number(outcome.and_then(|outcome| outcome.turns)),
         number(outcome.and_then(|outcome| outcome.tokens)),
         outcome.and_then(|outcome| outcome.duration_ms).map(format_ms).unwrap_or_default(),
-        changes.map(format_changes).unwrap_or_default(),
+        changes.map(|changes| changes.to_string()).unwrap_or_default(),
         test_of(attempt).map(format_test).unwrap_or_default(),
     ]
-}
-
-/// Formats changes as `2 files +10 -3`.
-pub(super) fn format_changes(stat: DiffStat) -> String {
-    let DiffStat { files, insertions, deletions } = stat;
-    match files {
-        0 => "none".to_string(),
-        1 => format!("1 file +{insertions} -{deletions}"),
-        files => format!("{files} files +{insertions} -{deletions}"),
-    }
 }
 
 fn format_test(test: &TestOutcome) -> String {
@@ -167,11 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_and_tests_are_short() {
-        let stat = |files, insertions, deletions| DiffStat { files, insertions, deletions };
-        assert_eq!(format_changes(stat(1, 10, 3)), "1 file +10 -3");
-        assert_eq!(format_changes(stat(2, 10, 0)), "2 files +10 -0");
-        assert_eq!(format_changes(DiffStat::default()), "none");
+    fn tests_are_short() {
         let test = |exit_code| TestOutcome {
             exit_code,
             error: None,

@@ -7,16 +7,19 @@ mod comparison;
 mod follow;
 mod pick;
 mod prune;
+mod removal_report;
 mod start;
 
 use std::time::Instant;
 
 use anyhow::Result;
 use nerve_client::NerveClient;
+use nerve_fan_out::changes::{count_all_changes, count_changes};
+use nerve_fan_out::fan_out::FanOut;
 use nerve_fan_out::git::Git;
-use nerve_fan_out::removal;
+use nerve_fan_out::removal::{self, RemovalReport};
 use nerve_fan_out::select::{Selection, select, select_fan_out};
-use nerve_fan_out::store::{FanOut, Store};
+use nerve_fan_out::store::Store;
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
@@ -58,7 +61,7 @@ async fn fan_out(server: &str, args: &RunArgs, json: bool) -> Result<()> {
         if json {
             return out::json(&comparison::to_json(&fan_out, &vec![None; fan_out.attempts.len()], None));
         }
-        out::note(follow::command(&fan_out, "wait"));
+        out::note(fan_out.wait_hint());
         return out::line(&fan_out.name);
     }
     out::note(format_args!("fan-out '{}'; Ctrl+C leaves its agents running:", fan_out.name));
@@ -110,7 +113,7 @@ async fn list(as_json: bool) -> Result<()> {
         follow::refresh(&store, fan_out).await;
     }
     if as_json {
-        let item = |fan_out: &FanOut| comparison::to_json(fan_out, &comparison::changes(fan_out), None);
+        let item = |fan_out: &FanOut| comparison::to_json(fan_out, &count_all_changes(fan_out), None);
         let fan_outs: Vec<Value> = fan_outs.iter().map(item).collect();
         return out::json(&json!({ "fan_outs": fan_outs }));
     }
@@ -125,8 +128,8 @@ async fn list(as_json: bool) -> Result<()> {
                 _ if !attempt.worktree.is_dir() => "missing",
                 _ => comparison::state_of(attempt),
             };
-            let changes = comparison::changes_of(fan_out, attempt).ok().flatten();
-            let changes = changes.map(comparison::format_changes).unwrap_or_default();
+            let changes = count_changes(fan_out, attempt).ok().flatten();
+            let changes = changes.map(|changes| changes.to_string()).unwrap_or_default();
             rows.push(vec![
                 format!("{}/{}", fan_out.name, attempt.label),
                 state.to_string(),
@@ -163,7 +166,7 @@ async fn diff(args: &DiffArgs, json: bool) -> Result<()> {
     };
     let attempt = &fan_out.attempts[index];
     if json {
-        let changes = comparison::changes_of(fan_out, attempt)?;
+        let changes = count_changes(fan_out, attempt)?;
         return out::json(&json!({
             "name": fan_out.name, "label": attempt.label, "node_id": attempt.node, "changes": changes,
         }));
@@ -221,12 +224,12 @@ async fn clean(args: &CleanArgs, json: bool) -> Result<()> {
     let mut result = Ok(());
     for mut fan_out in fan_outs {
         let report = match clean_one(&store, &mut fan_out, args.removal).await {
-            Err(error) if args.all => removal::Report::refused(&fan_out, &exit::failure(&error).message),
+            Err(error) if args.all => RemovalReport::refused(&fan_out, &exit::failure(&error).message),
             report => report?,
         };
-        result = result.and(removal::print(&report));
+        result = result.and(removal_report::print(&report));
         documents.push(json!({
-            "name": fan_out.name, "removed": report.removed, "kept": pick::failed_to_json(&report),
+            "name": fan_out.name, "removed": report.removed, "kept": removal_report::failed_to_json(&report),
             "branches": report.kept_branches,
         }));
     }
@@ -237,7 +240,7 @@ async fn clean(args: &CleanArgs, json: bool) -> Result<()> {
 }
 
 /// Removes all attempts of a fan-out.
-async fn clean_one(store: &Store, fan_out: &mut FanOut, options: RemovalOptions) -> Result<removal::Report> {
+async fn clean_one(store: &Store, fan_out: &mut FanOut, options: RemovalOptions) -> Result<RemovalReport> {
     let _reserved = store.reserve_current(fan_out)?;
     follow::refresh(store, fan_out).await;
     let client = connect_if_running(&fan_out.server).await?;

@@ -2,8 +2,9 @@
 
 use std::time::SystemTime;
 
+use nerve_fan_out::fan_out::FanOut;
 use nerve_fan_out::removal;
-use nerve_fan_out::store::{FanOut, Store};
+use nerve_fan_out::store::Store;
 use nerve_server::stored_data::{FileTotal, directory_size};
 
 use super::{follow, open_store};
