@@ -14,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use super::event_filter::relayed_types;
 use super::requests::{RequestClass, RequestLimit};
 use super::waits::WaitConnection;
-use super::{RelayError, changed};
+use super::{RelayError, changed_entry_error};
 use crate::connect::no_reply;
 use crate::error::MachineError;
 use crate::machine::Machine;
@@ -147,7 +147,7 @@ impl MachineConnection {
     /// Checks that the machine replies, and that its entry in the list is the same. Otherwise ends the connection.
     async fn check(&self) {
         if !self.machines.contains(&self.machine) {
-            return self.end(changed(&self.machine));
+            return self.end(changed_entry_error(&self.machine));
         }
         match timeout(CHECK_TIMEOUT, self.client.ping()).await {
             Ok(Ok(_) | Err(ClientError::Server(_))) => self.machines.record_contact(&self.machine),

@@ -72,7 +72,7 @@ impl EventQueue {
     fn take(&self) -> Option<Option<String>> {
         let mut state = self.lock();
         if state.dropped > 0 {
-            return Some(Some(encode(&dropped(std::mem::take(&mut state.dropped)))));
+            return Some(Some(encode(&drop_notice(std::mem::take(&mut state.dropped)))));
         }
         match state.lines.pop_front() {
             Some(line) => {
@@ -92,7 +92,7 @@ fn encode(event: &EventMessage) -> String {
 }
 
 /// Returns the notice about a number of lost events.
-fn dropped(count: u64) -> EventMessage {
+fn drop_notice(count: u64) -> EventMessage {
     EventMessage {
         event_type: EventType::EventsDropped.to_string(),
         node_id: None,
@@ -113,7 +113,7 @@ mod tests {
 
     fn event(seq: u64, bytes: usize) -> EventMessage {
         let data = json!({ "text": "x".repeat(bytes) });
-        EventMessage { event_type: "OUTPUT_PARSED".to_string(), data, seq, ..dropped(0) }
+        EventMessage { event_type: "OUTPUT_PARSED".to_string(), data, seq, ..drop_notice(0) }
     }
 
     async fn next(queue: &EventQueue) -> Value {

@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, Shared, WeakShared, ready};
 use nerve_api::ErrorKind;
 use tokio::time::Instant;
 
-use super::changed;
+use super::changed_entry_error;
 use super::connection::MachineConnection;
 use crate::error::MachineError;
 use crate::machine::Machine;
@@ -23,7 +23,7 @@ const LOGIN_PAUSE: Duration = Duration::from_secs(300);
 /// because that command may have a key that this process lacks.
 const MAX_EARLY_FAILURES: u32 = 3;
 /// Time after a pause in which the last error is still reported, even if no attempt runs.
-const FAILURE_AGE: Duration = Duration::from_secs(60);
+const ERROR_RETENTION: Duration = Duration::from_secs(60);
 
 /// The outcome of an attempt to connect.
 pub(super) type Outcome = Result<Arc<MachineConnection>, MachineError>;
@@ -37,23 +37,25 @@ pub(super) struct MachineLink {
     machine: Machine,
     connection: Weak<MachineConnection>,
     attempt: Option<WeakShared<BoxFuture<'static, Outcome>>>,
-    failure: Option<Failure>,
+    retry: Option<RetryState>,
 }
 
-/// The failures since the last connection.
+/// The state of the attempts since the last connection, after at least one failure.
 #[derive(Debug)]
-struct Failure {
-    error: MachineError,
+struct RetryState {
+    last_error: MachineError,
     failed_at: SystemTime,
+    /// End of the pause after the last failure.
     retry_at: Instant,
-    count: u32,
-    /// Number of failed attempts that ended during a pause. A connection resets it.
-    early: u32,
+    /// Number of failed attempts.
+    failures: u32,
+    /// Number of those that ended during a pause.
+    early_failures: u32,
 }
 
 impl MachineLink {
     pub(super) fn new(machine: Machine) -> MachineLink {
-        MachineLink { machine, connection: Weak::new(), attempt: None, failure: None }
+        MachineLink { machine, connection: Weak::new(), attempt: None, retry: None }
     }
 
     /// Returns true if the link belongs to this entry of the list.
@@ -67,28 +69,28 @@ impl MachineLink {
     }
 
     /// Returns why the machine cannot be reached, if that is known.
-    pub(super) fn failure(&self) -> Option<&MachineError> {
-        let failure = self.failure.as_ref()?;
-        let is_recent = Instant::now() < failure.retry_at + FAILURE_AGE;
-        (is_recent || self.pending().is_some()).then_some(&failure.error)
+    pub(super) fn last_error(&self) -> Option<&MachineError> {
+        let retry = self.retry.as_ref()?;
+        let is_recent = Instant::now() < retry.retry_at + ERROR_RETENTION;
+        (is_recent || self.running_attempt().is_some()).then_some(&retry.last_error)
     }
 
     /// Returns the known outcome, or the attempt that runs; `None` if the caller has to start one. During a pause, a contact after the
     /// last failure permits another attempt, until [`MAX_EARLY_FAILURES`] of them have failed.
-    pub(super) fn find(&self, last_contact: Option<SystemTime>) -> Option<Attempt> {
-        let is_paused = |failure: &&Failure| {
-            let has_contact = last_contact.is_some_and(|at| at > failure.failed_at);
-            Instant::now() < failure.retry_at && !(has_contact && failure.early < MAX_EARLY_FAILURES)
+    pub(super) fn outcome_or_attempt(&self, last_contact: Option<SystemTime>) -> Option<Attempt> {
+        let is_paused = |retry: &&RetryState| {
+            let has_contact = last_contact.is_some_and(|at| at > retry.failed_at);
+            Instant::now() < retry.retry_at && !(has_contact && retry.early_failures < MAX_EARLY_FAILURES)
         };
-        let known = match (self.connection(), self.failure.as_ref().filter(is_paused)) {
+        let known = match (self.connection(), self.retry.as_ref().filter(is_paused)) {
             (Some(connection), _) => Ok(connection),
-            (None, Some(failure)) => Err(failure.error.clone()),
-            (None, None) => return self.pending(),
+            (None, Some(retry)) => Err(retry.last_error.clone()),
+            (None, None) => return self.running_attempt(),
         };
         Some(ready(known).boxed().shared())
     }
 
-    fn pending(&self) -> Option<Attempt> {
+    fn running_attempt(&self) -> Option<Attempt> {
         self.attempt.as_ref()?.upgrade()
     }
 
@@ -104,16 +106,10 @@ impl MachineLink {
         self.attempt = None;
         match &outcome {
             Ok(connection) => {
-                self.failure = None;
+                self.retry = None;
                 self.connection = Arc::downgrade(connection);
             }
-            Err(error) => {
-                let (now, before) = (Instant::now(), self.failure.take());
-                let count = before.as_ref().map_or(0, |before| before.count).saturating_add(1);
-                let early = before.map_or(0, |before| before.early + u32::from(now < before.retry_at));
-                let (retry_at, failed_at) = (now + pause_after(count, error.kind), SystemTime::now());
-                self.failure = Some(Failure { error: error.clone(), failed_at, retry_at, count, early });
-            }
+            Err(error) => self.retry = Some(RetryState::after(self.retry.take(), error)),
         }
         outcome
     }
@@ -121,7 +117,25 @@ impl MachineLink {
     /// Ends the connection of an entry that is no longer in the list.
     pub(super) fn end(self) {
         if let Some(connection) = self.connection() {
-            connection.end(changed(&self.machine));
+            connection.end(changed_entry_error(&self.machine));
+        }
+    }
+}
+
+impl RetryState {
+    /// Returns the state after another failure.
+    fn after(previous: Option<RetryState>, error: &MachineError) -> RetryState {
+        let now = Instant::now();
+        let (failures, early_failures) = previous.map_or((0, 0), |previous| {
+            (previous.failures, previous.early_failures + u32::from(now < previous.retry_at))
+        });
+        let failures = failures.saturating_add(1);
+        RetryState {
+            last_error: error.clone(),
+            failed_at: SystemTime::now(),
+            retry_at: now + pause_after(failures, error.kind),
+            failures,
+            early_failures,
         }
     }
 }
@@ -154,20 +168,20 @@ mod tests {
     async fn failure_is_known_during_pause_and_a_while_later() {
         let mut link = MachineLink::new(Machine::unnamed("ssh://h"));
         for pause in [FIRST_PAUSE, FIRST_PAUSE * 2] {
-            assert!(link.find(None).is_none());
+            assert!(link.outcome_or_attempt(None).is_none());
             link.record(failed(ErrorKind::Network)).unwrap_err();
             tokio::time::advance(pause - Duration::from_millis(1)).await;
-            assert!(link.find(None).unwrap().await.is_err());
+            assert!(link.outcome_or_attempt(None).unwrap().await.is_err());
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        assert!(link.find(None).is_none() && link.failure().is_some());
-        tokio::time::advance(FAILURE_AGE).await;
-        assert_eq!(link.failure(), None);
+        assert!(link.outcome_or_attempt(None).is_none() && link.last_error().is_some());
+        tokio::time::advance(ERROR_RETENTION).await;
+        assert_eq!(link.last_error(), None);
         // An attempt that runs does not hide why the last one failed.
         let attempt = link.start(std::future::pending().boxed());
-        assert!(link.failure().is_some() && link.find(None).is_some());
+        assert!(link.last_error().is_some() && link.outcome_or_attempt(None).is_some());
         drop(attempt);
-        assert!(link.failure().is_none() && link.find(None).is_none());
+        assert!(link.last_error().is_none() && link.outcome_or_attempt(None).is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -176,15 +190,15 @@ mod tests {
         let before = SystemTime::now();
         link.record(failed(ErrorKind::Authentication)).unwrap_err();
         tokio::time::advance(MAX_BACKOFF).await;
-        assert!(link.find(Some(before)).is_some());
+        assert!(link.outcome_or_attempt(Some(before)).is_some());
         let later = Some(SystemTime::now() + Duration::from_secs(3600));
         for _ in 0..MAX_EARLY_FAILURES {
-            assert!(link.find(later).is_none());
+            assert!(link.outcome_or_attempt(later).is_none());
             link.record(failed(ErrorKind::Authentication)).unwrap_err();
         }
         // Another command reaches the machine again and again, and this process does not.
-        assert!(link.find(later).is_some());
+        assert!(link.outcome_or_attempt(later).is_some());
         tokio::time::advance(LOGIN_PAUSE).await;
-        assert!(link.find(None).is_none());
+        assert!(link.outcome_or_attempt(None).is_none());
     }
 }

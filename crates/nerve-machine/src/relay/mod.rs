@@ -84,7 +84,7 @@ impl LinkTable {
     fn record(&self, machine: &Machine, outcome: Outcome) -> Outcome {
         match self.lock().get_mut(&machine.name).filter(|link| link.is_of(machine)) {
             Some(link) => link.record(outcome),
-            None => Err(changed(machine)),
+            None => Err(changed_entry_error(machine)),
         }
     }
 }
@@ -148,7 +148,7 @@ impl MachineRelay {
             std::mem::replace(link, MachineLink::new(machine.clone())).end();
         }
         let last_contact = self.machines.last_contact(&machine);
-        match link.find(last_contact) {
+        match link.outcome_or_attempt(last_contact) {
             Some(attempt) => Ok(attempt),
             None => Ok(link.start(self.open(machine).boxed())),
         }
@@ -169,7 +169,7 @@ impl MachineRelay {
 
     fn describe(&self, machine: &Machine, link: Option<&MachineLink>) -> RelayedMachine {
         let is_connected = link.is_some_and(|link| link.connection().is_some());
-        let error = link.filter(|_| !is_connected).and_then(MachineLink::failure).cloned();
+        let error = link.filter(|_| !is_connected).and_then(MachineLink::last_error).cloned();
         let reachable = if is_connected { Some(true) } else { error.as_ref().map(|_| false) };
         let (error, hint) = error.map_or((None, None), |error| (Some(error.message), error.hint));
         let last_contact_at = self.machines.last_contact(machine).map(TsMs::from);
@@ -178,7 +178,7 @@ impl MachineRelay {
 }
 
 /// Returns the error of a connection whose entry in the list was changed.
-fn changed(machine: &Machine) -> MachineError {
+fn changed_entry_error(machine: &Machine) -> MachineError {
     let message = format!("the entry of machine '{}' was changed or removed", machine.name);
     MachineError::new(ErrorKind::Cancelled, message).hint("see the list: nerve machine list")
 }
