@@ -95,7 +95,10 @@ from .types import (
     Transcript,
     TranscriptDialog,
     TranscriptTurn,
+    UnpricedModel,
     UnsearchedFile,
+    UsageReport,
+    UsageRow,
 )
 
 __version__ = "0.1.0"
@@ -183,6 +186,9 @@ __all__ = [
     "TranscriptTurn",
     "TooLargeError",
     "TurnInterruptedError",
+    "UnpricedModel",
     "UnsearchedFile",
+    "UsageReport",
+    "UsageRow",
     "socket_path",
 ]

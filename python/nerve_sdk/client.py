@@ -18,7 +18,7 @@ from .node import RemoteChannel, RemoteNode, deprecated
 from .paths import socket_path
 from .standalone import Standalone
 from .reply import field_of, from_wire, list_of
-from .types import Lifecycle, NodeInfo, NodesPruned, Pong, RestoredNode, Result, SearchResult, SessionInfo
+from .types import Lifecycle, NodeInfo, NodesPruned, Pong, RestoredNode, Result, SearchResult, SessionInfo, UsageReport
 
 #: True uses the system's certificate authorities.
 Tls = Union[tls.SSLContext, bool, None]
@@ -345,6 +345,20 @@ class NerveClient(GraphCommands, BranchCommands):
             "limit": limit,
         }
         return from_wire(SearchResult, await self.request("SEARCH", params))
+
+    async def usage(
+        self,
+        *nodes: str,
+        session_id: Optional[str] = None,
+        since: Optional[str] = None,
+        by: str = "node",
+    ) -> UsageReport:
+        """Sums up the tokens and costs of the nodes and recordings on the server's machine, also of those that ended.
+
+        `nodes`: only these, each as `NODE` or `SESSION/NODE`; `since`: a time (RFC 3339); `by`: `node`, `session`, `day` or `model`.
+        """
+        params = {"nodes": list(nodes), "session_id": session_id, "since": since, "by": by}
+        return from_wire(UsageReport, await self.request("GET_USAGE", params))
 
     async def get_result(self, result_id: str) -> Result:
         """Returns an execution started by `RemoteNode.execute_async`. A failed one raises nothing: see its `state`."""

@@ -206,6 +206,7 @@ async def test_info_why_resize_and_history(server: Server, transport: str, name:
         assert found.hits[0].text.encode()[start:end] == b"echo $COLOUR"
         # Nodes of other tests have longer texts than the index takes.
         assert all(name not in file.path for file in found.unsearched)
+        assert (await client.usage(name)).rows == []
         sent = await node.history(last=1, op="send")
         assert [entry["input"] for entry in sent.entries] == ["echo $COLOUR $PWD $COLUMNS"]
         assert len((await node.history(inputs_only=True)).entries) == 1

@@ -144,6 +144,23 @@ pub enum DocumentKind {
 
 text_value!(open DocumentKind);
 
+/// Groupings of usage into rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum UsageGrouping {
+    /// Nodes, and recordings without a node.
+    #[default]
+    Node,
+    /// Sessions.
+    Session,
+    /// Days.
+    Day,
+    /// Models.
+    Model,
+}
+
+text_value!(closed UsageGrouping: "grouping");
+
 /// Authors of messages of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase")]

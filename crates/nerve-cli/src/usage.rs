@@ -1,12 +1,14 @@
 //! `nerve usage`.
 
 use clap::{Args, ValueEnum};
+use nerve_api::value::UsageGrouping as Grouping;
 
 const EXAMPLES: &str = "\
 EXAMPLES
   nerve usage
   nerve usage --by day --since 30d
   nerve usage me review/critic --by model
+  nerve usage laptop/default/me            a node of another machine
   nerve usage --prices                     the prices, and where to change them";
 
 /// Arguments of `nerve usage`.
@@ -19,7 +21,7 @@ The counts come from the log of a node's proxy if it has one, otherwise from the
     after_long_help = EXAMPLES
 )]
 pub struct UsageArgs {
-    /// Node, or SESSION/NODE; repeatable [default: all]
+    /// NODE, SESSION/NODE or MACHINE/SESSION/NODE; repeatable [default: all on this machine]
     #[arg(value_name = "NODE")]
     pub nodes: Vec<String>,
     /// Sum up by this
@@ -50,4 +52,16 @@ pub enum UsageGrouping {
     Day,
     /// Models
     Model,
+}
+
+impl UsageGrouping {
+    /// Returns the grouping of the request.
+    pub fn grouping(self) -> Grouping {
+        match self {
+            UsageGrouping::Node => Grouping::Node,
+            UsageGrouping::Session => Grouping::Session,
+            UsageGrouping::Day => Grouping::Day,
+            UsageGrouping::Model => Grouping::Model,
+        }
+    }
 }

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use nerve_api::reply::{BudgetStatus, NodesChanged, Pong, SearchResult, SessionInfo};
+use nerve_api::reply::{BudgetStatus, NodesChanged, Pong, SearchResult, SessionInfo, UsageReport};
 use nerve_api::request::{
-    CreateSession, DeleteSession, ExecuteInput, GetSession, ListSessions, Ping, Search, SetBudget, Shutdown,
-    StartSession, StopSession, Subscribe,
+    CreateSession, DeleteSession, ExecuteInput, GetSession, GetUsage, ListSessions, Ping, Search, SetBudget,
+    Shutdown, StartSession, StopSession, Subscribe,
 };
 use nerve_api::{Request, RequestName};
 use serde::de::DeserializeOwned;
@@ -260,6 +260,11 @@ impl NerveClient {
     /// # Errors
     /// See [`NerveClient::request`]; typical server errors are `invalid_request_error` and `not_found_error`.
     pub async fn search(&self, request: &Search) -> Result<SearchResult, ClientError> {
+        self.request(request).await
+    }
+
+    /// Sums up the tokens and costs of the nodes and recordings on the server's machine, also of those that ended.
+    pub async fn usage(&self, request: &GetUsage) -> Result<UsageReport, ClientError> {
         self.request(request).await
     }
 

@@ -14,10 +14,11 @@ use nerve_api::request::{
     AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateBranch, CreateGraph, CreateNode,
     CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
     ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetRecordingFile, GetResult, GetRun, GetSession,
-    GetTimeline, GetTranscript, ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns,
-    ListSessions, ListSnapshots, Ping, PruneNodes, PruneRecordings, ReadRecording, RemoveNode, ResizeNode,
-    RestoreNodes, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, Search, SendInterrupt, SetBudget,
-    ShowNode, StartNode, StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData, read,
+    GetTimeline, GetTranscript, GetUsage, ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults,
+    ListRuns, ListSessions, ListSnapshots, Ping, PruneNodes, PruneRecordings, ReadRecording, RemoveNode,
+    ResizeNode, RestoreNodes, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, Search, SendInterrupt,
+    SetBudget, ShowNode, StartNode, StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData,
+    read,
 };
 use nerve_api::{Params, Request, RequestName};
 use nerve_node::error::EngineError;
@@ -59,6 +60,7 @@ pub fn dispatcher(engine: Engine) -> Dispatcher {
         .on_with::<GetHistory>(Traits::large(), Engine::get_history)
         .on_with::<GetTranscript>(Traits::large(), Engine::get_transcript)
         .on_with::<Search>(Traits::large_at_end(), Engine::search)
+        .on_with::<GetUsage>(Traits::large_at_end(), Engine::get_usage)
         .on_with::<WaitNode>(Traits::brief(), Engine::wait_node)
         .on_with::<ExplainNode>(Traits::brief(), Engine::explain_node)
         .on::<AnswerNode>(Engine::answer_node)

@@ -15,6 +15,7 @@ mod server;
 mod snapshot;
 mod timeline;
 mod transcript;
+mod usage;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -52,6 +53,7 @@ pub use timeline::{
     TimelineSize, TimelineSnapshot, TimelineTurn,
 };
 pub use transcript::{Transcript, TranscriptDialog, TranscriptSource, TranscriptTurn};
+pub use usage::{UnpricedModel, UsageReport, UsageRow};
 
 /// Reply to a request that succeeded.
 pub trait Reply: Serialize + DeserializeOwned + Schema + Send + Sync + 'static {
@@ -83,7 +85,8 @@ macro_rules! replies_with_id {
 plain_replies! {
     Authenticated BranchCreated BranchDeleted BranchList BudgetStatus CommandTyped GraphList Interrupted NodeExplanation
     NodeHistory NodeInfo NodeList NodeShown NodeText NodesChanged NodesPruned NodesRestored Pong ReachedState RecordedOutput RecordingFile RecordingList RecordingTimeline RecordingsPruned ResultInfo ResultList RunInfo RunList RunsCancelled
-    SearchResult SessionList SnapshotList SnapshotRestored SnapshotTaken Stopped Subscribed Transcript Written
+    SearchResult SessionList SnapshotList SnapshotRestored SnapshotTaken Stopped Subscribed Transcript
+    UsageReport Written
 }
 
 replies_with_id! { GraphInfo.graph_id NodeCreated.node_id NodeForked.node_id SessionInfo.name }

@@ -23,6 +23,7 @@ mod server;
 mod session;
 mod snapshot;
 mod transcript;
+mod usage;
 mod value;
 
 use serde::Serialize;
@@ -35,7 +36,7 @@ use crate::reply::{
     NodeInfo, NodeList, NodeShown, NodeText, NodesChanged, NodesPruned, NodesRestored, Pong, ReachedState,
     RecordedOutput, RecordingFile, RecordingList, RecordingTimeline, RecordingsPruned, Reply, ResultInfo,
     ResultList, RunInfo, RunList, RunReply, RunsCancelled, SearchResult, SessionInfo, SessionList,
-    SnapshotList, SnapshotRestored, SnapshotTaken, Stopped, Subscribed, Transcript, Written,
+    SnapshotList, SnapshotRestored, SnapshotTaken, Stopped, Subscribed, Transcript, UsageReport, Written,
 };
 
 pub use branch::{CreateBranch, DeleteBranch, ListBranches};
@@ -63,6 +64,7 @@ pub use session::{
 };
 pub use snapshot::{ListSnapshots, RestoreSnapshot, TakeSnapshot};
 pub use transcript::GetTranscript;
+pub use usage::GetUsage;
 pub use value::{CommandLine, NodeChoice, Seconds, States};
 
 /// A request that a client sends to a server.
@@ -214,6 +216,8 @@ requests! {
     GetTranscript = "GET_TRANSCRIPT" -> Transcript, Reads;
     /// Finds a text in prompts, answers, tools and screens.
     Search = "SEARCH" -> SearchResult, Reads;
+    /// Sums up the tokens and costs of nodes and recordings.
+    GetUsage = "GET_USAGE" -> UsageReport, Reads;
     /// Waits until a node reaches a state.
     WaitNode = "WAIT_NODE" -> ReachedState, Waits;
     /// Explains the state of a node.

@@ -32,6 +32,7 @@ mod terminals;
 mod timelines;
 mod transcripts;
 mod turns;
+mod usage;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 pub use index::has_index;
 pub use indexer::keep_up_to_date;
 pub use progress::{Progress, SearchProgress};
+pub(crate) use query::parse_time;
 pub use query::{Pattern, Query};
 pub(crate) use thread::run_in_thread;
 

@@ -129,7 +129,7 @@ impl Query {
 }
 
 /// Returns the milliseconds since the Unix epoch of a time in RFC 3339.
-fn parse_time(text: String) -> Result<u64, EngineError> {
+pub(crate) fn parse_time(text: String) -> Result<u64, EngineError> {
     TsMs::try_from(text).map(|TsMs(at)| at).map_err(|error| {
         EngineError::invalid_request(format!("params.since: {error}"))
             .hint("pass a time with its zone (RFC 3339), for example 2026-01-31T10:30:00Z")

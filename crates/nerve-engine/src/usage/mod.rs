@@ -5,94 +5,87 @@
 
 mod price_cache;
 mod proxy_logs;
+mod query;
 mod recordings;
 mod report;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use nerve_api::reply::UsageReport;
+use nerve_api::request::GetUsage;
+use nerve_node::error::EngineError;
 use nerve_proxy::PriceTable;
 use nerve_record::history::LoggedUsage;
 use nerve_types::activity::TsMs;
 use nerve_types::token_usage::TokenUsage;
 
 pub(crate) use self::price_cache::PriceCache;
+use self::query::UsageQuery;
 use self::recordings::RecordingPeriod;
-pub use self::report::{Grouping, UsageReport, UsageRow};
 use crate::data_dirs::DataDirs;
 use crate::node_files::{self, NodeKey};
 use crate::transcripts::HistoryLog;
 
-/// Selects the usage to read. Empty fields do not filter.
-#[derive(Debug, Clone, Default)]
-pub struct UsageQuery {
-    /// Nodes, each with its session if one is given.
-    pub nodes: Vec<(String, Option<String>)>,
-    /// Only the nodes of this session.
-    pub session: Option<String>,
-    /// Only responses since this time, in milliseconds since the Unix epoch.
-    pub since_ms: Option<u64>,
-}
-
 /// The source of a response: a node, or a recording without one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct UsageSource {
+struct UsageSource {
     /// Server of the node.
-    pub server: Option<String>,
+    server: Option<String>,
     /// Session of the node.
-    pub session: Option<String>,
+    session: Option<String>,
     /// Node.
-    pub node: Option<String>,
+    node: Option<String>,
     /// Id of a recording without a node.
-    pub recording_id: Option<String>,
+    recording_id: Option<String>,
 }
 
 /// The usage of one response, or of one turn of which only the sum is known.
 #[derive(Debug, Clone, PartialEq)]
-pub struct UsageEntry {
+struct UsageEntry {
     /// The node or recording.
-    pub source: UsageSource,
+    source: UsageSource,
     /// Time, if it is known.
-    pub at: Option<TsMs>,
+    at: Option<TsMs>,
     /// Model, if it is known.
-    pub model: Option<String>,
+    model: Option<String>,
     /// Tokens.
-    pub tokens: TokenUsage,
+    tokens: TokenUsage,
     /// US dollars; `None` if the model has no price.
-    pub cost_usd: Option<f64>,
+    cost_usd: Option<f64>,
     /// Identifies the turn; `None` for a response outside of turns, such as one of a subagent.
-    pub turn: Option<String>,
+    turn: Option<String>,
 }
 
 /// The collected usage.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct CollectedUsage {
+struct CollectedUsage {
     /// The responses, in no order.
-    pub entries: Vec<UsageEntry>,
+    entries: Vec<UsageEntry>,
     /// Number of logs, recordings and histories of the selected nodes, of any time.
-    pub sources: usize,
+    sources: usize,
     /// Files that were not read completely, with the reason.
-    pub problems: Vec<String>,
+    problems: Vec<String>,
     /// Number of agents' recordings whose session file is gone or not known.
-    pub missing: usize,
+    missing: usize,
 }
 
-impl UsageQuery {
-    fn selects(&self, node: &NodeKey) -> bool {
-        let has_name = |(name, session): &(String, Option<String>)| {
-            node.node.as_ref() == Some(name) && (session.is_none() || *session == node.session)
-        };
-        (self.nodes.is_empty() || self.nodes.iter().any(has_name))
-            && (self.session.is_none() || self.session == node.session)
+/// Reads and sums up the usage of nodes and recordings. `prices` gives the cost of responses for which neither a proxy nor the
+/// agent has it. Days begin and end in the time zone of this machine.
+///
+/// # Errors
+/// InvalidRequest; NotFound: nothing is known of the nodes that the request names.
+pub fn report(dirs: &DataDirs, prices: &PriceTable, request: &GetUsage) -> Result<UsageReport, EngineError> {
+    let usage = collect(dirs, prices, &UsageQuery::from_request(request)?);
+    if usage.sources == 0 && !request.nodes.is_empty() {
+        let nodes = request.nodes.join(", ");
+        return Err(EngineError::not_found(format!("no recording, log or history of {nodes}"))
+            .hint("list what is known: nerve usage"));
     }
-
-    fn includes(&self, at: Option<TsMs>) -> bool {
-        self.since_ms.is_none_or(|since| at.is_some_and(|at| at.0 >= since))
-    }
+    Ok(report::summarize(usage, request.by, &TimeZone::system()))
 }
 
-/// Reads the usage. `prices` gives the cost of responses for which neither a proxy nor the agent has it.
-pub fn collect(dirs: &DataDirs, prices: &PriceTable, query: &UsageQuery) -> CollectedUsage {
+fn collect(dirs: &DataDirs, prices: &PriceTable, query: &UsageQuery) -> CollectedUsage {
     let mut usage = CollectedUsage::default();
     let logs = proxy_logs::read(dirs, prices, query, &mut usage);
     let periods = recordings::list(dirs, query, &mut usage);

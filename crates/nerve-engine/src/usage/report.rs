@@ -4,79 +4,54 @@ use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use nerve_api::reply::{UnpricedModel, UsageReport, UsageRow};
+use nerve_api::value::UsageGrouping;
 use nerve_types::activity::TsMs;
-use nerve_types::token_usage::TokenUsage;
 
-use super::{UsageEntry, UsageSource};
+use super::{CollectedUsage, UsageEntry, UsageSource};
 
-/// The grouping of a report's rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grouping {
-    /// Nodes, and recordings without a node.
-    Node,
-    /// Sessions.
-    Session,
-    /// Days.
-    Day,
-    /// Models.
-    Model,
-}
-
-/// The usage of one group.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct UsageRow {
-    /// The node, recording or session; empty for a day or a model.
-    pub source: UsageSource,
-    /// The day, as `2026-01-31`, or the model; `None` if it is not known, and for other groups.
-    pub value: Option<String>,
-    /// Tokens.
-    pub tokens: TokenUsage,
-    /// Number of turns.
-    pub turns: u64,
-    /// Number of responses.
-    pub responses: u64,
-    /// Sum of the known costs in US dollars; `None` if no cost is known.
-    pub cost_usd: Option<f64>,
-    /// Some tokens have no price.
-    pub has_unpriced: bool,
-}
-
-/// A report.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct UsageReport {
-    /// The groups in the order of their names or days.
-    pub rows: Vec<UsageRow>,
-    /// The sum of all groups.
-    pub total: UsageRow,
-    /// Tokens without a price by model; `None` is an unknown model.
-    pub unpriced: BTreeMap<Option<String>, u64>,
-}
-
-impl UsageReport {
-    /// Sums up responses. Days begin and end in the time zone `zone`.
-    pub fn new(entries: &[UsageEntry], by: Grouping, zone: &TimeZone) -> UsageReport {
-        let mut rows: BTreeMap<(UsageSource, Option<String>), RowFold<'_>> = BTreeMap::new();
-        let mut total = RowFold::default();
-        let mut unpriced = BTreeMap::new();
-        for entry in entries {
-            rows.entry(key_of(entry, by, zone)).or_default().add(entry);
-            total.add(entry);
-            if entry.cost_usd.is_none() {
-                *unpriced.entry(entry.model.clone()).or_default() += entry.tokens.total();
-            }
+/// Sums up the collected usage. Days begin and end in the time zone `zone`.
+pub(super) fn summarize(usage: CollectedUsage, by: UsageGrouping, zone: &TimeZone) -> UsageReport {
+    let mut rows: BTreeMap<(UsageSource, Option<String>), RowFold<'_>> = BTreeMap::new();
+    let mut total = RowFold::default();
+    let mut unpriced: BTreeMap<Option<String>, u64> = BTreeMap::new();
+    for entry in &usage.entries {
+        rows.entry(key_of(entry, by, zone)).or_default().add(entry);
+        total.add(entry);
+        if entry.cost_usd.is_none() {
+            *unpriced.entry(entry.model.clone()).or_default() += entry.tokens.total();
         }
-        let rows = rows.into_iter().map(|((source, value), fold)| UsageRow { source, value, ..fold.row });
-        UsageReport { rows: rows.collect(), total: total.row, unpriced }
+    }
+    let named = |((source, value), fold): ((UsageSource, Option<String>), RowFold<'_>)| {
+        let UsageSource { server, session, node, recording_id } = source;
+        let (day, model) = if by == UsageGrouping::Day { (value, None) } else { (None, value) };
+        UsageRow {
+            server_name: server,
+            session_id: session,
+            node_id: node,
+            recording_id,
+            day,
+            model,
+            ..fold.row
+        }
+    };
+    UsageReport {
+        rows: rows.into_iter().map(named).collect(),
+        total: total.row,
+        unpriced: unpriced.into_iter().map(|(model, tokens)| UnpricedModel { model, tokens }).collect(),
+        problems: usage.problems,
+        missing_recordings: usage.missing,
     }
 }
 
-fn key_of(entry: &UsageEntry, by: Grouping, zone: &TimeZone) -> (UsageSource, Option<String>) {
+/// Returns the source of the row that counts an entry, and its day or model.
+fn key_of(entry: &UsageEntry, by: UsageGrouping, zone: &TimeZone) -> (UsageSource, Option<String>) {
     let UsageSource { server, session, .. } = entry.source.clone();
     match by {
-        Grouping::Node => (entry.source.clone(), None),
-        Grouping::Session => (UsageSource { server, session, ..UsageSource::default() }, None),
-        Grouping::Day => (UsageSource::default(), entry.at.and_then(|at| day_of(at, zone))),
-        Grouping::Model => (UsageSource::default(), entry.model.clone()),
+        UsageGrouping::Node => (entry.source.clone(), None),
+        UsageGrouping::Session => (UsageSource { server, session, ..UsageSource::default() }, None),
+        UsageGrouping::Day => (UsageSource::default(), entry.at.and_then(|at| day_of(at, zone))),
+        UsageGrouping::Model => (UsageSource::default(), entry.model.clone()),
     }
 }
 
@@ -85,7 +60,7 @@ fn day_of(at: TsMs, zone: &TimeZone) -> Option<String> {
     Some(time.to_zoned(zone.clone()).date().to_string())
 }
 
-/// Sums up the responses of one group.
+/// Sums up the responses of one row.
 #[derive(Default)]
 struct RowFold<'a> {
     row: UsageRow,

@@ -33,7 +33,7 @@ impl RequestClass {
     /// Returns the class of a request with these parameters.
     pub(super) fn of(name: RequestName, params: &Value) -> RequestClass {
         match name {
-            RequestName::WaitNode | RequestName::Search => RequestClass::Wait,
+            RequestName::WaitNode | RequestName::Search | RequestName::GetUsage => RequestClass::Wait,
             RequestName::GetResult if params["wait"] == true => RequestClass::Wait,
             RequestName::GetTimeline if !params["since"].is_null() => RequestClass::Wait,
             RequestName::ExecuteInput

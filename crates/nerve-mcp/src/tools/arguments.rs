@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use nerve_api::request::{CommandLine, NodeChoice};
-use nerve_api::value::{BackendKind, DocumentKind, HistoryOp, ParserKind, Provider};
+use nerve_api::value::{BackendKind, DocumentKind, HistoryOp, ParserKind, Provider, UsageGrouping};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -192,6 +192,21 @@ pub(super) struct History {
     /// Only inputs to the node, not its output.
     #[serde(default)]
     pub(super) inputs_only: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Usage {
+    /// Count only these nodes, each as NODE or SESSION/NODE; they may be gone [default: all].
+    #[serde(default)]
+    pub(super) nodes: Vec<String>,
+    /// Count only nodes of this session [default: all sessions].
+    pub(super) session: Option<String>,
+    /// Count only what is not older than this time, for example 2026-01-31T10:30:00Z.
+    pub(super) since: Option<String>,
+    /// Have a row for each of these [default: node].
+    #[serde(default)]
+    pub(super) by: UsageGrouping,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -7,6 +7,7 @@ mod nodes;
 mod search;
 mod snapshots;
 mod turns;
+mod usage;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -209,6 +210,14 @@ static TOOLS: &[ToolSpec] = &[
         "Search conversations and screens",
         "Search the prompts, answers, tool calls and screens of all nodes and recordings on the server's machine, also of \
             those that are gone, newest first. Each hit names its node, turn and recording."
+    ),
+    tool!(
+        ReadOnly,
+        usage::usage(Usage),
+        "nerve_usage",
+        "Sum up tokens and costs",
+        "Sum up the tokens and the estimated costs of all nodes and recordings on the server's machine, also of those that are \
+            gone, by node, session, day or model."
     ),
 ];
 

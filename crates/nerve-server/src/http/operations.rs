@@ -5,10 +5,10 @@ use nerve_api::request::{
     AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateBranch, CreateGraph, CreateNode,
     CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
     ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetRecordingFile, GetResult, GetRun, GetSession,
-    GetTimeline, GetTranscript, ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns,
-    ListSessions, ListSnapshots, PruneNodes, PruneRecordings, ReadRecording, RemoveNode, ResizeNode,
-    RestoreNodes, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, Search, SendInterrupt, SetBudget,
-    ShowNode, StartNode, StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData,
+    GetTimeline, GetTranscript, GetUsage, ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults,
+    ListRuns, ListSessions, ListSnapshots, PruneNodes, PruneRecordings, ReadRecording, RemoveNode,
+    ResizeNode, RestoreNodes, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, Search, SendInterrupt,
+    SetBudget, ShowNode, StartNode, StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData,
 };
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
@@ -180,6 +180,22 @@ const SEARCH: &[Query] = &[
     ),
     Query::same("limit", Kind::Number, "Maximum number of hits, from 1 to 1000. Default: 20."),
 ];
+const USAGE: &[Query] = &[
+    Query::of(
+        "node",
+        "nodes",
+        Kind::List,
+        "Counts only these nodes, each as NODE or SESSION/NODE, separated by commas.",
+    ),
+    Query::of(
+        "session",
+        "session_id",
+        Kind::Text,
+        "Counts only nodes of this session. Default: all sessions.",
+    ),
+    Query::same("since", Kind::Text, "Counts only what is not older than this time (RFC 3339)."),
+    Query::same("by", Kind::Text, "Has a row for each of these: node, session, day, model. Default: node."),
+];
 const SNAPSHOTS: &[Query] = &[
     SESSION,
     Query::of("node", "node_id", Kind::Text, "Returns only snapshots of this node's recording."),
@@ -302,6 +318,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     get::<GetTranscript>("/transcript", "Returns the prompts and answers of a recording")
         .with_query(RECORDING_TRANSCRIPT),
     get::<Search>("/search", "Finds a text in prompts, answers, tools and screens").with_query(SEARCH),
+    get::<GetUsage>("/usage", "Sums up the tokens and costs of nodes and recordings").with_query(USAGE),
     post::<SetBudget>("/nodes/{node_id}/budget", "Sets or removes the budget of a node")
         .with_query(IN_SESSION)
         .body(),

@@ -21,3 +21,4 @@ mod tcp;
 mod tls;
 mod traffic;
 mod unix_only;
+mod usage;

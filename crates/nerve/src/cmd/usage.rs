@@ -2,21 +2,22 @@
 
 use anyhow::Result;
 use jiff::Zoned;
-use jiff::tz::TimeZone;
 use nerve_api::DEFAULT_SESSION;
-use nerve_cli::usage::{UsageArgs, UsageGrouping};
-use nerve_engine::usage::{
-    CollectedUsage, Grouping, UsageQuery, UsageReport, UsageRow, UsageSource, collect,
-};
+use nerve_api::reply::{UnpricedModel, UsageReport, UsageRow};
+use nerve_api::request::GetUsage;
+use nerve_api::value::UsageGrouping;
+use nerve_cli::usage::UsageArgs;
+use nerve_engine::usage;
 use nerve_proxy::PriceTable;
-use nerve_record::lookup::Name;
 use nerve_server::paths::ServerPaths;
+use nerve_types::activity::TsMs;
 use nerve_types::cost::format_cost;
 use nerve_types::token_usage::TokenUsage;
 use serde_json::{Value, json};
 
-use super::since;
-use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
+use super::server::{connect, machines};
+use super::{interruptible, run_single_threaded, since};
+use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
 
 /// Name of the default server.
@@ -29,29 +30,30 @@ const NUMBERS: [&str; 6] = ["input", "output", "cache-r", "cache-w", "turns", "c
 /// Runs the command.
 pub(super) fn run(args: &UsageArgs) -> Result<()> {
     let paths = ServerPaths::from_env();
-    let prices = load_prices(&paths)?;
     if args.prices {
-        return print_prices(&prices, &paths, args.json);
+        return print_prices(&load_prices(&paths)?, &paths, args.json);
     }
-    let query = UsageQuery {
-        nodes: args.nodes.iter().map(|name| parse_node(name)).collect::<Result<_>>()?,
-        session: args.session.clone(),
-        since_ms: args.since.as_deref().map(|text| since::parse(text, &Zoned::now())).transpose()?,
+    let mut nodes = args.nodes.clone();
+    // No server: the files on this machine.
+    let mut server = String::new();
+    for node in &mut nodes {
+        machines().resolve_node(node, &mut server)?;
+    }
+    let since_ms = args.since.as_deref().map(|text| since::parse(text, &Zoned::now())).transpose()?;
+    let by = args.by.grouping();
+    let since = since_ms.map(|at| TsMs(at).iso());
+    let request = GetUsage { nodes, session_id: args.session.clone(), since, by };
+    let report = if server.is_empty() {
+        usage::report(&paths.data_dirs(), &load_prices(&paths)?, &request)?
+    } else {
+        run_single_threaded(interruptible(async { Ok(connect(&server).await?.usage(&request).await?) }))?
     };
-    let usage = collect(&paths.data_dirs(), &prices, &query);
-    if usage.sources == 0 && !query.nodes.is_empty() {
-        let message = format!("no recording, log or history of {}", args.nodes.join(", "));
-        let hint = "list what is known: nerve usage";
-        return Err(Failure::new(NOT_FOUND, message).hint(hint).into());
-    }
-    let by = grouping(args.by);
-    let report = UsageReport::new(&usage.entries, by, &TimeZone::system());
-    print_problems(&usage);
+    print_problems(&report);
     if args.json {
-        return out::json(&as_json(&report, &usage, by));
+        return out::json(&report);
     }
     print_table(&report, by)?;
-    print_unpriced(&report, &paths);
+    print_unpriced(&report, server.is_empty().then_some(&paths));
     Ok(())
 }
 
@@ -67,26 +69,7 @@ fn load_prices(paths: &ServerPaths) -> Result<PriceTable> {
     })
 }
 
-fn parse_node(text: &str) -> Result<(String, Option<String>)> {
-    let name = Name::parse(text).ok().filter(|_| !text.contains('@'));
-    let node = name.as_ref().and_then(|name| Some((name.node()?.to_string(), name.session())));
-    let (node, session) = node.ok_or_else(|| {
-        let hint = "give NODE or SESSION/NODE";
-        Failure::new(USAGE, format!("'{text}' is not the name of a node")).hint(hint)
-    })?;
-    Ok((node, session.map(str::to_string)))
-}
-
-fn grouping(by: UsageGrouping) -> Grouping {
-    match by {
-        UsageGrouping::Node => Grouping::Node,
-        UsageGrouping::Session => Grouping::Session,
-        UsageGrouping::Day => Grouping::Day,
-        UsageGrouping::Model => Grouping::Model,
-    }
-}
-
-fn print_problems(usage: &CollectedUsage) {
+fn print_problems(usage: &UsageReport) {
     for problem in usage.problems.iter().take(MAX_NAMED) {
         out::warning(out::sanitize(problem));
     }
@@ -94,27 +77,20 @@ fn print_problems(usage: &CollectedUsage) {
     if more > 0 {
         out::warning(format_args!("{more} more files were not read completely"));
     }
-    if usage.missing > 0 {
-        let agents = if usage.missing == 1 {
-            "1 recorded agent has"
-        } else {
-            &format!("{} recorded agents have", usage.missing)
-        };
+    let missing = usage.missing_recordings;
+    if missing > 0 {
+        let agents =
+            if missing == 1 { "1 recorded agent has" } else { &format!("{missing} recorded agents have") };
         out::note(format_args!("{agents} no session file: it had no prompt, or the file is gone"));
     }
 }
 
-fn print_table(report: &UsageReport, by: Grouping) -> Result<()> {
+fn print_table(report: &UsageReport, by: UsageGrouping) -> Result<()> {
     if report.rows.is_empty() {
         out::note("no usage found");
         return Ok(());
     }
-    let title = match by {
-        Grouping::Node => "node",
-        Grouping::Session => "session",
-        Grouping::Day => "day",
-        Grouping::Model => "model",
-    };
+    let title: &str = by.into();
     let mut rows: Vec<Vec<String>> = report.rows.iter().map(|row| cells(label(row, by), row)).collect();
     if rows.len() > 1 {
         rows.push(cells("total".to_string(), &report.total));
@@ -152,31 +128,31 @@ fn format_price(price: f64) -> String {
     if exact.len() > short.len() { exact } else { short }
 }
 
-fn label(row: &UsageRow, by: Grouping) -> String {
-    let UsageSource { server, session, node, recording_id } = &row.source;
-    let session = session.as_deref().filter(|session| by == Grouping::Session || *session != DEFAULT_SESSION);
+fn label(row: &UsageRow, by: UsageGrouping) -> String {
+    let session = row.session_id.as_deref();
     let name = match by {
-        Grouping::Node => match (session, node) {
+        UsageGrouping::Node => match (session.filter(|session| *session != DEFAULT_SESSION), &row.node_id) {
             (Some(session), Some(node)) => Some(format!("{session}/{node}")),
             (None, Some(node)) => Some(node.clone()),
-            (_, None) => recording_id.clone(),
+            (_, None) => row.recording_id.clone(),
         },
-        Grouping::Session => Some(session.map_or_else(|| "(no session)".to_string(), str::to_string)),
-        Grouping::Day | Grouping::Model => row.value.clone(),
+        UsageGrouping::Session => Some(session.unwrap_or("(no session)").to_string()),
+        UsageGrouping::Day => row.day.clone(),
+        UsageGrouping::Model => row.model.clone(),
     };
     let name = name.unwrap_or_else(|| "(unknown)".to_string());
-    match server.as_deref().filter(|server| *server != DEFAULT_SERVER) {
+    match row.server_name.as_deref().filter(|server| *server != DEFAULT_SERVER) {
         Some(server) => format!("{name} ({server})"),
         None => name,
     }
 }
 
-/// Names the models without a price.
-fn print_unpriced(report: &UsageReport, paths: &ServerPaths) {
+/// Names the models without a price. `paths`: of this machine, if its prices apply.
+fn print_unpriced(report: &UsageReport, paths: Option<&ServerPaths>) {
     if report.unpriced.is_empty() {
         return;
     }
-    let name = |(model, tokens): (&Option<String>, &u64)| {
+    let name = |UnpricedModel { model, tokens }: &UnpricedModel| {
         let model = model.as_ref().map_or("an unknown model".to_string(), |model| format!("'{model}'"));
         format!("{model} ({} tokens)", format_count(*tokens))
     };
@@ -186,49 +162,11 @@ fn print_unpriced(report: &UsageReport, paths: &ServerPaths) {
         names.push(format!("{more} more"));
     }
     out::warning(out::sanitize(&format!("no price for {}", names.join(", "))));
-    if report.unpriced.keys().any(Option::is_some) {
+    if let Some(paths) = paths
+        && report.unpriced.iter().any(|unpriced| unpriced.model.is_some())
+    {
         out::hint(format_args!("add prices to {}; see 'nerve usage --prices'", paths.prices().display()));
     }
-}
-
-fn as_json(report: &UsageReport, usage: &CollectedUsage, by: Grouping) -> Value {
-    let row = |row: &UsageRow| {
-        let mut value = counts_json(row);
-        let UsageSource { server, session, node, recording_id } = &row.source;
-        match by {
-            Grouping::Node => {
-                value["server_name"] = json!(server);
-                value["session_id"] = json!(session);
-                value["node_id"] = json!(node);
-                value["recording_id"] = json!(recording_id);
-            }
-            Grouping::Session => {
-                value["server_name"] = json!(server);
-                value["session_id"] = json!(session);
-            }
-            Grouping::Day => value["day"] = json!(row.value),
-            Grouping::Model => value["model"] = json!(row.value),
-        }
-        value
-    };
-    let unpriced = report.unpriced.iter().map(|(model, tokens)| json!({ "model": model, "tokens": tokens }));
-    json!({
-        "rows": report.rows.iter().map(row).collect::<Vec<_>>(),
-        "total": counts_json(&report.total),
-        "unpriced": unpriced.collect::<Vec<_>>(),
-        "problems": usage.problems,
-        "missing_recordings": usage.missing,
-    })
-}
-
-fn counts_json(row: &UsageRow) -> Value {
-    json!({
-        "tokens": row.tokens,
-        "turns": row.turns,
-        "responses": row.responses,
-        "cost_usd": row.cost_usd,
-        "has_unpriced": row.has_unpriced,
-    })
 }
 
 fn print_prices(prices: &PriceTable, paths: &ServerPaths, prints_json: bool) -> Result<()> {

@@ -65,6 +65,29 @@ fn search_names_the_machine_of_each_hit() {
 }
 
 #[test]
+fn usage_of_a_node_of_another_machine_comes_from_there() {
+    let (here, work) = (with_agent(), with_agent());
+    let sshd = SshServer::start(&here);
+    sshd.add_host("work", &work.hermetic.nerve_home());
+    let client = Client { home: &here, ssh: sshd.program() };
+    client.add("work", "ssh://work");
+    let log = work.hermetic.nerve_home().join("proxies/log/default/default/m.jsonl");
+    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    let reply = json!({ "type": "reply", "time": "2026-01-31T10:30:00Z", "node": "m", "model": "a",
+        "tokens": { "input": 1, "output": 2, "cache_read": 3, "cache_write": 4 } });
+    std::fs::write(log, format!("{reply}\n")).unwrap();
+    let there = client.nerve(&["usage", "work/default/m", "--json"]).json();
+    assert_eq!(
+        (&there["rows"][0]["node_id"], &there["total"]["responses"]),
+        (&json!("m"), &json!(1)),
+        "{there}"
+    );
+    let shown = client.ok(&["usage", "work/default/m"]);
+    assert!(shown.lines().nth(1).is_some_and(|row| row.starts_with("m ")), "{shown}");
+    client.nerve(&["usage", "work/default/m", "other/default/m"]).assert_code(2);
+}
+
+#[test]
 fn top_shows_the_nodes_of_all_machines() {
     let (here, work) = (Home::with_shell(), with_agent());
     let sshd = SshServer::start(&here);

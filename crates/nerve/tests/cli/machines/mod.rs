@@ -137,7 +137,6 @@ fn list_is_private_and_rejects_bad_entries() {
 fn commands_of_one_machine_refuse_long_addresses() {
     let home = Home::new();
     home.nerve(&["share", "work/default/me"]).assert_stderr(2, &["work/default/me"]);
-    home.nerve(&["usage", "work/default/me"]).assert_stderr(2, &["work/default/me"]);
 }
 
 #[test]
