@@ -80,29 +80,29 @@ async fn open(machines: &Machines, machine: &Machine) -> (Arc<MachineConnection>
 async fn unreachable_machine_has_a_reason_and_no_connection() {
     let (folder, machines) = empty_list();
     // Port 1 refuses connections.
-    add(&folder, &machines, "work", 1);
+    add(&folder, &machines, "laptop", 1);
     let relay = MachineRelay::new(machines.clone());
     assert_eq!(relay.list().unwrap()[0].reachable, None);
     assert_eq!(relay.connect("home").await.unwrap_err().kind, ErrorKind::NotFound);
-    let error = relay.connect("work").await.unwrap_err();
+    let error = relay.connect("laptop").await.unwrap_err();
     let listed = relay.list().unwrap();
     assert_eq!((listed[0].reachable, listed[0].error.as_ref()), (Some(false), Some(&error.message)));
-    assert_eq!(relay.connect("work").await.unwrap_err(), error);
-    machines.remove("work").unwrap();
-    assert_eq!(relay.connect("work").await.unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(relay.connect("laptop").await.unwrap_err(), error);
+    machines.remove("laptop").unwrap();
+    assert_eq!(relay.connect("laptop").await.unwrap_err().kind, ErrorKind::NotFound);
     assert_eq!(relay.list().unwrap(), []);
 }
 
 #[tokio::test]
 async fn callers_share_an_attempt_that_ends_with_the_last() {
     let ((folder, machines), (listener, port)) = (empty_list(), listen().await);
-    add(&folder, &machines, "work", port);
+    add(&folder, &machines, "laptop", port);
     let relay = MachineRelay::new(machines);
     {
-        let mut first = pin!(relay.connect("work"));
+        let mut first = pin!(relay.connect("laptop"));
         assert!(poll!(first.as_mut()).is_pending());
         {
-            let mut second = pin!(relay.connect("work"));
+            let mut second = pin!(relay.connect("laptop"));
             assert!(poll!(second.as_mut()).is_pending());
         }
         // The first caller still waits, so the attempt continues until the machine rejects it.
@@ -117,10 +117,10 @@ async fn callers_share_an_attempt_that_ends_with_the_last() {
 #[tokio::test]
 async fn attempt_without_callers_is_cancelled() {
     let ((folder, machines), (listener, port)) = (empty_list(), listen().await);
-    add(&folder, &machines, "work", port);
+    add(&folder, &machines, "laptop", port);
     let relay = MachineRelay::new(machines);
     let mut stream = {
-        let mut caller = pin!(relay.connect("work"));
+        let mut caller = pin!(relay.connect("laptop"));
         tokio::select! {
             outcome = caller.as_mut() => panic!("{outcome:?}"),
             accepted = listener.accept() => accepted.unwrap().0,
@@ -163,7 +163,7 @@ async fn attempts_over_all_machines_are_limited() {
 #[tokio::test(start_paused = true)]
 async fn machine_that_never_confirms_subscription_is_given_up() {
     let (folder, machines) = empty_list();
-    let machine = add(&folder, &machines, "work", 1);
+    let machine = add(&folder, &machines, "laptop", 1);
     let (client, mut peer) = Peer::pair();
     let error = MachineConnection::start(&machines, &machine, ready(Ok(client))).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
@@ -174,7 +174,7 @@ async fn machine_that_never_confirms_subscription_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn silent_machine_ends_requests_and_events() {
     let (folder, machines) = empty_list();
-    let machine = add(&folder, &machines, "work", 1);
+    let machine = add(&folder, &machines, "laptop", 1);
     let (connection, mut peer) = open(&machines, &machine).await;
     let mut events = MachineEvents::new(Arc::clone(&connection), nerve_api::request::Subscribe::default());
     // The first check succeeds, and the second does not. The peer reads on: the network is not at fault.
@@ -194,7 +194,7 @@ async fn silent_machine_ends_requests_and_events() {
 #[tokio::test(start_paused = true)]
 async fn last_contact_is_that_of_the_last_reply() {
     let (folder, machines) = empty_list();
-    let machine = add(&folder, &machines, "work", 1);
+    let machine = add(&folder, &machines, "laptop", 1);
     let (connection, mut peer) = open(&machines, &machine).await;
     assert_eq!(machines.last_contact(&machine), None);
     let mut events = MachineEvents::new(Arc::clone(&connection), nerve_api::request::Subscribe::default());
@@ -210,24 +210,24 @@ async fn last_contact_is_that_of_the_last_reply() {
 #[tokio::test(start_paused = true)]
 async fn changed_entry_ends_its_connection() {
     let (folder, machines) = empty_list();
-    let machine = add(&folder, &machines, "work", 1);
+    let machine = add(&folder, &machines, "laptop", 1);
     let (connection, _peer) = open(&machines, &machine).await;
     let mut events = MachineEvents::new(connection, nerve_api::request::Subscribe::default());
-    machines.remove("work").unwrap();
-    add(&folder, &machines, "work", 2);
+    machines.remove("laptop").unwrap();
+    add(&folder, &machines, "laptop", 2);
     assert_eq!(events.next().await.unwrap_err().kind, ErrorKind::Cancelled);
 }
 
 #[tokio::test]
 async fn attempt_of_an_older_entry_is_not_used() {
     let ((folder, machines), (listener, port)) = (empty_list(), listen().await);
-    let older = add(&folder, &machines, "work", port);
+    let older = add(&folder, &machines, "laptop", port);
     let relay = MachineRelay::new(machines.clone());
-    let mut first = pin!(relay.connect("work"));
+    let mut first = pin!(relay.connect("laptop"));
     assert!(poll!(first.as_mut()).is_pending());
-    machines.remove("work").unwrap();
-    add(&folder, &machines, "work", 1);
-    assert_ne!(relay.connect("work").await.unwrap_err().kind, ErrorKind::Cancelled);
+    machines.remove("laptop").unwrap();
+    add(&folder, &machines, "laptop", 1);
+    assert_ne!(relay.connect("laptop").await.unwrap_err().kind, ErrorKind::Cancelled);
     let (connection, _peer) = open(&machines, &older).await;
     assert_eq!(relay.links.record(&older, Ok(connection)).unwrap_err().kind, ErrorKind::Cancelled);
     let reject = async { drop(listener.accept().await.unwrap()) };

@@ -70,6 +70,14 @@ impl Home {
         home
     }
 
+    /// Starts a server with a scripted Claude Code named `m`.
+    pub(crate) fn with_agent() -> Home {
+        let home = Home::new();
+        home.ok(&["server", "start"]);
+        home.ok(&["new", "m", "-c", &format!("{NERVE} mock-agent"), "--profile", "claude"]);
+        home
+    }
+
     /// Returns the pid of a server.
     pub(crate) fn pid(&self, server: &str) -> u32 {
         let status = self.nerve(&["server", "status", server, "--json"]).json();

@@ -7,7 +7,7 @@ use nerve_testkit::wait_until;
 use nerve_types::{Size, TsNs};
 use serde_json::Value;
 
-use crate::harness::{DEADLINE, Home, NERVE};
+use crate::harness::{DEADLINE, Home};
 use crate::recordings::{START, data, record};
 use crate::tty::Tty;
 
@@ -18,16 +18,9 @@ impl Home {
     }
 }
 
-fn with_agent() -> Home {
-    let home = Home::new();
-    home.ok(&["server", "start"]);
-    home.ok(&["new", "m", "-c", &format!("{NERVE} mock-agent"), "--profile", "claude"]);
-    home
-}
-
 #[test]
 fn sentence_is_found_after_everything_ended() {
-    let home = with_agent();
+    let home = Home::with_agent();
     home.ok(&["send", "m", "the Übermorgen plan has three steps"]);
     home.ok(&["stop", "m"]);
     home.ok(&["server", "stop"]);
@@ -55,7 +48,7 @@ fn sentence_is_found_after_everything_ended() {
 
 #[test]
 fn new_turns_are_found_without_duplicates() {
-    let home = with_agent();
+    let home = Home::with_agent();
     for turn in 1..=3u64 {
         home.ok(&["send", "m", &format!("wordalpha number{turn}")]);
         let hits = home.hits(&["wordalpha", "--in", "prompts"]);
@@ -172,7 +165,7 @@ fn nodes_of_one_name_keep_their_histories_apart() {
 
 #[test]
 fn concurrent_first_searches_succeed() {
-    let home = with_agent();
+    let home = Home::with_agent();
     home.ok(&["send", "m", "wordnu"]);
     let searches: Vec<_> = (0..6)
         .map(|_| home.command(&["search", "wordnu"]).stdout(std::process::Stdio::piped()).spawn().unwrap())
@@ -185,14 +178,14 @@ fn concurrent_first_searches_succeed() {
 
 #[test]
 fn part_of_unspaced_text_is_found() {
-    let home = with_agent();
+    let home = Home::with_agent();
     home.ok(&["send", "m", "日本語のテキスト"]);
     assert_eq!(home.hits(&["本語", "--in", "prompts"]).len(), 1);
 }
 
 #[test]
 fn damaged_and_newer_index() {
-    let home = with_agent();
+    let home = Home::with_agent();
     home.ok(&["send", "m", "wordepsilon"]);
     assert!(!home.hits(&["wordepsilon"]).is_empty());
     let index = home.hermetic.nerve_home().join("search/index.db");

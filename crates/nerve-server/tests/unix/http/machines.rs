@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::client::HttpServer;
 
-/// A server that relays to one machine, `work`, whose network a test plays.
+/// A server that relays to one machine, `laptop`, whose network a test plays.
 struct Relay {
     server: HttpServer,
     machine: TcpListener,
@@ -29,7 +29,7 @@ impl Relay {
         std::fs::write(&token, "secret").unwrap();
         let address = format!("tls://{}", machine.local_addr().unwrap());
         let entry =
-            Machine { name: "work".to_string(), token_file: Some(token), ..Machine::unnamed(&address) };
+            Machine { name: "laptop".to_string(), token_file: Some(token), ..Machine::unnamed(&address) };
         let machines = Machines::new(folder.path(), folder.path());
         machines.add(entry).unwrap();
         let server = HttpServer::start_with(|config| config.machines = Some(machines));
@@ -38,7 +38,7 @@ impl Relay {
 
     /// Opens the WebSocket with the events of the machine.
     async fn open_events(&self) -> WebSocketStream<TcpStream> {
-        let url = format!("ws://{}/machines/work/events", self.server.address);
+        let url = format!("ws://{}/machines/laptop/events", self.server.address);
         let mut request = url.into_client_request().unwrap();
         let token = format!("Bearer {}", self.server.token).parse().unwrap();
         request.headers_mut().insert("authorization", token);
@@ -67,7 +67,7 @@ async fn page_is_accepted_before_its_machine_replies() {
     let closed = within_deadline("close", page.next()).await.unwrap().unwrap();
     let Message::Close(Some(frame)) = closed else { panic!("{closed:?}") };
     assert_eq!(frame.code, CloseCode::Again);
-    assert!(frame.reason.as_str().contains("work"), "{frame:?}");
+    assert!(frame.reason.as_str().contains("laptop"), "{frame:?}");
     assert_eq!(relay.reachable().await, false);
 }
 
@@ -85,11 +85,11 @@ async fn attempt_to_connect_ends_with_the_page() {
 async fn events_that_are_not_relayed_are_refused() {
     let relay = Relay::start().await;
     for query in ["types=STEP_STARTED", "types=NODE_READY,NODE_REDAY", "run=r", "since=1", "aliases=1"] {
-        let path = format!("/machines/work/events?{query}");
+        let path = format!("/machines/laptop/events?{query}");
         relay.server.get(&path).await.problem(400, "invalid_request_error");
     }
     relay.server.get("/machines/absent/events").await.problem(404, "not_found_error");
-    let plain = relay.server.get("/machines/work/events?types=NODE_READY").await;
+    let plain = relay.server.get("/machines/laptop/events?types=NODE_READY").await;
     plain.problem(400, "invalid_request_error");
     let hint = plain.json()["hint"].clone();
     assert!(!hint.as_str().unwrap().contains("/events"), "{hint}");
@@ -99,7 +99,7 @@ async fn events_that_are_not_relayed_are_refused() {
 async fn damaged_list_of_machines_has_a_hint() {
     let relay = Relay::start().await;
     std::fs::write(relay.folder.path().join("machines.json"), "{").unwrap();
-    for path in ["/machines", "/machines/work/nodes"] {
+    for path in ["/machines", "/machines/laptop/nodes"] {
         let response = relay.server.get(path).await;
         response.problem(422, "process_error");
         assert!(response.json()["hint"].is_string());

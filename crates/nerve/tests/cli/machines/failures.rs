@@ -79,14 +79,14 @@ fn reports_of_ssh_and_nerve_are_understood() {
     };
     let fails = |ssh: &Path, kind: &str, step: &str, fact: &str| {
         let client = Client { home: &here, ssh: ssh.to_path_buf() };
-        client.assert_fails("work", kind, step, fact);
+        client.assert_fails("laptop", kind, step, fact);
     };
-    here.ok(&["machine", "add", "work", "ssh://me@work:2222"]);
+    here.ok(&["machine", "add", "laptop", "ssh://me@laptop:2222"]);
     fails(Path::new("/nonexistent/ssh"), "process_error", "setup", "NERVE_SSH");
     let old = script("old", "echo \"error: unrecognized subcommand 'connect'\" >&2; exit 2");
     fails(&old, "process_error", "version", "install nerve");
     let unknown = script("unknown", "echo 'Host key verification failed.' >&2; exit 255");
-    fails(&unknown, "authentication_error", "connection", "ssh -p 2222 me@work true");
+    fails(&unknown, "authentication_error", "connection", "ssh -p 2222 me@laptop true");
     let noisy = script("noisy", "yes noise | head -c 1000000; exec sleep 600");
     fails(&noisy, "process_error", "connection", "nerve connect");
     let crashed = script("crashed", "kill -SEGV $$");
@@ -94,7 +94,7 @@ fn reports_of_ssh_and_nerve_are_understood() {
     let silent = script("silent", "exit 0");
     fails(&silent, "process_error", "connection", "nerve connect");
 
-    let listed = |ssh: &Path| Client { home: &here, ssh: ssh.to_path_buf() }.listed("work");
+    let listed = |ssh: &Path| Client { home: &here, ssh: ssh.to_path_buf() }.listed("laptop");
     let stuck = listed(&script("stuck", "echo 'waiting for the jump host' >&2; exec sleep 600"));
     assert_eq!(stuck["error_type"], "timeout", "{stuck}");
     assert!(stuck["error"].as_str().unwrap().contains("waiting for the jump host"), "{stuck}");

@@ -23,19 +23,19 @@ use crate::harness::{DEADLINE, Home};
 
 #[test]
 fn nodes_of_another_machine_are_used_over_ssh() {
-    let (here, work) = (Home::new(), Home::with_shell());
+    let (here, laptop) = (Home::new(), Home::with_shell());
     let sshd = SshServer::start(&here);
-    sshd.add_host("work-host", &work.hermetic.nerve_home());
+    sshd.add_host("laptop-host", &laptop.hermetic.nerve_home());
     let client = Client { home: &here, ssh: sshd.program() };
-    client.add("work", "ssh://work-host");
+    client.add("laptop", "ssh://laptop-host");
 
-    let machine = client.listed("work");
+    let machine = client.listed("laptop");
     assert_eq!((&machine["reachable"], &machine["error"]), (&json!(true), &Value::Null), "{machine}");
     let list = client.nerve(&["ls", "--all-machines", "--json"]).json();
     let node = &list["nodes_info"][0];
-    assert_eq!((&node["machine_name"], &node["node_id"]), (&json!("work"), &json!("sh")), "{list}");
+    assert_eq!((&node["machine_name"], &node["node_id"]), (&json!("laptop"), &json!("sh")), "{list}");
 
-    let address = "work/default/sh";
+    let address = "laptop/default/sh";
     client.ok(&["wait", address]);
     assert!(client.ok(&["send", address, "echo over-ssh"]).contains("over-ssh"));
     assert!(client.ok(&["node", "read", address]).contains("over-ssh"));
@@ -46,62 +46,62 @@ fn nodes_of_another_machine_are_used_over_ssh() {
     assert!(wait_until(DEADLINE, typed));
     assert!(client.ok(&["logs", address, "--inputs-only"]).contains("over-ssh"));
     assert!(client.ok(&["transcript", address]).contains("over-ssh"));
-    let sessions = client.nerve(&["session", "list", "--json", "-s", "machine://work"]).json();
+    let sessions = client.nerve(&["session", "list", "--json", "-s", "machine://laptop"]).json();
     assert_eq!(sessions["sessions"][0]["nodes"], json!(["sh"]));
     // A machine that is not in the list: its login shell does not find the program under test.
-    let unlisted = client.nerve(&["node", "info", "sh", "-s", "ssh://work-host"]);
-    unlisted.assert_stderr(3, &["work-host", "--program"]);
+    let unlisted = client.nerve(&["node", "info", "sh", "-s", "ssh://laptop-host"]);
+    unlisted.assert_stderr(3, &["laptop-host", "--program"]);
     // A server of the environment does not decide about a long address.
     let with_server = |server: &str, node: &str| {
         let mut command = client.command(&["send", node, "echo by-environment"]);
         command.env("NERVE_SERVER", server);
         client.home.run(command)
     };
-    with_server("machine://work", "local/default/sh").assert_code(3);
+    with_server("machine://laptop", "local/default/sh").assert_code(3);
     with_server("staging", address).assert_code(0);
-    client.nerve(&["rm", "local/default/sh", "-s", "machine://work"]).assert_code(2);
+    client.nerve(&["rm", "local/default/sh", "-s", "machine://laptop"]).assert_code(2);
     client.ok(&["stop", address]);
-    assert_eq!(work.info("sh")["state"], "stopped");
+    assert_eq!(laptop.info("sh")["state"], "stopped");
 }
 
 #[test]
 fn machine_that_does_not_reply_is_a_row_with_its_age() {
-    let (here, work, night) = (Home::with_shell(), Home::with_shell(), Home::new());
+    let (here, laptop, night) = (Home::with_shell(), Home::with_shell(), Home::new());
     let homes = here.hermetic.root().join("homes");
     fs::create_dir(&homes).unwrap();
-    for (name, home) in [("work", &work), ("night", &night)] {
+    for (name, home) in [("laptop", &laptop), ("night", &night)] {
         std::os::unix::fs::symlink(home.hermetic.nerve_home(), homes.join(name)).unwrap();
     }
     let client = Client { home: &here, ssh: here.hermetic.root().join("ssh") };
     // A login shell that greets.
     write_local_ssh(&client.ssh, &homes, "echo 'Welcome to '$2; echo '{}'");
-    client.add("work", "ssh://work");
+    client.add("laptop", "ssh://laptop");
     client.add("night", "ssh://night");
-    assert_eq!(client.listed("work")["reachable"], true);
+    assert_eq!(client.listed("laptop")["reachable"], true);
     let down = client.listed("night");
     let expected = (&json!(false), &json!("not_found_error"), &Value::Null);
     assert_eq!((&down["reachable"], &down["error_type"], &down["last_contact_at"]), expected);
 
     let table = client.ok(&["ls", "--all-machines"]);
     let row = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap().to_string();
-    assert!(row("night").contains("unreachable") && row("work").contains("sh"), "{table}");
+    assert!(row("night").contains("unreachable") && row("laptop").contains("sh"), "{table}");
     assert!(row("local").contains("sh"), "{table}");
 
-    work.ok(&["server", "stop"]);
-    let down = client.listed("work");
+    laptop.ok(&["server", "stop"]);
+    let down = client.listed("laptop");
     assert!(down["last_contact_at"].is_string() && down["reachable"] == false, "{down}");
     let listed = client.nerve(&["machine", "list", "--json"]).json();
     let reachable: Vec<&Value> =
         listed["machines"].as_array().unwrap().iter().map(|machine| &machine["reachable"]).collect();
     assert_eq!(reachable, [false, false]);
-    client.nerve(&["send", "work/default/sh", "x"]).assert_stderr(3, &["work", "nerve server start"]);
+    client.nerve(&["send", "laptop/default/sh", "x"]).assert_stderr(3, &["laptop", "nerve server start"]);
 }
 
 #[test]
 fn list_is_private_and_rejects_bad_entries() {
     let home = Home::new();
     let add = |name: &str, address: &str| home.nerve(&["machine", "add", name, address]).code;
-    assert_eq!(add("work", "ssh://me@work"), 0);
+    assert_eq!(add("laptop", "ssh://me@laptop"), 0);
     let file = home.hermetic.nerve_home().join("machines.json");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let wrong = [
@@ -109,16 +109,16 @@ fn list_is_private_and_rejects_bad_entries() {
         ("local", "ssh://h"),
         ("a", "ssh://-oProxyCommand=touch"),
         ("a", "ssh://-l@h"),
-        ("a", "work"),
+        ("a", "laptop"),
         ("a", "tcp://h:1"),
         ("a", "tls://h:1"),
     ];
     for (name, address) in wrong {
         assert_eq!(add(name, address), 2, "{name} {address}");
     }
-    home.nerve(&["machine", "add", "work", "ssh://other"]).assert_stderr(1, &["work", "machine remove"]);
-    home.nerve(&["send", "wrk/default/me", "x"]).assert_stderr(3, &["wrk", "work"]);
-    home.nerve(&["machine", "remove", "absent"]).assert_stderr(3, &["absent", "work"]);
+    home.nerve(&["machine", "add", "laptop", "ssh://other"]).assert_stderr(1, &["laptop", "machine remove"]);
+    home.nerve(&["send", "laptp/default/me", "x"]).assert_stderr(3, &["laptp", "laptop"]);
+    home.nerve(&["machine", "remove", "absent"]).assert_stderr(3, &["absent", "laptop"]);
     home.nerve(&["ls", "-s", "ssh://-oProxyCommand=x"]).assert_code(2);
 
     fs::write(&file, "{\"machines\":").unwrap();
@@ -136,7 +136,7 @@ fn list_is_private_and_rejects_bad_entries() {
 #[test]
 fn commands_of_one_machine_refuse_long_addresses() {
     let home = Home::new();
-    home.nerve(&["share", "work/default/me"]).assert_stderr(2, &["work/default/me"]);
+    home.nerve(&["share", "laptop/default/me"]).assert_stderr(2, &["laptop/default/me"]);
 }
 
 #[test]
@@ -175,23 +175,23 @@ fn connect_ends_when_its_reader_is_gone() {
 
 #[test]
 fn ssh_ends_with_its_command() {
-    let (here, work) = (Home::new(), Home::with_shell());
+    let (here, laptop) = (Home::new(), Home::with_shell());
     let sshd = SshServer::start(&here);
-    sshd.add_host("work", &work.hermetic.nerve_home());
+    sshd.add_host("laptop", &laptop.hermetic.nerve_home());
     let client = Client { home: &here, ssh: here.hermetic.root().join("logging-ssh") };
     let pids = here.hermetic.root().join("pids");
     let (log, ssh) = (pids.display(), sshd.program());
     let text = format!("#!/bin/sh\necho $$ >> '{log}'\nexec '{}' \"$@\"\n", ssh.display());
     write_program(&client.ssh, &text);
-    client.add("work", "ssh://work");
+    client.add("laptop", "ssh://laptop");
     // Over a shared login, ssh is needed only once.
     let unshared = |args: &[&str]| {
         let mut command = client.command(args);
         command.env("NERVE_SSH_SHARE", "0");
         command
     };
-    here.run(unshared(&["wait", "work/default/sh"])).assert_code(0);
-    let mut events = unshared(&["events", "-s", "machine://work"]);
+    here.run(unshared(&["wait", "laptop/default/sh"])).assert_code(0);
+    let mut events = unshared(&["events", "-s", "machine://laptop"]);
     events.stdout(Stdio::piped());
     let events = KillOnDrop::spawn(events);
     let started = || fs::read_to_string(&pids).is_ok_and(|pids| pids.lines().count() == 2);
@@ -205,21 +205,21 @@ fn ssh_ends_with_its_command() {
 
 #[test]
 fn attach_runs_on_the_machine() {
-    let (here, work) = (Home::new(), Home::with_shell());
+    let (here, laptop) = (Home::new(), Home::with_shell());
     let homes = here.hermetic.root().join("homes");
     fs::create_dir(&homes).unwrap();
-    std::os::unix::fs::symlink(work.hermetic.nerve_home(), homes.join("work")).unwrap();
+    std::os::unix::fs::symlink(laptop.hermetic.nerve_home(), homes.join("laptop")).unwrap();
     let client = Client { home: &here, ssh: here.hermetic.root().join("ssh") };
     write_local_ssh(&client.ssh, &homes, "");
-    client.add("work", "ssh://work");
+    client.add("laptop", "ssh://laptop");
     let (there, direct) =
-        (client.nerve(&["attach", "work/default/sh"]), work.nerve(&["attach", "default/sh"]));
+        (client.nerve(&["attach", "laptop/default/sh"]), laptop.nerve(&["attach", "default/sh"]));
     assert_eq!((there.code, there.stderr), (direct.code, direct.stderr));
-    let absent = client.nerve(&["attach", "work/default/absent", "--read-only"]);
+    let absent = client.nerve(&["attach", "laptop/default/absent", "--read-only"]);
     assert_eq!(absent.code, 3, "{absent:?}");
     write_program(&client.ssh, "#!/bin/sh\nexit 255\n");
-    let failed = client.nerve(&["attach", "work/default/sh"]);
-    failed.assert_stderr(255, &["nerve machine doctor work"]);
+    let failed = client.nerve(&["attach", "laptop/default/sh"]);
+    failed.assert_stderr(255, &["nerve machine doctor laptop"]);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use nerve_testkit::wait_until;
 use super::ssh_server::{Client, SshServer};
 use crate::harness::{DEADLINE, Home};
 
-const MACHINE: &str = "work";
-const NODE: &str = "work/default/sh";
+const MACHINE: &str = "laptop";
+const NODE: &str = "laptop/default/sh";
 
 impl Client<'_> {
     /// Returns the lines of a recording.
@@ -19,7 +19,7 @@ impl Client<'_> {
 
     /// Returns the only copy of a recording.
     fn copy(&self) -> PathBuf {
-        let folder = self.home.hermetic.nerve_home().join("cache/recordings/work");
+        let folder = self.home.hermetic.nerve_home().join("cache/recordings/laptop");
         let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
         let copies: Vec<PathBuf> =
             files.filter(|file| file.extension().is_some_and(|end| end == "ahr")).collect();
@@ -30,13 +30,10 @@ impl Client<'_> {
 
 #[test]
 fn recording_of_another_machine_is_copied_and_continued() {
-    let (here, work) = (Home::new(), Home::with_shell());
-    let sshd = SshServer::start(&here);
-    sshd.add_host("work", &work.hermetic.nerve_home());
-    let client = Client { home: &here, ssh: sshd.program() };
-    client.add("work", "ssh://work");
+    let (here, laptop) = (Home::new(), Home::with_shell());
+    let (_sshd, client) = SshServer::add_laptop(&here, &laptop, "");
     let send = |text: &str| client.ok(&["send", NODE, text]);
-    let path = work.recording_of("sh");
+    let path = laptop.recording_of("sh");
     // More than a range, and more than an answer.
     client.nerve(&["send", NODE, "head -c 1600000 /dev/urandom | base64 -w 100; echo first-part"]);
     assert!(wait_until(DEADLINE, || client.lines(NODE).contains("first-part")));
@@ -69,8 +66,8 @@ fn recording_of_another_machine_is_copied_and_continued() {
         assert!(exported.contains("second-part"), "{name}");
     }
     client.ok(&["recording", "inspect", NODE, "--blocks"]);
-    client.nerve(&["replay", "work/default/absent"]).assert_code(3);
-    client.nerve(&["replay", "absent/default/sh"]).assert_stderr(3, &["absent", "work"]);
+    client.nerve(&["replay", "laptop/default/absent"]).assert_code(3);
+    client.nerve(&["replay", "absent/default/sh"]).assert_stderr(3, &["absent", "laptop"]);
     // The recordings of this machine are not those of others.
     here.nerve(&["replay", "local/default/sh"]).assert_code(3);
     here.nerve(&["replay", &id]).assert_code(3);

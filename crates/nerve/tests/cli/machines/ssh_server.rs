@@ -65,6 +65,15 @@ impl SshServer {
         server
     }
 
+    /// Starts sshd with these further settings for the machine `laptop`, and adds it to the list of `here`.
+    pub(crate) fn add_laptop<'a>(here: &'a Home, laptop: &Home, settings: &str) -> (SshServer, Client<'a>) {
+        let sshd = SshServer::start_with(here, settings);
+        sshd.add_host("laptop", &laptop.hermetic.nerve_home());
+        let client = Client { home: here, ssh: sshd.program() };
+        client.add("laptop", "ssh://laptop");
+        (sshd, client)
+    }
+
     /// Adds a host to the client's configuration, whose nerve has this home.
     pub(crate) fn add_host(&self, name: &str, nerve_home: &Path) {
         self.add_host_with(name, nerve_home, "user_key", &user());

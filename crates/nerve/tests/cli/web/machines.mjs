@@ -32,10 +32,10 @@ function waitForScreen(page, pattern) {
 const steps = {
   async "nodes of all machines are one list"(page) {
     await page.goto(link);
-    await waitForText(page, "work: 2 nodes");
+    await waitForText(page, "laptop: 2 nodes");
     await waitForText(page, "off is unreachable, never contacted: ");
     await waitForText(page, "sh\\s+ready");
-    await waitForText(page, "remote\\s+work/default\\s+ready");
+    await waitForText(page, "remote\\s+laptop/default\\s+ready");
     await takeScreenshots(page, "machines");
   },
 
@@ -48,11 +48,11 @@ const steps = {
   async "a dialog there is answered here"(page) {
     await waitForText(page, "Asks (for|whether)");
     await choose(page, "agent", "Yes");
-    await waitForText(page, "agent\\s+work/default\\s+ready");
+    await waitForText(page, "agent\\s+laptop/default\\s+ready");
   },
 
   async "the conversation and the timeline are those of the other machine"(page) {
-    await open(page, "#/node/work/default/remote");
+    await open(page, "#/node/laptop/default/remote");
     await waitForText(page, "echo from-\\$\\(\\(40 \\+ 2\\)\\)");
     await selectTab(page, "Timeline");
     const isPlayed = () => [...document.querySelectorAll(".timeline-tab .xterm-rows > div")].some((row) => row.textContent.startsWith("from-42"));
@@ -96,8 +96,8 @@ const steps = {
   async "a browser that may only look cannot type there"() {
     const page = await newPage(await browser.createBrowserContext());
     await page.goto(nerve("web", "--no-open", "--role", "view").trim());
-    await waitForText(page, "work: 2 nodes");
-    await open(page, "#/node/work/default/remote?tab=terminal");
+    await waitForText(page, "laptop: 2 nodes");
+    await open(page, "#/node/laptop/default/remote?tab=terminal");
     await waitForScreen(page, "^typed 43");
     await waitForText(page, "This browser may only look");
     if (await page.$(".screen-tab input, .prompt textarea")) {
@@ -117,19 +117,19 @@ const steps = {
 
   async "a machine that goes away is a row with its age, and comes back"(page) {
     nerveThere("server", "stop", "--keep-nodes");
-    await waitForText(page, "work is unreachable, last contact \\d+ s ago: ");
-    await waitForText(page, "remote\\s+work/default\\s+unreachable");
+    await waitForText(page, "laptop is unreachable, last contact \\d+ s ago: ");
+    await waitForText(page, "remote\\s+laptop/default\\s+unreachable");
     await waitForText(page, "sh\\s+ready");
     const banner = await page.$eval(".banner", (one) => one.checkVisibility());
     if (banner) {
       throw new Error("the page says that its own connection is lost");
     }
-    await open(page, "#/node/work/default/remote");
-    await waitForText(page, "work is unreachable");
+    await open(page, "#/node/laptop/default/remote");
+    await waitForText(page, "laptop is unreachable");
     await open(page, "#/");
     nerveThere("server", "start");
-    await waitForText(page, "work: 2 nodes");
-    await waitForText(page, "remote\\s+work/default\\s+ready");
+    await waitForText(page, "laptop: 2 nodes");
+    await waitForText(page, "remote\\s+laptop/default\\s+ready");
   },
 
   async "a damaged list of machines is a row with what helps"(page) {
@@ -139,18 +139,18 @@ const steps = {
     await page.reload();
     await waitForText(page, "The list of machines could not be read: .*nerve machine add");
     writeFileSync(path, list);
-    await waitForText(page, "work: 2 nodes");
-    await waitForText(page, "remote\\s+work/default\\s+ready");
+    await waitForText(page, "laptop: 2 nodes");
+    await waitForText(page, "remote\\s+laptop/default\\s+ready");
   },
 
   async "a node is created there"(page) {
     await open(page, "#/new");
     await page.type('aria/Name', "fresh");
-    await page.select((await page.$$("select").then((all) => Promise.all(all.map((one) => one.evaluate((select) => `#${select.id}`)))))[1], "work");
+    await page.select((await page.$$("select").then((all) => Promise.all(all.map((one) => one.evaluate((select) => `#${select.id}`)))))[1], "laptop");
     await page.select("select", "bash");
     await page.click('button[type="submit"]');
-    await page.waitForFunction(() => location.hash === "#/node/work/default/fresh", { timeout: DEADLINE });
-    await waitForText(page, "work/default");
+    await page.waitForFunction(() => location.hash === "#/node/laptop/default/fresh", { timeout: DEADLINE });
+    await waitForText(page, "laptop/default");
     const { nodes_info: nodes } = JSON.parse(nerveThere("ls", "--json"));
     if (!nodes.some(({ node_id: id }) => id === "fresh")) {
       throw new Error("the other machine does not have the node");
