@@ -99,7 +99,7 @@ impl StateLog {
             AgentState::Blocked { kind, .. } => Some(*kind),
             _ => None,
         };
-        let name = state_name(state);
+        let name = state.as_str();
         let is_known = self.states.last().is_some_and(|last| (last.state, last.kind) == (name, kind));
         if is_known || self.states.len() >= MAX_STATES {
             return;
@@ -132,17 +132,6 @@ impl StateLog {
             self.turn_end = Some(row);
             self.turn_ends.push(observation.elapsed_ms);
         }
-    }
-}
-
-fn state_name(state: &AgentState) -> &'static str {
-    match state {
-        AgentState::Starting => "starting",
-        AgentState::Ready => "ready",
-        AgentState::Busy => "busy",
-        AgentState::Blocked { .. } => "blocked",
-        AgentState::Suspended { .. } => "suspended",
-        AgentState::Exited(_) => "exited",
     }
 }
 

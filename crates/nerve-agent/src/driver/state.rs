@@ -30,6 +30,18 @@ pub enum AgentState {
 }
 
 impl AgentState {
+    /// Returns the name of the state for reports.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            AgentState::Starting => "starting",
+            AgentState::Ready => "ready",
+            AgentState::Busy => "busy",
+            AgentState::Blocked { .. } => "blocked",
+            AgentState::Suspended { .. } => "suspended",
+            AgentState::Exited(_) => "exited",
+        }
+    }
+
     /// Returns the end of a suspension as ISO 8601 in UTC, to the second.
     pub fn until_text(&self) -> Option<String> {
         let AgentState::Suspended { until: Some(until) } = self else { return None };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_agent::driver::{AgentState, Driver, Effect, View};
+use nerve_agent::driver::{Driver, Effect, View};
 use nerve_agent::profile::{Profile, Profiles};
 use nerve_host::backend::{Backend, HostedBackend};
 use nerve_host::registry::Entry;
@@ -99,7 +99,7 @@ impl AgentMonitor {
             true => evidence.source.as_str().to_string(),
             false => format!("{}: {}", evidence.source.as_str(), evidence.text),
         };
-        (state_name(self.driver.state()), text)
+        (self.driver.state().as_str(), text)
     }
 }
 
@@ -112,15 +112,4 @@ fn driver(profile: Arc<Profile>, entry: &Entry, now: TsNs) -> Driver {
     let resumes = profile.session.as_ref().is_some_and(|forms| forms.resumes(&entry.argv));
     let driver = Driver::new(profile, now);
     if resumes { driver.resuming() } else { driver }
-}
-
-fn state_name(state: &AgentState) -> &'static str {
-    match state {
-        AgentState::Starting => "starting",
-        AgentState::Ready => "ready",
-        AgentState::Busy => "busy",
-        AgentState::Blocked { .. } => "blocked",
-        AgentState::Suspended { .. } => "suspended",
-        AgentState::Exited(_) => "exited",
-    }
 }
