@@ -19,13 +19,13 @@ impl ProfileReport {
                 rule.rule,
                 rule.state,
                 rule.region,
-                count(rule.screens),
+                format_count(rule.screens),
                 shorten(&rule.pattern),
             );
         }
         let _ = writeln!(text, "fields");
         for field in &self.fields {
-            let _ = writeln!(text, "  {:<21}  {:>6}", field.field, count(field.screens));
+            let _ = writeln!(text, "  {:<21}  {:>6}", field.field, format_count(field.screens));
         }
         text
     }
@@ -39,8 +39,8 @@ impl ProfileReport {
             let ([first, second], [state, other]) = (overlap.rules, overlap.states);
             format!(
                 "rules {first} ({state}) and {second} ({other}) match the same {}; rule {first} decides. First at {} in {}",
-                screens(overlap.screens),
-                seconds(overlap.elapsed_ms),
+                format_screens(overlap.screens),
+                format_seconds(overlap.elapsed_ms),
                 overlap.path
             )
         });
@@ -51,7 +51,12 @@ impl ProfileReport {
     pub fn mismatches(&self) -> Vec<String> {
         let of_recording = |recording: &RecordingReport| {
             let line = |Mismatch { turn, kind, elapsed_ms }: &Mismatch| {
-                format!("turn {turn} of {}: {} (at {})", recording.path, kind.text(), seconds(*elapsed_ms))
+                format!(
+                    "turn {turn} of {}: {} (at {})",
+                    recording.path,
+                    kind.text(),
+                    format_seconds(*elapsed_ms)
+                )
             };
             recording.mismatches.iter().map(line).collect::<Vec<_>>()
         };
@@ -65,20 +70,20 @@ fn write_recording(text: &mut String, recording: &RecordingReport, shorten: &imp
         1 => ", 1 turn".to_string(),
         turns => format!(", {turns} turns"),
     };
-    let _ = writeln!(text, "{}: {}{turns}", recording.path, screens(recording.screens));
+    let _ = writeln!(text, "{}: {}{turns}", recording.path, format_screens(recording.screens));
     for state in &recording.states {
         let _ = writeln!(
             text,
             "  {:>9}  {:<9}  {}",
-            seconds(state.elapsed_ms),
+            format_seconds(state.elapsed_ms),
             state.state,
-            shorten(&evidence(state))
+            shorten(&format_evidence(state))
         );
     }
 }
 
 /// Describes the evidence: the rule and its row, or the signal.
-fn evidence(state: &StateReport) -> String {
+fn format_evidence(state: &StateReport) -> String {
     let kind = state.kind.map_or(String::new(), |kind| format!("{kind}, "));
     match &state.rule {
         Some(rule) => format!("{kind}rule {}, {} row {}: {}", rule.rule, rule.region, rule.row, rule.text),
@@ -86,14 +91,16 @@ fn evidence(state: &StateReport) -> String {
     }
 }
 
-fn seconds(ms: u64) -> String {
+/// Formats milliseconds as `2.500 s`.
+fn format_seconds(ms: u64) -> String {
     format!("{}.{:03} s", ms / 1000, ms % 1000)
 }
 
-fn count(screens: u64) -> String {
+/// Formats the number of screens on which a rule or field matches.
+fn format_count(screens: u64) -> String {
     if screens == 0 { "never".to_string() } else { screens.to_string() }
 }
 
-fn screens(count: u64) -> String {
+fn format_screens(count: u64) -> String {
     if count == 1 { "1 screen".to_string() } else { format!("{count} screens") }
 }

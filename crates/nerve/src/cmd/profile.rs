@@ -68,14 +68,15 @@ fn error_json(error: &ProfileError) -> Value {
 
 fn show(args: &ShowArgs) -> Result<()> {
     let (profiles, errors) = load();
-    let source = profiles.source(&args.profile).ok_or_else(|| unknown(&args.profile, &profiles, &errors))?;
+    let source =
+        profiles.source(&args.profile).ok_or_else(|| unknown_profile(&args.profile, &profiles, &errors))?;
     match args.json {
         true => out::json(&json!({ "profile": args.profile, "file": source.file, "text": source.text })),
         false => out::text(&source.text),
     }
 }
 
-fn unknown(name: &str, profiles: &Profiles, errors: &[ProfileError]) -> Failure {
+fn unknown_profile(name: &str, profiles: &Profiles, errors: &[ProfileError]) -> Failure {
     let failure = Failure::new(NOT_FOUND, format!("no profile '{name}'"));
     match errors.iter().find(|error| Path::new(&error.file).file_stem().is_some_and(|stem| stem == name)) {
         Some(error) => failure.hint(format!("not loaded: {error}")),
@@ -123,7 +124,7 @@ fn find_profile(name: &str) -> Result<Arc<Profile>> {
         return Ok(Arc::new(profile));
     }
     let (profiles, errors) = load();
-    profiles.get(name).ok_or_else(|| unknown(name, &profiles, &errors).into())
+    profiles.get(name).ok_or_else(|| unknown_profile(name, &profiles, &errors).into())
 }
 
 fn new(args: &NewArgs) -> Result<()> {
