@@ -20,13 +20,15 @@ impl Parser for CodexParser {
         let rows = screen_rows(screen);
         let cursor = usize::from(screen.cursor.row);
         let Some(LiveRegion::Composer(composer)) = LiveRegion::find(&rows) else { return false };
-        let in_draft = composer <= cursor
-            && rows.get(composer + 1..=cursor).is_some_and(|rows| rows.iter().all(|row| is_inner(row)));
-        in_draft
+        let is_in_composer = composer <= cursor
+            && rows
+                .get(composer + 1..=cursor)
+                .is_some_and(|rows| rows.iter().all(|row| is_continuation(row)));
+        is_in_composer
             && screen.cursor.visible
             && !is_busy_title(&screen.title)
             && !has_status_above(&rows[..composer])
-            && !rows[cursor + 1..].iter().any(|row| is_startup(row))
+            && !rows[cursor + 1..].iter().any(|row| is_startup_footer(row))
     }
 
     fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
@@ -39,11 +41,11 @@ impl Parser for CodexParser {
             Some(LiveRegion::Composer(at) | LiveRegion::Dialog(at)) => *at,
             None => rows.len(),
         };
-        let (at, is_truncated) = answer_start(&turn.lines[..end], turn.prompt);
-        let mut builder = SectionBuilder { rows: &rows[..end], at, ..SectionBuilder::default() };
-        builder.is_dialog = matches!(live, Some(LiveRegion::Dialog(_)));
-        builder.run();
-        let is_complete = !builder.is_dialog && builder.has_ended;
+        let (start, is_truncated) = answer_start(&turn.lines[..end], turn.prompt);
+        let mut builder = SectionBuilder { rows: &rows[..end], next_row: start, ..SectionBuilder::default() };
+        builder.has_dialog = matches!(live, Some(LiveRegion::Dialog(_)));
+        builder.add_rows();
+        let is_complete = !builder.has_dialog && builder.has_ended;
         let is_truncated = is_truncated && !builder.sections.is_empty();
         ParsedTurn { sections: builder.sections, tokens: None, is_complete, is_truncated }
     }
@@ -51,18 +53,18 @@ impl Parser for CodexParser {
 
 /// The conversation layout of Codex.
 pub(super) static LAYOUT: Layout = Layout {
-    echo: |rows, row| prompt(rows[row]),
+    echo: |rows, row| prompt_text(rows[row]),
     indent: 2,
     // Two blank rows separate the prompt from the answer.
     ends_echo: |rows, row| is_blank(rows[row]) && rows.get(row + 1).is_some_and(|next| is_blank(next)),
     is_wrapped_echo: |_, _| false,
-    is_answer: |row| after_marker(row, &['•', '◦', '■', '✗']).is_some() || is_end(row),
+    is_answer: |row| after_marker(row, &['•', '◦', '■', '✗']).is_some() || is_end_line(row),
     banner: ">_ OpenAI Codex",
     live: |rows| match LiveRegion::find(rows)? {
         LiveRegion::Composer(at) | LiveRegion::Dialog(at) => Some(at),
     },
     // Bullets are too common to count.
-    weight: |row| if prompt(row).is_some() || is_end(row) || is_status(row) { SURE } else { 0 },
+    weight: |row| if prompt_text(row).is_some() || is_end_line(row) || is_status_row(row) { SURE } else { 0 },
 };
 
 /// The live region at the bottom of the screen.
@@ -75,8 +77,8 @@ enum LiveRegion {
 
 impl LiveRegion {
     fn find(rows: &[&str]) -> Option<LiveRegion> {
-        let at = rows.iter().rposition(|row| !is_inner(row))?;
-        let marked = prompt(rows[at])?;
+        let at = rows.iter().rposition(|row| !is_continuation(row))?;
+        let marked = prompt_text(rows[at])?;
         let is_choice = marked
             .split_once(". ")
             .is_some_and(|(number, _)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()));
@@ -85,7 +87,7 @@ impl LiveRegion {
             return Some(LiveRegion::Composer(at));
         }
         // The question stands above the choices, two blank rows below the conversation.
-        let last = rows[..at].iter().rposition(|row| !is_inner(row)).map_or(0, |last| last + 1);
+        let last = rows[..at].iter().rposition(|row| !is_continuation(row)).map_or(0, |last| last + 1);
         let gap =
             (last..at).find(|&row| is_blank(rows[row]) && rows.get(row + 1).is_some_and(|row| is_blank(row)));
         Some(LiveRegion::Dialog(gap.unwrap_or(at)))
@@ -93,18 +95,18 @@ impl LiveRegion {
 }
 
 /// Returns the text behind a prompt marker at column 0.
-fn prompt(row: &str) -> Option<&str> {
+fn prompt_text(row: &str) -> Option<&str> {
     after_marker(row, &['›'])
 }
 
 /// Returns true for a blank or indented row, which starts nothing.
-fn is_inner(row: &str) -> bool {
+fn is_continuation(row: &str) -> bool {
     is_blank(row) || indent(row) >= 2
 }
 
 /// Returns the text in the composer that begins in the first row.
 fn draft(rows: &[&str]) -> String {
-    join_draft(prompt(rows[0]).unwrap_or_default(), &rows[1..])
+    join_draft(prompt_text(rows[0]).unwrap_or_default(), &rows[1..])
 }
 
 /// Returns true for a title with a braille spinner or a request to the user.
@@ -112,17 +114,18 @@ fn is_busy_title(title: &str) -> bool {
     title.starts_with(|c| ('\u{2800}'..='\u{28ff}').contains(&c)) || title.contains("Action Required")
 }
 
-/// Returns true if `• Working (2s • esc to interrupt)` is the last item above the composer.
+/// Returns true if the status row is the last item above the composer.
 fn has_status_above(rows: &[&str]) -> bool {
-    rows.iter().rev().find(|row| !is_inner(row)).is_some_and(|row| is_status(row))
+    rows.iter().rev().find(|row| !is_continuation(row)).is_some_and(|row| is_status_row(row))
 }
 
 /// Returns true for the footer of a program that has not started its servers yet and sends no prompt.
-fn is_startup(row: &str) -> bool {
+fn is_startup_footer(row: &str) -> bool {
     ["  ", "· "].iter().any(|gap| row.contains(&format!("{gap}Waiting for startup")))
 }
 
-fn is_status(row: &str) -> bool {
+/// Returns true for `• Working (2s • esc to interrupt)`.
+fn is_status_row(row: &str) -> bool {
     after_marker(row, &['•', '◦']).is_some_and(|rest| {
         rest.split_once(" (").is_some_and(|(_, time)| {
             time.split_once(" • esc to interrupt)").is_some_and(|(time, _)| is_duration(time))
@@ -134,42 +137,47 @@ fn is_status(row: &str) -> bool {
 ///
 /// On the alternate screen the echo stays in the first row while the answer scrolls below it. Only at the beginning of
 /// the answer do two blank rows follow it.
-fn answer_start(lines: &[String], prompt_text: &str) -> (usize, bool) {
-    if let Some(at) = prompt_text.strip_prefix('!').and_then(|command| user_shell_row(lines, command)) {
+fn answer_start(lines: &[String], prompt: &str) -> (usize, bool) {
+    if let Some(at) = prompt.strip_prefix('!').and_then(|command| user_shell_row(lines, command)) {
         return (at, false);
     }
-    let head = |row: usize| prompt(&lines[row]);
-    let Some(end) = end_of_last_echo(lines, prompt_text, &EchoStyle { head: &head, indent: 2 }) else {
-        let tail = tail_of_echo(lines, prompt_text, |row| !is_inner(row));
-        return (tail, tail == 0 && !prompt_text.is_empty());
+    let head = |row: usize| prompt_text(&lines[row]);
+    let Some(end) = end_of_last_echo(lines, prompt, &EchoStyle { head: &head, indent: 2 }) else {
+        let tail = tail_of_echo(lines, prompt, |row| !is_continuation(row));
+        return (tail, tail == 0 && !prompt.is_empty());
     };
-    let is_first = !lines[1.min(lines.len())..end].iter().any(|row| prompt(row).is_some());
+    let is_first = !lines[1.min(lines.len())..end].iter().any(|row| prompt_text(row).is_some());
     let gap = lines[end..].iter().take_while(|row| is_blank(row)).count();
-    (end, is_first && prompt(&lines[0]).is_some() && gap < 2)
+    (end, is_first && prompt_text(&lines[0]).is_some() && gap < 2)
 }
 
 /// Returns the row that shows the result of a command in shell mode, which has no echo.
 fn user_shell_row(lines: &[String], command: &str) -> Option<usize> {
     let command = compact(command);
     lines.iter().rposition(|row| {
-        let echo = after_marker(row, &['•']).and_then(|rest| rest.strip_prefix(USER_SHELL));
+        let echo = after_marker(row, &['•']).and_then(|rest| rest.strip_prefix(USER_COMMAND_PREFIX));
         echo.is_some_and(|echo| !echo.is_empty() && command.starts_with(&compact(echo)))
     })
 }
 
+/// Builds the sections of an answer from its rows.
 #[derive(Default)]
 struct SectionBuilder<'a> {
     rows: &'a [&'a str],
-    at: usize,
+    /// Index of the row to read next.
+    next_row: usize,
     sections: Vec<Section>,
+    /// True if the last item ends the turn.
     has_ended: bool,
-    is_dialog: bool,
+    /// True if a dialog follows the rows.
+    has_dialog: bool,
 }
 
 impl<'a> SectionBuilder<'a> {
-    fn run(&mut self) {
-        while let Some(&row) = self.rows.get(self.at) {
-            let (block, has_end) = split_end(self.take_block());
+    /// Reads the rows up to the next prompt or the exit of the program.
+    fn add_rows(&mut self) {
+        while let Some(&row) = self.rows.get(self.next_row) {
+            let (block, has_end) = split_end_line(self.take_block());
             let marker = row.chars().next().unwrap_or(' ');
             let rest = after_marker(row, &[marker]).unwrap_or(row);
             match marker {
@@ -198,8 +206,8 @@ impl<'a> SectionBuilder<'a> {
                     self.has_ended |= row.contains(" Worked for ")
                 }
                 // The program has exited.
-                _ if is_farewell(row) => return,
-                _ => self.push(SectionKind::Text, row, without_tip(block)),
+                _ if is_exit_message(row) => return,
+                _ => self.push(SectionKind::Text, row, strip_tip(block)),
             }
             self.has_ended |= has_end;
         }
@@ -207,31 +215,32 @@ impl<'a> SectionBuilder<'a> {
 
     /// Returns the rows below the current one that belong to it, and moves past them.
     fn take_block(&mut self) -> &'a [&'a str] {
-        let from = self.at + 1;
-        self.at = from + self.rows[from..].iter().take_while(|row| is_inner(row)).count();
-        &self.rows[from..self.at]
+        let from = self.next_row + 1;
+        self.next_row = from + self.rows[from..].iter().take_while(|row| is_continuation(row)).count();
+        &self.rows[from..self.next_row]
     }
 
     /// Adds a notice of the program, which wraps to rows without an indentation.
     fn add_notice(&mut self, kind: SectionKind, first: &'a str, block: &'a [&'a str]) {
         let mut rows = block.to_vec();
         rows.extend(self.take_wrapped());
-        self.push(kind, first, without_tip(&rows));
+        self.push(kind, first, strip_tip(&rows));
     }
 
     /// Returns the rows directly below that start nothing, and moves past them.
     fn take_wrapped(&mut self) -> &'a [&'a str] {
-        let from = self.at;
-        while let Some(row) = self.rows.get(self.at)
-            && !is_blank(self.rows[self.at - 1])
+        let from = self.next_row;
+        while let Some(row) = self.rows.get(self.next_row)
+            && !is_blank(self.rows[self.next_row - 1])
             && !is_blank(row)
             && !starts_item(row)
         {
-            self.at += 1;
+            self.next_row += 1;
         }
-        &self.rows[from..self.at]
+        &self.rows[from..self.next_row]
     }
 
+    /// Adds a section unless it is empty. `first` and `block`: its rows.
     fn push(&mut self, kind: SectionKind, first: &'a str, block: &[&'a str]) {
         let rows: Vec<&str> =
             std::iter::once(first).chain(block.iter().copied()).map(|row| dedent(row, 2)).collect();
@@ -242,35 +251,36 @@ impl<'a> SectionBuilder<'a> {
         }
     }
 
-    /// Adds a tool or text; skips the status row.
+    /// Adds a tool or text; skips the status row. `rest`: the text of `row` behind the marker. `has_end`: the line with the duration
+    /// followed the block.
     fn add_bullet(&mut self, marker: char, row: &str, rest: &'a str, block: &'a [&'a str], has_end: bool) {
-        let is_bottom = self.at >= self.rows.len();
-        if is_bottom && is_status(row) {
+        let is_bottom = self.next_row >= self.rows.len();
+        if is_bottom && is_status_row(row) {
             return;
         }
-        let runs = marker == '◦' || (self.is_dialog && is_bottom && rest.starts_with("Running "));
+        let is_running = marker == '◦' || (self.has_dialog && is_bottom && rest.starts_with("Running "));
         // Only the last text of a turn has a tip below; a command may print one.
         let is_tip = block.first().is_some_and(|row| is_tip(row)) && (has_end || !rest.starts_with("Ran "));
         let has_result =
             !is_tip && block.first().is_some_and(|row| row.starts_with("  └ ") || row.starts_with("  │ "));
-        let by_user = rest.strip_prefix(USER_SHELL).filter(|_| has_result);
-        if let Some(command) = by_user {
-            let section = tool(&format!("Ran {command}"), block, false);
+        let user_command = rest.strip_prefix(USER_COMMAND_PREFIX).filter(|_| has_result);
+        if let Some(command) = user_command {
+            let section = parse_tool(&format!("Ran {command}"), block, false);
             // The output is the whole answer to the prompt `!command`.
             let output = Section::new(SectionKind::Text, section.content.clone());
             self.sections.extend([section, output]);
             self.has_ended = true;
-        } else if runs || (has_result && is_tool_verb(rest)) || is_edit(rest) {
-            self.sections.push(tool(rest, block, runs));
+        } else if is_running || (has_result && is_tool_verb(rest)) || is_edit(rest) {
+            self.sections.push(parse_tool(rest, block, is_running));
             self.has_ended = false;
         } else {
-            self.push(SectionKind::Text, rest, without_tip(block));
+            self.push(SectionKind::Text, rest, strip_tip(block));
         }
     }
 }
 
 /// The words before a command that the user ran in shell mode.
-const USER_SHELL: &str = "You ran ";
+const USER_COMMAND_PREFIX: &str = "You ran ";
 
 /// Returns true for a tip of the program below the last text of a turn.
 fn is_tip(row: &str) -> bool {
@@ -281,16 +291,16 @@ fn is_tip(row: &str) -> bool {
 fn starts_item(row: &str) -> bool {
     after_marker(row, &['•', '◦', '■', '✗', '✔', '⚠', '›']).is_some()
         || row.starts_with('─')
-        || is_farewell(row)
+        || is_exit_message(row)
 }
 
 /// Returns true for a row that the program writes when it exits.
-fn is_farewell(row: &str) -> bool {
+fn is_exit_message(row: &str) -> bool {
     row.starts_with("Token usage: ") || row.starts_with("To continue this session")
 }
 
 /// Removes a tip of the program, which may be wrapped, from the end of a block.
-fn without_tip<'a, 'b>(block: &'b [&'a str]) -> &'b [&'a str] {
+fn strip_tip<'a, 'b>(block: &'b [&'a str]) -> &'b [&'a str] {
     let last = block.iter().rposition(|row| !is_blank(row)).map_or(0, |last| last + 1);
     match block[..last].iter().rposition(|row| is_tip(row)) {
         Some(tip) if block[tip + 1..last].iter().all(|row| indent(row) >= 4) => &block[..tip],
@@ -299,13 +309,14 @@ fn without_tip<'a, 'b>(block: &'b [&'a str]) -> &'b [&'a str] {
 }
 
 /// Removes the line `  Worked for 3s • 21:48` at the end of a block; elsewhere it is text.
-fn split_end<'b>(block: &'b [&'b str]) -> (&'b [&'b str], bool) {
+fn split_end_line<'b>(block: &'b [&'b str]) -> (&'b [&'b str], bool) {
     let Some(last) = block.iter().rposition(|row| !is_blank(row)) else { return (block, false) };
     let is_alone = last == 0 || is_blank(block[last - 1]);
-    if is_end(block[last]) && is_alone { (&block[..last], true) } else { (block, false) }
+    if is_end_line(block[last]) && is_alone { (&block[..last], true) } else { (block, false) }
 }
 
-fn is_end(row: &str) -> bool {
+/// Returns true for `  Worked for 3s • 21:48`.
+fn is_end_line(row: &str) -> bool {
     row.strip_prefix("  Worked for ")
         .is_some_and(|rest| is_duration(rest.split(" • ").next().unwrap_or(rest)))
 }
@@ -322,7 +333,8 @@ fn is_edit(rest: &str) -> bool {
     verb && rest.rsplit_once(" (+").is_some_and(|(_, counts)| counts.ends_with(')') && counts.contains(" -"))
 }
 
-fn tool(rest: &str, block: &[&str], runs: bool) -> Section {
+/// Returns the section of a tool. `rest`: its verb and arguments; `block`: the rows below.
+fn parse_tool(rest: &str, block: &[&str], is_running: bool) -> Section {
     let (verb, args) = rest.split_once(' ').unwrap_or((rest, ""));
     let name = match verb {
         "Ran" | "Running" => "shell",
@@ -346,5 +358,5 @@ fn tool(rest: &str, block: &[&str], runs: bool) -> Section {
             result.push(dedent(row, 4));
         }
     }
-    tool_section(name, &args, runs.then_some("running"), join(&result))
+    tool_section(name, &args, is_running.then_some("running"), join(&result))
 }

@@ -34,16 +34,17 @@ impl Parser for QwenParser {
         }
         let end = composer.as_ref().map_or(rows.len(), |composer| composer.status);
         let lines = &turn.lines[..end];
-        let echo = EchoStyle { head: &|row| prompt(&lines[row]), indent: 4 };
-        let (start, is_truncated) = answer_start(lines, turn.prompt, &echo, |row| marked(row).is_some());
-        let mut builder = SectionBuilder { rows: &rows[..end], at: start, ..SectionBuilder::default() };
-        builder.run();
+        let echo = EchoStyle { head: &|row| prompt_text(&lines[row]), indent: 4 };
+        let (start, is_truncated) =
+            answer_start(lines, turn.prompt, &echo, |row| split_marker(row).is_some());
+        let mut builder = SectionBuilder { rows: &rows[..end], next_row: start, ..SectionBuilder::default() };
+        builder.add_rows();
         let sections = builder.sections;
-        let is_last_word = sections
+        let is_aborted = sections
             .last()
             .is_some_and(|last| matches!(last.kind, SectionKind::Interrupted | SectionKind::Error));
         let is_idle = composer.is_some_and(|composer| !composer.is_busy()) && !sections.is_empty();
-        let is_complete = !builder.has_dialog && (is_idle || is_last_word || builder.has_ended);
+        let is_complete = !builder.has_dialog && (is_idle || is_aborted || builder.has_ended);
         let is_truncated = is_truncated && !sections.is_empty();
         ParsedTurn { sections, tokens: None, is_complete, is_truncated }
     }
@@ -86,7 +87,7 @@ fn is_spinner(row: &str) -> bool {
 }
 
 /// Splits a row with a marker at column 2 into the marker and the text after it.
-fn marked(row: &str) -> Option<(char, &str)> {
+fn split_marker(row: &str) -> Option<(char, &str)> {
     let row = row.strip_prefix("  ")?;
     let marker = row.chars().next().filter(|c| ">◆✕✓✗?●⊷⊶-ox⚠ℹ".contains(*c))?;
     // A variation selector may follow, which asks for text instead of an emoji.
@@ -95,61 +96,67 @@ fn marked(row: &str) -> Option<(char, &str)> {
 }
 
 /// Returns the prompt in the first row of an echo.
-fn prompt(row: &str) -> Option<&str> {
-    marked(row).filter(|(marker, _)| *marker == '>').map(|(_, text)| text)
+fn prompt_text(row: &str) -> Option<&str> {
+    split_marker(row).filter(|(marker, _)| *marker == '>').map(|(_, text)| text)
 }
 
+/// Builds the sections of an answer from its rows.
 #[derive(Default)]
 struct SectionBuilder<'a> {
     rows: &'a [&'a str],
-    at: usize,
+    /// Index of the row to read next.
+    next_row: usize,
     sections: Vec<Section>,
-    /// The next prompt follows.
+    /// True if the next prompt follows the answer.
     has_ended: bool,
+    /// True if a tool asks for permission.
     has_dialog: bool,
 }
 
 impl<'a> SectionBuilder<'a> {
-    fn run(&mut self) {
-        while let Some(&row) = self.rows.get(self.at) {
-            match marked(row) {
-                _ if is_blank(row) || is_spinner(row) => self.at += 1,
+    /// Reads the rows up to the next prompt.
+    fn add_rows(&mut self) {
+        while let Some(&row) = self.rows.get(self.next_row) {
+            match split_marker(row) {
+                _ if is_blank(row) || is_spinner(row) => self.next_row += 1,
                 Some(('>', _)) => {
                     self.has_ended = true;
                     return;
                 }
-                Some((marker, first)) => self.item(marker, first),
+                Some((marker, first)) => self.add_item(marker, first),
                 // The rest of an item whose beginning has scrolled away.
                 None => {
-                    let text = self.take(dedent(row, 4));
+                    let text = self.take_text(dedent(row, 4));
                     self.push(SectionKind::Text, text);
                 }
             }
         }
     }
 
-    fn item(&mut self, marker: char, first: &'a str) {
+    /// Adds a marked item. `first`: the text behind its marker.
+    fn add_item(&mut self, marker: char, first: &'a str) {
         match marker {
             '◆' => {
-                let text = self.take(first);
+                let text = self.take_text(first);
                 self.push(SectionKind::Text, text);
             }
             '✕' if first.starts_with('[') => {
-                let text = self.take(first);
+                let text = self.take_text(first);
                 self.push(SectionKind::Error, text);
             }
             '●' | 'ℹ' | '⚠' => {
                 // Other notices come from the program, not from the answer.
-                let text = self.take(first);
+                let text = self.take_text(first);
                 if text.starts_with("Request cancelled") {
                     self.push(SectionKind::Interrupted, text);
                 }
             }
-            icon => self.tool(icon, first),
+            icon => self.add_tool(icon, first),
         }
     }
 
-    fn tool(&mut self, icon: char, first: &'a str) {
+    /// Adds a tool. `icon` shows its state; `first` has its name and arguments.
+    fn add_tool(&mut self, icon: char, first: &'a str) {
         let (name, args) = first.trim().split_once(' ').unwrap_or((first.trim(), ""));
         let (name, args) = (name.to_string(), args.trim_end_matches('←').trim().to_string());
         let status = match icon {
@@ -159,26 +166,27 @@ impl<'a> SectionBuilder<'a> {
             '-' => "rejected",
             _ => "running",
         };
-        let result = self.take("");
+        let result = self.take_text("");
         self.has_dialog |= icon == '?';
         // The rows of a dialog are its choices.
         let result = if icon == '?' { String::new() } else { result };
         self.sections.push(tool_section(&name, &args, Some(status), result));
     }
 
-    /// Takes the rows of an item, whose first one has this text.
-    fn take(&mut self, first: &'a str) -> String {
+    /// Moves past the rows of an item and returns their text. `first`: the text of the first row.
+    fn take_text(&mut self, first: &'a str) -> String {
         let mut text = vec![first];
-        self.at += 1;
-        while let Some(&row) = self.rows.get(self.at)
-            && (is_blank(row) || (marked(row).is_none() && !is_spinner(row) && indent(row) >= 2))
+        self.next_row += 1;
+        while let Some(&row) = self.rows.get(self.next_row)
+            && (is_blank(row) || (split_marker(row).is_none() && !is_spinner(row) && indent(row) >= 2))
         {
             text.push(dedent(row, 4));
-            self.at += 1;
+            self.next_row += 1;
         }
         join(&text)
     }
 
+    /// Adds a section unless it is empty.
     fn push(&mut self, kind: SectionKind, content: String) {
         if !content.is_empty() {
             self.sections.push(Section::new(kind, content));
