@@ -84,6 +84,12 @@ impl Harness {
         number
     }
 
+    /// Submits a prompt, which Claude's composer then shows.
+    pub(crate) fn type_prompt(&mut self, prompt: &str) {
+        self.submit(prompt).unwrap();
+        self.composer("", prompt, "");
+    }
+
     pub(crate) fn take_written(&mut self) -> String {
         String::from_utf8(std::mem::take(&mut self.written)).unwrap()
     }
@@ -103,6 +109,15 @@ impl Harness {
         self.feed(&format!(
             "\x1b[H\x1b[2J\x1b[?2004h{above}\r\n{RULE}\r\n❯ {draft}\x1b7\r\n{RULE}\r\n  {footer}\x1b8"
         ));
+    }
+
+    /// Returns a shell that marks its prompts and waits for a command.
+    pub(crate) fn ready_shell() -> Harness {
+        let mut harness = Harness::new("shell");
+        harness.foreground = Foreground::Idle;
+        harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
+        harness.advance(100);
+        harness
     }
 
     pub(crate) fn ready_claude() -> Harness {

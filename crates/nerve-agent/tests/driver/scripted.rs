@@ -13,8 +13,7 @@ use crate::harness::{Harness, RULE};
 fn working_claude() -> Harness {
     let mut harness = Harness::ready_claude();
     harness.driver.on_hook(harness.now, Hook::SessionStarted);
-    harness.submit("hello").unwrap();
-    harness.composer("", "hello", "");
+    harness.type_prompt("hello");
     harness.advance(10);
     harness.driver.on_hook(harness.now, Hook::PromptSubmitted(Some("p1".into())));
     harness.composer("❯ hello\n", "", "esc to interrupt");
@@ -56,8 +55,7 @@ fn prompt_without_echo_is_not_delivered() {
 #[test]
 fn ignored_enter_is_repeated() {
     let mut harness = Harness::ready_claude();
-    harness.submit("hello").unwrap();
-    harness.composer("", "hello", "");
+    harness.type_prompt("hello");
     harness.take_written();
     harness.advance(800);
     assert_eq!(harness.take_written(), "\r", "the text is still in the composer");
@@ -71,8 +69,7 @@ fn ignored_enter_is_repeated() {
 #[test]
 fn enter_without_effect_is_reported() {
     let mut harness = Harness::ready_claude();
-    harness.submit("hello").unwrap();
-    harness.composer("", "hello", "");
+    harness.type_prompt("hello");
     // The time limit after the last Enter equals that of the echo: a stopped agent may still read the key.
     harness.advance(3 * 800 + 9_999);
     assert_eq!(harness.take_written().matches('\r').count(), 4);
@@ -84,8 +81,7 @@ fn enter_without_effect_is_reported() {
 #[test]
 fn interrupt_ends_wait_after_last_enter() {
     let mut harness = Harness::ready_claude();
-    harness.submit("hello").unwrap();
-    harness.composer("", "hello", "");
+    harness.type_prompt("hello");
     harness.advance(3 * 800 + 1000);
     assert_eq!(harness.take_written().matches('\r').count(), 4);
     assert!(harness.ended.is_empty());
@@ -98,8 +94,7 @@ fn interrupt_ends_wait_after_last_enter() {
 #[test]
 fn turn_ends_when_screen_and_title_agree() {
     let mut harness = Harness::ready_claude();
-    harness.submit("hello").unwrap();
-    harness.composer("", "hello", "");
+    harness.type_prompt("hello");
     harness.feed("\x1b]0;◐ Claude Code\x07");
     harness.composer("❯ hello\n", "", "esc to interrupt");
     harness.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
@@ -115,8 +110,7 @@ fn turn_ends_when_screen_and_title_agree() {
 #[test]
 fn busy_title_between_observations_counts_as_started() {
     let mut harness = Harness::ready_claude();
-    harness.submit("hello").unwrap();
-    harness.composer("", "hello", "");
+    harness.type_prompt("hello");
     harness.feed("\x1b]0;◐ Claude Code\x07\x1b]0;✳ Claude Code\x07");
     harness.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
     harness.advance(100);
@@ -126,8 +120,7 @@ fn busy_title_between_observations_counts_as_started() {
 #[test]
 fn turn_without_work_ends_after_longer_silence() {
     let mut harness = Harness::ready_claude();
-    harness.submit("/help").unwrap();
-    harness.composer("", "/help", "");
+    harness.type_prompt("/help");
     harness.composer("❯ /help\n  Some help\n", "", "? for shortcuts");
     harness.advance(2000);
     assert!(harness.ended.is_empty());
@@ -139,8 +132,7 @@ fn turn_without_work_ends_after_longer_silence() {
 #[test]
 fn prompt_back_in_the_composer_was_not_delivered() {
     let mut harness = Harness::ready_claude();
-    harness.submit("hello").unwrap();
-    harness.composer("", "hello", "");
+    harness.type_prompt("hello");
     harness.composer("", "", "esc to interrupt");
     harness.composer("", "hello", "? for shortcuts");
     harness.advance(10_000);
@@ -219,8 +211,7 @@ fn foreign_draft_is_kept_and_own_draft_is_cleared() {
     assert_eq!(harness.take_written(), "");
     // Escape before the first byte returns our prompt to the composer.
     harness.composer("", "", "? for shortcuts");
-    harness.submit("slow one").unwrap();
-    harness.composer("", "slow one", "");
+    harness.type_prompt("slow one");
     harness.composer("", "", "esc to interrupt");
     harness.driver.interrupt(harness.now, harness.terminal.cursor_line().0);
     harness.composer("", "slow one", "? for shortcuts");
@@ -254,10 +245,7 @@ fn silent_start_is_checked_less_and_less_often() {
 
 #[test]
 fn shell_turn_ends_at_its_marks() {
-    let mut harness = Harness::new("shell");
-    harness.foreground = Foreground::Idle;
-    harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
-    harness.advance(100);
+    let mut harness = Harness::ready_shell();
     assert_eq!(*harness.driver.state(), AgentState::Ready);
     harness.submit("printf x").unwrap();
     assert_eq!(harness.take_written(), "printf x\r");
@@ -272,10 +260,7 @@ fn shell_turn_ends_at_its_marks() {
 
 #[test]
 fn printed_marks_do_not_end_turn() {
-    let mut harness = Harness::new("shell");
-    harness.foreground = Foreground::Idle;
-    harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
-    harness.advance(100);
+    let mut harness = Harness::ready_shell();
     harness.submit("cat marks").unwrap();
     harness.foreground = Foreground::Other;
     harness.feed("cat marks\r\n\x1b]133;C\x07\x1b]133;D;0\x07\x1b]133;A\x07$ \x1b]133;B\x07");
@@ -335,10 +320,7 @@ fn empty_and_concurrent_prompts_are_rejected() {
 
 #[test]
 fn lost_interrupt_is_repeated_only_while_busy() {
-    let mut harness = Harness::new("shell");
-    harness.foreground = Foreground::Idle;
-    harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
-    harness.advance(100);
+    let mut harness = Harness::ready_shell();
     harness.submit("sleep 30").unwrap();
     harness.feed("sleep 30\r\n\x1b]133;C\x07");
     harness.take_written();
@@ -372,8 +354,7 @@ fn stop_hook_ends_turn_without_delay() {
 #[test]
 fn ready_screen_waits_for_stop_hook_with_limit() {
     let mut harness = Harness::ready_claude();
-    harness.submit("hello").unwrap();
-    harness.composer("", "hello", "");
+    harness.type_prompt("hello");
     harness.advance(10);
     harness.driver.on_hook(harness.now, Hook::PromptSubmitted(None));
     harness.composer("❯ hello\n", "", "esc to interrupt");
@@ -391,8 +372,7 @@ fn drawn_end_of_answer_shortens_wait_for_stop_hook() {
     for end in ["✻ Worked for 1s", "  ⎿  Interrupted · What should Claude do instead?", "● API Error: 400 no"]
     {
         let mut harness = Harness::ready_claude();
-        harness.submit("hello").unwrap();
-        harness.composer("", "hello", "");
+        harness.type_prompt("hello");
         harness.advance(10);
         harness.driver.on_hook(harness.now, Hook::PromptSubmitted(None));
         harness.composer("❯ hello\n", "", "esc to interrupt");
@@ -409,8 +389,7 @@ fn drawn_end_of_answer_shortens_wait_for_stop_hook() {
 fn idle_title_before_permission_dialog_does_not_end_turn() {
     let mut harness = Harness::ready_claude();
     harness.driver.on_hook(harness.now, Hook::SessionStarted);
-    harness.submit("hello").unwrap();
-    harness.composer("", "hello", "");
+    harness.type_prompt("hello");
     harness.advance(10);
     harness.driver.on_hook(harness.now, Hook::PromptSubmitted(Some("p1".into())));
     harness.feed("\x1b]0;◐ Claude Code\x07");
@@ -447,8 +426,7 @@ fn spinner_that_offers_interrupt_is_busy() {
 fn prompt_that_returns_to_composer_is_not_delivered() {
     let mut harness = Harness::ready_claude();
     let prompt = "/ is how this starts";
-    harness.submit(prompt).unwrap();
-    harness.composer("", prompt, "");
+    harness.type_prompt(prompt);
     harness.composer("", "", "? for shortcuts");
     harness.composer("", prompt, "? for shortcuts");
     harness.advance(10_000);
@@ -471,8 +449,7 @@ fn dropped_command_is_not_delivered() {
         [("", Outcome::NotDelivered), ("❯ / is how\n  ⎿  Unknown command\n", Outcome::Done)]
     {
         let mut harness = Harness::ready_claude();
-        harness.submit("/ is how").unwrap();
-        harness.composer("", "/ is how", "");
+        harness.type_prompt("/ is how");
         harness.composer(above, "", "? for shortcuts");
         harness.advance(10_000);
         assert_eq!(harness.ended[0].outcome, outcome, "{above:?}");
@@ -481,6 +458,14 @@ fn dropped_command_is_not_delivered() {
 
 fn draw_codex(harness: &mut Harness, composer: &str, footer: &str) {
     harness.feed(&format!("\x1b[H\x1b[2J\x1b[?2004h\r\n{composer}\x1b7\r\n\r\n  {footer}\x1b8"));
+}
+
+/// Returns Codex with an empty composer.
+fn ready_codex() -> Harness {
+    let mut harness = Harness::new("codex");
+    draw_codex(&mut harness, "› Ask Codex to do anything\x1b[3G", "? for shortcuts");
+    harness.advance(1000);
+    harness
 }
 
 #[test]
@@ -517,9 +502,7 @@ fn notice_in_composer_of_starting_codex_is_no_draft() {
 
 /// Enter was pressed before Codex could send a prompt.
 fn waiting_codex() -> Harness {
-    let mut harness = Harness::new("codex");
-    draw_codex(&mut harness, "› Ask Codex to do anything\x1b[3G", "? for shortcuts");
-    harness.advance(1000);
+    let mut harness = ready_codex();
     harness.submit("hello").unwrap();
     draw_codex(&mut harness, "› hello", "? for shortcuts");
     draw_codex(&mut harness, "› hello", "Waiting for startup  · esc cancel");
@@ -566,9 +549,7 @@ fn permission_to_be_asked_for_is_busy() {
 
 #[test]
 fn interrupt_leaves_shell_mode() {
-    let mut harness = Harness::new("codex");
-    draw_codex(&mut harness, "› Ask Codex to do anything\x1b[3G", "? for shortcuts");
-    harness.advance(1000);
+    let mut harness = ready_codex();
     draw_codex(&mut harness, "! ls", "Shell mode");
     harness.advance(10_000);
     assert_eq!(*harness.driver.state(), AgentState::Ready, "no unknown dialog");
@@ -701,9 +682,7 @@ fn hint_after_lost_connection_is_no_draft() {
 
 #[test]
 fn own_shell_command_is_echoed_and_replaced() {
-    let mut harness = Harness::new("codex");
-    draw_codex(&mut harness, "› Ask Codex to do anything\x1b[3G", "? for shortcuts");
-    harness.advance(1000);
+    let mut harness = ready_codex();
     harness.submit("!ls").unwrap();
     harness.take_written();
     draw_codex(&mut harness, "! ls", "Shell mode");
@@ -719,8 +698,7 @@ fn own_shell_command_is_echoed_and_replaced() {
 fn accepted_prompt_without_work_is_not_done() {
     let mut harness = Harness::ready_claude();
     harness.driver.on_hook(harness.now, Hook::SessionStarted);
-    harness.submit("hello").unwrap();
-    harness.composer("", "hello", "");
+    harness.type_prompt("hello");
     harness.advance(10);
     // On a busy machine the first sign of work appears some time after the hook.
     harness.driver.on_hook(harness.now, Hook::PromptSubmitted(Some("p1".into())));
@@ -738,8 +716,7 @@ fn accepted_prompt_without_work_is_not_done() {
 fn prompt_that_leaves_the_composer_late_is_delivered() {
     let mut harness = Harness::ready_claude();
     harness.driver.on_hook(harness.now, Hook::SessionStarted);
-    harness.submit("hello").unwrap();
-    harness.composer("", "hello", "");
+    harness.type_prompt("hello");
     harness.advance(10);
     // On a busy machine the hook is faster than the screen.
     harness.driver.on_hook(harness.now, Hook::PromptSubmitted(Some("p1".into())));
@@ -755,10 +732,7 @@ fn prompt_that_leaves_the_composer_late_is_delivered() {
 
 #[test]
 fn foreground_program_gets_one_interrupt() {
-    let mut harness = Harness::new("shell");
-    harness.foreground = Foreground::Idle;
-    harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
-    harness.advance(100);
+    let mut harness = Harness::ready_shell();
     harness.submit("serve").unwrap();
     harness.foreground = Foreground::Other;
     harness.feed("serve\r\n\x1b]133;C\x07listening\r\n");
@@ -786,8 +760,7 @@ fn interrupt_before_enter_withdraws_prompt() {
 #[test]
 fn draft_similar_to_own_prompt_is_foreign() {
     let mut harness = Harness::ready_claude();
-    harness.submit("go").unwrap();
-    harness.composer("", "go", "");
+    harness.type_prompt("go");
     harness.feed("\x1b]0;◐ Claude Code\x07\x1b]0;✳ Claude Code\x07");
     harness.composer("❯ go\n● Done.\n", "", "? for shortcuts");
     harness.advance(1000);
@@ -830,10 +803,7 @@ fn silence_does_not_end_turn_if_prompt_is_known() {
 
 #[test]
 fn unfinished_shell_command_blocks() {
-    let mut harness = Harness::new("shell");
-    harness.foreground = Foreground::Idle;
-    harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
-    harness.advance(100);
+    let mut harness = Harness::ready_shell();
     harness.submit("echo 'abc").unwrap();
     harness.feed("echo 'abc\r\n> \x1b]133;P;k=s\x07");
     harness.advance(100);
@@ -849,8 +819,7 @@ fn unfinished_shell_command_blocks() {
 #[test]
 fn continuing_stop_hook_does_not_end_turn() {
     let mut harness = Harness::ready_claude();
-    harness.submit("hello").unwrap();
-    harness.composer("", "hello", "");
+    harness.type_prompt("hello");
     harness.advance(10);
     harness.driver.on_hook(harness.now, Hook::PromptSubmitted(None));
     harness.composer("❯ hello\n", "", "esc to interrupt");
@@ -889,8 +858,7 @@ fn composer_like_choices_are_a_dialog() {
 #[test]
 fn unknown_dialog_blocks_when_silent() {
     let mut harness = Harness::ready_claude();
-    harness.submit("/status").unwrap();
-    harness.composer("", "/status", "");
+    harness.type_prompt("/status");
     harness.feed("\x1b[H\x1b[2J Settings: Status\r\n Version: 2\r\n\r\n Some way to leave");
     harness.advance(2000);
     assert!(!matches!(harness.driver.state(), AgentState::Blocked { .. }));
