@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_machine::relay::MachineRelay;
-use rustix::net::sockopt;
+use nerve_types::os::set_tcp_keepalive;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
@@ -27,16 +27,6 @@ use crate::web::Web;
 
 /// Time that a client may take for the TLS handshake.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Silence after which keepalive probes begin.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-/// Interval between keepalive probes.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// Unanswered probes after which a connection is closed.
-const KEEPALIVE_PROBES: u32 = 3;
-/// Milliseconds after which unacknowledged data end a connection. Keepalive alone is not enough: no probes
-/// are sent while data are in flight, as heartbeats usually are.
-const USER_TIMEOUT_MS: u32 = 60_000;
-
 /// The network listeners of a server.
 #[derive(Debug)]
 pub(crate) struct Network {
@@ -220,7 +210,7 @@ impl TcpPort {
 async fn establish(stream: TcpStream, watch: OwnedFd, tls: Option<TlsAcceptor>) -> std::io::Result<Link> {
     // Requests and replies are small writes.
     stream.set_nodelay(true)?;
-    set_keepalive(&stream)?;
+    set_tcp_keepalive(&stream)?;
     let Some(tls) = tls else { return Ok(Link::tcp(stream, watch)) };
     let timed_out = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "no TLS handshake in time");
     let is_http = !tls.config().alpn_protocols.is_empty();
@@ -234,17 +224,10 @@ async fn establish(stream: TcpStream, watch: OwnedFd, tls: Option<TlsAcceptor>) 
     Ok(Link::over_tcp(stream, watch))
 }
 
-/// Makes the kernel detect peers that vanished without closing (tcp(7), SO_KEEPALIVE, TCP_USER_TIMEOUT).
-fn set_keepalive(stream: &TcpStream) -> rustix::io::Result<()> {
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
-    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
-    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?;
-    sockopt::set_tcp_user_timeout(stream, USER_TIMEOUT_MS)
-}
-
 #[cfg(test)]
 mod tests {
+    use rustix::net::sockopt;
+
     use super::*;
 
     #[tokio::test]
@@ -255,8 +238,5 @@ mod tests {
         let (watch, socket) = (link::watch(&stream).unwrap(), link::watch(&stream).unwrap());
         let _link = establish(stream, watch, None).await.unwrap();
         assert_eq!(sockopt::tcp_user_timeout(&socket).unwrap(), 60_000);
-        // TCP_USER_TIMEOUT overrides the keepalive schedule (tcp(7)): both amount to a minute.
-        let probed = KEEPALIVE_IDLE + KEEPALIVE_INTERVAL * KEEPALIVE_PROBES;
-        assert_eq!(probed.as_millis(), u128::from(USER_TIMEOUT_MS));
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::future::pending;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -146,6 +146,11 @@ pub fn handles_signal(pid: u32, signal: Signal) -> Option<bool> {
 pub fn peer_process(socket: &UnixStream) -> io::Result<(u32, u32)> {
     let peer = rustix::net::sockopt::socket_peercred(socket)?;
     Ok((peer.uid.as_raw(), peer.pid.as_raw_nonzero().get().cast_unsigned()))
+}
+
+/// Limits the time that sent data may stay unacknowledged (tcp(7), `TCP_USER_TIMEOUT`).
+pub(super) fn set_tcp_user_timeout(socket: BorrowedFd<'_>, milliseconds: u32) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_tcp_user_timeout(socket, milliseconds)?)
 }
 
 /// Returns the memory that this process has in use, in bytes, if known.

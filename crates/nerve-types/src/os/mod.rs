@@ -19,6 +19,7 @@ mod posix;
 pub mod rlimit;
 mod signal_name;
 mod spawn;
+mod tcp_keepalive;
 
 #[cfg(all(target_os = "linux", not(feature = "posix-os")))]
 use linux as implementation;
@@ -34,6 +35,7 @@ pub use implementation::{
 };
 pub use signal_name::signal_name;
 pub use spawn::{close_descriptors, detach, kill_with_parent, release_free_memory, set_controlling_terminal};
+pub use tcp_keepalive::set_tcp_keepalive;
 
 /// Name of the selected implementation.
 pub const IMPLEMENTATION: &str = implementation::NAME;

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -167,6 +167,11 @@ pub fn handles_signal(_pid: u32, _signal: Signal) -> Option<bool> {
 /// Always: POSIX has no such call.
 pub fn peer_process(_socket: &UnixStream) -> io::Result<(u32, u32)> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "the process that listens is unknown on this system"))
+}
+
+/// Has no effect: keepalive probes alone detect a peer that vanished.
+pub(super) fn set_tcp_user_timeout(_socket: BorrowedFd<'_>, _milliseconds: u32) -> io::Result<()> {
+    Ok(())
 }
 
 /// Returns the memory that this process has in use, in bytes, if known.
