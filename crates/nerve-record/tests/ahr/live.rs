@@ -1,11 +1,13 @@
 //! Reading a recording while it is written.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nerve_record::ahr::{Part, Reader, Segment, Writer};
+use tempfile::TempDir;
 
 use super::{counting, data, noise};
 
@@ -42,16 +44,21 @@ fn unfinished_block_is_reported_once_then_read() {
     }
 }
 
+/// Writes a block and the beginning of another one, and reads both.
+fn read_unfinished(folder: &TempDir, bytes: &[u8]) -> (PathBuf, Reader<BufReader<File>>) {
+    let path = folder.path().join("growing.ahr");
+    fs::write(&path, bytes).unwrap();
+    let mut reader = Reader::open(&path).unwrap();
+    assert!(matches!(reader.next().unwrap(), Some(Part::Block(_))));
+    assert!(matches!(reader.next().unwrap(), Some(Part::Lost(lost)) if lost.tail));
+    (path, reader)
+}
+
 #[test]
 fn unfinished_block_with_successors_becomes_damage() {
     let [one, two, three] = counting(&[1, 2, 3]).try_into().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("growing.ahr");
-    fs::write(&path, [&one, &two[..50]].concat()).unwrap();
-    let mut reader = Reader::open(&path).unwrap();
-    assert!(matches!(reader.next().unwrap(), Some(Part::Block(_))));
-    assert!(matches!(reader.next().unwrap(), Some(Part::Lost(lost)) if lost.tail));
-
+    let (path, mut reader) = read_unfinished(&folder, &[&one, &two[..50]].concat());
     OpenOptions::new().append(true).open(&path).unwrap().write_all(&three).unwrap();
     let Some(Part::Lost(lost)) = reader.next().unwrap() else { panic!("no loss") };
     assert!(!lost.tail);
@@ -63,12 +70,7 @@ fn unfinished_block_with_successors_becomes_damage() {
 fn truncated_and_rewritten_block_is_read() {
     let [one, two, three] = counting(&[1, 2, 3]).try_into().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("growing.ahr");
-    fs::write(&path, [&one, &two[..50]].concat()).unwrap();
-    let mut reader = Reader::open(&path).unwrap();
-    assert!(matches!(reader.next().unwrap(), Some(Part::Block(_))));
-    assert!(matches!(reader.next().unwrap(), Some(Part::Lost(lost)) if lost.tail));
-
+    let (path, mut reader) = read_unfinished(&folder, &[&one, &two[..50]].concat());
     let mut file = OpenOptions::new().append(true).open(&path).unwrap();
     file.set_len(one.len() as u64).unwrap();
     assert!(reader.next().unwrap().is_none());
