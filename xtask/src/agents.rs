@@ -22,11 +22,12 @@ pub(crate) struct Agent {
 }
 
 /// The agents, in the order of the documentation.
-pub(crate) const AGENTS: [Agent; 6] = [
+pub(crate) const AGENTS: [Agent; 7] = [
     Agent { name: "claude", title: "Claude Code", package: "@anthropic-ai/claude-code" },
     Agent { name: "codex", title: "Codex", package: "@openai/codex" },
     Agent { name: "gemini", title: "Gemini CLI", package: "@google/gemini-cli" },
     Agent { name: "opencode", title: "opencode", package: "opencode-ai" },
+    Agent { name: "kilo", title: "Kilo", package: "@kilocode/cli" },
     Agent { name: "pi", title: "pi", package: "@earendil-works/pi-coding-agent" },
     Agent { name: "qwen", title: "Qwen Code", package: "@qwen-code/qwen-code" },
 ];

@@ -1,4 +1,4 @@
-//! The session files of the real Codex, Gemini CLI and opencode against the scripted model: activities are reported while
+//! The session files of the real Codex, Gemini CLI, opencode and Kilo against the scripted model: activities are reported while
 //! a turn runs, and agents in one folder do not read each other's answers.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
@@ -28,6 +28,7 @@ impl Harness {
         let configure = |home: &Hermetic, url: &str| match agent {
             "codex" => home.codex(url, Renderer::FullScreen),
             "gemini" => home.gemini(url),
+            "kilo" => home.kilo(url),
             _ => home.opencode(url),
         };
         let agent = RealAgent::new(&format!("live {agent}"), agent, script, configure).await?;
@@ -114,6 +115,11 @@ async fn gemini_reports_tools_while_the_turn_runs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn opencode_reports_tools_while_the_turn_runs() {
     reports_tool_during_turn("opencode", |harness| harness.reads("alpha"), "alpha note").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kilo_reports_tools_while_the_turn_runs() {
+    reports_tool_during_turn("kilo", |harness| harness.reads("alpha"), "alpha note").await;
 }
 
 /// Runs two nodes in one folder at once, first with different prompts and then with the same.

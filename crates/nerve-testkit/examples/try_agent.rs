@@ -4,7 +4,7 @@
 //! NERVE_TEST_AGENTS=…/node_modules/.bin cargo run -p nerve-testkit --example try_agent -- claude requests.jsonl
 //! ```
 //!
-//! The agent is `claude`, `claude-full-screen`, `codex`, `gemini`, `opencode`, `pi` or `qwen`. Its requests to
+//! The agent is `claude`, `claude-full-screen`, `codex`, `gemini`, `opencode`, `kilo`, `pi` or `qwen`. Its requests to
 //! the model are written to the file, one JSON object per line.
 
 use std::error::Error;
@@ -29,6 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "codex" => hermetic.codex(&url, Renderer::Classic)?,
         "gemini" => hermetic.gemini(&url)?,
         "opencode" => hermetic.opencode(&url)?,
+        "kilo" => hermetic.kilo(&url)?,
         "pi" => hermetic.pi(&url)?,
         "qwen" => hermetic.qwen(&url)?,
         other => return Err(format!("no recipe for {other}").into()),

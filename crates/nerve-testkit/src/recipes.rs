@@ -36,7 +36,7 @@ pub fn agents_dir() -> PathBuf {
     }
 }
 
-/// Returns the program of a pinned agent (`claude`, `codex`, `gemini`, `opencode`, `pi`, `qwen`), if it is installed.
+/// Returns the program of a pinned agent (`claude`, `codex`, `gemini`, `opencode`, `kilo`, `pi`, `qwen`), if it is installed.
 pub fn find_agent(name: &str) -> Option<PathBuf> {
     // Only the directory is resolved, because agents depend on the name of their link.
     let program = agents_dir().canonicalize().ok()?.join(name);
@@ -139,27 +139,30 @@ impl Hermetic {
     /// # Errors
     /// Its settings cannot be written.
     pub fn opencode(&self, base_url: &str) -> io::Result<AgentRecipe> {
-        let settings = json!({
-            "autoupdate": false,
-            "share": "disabled",
-            "model": "fake/fake-model",
-            "small_model": "fake/fake-model",
-            "provider": { "fake": {
-                "npm": "@ai-sdk/openai-compatible",
-                "name": "fake",
-                "options": { "baseURL": format!("{base_url}/v1"), "apiKey": "dummy" },
-                "models": { "fake-model": {
-                    "name": "fake-model",
-                    "tool_call": true,
-                    "limit": { "context": 200_000, "output": 8192 },
-                } },
-            } },
-            "permission": { "bash": "ask", "edit": "ask" },
-        });
-        self.write_home(".config/opencode/opencode.json", &settings.to_string())?;
+        self.write_home(".config/opencode/opencode.json", &opencode_settings(base_url).to_string())?;
         let env =
             ["OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD"];
         Ok(recipe("opencode", &[], &env.map(|name| (name, "1"))))
+    }
+
+    /// Configures Kilo, without its daemon, telemetry and uploads of sessions.
+    ///
+    /// # Errors
+    /// Its settings cannot be written.
+    pub fn kilo(&self, base_url: &str) -> io::Result<AgentRecipe> {
+        let mut settings = opencode_settings(base_url);
+        settings["enabled_providers"] = json!(["fake"]);
+        self.write_home(".config/kilo/kilo.json", &settings.to_string())?;
+        let env = [
+            ("KILO_TELEMETRY_LEVEL", "off"),
+            ("KILO_NO_DAEMON", "1"),
+            ("KILO_DISABLE_AUTOUPDATE", "1"),
+            ("KILO_DISABLE_LSP_DOWNLOAD", "1"),
+            ("KILO_DISABLE_MODELS_FETCH", "1"),
+            ("KILO_DISABLE_PRESENCE", "1"),
+            ("KILO_DISABLE_SESSION_INGEST", "1"),
+        ];
+        Ok(recipe("kilo", &[], &env))
     }
 
     /// Configures pi, which runs tools without permission. It needs node 22, which is installed with the agents.
@@ -217,6 +220,27 @@ impl Hermetic {
     }
 }
 
+/// Returns settings that opencode and Kilo share: the scripted model as their only provider, and permissions on request.
+fn opencode_settings(base_url: &str) -> serde_json::Value {
+    json!({
+        "autoupdate": false,
+        "share": "disabled",
+        "model": "fake/fake-model",
+        "small_model": "fake/fake-model",
+        "provider": { "fake": {
+            "npm": "@ai-sdk/openai-compatible",
+            "name": "fake",
+            "options": { "baseURL": format!("{base_url}/v1"), "apiKey": "dummy" },
+            "models": { "fake-model": {
+                "name": "fake-model",
+                "tool_call": true,
+                "limit": { "context": 200_000, "output": 8192 },
+            } },
+        } },
+        "permission": { "bash": "ask", "edit": "ask" },
+    })
+}
+
 /// Returns PATH with the node of the agents in front.
 fn path_with_node() -> String {
     format!("{}:{}", text(&agents_dir()), std::env::var("PATH").unwrap_or_default())
@@ -255,6 +279,9 @@ mod tests {
         hermetic.opencode("http://x").unwrap();
         let settings = json_of(&hermetic, ".config/opencode/opencode.json");
         assert_eq!(settings["provider"]["fake"]["options"]["baseURL"], "http://x/v1");
+        let kilo = hermetic.kilo("http://x").unwrap();
+        assert_eq!(json_of(&hermetic, ".config/kilo/kilo.json")["provider"], settings["provider"]);
+        assert!(kilo.env.contains(&("KILO_NO_DAEMON".into(), "1".into())));
         hermetic.codex("http://x", Renderer::Classic).unwrap();
         let config = std::fs::read_to_string(hermetic.home().join(".codex/config.toml")).unwrap();
         assert!(config.contains("base_url = \"http://x/v1\""));

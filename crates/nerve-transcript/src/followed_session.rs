@@ -19,7 +19,7 @@ const MAX_SUBAGENTS: usize = 256;
 pub enum Location {
     /// A file of lines.
     File(PathBuf),
-    /// A session in opencode's database.
+    /// A session in the database of opencode or Kilo.
     Database {
         /// The database.
         path: PathBuf,

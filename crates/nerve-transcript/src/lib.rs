@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`session_files`] | the files of all agents: finding and writing them |
-//! | [`opencode_database`] | the database of opencode |
+//! | [`opencode_database`] | the database of opencode and Kilo |
 //! | [`source`] | the conversation of one running agent: its turns |
 //! | [`transcript_tail`] | follows an agent's transcripts and reports new activities |
 //! | `followed_session` | reads new entries from a conversation's files or database rows |

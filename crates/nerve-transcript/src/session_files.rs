@@ -138,7 +138,7 @@ impl SessionFiles {
             TranscriptKind::Gemini => (self.home.join(".gemini/tmp"), has_chat),
             TranscriptKind::Pi => (self.pi.join("sessions"), has_chat),
             TranscriptKind::Qwen => (self.home.join(".qwen/projects"), has_chat),
-            TranscriptKind::Opencode => return None,
+            TranscriptKind::Opencode | TranscriptKind::Kilo => return None,
         };
         folder.is_dir().then(has_file)
     }
@@ -167,9 +167,9 @@ impl SessionFiles {
         files.filter(|file| rollout_id(file).as_deref() == Some(id)).max()
     }
 
-    /// Returns the path of opencode's database.
-    pub fn opencode_database(&self) -> PathBuf {
-        self.data.join("opencode/opencode.db")
+    /// Returns the path of the database of opencode or Kilo. `None` for other agents.
+    pub fn database(&self, kind: TranscriptKind) -> Option<PathBuf> {
+        kind.database_name().map(|name| self.data.join(name).join(format!("{name}.db")))
     }
 
     /// Returns the file of a conversation of Gemini CLI, pi or Qwen Code; its first line has the id. For Gemini CLI, its name
@@ -349,11 +349,12 @@ fn ancestors(pid: i32) -> impl Iterator<Item = i32> {
     std::iter::successors(parent(&pid), parent)
 }
 
-/// Returns the path of opencode's database that a process or its descendants have open.
-pub(crate) fn open_database_path(pid: i32) -> Option<PathBuf> {
+/// Returns the path of the database of opencode or Kilo that a process or its descendants have open. Its name begins with
+/// `program`.
+pub(crate) fn open_database_path(pid: i32, program: &str) -> Option<PathBuf> {
     let is_database = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with("opencode") && name.ends_with(".db")
+        name.starts_with(program) && name.ends_with(".db")
     };
     open_files(pid).find(is_database)
 }

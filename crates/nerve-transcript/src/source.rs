@@ -5,7 +5,7 @@
 //! | Claude Code | named by its hooks and its status file, `$HOME/.claude/sessions/<pid>.json` |
 //! | Codex | the rollout file that the process has open |
 //! | Gemini CLI | the chat file of its session id, otherwise the folder's only chat file that contains the prompt |
-//! | opencode | the folder's only conversation that contains the prompt, in the database that the process has open |
+//! | opencode, Kilo | the folder's only conversation that contains the prompt, in the database that the process has open |
 //! | pi, Qwen Code | as Gemini CLI |
 //!
 //! Agents in one folder share these files. A conversation is accepted only if no other one contains the prompt. In addition, the
@@ -108,7 +108,7 @@ impl TranscriptSource {
             return None;
         }
         let begin = Instant::now();
-        let is_database = self.kind == TranscriptKind::Opencode;
+        let is_database = self.kind.database_name().is_some();
         let mut interval =
             tokio::time::interval(if is_database { DATABASE_POLL_INTERVAL } else { POLL_INTERVAL });
         let mut last: Option<TranscriptRead> = None;
@@ -164,7 +164,7 @@ impl TranscriptSource {
 
     /// Returns true if the transcript marks the end of an answer, and the agent's screen shows it late or not at all.
     pub fn marks_ends(&self) -> bool {
-        matches!(self.kind, TranscriptKind::Opencode | TranscriptKind::Pi)
+        matches!(self.kind, TranscriptKind::Opencode | TranscriptKind::Kilo | TranscriptKind::Pi)
     }
 
     /// Returns the prompt's turn if the transcript has its end, and that is a text. Reads files: call it on a blocking thread.
@@ -198,8 +198,8 @@ impl TranscriptSource {
     pub fn only_conversation(&self, since: TsNs) -> Option<Location> {
         let mut candidates: Vec<Location> = match self.kind {
             TranscriptKind::Claude | TranscriptKind::Codex => return None,
-            TranscriptKind::Opencode => {
-                let path = open_database_path(self.pid)?;
+            TranscriptKind::Opencode | TranscriptKind::Kilo => {
+                let path = self.open_database()?;
                 let sessions = database::sessions_since(&path, &self.cwd()?, since).ok()?.into_iter();
                 sessions
                     .map(|session| Location::Database { path: path.clone(), session: session.id })
@@ -218,8 +218,8 @@ impl TranscriptSource {
             TranscriptKind::Gemini | TranscriptKind::Pi | TranscriptKind::Qwen => {
                 self.cwd().map(|cwd| self.session_files.chat_folders(self.kind, &cwd)).unwrap_or_default()
             }
-            TranscriptKind::Opencode => {
-                let database = open_database_path(self.pid);
+            TranscriptKind::Opencode | TranscriptKind::Kilo => {
+                let database = self.open_database();
                 database.as_deref().and_then(Path::parent).map(Path::to_path_buf).into_iter().collect()
             }
         }
@@ -239,6 +239,11 @@ impl TranscriptSource {
         self.session_files.chat(self.kind, self.session.as_ref()?)
     }
 
+    /// Returns the database of opencode or Kilo that the process has open.
+    fn open_database(&self) -> Option<PathBuf> {
+        open_database_path(self.pid, self.kind.database_name()?)
+    }
+
     fn cwd(&self) -> Option<PathBuf> {
         os::current_dir(self.pid.cast_unsigned())
     }
@@ -249,7 +254,7 @@ impl TranscriptSource {
             TranscriptKind::Gemini => "gemini",
             TranscriptKind::Pi => "pi",
             TranscriptKind::Qwen => "qwen",
-            _ => "opencode",
+            kind => kind.database_name().unwrap_or_default(),
         };
         self.cwd().is_some_and(|cwd| is_alone_in(&cwd, program, self.pid))
     }
@@ -262,7 +267,7 @@ impl TranscriptSource {
                     || self.session_files.status_file(self.pid).exists()
             }
             TranscriptKind::Codex => self.path().is_some(),
-            TranscriptKind::Opencode => open_database_path(self.pid).is_some(),
+            TranscriptKind::Opencode | TranscriptKind::Kilo => self.open_database().is_some(),
             _ => !self.chats(TsNs(0)).is_empty(),
         }
     }
@@ -285,14 +290,16 @@ impl TranscriptSource {
             TranscriptKind::Gemini | TranscriptKind::Qwen => {
                 ends_with(SectionKind::Interrupted) || ends_with(SectionKind::Error)
             }
-            TranscriptKind::Claude | TranscriptKind::Opencode | TranscriptKind::Pi => false,
+            TranscriptKind::Claude | TranscriptKind::Opencode | TranscriptKind::Kilo | TranscriptKind::Pi => {
+                false
+            }
         }
     }
 
     /// Reads the transcript. Returns `None` if its size is still `last_size` bytes, or if it cannot be read.
     fn read(&self, prompt: &SentPrompt, screen: &str, last_size: Option<u64>) -> Option<TranscriptRead> {
         let paths = match self.kind {
-            TranscriptKind::Opencode => return self.read_database(prompt, screen),
+            TranscriptKind::Opencode | TranscriptKind::Kilo => return self.read_database(prompt, screen),
             TranscriptKind::Gemini | TranscriptKind::Pi | TranscriptKind::Qwen => self.chats(prompt.since),
             TranscriptKind::Claude | TranscriptKind::Codex => vec![self.path()?],
         };
@@ -321,9 +328,9 @@ impl TranscriptSource {
         if turn.is_found || bytes <= SHORT_TAIL_BYTES { Some(turn) } else { parse(&mut file, MAX_TAIL_BYTES) }
     }
 
-    /// Reads the turn from opencode's database.
+    /// Reads the turn from the database of opencode or Kilo.
     fn read_database(&self, prompt: &SentPrompt, screen: &str) -> Option<TranscriptRead> {
-        let path = open_database_path(self.pid)?;
+        let path = self.open_database()?;
         let sessions = database::sessions_since(&path, &self.cwd()?, prompt.since).ok()?;
         let turns = sessions.into_iter().map(|session| FoundTurn {
             turn: parse_session(&session.messages, &prompt.text, Some(prompt.since)),

@@ -163,3 +163,12 @@ fn single_open_rollout_determines_id() {
     drop((one, other));
     assert_eq!(open_rollout(pid), None);
 }
+
+#[test]
+fn databases_are_named_like_their_program() {
+    let files = SessionFiles::in_home("/home/me".into());
+    let data = std::path::Path::new("/home/me/.local/share");
+    assert_eq!(files.database(TranscriptKind::Opencode), Some(data.join("opencode/opencode.db")));
+    assert_eq!(files.database(TranscriptKind::Kilo), Some(data.join("kilo/kilo.db")));
+    assert_eq!(files.database(TranscriptKind::Claude), None);
+}

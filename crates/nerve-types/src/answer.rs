@@ -81,7 +81,7 @@ pub enum ParserKind {
     Codex,
     /// Gemini CLI.
     Gemini,
-    /// opencode.
+    /// opencode and Kilo.
     Opencode,
     /// pi.
     Pi,

@@ -315,3 +315,10 @@ async fn opencode_branches_into_the_branch_folder() {
     branch_twice_and_check(&fixture).await;
     fixture.ok(&["server", "stop"]).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kilo_branches_into_the_branch_folder() {
+    let Some(fixture) = Fixture::of("kilo", |home, url, _| home.kilo(url)).await else { return };
+    branch_twice_and_check(&fixture).await;
+    fixture.ok(&["server", "stop"]).await;
+}

@@ -276,6 +276,16 @@ async fn opencode_resumes_after_the_end_of_everything() {
     fixture.ok(&["server", "stop"]).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kilo_resumes_after_the_end_of_everything() {
+    let Some(fixture) = Fixture::of("kilo", Hermetic::kilo).await else { return };
+    fixture.ok(&["server", "start"]).await;
+    fixture.ok(&["new", "c", "-c", &fixture.command()]).await;
+    fixture.ok(&["send", "c", "wordalpha"]).await;
+    assert_conversation_survives(&fixture).await;
+    fixture.ok(&["server", "stop"]).await;
+}
+
 fn hosts_of(fixture: &Fixture) -> PathBuf {
     fixture.agent.home.nerve_home().join("hosts")
 }
@@ -383,7 +393,8 @@ async fn kill_server(fixture: &Fixture) {
 /// trust dialogs appear.
 #[test]
 fn doctor_drives_every_agent_it_finds() {
-    if ["claude", "codex", "gemini", "opencode", "qwen"].iter().any(|name| find_agent(name).is_none()) {
+    if ["claude", "codex", "gemini", "opencode", "kilo", "qwen"].iter().any(|name| find_agent(name).is_none())
+    {
         return skip(
             "doctor_drives_every_agent_it_finds",
             "the pinned agents are not installed (cargo xtask setup)",
@@ -397,6 +408,7 @@ fn doctor_drives_every_agent_it_finds() {
         home.codex(url, Renderer::Classic).unwrap(),
         home.gemini(url).unwrap(),
         home.opencode(url).unwrap(),
+        home.kilo(url).unwrap(),
         home.pi(url).unwrap(),
         home.qwen(url).unwrap(),
     ];
@@ -409,7 +421,7 @@ fn doctor_drives_every_agent_it_finds() {
     let output = command.output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let agents = report["agents"].as_array().unwrap();
-    assert_eq!(agents.len(), 6, "{report:#}");
+    assert_eq!(agents.len(), 7, "{report:#}");
     for agent in agents {
         let state = agent["state"].as_str().unwrap();
         assert!(agent["ok"] == true && (state == "ready" || state == "blocked (trust)"), "{report:#}");

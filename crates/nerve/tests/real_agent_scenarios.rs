@@ -1,4 +1,4 @@
-//! The scenarios of `agent_scenarios` with the pinned Claude Code, Codex, Gemini CLI, opencode, pi and Qwen Code in each of
+//! The scenarios of `agent_scenarios` with the pinned Claude Code, Codex, Gemini CLI, opencode, Kilo, pi and Qwen Code in each of
 //! their renderers, against the scripted model API on loopback. What other tests of the real agents cover, and what takes long, runs in `cargo xtask matrix`.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
@@ -39,7 +39,7 @@ async fn passes_scenarios(name: &str) {
     let mut faults = Vec::new();
     for scenario in SCENARIOS {
         // opencode tries again for most of a minute.
-        let is_too_long = variant.agent == "opencode" && scenario == Scenario::CutAfter;
+        let is_too_long = matches!(variant.agent, "opencode" | "kilo") && scenario == Scenario::CutAfter;
         let asks = matches!(scenario, Scenario::Dialog | Scenario::Refusal);
         if is_too_long || (asks && variant.permission_prompt.is_none()) {
             continue;
@@ -80,6 +80,11 @@ async fn gemini_passes_the_scenarios() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn opencode_passes_the_scenarios() {
     passes_scenarios("opencode").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kilo_passes_the_scenarios() {
+    passes_scenarios("kilo").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -111,3 +111,10 @@ async fn opencode() {
     let Some((_fixture, transcript)) = Fixture::of_two_turns("opencode", configure).await else { return };
     assert_two_turns(&transcript);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kilo() {
+    let configure = |home: &Hermetic, url: &str| home.kilo(url);
+    let Some((_fixture, transcript)) = Fixture::of_two_turns("kilo", configure).await else { return };
+    assert_two_turns(&transcript);
+}

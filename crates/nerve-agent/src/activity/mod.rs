@@ -50,7 +50,7 @@ impl ActivityReader {
             TranscriptKind::Claude => Decoder::Claude(ClaudeDecoder::default()),
             TranscriptKind::Codex => Decoder::Codex(RolloutDecoder::default()),
             TranscriptKind::Gemini => Decoder::Gemini(ChatDecoder::default()),
-            TranscriptKind::Opencode => Decoder::Opencode(SessionDecoder::default()),
+            TranscriptKind::Opencode | TranscriptKind::Kilo => Decoder::Opencode(SessionDecoder::default()),
             TranscriptKind::Pi => Decoder::Pi,
             TranscriptKind::Qwen => Decoder::Qwen(QwenDecoder::default()),
         };

@@ -104,7 +104,7 @@ pub struct ParsedTurn {
     /// The turn's end was seen, not merely the end of the available text.
     pub is_complete: bool,
     /// The beginning of the answer is missing: it has scrolled away. Only for a known prompt, and for agents that draw
-    /// on the alternate screen or erase their scrollback (Codex, Gemini CLI, opencode, pi).
+    /// on the alternate screen or erase their scrollback (Codex, Gemini CLI, opencode, Kilo, pi).
     pub is_truncated: bool,
 }
 
@@ -146,7 +146,7 @@ pub fn parser(kind: ParserKind) -> &'static dyn Parser {
 }
 
 /// Finds the last prompt that equals `prompt` in the lines of a session file, and collects the answer to it. Prompts
-/// stamped before `since` do not match. opencode has no such file: see [`opencode_session::parse_session`].
+/// stamped before `since` do not match. opencode and Kilo have no such file: see [`opencode_session::parse_session`].
 pub fn parse_session_file<'a>(
     kind: TranscriptKind,
     lines: impl Iterator<Item = &'a str>,
@@ -159,6 +159,6 @@ pub fn parse_session_file<'a>(
         TranscriptKind::Gemini => gemini_chat::parse_chat(lines, prompt, since),
         TranscriptKind::Pi => pi_session::parse_pi(lines, prompt, since),
         TranscriptKind::Qwen => qwen_chat::parse_qwen(lines, prompt, since),
-        TranscriptKind::Opencode => TranscriptTurn::default(),
+        TranscriptKind::Opencode | TranscriptKind::Kilo => TranscriptTurn::default(),
     }
 }

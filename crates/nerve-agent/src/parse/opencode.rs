@@ -1,4 +1,4 @@
-//! Parser for the screen of opencode.
+//! Parser for the screens of opencode and Kilo.
 //!
 //! Rows with a bar (`┃`) are prompts, tools with output, errors and the composer. Text and tools of one row (`→ Read
 //! notes.txt`) stand at column 5. A row `▣  Build · model · 1.8s` ends a turn; without a time the turn continues. The
@@ -11,7 +11,7 @@ use nerve_vt::screen::Screen;
 use super::rows::{compact, dedent, indent, is_blank, is_duration, join};
 use super::{ParsedTurn, Parser, Section, SectionKind, TurnText, screen_rows, tool_section};
 
-/// Parser for opencode 1.1x.
+/// Parser for opencode 1.1x and Kilo 7.7.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OpencodeParser;
 
@@ -172,7 +172,7 @@ impl<'a> Block<'a> {
         if let Some((args, runs)) = parse_shell_command(head) {
             return Block::Tool { name: "bash", args, runs, result: join(rest) };
         }
-        match parse_one_row_tool(head) {
+        match parse_one_row_tool(head).or_else(|| parse_written_file(head)) {
             Some((name, args)) => Block::Tool { name, args, runs: false, result: join(rest) },
             None => Block::Text(join(&rows[first..])),
         }
@@ -190,9 +190,24 @@ fn parse_shell_command(row: &str) -> Option<(&str, bool)> {
     }
 }
 
+/// Parses `# Wrote notes.txt`, the head of a block with the file's content.
+fn parse_written_file(row: &str) -> Option<(&str, &str)> {
+    without_approval(row).strip_prefix("# Wrote ").map(|path| ("Write", path))
+}
+
+/// Removes the approval that Kilo appends to a tool: `→ Read notes.txt  · auto-approved by the code agent`.
+fn without_approval(row: &str) -> &str {
+    let is_approval =
+        |text: &str| ["approved by ", "auto-approved", "denied"].iter().any(|word| text.starts_with(word));
+    match row.rsplit_once(" · ") {
+        Some((tool, approval)) if is_approval(approval) => tool.trim_end(),
+        _ => row,
+    }
+}
+
 /// Parses `→ Read notes.txt`: a sign, a capitalized name, arguments.
 fn parse_one_row_tool(row: &str) -> Option<(&str, &str)> {
-    let (sign, rest) = row.split_once(' ')?;
+    let (sign, rest) = without_approval(row).split_once(' ')?;
     let is_sign = matches!(sign, "→" | "←" | "✱" | "%" | "◇" | "◈" | "⚙" | "│");
     let (name, args) = rest.split_once(' ').unwrap_or((rest, ""));
     let is_name = name.starts_with(|c: char| c.is_ascii_uppercase() || sign == "⚙");

@@ -1,5 +1,5 @@
-//! Decoder for a session in opencode's database (`~/.local/share/opencode/opencode.db`, version 1.18), which is complete
-//! where the alternate screen is not.
+//! Decoder for a session in the database of opencode 1.18 (`~/.local/share/opencode/opencode.db`) or Kilo 7.7
+//! (`~/.local/share/kilo/kilo.db`), which is complete where the alternate screen is not.
 //!
 //! The format is undocumented and changes: unknown parts are counted, not rejected. Each message and each part is a JSON
 //! object that is replaced while it grows. Answers name their prompt as their parent.

@@ -37,7 +37,7 @@ pub struct TurnList {
 
 impl TurnList {
     /// Reads the text of a session file. An incomplete last line is still being written and is ignored.
-    /// opencode has no such file: see [`TurnList::of_messages`].
+    /// opencode and Kilo have no such file: see [`TurnList::of_messages`].
     pub fn read(kind: TranscriptKind, text: &str) -> TurnList {
         match kind {
             TranscriptKind::Claude => transcript::turn_list(text),
@@ -45,11 +45,11 @@ impl TurnList {
             TranscriptKind::Gemini => read_chat(text),
             TranscriptKind::Pi => read_pi(text),
             TranscriptKind::Qwen => read_qwen(text),
-            TranscriptKind::Opencode => TurnList::default(),
+            TranscriptKind::Opencode | TranscriptKind::Kilo => TurnList::default(),
         }
     }
 
-    /// Reads the messages of a session of opencode, oldest first.
+    /// Reads the messages of a session of opencode or Kilo, oldest first.
     pub fn of_messages(messages: &[StoredMessage]) -> TurnList {
         let mut fold = TurnListFold::default();
         let mut decoder = opencode_session::SessionDecoder::default();

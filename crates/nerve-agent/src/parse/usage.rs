@@ -11,7 +11,7 @@ use crate::profile::TranscriptKind;
 
 impl UsageList {
     /// Reads the text of a session file. An incomplete last line is still being written and is ignored.
-    /// opencode has no such file: see [`UsageList::of_messages`].
+    /// opencode and Kilo have no such file: see [`UsageList::of_messages`].
     pub fn read(kind: TranscriptKind, text: &str) -> UsageList {
         match kind {
             TranscriptKind::Claude => transcript::read_usage(text),
@@ -27,11 +27,11 @@ impl UsageList {
                 let mut decoder = qwen_chat::QwenDecoder::default();
                 read_lines(text, |line, list, turn| decoder.decode(line, |entry| list.add_entry(entry, turn)))
             }
-            TranscriptKind::Opencode => UsageList::default(),
+            TranscriptKind::Opencode | TranscriptKind::Kilo => UsageList::default(),
         }
     }
 
-    /// Reads the messages of a session of opencode, oldest first.
+    /// Reads the messages of a session of opencode or Kilo, oldest first.
     pub fn of_messages(messages: &[StoredMessage]) -> UsageList {
         let mut list = UsageList::default();
         let mut turn = 0;

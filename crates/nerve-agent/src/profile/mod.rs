@@ -205,7 +205,7 @@ pub struct Composer {
 pub enum Layout {
     /// Enclosed by a row `above` and a row `below` (Claude Code, pi, Qwen Code).
     Box,
-    /// Every row starts with the prompt pattern; a row `below` ends it (opencode).
+    /// Every row starts with the prompt pattern; a row `below` ends it (opencode, Kilo).
     Bar,
     /// The rows around the cursor, starting with the prompt pattern (Codex, Gemini).
     Row,
@@ -439,10 +439,24 @@ pub enum TranscriptKind {
     Gemini,
     /// `~/.local/share/opencode/opencode.db`, which the running program has open.
     Opencode,
+    /// `~/.local/share/kilo/kilo.db`, in the format of opencode, which the running program has open.
+    Kilo,
     /// `~/.pi/agent/sessions/--<folder>--/<time>_<id>.jsonl`.
     Pi,
     /// `~/.qwen/projects/<folder>/chats/<id>.jsonl`.
     Qwen,
+}
+
+impl TranscriptKind {
+    /// Returns the name of the program if its conversations are in a database. Its data folder and the database have the
+    /// same name.
+    pub fn database_name(self) -> Option<&'static str> {
+        match self {
+            TranscriptKind::Opencode => Some("opencode"),
+            TranscriptKind::Kilo => Some("kilo"),
+            _ => None,
+        }
+    }
 }
 
 fn ctrl_c() -> String {

@@ -35,11 +35,12 @@ pub struct ProfileError {
     pub message: String,
 }
 
-const BUILTIN: [(&str, &str); 9] = [
+const BUILTIN: [(&str, &str); 10] = [
     ("claude.toml", include_str!("../../profiles/claude.toml")),
     ("codex.toml", include_str!("../../profiles/codex.toml")),
     ("gemini.toml", include_str!("../../profiles/gemini.toml")),
     ("opencode.toml", include_str!("../../profiles/opencode.toml")),
+    ("kilo.toml", include_str!("../../profiles/kilo.toml")),
     ("pi.toml", include_str!("../../profiles/pi.toml")),
     ("qwen.toml", include_str!("../../profiles/qwen.toml")),
     ("shell.toml", include_str!("../../profiles/shell.toml")),

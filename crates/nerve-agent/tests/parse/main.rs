@@ -6,6 +6,7 @@ mod claude;
 mod codex;
 mod conversation;
 mod gemini;
+mod kilo;
 mod live;
 mod opencode;
 mod pi;

@@ -28,6 +28,7 @@ impl Harness {
             "claude" => home.claude(&home.work(), url, Renderer::Classic),
             "codex" => home.codex(url, Renderer::Classic),
             "gemini" => home.gemini(url),
+            "kilo" => home.kilo(url),
             _ => home.opencode(url),
         };
         let test = format!("forks of {agent}");
@@ -276,7 +277,16 @@ async fn gemini_forks_after_its_first_turn() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn opencode_forks_after_its_first_turn_or_if_started_with_a_session() {
-    let Some(harness) = Harness::new("opencode").await else { return };
+    forks_after_first_turn_or_with_session("opencode").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kilo_forks_after_its_first_turn_or_if_started_with_a_session() {
+    forks_after_first_turn_or_with_session("kilo").await;
+}
+
+async fn forks_after_first_turn_or_with_session(agent: &str) {
+    let Some(harness) = Harness::new(agent).await else { return };
     harness.create("c", &[]).await;
     harness.ask("c", "the shared wordalpha").await;
     let mut list = harness.home.recipe_command(&harness.recipe, &harness.home.work());

@@ -93,8 +93,8 @@ impl RecordedSession<'_> {
                     .chat(kind, &id)
                     .ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?
             }
-            TranscriptKind::Opencode => {
-                let path = files.opencode_database();
+            TranscriptKind::Opencode | TranscriptKind::Kilo => {
+                let path = files.database(kind).unwrap_or_default();
                 if !path.is_file() {
                     return Err(TurnsError::Missing(format!("the agent has no database {}", path.display())));
                 }

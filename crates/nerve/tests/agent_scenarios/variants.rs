@@ -34,7 +34,7 @@ pub(crate) struct Variant {
 pub(super) const GEMINI_SESSION: &str = "3b3b7ccf-0d2b-4c9e-8a65-1f0f5a3c9d11";
 
 /// All variants, in the order of the table.
-pub(crate) const VARIANTS: [Variant; 8] = [
+pub(crate) const VARIANTS: [Variant; 9] = [
     Variant {
         agent: "claude",
         name: "claude-classic",
@@ -105,6 +105,18 @@ pub(crate) const VARIANTS: [Variant; 8] = [
         name: "opencode",
         title: "opencode",
         recipe: |home, url| home.opencode(url),
+        tool: read,
+        tool_result: "beta note",
+        permission_prompt: Some("TOUCHTOOL please"),
+        exit_keys: CTRL_C,
+        is_inline: false,
+        memory_mib: 1000,
+    },
+    Variant {
+        agent: "kilo",
+        name: "kilo",
+        title: "Kilo",
+        recipe: |home, url| home.kilo(url),
         tool: read,
         tool_result: "beta note",
         permission_prompt: Some("TOUCHTOOL please"),

@@ -24,11 +24,12 @@ const NOTE: &str = "starting each agent found in PATH once, in an empty folder, 
 
 /// The agents with built-in profiles, with arguments that prevent leftover processes: Codex would leave a daemon
 /// behind. Versions that reject the arguments are started without them.
-const AGENTS: [(&str, &[&str]); 6] = [
+const AGENTS: [(&str, &[&str]); 7] = [
     ("claude", &[]),
     ("codex", &["--no-daemon"]),
     ("gemini", &[]),
     ("opencode", &[]),
+    ("kilo", &[]),
     ("pi", &[]),
     ("qwen", &[]),
 ];
@@ -56,16 +57,14 @@ pub(super) async fn run(as_json: bool, limit: Duration) -> Result<()> {
             results.push(out::progress(&format!("starting {name}"), attempt).await?);
         }
     }
+    let failed: Vec<&str> =
+        results.iter().filter(|result| !result.is_driven).map(|result| result.name).collect();
     if as_json {
         let list: Vec<Value> = results.iter().map(as_value).collect();
-        out::json(
-            &json!({ "ok": results.iter().all(|result| result.is_driven), "note": NOTE, "agents": list }),
-        )?;
+        out::json(&json!({ "ok": failed.is_empty(), "note": NOTE, "agents": list }))?;
     } else {
         print(&results)?;
     }
-    let failed: Vec<&str> =
-        results.iter().filter(|result| !result.is_driven).map(|result| result.name).collect();
     if failed.is_empty() {
         return Ok(());
     }
