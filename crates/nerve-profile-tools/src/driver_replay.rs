@@ -132,9 +132,11 @@ impl<F: FnMut(&Observation<'_>)> DriverReplay<F> {
     }
 
     fn observe(&mut self) {
-        let screen = self.terminal.terminal.screen();
-        let cursor_line = self.terminal.terminal.cursor_line().0;
-        let view = View { screen: &screen, cursor_line, foreground: Foreground::Unknown };
+        let terminal = &self.terminal.terminal;
+        let screen = terminal.screen();
+        let cursor_line = terminal.cursor_line().0;
+        let covered_line = terminal.covered_line().map(|line| line.0);
+        let view = View { screen: &screen, cursor_line, covered_line, foreground: Foreground::Unknown };
         self.driver.observe(self.now, view);
         while self.driver.poll_effect().is_some() {}
         let is_new_screen = (&screen.rows, &screen.title, screen.cursor)

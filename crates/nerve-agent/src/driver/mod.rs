@@ -79,6 +79,8 @@ pub struct View<'a> {
     pub screen: &'a Screen,
     /// Absolute line number of the cursor.
     pub cursor_line: u64,
+    /// The line whose latest text covers other text; see [`TerminalState::covered_line`](nerve_vt::terminal::TerminalState::covered_line).
+    pub covered_line: Option<u64>,
     /// The process that owns the terminal.
     pub foreground: Foreground,
 }
@@ -233,6 +235,9 @@ impl Driver {
                 // If a prompt ran several commands, the first one begins the output.
                 let keeps_output = self.turns.current.is_some() && self.has_command_output();
                 self.marks.record(mark, keeps_output);
+                if matches!(mark.kind, MarkKind::CommandEnd(_)) && mark.has_text_after {
+                    self.on_output_covered();
+                }
                 if matches!(mark.kind, MarkKind::PromptStart | MarkKind::Continuation) {
                     self.typeahead.on_prompt();
                 }
@@ -282,6 +287,7 @@ impl Driver {
         self.track_foreign_input(now, &view);
         let verdict = self.judge(now, &view);
         self.prompt_line.cursor_line = view.cursor_line;
+        self.prompt_line.covers_text = view.covered_line == Some(view.cursor_line);
         self.prompt_line.is_bare = self.is_prompt(&verdict::text_before_cursor(view.screen));
         self.learn_prompt(&verdict, &view);
         if matches!(verdict, Verdict::Ready { .. }) {

@@ -15,6 +15,8 @@ pub(super) struct PromptLine {
     pub(super) learned: Option<String>,
     /// The cursor's line.
     pub(super) cursor_line: u64,
+    /// The text of that line was written over other text.
+    pub(super) covers_text: bool,
     /// The cursor's line held nothing but a known prompt.
     pub(super) is_bare: bool,
     /// End of the drawn prompt. Text behind it was typed by someone.
@@ -89,7 +91,8 @@ impl Driver {
         }
         self.prompt_line.end = PromptEnd::at_cursor(view);
         let quiet = matches!(verdict, Verdict::Ready { source: Source::Quiet | Source::Foreground, .. });
-        if quiet || is_bare {
+        // A part of the row may be output that the prompt has not covered.
+        if (quiet || is_bare) && !self.prompt_line.covers_text {
             let row = text_before_cursor(view.screen);
             self.prompt_line.learned = (!row.trim().is_empty()).then_some(row);
         }

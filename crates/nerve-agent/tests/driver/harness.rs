@@ -41,7 +41,9 @@ impl Harness {
     pub(crate) fn observe(&mut self) {
         let screen = self.terminal.screen();
         let cursor_line = self.terminal.cursor_line().0;
-        self.driver.observe(self.now, View { screen: &screen, cursor_line, foreground: self.foreground });
+        let covered_line = self.terminal.covered_line().map(|line| line.0);
+        let foreground = self.foreground;
+        self.driver.observe(self.now, View { screen: &screen, cursor_line, covered_line, foreground });
         self.effects();
     }
 

@@ -59,7 +59,10 @@ impl Replay {
     fn observe(&mut self) {
         let screen = self.terminal.screen();
         let cursor_line = self.terminal.cursor_line().0;
-        self.driver.observe(self.now, View { screen: &screen, cursor_line, foreground: Foreground::Unknown });
+        self.driver.observe(
+            self.now,
+            View { screen: &screen, cursor_line, covered_line: None, foreground: Foreground::Unknown },
+        );
         while let Some(effect) = self.driver.poll_effect() {
             match effect {
                 Effect::TurnEnded(end) => self.ended(&end),

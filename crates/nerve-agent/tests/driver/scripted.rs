@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_agent::driver::{AgentState, Delivery, Hook, Outcome, Source, SubmitError};
+use nerve_agent::driver::{AgentState, Delivery, Hook, Outcome, Overwrite, Source, SubmitError};
 use nerve_agent::profile::BlockKind;
 use nerve_types::ExitStatus;
 use nerve_types::Foreground;
@@ -256,6 +256,35 @@ fn shell_turn_ends_at_its_marks() {
     let end = &harness.ended[0];
     assert_eq!((end.outcome, end.delivery, end.exit_code), (Outcome::Done, Delivery::Started, Some(0)));
     assert_eq!((end.span.lines.clone(), end.span.last_col), (1..2, Some(1)));
+}
+
+/// Runs a command in a shell. `done` is written between its output and the prompt.
+fn overwrite_of(output: &str, done: &str) -> Option<Overwrite> {
+    let mut harness = Harness::new("shell");
+    harness.foreground = Foreground::Idle;
+    let (begin, ready) = if done.is_empty() { ("", "$ ") } else { ("\x1b]133;C\x07", "$ \x1b]133;B\x07") };
+    harness.feed(&format!("{done}{ready}"));
+    harness.advance(1000);
+    harness.submit("x").unwrap();
+    harness.feed(&format!("x\r\n{begin}{output}{done}{ready}"));
+    harness.advance(5000);
+    assert_eq!(harness.ended.len(), 1, "{output:?} {:?}", harness.driver.evidence());
+    harness.ended[0].overwrite
+}
+
+#[test]
+fn text_under_the_prompt_is_lost() {
+    for done in ["", "\x1b]133;D;0\x07\x1b]133;A\x07"] {
+        for covered in ["abc\r", "1\r\nabc\r", "abc\x08\x08\x08"] {
+            assert_eq!(overwrite_of(covered, done), Some(Overwrite::LastRow), "{covered:?} {done:?}");
+        }
+        for whole in ["abc\r\n", "10%\r100%\r\n", "10%\r\x1b[K", "10%\r   \r"] {
+            assert_eq!(overwrite_of(whole, done), None, "{whole:?} {done:?}");
+        }
+    }
+    let marks = "\x1b]133;D;0\x07\x1b]133;A\x07";
+    assert_eq!(overwrite_of("abcdef\rxy", marks), Some(Overwrite::LastRow));
+    assert_eq!(overwrite_of("10%\r100%", marks), None);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nerve_node::command::{EventKind, Response, StateName};
 use nerve_node::error::ErrorKind;
+use nerve_testkit::skip;
 
 use crate::harness::Harness;
 
@@ -148,6 +149,8 @@ async fn overwritten_output_is_incomplete() {
             "seq 1 10; printf '\\033[H\\033[J'; echo end",
             "seq 1 10; clear; echo end",
             "seq 1 100; TERM=vt100 clear; seq 1 3; TERM=vt100 clear; echo end",
+            "printf 'abc\\r'",
+            "seq 1 3; printf 'abcdef\\rxy'",
         ] {
             harness.ask(node, "clear; seq 1 60").await;
             let response = harness.ask(node, lossy).await;
@@ -165,6 +168,30 @@ async fn overwritten_output_is_incomplete() {
 }
 
 #[tokio::test]
+async fn text_under_the_prompt_of_other_shells_is_incomplete() {
+    for (node, program) in [("zsh", &["zsh", "-f"][..]), ("fish", &["fish", "--no-config"])] {
+        if std::process::Command::new(node).arg("--version").output().is_err() {
+            skip(&format!("text_under_the_prompt_of_other_shells_is_incomplete ({node})"), "it is missing");
+            continue;
+        }
+        let harness = Harness::new();
+        harness.start(node, program).await;
+        for (command, text) in
+            [("echo one", "one"), ("printf 'one\\ntwo'", "one"), ("echo one; printf '5%%\\r  \\r'", "one")]
+        {
+            let response = harness.ask(node, command).await;
+            assert!(response.text.starts_with(text), "{node} {command}: {response:?}");
+            assert_eq!(response.failure(), None, "{node} {command}: {response:?}");
+        }
+        let response = harness.ask(node, "echo one; printf 'abc\\r'").await;
+        let failure = response.failure().map(|failure| failure.kind);
+        assert_eq!(failure, Some(ErrorKind::Incomplete), "{node}: {response:?}");
+        assert_eq!(harness.ask(node, "echo two").await.failure(), None, "{node}");
+        harness.stop(node).await;
+    }
+}
+
+#[tokio::test]
 async fn redrawn_output_is_complete() {
     let mut harness = Harness::new();
     for (node, program) in [("bash", &BASH[..]), ("dash", &["/bin/dash"])] {
@@ -174,6 +201,14 @@ async fn redrawn_output_is_complete() {
             let progress = "echo a; echo 50%; printf '\\033[1A\\033[K'; echo 100%; echo b";
             let (response, _) = streamed(&mut harness, node, progress).await;
             assert_eq!((response.text.as_str(), response.failure()), ("a\n100%\nb", None), "{node}");
+            for (progress, text) in [
+                ("printf '50%%\\r100%%\\n'", "100%"),
+                ("echo a; printf '50%%\\r60%%\\r\\033[K'", "a"),
+                ("echo a; printf '50%%\\r    \\r'", "a"),
+            ] {
+                let response = harness.ask(node, progress).await;
+                assert_eq!((response.text.as_str(), response.failure()), (text, None), "{node} {progress}");
+            }
             // Two commands in one prompt: the echo of the second is erased with the screen, or drawn again.
             let long = format!("TERM=vt100 clear\necho {}", "x".repeat(200));
             let response = harness.ask(node, &long).await;

@@ -83,7 +83,8 @@ impl AgentMonitor {
         };
         let screen = terminal.screen();
         let cursor_line = terminal.cursor_line().0;
-        self.driver.observe(now, View { screen: &screen, cursor_line, foreground });
+        let covered_line = terminal.covered_line().map(|line| line.0);
+        self.driver.observe(now, View { screen: &screen, cursor_line, covered_line, foreground });
         let mut changed = false;
         while let Some(effect) = self.driver.poll_effect() {
             // Without a turn there is nothing to type.

@@ -132,6 +132,8 @@ pub struct Mark {
     pub line: LineIndex,
     /// Column behind the last written character, 0-based; the number of columns if the row is full.
     pub col: u16,
+    /// The row shows text from that column on.
+    pub has_text_after: bool,
     /// Output bytes up to and including the mark.
     pub offset: u64,
 }

@@ -8,6 +8,7 @@ use super::control_sequence::{ControlSequence, Params};
 use super::line::LineIndex;
 use super::model::{Model, default_tabs};
 use super::modes::{ModeSet, decrpm};
+use super::overprint::Overprint;
 use super::sgr;
 
 /// Maximum depth of the title stack (`CSI 22 t`).
@@ -260,6 +261,7 @@ impl Model {
         let line = LineIndex(self.store.end());
         let end = LineIndex(line.0 + self.used_rows() as u64);
         self.printing.raised_from = None;
+        self.printing.overprint = Overprint::default();
         self.stream.changes.push_alert(Alert::ScreenErased { line, end });
     }
 

@@ -39,6 +39,7 @@ mod model;
 mod modes;
 mod osc;
 mod osc_guard;
+mod overprint;
 mod palette;
 mod partial_char;
 mod print;
@@ -286,6 +287,12 @@ impl TerminalState {
     /// Returns the line of the live cursor.
     pub fn cursor_line(&self) -> LineIndex {
         LineIndex(self.model.store.end() + self.model.cursor().0 as u64)
+    }
+
+    /// Returns the line of the main screen whose latest text, written from left to right, covers other text of that line. The last such
+    /// line, if any.
+    pub fn covered_line(&self) -> Option<LineIndex> {
+        self.model.printing.overprint.covered_line().map(LineIndex)
     }
 
     /// Returns the column of the live cursor, 0-based.

@@ -21,6 +21,7 @@ use super::keyboard::Keyboard;
 use super::last_alt_screen::LastAltScreen;
 use super::line::Line;
 use super::modes::ModeSet;
+use super::overprint::Overprint;
 use super::palette::Palette;
 use super::replies::Replies;
 use super::row_extents::Extents;
@@ -82,6 +83,7 @@ pub(super) struct PrintState {
     pub(super) last_char: Option<char>,
     /// The lowest line of the main screen from which the cursor has moved up since the last text.
     pub(super) raised_from: Option<u64>,
+    pub(super) overprint: Overprint,
 }
 
 /// The parser's state that outlasts one dispatch.

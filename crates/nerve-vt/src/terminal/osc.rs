@@ -3,6 +3,7 @@
 mod args;
 mod messages;
 
+use alacritty_terminal::index::{Column, Line as GridLine};
 use alacritty_terminal::vte::ansi::{Handler, Hyperlink};
 
 use self::args::{join_text, number, url_path};
@@ -135,8 +136,14 @@ impl Model {
         let line = LineIndex(self.store.end() + row as u64);
         // In a full row the cursor stays on the last cell until the next character: the text ends behind it.
         let col = col + usize::from(self.grid().cursor.input_needs_wrap);
+        let has_text_after = !self.is_alternate()
+            && self.grid()[GridLine(row)][Column(0)..Column(self.cols())]
+                .get(col..)
+                .is_some_and(|cells| cells.iter().any(|cell| cell.c != ' '));
+        self.printing.overprint.end_run();
         // The feed fills in the offset, because it knows the stream position.
-        self.stream.changes.push_alert(Alert::Mark(Mark { kind, line, col: col as u16, offset: u64::MAX }));
+        let mark = Mark { kind, line, col: col as u16, has_text_after, offset: u64::MAX };
+        self.stream.changes.push_alert(Alert::Mark(mark));
         self.sequence.stop = true;
     }
 }

@@ -152,8 +152,9 @@ impl Model {
     }
 
     /// Writes narrow characters into the cells at the cursor; the caller ensures that they fit.
-    fn write(&mut self, count: usize, chars: impl Iterator<Item = char>) {
+    fn write(&mut self, count: usize, chars: impl Iterator<Item = char> + Clone) {
         self.report_redraw();
+        self.record_text(count, chars.clone());
         let cols = self.cols();
         let (row, col) = self.cursor();
         let grid = self.term.grid_mut();
@@ -202,6 +203,7 @@ impl Model {
             self.make_room();
         }
         self.report_redraw();
+        self.record_text(width, std::iter::once(c));
         let (row, col) = self.cursor();
         self.charge(if self.modes.insert { self.cols() } else { width });
         if self.modes.insert {

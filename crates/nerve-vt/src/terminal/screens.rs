@@ -10,6 +10,7 @@ use super::alert::Alert;
 use super::cells;
 use super::keyboard::Keyboard;
 use super::model::{Dims, Model, default_tabs, shrink_spare};
+use super::overprint::Overprint;
 use super::reflow::Layout;
 use super::row_extents::Extents;
 use super::snapshot_index::SnapshotIndex;
@@ -124,6 +125,7 @@ impl Model {
         shrink_spare(&mut self.term);
         // The lines have new numbers.
         self.printing.raised_from = None;
+        self.printing.overprint = Overprint::default();
         self.tabs.truncate(cols);
         self.tabs.extend(default_tabs(usize::from(old.cols), cols));
     }

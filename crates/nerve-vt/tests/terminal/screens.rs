@@ -338,7 +338,9 @@ fn marks_have_positions() {
         let alerts = parts.iter().flat_map(|part| feed(&mut terminal, part).alerts);
         alerts.collect::<Vec<_>>()
     };
-    let mark = |kind, line, col, offset| Alert::Mark(Mark { kind, line: LineIndex(line), col, offset });
+    let mark = |kind, line, col, offset| {
+        Alert::Mark(Mark { kind, line: LineIndex(line), col, has_text_after: false, offset })
+    };
     let bytes = "\x1b]133;A\x07$ \x1b]133;B\x1b\\ls\r\n\x1b]133;C;x=y\x07out\r\n\x1b]133;D;127\x07\x1b]133;D\x07\x1b]133;Z\x07";
     let expected = [
         mark(MarkKind::PromptStart, 0, 0, 8),
@@ -350,6 +352,46 @@ fn marks_have_positions() {
     assert_eq!(marks(&[bytes]), expected);
     let pieces: Vec<&str> = bytes.split_inclusive(|_: char| true).collect();
     assert_eq!(marks(&pieces), expected);
+}
+
+#[test]
+fn mark_knows_text_behind_it() {
+    let has_text_after = |bytes: &str| {
+        let alerts = feed(&mut terminal_with(20, 5, ""), format!("{bytes}\x1b]133;D\x07")).alerts;
+        assert_eq!(alerts.iter().filter(|alert| matches!(alert, Alert::Mark(_))).count(), 1);
+        alerts.iter().any(|alert| matches!(alert, Alert::Mark(mark) if mark.has_text_after))
+    };
+    for covered in ["abc\r", "abcdef\rxy", "\x1b[10Cfar\r", "abc\x08"] {
+        assert!(has_text_after(covered), "{covered:?}");
+    }
+    let full = "x".repeat(20);
+    for whole in
+        ["", "abc", "abc\r\n", "abc\rxyz", "abc\r\x1b[K", "abc\r   \r", &full, "abc\x1b[?1049h\x1b[H"]
+    {
+        assert!(!has_text_after(whole), "{whole:?}");
+    }
+}
+
+#[test]
+fn line_with_covered_text_is_known() {
+    let covered = |bytes: &str| terminal_with(20, 5, bytes).covered_line().map(|line| line.0);
+    // A prompt behind a carriage return, and behind later text that covers less than the earlier.
+    assert_eq!(covered("1\r\nabc\r$ "), Some(1));
+    assert_eq!(covered("abcdef\rxy$ "), Some(0));
+    assert_eq!(covered("日本\r日x"), Some(0));
+    // zsh and fish draw a mark and blanks before the prompt.
+    let blanks = " ".repeat(19);
+    let zsh = |output: &str| covered(&format!("{output}\x1b[7m%\x1b[0m{blanks}\r \r\r\x1b[J$ \x1b[K"));
+    assert_eq!(zsh("1\r\nabc\r"), Some(1));
+    assert_eq!((zsh(""), zsh("1\r\n"), zsh("abc"), zsh("10%\r   \r")), (None, None, None, None));
+    // Erased text is not covered, a later text of the line replaces it, and the same text changes nothing.
+    assert_eq!(covered("abc\r\x1b[K$ "), None);
+    assert_eq!(covered("10%\r20%\r\x1b[K$ "), None);
+    assert_eq!(covered("10%\r   \r$ "), None);
+    assert_eq!(covered("$ \r$ "), None);
+    assert_eq!(covered("abc\r\n$ "), None);
+    assert_eq!(covered("abc\x1b[?1049h\x1b[Hx\x1b[?1049l"), None);
+    assert_eq!(covered("abc\rx\x1b[H\x1b[J$ "), None);
 }
 
 #[test]

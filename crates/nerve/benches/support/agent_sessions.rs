@@ -92,7 +92,8 @@ impl Player {
     fn look(&mut self) {
         let screen = self.terminal.screen();
         let cursor_line = self.terminal.cursor_line().0;
-        self.driver.observe(self.now, View { screen: &screen, cursor_line, foreground: Foreground::Unknown });
+        let foreground = Foreground::Unknown;
+        self.driver.observe(self.now, View { screen: &screen, cursor_line, covered_line: None, foreground });
         while let Some(effect) = self.driver.poll_effect() {
             let Effect::TurnEnded(end) = effect else { continue };
             self.played.latencies.push(self.now.since(self.last_output).as_secs_f64() * 1e3);

@@ -149,8 +149,17 @@ impl Driver {
         self.marks.output.as_ref().filter(|mark| mark.offset > turn.first_byte)
     }
 
+    /// Returns true if a mark shows where the output of the running turn ends.
+    fn has_command_end(&self) -> bool {
+        let first_byte = self.turns.current.as_ref().map(|turn| turn.first_byte);
+        self.marks.end.as_ref().map(|mark| mark.offset) > first_byte
+    }
+
     /// Ends the running turn. `evidence` replaces the evidence of the state.
     pub(in crate::driver) fn end_turn(&mut self, now: TsNs, outcome: Outcome, evidence: Option<&str>) {
+        if self.prompt_line.covers_text && !self.has_command_end() && !matches!(outcome, Outcome::Exited(_)) {
+            self.on_output_covered();
+        }
         let Some(turn) = self.turns.current.take() else { return };
         self.turns.returned_prompt =
             (!matches!(outcome, Outcome::Done | Outcome::Unconfirmed)).then(|| Arc::clone(&turn.prompt));

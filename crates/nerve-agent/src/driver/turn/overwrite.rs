@@ -11,6 +11,8 @@ pub enum Overwrite {
     ErasedRows(u64),
     /// The program wrote text in the first row of the echo. It may have drawn its prompt again.
     Echo,
+    /// The program drew its next prompt over text in the last row of its output.
+    LastRow,
     /// The program wrote text above its output, or erased a part of it.
     Output,
 }
@@ -34,6 +36,13 @@ impl Driver {
         let Some(turn) = &mut self.turns.current else { return };
         let is_echo = !is_marked && turn.erased_line.is_none() && line + 1 == start;
         turn.overwrite = turn.overwrite.max(Some(if is_echo { Overwrite::Echo } else { Overwrite::Output }));
+    }
+
+    /// Records that the program's next prompt covers text in the row where its output ends.
+    pub(in crate::driver) fn on_output_covered(&mut self) {
+        if let (None, Some(turn)) = (&self.profile.composer, &mut self.turns.current) {
+            turn.overwrite = turn.overwrite.max(Some(Overwrite::LastRow));
+        }
     }
 
     /// Returns the first line of the running turn's output. `None` unless a line-based program writes it, as far as marks show that.

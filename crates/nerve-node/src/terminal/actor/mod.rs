@@ -243,7 +243,8 @@ impl<B: Backend> Actor<B> {
         };
         let screen = self.terminal.screen();
         let cursor_line = self.cursor_line();
-        self.driver.observe(now, View { screen: &screen, cursor_line, foreground });
+        let covered_line = self.terminal.covered_line().map(|line| line.0);
+        self.driver.observe(now, View { screen: &screen, cursor_line, covered_line, foreground });
         if let Some(active) = self.turns.active_mut()
             && let Some(stream) = &active.stream
         {
