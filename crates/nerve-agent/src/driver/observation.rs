@@ -28,6 +28,8 @@ pub struct Observation {
     pub choices: Vec<ChoiceRow>,
     /// The choices are in one row.
     pub is_horizontal: bool,
+    /// Nothing stands below the last choice: neither a hint nor a frame. More choices may follow.
+    pub may_lack_choices: bool,
     /// Full text of the visible dialog without its cursor; empty without a dialog.
     pub dialog: String,
     /// The letters of the last rows above the dialog, without counters and spinners. Distinguishes two dialogs with the
@@ -106,6 +108,7 @@ pub(super) fn observe_screen_except(
         Some((rule, matched[0].text.trim(), notice))
     });
     let Regions { composer, dialog } = regions;
+    let may_lack_choices = composer.is_none() && !is_closed_below(profile, &screen.rows[dialog.start..]);
     let ((choices, is_horizontal), dialog, context) = match &rule {
         Some((rule, ..)) if rule.state == RuleState::Blocked => {
             let (above, rows) = (&screen.rows[..dialog.start], &screen.rows[dialog]);
@@ -128,7 +131,17 @@ pub(super) fn observe_screen_except(
     let signal = combine_with_title(profile, screen, composer.is_some(), signal);
     let conversation_empty = is_conversation_empty(profile, screen, composer.as_ref());
     let title_busy = profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(&screen.title));
-    Observation { composer, title_busy, signal, choices, is_horizontal, dialog, context, conversation_empty }
+    Observation {
+        composer,
+        title_busy,
+        signal,
+        may_lack_choices: may_lack_choices && !is_horizontal,
+        choices,
+        is_horizontal,
+        dialog,
+        context,
+        conversation_empty,
+    }
 }
 
 fn is_conversation_empty(profile: &Profile, screen: &Screen, composer: Option<&ComposerView>) -> bool {
@@ -298,6 +311,21 @@ fn find_choices(profile: &Profile, rows: &[Row]) -> Vec<ChoiceRow> {
     }
     choices.reverse();
     choices
+}
+
+/// Returns true if text below the last choice shows that it is the last one of the dialog. Rows indented like its label belong to it.
+fn is_closed_below(profile: &Profile, rows: &[Row]) -> bool {
+    let last = rows.iter().enumerate().rev().find_map(|(at, row)| {
+        let (_, label) = profile.dialog.choice.choice(&row.text)?;
+        Some((at, row.text.strip_suffix(label).map_or(0, |before| before.chars().count())))
+    });
+    let Some((at, label_col)) = last else { return false };
+    let indent = |row: &Row| row.text.chars().take_while(|c| *c == ' ').count();
+    let is_below = |pair: &[Row]| {
+        let (above, row) = (&pair[0], &pair[1]);
+        !above.wrapped && !row.text.trim().is_empty() && indent(row) < label_col.max(1)
+    };
+    rows[at..].windows(2).any(is_below)
 }
 
 /// Returns the row with all choices, the row with the hints (in a wide window the same), and the choices with their

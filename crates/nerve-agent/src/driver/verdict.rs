@@ -16,6 +16,9 @@ use crate::profile::BlockKind;
 /// Longest pause between checks of a program that starts silently.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Time in settle times for which a dialog that may be half a frame must be stable.
+const PARTIAL_FRAME: u32 = 10;
+
 /// The conclusion from one observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -94,14 +97,17 @@ impl Driver {
         }
     }
 
-    /// Returns when the dialog counts as completely drawn. A dialog with choices must be stable for a moment, because a
-    /// read may end in the middle of a frame. One without choices may only be a title that is ahead of or behind its
-    /// screen.
+    /// Returns when the dialog counts as completely drawn. A dialog with a hint or a frame below its choices must be stable for a moment.
+    /// Another one may be half a frame, which a busy machine shows for longer. One without choices may also be a title that is ahead of or
+    /// behind its screen.
     pub(super) fn dialog_settled_at(&self) -> TsNs {
         let timing = &self.profile.timing;
         match (self.profile.composer.is_some(), self.observation.choices.is_empty()) {
+            (true, false) if self.observation.may_lack_choices => {
+                self.observed_since + timing.settle() * PARTIAL_FRAME
+            }
             (true, false) => self.observed_since + timing.settle(),
-            (true, true) => self.activity.last_output + timing.settle() * 3,
+            (true, true) => self.activity.last_output + timing.settle() * PARTIAL_FRAME,
             (false, _) => self.activity.last_output + timing.quiet(),
         }
     }

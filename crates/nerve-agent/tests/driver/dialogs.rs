@@ -167,6 +167,51 @@ fn choices_read_in_pieces_are_reported_together() {
 }
 
 #[test]
+fn half_of_a_dialog_is_not_reported() {
+    let permission = [
+        "\x1b[H\x1b[2J",
+        " Bash command\r\n ls\r\n Do you want to proceed?\r\n ❯ 1. Yes\r\n",
+        "   2. Yes, and always allow access to /a/long/path/that/wraps\r\n      from this project\r\n",
+        "   3. No\r\n",
+        "\r\n Esc to cancel · Tab to amend",
+    ];
+    for cut in 2..permission.len() {
+        let mut harness = Harness::ready_claude();
+        harness.submit("hello").unwrap();
+        harness.composer("", "hello", "");
+        harness.feed("\x1b]0;◐ Claude Code\x07");
+        harness.composer("❯ hello\n", "", "esc to interrupt");
+        harness.feed("\x1b]0;✳ Claude Code\x07");
+        harness.feed(&permission[..cut].concat());
+        // On a busy machine the agent writes the rest much later than `settle_ms`.
+        harness.advance(300);
+        assert_eq!((harness.take_blocked_count(), harness.driver.state()), (0, &AgentState::Busy), "{cut}");
+        harness.feed(&permission[cut..].concat());
+        harness.advance(40);
+        let AgentState::Blocked { choices, .. } = harness.driver.state() else { panic!("{cut}") };
+        assert_eq!((choices.len(), choices[2].as_str()), (3, "No"), "{cut}");
+        harness.advance(5000);
+        assert_eq!(harness.take_blocked_count(), 1, "{cut}");
+        // The redrawn dialog is the same one, whatever part of it is visible for a while.
+        harness.feed(&permission[..cut].concat());
+        harness.advance(300);
+        harness.feed(&permission[cut..].concat());
+        harness.advance(5000);
+        assert_eq!(harness.take_blocked_count(), 0, "{cut}");
+    }
+}
+
+#[test]
+fn dialog_without_a_hint_is_reported() {
+    let mut harness = Harness::ready_claude();
+    harness.feed("\x1b[H\x1b[2J Do you want to proceed?\r\n ❯ 1. Yes\r\n   2. No");
+    harness.advance(5000);
+    assert_eq!(harness.take_blocked_count(), 1);
+    let AgentState::Blocked { choices, .. } = harness.driver.state() else { panic!("not blocked") };
+    assert_eq!(choices[..], ["Yes", "No"]);
+}
+
+#[test]
 fn second_dialog_is_reported_and_gets_no_key() {
     let mut harness = answered("");
     harness.feed(&dialog("", "rm -r .", 0));
