@@ -15,7 +15,7 @@ use super::verdict::{Verdict, text_before_cursor};
 use super::{AgentState, Driver, Source, View};
 
 /// Longest prompt to look for before typed text, in characters.
-const MAX_PROMPT_CHARS: usize = 80;
+pub(super) const MAX_PROMPT_CHARS: usize = 80;
 /// A program asleep for this many quiet periods waits for a line, even if background jobs write. A program that waits
 /// for its reader also sleeps, but is seen awake in between. A shell awake for as long is running a line.
 const SLEEP_QUIETS: u32 = 5;

@@ -2,6 +2,8 @@
 
 use nerve_types::TsNs;
 
+use super::foreign_input::MAX_PROMPT_CHARS;
+use super::observation::squeeze;
 use super::verdict::{Verdict, text_before_cursor};
 use super::{Driver, View};
 
@@ -48,7 +50,10 @@ impl Driver {
         if !is_ready || self.typeahead.lines < 2 || self.prompts_since_input(view) >= self.typeahead.lines {
             return verdict;
         }
-        let due = self.silent_since() + self.profile.timing.quiet() * PATIENCE;
+        // Prompts of a turn that have scrolled off the screen cannot be counted.
+        let is_scrolled = self.turns.current.is_some() && self.typeahead.first_line < view.screen.first_line;
+        let patience = if is_scrolled { 1 } else { PATIENCE };
+        let due = self.silent_since() + self.profile.timing.quiet() * patience;
         if now < due { Verdict::Unknown { recheck: Some(due) } } else { verdict }
     }
 
@@ -61,9 +66,22 @@ impl Driver {
         let below = (self.typeahead.first_line + 1).saturating_sub(view.screen.first_line);
         let below = usize::try_from(below).unwrap_or(usize::MAX);
         let rows = view.screen.rows.iter().take(cursor_row).skip(below);
-        let above = rows.filter(|row| self.begins_with_prompt(&row.text)).count();
+        let is_prompt = |text: &str| self.begins_with_prompt(text) || self.echoes_line_of_turn(text);
+        let above = rows.filter(|row| is_prompt(&row.text)).count();
         let at_cursor = cursor_row >= below && self.begins_with_prompt(&text_before_cursor(view.screen));
         u32::try_from(above).unwrap_or(u32::MAX).saturating_add(at_cursor.into())
+    }
+
+    /// Returns true if the row is a prompt of the program with a further line of the running turn behind it.
+    fn echoes_line_of_turn(&self, row: &str) -> bool {
+        let Some(turn) = &self.turns.current else { return false };
+        // A trailing line break followed by Enter makes one more, empty line.
+        let lines: Vec<String> = turn.prompt.lines().skip(1).chain([""]).map(squeeze).collect();
+        let mut ends = row.char_indices().map(|(at, char)| at + char.len_utf8()).take(MAX_PROMPT_CHARS);
+        ends.any(|end| {
+            let (before, echo) = row.split_at(end);
+            lines.contains(&squeeze(echo)) && self.is_input_prompt(before)
+        })
     }
 }
 

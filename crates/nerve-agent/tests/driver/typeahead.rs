@@ -74,3 +74,40 @@ fn interrupt_drops_lines_that_were_not_read() {
     harness.advance(300);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
 }
+
+#[test]
+fn turn_of_several_lines_waits_for_their_prompts() {
+    let mut harness = ready_harness("python", "Python 3\r\n>>> ");
+    harness.submit("import time\nprint('x')").unwrap();
+    harness.feed("import time\r\n>>> ");
+    // On a busy machine the program draws the echo of the next line late.
+    harness.advance(300);
+    assert!(harness.ended.is_empty(), "the second line was not read yet");
+    harness.feed("print('x')\r\nx\r\n>>> ");
+    harness.advance(60);
+    assert_eq!(harness.ended.len(), 1);
+    // Lines of a block are read at other prompts.
+    harness.submit("for i in range(2):\n    print(i)\n").unwrap();
+    harness.feed("for i in range(2):\r\n...     print(i)\r\n... \r\n0\r\n1\r\n>>> ");
+    harness.advance(60);
+    assert_eq!(harness.ended.len(), 2);
+    // The prompts have scrolled off the screen.
+    harness.submit("1\nfor i in range(40): print(i)").unwrap();
+    let output: String = (0..40).map(|i| format!("{i}\r\n")).collect();
+    harness.feed(&format!("1\r\n1\r\n>>> for i in range(40): print(i)\r\n{output}>>> "));
+    harness.advance(500);
+    assert_eq!(harness.ended.len(), 2);
+    harness.advance(1000);
+    assert_eq!(harness.ended.len(), 3);
+}
+
+#[test]
+fn interrupted_turn_waits_for_no_dropped_lines() {
+    let mut harness = ready_harness("python", "Python 3\r\n>>> ");
+    harness.submit("time.sleep(60)\nprint('x')").unwrap();
+    harness.feed("time.sleep(60)\r\n");
+    harness.driver.interrupt(harness.now, harness.terminal.cursor_line().0);
+    harness.feed("^CKeyboardInterrupt\r\n>>> ");
+    harness.advance(300);
+    assert_eq!(harness.ended.len(), 1);
+}

@@ -151,6 +151,10 @@ impl Driver {
         let is_single = !turn.prompt.contains(['\n', '\r']);
         let mut bytes = paste(&turn.prompt, if is_single { Modes::default() } else { modes });
         bytes.extend(unescape(&self.profile.submit.enter).unwrap_or_else(|_| b"\r".to_vec()));
+        // A program without a prompt shows nothing between two lines.
+        if self.marks.marks_prompts() || self.profile.prompt.is_some() || self.prompt_line.learned.is_some() {
+            self.typeahead.record(&bytes, cursor_line);
+        }
         self.outbox.push(Effect::Write(bytes));
         self.raise_barrier(now, cursor_line);
         self.set_state(now, AgentState::Busy, Source::Input, "a prompt was sent".into());
