@@ -314,6 +314,25 @@ fn repl_is_recognised_by_its_prompt() {
 }
 
 #[test]
+fn slow_start_of_a_repl_is_not_its_prompt() {
+    let mut harness = Harness::new("python");
+    harness.observe();
+    harness.advance(20_000);
+    assert_eq!(*harness.driver.state(), AgentState::Starting, "it is still being loaded");
+    harness.feed("Python 3\r\n");
+    harness.advance(3000);
+    assert_eq!(*harness.driver.state(), AgentState::Starting, "only the greeting is drawn");
+    harness.feed(">>> ");
+    harness.advance(100);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+    // With another prompt.
+    let mut harness = Harness::new("python");
+    harness.feed("Python 3\r\npy: ");
+    harness.advance(10_000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+}
+
+#[test]
 fn unknown_program_is_recognised_by_learned_prompt() {
     let mut harness = Harness::new("generic");
     harness.feed("welcome\r\nme: ");
