@@ -82,7 +82,7 @@ impl CopyProvider {
 
 impl Provider for CopyProvider {
     fn take(&self, key: &SnapshotKey, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError> {
-        let session = self.store.lock_session(key.session())?;
+        let session = self.store.lock_session(key.session(), &|| request.check())?;
         let place = self.store.copy_path(key);
         if place.symlink_metadata().is_ok() {
             return Err(FilesError::Exists { key: key.clone() });
@@ -114,7 +114,7 @@ impl Provider for CopyProvider {
     fn restore(&self, key: &SnapshotKey, to: &Path) -> Result<Vec<String>, FilesError> {
         let place = self.find_copy(key)?;
         // The limit of the store removes no copy of a locked session. It may have removed this one before.
-        let _session = self.store.lock_session(key.session())?;
+        let _session = self.store.lock_session(key.session(), &|| Ok(()))?;
         self.find_copy(key)?;
         let to = empty_directory(to)?;
         let mut plan = survey(&place, &to, &|| Ok(()))?;

@@ -17,6 +17,7 @@ mod tree;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use nerve_types::TsNs;
 
@@ -309,6 +310,14 @@ pub enum FilesError {
         action: &'static str,
         /// Git's message.
         message: String,
+    },
+    /// Another process uses the session.
+    #[error("another process has held {} for {timeout:?}", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// The time that was waited.
+        timeout: Duration,
     },
     /// The request was cancelled.
     #[error("snapshot cancelled")]

@@ -1,19 +1,26 @@
 //! The directory of file snapshots: `<root>/<session>/<id>/` for copies, and a scratch directory per session.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nerve_types::files::{is_abandoned, is_temporary, private_folder, replace_unsynced};
 
+use super::comparison::Continue;
 use super::{FilesError, SnapshotKey};
 
 /// Directory with the key of the latest copy of each source. No session can have this name.
 const LATEST: &str = ".latest";
+/// Maximum wait for another process that uses a session. Copying the largest directories takes minutes.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// Interval between attempts to lock a session.
+const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The store at `<state>/snapshots`. Created on first use, private to its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +57,7 @@ impl FileStore {
     /// The session name is invalid, or the store cannot be written.
     pub fn next_id(&self, session: &str, used: impl IntoIterator<Item = u64>) -> Result<u64, FilesError> {
         SnapshotKey::new(session, 0)?;
-        let mut session = self.lock_session(session)?;
+        let mut session = self.lock_session(session, &|| Ok(()))?;
         let path = session.dir.join("lock");
         let last = session.last_id().map_err(FilesError::io("read", &path))?;
         let id = used.into_iter().fold(last, u64::max).saturating_add(1);
@@ -64,7 +71,7 @@ impl FileStore {
     /// The session name is invalid, or the store cannot be written.
     pub fn release_id(&self, session: &str, id: u64) -> Result<(), FilesError> {
         SnapshotKey::new(session, 0)?;
-        let mut session = self.lock_session(session)?;
+        let mut session = self.lock_session(session, &|| Ok(()))?;
         let path = session.dir.join("lock");
         if session.last_id().map_err(FilesError::io("read", &path))? == id {
             session.set_last_id(id.saturating_sub(1)).map_err(FilesError::io("write", &path))?;
@@ -136,15 +143,37 @@ impl FileStore {
         self.root.join(LATEST).join(format!("{:016x}", hasher.finish()))
     }
 
-    /// Waits for the session's lock and empties its scratch directory.
-    pub(super) fn lock_session(&self, session: &str) -> Result<SessionLock, FilesError> {
+    /// Waits for the session's lock, for at most [`LOCK_TIMEOUT`], and empties its scratch directory.
+    pub(super) fn lock_session(
+        &self,
+        session: &str,
+        should_continue: Continue<'_>,
+    ) -> Result<SessionLock, FilesError> {
+        self.lock_session_within(session, LOCK_TIMEOUT, should_continue)
+    }
+
+    fn lock_session_within(
+        &self,
+        session: &str,
+        timeout: Duration,
+        should_continue: Continue<'_>,
+    ) -> Result<SessionLock, FilesError> {
         let dir = self.root.join(session);
         create_private_dir(&dir)?;
         let path = dir.join("lock");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let lock = options.open(&path).map_err(FilesError::io("open", &path))?;
-        lock.lock().map_err(FilesError::io("lock", &path))?;
+        let deadline = Instant::now() + timeout;
+        loop {
+            should_continue()?;
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(LOCK_INTERVAL),
+                Err(TryLockError::WouldBlock) => return Err(FilesError::Locked { path, timeout }),
+                Err(TryLockError::Error(error)) => return Err(FilesError::io("lock", &path)(error)),
+            }
+        }
         let scratch = dir.join("scratch");
         match fs::remove_dir_all(&scratch) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -220,4 +249,31 @@ impl Drop for SessionLock {
 
 fn create_private_dir(dir: &Path) -> Result<(), FilesError> {
     private_folder(dir).map_err(FilesError::io("make the directory", dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn wait_for_a_locked_session_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FileStore::new(folder.path());
+        let held = store.lock_session("one", &|| Ok(())).unwrap();
+        let late = store.lock_session_within("one", Duration::from_millis(20), &|| Ok(())).unwrap_err();
+        assert!(matches!(late, FilesError::Locked { .. }), "{late}");
+        let attempts = Cell::new(0);
+        let cancel_later = || {
+            attempts.set(attempts.get() + 1);
+            if attempts.get() < 3 { Ok(()) } else { Err(FilesError::Stopped) }
+        };
+        let cancelled = store.lock_session("one", &cancel_later).unwrap_err();
+        assert!(matches!(cancelled, FilesError::Stopped), "{cancelled}");
+        assert!(store.lock_session("other", &|| Ok(())).is_ok());
+        assert!(held.scratch().is_dir(), "a waiting process removes nothing");
+        drop(held);
+        assert!(store.lock_session_within("one", Duration::ZERO, &|| Ok(())).is_ok());
+    }
 }

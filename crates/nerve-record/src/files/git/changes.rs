@@ -47,7 +47,7 @@ pub(super) fn changes(
     // Nothing was committed, so the files must be as they were restored.
     let not_found = || FilesError::NotFound { key: key.clone(), place: provider.top.clone() };
     let commit = provider.find_commit(key)?.ok_or_else(not_found)?;
-    let session = provider.store.lock_session(key.session())?;
+    let session = provider.store.lock_session(key.session(), &|| Ok(()))?;
     let git = tree.with_index(&session.scratch().join("index"));
     let settings = ["-c", "core.sparseCheckout=false", "-c", "core.autocrlf=false"];
     git.command("read the snapshot").args(settings).args(["read-tree", &commit]).line()?;

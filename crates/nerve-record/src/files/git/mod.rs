@@ -259,7 +259,7 @@ impl GitProvider {
 
 impl Provider for GitProvider {
     fn take(&self, key: &SnapshotKey, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError> {
-        let session = self.store.lock_session(key.session())?;
+        let session = self.store.lock_session(key.session(), &|| request.check())?;
         if self.find_commit(key)?.is_some() {
             return Err(FilesError::Exists { key: key.clone() });
         }
@@ -282,7 +282,7 @@ impl Provider for GitProvider {
         let not_found = || FilesError::NotFound { key: key.clone(), place: self.top.clone() };
         let commit = self.find_commit(key)?.ok_or_else(not_found)?;
         let to = empty_directory(to)?;
-        let session = self.store.lock_session(key.session())?;
+        let session = self.store.lock_session(key.session(), &|| Ok(()))?;
         let git_dir =
             self.git.command("find the repository").args(["rev-parse", "--absolute-git-dir"]).path()?;
         let git = Git::new(&to).with_work_tree(&git_dir).with_index(&session.scratch().join("index"));
