@@ -9,6 +9,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nerve_types::os::sync_tree;
+
 use super::comparison::has_same_bytes;
 use super::tree::{CopyStats, survey};
 use super::{FileSnapshot, FileStore, FilesError, Provider, SnapshotKey, SnapshotRequest, empty_directory};
@@ -103,9 +105,12 @@ impl Provider for CopyProvider {
         fs::create_dir(&partial).map_err(FilesError::io("make the directory", &partial))?;
         let copied =
             plan.copy(&self.source, &partial, earlier.as_deref(), self.limit, &|| request.check())?;
+        // A copy that a power failure can still damage never has its name.
+        sync_tree(&partial).map_err(FilesError::io("write to the disk", &partial))?;
         // Modes are set after the move, so that a partial copy can always be removed.
         fs::rename(&partial, &place).map_err(FilesError::io("move to", &place))?;
         plan.set_modes(&place)?;
+        self.store.sync_session(key.session())?;
         self.store.set_latest_copy(&self.source, key);
         let provider = if matches!(copied, CopyStats { cloned: 1.., copied: 0 }) { REFLINK } else { COPY };
         Ok(FileSnapshot { files: self.reference_by(provider, key), left_out: plan.left_out.into_messages() })

@@ -115,6 +115,16 @@ impl FileStore {
         self.root.join(key.session()).join(key.id().to_string())
     }
 
+    /// Waits until the names of a session's copies are on the disk.
+    pub(super) fn sync_session(&self, session: &str) -> Result<(), FilesError> {
+        let dir = self.root.join(session);
+        let sync = |dir: &Path| File::open(dir)?.sync_all();
+        [dir.as_path(), &self.root]
+            .into_iter()
+            .try_for_each(sync)
+            .map_err(FilesError::io("write to the disk", &dir))
+    }
+
     /// Returns the latest copy of a directory, if it still exists.
     pub(super) fn latest_copy(&self, source: &Path) -> Option<PathBuf> {
         let (copy, of) = self.read_latest(&self.latest_path(source))?;

@@ -203,6 +203,23 @@ pub fn clone_file(_to: &File, _from: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Waits until a folder and everything below it is on the disk (fsync(2)).
+///
+/// # Errors
+/// A file cannot be opened or written.
+pub fn sync_tree(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            sync_tree(&entry.path())?;
+        } else if kind.is_file() {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    File::open(folder)?.sync_all()
+}
+
 /// Makes the calling thread a batch job.
 ///
 /// # Errors

@@ -263,3 +263,13 @@ fn own_resources_are_measured() {
     assert!(before >= 3);
     assert!(!kernel_release().unwrap().is_empty());
 }
+
+#[test]
+fn tree_is_synced_or_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("inner")).unwrap();
+    fs::write(folder.path().join("inner/file"), "x").unwrap();
+    sync_tree(folder.path()).unwrap();
+    let missing = sync_tree(&folder.path().join("missing")).unwrap_err();
+    assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
+}
