@@ -249,20 +249,6 @@ impl SearchIndex {
         statement.query_row(params![path.to_string_lossy()], state_of).optional().map_err(failure)
     }
 
-    /// Returns the sources that are indexed in part, with the reason.
-    pub(super) fn cut_sources(&self) -> Result<Vec<(PathBuf, String)>, EngineError> {
-        let sql = "SELECT path, has_cut_screen FROM source WHERE has_cut_turns OR has_cut_screen ORDER BY id";
-        let mut statement = self.connection.prepare(sql).map_err(failure)?;
-        let rows = statement.query_map([], |row| {
-            let reason = match row.get(1)? {
-                true => "only the first 64 MiB of its text are indexed".to_string(),
-                false => format!("only the first {MAX_CHARS} characters of each text are indexed"),
-            };
-            Ok((PathBuf::from(row.get::<_, String>(0)?), reason))
-        });
-        rows.map_err(failure)?.collect::<Result<_, _>>().map_err(failure)
-    }
-
     /// Marks a source that will not change any more, unless another process has indexed it since.
     pub(super) fn mark_final(&mut self, path: &Path, state: &IndexState) -> Result<(), EngineError> {
         let mark = "UPDATE source SET is_final = 1

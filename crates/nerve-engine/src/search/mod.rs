@@ -56,11 +56,12 @@ pub fn search(
         drop(lock);
         let result = update.and_then(|update| {
             index.check_source(query)?;
-            Ok((update, index.search(query, progress)?))
+            let hits = index.search(query, progress)?;
+            Ok((update, index.cut_sources(query)?, hits))
         });
         match result {
-            Ok((update, hits)) => {
-                let (unsearched, unsearched_count) = unsearched_files(update);
+            Ok((update, cut, hits)) => {
+                let (unsearched, unsearched_count) = unsearched_files(update, cut);
                 return Ok(SearchResult { hits, unsearched, unsearched_count, was_rebuilt });
             }
             // Damage in the middle of the file is found when it is read.
@@ -74,9 +75,13 @@ pub fn search(
 }
 
 /// Returns the first files that are not searched completely, and the number of all of them.
-fn unsearched_files(update: UpdateSummary) -> (Vec<UnsearchedFile>, usize) {
-    let count = update.failed.len();
+fn unsearched_files(update: UpdateSummary, cut: Vec<(PathBuf, String)>) -> (Vec<UnsearchedFile>, usize) {
+    let mut files = update.failed;
+    let cut = cut.into_iter().filter(|(path, _)| !files.iter().any(|(failed, _)| failed == path));
+    let cut: Vec<_> = cut.collect();
+    files.extend(cut);
+    let count = files.len();
     let file =
         |(path, reason): (PathBuf, String)| UnsearchedFile { path: path.display().to_string(), reason };
-    (update.failed.into_iter().take(MAX_UNSEARCHED).map(file).collect(), count)
+    (files.into_iter().take(MAX_UNSEARCHED).map(file).collect(), count)
 }

@@ -2,6 +2,8 @@
 
 pub(super) mod blocks;
 
+use std::path::PathBuf;
+
 use nerve_api::reply::SearchHit;
 use nerve_api::request::Search;
 use nerve_api::value::DocumentKind;
@@ -14,12 +16,12 @@ use nerve_types::suggestion::nearest;
 use regex::{Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row, params_from_iter};
+use rusqlite::{Connection, Row, params, params_from_iter};
 
 use self::blocks::search_blocks;
-use super::index::{SearchIndex, failure};
+use super::index::{MAX_CHARS, SearchIndex, failure};
 use super::progress::{Progress, TextCounter};
-use super::sql::{first_id, from_sql};
+use super::sql::{first_id, from_sql, to_sql};
 
 /// Words of text around a match.
 const WORDS: u32 = 24;
@@ -161,6 +163,31 @@ impl SearchIndex {
             }
         };
         hits.map_err(failure)
+    }
+
+    /// Returns the files with texts that a query selects, of which the index has only a part, with the reason.
+    ///
+    /// # Errors
+    /// The index cannot be read.
+    pub(super) fn cut_sources(&self, query: &Query) -> Result<Vec<(PathBuf, String)>, EngineError> {
+        let selects = |is_screen: bool| {
+            let is_selected = |kind: &DocumentKind| (*kind == DocumentKind::Screen) == is_screen;
+            query.kinds.is_empty() || query.kinds.iter().any(is_selected)
+        };
+        let sql = "SELECT path, has_cut_screen AND ?5 FROM source
+                   WHERE (has_cut_turns AND ?4 OR has_cut_screen AND ?5) AND (?1 IS NULL OR node = ?1)
+                   AND (?2 IS NULL OR session = ?2) AND (?3 IS NULL OR ended_ms IS NULL OR ended_ms >= ?3) ORDER BY id";
+        let mut statement = self.connection.prepare(sql).map_err(failure)?;
+        let values =
+            params![query.node, query.session, query.since_ms.map(to_sql), selects(false), selects(true)];
+        let rows = statement.query_map(values, |row| {
+            let reason = match row.get(1)? {
+                true => "only the first 64 MiB of its text are indexed".to_string(),
+                false => format!("only the first {MAX_CHARS} characters of each text are indexed"),
+            };
+            Ok((PathBuf::from(row.get::<_, String>(0)?), reason))
+        });
+        rows.map_err(failure)?.collect::<Result<_, _>>().map_err(failure)
     }
 
     /// Checks that the index has the node and the session of a query.
@@ -366,6 +393,7 @@ mod tests {
     use super::super::update::UpdateScope;
     use super::*;
     use crate::data_dirs::DataDirs;
+    use crate::node_files::NodeKey;
 
     #[test]
     fn newest_documents_are_found_first_in_any_order_of_indexing() {
@@ -399,6 +427,51 @@ mod tests {
             assert_eq!(found(pattern, Some(6_001), 20), newest[..3]);
             assert_eq!(found(pattern, None, 20).len(), 6);
         }
+    }
+
+    #[test]
+    fn only_selected_sources_count_as_cut() {
+        let home = nerve_testkit::Hermetic::new().unwrap();
+        let (mut index, _) = SearchIndex::open(&home.work()).unwrap();
+        for (path, node, ended_ms) in
+            [("turns", "a", Some(1_000)), ("screen", "b", None), ("whole", "b", None)]
+        {
+            let state = IndexState {
+                has_cut_turns: path == "turns",
+                has_cut_screen: path == "screen",
+                ..IndexState::default()
+            };
+            let node = NodeKey { session: Some("main".into()), node: Some(node.into()), server: None };
+            let source = Source { path: path.into(), node, ended_ms, ..Source::default() };
+            index.replace(&source, &state, None, None).unwrap();
+        }
+        let all = Query {
+            pattern: Pattern::Text("x".into()),
+            node: None,
+            session: None,
+            since_ms: None,
+            kinds: Vec::new(),
+            limit: 1,
+        };
+        let cut = |query: Query| -> Vec<String> {
+            let cut = index.cut_sources(&query).unwrap().into_iter();
+            cut.map(|(path, _)| path.display().to_string()).collect()
+        };
+        assert_eq!(cut(all.clone()), ["turns", "screen"]);
+        assert_eq!(cut(Query { node: Some("a".into()), ..all.clone() }), ["turns"]);
+        assert_eq!(cut(Query { session: Some("main".into()), ..all.clone() }), ["turns", "screen"]);
+        assert!(cut(Query { session: Some("other".into()), ..all.clone() }).is_empty());
+        assert_eq!(cut(Query { since_ms: Some(1_000), ..all.clone() }), ["turns", "screen"]);
+        assert_eq!(cut(Query { since_ms: Some(1_001), ..all.clone() }), ["screen"]);
+        assert_eq!(cut(Query { kinds: vec![DocumentKind::Screen], ..all.clone() }), ["screen"]);
+        assert_eq!(cut(Query { kinds: vec![DocumentKind::Answer], ..all }), ["turns"]);
+    }
+
+    #[test]
+    fn long_documents_are_cut() {
+        let document =
+            |len| Document { kind: DocumentKind::Answer, turn: None, at_ms: 0, text: "x".repeat(len) };
+        assert_eq!([MAX_CHARS, MAX_CHARS + 1].map(|len| document(len).is_cut()), [false, true]);
     }
 
     #[test]

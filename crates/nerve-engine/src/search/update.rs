@@ -25,7 +25,7 @@ use crate::transcripts::{TurnReader, end_of, read_history, session_of};
 pub(super) struct UpdateSummary {
     /// Number of files indexed.
     pub(super) indexed: usize,
-    /// Files that cannot be read or are indexed in part, with the reason. Includes files that an earlier update has cut.
+    /// Files that cannot be read completely, with the reason.
     pub(super) failed: Vec<(PathBuf, String)>,
 }
 
@@ -92,11 +92,6 @@ impl SearchIndex {
         match self.update_files(dirs, scope, progress, &mut summary) {
             Err(error) if is_unwritable(&error) => summary.failed.push((self.path.clone(), error.message)),
             result => result?,
-        }
-        for (path, reason) in self.cut_sources()? {
-            if !summary.failed.iter().any(|(failed, _)| *failed == path) {
-                summary.failed.push((path, reason));
-            }
         }
         Ok(summary)
     }
@@ -298,7 +293,6 @@ fn history_of(node: &NodeKey, base: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::index::MAX_CHARS;
     use super::*;
 
     /// Updates an index of a folder with this number of empty histories.
@@ -324,31 +318,6 @@ mod tests {
         index.connection.pragma_update(None, "max_page_count", 1_000_000).unwrap();
         assert_eq!(update(&home, &mut index, 200).failed, []);
         assert_eq!(index.states().unwrap().len(), 200);
-    }
-
-    #[test]
-    fn each_update_reports_sources_that_are_indexed_in_part() {
-        let home = nerve_testkit::Hermetic::new().unwrap();
-        let (mut index, _) = SearchIndex::open(&home.work()).unwrap();
-        let paths = ["turns", "screen"].map(|name| home.work().join(name));
-        for (at, path) in paths.iter().enumerate() {
-            fs::write(path, "").unwrap();
-            let state =
-                IndexState { has_cut_turns: at == 0, has_cut_screen: at == 1, ..IndexState::default() };
-            let source = Source { path: path.clone(), ..Source::default() };
-            index.replace(&source, &state, None, None).unwrap();
-        }
-        for _ in 0..2 {
-            let failed = update(&home, &mut index, 0).failed;
-            assert_eq!(failed.iter().map(|(path, _)| path).collect::<Vec<_>>(), [&paths[0], &paths[1]]);
-        }
-        let text = |len| Document {
-            kind: nerve_api::value::DocumentKind::Answer,
-            turn: None,
-            at_ms: 0,
-            text: "x".repeat(len),
-        };
-        assert_eq!([MAX_CHARS, MAX_CHARS + 1].map(|len| text(len).is_cut()), [false, true]);
     }
 
     #[test]
