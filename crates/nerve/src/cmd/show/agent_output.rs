@@ -40,13 +40,14 @@ pub(super) async fn wait(
     let from = link.hello.off;
     link.send(&HostRequest::Subscribe { off: from, allow_gap: true }).await?;
     let forwards_keys = io::stdin().is_terminal() && io::stdout().is_terminal();
-    if forwards_keys {
-        out::note(
-            "the execution has no terminal of its own: its output appears when it ends; keys go to the agent; Ctrl+] detaches",
-        );
-    }
     let mut signals = Signals::listen().context("cannot listen for signals")?;
     let raw = forwards_keys.then(RawMode::enter).flatten();
+    if forwards_keys {
+        // Who has read this may type: keys and signals are handled from now on. Raw mode needs the carriage return.
+        out::note(
+            "the execution has no terminal of its own: its output appears when it ends; keys go to the agent; Ctrl+] detaches\r",
+        );
+    }
     let mut keys = if forwards_keys { read_keys() } else { mpsc::channel(1).1 };
     let output = loop {
         if let Some(line) = ended_line(&follow) {
