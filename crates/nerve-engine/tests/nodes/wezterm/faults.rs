@@ -273,8 +273,10 @@ async fn draft_before_attaching_is_not_typed_over() {
     let harness = WeztermHarness::new();
     let pane = harness.spawn(&BASH).await;
     let wezterm = harness.mux.wezterm();
-    let has_draft =
-        async || wezterm.text(&pane, Range::screen(30), false).await.unwrap().contains("$ echo draft");
+    let screen = async || wezterm.text(&pane, Range::screen(30), false).await.unwrap();
+    let has_draft = async || screen().await.contains("$ echo draft");
+    // Before bash reads keys, the terminal echoes them in front of the prompt.
+    eventually("the prompt stands there", async || screen().await.trim_end().ends_with('$')).await;
     wezterm.keys(&pane, &Keys::new(b"echo draft").unwrap()).await.unwrap();
     eventually("the draft stands there", has_draft).await;
     harness.create(harness.spec("sh", &pane)).await.unwrap();
