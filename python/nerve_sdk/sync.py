@@ -610,6 +610,13 @@ class NerveClient:
             limit=limit,
         ))
 
+    def usage(self, *, session_id: Optional[str] = None, since: Optional[str] = None, by: str = 'node') -> UsageReport:
+        """Sums up the tokens and costs of the nodes and recordings on the server's machine, also of those that ended.
+
+        `nodes`: only these, each as `NODE` or `SESSION/NODE`; `since`: a time (RFC 3339); `by`: `node`, `session`, `day` or `model`.
+        """
+        return self._portal.run(lambda: self._inner.usage(session_id=session_id, since=since, by=by))
+
     def get_result(self, result_id: str) -> Result:
         """Returns an execution started by `RemoteNode.execute_async`. A failed one raises nothing: see its `state`."""
         return self._portal.run(lambda: self._inner.get_result(result_id))

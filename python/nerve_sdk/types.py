@@ -272,6 +272,74 @@ class SearchResult:
 
 
 @dataclass(frozen=True)
+class TokenUsage:
+    """Tokens of one or more responses. Sums and differences stop at the limits of the counts."""
+
+    #: Input tokens, without cached ones.
+    input: int = 0
+    #: Output tokens.
+    output: int = 0
+    #: Input tokens read from the cache.
+    cache_read: int = 0
+    #: Input tokens written to the cache.
+    cache_write: int = 0
+
+
+@dataclass(frozen=True)
+class UsageRow:
+    """The usage of a node, a session, a day or a model. Names are null for other groupings, or if they are not known."""
+
+    #: Server of the node or session.
+    server_name: Optional[str] = None
+    #: Session.
+    session_id: Optional[str] = None
+    #: Node.
+    node_id: Optional[str] = None
+    #: Id of a recording without a node.
+    recording_id: Optional[str] = None
+    #: Day in the time zone of the machine, as `2026-01-31`.
+    day: Optional[str] = None
+    #: Model.
+    model: Optional[str] = None
+    #: Tokens.
+    tokens: TokenUsage = {'input': 0, 'output': 0, 'cache_read': 0, 'cache_write': 0}
+    #: Number of turns.
+    turns: int = 0
+    #: Number of responses of models.
+    responses: int = 0
+    #: Sum of the known costs in US dollars; null if no cost is known.
+    cost_usd: Optional[float] = None
+    #: True if some tokens have no price.
+    has_unpriced: bool = False
+
+
+@dataclass(frozen=True)
+class UnpricedModel:
+    """A model without a price."""
+
+    #: Number of its tokens.
+    tokens: int
+    #: Model; null if it is not known.
+    model: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class UsageReport:
+    """The usage of nodes and recordings. Costs are estimates by list prices."""
+
+    #: The rows, in the order of their names or days.
+    rows: List[UsageRow] = field(default_factory=list)
+    #: The sum of all rows. It has no names.
+    total: UsageRow = {'server_name': None, 'session_id': None, 'node_id': None, 'recording_id': None, 'day': None, 'model': None, 'tokens': {'input': 0, 'output': 0, 'cache_read': 0, 'cache_write': 0}, 'turns': 0, 'responses': 0, 'cost_usd': None, 'has_unpriced': False}
+    #: Models without a price.
+    unpriced: List[UnpricedModel] = field(default_factory=list)
+    #: Files that were not read completely, with the reason.
+    problems: List[str] = field(default_factory=list)
+    #: Number of agents' recordings whose session file is gone or not known.
+    missing_recordings: int = 0
+
+
+@dataclass(frozen=True)
 class Result:
     """Result of an asynchronous execution. Reply to GET_RESULT and CANCEL_RESULT."""
 
