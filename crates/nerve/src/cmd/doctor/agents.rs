@@ -14,7 +14,7 @@ use nerve_node::factory::FactoryConfig;
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
-use super::{find, version};
+use super::programs::{find_program, read_version};
 use crate::exit::{FAILED, Failure};
 use crate::out;
 
@@ -52,7 +52,7 @@ pub(super) async fn run(as_json: bool, limit: Duration) -> Result<()> {
     out::note(NOTE);
     let mut results = Vec::new();
     for (name, arguments) in AGENTS {
-        if let Some(program) = find(name, std::env::var_os("PATH").as_deref()) {
+        if let Some(program) = find_program(name, std::env::var_os("PATH").as_deref()) {
             let attempt = try_agent(name, program, arguments, limit);
             results.push(out::progress(&format!("starting {name}"), attempt).await?);
         }
@@ -111,7 +111,7 @@ async fn try_agent(
     arguments: &[&str],
     limit: Duration,
 ) -> Result<AgentResult> {
-    let version = version(&program).await;
+    let version = read_version(&program).await;
     let result = start_agent(name, &program, arguments, limit).await?;
     let result = match result.state.as_str() {
         "stopped" if !arguments.is_empty() => start_agent(name, &program, &[], limit).await?,

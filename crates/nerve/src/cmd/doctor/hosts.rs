@@ -8,7 +8,7 @@ use nerve_host::repair::{missing_files, request_entry_repair, request_repair};
 use nerve_server::paths::ServerPaths;
 use tokio::time::{Instant, sleep};
 
-use super::Check;
+use super::check::Check;
 use crate::out;
 
 /// Time limit for a host to repair its files.
@@ -20,7 +20,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub(super) const HINT: &str = "repair it with 'nerve doctor --fix'";
 
 /// Checks that every host can be found. A server does not adopt the node of a host whose entry is damaged.
-pub(super) fn entries(paths: &ServerPaths) -> Check {
+pub(super) fn check_entries(paths: &ServerPaths) -> Check {
     let Listing { entries, damaged } = registry::list(&paths.hosts());
     let summary = format!("{} in {}", entries.len(), paths.hosts().display());
     let files: Vec<String> = damaged.iter().map(|entry| entry.path.display().to_string()).collect();
@@ -33,8 +33,8 @@ pub(super) fn entries(paths: &ServerPaths) -> Check {
 }
 
 /// Checks the sockets and recordings of running hosts.
-pub(super) fn files(paths: &ServerPaths) -> Check {
-    let incomplete = incomplete(paths);
+pub(super) fn check_files(paths: &ServerPaths) -> Check {
+    let incomplete = list_incomplete(paths);
     let describe = |(entry, files): &(Entry, Vec<PathBuf>)| {
         let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         format!("host {} has no {}", entry.id, files.join(" and no "))
@@ -46,7 +46,7 @@ pub(super) fn files(paths: &ServerPaths) -> Check {
 /// Makes running hosts repair their files, and waits for them. Failures are printed; the checks show what is left.
 pub(super) async fn repair(paths: &ServerPaths) {
     let damaged = registry::list(&paths.hosts()).damaged;
-    let incomplete = incomplete(paths);
+    let incomplete = list_incomplete(paths);
     let runtime = paths.runtime.join("hosts");
     let entries = damaged.iter().map(|entry| {
         let name = entry.path.display().to_string();
@@ -72,7 +72,7 @@ pub(super) async fn repair(paths: &ServerPaths) {
 }
 
 /// Returns the running hosts with missing files.
-fn incomplete(paths: &ServerPaths) -> Vec<(Entry, Vec<PathBuf>)> {
+fn list_incomplete(paths: &ServerPaths) -> Vec<(Entry, Vec<PathBuf>)> {
     let alive = registry::entries(&paths.hosts()).into_iter().filter(Entry::is_alive);
     alive
         .map(|entry| (missing_files(&entry), entry))

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use self::redaction::{Redaction, mask};
 use self::zip::ZipWriter;
-use super::{Check, as_json};
+use super::check::{Check, to_json};
 use crate::exit::{FAILED, Failure};
 use crate::{out, settings};
 use nerve_cli::local_commands::DoctorArgs;
@@ -98,7 +98,7 @@ struct Report {
 
 impl Report {
     fn system(&self, checks: &[Check]) -> Value {
-        let checks: Vec<Value> = checks.iter().map(as_json).collect();
+        let checks: Vec<Value> = checks.iter().map(to_json).collect();
         let variables: Vec<String> = std::env::vars_os()
             .map(|(name, _)| name.to_string_lossy().into_owned())
             .filter(|name| {

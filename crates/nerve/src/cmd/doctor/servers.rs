@@ -2,13 +2,13 @@
 
 use nerve_server::paths::ServerPaths;
 
-use super::Check;
+use super::check::Check;
 use super::hosts::{HINT, summarize};
 use crate::cmd::server::repair;
 use crate::out;
 
 /// Checks that clients can find every running server.
-pub(super) fn files(paths: &ServerPaths) -> Check {
+pub(super) fn check_files(paths: &ServerPaths) -> Check {
     let problems = repair::incomplete(paths).into_iter().map(|(name, files)| {
         let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         format!("server '{name}' has no {}", files.join(" and no "))
