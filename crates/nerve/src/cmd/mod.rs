@@ -161,9 +161,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
 
 fn run_server(args: ServerArgs) -> Result<()> {
     match args.command {
-        ServerCommand::Start(args) if args.foreground => {
-            run_multi_threaded(server::start::in_foreground(&args))
-        }
+        ServerCommand::Start(args) if args.foreground => run_multi_threaded(server::foreground::run(&args)),
         ServerCommand::Start(args) => run_single_threaded(interruptible(server::start::in_background(&args))),
         ServerCommand::Stop(args) => run_single_threaded(interruptible(server::stop::run(&args))),
         ServerCommand::Restart(args) => run_single_threaded(interruptible(server::restart::run(&args))),

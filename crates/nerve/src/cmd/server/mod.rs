@@ -1,12 +1,15 @@
 //! `nerve server`: start, stop, restart, status, list, logs; and connecting to a server.
 
+pub(crate) mod foreground;
 pub(crate) mod listen;
 mod local_server;
+mod log_file;
 pub(crate) mod logs;
 mod remote_server;
 pub(crate) mod repair;
 pub(crate) mod restart;
 pub(crate) mod start;
+mod start_report;
 pub(crate) mod status;
 pub(crate) mod stop;
 
