@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::body_guard::BodyObserver;
-use super::gate::ConnectionAuth;
+use super::connection_auth::ConnectionAuth;
 use super::idle_timeout;
 
 /// Time after which a response that the client does not read is aborted, as TCP does with one over HTTP/1.1.

@@ -17,7 +17,8 @@ use tokio_util::task::TaskTracker;
 use super::Site;
 use super::activity::Activity;
 use super::body_guard::GuardedBody;
-use super::gate::{self, ConnectionAuth};
+use super::connection_auth::ConnectionAuth;
+use super::gate;
 use super::idle_timeout::{self, IdleTimer};
 use super::stream::{Stream, Version};
 use crate::client_origin;
@@ -76,9 +77,9 @@ pub(crate) async fn serve(client: PendingClient, site: Site) {
         hung_up: &mut hung_up,
     };
     let served = match version {
-        Version::Http1 => client.over_http1(stream.clone()).await,
+        Version::Http1 => client.serve_http1(stream.clone()).await,
         // Boxed: HTTP/2 is rarer, and its larger future must not enlarge all connections.
-        Version::Http2 => Box::pin(client.over_http2(stream.clone())).await,
+        Version::Http2 => Box::pin(client.serve_http2(stream.clone())).await,
     };
     let end = served.unwrap_or_else(|error| {
         tracing::debug!(%peer, %error, "a connection broke");
@@ -95,6 +96,7 @@ pub(crate) async fn serve(client: PendingClient, site: Site) {
     }
 }
 
+/// The client of a connection, and the router that serves its requests.
 struct Client<'a> {
     origin: ClientOrigin,
     auth: ConnectionAuth,
@@ -104,7 +106,8 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    async fn over_http1(self, stream: Stream) -> hyper::Result<End> {
+    /// Serves HTTP/1.1 until one side ends.
+    async fn serve_http1(self, stream: Stream) -> hyper::Result<End> {
         let Client { origin, auth, router, closing, hung_up } = self;
         let timeout = IdleTimer::new(auth.clone());
         let router = TowerToHyperService::new(router);
@@ -142,7 +145,8 @@ impl Client<'_> {
         tokio::time::timeout(CLOSE_TIMEOUT, connection).await.unwrap_or(Ok(())).map(|()| End::Closing)
     }
 
-    async fn over_http2(self, stream: Stream) -> hyper::Result<End> {
+    /// Serves HTTP/2 until one side ends, or nothing happens for long.
+    async fn serve_http2(self, stream: Stream) -> hyper::Result<End> {
         let Client { origin, auth, router, closing, hung_up } = self;
         let activity = Activity::new();
         let service = {
@@ -151,11 +155,11 @@ impl Client<'_> {
             service_fn(move |mut request: Request<Incoming>| {
                 request.extensions_mut().insert(auth.clone());
                 let active = activity.begin();
-                let answered = client_origin::scope(origin.clone(), router.call(request));
+                let responding = client_origin::scope(origin.clone(), router.call(request));
                 async move {
-                    let answer: Result<Response<axum::body::Body>, _> = answered.await;
+                    let response: Result<Response<axum::body::Body>, _> = responding.await;
                     let active = active.with_abort_token(&TaskExecutor::abort_token());
-                    answer.map(|answer| answer.map(|body| GuardedBody::new(body, active)))
+                    response.map(|response| response.map(|body| GuardedBody::new(body, active)))
                 }
             })
         };
@@ -259,7 +263,7 @@ mod tests {
             let (closing, mut hung_up): (_, HungUp) =
                 (CancellationToken::new(), Box::pin(std::future::pending()));
             let origin = ClientOrigin::default();
-            Client { origin, auth, router, closing, hung_up: &mut hung_up }.over_http2(stream).await
+            Client { origin, auth, router, closing, hung_up: &mut hung_up }.serve_http2(stream).await
         });
         let mut builder = client::Builder::new(TokioExecutor::new());
         builder.initial_stream_window_size(STREAM_WINDOW);
@@ -268,28 +272,29 @@ mod tests {
         send
     }
 
-    async fn ask(send: &Send, path: &str) -> Response<Incoming> {
+    /// Sends a request and returns the head of its response.
+    async fn request(send: &Send, path: &str) -> Response<Incoming> {
         let request = Request::get(format!("http://localhost{path}")).body(Empty::new()).unwrap();
         send.clone().send_request(request).await.unwrap()
     }
 
-    async fn text(answer: Response<Incoming>) -> Bytes {
-        answer.into_body().collect().await.unwrap().to_bytes()
+    async fn read_body(response: Response<Incoming>) -> Bytes {
+        response.into_body().collect().await.unwrap().to_bytes()
     }
 
-    /// A response that starts and is completed on command.
+    /// A response that signals its start, and is sent when it is released.
     #[derive(Debug, Clone, Default)]
-    struct Late {
-        begun: Arc<Notify>,
-        given: Arc<Notify>,
+    struct HeldResponse {
+        started: Arc<Notify>,
+        released: Arc<Notify>,
     }
 
-    impl Late {
+    impl HeldResponse {
         fn router(&self) -> Router {
-            let late = self.clone();
+            let held = self.clone();
             let answer = async move || {
-                late.begun.notify_one();
-                late.given.notified().await;
+                held.started.notify_one();
+                held.released.notified().await;
                 "late"
             };
             Router::new().route("/late", get(answer))
@@ -302,19 +307,19 @@ mod tests {
             auth.close();
             StatusCode::UNAUTHORIZED
         };
-        let late = Late::default();
-        let send = authenticated_client(late.router().route("/wrong", get(wrong))).await;
-        let mut before = pin!(async { text(ask(&send, "/late").await).await });
-        let is_begun = tokio::select! {
+        let held = HeldResponse::default();
+        let send = authenticated_client(held.router().route("/wrong", get(wrong))).await;
+        let mut before = pin!(async { read_body(request(&send, "/late").await).await });
+        let is_started = tokio::select! {
             biased;
             _ = before.as_mut() => false,
-            () = late.begun.notified() => true,
+            () = held.started.notified() => true,
         };
-        assert!(is_begun);
-        assert_eq!(ask(&send, "/wrong").await.status(), StatusCode::UNAUTHORIZED);
+        assert!(is_started);
+        assert_eq!(request(&send, "/wrong").await.status(), StatusCode::UNAUTHORIZED);
         // Longer than an unauthenticated client would get.
         assert!(timeout(DRAIN_TIMEOUT * 30, before.as_mut()).await.is_err());
-        late.given.notify_one();
+        held.released.notify_one();
         assert_eq!(before.await, Bytes::from("late"));
         // The connection accepts no further requests.
         tokio::time::timeout(Duration::from_secs(1), async {
@@ -326,16 +331,16 @@ mod tests {
         .unwrap();
     }
 
-    /// A chunk that signals when it is dropped.
-    struct Piece(Vec<u8>, Arc<Notify>);
+    /// A chunk of a body that signals when it is dropped.
+    struct NotifyOnDrop(Vec<u8>, Arc<Notify>);
 
-    impl AsRef<[u8]> for Piece {
+    impl AsRef<[u8]> for NotifyOnDrop {
         fn as_ref(&self) -> &[u8] {
             &self.0
         }
     }
 
-    impl Drop for Piece {
+    impl Drop for NotifyOnDrop {
         fn drop(&mut self) {
             self.1.notify_one();
         }
@@ -343,14 +348,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn stalled_stream_is_reset_alone() {
-        let late = Late::default();
+        let held = HeldResponse::default();
         // The other response completes when this one was aborted.
-        let given = late.given.clone();
-        let long = async move || Body::from(Bytes::from_owner(Piece(vec![b'x'; 1 << 20], given)));
-        let send = authenticated_client(late.router().route("/long", get(long))).await;
-        let (other, started) = (async { text(ask(&send, "/late").await).await }, Instant::now());
+        let released = held.released.clone();
+        let long = async move || Body::from(Bytes::from_owner(NotifyOnDrop(vec![b'x'; 1 << 20], released)));
+        let send = authenticated_client(held.router().route("/long", get(long))).await;
+        let (other, started) = (async { read_body(request(&send, "/late").await).await }, Instant::now());
         // Nothing is read from it until it is aborted.
-        let stalled = ask(&send, "/long");
+        let stalled = request(&send, "/long");
         let (other, stalled) = tokio::join!(other, stalled);
         assert_eq!(other, Bytes::from("late"));
         assert!(stalled.into_body().collect().await.is_err());

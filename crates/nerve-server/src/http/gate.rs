@@ -13,17 +13,13 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use nerve_api::ErrorKind;
 use nerve_llm::request_host::{self, AllowedHosts};
-use nerve_types::connection_limit::ConnectionSlot;
-use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
+use super::connection_auth::ConnectionAuth;
 use super::openai;
 use super::operations;
 use super::problem::Problem;
 use super::request_id::{self, RequestId};
-use crate::access::{Authenticator, Credential, wait_for_revocation};
+use crate::access::{Authenticator, Credential};
 use crate::clients::Clients;
 use crate::web::{self, CacheForever, Web, role};
 
@@ -65,86 +61,6 @@ impl Gate {
     }
 }
 
-/// A connection and its authentication, shared by all requests on it.
-#[derive(Debug, Clone)]
-pub(crate) struct ConnectionAuth {
-    pub(crate) peer: IpAddr,
-    slot: Arc<ConnectionSlot>,
-    /// Tracks WebSockets, which outlive their HTTP connection, and the tasks of HTTP/2 requests.
-    pub(crate) tasks: TaskTracker,
-    close_requested: CancellationToken,
-    last: Arc<LastCredential>,
-}
-
-/// The credential of the last request that had one.
-#[derive(Debug, Default)]
-struct LastCredential {
-    credential: Mutex<Option<Credential>>,
-    changed: Notify,
-}
-
-impl ConnectionAuth {
-    pub(crate) fn new(peer: IpAddr, slot: ConnectionSlot) -> ConnectionAuth {
-        ConnectionAuth {
-            peer,
-            slot: Arc::new(slot),
-            tasks: TaskTracker::new(),
-            close_requested: CancellationToken::new(),
-            last: Arc::default(),
-        }
-    }
-
-    /// Returns true if a request on this connection has authenticated.
-    pub(crate) fn is_authenticated(&self) -> bool {
-        self.slot.is_authenticated()
-    }
-
-    /// Completes when the connection should accept no further requests: it was closed, or its credential was revoked.
-    pub(super) async fn wait_for_close(&self) {
-        tokio::select! {
-            () = self.close_requested.cancelled() => {}
-            () = self.wait_for_revocation() => {}
-        }
-    }
-
-    /// Completes when the credential is revoked. A proxy may send requests of several web sessions over one connection:
-    /// the last one counts.
-    async fn wait_for_revocation(&self) {
-        loop {
-            // Created before the credential is read, so that no change is missed.
-            let changed = self.last.changed.notified();
-            let current = self.last.credential.lock().clone();
-            tokio::select! {
-                _ = wait_for_revocation(current) => return,
-                () = changed => {}
-            }
-        }
-    }
-
-    fn set_credential(&self, credential: &Credential) {
-        let mut last = self.last.credential.lock();
-        // There is one token, so a client that repeats it need not wake its connection.
-        let has_token = |known: &Credential| known.role().is_none() && !known.is_revoked();
-        if !(has_token(credential) && last.as_ref().is_some_and(has_token)) {
-            *last = Some(credential.clone());
-            self.last.changed.notify_waiters();
-        }
-    }
-
-    /// Makes the connection accept no further requests.
-    pub(super) fn close(&self) {
-        self.close_requested.cancel();
-    }
-
-    /// Records a successful authentication. The first one takes a client slot, and fails if none is free.
-    pub(super) fn set_authenticated(&self, clients: &Clients) -> Result<(), Problem> {
-        if !self.slot.authenticate() {
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Busy, clients.reject()));
-        }
-        Ok(())
-    }
-}
-
 /// Checks a request, runs it, and sets the common headers of the response.
 pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
@@ -164,7 +80,7 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
         Err(problem) => (problem.into_response(), None),
     };
     let is_head = method == Method::HEAD;
-    let mut response = finish(response, &id, &path, is_head);
+    let mut response = finish_response(response, &id, &path, is_head);
     if let Some(auth) = &auth
         && let Some(credential) = credential
     {
@@ -211,9 +127,8 @@ fn end_when_revoked(response: Response, credential: Credential, auth: Connection
 /// Checks a request. Returns its credential; `None` if it needs none.
 async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<Option<Credential>, Problem> {
     let lines = request.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
-    if lines.sum::<usize>() + request.uri.path_and_query().map_or(0, |path| path.as_str().len())
-        > MAX_HEAD_BYTES
-    {
+    let path_bytes = request.uri.path_and_query().map_or(0, |path| path.as_str().len());
+    if lines.sum::<usize>() + path_bytes > MAX_HEAD_BYTES {
         let detail = format!("path and headers hold at most {MAX_HEAD_BYTES} bytes");
         return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, ErrorKind::TooLarge, detail));
     }
@@ -275,7 +190,7 @@ fn extract_token(headers: &HeaderMap, is_websocket: bool) -> Option<Vec<u8>> {
             let (scheme, token) = value.as_bytes().split_at_checked("Bearer ".len())?;
             scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii().to_vec())
         }
-        (None, _) if is_websocket && is_websocket_upgrade(headers) => protocols(headers)
+        (None, _) if is_websocket && is_websocket_upgrade(headers) => offered_protocols(headers)
             .find_map(|protocol| protocol.strip_prefix(TOKEN_PROTOCOL))
             .map(|token| token.into()),
         _ => None,
@@ -289,18 +204,19 @@ pub(super) fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
 }
 
 /// Returns the subprotocols that a WebSocket client offers.
-fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+fn offered_protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let lines = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(',')).map(str::trim)
 }
 
 /// Returns the subprotocol to accept: browsers fail if they offered some and none is accepted. The one with
 /// the token is never echoed, since a proxy might log it.
-pub(crate) fn protocol(headers: &HeaderMap) -> Option<&'static str> {
-    protocols(headers).any(|protocol| protocol == PROTOCOL).then_some(PROTOCOL)
+pub(crate) fn accepted_protocol(headers: &HeaderMap) -> Option<&'static str> {
+    offered_protocols(headers).any(|protocol| protocol == PROTOCOL).then_some(PROTOCOL)
 }
 
-fn finish(mut response: Response, id: &RequestId, path: &str, is_head: bool) -> Response {
+/// Renders a problem, and sets the common headers of the response.
+fn finish_response(mut response: Response, id: &RequestId, path: &str, is_head: bool) -> Response {
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         let allow = response.headers_mut().remove(header::ALLOW);
         response = problem.render(id);
@@ -362,10 +278,10 @@ mod tests {
         let socket = headers(&[(header::UPGRADE, "websocket"), protocols.clone()]);
         assert_eq!(extract_token(&socket, true).unwrap(), b"abc");
         assert_eq!(extract_token(&socket, false), None);
-        assert_eq!(protocol(&socket), Some("nerve"));
+        assert_eq!(accepted_protocol(&socket), Some("nerve"));
         assert_eq!(extract_token(&headers(std::slice::from_ref(&protocols)), true), None);
         assert_eq!(extract_token(&headers(&[(header::UPGRADE, "h2c"), protocols]), true), None);
-        assert_eq!(protocol(&headers(&[(header::SEC_WEBSOCKET_PROTOCOL, "nerve.token.abc")])), None);
+        assert_eq!(accepted_protocol(&headers(&[(header::SEC_WEBSOCKET_PROTOCOL, "nerve.token.abc")])), None);
         let mut two = headers(&[(header::AUTHORIZATION, "Bearer abc")]);
         two.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer def"));
         assert_eq!(extract_token(&two, true), None);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hyper::rt::{Sleep, Timer};
 use hyper_util::rt::TokioTimer;
 
-use super::gate::ConnectionAuth;
+use super::connection_auth::ConnectionAuth;
 
 /// Time between requests of an unauthenticated connection.
 pub(super) const PREAUTH: Duration = Duration::from_secs(10);

@@ -15,7 +15,7 @@
 //! | `budget`, `body_guard` | limits the memory of bodies |
 //! | `event_stream`, `sse`, `events_socket` | events, over both transports |
 //! | `websocket`, `terminal_socket` | whole connections, and terminals |
-//! | `connection` | one client over HTTP/1.1 or HTTP/2 |
+//! | `connection`, `connection_auth` | one client over HTTP/1.1 or HTTP/2, and its authentication |
 //! | `stream` | version detection and draining of a client's stream |
 //! | `plaintext` | plain HTTP on a TLS port |
 //! | `idle_timeout`, `activity` | closes idle and stalled connections |
@@ -29,6 +29,7 @@ mod body_guard;
 mod budget;
 mod builtin;
 mod connection;
+mod connection_auth;
 mod docs_page;
 mod event_stream;
 mod events_socket;
@@ -69,7 +70,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::body::read_small;
 pub(crate) use self::budget::Budget;
 pub(crate) use self::connection::serve;
-pub(crate) use self::gate::{ConnectionAuth, Gate, not_found};
+pub(crate) use self::connection_auth::ConnectionAuth;
+pub(crate) use self::gate::{Gate, not_found};
 pub(crate) use self::mount::{Mount, ShutdownSignal};
 use self::openai::ChatEndpoint;
 pub(crate) use self::openapi::document;

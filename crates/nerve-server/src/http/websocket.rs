@@ -17,7 +17,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::SiteState;
-use super::gate::{self, ConnectionAuth};
+use super::connection_auth::ConnectionAuth;
+use super::gate;
 use super::problem::Problem;
 use crate::access::Credential;
 use crate::client_origin;
@@ -72,7 +73,7 @@ impl Handshake {
             let problem = Problem::invalid(format!("no WebSocket: {error}"));
             problem.hint("without a WebSocket, read events at /events")
         })?;
-        let upgrade = match gate::protocol(&parts.headers) {
+        let upgrade = match gate::accepted_protocol(&parts.headers) {
             Some(protocol) => upgrade.protocols([protocol]),
             None => upgrade,
         };
