@@ -21,18 +21,17 @@ pub(super) struct EchoStyle<'a> {
 /// Prefers the last echo that shows the prompt. For an unknown or differently drawn prompt, takes the last echo of all.
 /// Returns `None` if every echo has scrolled away.
 pub(super) fn end_of_last_echo(lines: &[String], prompt: &str, style: &EchoStyle<'_>) -> Option<usize> {
-    let compact_prompt = compact(prompt);
-    let mut fallback = None;
-    for row in (0..lines.len()).rev() {
-        let Some(head) = (style.head)(row) else { continue };
-        if !compact_prompt.is_empty()
-            && let Some(end) = match_echo(lines, row, head, &compact_prompt, style.indent)
-        {
-            return Some(end);
-        }
-        fallback = fallback.or(Some(row));
-    }
-    fallback.map(|row| end_of_paragraph(lines, row + 1, style.indent))
+    end_of_own_echo(lines, prompt, style).or_else(|| {
+        let last = (0..lines.len()).rfind(|&row| (style.head)(row).is_some())?;
+        Some(end_of_paragraph(lines, last + 1, style.indent))
+    })
+}
+
+/// Returns the first row after the last echo that shows `prompt`; `None` for an unknown prompt.
+pub(super) fn end_of_own_echo(lines: &[String], prompt: &str, style: &EchoStyle<'_>) -> Option<usize> {
+    let prompt = Some(compact(prompt)).filter(|prompt| !prompt.is_empty())?;
+    let mut rows = (0..lines.len()).rev();
+    rows.find_map(|row| match_echo(lines, row, (style.head)(row)?, &prompt, style.indent))
 }
 
 /// Returns the first row of the answer, and true if rows above it are missing: they have scrolled away, or the program has erased its

@@ -5,7 +5,7 @@
 
 use nerve_vt::screen::Screen;
 
-use super::echo::{EchoStyle, answer_start};
+use super::echo::{EchoStyle, answer_start, end_of_own_echo};
 use super::rows::{dedent, indent, is_blank, is_rule, join, join_draft};
 use super::{ParsedTurn, Parser, Section, SectionKind, TurnText, screen_rows, tool_section};
 
@@ -27,14 +27,16 @@ impl Parser for QwenParser {
     fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
         let rows = turn.rows();
         let composer = Composer::find(&rows);
-        if let Some(composer) = &composer
-            && turn.is_draft(&composer.draft(&rows))
-        {
-            return ParsedTurn::default();
-        }
         let end = composer.as_ref().map_or(rows.len(), |composer| composer.status);
         let lines = &turn.lines[..end];
         let echo = EchoStyle { head: &|row| prompt_text(&lines[row]), indent: 4 };
+        // An interrupted prompt returns to the composer; its answer stays below its echo.
+        if let Some(composer) = &composer
+            && turn.is_draft(&composer.draft(&rows))
+            && end_of_own_echo(lines, turn.prompt, &echo).is_none()
+        {
+            return ParsedTurn::default();
+        }
         let (start, is_truncated) =
             answer_start(lines, turn.prompt, &echo, |row| split_marker(row).is_some());
         let mut builder = SectionBuilder { rows: &rows[..end], next_row: start, ..SectionBuilder::default() };

@@ -109,6 +109,20 @@ fn errors_and_interruptions_end_the_turn() {
 }
 
 #[test]
+fn interrupted_prompt_in_the_composer_keeps_its_answer() {
+    let turn = |echo: &str| {
+        let rule = "─".repeat(40);
+        let (text, end) = ("  ◆\u{fe0e} The first half", "  ●\u{fe0e} Request cancelled.");
+        let rows = [echo, "", text, "", end, "", &rule, "> CUT-AFTER some words\u{200b}", &rule];
+        parse(Qwen, "CUT-AFTER some words", &rows.map(str::to_string))
+    };
+    let returned = turn("  > CUT-AFTER some words");
+    assert_eq!(returned.text(), "The first half");
+    assert_eq!(returned.sections.last().map(|last| last.kind), Some(SectionKind::Interrupted));
+    assert_eq!(turn("  > CUT-BEFORE"), ParsedTurn::default(), "the prompt was not submitted");
+}
+
+#[test]
 fn profile_recognizes_states() {
     let profile = Profiles::builtin().get("qwen").expect("a profile");
     let observe = |state| observe_screen(&profile, &screen(state));
