@@ -66,9 +66,10 @@ impl TurnContent {
                 effects.extend(self.flush_thought(at));
                 effects.extend(self.set_plan(&entries, at).into_iter().map(Effect::Activity));
             }
-            SessionUpdate::UserMessageChunk { .. } | SessionUpdate::Notice { .. } | SessionUpdate::Other => {
-                return effects;
-            }
+            SessionUpdate::UserMessageChunk { .. }
+            | SessionUpdate::Notice { .. }
+            | SessionUpdate::UsageUpdate(_)
+            | SessionUpdate::Other => return effects,
         }
         self.has_started = true;
         effects

@@ -203,6 +203,9 @@ pub enum SessionUpdate {
         severity: Cow<'static, str>,
         title: String,
     },
+    /// Only sent: a received one is [`SessionUpdate::Other`].
+    #[serde(skip_deserializing)]
+    UsageUpdate(ContextUsage),
     /// Another kind of update.
     #[serde(other)]
     Other,
@@ -216,6 +219,23 @@ impl SessionUpdate {
     pub fn thought(text: impl Into<String>) -> SessionUpdate {
         SessionUpdate::AgentThoughtChunk { content: ContentBlock::text(text) }
     }
+}
+
+/// The use of a session's context, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ContextUsage {
+    pub used: u64,
+    pub size: u64,
+    /// Cost of the session so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+/// An amount of money.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Cost {
+    pub amount: f64,
+    pub currency: &'static str,
 }
 
 /// A tool call, or a change of one: absent fields stay as they are.

@@ -4,6 +4,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `config` | the settings of a server, and how it connects |
+//! | `context_size` | the sizes of the models' contexts |
 //! | `response` | responses to requests, and notices that follow them |
 //! | `server_error` | errors of nerve as errors of the protocol |
 //! | `server` | the methods |
@@ -19,6 +20,7 @@
 #![warn(missing_docs)]
 
 mod config;
+mod context_size;
 mod mcp_servers;
 mod permission;
 mod prompt_text;

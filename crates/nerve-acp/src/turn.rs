@@ -20,7 +20,7 @@ use crate::server_error::from_client;
 use crate::session::TurnGuard;
 use crate::stop_reason::derive_stop_reason;
 use crate::turn_updates::TurnUpdates;
-use crate::types::{SessionUpdate, StopReason, Usage};
+use crate::types::{ContextUsage, Cost, SessionUpdate, StopReason, Usage};
 
 /// Time limit of a turn. A person in an editor cancels a turn, so it only bounds forgotten ones.
 pub(crate) const TURN_LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -291,6 +291,9 @@ impl Turn {
         }
         let rest = self.updates.finish(sections, text, result.turn.unwrap_or_default());
         self.send(rest).await;
+        if let (Some(context), Some(cost)) = (self.updates.context(), self.look_up_cost().await) {
+            self.send([SessionUpdate::UsageUpdate(ContextUsage { cost: Some(cost), ..context })]).await;
+        }
         let mut usage = self.updates.usage();
         if let Some(counted) = result.response.as_ref().and_then(|response| response.usage) {
             usage = counted.tokens;
@@ -300,6 +303,13 @@ impl Turn {
             response["usage"] = json!(Usage::from(usage));
         }
         Ok(response)
+    }
+
+    /// Returns the cost of the node's responses, if all of them have a price.
+    async fn look_up_cost(&self) -> Option<Cost> {
+        let progress = self.node().info().await.ok()?.progress;
+        let amount = progress.cost_usd.filter(|_| !progress.has_unpriced)?;
+        Some(Cost { amount, currency: "USD" })
     }
 
     fn node(&self) -> RemoteNode {

@@ -8,8 +8,9 @@ use nerve_api::value::SectionKind;
 use nerve_types::activity::Activity;
 use nerve_types::token_usage::TokenUsage;
 
+use crate::context_size::find_size;
 use crate::tool_call;
-use crate::types::{ContentBlock, SessionUpdate, ToolCall, ToolContent, ToolStatus};
+use crate::types::{ContentBlock, ContextUsage, SessionUpdate, ToolCall, ToolContent, ToolStatus};
 
 /// Length of the beginning of a thought that is compared with the end of the answer, in bytes.
 const OVERLAP: usize = 256;
@@ -30,6 +31,8 @@ pub(crate) struct TurnUpdates {
     tool_has_returned: bool,
     calls: Vec<Call>,
     usage: TokenUsage,
+    /// The context after the last response, if the size for its model is known.
+    context: Option<ContextUsage>,
     /// Parts of the answer were lost.
     has_gap: bool,
 }
@@ -53,6 +56,7 @@ impl TurnUpdates {
             tool_has_returned: false,
             calls: Vec::new(),
             usage: TokenUsage::default(),
+            context: None,
             has_gap: false,
         }
     }
@@ -96,10 +100,14 @@ impl TurnUpdates {
                 self.tool_has_returned = !self.thoughts.is_empty();
                 self.end_call(execution, output, tool_call::convert_status(*status)).into_iter().collect()
             }
-            Activity::Usage { input, output, cache_read, cache_write, .. } => {
+            Activity::Usage { input, output, cache_read, cache_write, model, .. } => {
                 let [input, output, cache_read, cache_write] = [*input, *output, *cache_read, *cache_write];
-                self.usage += TokenUsage { input, output, cache_read, cache_write };
-                Vec::new()
+                let tokens = TokenUsage { input, output, cache_read, cache_write };
+                self.usage += tokens;
+                let used = tokens.total();
+                let size = model.as_deref().and_then(|model| find_size(model, used));
+                self.context = size.map(|size| ContextUsage { used, size, cost: None });
+                self.context.map(SessionUpdate::UsageUpdate).into_iter().collect()
             }
             Activity::Status { .. }
             | Activity::Log { .. }
@@ -146,6 +154,11 @@ impl TurnUpdates {
     /// Returns the tokens that activities reported.
     pub(crate) fn usage(&self) -> TokenUsage {
         self.usage
+    }
+
+    /// Returns the context after the last response, if its size is known.
+    pub(crate) fn context(&self) -> Option<ContextUsage> {
+        self.context
     }
 
     fn start_call(&mut self, id: &str, name: &str, args: &str) -> Vec<SessionUpdate> {
@@ -409,18 +422,21 @@ mod tests {
 
     #[test]
     fn tokens_of_all_responses_are_added() {
+        let usage = |model: Option<&str>| Activity::Usage {
+            input: 10,
+            output: 5,
+            cache_read: 3,
+            cache_write: 2,
+            model: model.map(str::to_string),
+            at: TsMs(0),
+        };
         let mut turn = updates();
-        for _ in 0..2 {
-            let (input, output, cache_read, cache_write) = (10, 5, 3, 2);
-            turn.on_activity(&Activity::Usage {
-                input,
-                output,
-                cache_read,
-                cache_write,
-                model: None,
-                at: TsMs(0),
-            });
-        }
+        let context = ContextUsage { used: 20, size: 1_000_000, cost: None };
+        let reported = turn.on_activity(&usage(Some("claude-opus-5")));
+        assert_eq!(reported, [SessionUpdate::UsageUpdate(context)]);
+        assert_eq!(turn.context(), Some(context));
+        assert_eq!(turn.on_activity(&usage(None)), [], "the size of the context is not known");
+        assert_eq!(turn.context(), None);
         let usage = turn.usage();
         assert_eq!((usage.total(), usage.input, usage.cache_read), (40, 20, 6));
     }
