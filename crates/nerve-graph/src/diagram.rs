@@ -142,6 +142,7 @@ fn nodes(out: &mut String, file: &GraphFile) {
     for (name, definition) in &file.nodes {
         let what = match definition {
             NodeDefinition::Chat(node) => node.model.clone(),
+            NodeDefinition::Acp(node) => command_label(&node.command),
             NodeDefinition::Bash(_) => String::new(),
             NodeDefinition::Template(node) => node.template.clone(),
             NodeDefinition::Graph(node) => match (&node.graph, &node.file) {
@@ -158,10 +159,16 @@ fn nodes(out: &mut String, file: &GraphFile) {
 /// Returns the command or pane of a terminal.
 fn terminal_label(node: &TerminalDefinition) -> String {
     match (&node.command, &node.pane) {
-        (Some(CommandLine::Text(command)), _) => command.clone(),
-        (Some(CommandLine::Argv(words)), _) => shell_words::join(words),
+        (Some(command), _) => command_label(command),
         (None, Some(pane)) => format!("pane {pane}"),
         (None, None) => String::new(),
+    }
+}
+
+fn command_label(command: &CommandLine) -> String {
+    match command {
+        CommandLine::Text(command) => command.clone(),
+        CommandLine::Argv(words) => shell_words::join(words),
     }
 }
 

@@ -14,9 +14,9 @@ use super::fields::{
 use super::source_map::{Path, Report};
 use super::tree::{Kind, Tree, quoted};
 use super::types::{
-    BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile, InputDefinition,
-    NestedDefinition, NodeDefinition, OnRestart, PolicyDefinition, StepDefinition, TemplateDefinition,
-    TerminalDefinition, UntilDefinition,
+    AcpDefinition, BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile,
+    InputDefinition, NestedDefinition, NodeDefinition, OnRestart, PolicyDefinition, StepDefinition,
+    TemplateDefinition, TerminalDefinition, UntilDefinition,
 };
 use crate::compat::spellings;
 use crate::policy::{OnDialog, OnError, OnFailure, OnLimit, OnResume};
@@ -100,6 +100,11 @@ impl NodeDefinition {
                 fields.finish(report);
                 return chat.map(NodeDefinition::Chat);
             }
+            "acp" => {
+                let acp = acp(&mut fields, report);
+                fields.finish(report);
+                return acp.map(NodeDefinition::Acp);
+            }
             "bash" => {
                 let bash = decode_fields! { fields, report, BashDefinition::default(), BashDefinition {
                     cwd, env: env(&mut fields, report), timeout,
@@ -176,6 +181,20 @@ fn chat<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> Opt
         keep: fields.optional_or("keep", false, report),
     };
     Some(ChatDefinition { model: model?, ..chat })
+}
+
+fn acp<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> Option<AcpDefinition> {
+    let command = fields.required(&["command"], report);
+    let acp = AcpDefinition {
+        command: CommandLine::Argv(Vec::new()),
+        cwd: fields.optional("cwd", report),
+        env: env(fields, report),
+        history: fields.optional_or("history", true, report),
+        ready_timeout: fields.optional("ready_timeout", report),
+        response_timeout: fields.optional("response_timeout", report),
+        keep: fields.optional_or("keep", false, report),
+    };
+    Some(AcpDefinition { command: command?, ..acp })
 }
 
 fn env<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> BTreeMap<String, String> {

@@ -26,7 +26,7 @@ pub use problem::{GraphFileError, Position, Problem};
 pub use schema::json_schema;
 pub use secrets::without_secrets;
 pub use types::{
-    BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile, InputDefinition,
-    NestedDefinition, NodeDefinition, OnRestart, PolicyDefinition, StepDefinition, TemplateDefinition,
-    TerminalDefinition, UntilDefinition,
+    AcpDefinition, BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile,
+    InputDefinition, NestedDefinition, NodeDefinition, OnRestart, PolicyDefinition, StepDefinition,
+    TemplateDefinition, TerminalDefinition, UntilDefinition,
 };

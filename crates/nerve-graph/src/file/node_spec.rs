@@ -23,6 +23,15 @@ impl NodeDefinition {
                 chat: Some(Box::new(chat.settings())),
                 ..spec
             }),
+            NodeDefinition::Acp(acp) => Some(NodeSpec {
+                command: Some(acp.command.clone()),
+                cwd: acp.cwd.clone().map(Into::into),
+                env: acp.env.clone(),
+                history: acp.history,
+                ready_timeout: duration(acp.ready_timeout).map_or(spec.ready_timeout, Into::into),
+                response_timeout: duration(acp.response_timeout).map_or(spec.response_timeout, Into::into),
+                ..spec
+            }),
             other => Some(terminal_spec(other.terminal()?.clone(), spec)),
         }
     }

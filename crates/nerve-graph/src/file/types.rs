@@ -92,6 +92,8 @@ pub enum NodeDefinition {
     Wezterm(TerminalDefinition),
     /// A conversation over a model API, without a terminal.
     Chat(ChatDefinition),
+    /// An agent that speaks the Agent Client Protocol, without a terminal.
+    Acp(AcpDefinition),
     /// One `bash -c` per execution: the step's input is the command.
     Bash(BashDefinition),
     /// A text that contains the step's input.
@@ -192,7 +194,7 @@ pub struct ChatDefinition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 2))]
     pub temperature: Option<f64>,
-    /// Nodes of this file that the model may use as tools: terminals and bash.
+    /// Nodes of this file that the model may use as tools: terminals, acp and bash.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "OneOrMore")]
     pub tools: Vec<String>,
@@ -222,6 +224,37 @@ pub struct ChatDefinition {
     #[schemars(range(min = 0))]
     pub response_timeout: Option<f64>,
     /// Keep the node after the run has ended.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub keep: bool,
+}
+
+/// An agent that speaks the Agent Client Protocol over its standard streams.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AcpDefinition {
+    /// Command with the agent's option for the protocol, such as `opencode acp`: a text, split into words as in a shell, or a list of
+    /// words.
+    #[schemars(with = "CommandDefinition")]
+    pub command: CommandLine,
+    /// Working directory, relative to the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Environment variables, in addition to the server's environment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, Scalar>")]
+    pub env: BTreeMap<String, String>,
+    /// Keep an audit log.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub history: bool,
+    /// Seconds until the session must be open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub ready_timeout: Option<f64>,
+    /// Maximum duration of a turn in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub response_timeout: Option<f64>,
+    /// Keep it running after the run has ended.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keep: bool,
 }
@@ -442,7 +475,7 @@ pub struct GateDefinition {
 
 impl NodeDefinition {
     /// All type names.
-    pub(crate) const TYPES: [&'static str; 10] = [
+    pub(crate) const TYPES: [&'static str; 11] = [
         "claude",
         "pty",
         "claude-tmux",
@@ -451,6 +484,7 @@ impl NodeDefinition {
         "wezterm",
         "bash",
         "chat",
+        "acp",
         "template",
         "graph",
     ];
@@ -475,6 +509,7 @@ impl NodeDefinition {
             NodeDefinition::Wezterm(_) => Some(BackendKind::Wezterm),
             NodeDefinition::Bash(_) => Some(BackendKind::Bash),
             NodeDefinition::Chat(_) => Some(BackendKind::Chat),
+            NodeDefinition::Acp(_) => Some(BackendKind::Acp),
             NodeDefinition::Template(_) | NodeDefinition::Graph(_) => None,
         }
     }
@@ -490,6 +525,7 @@ impl NodeDefinition {
             | NodeDefinition::Wezterm(node) => Some(node),
             NodeDefinition::Bash(_)
             | NodeDefinition::Chat(_)
+            | NodeDefinition::Acp(_)
             | NodeDefinition::Template(_)
             | NodeDefinition::Graph(_) => None,
         }
@@ -504,6 +540,7 @@ impl NodeDefinition {
             | NodeDefinition::Tmux(node)
             | NodeDefinition::ClaudeWezterm(node)
             | NodeDefinition::Wezterm(node) => Some(&mut node.cwd).filter(|_| node.pane.is_none()),
+            NodeDefinition::Acp(node) => Some(&mut node.cwd),
             NodeDefinition::Bash(node) => Some(&mut node.cwd),
             NodeDefinition::Chat(_) | NodeDefinition::Template(_) | NodeDefinition::Graph(_) => None,
         }
@@ -511,13 +548,14 @@ impl NodeDefinition {
 
     /// Returns true if the node keeps state between executions. It then runs one turn at a time.
     pub fn is_persistent(&self) -> bool {
-        self.terminal().is_some() || matches!(self, NodeDefinition::Chat(_))
+        self.terminal().is_some() || matches!(self, NodeDefinition::Chat(_) | NodeDefinition::Acp(_))
     }
 
     /// Returns true if the node is kept after its run has ended.
     pub fn is_kept(&self) -> bool {
         match self {
             NodeDefinition::Chat(node) => node.keep,
+            NodeDefinition::Acp(node) => node.keep,
             other => other.terminal().is_some_and(|node| node.keep),
         }
     }

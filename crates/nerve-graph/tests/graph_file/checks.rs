@@ -393,8 +393,8 @@ steps: []
     check(
         yaml,
         "g.yaml:8:41: this graph has no node 'trem' (did you mean `term`?)\n\
-         g.yaml:13:9: node 't' has type template, which cannot be a tool (tools are terminals and bash nodes)\n\
-         g.yaml:14:9: node 'fine' has type chat, which cannot be a tool (tools are terminals and bash nodes)",
+         g.yaml:13:9: node 't' has type template, which cannot be a tool (tools are terminals, acp and bash nodes)\n\
+         g.yaml:14:9: node 'fine' has type chat, which cannot be a tool (tools are terminals, acp and bash nodes)",
     );
 }
 

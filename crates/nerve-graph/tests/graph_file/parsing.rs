@@ -2,11 +2,11 @@
 
 use nerve_agent::parse::ParserKind;
 use nerve_graph::file::{
-    BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile, InputDefinition,
-    NestedDefinition, NodeDefinition, OnDialog, OnError, OnFailure, OnLimit, OnRestart, OnResume,
-    PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
+    AcpDefinition, BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile,
+    InputDefinition, NestedDefinition, NodeDefinition, OnDialog, OnError, OnFailure, OnLimit, OnRestart,
+    OnResume, PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
 };
-use nerve_node::command::CommandLine;
+use nerve_node::command::{BackendKind, CommandLine, NodeRef};
 use nerve_node::proxy::{Provider, ProxyBudget, ProxyPrices, ProxySettings};
 use serde_json::{Value, json};
 
@@ -102,6 +102,18 @@ fn full_graph() -> GraphFile {
                 retries: Some(0),
                 env: [("X".to_string(), "y".to_string())].into(),
                 history: false,
+                response_timeout: Some(60.5),
+                keep: true,
+            }),
+        ),
+        (
+            "speaker".to_string(),
+            NodeDefinition::Acp(AcpDefinition {
+                command: CommandLine::Text("opencode acp".into()),
+                cwd: Some("/shop".into()),
+                env: [("X".to_string(), "y".to_string())].into(),
+                history: false,
+                ready_timeout: Some(5.0),
                 response_timeout: Some(60.5),
                 keep: true,
             }),
@@ -286,7 +298,8 @@ fn wrong_types_are_described() {
     check("graph: a\nsteps:\n  x: {node: n}\n", "g.yaml:3:3: expected a list, found a mapping");
 }
 
-const TYPES: &str = "claude, pty, claude-tmux, tmux, claude-wezterm, wezterm, bash, chat, template or graph";
+const TYPES: &str =
+    "claude, pty, claude-tmux, tmux, claude-wezterm, wezterm, bash, chat, acp, template or graph";
 
 #[test]
 fn unknown_node_types_are_reported() {
@@ -299,6 +312,29 @@ fn unknown_node_types_are_reported() {
              g.yaml:7:13: unknown node type \"x\" (use {TYPES})",
             TYPES.replace(" or", ",")
         ),
+    );
+}
+
+#[test]
+fn acp_node_has_its_fields() {
+    let text = "graph: g\nnodes:\n  a: {type: acp, command: opencode acp, cwd: /shop, env: {A: 1}, history: false, ready_timeout: 5, keep: true}\nsteps: []\n";
+    let file = GraphFile::from_yaml(text, "g.yaml").unwrap();
+    let node = &file.nodes["a"];
+    assert!(node.is_persistent() && node.is_kept());
+    let spec = node.spec(NodeRef { session: None, node: "a".into() }).unwrap();
+    assert_eq!(
+        (spec.backend, spec.command),
+        (BackendKind::Acp, Some(CommandLine::Text("opencode acp".into())))
+    );
+    assert_eq!((spec.cwd, spec.env["A"].as_str(), spec.history), (Some("/shop".into()), "1", false));
+    assert_eq!(spec.ready_timeout.duration().as_secs(), 5);
+    assert_eq!(GraphFile::from_value(file.to_value()).unwrap(), file);
+    check(
+        "graph: a\nnodes:\n  a: {type: acp}\n  b: {type: acp, command: ''}\n  c: {type: acp, command: x, profile: codex}\nsteps: []\n",
+        "g.yaml:3:6: a node needs `command`\n\
+         g.yaml:4:27: the command is empty\n\
+         g.yaml:5:30: a node has no field \"profile\" (known fields: type, command, cwd, env, history, ready_timeout, response_timeout, \
+         keep)",
     );
 }
 

@@ -3,6 +3,7 @@
 use nerve_testkit::harness::{example, is_alive};
 use nerve_testkit::wait_until;
 
+use crate::graphs::{graph, with_server, write};
 use crate::harness::{DEADLINE, Home};
 
 fn home_with_node() -> Home {
@@ -52,4 +53,19 @@ fn session_is_resumed_after_a_crash_of_the_server() {
     assert!(home.ok(&["send", "a", "RECALL"]).starts_with("hello"));
     let transcript = home.ok(&["transcript", "a"]);
     assert!(transcript.contains("hello") && transcript.contains("RECALL"), "{transcript}");
+}
+
+#[test]
+fn graph_file_declares_an_acp_node() {
+    let home = with_server();
+    let agent = example("acp_agent").display().to_string();
+    let file = format!(
+        "graph: g\nnodes:\n  oc: {{type: acp, command: ['{agent}']}}\nsteps:\n  \
+         - {{id: first, node: oc, input: hello}}\n  \
+         - {{id: second, node: oc, input: RECALL, depends_on: first}}\n"
+    );
+    write(&home, "g.yaml", &file);
+    let done = graph(&home, &["run", "g.yaml"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.stdout.starts_with("== first\nYou said: hello\n== second\nhello"), "{done:?}");
 }

@@ -17,14 +17,14 @@ use serde_json::Value;
 use crate::harness::{DEADLINE, Home};
 
 /// A home with a server.
-fn with_server() -> Home {
+pub(crate) fn with_server() -> Home {
     let home = Home::new();
     home.ok(&["server", "start"]);
     home
 }
 
 /// A file in the directory commands start in.
-fn write(home: &Home, name: &str, text: &str) {
+pub(crate) fn write(home: &Home, name: &str, text: &str) {
     fs::write(home.hermetic.work().join(name), text).unwrap();
 }
 
@@ -34,7 +34,7 @@ fn read(home: &Home, name: &str) -> String {
 }
 
 /// `nerve graph …`.
-fn graph(home: &Home, args: &[&str]) -> CommandOutput {
+pub(crate) fn graph(home: &Home, args: &[&str]) -> CommandOutput {
     home.nerve(&[&["server", "graph"], args].concat())
 }
 

@@ -26,6 +26,12 @@ pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
                 terminal(node, at, report);
             }
             NodeDefinition::Chat(node) => chat(node, file, at, report),
+            NodeDefinition::Acp(node) => {
+                limits::seconds(node.ready_timeout, at.key("ready_timeout"), report);
+                limits::seconds(node.response_timeout, at.key("response_timeout"), report);
+                env(node.env.keys(), at, report);
+                command(&node.command, at.key("command"), report);
+            }
             NodeDefinition::Bash(node) => {
                 limits::seconds(node.timeout, at.key("timeout"), report);
                 env(node.env.keys(), at, report);
@@ -49,23 +55,28 @@ fn terminal(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
             report.error(at.key(field), format!("{field} must be at most {max}"));
         }
     }
-    let command = at.key("command");
-    match &node.command {
-        Some(CommandLine::Text(text)) => match shell_words::split(text) {
-            Ok(words) if words.is_empty() => report.error(command, "the command is empty"),
-            Ok(_) => {}
-            Err(_) => report.error(command, "unclosed quote in the command"),
-        },
-        Some(CommandLine::Argv(words)) if words.first().is_none_or(String::is_empty) => {
-            report.error(command, "the command is empty");
-        }
-        _ => {}
+    if let Some(line) = &node.command {
+        command(line, at.key("command"), report);
     }
     if node.pane.is_some() {
         pane(node, at, report);
     }
     if let Some(proxy) = &node.proxy {
         super::super::proxy::check(proxy, at.key("proxy"), report);
+    }
+}
+
+fn command(command: &CommandLine, at: Path<'_>, report: &mut Report<'_>) {
+    match command {
+        CommandLine::Text(text) => match shell_words::split(text) {
+            Ok(words) if words.is_empty() => report.error(at, "the command is empty"),
+            Ok(_) => {}
+            Err(_) => report.error(at, "unclosed quote in the command"),
+        },
+        CommandLine::Argv(words) if words.first().is_none_or(String::is_empty) => {
+            report.error(at, "the command is empty");
+        }
+        CommandLine::Argv(_) => {}
     }
 }
 
@@ -123,13 +134,18 @@ fn chat(node: &ChatDefinition, file: &GraphFile, at: Path<'_>, report: &mut Repo
     }
 }
 
-/// Checks a tool of a model: a terminal or bash node of the same graph. Returns false if there is no such node.
+/// Checks a tool of a model: a terminal, acp or bash node of the same graph. Returns false if there is no such node.
 fn tool(name: &str, file: &GraphFile, at: Path<'_>, report: &mut Report<'_>) -> bool {
     match file.nodes.get(name) {
-        Some(node) if node.terminal().is_some() || matches!(node, NodeDefinition::Bash(_)) => return true,
+        Some(node)
+            if node.terminal().is_some()
+                || matches!(node, NodeDefinition::Acp(_) | NodeDefinition::Bash(_)) =>
+        {
+            return true;
+        }
         Some(node) => {
             let message = format!("node '{name}' has type {}, which cannot be a tool", node.type_name());
-            report.error_with_hint(at, message, "tools are terminals and bash nodes");
+            report.error_with_hint(at, message, "tools are terminals, acp and bash nodes");
         }
         None => {
             let message = format!("this graph has no node '{name}'");
