@@ -12,7 +12,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::rpc_error::RpcError;
-use crate::types::SessionUpdate;
 
 /// Number of messages that may wait for a slow reader. Turns then wait, too.
 const QUEUE: usize = 256;
@@ -57,7 +56,7 @@ impl Peer {
     }
 
     /// Notifies the other side of an update of a session.
-    pub async fn update(&self, session: &str, update: &SessionUpdate) {
+    pub async fn update(&self, session: &str, update: &impl Serialize) {
         let params = json!({ "sessionId": session, "update": update });
         self.notify("session/update", params).await;
     }

@@ -19,6 +19,9 @@ pub const AUTH_REQUIRED: i64 = -32000;
 /// The session does not exist (ACP, version 1).
 pub const RESOURCE_NOT_FOUND: i64 = -32002;
 
+/// The request was cancelled before it had an effect (ACP, version 2).
+pub const REQUEST_CANCELLED: i64 = -32800;
+
 /// The error of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
@@ -70,6 +73,7 @@ impl RpcError {
     pub fn unknown_session(id: &str) -> RpcError {
         RpcError::new(RESOURCE_NOT_FOUND, format!("no session '{id}'"))
             .with("error_type", ErrorKind::NotFound.as_str())
+            .with("sessionId", id)
             .with("hint", "session/list lists the sessions, session/load opens one")
     }
 

@@ -79,6 +79,19 @@ pub struct OpenSessionParams {
     pub cwd: PathBuf,
     #[serde(default, deserialize_with = "null_as_default")]
     pub mcp_servers: Vec<McpServer>,
+    /// Version 2, `session/resume`: where the earlier turns begin that are sent.
+    #[serde(default)]
+    pub replay_from: Option<ReplayFrom>,
+}
+
+/// A position in the earlier turns of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ReplayFrom {
+    Start,
+    /// A position that this version does not know.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Parameters of `session/list`.
@@ -423,9 +436,20 @@ where
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{from_value, json};
+    use serde_json::{from_value, json, to_value};
 
     use super::*;
+
+    #[test]
+    fn use_of_the_context_is_sent_and_ignored() {
+        let usage = |cost| SessionUpdate::UsageUpdate(ContextUsage { used: 10, size: 200, cost });
+        let expected = json!({ "sessionUpdate": "usage_update", "used": 10, "size": 200 });
+        assert_eq!(to_value(usage(None)).unwrap(), expected);
+        assert_eq!(from_value::<SessionUpdate>(expected.clone()).unwrap(), SessionUpdate::Other);
+        let mut expected = expected;
+        expected["cost"] = json!({ "amount": 0.5, "currency": "USD" });
+        assert_eq!(to_value(usage(Some(Cost { amount: 0.5, currency: "USD" }))).unwrap(), expected);
+    }
 
     #[test]
     fn null_lists_are_empty() {

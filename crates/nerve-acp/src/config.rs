@@ -53,6 +53,8 @@ pub struct Config {
     pub session: Option<String>,
     /// Environment of the agents; `None`: that of the nerve server.
     pub shell_env: Option<BTreeMap<String, String>>,
+    /// Latest version of the protocol to use: 1, or 2, a draft.
+    pub protocol: u16,
     /// Keeps the nodes running after the client has disconnected.
     pub keep: bool,
 }

@@ -1,9 +1,11 @@
-//! An ACP (Agent Client Protocol, version 1) server: an editor uses a terminal agent, which runs as a node of a nerve server.
+//! An ACP (Agent Client Protocol, versions 1 and 2) server: an editor uses a terminal agent, which runs as a node of a nerve server.
 //! The messages are those of [`nerve_acp_protocol`].
 //!
 //! | module | contents |
 //! |---|---|
 //! | `config` | the settings of a server, and how it connects |
+//! | `client` | what was agreed with the client, and updates in its version of the protocol |
+//! | `version2` | the updates of version 2 |
 //! | `context_size` | the sizes of the models' contexts |
 //! | `response` | responses to requests, and notices that follow them |
 //! | `server_error` | errors of nerve as errors of the protocol |
@@ -19,6 +21,7 @@
 //! | `transcript` | earlier turns as updates |
 #![warn(missing_docs)]
 
+mod client;
 mod config;
 mod context_size;
 mod mcp_servers;
@@ -33,6 +36,7 @@ mod tool_call;
 mod transcript;
 mod turn;
 mod turn_updates;
+mod version2;
 
 use std::sync::Arc;
 use std::time::Duration;

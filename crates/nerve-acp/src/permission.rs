@@ -9,6 +9,7 @@ use nerve_api::value::NodeState;
 use nerve_client::{ClientError, RemoteNode};
 use serde_json::{Value, json};
 
+use crate::client::Version;
 use crate::peer::{Peer, PeerRequest};
 use crate::rpc_error::RpcError;
 use crate::tool_call;
@@ -56,22 +57,17 @@ impl Permission {
     pub(crate) async fn ask(
         peer: &Peer,
         session: &str,
+        version: Version,
         dialog: &NodeExplanation,
         running_call: Option<&Call>,
     ) -> Permission {
         let dialog_id = dialog.dialog_id.clone().unwrap_or_default();
-        let kind = dialog.metadata.text("blocked");
-        let (id, content) = match running_call {
-            Some(call) => (call.id.clone(), &call.content[..]),
-            None => (format!("dialog-{dialog_id}"), &[][..]),
+        let mut params = match version {
+            Version::V1 => describe_request(&dialog_id, dialog, running_call),
+            Version::V2 => describe_request_v2(dialog, running_call),
         };
-        let mut update = tool_call::build_update(&id, content, &dialog_text(&dialog.screen), None);
-        if running_call.is_none() {
-            update.title = Some(describe_dialog(kind).to_string());
-            update.kind = Some("other".into());
-        }
-        let options = list_options(&dialog.choices);
-        let params = json!({ "sessionId": session, "toolCall": update, "options": options });
+        params["sessionId"] = session.into();
+        params["options"] = json!(list_options(&dialog.choices));
         let request = peer.request("session/request_permission", params).await;
         Permission { dialog_id, choices: dialog.choices.clone(), request }
     }
@@ -110,6 +106,30 @@ impl Permission {
     pub(crate) async fn withdraw(self, peer: &Peer) {
         peer.cancel_request(self.request.id).await;
     }
+}
+
+/// Describes a dialog as version 1 does: as a tool call. One without a tool has a call of its own.
+fn describe_request(dialog_id: &str, dialog: &NodeExplanation, running_call: Option<&Call>) -> Value {
+    let (id, content) = match running_call {
+        Some(call) => (call.id.clone(), &call.content[..]),
+        None => (format!("dialog-{dialog_id}"), &[][..]),
+    };
+    let mut update = tool_call::build_update(&id, content, &dialog_text(&dialog.screen), None);
+    if running_call.is_none() {
+        update.title = Some(describe_dialog(dialog.metadata.text("blocked")).to_string());
+        update.kind = Some("other".into());
+    }
+    json!({ "toolCall": update })
+}
+
+/// Describes a dialog as version 2 does: with a title, its text, and the tool call that it is about.
+fn describe_request_v2(dialog: &NodeExplanation, running_call: Option<&Call>) -> Value {
+    let title = describe_dialog(dialog.metadata.text("blocked"));
+    let mut params = json!({ "title": title, "description": dialog_text(&dialog.screen) });
+    if let Some(call) = running_call {
+        params["subject"] = json!({ "type": "tool_call", "toolCall": { "toolCallId": call.id } });
+    }
+    params
 }
 
 /// Answers a dialog, or closes it without a choice. Returns false if the answer had no effect: a person was faster, or another dialog is

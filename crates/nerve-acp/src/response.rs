@@ -14,21 +14,29 @@ use crate::types::SessionUpdate;
 /// The work of a request.
 pub(crate) type Reply = Pin<Box<dyn Future<Output = Result<Response, RpcError>> + Send>>;
 
+/// Work that follows a response.
+type Continuation = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// A response.
-#[derive(Debug)]
 pub(crate) struct Response {
     result: Value,
     /// Id of a session, and an update of it. The client knows a new session only after the response.
     notice: Option<(String, SessionUpdate)>,
+    continuation: Option<Continuation>,
 }
 
 impl From<Value> for Response {
     fn from(result: Value) -> Response {
-        Response { result, notice: None }
+        Response { result, notice: None, continuation: None }
     }
 }
 
 impl Response {
+    /// Continues with `work` after the response was sent.
+    pub(crate) fn followed_by(self, work: impl Future<Output = ()> + Send + 'static) -> Response {
+        Response { continuation: Some(Box::pin(work)), ..self }
+    }
+
     /// Lists the MCP servers that the agent does not get, in the response and in a notice.
     pub(crate) fn with_ignored(mut self, session: &str, mcp: &AgentMcp) -> Response {
         if !mcp.ignored.is_empty() {
@@ -45,10 +53,13 @@ impl Response {
 /// Does the work of a request and responds to it. `shows_notices`: the client supports notices.
 pub(crate) async fn respond(peer: &Peer, id: Value, reply: Reply, shows_notices: bool) {
     match catch_panic(reply).await {
-        Ok(Response { result, notice }) => {
+        Ok(Response { result, notice, continuation }) => {
             peer.respond(id, Ok(result)).await;
             if let Some((session, update)) = notice.filter(|_| shows_notices) {
                 peer.update(&session, &update).await;
+            }
+            if let Some(work) = continuation {
+                work.await;
             }
         }
         Err(error) => peer.respond(id, Err(error)).await,
@@ -70,6 +81,6 @@ mod tests {
     #[tokio::test]
     async fn panic_is_an_internal_error() {
         let reply: Reply = Box::pin(async { panic!("a test") });
-        assert_eq!(catch_panic(reply).await.unwrap_err().code, INTERNAL_ERROR);
+        assert_eq!(catch_panic(reply).await.err().map(|error| error.code), Some(INTERNAL_ERROR));
     }
 }

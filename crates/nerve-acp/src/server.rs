@@ -19,6 +19,7 @@ use tokio::io::AsyncRead;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::client::{Agreement, UpdateSender, Version};
 use crate::config::Config;
 use crate::mcp_servers;
 use crate::message::{Incoming, decode};
@@ -31,11 +32,11 @@ use crate::session::{Session, await_start, check_absolute, check_cwd, describe, 
 use crate::transcript;
 use crate::turn::Turn;
 use crate::types::{
-    InitializeParams, ListSessionsParams, NewSessionParams, OpenSessionParams, PromptParams, SessionParams,
+    InitializeParams, ListSessionsParams, NewSessionParams, OpenSessionParams, PromptParams, ReplayFrom,
+    SessionParams,
 };
+use crate::version2::SessionState;
 
-/// The version of the protocol.
-const VERSION: u16 = 1;
 /// Hint for clients that send other parameters.
 const SCHEMA: &str = "see https://agentclientprotocol.com/protocol/schema";
 /// Maximum number of requests in progress.
@@ -45,21 +46,13 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time limit for stopping the nodes at the end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Methods that open an existing session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OpenMode {
-    /// Sends the earlier turns of the session.
-    Load,
-    Resume,
-}
-
 /// A server of one client.
 pub(crate) struct Server {
     config: Config,
     peer: Arc<Peer>,
     closing: CancellationToken,
-    /// `None` before `initialize`; true if the client shows notices.
-    client: Mutex<Option<bool>>,
+    /// `None` before `initialize`.
+    agreement: Mutex<Option<Agreement>>,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
     /// Held while a stopped node is started, so that two requests for one session start it once.
     opening: tokio::sync::Mutex<()>,
@@ -71,7 +64,7 @@ impl Server {
             config,
             peer,
             closing,
-            client: Mutex::default(),
+            agreement: Mutex::default(),
             sessions: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
         }
@@ -146,8 +139,8 @@ impl Server {
                 };
                 match reply {
                     Ok(reply) => {
-                        let (peer, shows_notices) =
-                            (Arc::clone(&self.peer), *self.client.lock() == Some(true));
+                        let peer = Arc::clone(&self.peer);
+                        let shows_notices = self.agreement.lock().is_some_and(|agreed| agreed.shows_notices);
                         requests.spawn(async move { respond(&peer, id, reply, shows_notices).await });
                     }
                     Err(error) => self.peer.respond(id, Err(error)).await,
@@ -180,20 +173,23 @@ impl Server {
             let response = self.initialize(parse(params)?)?;
             return Ok(Box::pin(async { Ok(response.into()) }));
         }
-        if self.client.lock().is_none() {
+        let Some(Agreement { version, .. }) = *self.agreement.lock() else {
             let error = RpcError::new(INVALID_REQUEST, "the first request must be 'initialize'");
             return Err(error.with("hint", "send it with protocolVersion 1"));
-        }
+        };
         let server = Arc::clone(self);
         Ok(match method {
             "session/new" => {
                 let params = parse(params)?;
                 Box::pin(async move { server.new_session(params).await })
             }
-            "session/load" | "session/resume" => {
+            "session/load" if version == Version::V1 => {
+                let params = OpenSessionParams { replay_from: Some(ReplayFrom::Start), ..parse(params)? };
+                Box::pin(async move { server.open_session(params, version).await })
+            }
+            "session/resume" => {
                 let params = parse(params)?;
-                let mode = if method == "session/load" { OpenMode::Load } else { OpenMode::Resume };
-                Box::pin(async move { server.open_session(params, mode).await })
+                Box::pin(async move { server.open_session(params, version).await })
             }
             "session/fork" => {
                 let params = parse(params)?;
@@ -212,8 +208,12 @@ impl Server {
                 let params: PromptParams = parse(params)?;
                 let session = self.session(&params.session_id)?;
                 let text = prompt_text(&params.prompt)?;
-                let turn = Turn::new(session.begin_turn()?, Arc::clone(&self.peer), self.closing.clone());
-                Box::pin(async move { Ok(turn.run(text).await?.into()) })
+                let sender = UpdateSender::new(Arc::clone(&self.peer), session.id(), version);
+                let turn = Turn::new(session.begin_turn()?, sender, self.closing.clone());
+                match version {
+                    Version::V1 => Box::pin(turn.run(text)),
+                    Version::V2 => Box::pin(turn.accept(text, params.prompt)),
+                }
             }
             _ => {
                 let error = RpcError::new(METHOD_NOT_FOUND, format!("unknown method '{method}'"));
@@ -223,20 +223,39 @@ impl Server {
     }
 
     fn initialize(&self, params: InitializeParams) -> Result<Value, RpcError> {
-        let mut client = self.client.lock();
-        if client.is_some() {
+        let mut agreement = self.agreement.lock();
+        if agreement.is_some() {
             let error = RpcError::new(INVALID_REQUEST, "'initialize' was sent before");
             return Err(error.with("hint", "start another 'nerve acp' for another client"));
         }
-        *client = Some(params.client_capabilities["session"]["notices"].is_object());
-        if params.protocol_version != VERSION {
+        let version = Version::agree(params.protocol_version, self.config.protocol);
+        // In version 2 all clients show notices.
+        let shows_notices =
+            version == Version::V2 || params.client_capabilities["session"]["notices"].is_object();
+        *agreement = Some(Agreement { version, shows_notices });
+        if params.protocol_version != version.number() {
             tracing::info!(version = params.protocol_version, "the client proposes another version");
         }
-        let takes_mcp = mcp_servers::accepts_servers(&self.config.agent);
         // The client disconnects if it does not support this version.
-        Ok(json!({
-            "protocolVersion": VERSION,
-            "agentInfo": { "name": "nerve", "title": self.title(), "version": env!("CARGO_PKG_VERSION") },
+        Ok(self.describe_agent(version))
+    }
+
+    /// Returns the response to `initialize`.
+    fn describe_agent(&self, version: Version) -> Value {
+        let takes_mcp = mcp_servers::accepts_servers(&self.config.agent);
+        let info = json!({ "name": "nerve", "title": self.title(), "version": env!("CARGO_PKG_VERSION") });
+        if version == Version::V2 {
+            let mcp = if takes_mcp { json!({ "stdio": {}, "http": {} }) } else { json!({}) };
+            return json!({
+                "protocolVersion": version.number(),
+                "info": info,
+                "capabilities": { "session": { "prompt": {}, "mcp": mcp, "fork": {} } },
+                "authMethods": [],
+            });
+        }
+        json!({
+            "protocolVersion": version.number(),
+            "agentInfo": info,
             "agentCapabilities": {
                 "loadSession": true,
                 "promptCapabilities": { "image": false, "audio": false, "embeddedContext": false },
@@ -244,7 +263,7 @@ impl Server {
                 "sessionCapabilities": { "list": {}, "resume": {}, "fork": {}, "close": {} },
             },
             "authMethods": [],
-        }))
+        })
     }
 
     async fn new_session(&self, params: NewSessionParams) -> Result<Response, RpcError> {
@@ -268,8 +287,12 @@ impl Server {
         Ok(Response::from(json!({ "sessionId": session.id() })).with_ignored(session.id(), &mcp))
     }
 
-    /// Opens the session of an existing node, and starts the node if it is stopped.
-    async fn open_session(&self, params: OpenSessionParams, mode: OpenMode) -> Result<Response, RpcError> {
+    /// Opens the session of an existing node, and starts the node if it is stopped. Sends the earlier turns if the client wants them.
+    async fn open_session(&self, params: OpenSessionParams, version: Version) -> Result<Response, RpcError> {
+        if params.replay_from == Some(ReplayFrom::Unknown) {
+            let error = RpcError::invalid_params("unknown position in 'replayFrom'");
+            return Err(error.with("hint", "earlier turns can be sent from the start only"));
+        }
         let client = self.connect().await?;
         let guard = self.opening.lock().await;
         let info = self.find(&client, &params.session_id).await?;
@@ -288,11 +311,12 @@ impl Server {
             self.sessions.lock().remove(session.id());
             return Err(error);
         }
-        if mode == OpenMode::Load {
-            for update in transcript::replay(&session.node, &session.cwd).await? {
-                self.peer.update(session.id(), &update).await;
-            }
+        let mut sender = UpdateSender::new(Arc::clone(&self.peer), session.id(), version);
+        if params.replay_from.is_some() {
+            sender.send(transcript::replay(&session.node, &session.cwd).await?).await;
         }
+        let state = if session.has_turn() { SessionState::Running } else { SessionState::Idle(None) };
+        sender.report_state(&state).await;
         // The agent has the servers with which it was created.
         let mcp = mcp_servers::configure(&[], &params.mcp_servers);
         Ok(Response::from(json!({})).with_ignored(session.id(), &mcp))

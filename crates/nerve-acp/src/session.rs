@@ -81,6 +81,11 @@ impl Session {
         Ok(TurnGuard { session: Arc::clone(self), cancelled })
     }
 
+    /// Returns true if a turn is running.
+    pub(crate) fn has_turn(&self) -> bool {
+        self.state.lock().turn.is_some()
+    }
+
     /// Cancels the running turn, if there is one.
     pub(crate) fn cancel_turn(&self) {
         if let Some(turn) = &self.state.lock().turn {

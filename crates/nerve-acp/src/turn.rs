@@ -1,7 +1,6 @@
 //! A prompt: its events, its cancellation and its stop reason.
 
 use std::future::pending;
-use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_api::request::{ExecuteInput, Seconds, Subscribe};
@@ -13,14 +12,16 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::peer::Peer;
+use crate::client::UpdateSender;
 use crate::permission::{self, Permission};
-use crate::rpc_error::{INTERNAL_ERROR, RpcError};
+use crate::response::Response;
+use crate::rpc_error::{INTERNAL_ERROR, REQUEST_CANCELLED, RpcError};
 use crate::server_error::from_client;
 use crate::session::TurnGuard;
 use crate::stop_reason::derive_stop_reason;
 use crate::turn_updates::TurnUpdates;
-use crate::types::{ContextUsage, Cost, SessionUpdate, StopReason, Usage};
+use crate::types::{ContentBlock, ContextUsage, Cost, SessionUpdate, StopReason, Usage};
+use crate::version2::{SessionState, new_id};
 
 /// Time limit of a turn. A person in an editor cancels a turn, so it only bounds forgotten ones.
 pub(crate) const TURN_LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -40,7 +41,7 @@ const EVENTS: [EventType; 7] = [
 /// A turn of a session.
 pub(crate) struct Turn {
     guard: TurnGuard,
-    peer: Arc<Peer>,
+    sender: UpdateSender,
     closing: CancellationToken,
     updates: TurnUpdates,
     /// Id of the execution on the nerve server.
@@ -50,41 +51,97 @@ pub(crate) struct Turn {
     permission: Option<Permission>,
     /// Id of the dialog that the client did not answer: it stays open for people.
     unanswered: Option<String>,
+    /// The client knows that the turn waits for a dialog.
+    is_waiting: bool,
+}
+
+/// The end of a turn.
+struct TurnEnd {
+    reason: StopReason,
+    /// `None`: not known.
+    usage: Option<Usage>,
 }
 
 impl Turn {
-    pub(crate) fn new(guard: TurnGuard, peer: Arc<Peer>, closing: CancellationToken) -> Turn {
+    pub(crate) fn new(guard: TurnGuard, sender: UpdateSender, closing: CancellationToken) -> Turn {
         let updates = TurnUpdates::new(guard.session.cwd.clone());
         Turn {
             guard,
-            peer,
+            sender,
             closing,
             updates,
             result_id: String::new(),
             number: None,
             permission: None,
             unanswered: None,
+            is_waiting: false,
         }
     }
 
-    /// Runs the turn and returns the response to `session/prompt`.
+    /// Runs the turn and returns the response to `session/prompt` of version 1.
     ///
     /// # Errors
     /// The turn failed. `text` in the data is the part of the answer that arrived. A cancelled turn never fails.
-    pub(crate) async fn run(mut self, prompt: String) -> Result<Value, RpcError> {
-        let done = self.execute(prompt).await;
+    pub(crate) async fn run(mut self, prompt: String) -> Result<Response, RpcError> {
+        let done = match self.begin(prompt).await {
+            Ok(Some(events)) => self.complete(events).await,
+            Ok(None) => Ok(TurnEnd { reason: StopReason::Cancelled, usage: None }),
+            Err(error) => Err(error),
+        };
+        let TurnEnd { reason, usage } = self.end(done)?;
+        let mut response = json!({ "stopReason": reason });
+        if let Some(usage) = usage {
+            response["usage"] = json!(usage);
+        }
+        Ok(response.into())
+    }
+
+    /// Begins the turn and returns the response to `session/prompt` of version 2, which the rest of the turn follows.
+    ///
+    /// # Errors
+    /// The agent did not accept the prompt.
+    pub(crate) async fn accept(
+        mut self,
+        prompt: String,
+        content: Vec<ContentBlock>,
+    ) -> Result<Response, RpcError> {
+        let Some(events) = self.begin(prompt).await? else {
+            return Err(RpcError::new(REQUEST_CANCELLED, "the prompt was cancelled"));
+        };
+        let id = new_id();
+        let response = Response::from(json!({ "messageId": id }));
+        Ok(response.followed_by(async move {
+            self.sender.report_prompt(&id, &content).await;
+            self.sender.report_state(&SessionState::Running).await;
+            let done = self.complete(events).await;
+            let state = match self.end(done) {
+                Ok(end) => SessionState::Idle(Some(end.reason)),
+                Err(error) => SessionState::Failed(error),
+            };
+            let Turn { guard, sender, .. } = self;
+            // The client may send the next prompt as soon as it knows.
+            drop(guard);
+            sender.report_state(&state).await;
+        }))
+    }
+
+    /// Returns the end of the turn. A cancelled one never fails.
+    fn end(&self, done: Result<TurnEnd, RpcError>) -> Result<TurnEnd, RpcError> {
         if !self.guard.cancelled.is_cancelled() {
             return done;
         }
-        let mut response = done.unwrap_or_else(|error| {
-            tracing::info!(%error, "the cancelled turn failed");
-            json!({})
-        });
-        response["stopReason"] = json!(StopReason::Cancelled);
-        Ok(response)
+        let usage = done.map_or_else(
+            |error| {
+                tracing::info!(%error, "the cancelled turn failed");
+                None
+            },
+            |end| end.usage,
+        );
+        Ok(TurnEnd { reason: StopReason::Cancelled, usage })
     }
 
-    async fn execute(&mut self, prompt: String) -> Result<Value, RpcError> {
+    /// Starts the execution. Returns its events; `None` if the turn was cancelled before.
+    async fn begin(&mut self, prompt: String) -> Result<Option<EventStream>, RpcError> {
         let node = self.node();
         let filter = Subscribe {
             node_id: Some(node.id().to_string()),
@@ -92,14 +149,19 @@ impl Turn {
             types: Some(EVENTS.iter().map(ToString::to_string).collect()),
             ..Subscribe::default()
         };
-        let mut events = node.client().subscribe(&filter).await.map_err(from_client)?;
+        let events = node.client().subscribe(&filter).await.map_err(from_client)?;
         let timeout = Some(Seconds::from(TURN_LIMIT));
         if self.guard.cancelled.is_cancelled() {
-            return Ok(json!({}));
+            return Ok(None);
         }
         // Events do not say whose turn they belong to, so no other turn may run.
         let input = ExecuteInput { timeout, stream: true, fail_if_busy: true, ..ExecuteInput::from(prompt) };
         self.result_id = node.execute_async(input).await.map_err(from_client)?;
+        Ok(Some(events))
+    }
+
+    /// Follows the execution to its end.
+    async fn complete(&mut self, mut events: EventStream) -> Result<TurnEnd, RpcError> {
         let done = self.follow(&mut events).await;
         // At the end of the connection, the dialog stays open and the node is stopped.
         if !self.closing.is_cancelled() {
@@ -208,9 +270,20 @@ impl Turn {
         Ok(false)
     }
 
+    /// Handles a dialog that may be open, and reports whether the turn waits for it.
+    async fn on_dialog(&mut self) {
+        self.look_at_dialog().await;
+        let is_waiting = self.guard.session.has_dialog();
+        if is_waiting != self.is_waiting {
+            self.is_waiting = is_waiting;
+            let state = if is_waiting { SessionState::RequiresAction } else { SessionState::Running };
+            self.sender.report_state(&state).await;
+        }
+    }
+
     /// Sends a permission request if the node shows a new dialog, and withdraws the one for a dialog that is closed. Looks at the node,
     /// because an event may be older than the dialog.
-    async fn on_dialog(&mut self) {
+    async fn look_at_dialog(&mut self) {
         let dialog = match permission::look_up(&self.node()).await {
             Ok(dialog) => dialog,
             // The result of the execution has the reason.
@@ -235,7 +308,8 @@ impl Turn {
         }
         self.guard.session.set_dialog(true);
         let (id, call) = (self.guard.session.id(), self.updates.running_call());
-        self.permission = Some(Permission::ask(&self.peer, id, &dialog, call).await);
+        let version = self.sender.version();
+        self.permission = Some(Permission::ask(&self.sender.peer, id, version, &dialog, call).await);
     }
 
     /// Answers the dialog as the client responded, and looks for the next dialog.
@@ -262,7 +336,7 @@ impl Turn {
     /// Withdraws the permission request, because its dialog was answered elsewhere or the turn has ended.
     async fn withdraw_permission(&mut self) {
         if let Some(permission) = self.permission.take() {
-            permission.withdraw(&self.peer).await;
+            permission.withdraw(&self.sender.peer).await;
         }
     }
 
@@ -270,7 +344,7 @@ impl Turn {
     async fn close_dialog(&mut self) {
         let Some(permission) = self.permission.take() else { return };
         let closed = permission::answer(&self.node(), permission.dialog_id.clone(), None).await;
-        permission.withdraw(&self.peer).await;
+        permission.withdraw(&self.sender.peer).await;
         match closed {
             Ok(is_closed) => self.guard.session.set_dialog(!is_closed),
             // The interrupt that follows closes it, too.
@@ -278,8 +352,8 @@ impl Turn {
         }
     }
 
-    /// Sends what is left, and returns the response.
-    async fn finish(&mut self) -> Result<Value, RpcError> {
+    /// Sends what is left, and returns the end of the turn.
+    async fn finish(&mut self) -> Result<TurnEnd, RpcError> {
         let result = self.node().client().result(&self.result_id).await.map_err(from_client)?;
         let (sections, text) = match &result.response {
             Some(response) => (&response.sections[..], response.text.as_str()),
@@ -298,11 +372,8 @@ impl Turn {
         if let Some(counted) = result.response.as_ref().and_then(|response| response.usage) {
             usage = counted.tokens;
         }
-        let mut response = json!({ "stopReason": derive_stop_reason(result)? });
-        if usage.total() > 0 {
-            response["usage"] = json!(Usage::from(usage));
-        }
-        Ok(response)
+        let usage = (usage.total() > 0).then(|| Usage::from(usage));
+        Ok(TurnEnd { reason: derive_stop_reason(result)?, usage })
     }
 
     /// Returns the cost of the node's responses, if all of them have a price.
@@ -316,10 +387,8 @@ impl Turn {
         self.guard.session.node.clone()
     }
 
-    async fn send(&self, updates: impl IntoIterator<Item = SessionUpdate>) {
-        for update in updates {
-            self.peer.update(self.guard.session.id(), &update).await;
-        }
+    async fn send(&mut self, updates: impl IntoIterator<Item = SessionUpdate>) {
+        self.sender.send(updates).await;
     }
 }
 

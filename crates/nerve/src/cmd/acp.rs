@@ -17,7 +17,7 @@ pub(crate) fn run(args: AcpArgs) -> Result<()> {
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let _ = log.with_ansi(false).try_init();
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-    let AcpArgs { server, session, profile, keep, agent } = args;
+    let AcpArgs { server, session, profile, protocol, keep, agent } = args;
     let connector = Connector::new(move || {
         let server = server.clone();
         async move {
@@ -28,7 +28,8 @@ pub(crate) fn run(args: AcpArgs) -> Result<()> {
             })
         }
     });
-    let config = Config { connector, agent, profile, session, shell_env: Some(read_variables()), keep };
+    let shell_env = Some(read_variables());
+    let config = Config { connector, agent, profile, session, shell_env, protocol, keep };
     let service = async { nerve_acp::serve(config, stdin(), stdout(), nerve_server::stop_signal()).await };
     let result = runtime.block_on(service);
     // A thread may still block on standard input.

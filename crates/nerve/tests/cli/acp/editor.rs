@@ -101,6 +101,16 @@ impl Editor {
         response["result"]["stopReason"].as_str().unwrap_or_else(|| panic!("{response}")).to_string()
     }
 
+    /// Returns the next update of version 2 that ends a turn.
+    #[track_caller]
+    pub(super) fn next_idle(&mut self) -> Value {
+        let message = self.next(|message| {
+            let update = &message["params"]["update"];
+            update["sessionUpdate"] == "state_update" && update["state"] == "idle"
+        });
+        message["params"]["update"].clone()
+    }
+
     #[track_caller]
     pub(super) fn answer(&mut self, id: u64) -> Value {
         self.next(|message| message["id"] == id && message.get("method").is_none())

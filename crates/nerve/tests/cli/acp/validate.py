@@ -22,10 +22,11 @@ STABLE, UNSTABLE = (
 UNSTABLE_FIELDS = {
     "PromptResponse": {"usage"},
     "InitializeResponse.agentCapabilities.sessionCapabilities": {"fork"},
+    "InitializeResponse.capabilities.session": {"fork"},
 }
 
 BY_METHOD = {
-    "session/update": "SessionNotification",
+    "session/update": "UpdateSessionNotification" if "UpdateSessionNotification" in STABLE else "SessionNotification",
     "session/request_permission": "RequestPermissionRequest",
     "$/cancel_request": "CancelRequestNotification",
 }
