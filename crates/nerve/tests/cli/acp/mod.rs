@@ -1,5 +1,6 @@
 //! `nerve acp`: turns, dialogs, cancellation, earlier sessions; bad input in a module of its own.
 
+mod acpx;
 mod editor;
 mod invalid_input;
 mod official_sdk;

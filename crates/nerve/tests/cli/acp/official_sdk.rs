@@ -12,7 +12,7 @@ use super::editor::Editor;
 use crate::harness::{DEADLINE, Home, NERVE};
 
 /// Returns a file that `cargo xtask setup` installs, if it is there. `variable`: sets another folder than `default`.
-fn installed(variable: Option<&str>, default: &str, file: &str) -> Option<PathBuf> {
+pub(super) fn installed(variable: Option<&str>, default: &str, file: &str) -> Option<PathBuf> {
     let folder = match variable.and_then(std::env::var_os) {
         Some(folder) => PathBuf::from(folder),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").join(default),
