@@ -108,7 +108,8 @@ async fn editor_allows_a_tool_of_claude_and_loads_the_session() {
     assert_eq!(done["stopReason"], "end_turn", "{done}");
     assert!(done["usage"]["totalTokens"].as_u64().is_some_and(|tokens| tokens > 0), "{done}");
     let usage = editor.updates("usage_update");
-    let is_known = |update: &Value| update["used"].as_u64() > Some(0) && update["size"].as_u64() >= Some(200_000);
+    let is_known =
+        |update: &Value| update["used"].as_u64() > Some(0) && update["size"].as_u64() >= Some(200_000);
     assert!(!usage.is_empty() && usage.iter().all(is_known), "{usage:?}");
     assert!(editor.text().contains("END-OF-TOOL"), "{}", editor.text());
     let started = editor.updates("tool_call");

@@ -33,28 +33,42 @@ pub(super) fn run(args: &UsageArgs) -> Result<()> {
     if args.prices {
         return print_prices(&load_prices(&paths)?, &paths, args.json);
     }
-    let mut nodes = args.nodes.clone();
-    // No server: the files on this machine.
-    let mut server = String::new();
-    for node in &mut nodes {
-        machines().resolve_node(node, &mut server)?;
-    }
+    let (nodes, server) = resolve_nodes(&args.nodes)?;
     let since_ms = args.since.as_deref().map(|text| since::parse(text, &Zoned::now())).transpose()?;
     let by = args.by.grouping();
     let since = since_ms.map(|at| TsMs(at).iso());
     let request = GetUsage { nodes, session_id: args.session.clone(), since, by };
-    let report = if server.is_empty() {
-        usage::report(&paths.data_dirs(), &load_prices(&paths)?, &request)?
-    } else {
-        run_single_threaded(interruptible(async { Ok(connect(&server).await?.usage(&request).await?) }))?
+    let report = match &server {
+        None => usage::report(&paths.data_dirs(), &load_prices(&paths)?, &request)?,
+        Some(server) => {
+            run_single_threaded(interruptible(async { Ok(connect(server).await?.usage(&request).await?) }))?
+        }
     };
     print_problems(&report);
     if args.json {
         return out::json(&report);
     }
     print_table(&report, by)?;
-    print_unpriced(&report, server.is_empty().then_some(&paths));
+    print_unpriced(&report, server.is_none().then_some(&paths));
     Ok(())
+}
+
+/// Resolves the addresses of nodes. Returns the nodes, and the server of their machine; `None`: this machine, whose files need no
+/// server.
+fn resolve_nodes(addresses: &[String]) -> Result<(Vec<String>, Option<String>)> {
+    let mut nodes = addresses.to_vec();
+    let mut servers = Vec::new();
+    for node in &mut nodes {
+        let mut server = String::new();
+        machines().resolve_node(node, &mut server)?;
+        servers.push(server);
+    }
+    servers.dedup();
+    if servers.len() > 1 {
+        let failure = Failure::new(USAGE, "the nodes are on several machines");
+        return Err(failure.hint("run the command once for each machine").into());
+    }
+    Ok((nodes, servers.pop().filter(|server| !server.is_empty())))
 }
 
 /// Loads the effective prices.

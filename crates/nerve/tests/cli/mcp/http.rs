@@ -36,7 +36,7 @@ fn both_http_servers_offer_same_tools_and_resources() {
             Endpoint::on_server(&home)
         };
         let mut web = HttpClient::ready(&endpoint);
-        assert_eq!(web.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().len(), 18);
+        assert_eq!(web.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().len(), 19);
         let mut listening = web.listen(None);
         assert_eq!(listening.header("content-type"), Some("text/event-stream"));
         assert_eq!(web.ok("nerve_create_node", shell("sh"))["state"], "ready");

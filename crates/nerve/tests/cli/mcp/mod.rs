@@ -111,7 +111,7 @@ fn legacy_tools_need_a_flag_and_name_replacements() {
     assert!(unknown["error"]["message"].as_str().unwrap().contains("unknown tool"), "{unknown}");
     let mut mcp = StdioClient::ready(&home, &["--legacy-tools"]);
     let listed = mcp.request("tools/list", json!({}));
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 22, "{listed}");
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 23, "{listed}");
     let warned = |result: &Value, instead: &str| {
         assert_ne!(result["isError"], true, "{result}");
         assert!(result["structuredContent"]["warnings"][0].as_str().unwrap().ends_with(instead), "{result}");
