@@ -205,6 +205,7 @@ fn tools_have_descriptions_and_hints() {
         "run_graph",
         "history",
         "search",
+        "usage",
     ] {
         let tool = named(&format!("nerve_{name}"));
         assert!(tool["description"].as_str().unwrap().len() > 40, "{tool}");
@@ -212,7 +213,7 @@ fn tools_have_descriptions_and_hints() {
     }
     assert_eq!(named("nerve_read")["annotations"]["readOnlyHint"], true);
     assert_eq!(named("nerve_stop_node")["annotations"]["destructiveHint"], true);
-    assert_eq!(tools.len(), 18);
+    assert_eq!(tools.len(), 19);
 }
 
 #[test]
