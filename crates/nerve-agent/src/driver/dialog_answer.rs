@@ -5,6 +5,9 @@
 //! way, because that key would move the cursor before Enter arrives. A dialog is identified by its whole text, so
 //! that no key ever answers the next dialog. Half-drawn frames and titles that lag behind the screen count only
 //! after they have been stable for a moment.
+//!
+//! A dialog may follow that needs no decision, such as a request for the reason of a refusal. Enter closes it as part
+//! of the answer.
 
 use std::time::Duration;
 
@@ -20,6 +23,9 @@ use super::{Driver, Effect};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time after which a repeated key is no longer on its way to the agent.
 const KEY_ARRIVAL: Duration = Duration::from_millis(1500);
+/// Time after which Enter is sent again to a dialog that follows the answer. Long, because a late Enter could confirm the
+/// next dialog.
+const FOLLOW_UP_RETRY: Duration = Duration::from_secs(4);
 
 /// The dialog on the screen and the answer to it.
 #[derive(Debug, Default)]
@@ -54,6 +60,8 @@ pub(super) struct Answer {
     is_repeated: bool,
     /// Enter or Escape was sent.
     is_confirmed: bool,
+    /// The time of the last Enter in a dialog that follows the answer.
+    follow_up_key: Option<TsNs>,
 }
 
 /// Change of the screen since the dialog was answered.
@@ -88,6 +96,7 @@ impl Driver {
             last_key: None,
             is_repeated: false,
             is_confirmed: false,
+            follow_up_key: None,
         });
         self.advance_answer(now);
         true
@@ -104,6 +113,9 @@ impl Driver {
     }
 
     pub(super) fn advance_answer(&mut self, now: TsNs) {
+        if self.is_confirming(now) {
+            return self.confirm_follow_up(now);
+        }
         let Some(answer) = &self.dialogs.answer else { return };
         let (change, end) = (self.compare_dialog(now, answer), answer.since + ANSWER_TIMEOUT);
         if now < end {
@@ -118,6 +130,26 @@ impl Driver {
                 self.end_answer(true);
             }
         }
+    }
+
+    /// Returns true while a dialog that follows the answer is shown.
+    pub(super) fn is_confirming(&self, now: TsNs) -> bool {
+        let is_in_time = |answer: &Answer| answer.is_confirmed && now < answer.since + ANSWER_TIMEOUT;
+        self.observation.has_follow_up && self.dialogs.answer.as_ref().is_some_and(is_in_time)
+    }
+
+    /// Presses Enter, again if it has no effect.
+    fn confirm_follow_up(&mut self, now: TsNs) {
+        let visible = self.visible_dialog();
+        let Some(answer) = &mut self.dialogs.answer else { return };
+        answer.dialog = visible;
+        let (end, last_key) = (answer.since + ANSWER_TIMEOUT, answer.follow_up_key);
+        let sent = last_key.filter(|sent| now < *sent + FOLLOW_UP_RETRY).unwrap_or(now);
+        answer.follow_up_key = Some(sent);
+        if last_key != Some(sent) {
+            self.outbox.push(Effect::Write(Key::plain(Code::Enter).bytes(Modes::default())));
+        }
+        self.wake_at(end.min(sent + FOLLOW_UP_RETRY));
     }
 
     fn end_answer(&mut self, is_closed: bool) {

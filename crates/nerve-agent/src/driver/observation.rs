@@ -35,6 +35,8 @@ pub struct Observation {
     /// The letters of the last rows above the dialog, without counters and spinners. Distinguishes two dialogs with the
     /// same text.
     pub context: String,
+    /// The visible dialog follows an answer and needs no decision.
+    pub has_follow_up: bool,
     /// The conversation is empty, if the profile defines how that looks.
     pub conversation_empty: bool,
 }
@@ -109,12 +111,15 @@ pub(super) fn observe_screen_except(
     });
     let Regions { composer, dialog } = regions;
     let may_lack_choices = composer.is_none() && !is_closed_below(profile, &screen.rows[dialog.start..]);
-    let ((choices, is_horizontal), dialog, context) = match &rule {
+    let ((choices, is_horizontal), dialog, context, has_follow_up) = match &rule {
         Some((rule, ..)) if rule.state == RuleState::Blocked => {
             let (above, rows) = (&screen.rows[..dialog.start], &screen.rows[dialog]);
             let horizontal = find_horizontal_choices(profile, rows).map(|choices| (choices, true));
             let choices = horizontal.unwrap_or_else(|| (find_choices(profile, rows), false));
-            (choices, dialog_text(profile, rows), context_letters(above))
+            let is_follow_up =
+                |row: &Row| profile.dialog.confirm.as_ref().is_some_and(|p| p.is_match(&row.text));
+            let has_follow_up = choices.0.is_empty() && rows.iter().any(is_follow_up);
+            (choices, dialog_text(profile, rows), context_letters(above), has_follow_up)
         }
         _ => Default::default(),
     };
@@ -140,6 +145,7 @@ pub(super) fn observe_screen_except(
         is_horizontal,
         dialog,
         context,
+        has_follow_up,
         conversation_empty,
     }
 }

@@ -37,6 +37,9 @@ pub(super) enum Verdict {
 impl Driver {
     pub(super) fn judge(&self, now: TsNs, view: &View<'_>) -> Verdict {
         match &self.observation.signal {
+            Some(Signal::Blocked(..)) if self.is_confirming(now) => {
+                return Verdict::Unknown { recheck: None };
+            }
             // In a line-based program the row may be ordinary output. A title can also change before its dialog is
             // drawn.
             Some(Signal::Blocked(_, source, text)) if now < self.dialog_settled_at() => {

@@ -346,6 +346,9 @@ pub struct Dialog {
     pub hints: Option<Pattern>,
     /// The row with all choices above `hints`, in its group `choices`.
     pub row_above_hints: Option<Pattern>,
+    /// A row of a dialog without choices that follows an answer, such as a request for the reason of a refusal. Enter
+    /// closes it.
+    pub confirm: Option<Pattern>,
 }
 
 impl Default for Dialog {
@@ -359,6 +362,7 @@ impl Default for Dialog {
             row: None,
             hints: None,
             row_above_hints: None,
+            confirm: None,
         }
     }
 }

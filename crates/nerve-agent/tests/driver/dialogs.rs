@@ -284,6 +284,55 @@ fn check_horizontal_choices(dialog_across: fn(usize) -> String) {
     assert!(!harness.driver.answer(harness.now, &choices, Some(0)), "no dialog is shown any more");
 }
 
+const REASON: &str = "\x1b[H\x1b[2J  ┃  △ Reject permission\r\n  ┃  Tell Kilo what to do differently\r\n  ┃  enter confirm  esc cancel\x1b[?25l";
+
+/// A Kilo whose permission dialog was refused and that requests the reason.
+fn kilo_refused(target: Option<usize>, keys: &str) -> Harness {
+    let mut harness = Harness::new("kilo");
+    harness.feed("┃  Ask anything\r\n╹▀▀▀\x1b[1;4H");
+    harness.advance(4000);
+    harness.feed(&dialog_across(2));
+    harness.advance(1000);
+    assert!(harness.driver.answer(harness.now, &ACROSS.map(String::from), target));
+    harness.effects();
+    assert_eq!(harness.take_written(), keys);
+    harness.feed(REASON);
+    harness
+}
+
+#[test]
+fn request_for_a_reason_is_confirmed_once() {
+    for (target, keys) in [(None, "\x1b"), (Some(2), "\r")] {
+        let mut harness = kilo_refused(target, keys);
+        assert_eq!(harness.take_written(), "\r");
+        harness.advance(3000);
+        assert_eq!((harness.take_written().as_str(), harness.take_answers()), ("", vec![]), "it may be late");
+        harness.advance(2000);
+        assert_eq!(harness.take_written(), "\r");
+        harness.feed("\x1b[H\x1b[2J┃  Ask anything\r\n╹▀▀▀\x1b[1;4H\x1b[?25h");
+        harness.advance(20_000);
+        assert_eq!((harness.take_answers(), harness.take_blocked_count()), (vec![true], 1));
+        assert_eq!((harness.take_written().as_str(), harness.driver.state()), ("", &AgentState::Ready));
+    }
+}
+
+#[test]
+fn request_for_a_reason_that_stays_is_a_dialog() {
+    let mut harness = kilo_refused(None, "\x1b");
+    harness.advance(15_000);
+    assert_eq!(harness.take_answers(), [false]);
+    let state = harness.driver.state();
+    assert!(matches!(state, AgentState::Blocked { choices, .. } if choices.is_empty()), "{state:?}");
+    // Without an answer in progress, nothing is typed into it.
+    harness.take_written();
+    harness.feed("\x1b[H\x1b[2J┃  Ask anything\r\n╹▀▀▀\x1b[1;4H\x1b[?25h");
+    harness.advance(4000);
+    harness.feed(REASON);
+    harness.advance(10_000);
+    assert_eq!(harness.take_written(), "");
+    assert!(matches!(harness.driver.state(), AgentState::Blocked { .. }));
+}
+
 #[test]
 fn identical_dialog_is_reported_after_work_on_screen() {
     let mut harness = answered("");

@@ -31,7 +31,7 @@ pub(super) async fn exit(harness: &Harness, variant: &Variant) -> Outcome {
 }
 
 pub(super) async fn fork(harness: &Harness, variant: &Variant) -> Outcome {
-    if matches!(variant.agent, "opencode" | "kilo") {
+    if variant.agent == "opencode" {
         return Ok(Verdict::Skipped("the id of its conversation is known only with `--session`".into()));
     }
     ask_agent(harness, "the shared wordalpha").await?;
