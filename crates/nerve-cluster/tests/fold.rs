@@ -6,6 +6,7 @@ use nerve_cluster::journal::{
 };
 use nerve_cluster::placement::{Reason, Requirement};
 use nerve_cluster::{Epoch, Instance, MachineId, Record, RecordKind, RunState, Sequence, StepId};
+use serde_json::Value;
 
 const A: Instance = Instance { machine: MachineId(1), boot: 1, nonce: 11 };
 /// The process after a restart of A's server.
@@ -26,7 +27,11 @@ fn planned(is_safe: bool) -> RecordKind {
     let requirement = Requirement::default();
     let spec =
         StepSpec { id: step(), after: vec![], is_safe, on_machine_lost: OnMachineLost::Wait, requirement };
-    RecordKind::Planned { steps: vec![spec] }
+    planned_steps(vec![spec])
+}
+
+fn planned_steps(steps: Vec<StepSpec>) -> RecordKind {
+    RecordKind::Planned { steps, work: Value::Null }
 }
 
 fn offered(attempt: u32, to: Instance) -> RecordKind {
@@ -252,13 +257,13 @@ fn plan_of_two(other: &str, s_after: &[&str], other_after: &[&str]) -> RecordKin
         let after: Vec<StepId> = after.iter().map(|id| StepId::new(*id).unwrap()).collect();
         StepSpec { id: StepId::new(id).unwrap(), after, ..serde_json::from_str(r#"{"id":"s"}"#).unwrap() }
     };
-    RecordKind::Planned { steps: vec![spec("s", s_after), spec(other, other_after)] }
+    planned_steps(vec![spec("s", s_after), spec(other, other_after)])
 }
 
 #[test]
 fn plan_that_cannot_complete_is_void() {
     let empty = RunState::default();
-    assert_void(&empty, 0, RecordKind::Planned { steps: vec![] });
+    assert_void(&empty, 0, planned_steps(vec![]));
     assert_void(&empty, 0, plan_of_two("s", &[], &[]));
     assert_void(&empty, 0, plan_of_two("t", &["x"], &[]));
     assert_void(&empty, 0, plan_of_two("t", &["s"], &[]));
@@ -331,9 +336,28 @@ fn records_are_flat_json_objects() {
 }
 
 #[test]
+fn work_and_reason_reach_the_executors() {
+    let spec: StepSpec = serde_json::from_str(r#"{"id":"s"}"#).unwrap();
+    let planned = RecordKind::Planned { steps: vec![spec], work: "make".into() };
+    let mut state = RunState::default();
+    let record = |epoch: u64, kind| Record { epoch: Epoch(Sequence(epoch)), kind };
+    let took_over = record(5, RecordKind::OwnerTookOver { by: A });
+    let messages = vec![
+        (Sequence(1), Ok(record(0, planned))),
+        (Sequence(2), Err(UndecodableRecord::Garbage)),
+        (Sequence(3), Ok(took_over)),
+        (Sequence(4), Ok(record(5, offered(1, B)))),
+    ];
+    assert!(!state.apply_all(&messages));
+    assert_eq!((state.work.as_str(), state.void_records), (Some("make"), 1));
+    assert_eq!(state.attempt(&step(), 1).unwrap().reason, Reason::MostFreeSlots);
+    assert!(state.apply_all(&[(Sequence(5), Err(UndecodableRecord::Unsupported))]));
+}
+
+#[test]
 fn step_without_options_is_an_agent_that_waits() {
     let spec: StepSpec = serde_json::from_str(r#"{"id":"s"}"#).unwrap();
-    assert_eq!(RecordKind::Planned { steps: vec![spec] }, planned(false));
+    assert_eq!(planned_steps(vec![spec]), planned(false));
 }
 
 #[test]

@@ -58,7 +58,8 @@ impl Cluster {
     fn with_steps(json: &str) -> Cluster {
         let steps: Vec<StepSpec> = serde_json::from_str(json).unwrap();
         let mut store = MemoryStore::new(None);
-        let record = Record { epoch: Epoch::default(), kind: RecordKind::Planned { steps } };
+        let record =
+            Record { epoch: Epoch::default(), kind: RecordKind::Planned { steps, work: Default::default() } };
         store.perform(0, &Request::Append { run: run(), record, expected: Sequence(0) });
         Cluster { now: 0, store }
     }

@@ -53,8 +53,12 @@ impl Record {
 #[expect(missing_docs, reason = "the fields repeat, and are described here and at their variants")]
 pub enum RecordKind {
     /// The run has these steps. The first record of a run, written by the client's server in epoch 0. Void if there are no steps, two
-    /// with the same id, or some that can never be ready.
-    Planned { steps: Vec<StepSpec> },
+    /// with the same id, or some that can never be ready. `work`: what the steps do, which the core does not read.
+    Planned {
+        steps: Vec<StepSpec>,
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        work: Value,
+    },
     /// A process owns the run. Its epoch must exceed the current one, and becomes the current one.
     OwnerTookOver { by: Instance },
     /// A machine may take this attempt. May be repeated with another machine until the attempt starts. The first failure of a step ends

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::record::{Epoch, Record, RecordKind, UndecodableRecord};
+use super::record::{Epoch, Record, RecordKind};
 use super::state::RunState;
 use crate::id::RunId;
 use crate::store::{Request, Response};
@@ -103,17 +103,7 @@ impl Replica {
                 self.state.apply(sequence, &record);
             }
             (Some(Pending::Read { notified }), Response::Records(records)) => {
-                for (sequence, record) in &records {
-                    match record {
-                        Ok(record) => {
-                            self.state.apply(*sequence, record);
-                        }
-                        Err(error) => {
-                            self.state.skip(*sequence);
-                            self.has_unsupported_records |= *error == UndecodableRecord::Unsupported;
-                        }
-                    }
-                }
+                self.has_unsupported_records |= self.state.apply_all(&records);
                 self.is_behind = notified;
             }
             (_, Response::WrongSequence { .. }) => self.is_behind = true,

@@ -2,9 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::record::{Decision, Epoch, OnMachineLost, Record, RecordKind, RunOutcome, StepResult, StepSpec};
+use serde_json::Value;
+
+use super::record::{
+    Decision, Epoch, OnMachineLost, Record, RecordKind, RunOutcome, StepResult, StepSpec, UndecodableRecord,
+};
 use crate::id::{Sequence, StepId};
 use crate::instance::{Instance, MachineId};
+use crate::placement::Reason;
 
 /// State of a run after some prefix of its journal. Equal prefixes give equal states on every machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,6 +22,8 @@ pub struct RunState {
     pub owner: Option<Instance>,
     /// The steps.
     pub steps: BTreeMap<StepId, StepState>,
+    /// What the steps do, for their executors.
+    pub work: Value,
     /// The outcome, once the run has ended.
     pub outcome: Option<RunOutcome>,
     /// Number of records that had no effect.
@@ -39,6 +46,8 @@ pub struct Attempt {
     pub state: AttemptState,
     /// The machine to which the attempt was offered last.
     pub machine: MachineId,
+    /// Reason for the choice of the machine.
+    pub reason: Reason,
     /// Where the turn is, once the attempt has started.
     pub location: Option<TurnLocation>,
     /// A person's decision on the current doubt.
@@ -47,6 +56,13 @@ pub struct Attempt {
     pub late: Option<StepResult>,
     /// Sequence of the record that changed the attempt last.
     pub changed: Sequence,
+}
+
+/// A machine that was chosen for an attempt.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    machine: MachineId,
+    reason: Reason,
 }
 
 /// Place of a turn on its machine.
@@ -94,8 +110,25 @@ impl RunState {
         is_valid
     }
 
+    /// Applies messages as the store returns them. Returns true if a later version wrote some of them: then the state may be wrong.
+    pub fn apply_all(&mut self, messages: &[(Sequence, Result<Record, UndecodableRecord>)]) -> bool {
+        let mut has_unsupported_records = false;
+        for (sequence, record) in messages {
+            match record {
+                Ok(record) => {
+                    self.apply(*sequence, record);
+                }
+                Err(error) => {
+                    self.skip(*sequence);
+                    has_unsupported_records |= *error == UndecodableRecord::Unsupported;
+                }
+            }
+        }
+        has_unsupported_records
+    }
+
     /// Passes over a message that is no record.
-    pub(crate) fn skip(&mut self, sequence: Sequence) {
+    fn skip(&mut self, sequence: Sequence) {
         if sequence > self.last {
             self.last = sequence;
             self.void_records += 1;
@@ -157,7 +190,7 @@ impl RunState {
     fn apply_kind(&mut self, sequence: Sequence, kind: &RecordKind) -> bool {
         match kind {
             RecordKind::OwnerTookOver { .. } => false,
-            RecordKind::Planned { steps } => self.plan(steps),
+            RecordKind::Planned { steps, work } => self.plan(steps, work),
             RecordKind::Ended { outcome } => {
                 let is_reached = self.reached_outcome() == Some(*outcome);
                 self.outcome = if is_reached { Some(*outcome) } else { None };
@@ -170,8 +203,8 @@ impl RunState {
             {
                 false
             }
-            RecordKind::Offered { step, attempt, machine, .. } => {
-                self.offer(sequence, step, *attempt, *machine)
+            RecordKind::Offered { step, attempt, machine, reason } => {
+                self.offer(sequence, step, *attempt, Place { machine: *machine, reason: *reason })
             }
             RecordKind::Started { step, attempt, by, node, offset } => {
                 self.change(sequence, step, *attempt, |current| current.start(*by, node, *offset))
@@ -199,18 +232,19 @@ impl RunState {
         }
     }
 
-    fn plan(&mut self, steps: &[StepSpec]) -> bool {
+    fn plan(&mut self, steps: &[StepSpec], work: &Value) -> bool {
         let is_valid = self.steps.is_empty() && can_complete(steps);
         if is_valid {
             let added = steps
                 .iter()
                 .map(|spec| (spec.id.clone(), StepState { spec: spec.clone(), attempts: Vec::new() }));
             self.steps.extend(added);
+            self.work = work.clone();
         }
         is_valid
     }
 
-    fn offer(&mut self, sequence: Sequence, step: &StepId, attempt: u32, machine: MachineId) -> bool {
+    fn offer(&mut self, sequence: Sequence, step: &StepId, attempt: u32, place: Place) -> bool {
         let Some(found) = self.steps.get(step) else { return false };
         let is_due = match found.current() {
             None => self.is_ready(&found.spec),
@@ -221,7 +255,7 @@ impl RunState {
                 _ => false,
             },
         };
-        is_due && self.steps.get_mut(step).is_some_and(|step| step.offer(sequence, attempt, machine))
+        is_due && self.steps.get_mut(step).is_some_and(|step| step.offer(sequence, attempt, place))
     }
 
     fn change(
@@ -263,14 +297,15 @@ impl StepState {
     }
 
     /// Offers the current attempt again if it has not started, else the next one.
-    fn offer(&mut self, sequence: Sequence, attempt: u32, machine: MachineId) -> bool {
+    fn offer(&mut self, sequence: Sequence, attempt: u32, place: Place) -> bool {
+        let Place { machine, reason } = place;
         let count = u32::try_from(self.attempts.len()).unwrap_or(u32::MAX);
         let superseded = match self.attempts.last_mut() {
             None => None,
             Some(current) if attempt == count => {
                 let is_open = current.state == AttemptState::Offered;
                 if is_open {
-                    (current.machine, current.changed) = (machine, sequence);
+                    (current.machine, current.reason, current.changed) = (machine, reason, sequence);
                 }
                 return is_open;
             }
@@ -289,6 +324,7 @@ impl StepState {
         self.attempts.push(Attempt {
             state,
             machine,
+            reason,
             location: None,
             decision: None,
             late: None,

@@ -201,7 +201,14 @@ impl Cluster {
                 requirement: Requirement::default(),
             });
         }
-        self.append(&run, &Record { epoch: Epoch::default(), kind: RecordKind::Planned { steps } }, false);
+        self.append(
+            &run,
+            &Record {
+                epoch: Epoch::default(),
+                kind: RecordKind::Planned { steps, work: Default::default() },
+            },
+            false,
+        );
     }
 
     /// Appends a record behind the last one, whatever it is.

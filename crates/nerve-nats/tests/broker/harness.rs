@@ -57,7 +57,10 @@ pub(crate) fn record(number: u64) -> Record {
         on_machine_lost: Default::default(),
         requirement: Default::default(),
     };
-    Record { epoch: Epoch(Sequence(number)), kind: RecordKind::Planned { steps: vec![step] } }
+    Record {
+        epoch: Epoch(Sequence(number)),
+        kind: RecordKind::Planned { steps: vec![step], work: Default::default() },
+    }
 }
 
 pub(crate) fn append(run: &RunId, number: u64, expected: Sequence) -> Request {
