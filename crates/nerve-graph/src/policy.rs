@@ -46,6 +46,20 @@ pub enum OnResume {
     Rerun,
 }
 
+/// Policy for a step whose machine is lost while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum OnHostLost {
+    /// Wait for the machine, or for the decision of a person.
+    #[default]
+    Wait,
+    /// Run it again on a machine that is present.
+    Retry,
+    /// Fail it.
+    Fail,
+}
+
 /// Policy for a step whose agent shows a dialog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
 #[serde(rename_all = "snake_case")]

@@ -363,6 +363,11 @@ fn compile_with_subgraphs(
 ) -> Result<(GraphFile, CompiledGraph), EngineError> {
     let mut file = GraphFile::from_value(definition)?;
     subgraphs::embed(&mut file, session)?;
+    if let Some(step) = file.placed_step() {
+        let message = format!("step '{step}' is placed on machines of a cluster");
+        return Err(EngineError::invalid_request(message)
+            .hint("run the graph there: nerve graph run FILE --cluster; or remove `on` from the step"));
+    }
     let compiled = file.compile()?;
     Ok((file, compiled))
 }

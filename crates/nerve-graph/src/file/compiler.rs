@@ -20,6 +20,7 @@ use super::types::{
 };
 use crate::Graph;
 use crate::executable::{Executable, Target};
+use crate::function::FunctionNode;
 use crate::gate::Gate;
 use crate::journal;
 use crate::policy::{ErrorPolicy, OnLimit};
@@ -191,15 +192,21 @@ impl Compiler {
 }
 
 fn add(graph: &mut Graph, definition: &StepDefinition, step: Step, names: &Names) -> Result<(), EngineError> {
-    let target = match &definition.gate {
-        Some(gate) => Target::Executable(Arc::new(compile_gate(&definition.id, gate)).into()),
-        None => target(names, definition.node.as_deref().unwrap_or_default()),
+    let target = match (&definition.value, &definition.gate) {
+        (Some(value), _) => Target::Executable(Arc::new(constant(&definition.id, value.clone())).into()),
+        (None, Some(gate)) => Target::Executable(Arc::new(compile_gate(&definition.id, gate)).into()),
+        (None, None) => target(names, definition.node.as_deref().unwrap_or_default()),
     };
     match target {
         Target::Executable(executable) => graph.add_step(executable, step)?,
         Target::Name(name) => graph.add_step_ref(&name, step)?,
     };
     Ok(())
+}
+
+/// Creates the node of a step with a fixed result.
+fn constant(id: &str, value: Value) -> FunctionNode {
+    FunctionNode::new(id, move |_| Ok(value.clone()))
 }
 
 /// Returns the target of a node's name, which the session has if the file does not define it.
@@ -292,13 +299,17 @@ fn digest(step: &StepDefinition, nodes: &Digests) -> u64 {
         Some(digest) => Value::from(*digest),
         None => Value::from(name),
     });
-    let definition = json!({
+    let mut definition = json!({
         "node": node,
         "parser": step.parser,
         "gate": step.gate,
         "foreach": step.foreach,
         "until": step.until,
     });
+    // Absent otherwise, because journals have the digests of earlier versions.
+    if let Some(value) = &step.value {
+        definition["value"] = value.clone();
+    }
     journal::key(0, None, &definition)
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::fields::{
     Decode, Fields, ScalarText, decode_fields, decode_mappings, join_or, keyword, type_mismatch,
 };
+use super::placement::Placement;
 use super::source_map::{Path, Report};
 use super::tree::{Kind, Tree, quoted};
 use super::types::{
@@ -19,8 +20,8 @@ use super::types::{
     TemplateDefinition, TerminalDefinition, UntilDefinition,
 };
 use crate::compat::spellings;
-use crate::policy::{OnDialog, OnError, OnFailure, OnLimit, OnResume};
-use nerve_types::suggestion::nearest;
+use crate::policy::{OnDialog, OnError, OnFailure, OnHostLost, OnLimit, OnResume};
+use nerve_types::{name, suggestion::nearest};
 
 /// Id of a graph that has none, which has been reported.
 const PLACEHOLDER_ID: &str = "graph";
@@ -229,9 +230,34 @@ impl Decode for StepDefinition {
             when: expression(&mut fields, "when", report),
             foreach: expression(&mut fields, "foreach", report),
             parallel, until, gate, on_dialog, on_resume,
+            // An explicit value of null counts.
+            value: fields.take(&["value"], report).map(|(tree, _)| tree.to_value()),
+            on, on_host_lost,
         } };
         fields.finish(report);
         Some(StepDefinition { id: id.unwrap_or_default(), ..step })
+    }
+}
+
+impl Decode for Placement {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<Placement> {
+        match &tree.kind {
+            Kind::Text(name) if name == Placement::ANY => return Some(Placement::Any),
+            Kind::Text(name) => {
+                if let Err(error) = name::check("machine", name) {
+                    report.error(at, error.to_string());
+                }
+                return Some(Placement::Machine(name.clone()));
+            }
+            _ => {}
+        }
+        let mut fields = Fields::expect(tree, &at, "a placement", report)?;
+        let labels = one_or_more(&mut fields, "labels", report);
+        fields.finish(report);
+        if labels.is_empty() {
+            report.error_with_hint(at, "a placement needs labels", "write `on: {labels: [LABEL]}`");
+        }
+        Some(Placement::Labels(labels.into_iter().collect()))
     }
 }
 
@@ -362,4 +388,4 @@ macro_rules! keywords {
     )*};
 }
 
-keywords! { ParserKind, Provider, OnFailure, OnRestart, OnResume, OnDialog, OnError, OnLimit }
+keywords! { ParserKind, Provider, OnFailure, OnRestart, OnResume, OnDialog, OnError, OnHostLost, OnLimit }

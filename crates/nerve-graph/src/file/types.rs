@@ -10,8 +10,9 @@ use serde::Serialize;
 use serde_json::Value;
 use strum::{EnumString, VariantNames};
 
+use super::placement::{Placement, PlacementForm};
 use super::source_map::SourceMap;
-use crate::policy::{OnDialog, OnError, OnFailure, OnLimit, OnResume};
+use crate::policy::{OnDialog, OnError, OnFailure, OnHostLost, OnLimit, OnResume};
 
 /// A graph: steps on nodes, in the order of their dependencies.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -385,6 +386,17 @@ pub struct StepDefinition {
     /// Policy for the step if it is running when its server dies.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_resume: OnResume,
+    /// A fixed result, instead of a node or a gate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Value")]
+    pub value: Option<Value>,
+    /// Machines of a cluster that can run the step: `any`, a name, or labels [default: any]. Only with `nerve graph run --cluster`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<PlacementForm>")]
+    pub on: Option<Placement>,
+    /// Policy for the step if its machine of a cluster is lost while it runs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_host_lost: OnHostLost,
 }
 
 /// Policy for failures of a step. A timeout counts as a failure.

@@ -2,9 +2,9 @@
 
 use nerve_agent::parse::ParserKind;
 use nerve_graph::file::{
-    AcpDefinition, BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile,
-    InputDefinition, NestedDefinition, NodeDefinition, OnDialog, OnError, OnFailure, OnLimit, OnRestart,
-    OnResume, PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
+    AcpDefinition, BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile, InputDefinition,
+    NestedDefinition, NodeDefinition, OnDialog, OnError, OnFailure, OnHostLost, OnLimit, OnRestart, OnResume,
+    Placement, PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
 };
 use nerve_node::command::{BackendKind, CommandLine, NodeRef};
 use nerve_node::proxy::{Provider, ProxyBudget, ProxyPrices, ProxySettings};
@@ -160,7 +160,11 @@ fn full_graph() -> GraphFile {
             gate: None,
             on_dialog: OnDialog::Wait,
             on_resume: OnResume::Rerun,
+            value: None,
+            on: Some(Placement::Labels(["gpu".to_string()].into())),
+            on_host_lost: OnHostLost::Fail,
         },
+        StepDefinition { id: "known".into(), value: Some(json!(null)), ..StepDefinition::default() },
         StepDefinition {
             id: "approve".into(),
             gate: Some(GateDefinition {

@@ -122,8 +122,9 @@ fn documented() -> Value {
                 },
                 "budget": {"max_steps": 1}, "when": "steps.plan.text != ''",
                 "until": {"condition": "'DONE' in result.text", "max_rounds": 5}, "on_dialog": "wait",
-                "on_resume": "rerun"
+                "on_resume": "rerun", "on": "build-1", "on_host_lost": "retry"
             },
+            {"id": "known", "value": {"any": [1]}, "on": {"labels": ["gpu"]}},
             {"id": "each", "node": "check", "foreach": "input.files", "parallel": 4, "input": "ls {{ item | sh }}", "depends_on": "ask"},
             {
                 "id": "approve", "depends_on": ["ask"], "when": true,
@@ -150,8 +151,10 @@ fn invalid_files_do_not_fit() {
         ("/steps/1/parser", json!("gpt")),
         ("/steps/1/depends_on/0", json!(1)),
         ("/steps/1/until", json!({"condition": "x"})),
-        ("/steps/2/parallel", json!(0)),
-        ("/steps/3/gate", json!({})),
+        ("/steps/1/on", json!({"machine": "x"})),
+        ("/steps/1/on_host_lost", json!("stop")),
+        ("/steps/3/parallel", json!(0)),
+        ("/steps/4/gate", json!({})),
         ("/nodes/check/type", json!("screen")),
         ("/nodes/model/provider", json!("acme")),
         ("/nodes/model/tools", json!(7)),

@@ -33,6 +33,13 @@ pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
 
 fn node_or_gate(file: &GraphFile, step: &StepDefinition, at: Path<'_>, report: &mut Report<'_>) {
     let id = &step.id;
+    if step.value.is_some() {
+        if step.node.is_some() || step.gate.is_some() || !step.input.is_null() {
+            let message = format!("Step '{id}' has a value: it takes no node, gate or input");
+            report.error(at.key("value"), message);
+        }
+        return;
+    }
     match (&step.node, &step.gate) {
         (None, None) => report.error(at, format!("Step '{id}' needs a node or a gate")),
         (Some(_), Some(_)) => {
