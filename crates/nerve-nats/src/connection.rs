@@ -110,6 +110,12 @@ impl Connection {
         Ok(responses)
     }
 
+    /// Subscribes to a subject. The client subscribes again after a reconnection.
+    pub(crate) async fn subscribe(&self, subject: String) -> Result<Subscriber, BrokerError> {
+        let subscribed = self.client.subscribe(subject).await;
+        subscribed.map_err(|error| BrokerError::Unavailable(error.to_string()))
+    }
+
     fn check_open(&self) -> Result<(), BrokerError> {
         if self.is_open() {
             return Ok(());

@@ -19,6 +19,7 @@ mod jetstream;
 mod journal_reader;
 mod options;
 mod presence;
+mod runs;
 mod store;
 mod streams;
 
@@ -26,5 +27,6 @@ pub use connection::Connection;
 pub use error::BrokerError;
 pub use options::{BrokerOptions, Credentials};
 pub use presence::{PresentMachine, PresentMachines};
+pub use runs::JournalChanges;
 pub use store::NatsStore;
 pub use streams::{ClusterName, Promise, StreamSettings, StreamStatus, Streams};

@@ -7,7 +7,7 @@ use nerve_nats::{BrokerError, NatsStore, Streams};
 use nerve_testkit::{DEADLINE, eventually};
 use serde_json::json;
 
-use crate::harness::{ME, OTHER, accepted, broker, store};
+use crate::harness::{ME, OTHER, accepted, append, broker, run, store};
 
 const LONG: Duration = Duration::from_secs(3_600);
 
@@ -49,4 +49,23 @@ async fn list_of_an_unknown_cluster_is_an_error() {
     let other = NatsStore::new(store.connection().clone(), Streams::new("other".parse().unwrap()));
     let error = other.present_machines().await.unwrap_err();
     assert!(matches!(error, BrokerError::NoStream(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn runs_are_listed_and_their_changes_are_seen() {
+    let Some(broker) = broker("runs_are_listed_and_their_changes_are_seen", "") else { return };
+    let store = store(&broker, None, DEADLINE).await;
+    assert!(store.runs().await.unwrap().is_empty());
+    let mut changes = store.journal_changes().await.unwrap();
+    // A response proves that the broker has the subscription, which the client sent before.
+    store.runs().await.unwrap();
+    let first = accepted(store.perform(&append(&run("a"), 1, Sequence(0))).await);
+    accepted(store.perform(&append(&run("a"), 2, first)).await);
+    accepted(store.perform(&append(&run("b"), 3, Sequence(0))).await);
+    for id in ["a", "a", "b"] {
+        let change = nerve_testkit::within_deadline("a change", changes.next()).await;
+        assert_eq!(change, Some(run(id)));
+    }
+    let runs: Vec<_> = store.runs().await.unwrap().into_iter().collect();
+    assert_eq!(runs, [(run("a"), 2), (run("b"), 1)]);
 }
