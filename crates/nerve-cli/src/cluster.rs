@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
 /// Arguments of `nerve cluster`.
 #[derive(Debug, Args)]
@@ -45,6 +45,50 @@ EXAMPLES
   nerve cluster status
   nerve cluster status --json | jq '.members[]?.machine_name'")]
     Status,
+    /// List the runs of the cluster, or show one of them
+    #[command(after_long_help = "\
+Shows the machine of each step, and the reason for its choice. Needs no server.
+
+EXAMPLES
+  nerve cluster runs
+  nerve cluster runs r-0abcdefgh-123456 --json | jq .results")]
+    Runs(RunsArgs),
+    /// Decide on a step whose machine was lost while it ran
+    #[command(after_long_help = "\
+A step with 'on_host_lost: wait' stays in doubt until its machine returns, or until you decide. 'retry' runs it again on another machine,
+so that it may run twice in total; 'fail' fails it, and the run.
+
+EXAMPLES
+  nerve cluster decide r-0abcdefgh-123456 build retry")]
+    Decide(DecideArgs),
+}
+
+/// Arguments of `nerve cluster runs`.
+#[derive(Debug, Args)]
+pub struct RunsArgs {
+    /// Run to show [default: list all]
+    pub run: Option<String>,
+}
+
+/// Arguments of `nerve cluster decide`.
+#[derive(Debug, Args)]
+pub struct DecideArgs {
+    /// Id of the run
+    pub run: String,
+    /// Id of the step
+    pub step: String,
+    /// Decision
+    #[arg(value_enum)]
+    pub decision: DoubtDecision,
+}
+
+/// A decision on a step in doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DoubtDecision {
+    /// Run it again on another machine
+    Retry,
+    /// Fail it
+    Fail,
 }
 
 /// Arguments of `nerve cluster init`.
@@ -90,6 +134,12 @@ pub struct JoinArgs {
     /// Seconds after which a lost machine is no longer a member
     #[arg(long, value_name = "SECONDS", default_value_t = 15)]
     pub lease: u64,
+    /// Steps of runs that this machine executes at the same time; 0 accepts none
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub slots: u32,
+    /// Label that steps can require; repeat for several
+    #[arg(long = "label", value_name = "LABEL")]
+    pub labels: Vec<String>,
     /// Server of this machine that is the member
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub server: String,

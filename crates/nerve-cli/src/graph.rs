@@ -62,7 +62,7 @@ EXAMPLES
 On a terminal each step has a live status line; elsewhere each event is a line on stderr. The results go to stdout. A gate prompts on the \
 terminal or waits for 'graph answer'. Nodes without a cwd in the file run in the current directory.
 
-Ctrl+C cancels the run and waits for its end; a second Ctrl+C exits immediately.
+Ctrl+C cancels the run and waits for its end; a second Ctrl+C exits immediately. With --cluster it only ends this command.
 
 Exits with 0 if the run completed, 1 if it failed, 2 if the file or the input is invalid, 4 if a step timed out, 5 if a dialog blocks a
 node, 130 if the run was cancelled.
@@ -97,6 +97,9 @@ pub struct RunArgs {
     /// Keep the graph's own nodes running after its end
     #[arg(long)]
     pub keep_nodes: bool,
+    /// Run the steps on the machines of this machine's cluster
+    #[arg(long, conflicts_with_all = ["trace", "dry_run", "keep_nodes"])]
+    pub cluster: bool,
 }
 
 impl GraphCommand {
@@ -108,7 +111,7 @@ impl GraphCommand {
     /// Returns true if the command follows a run until its end.
     pub fn follows_run(&self) -> bool {
         match self {
-            GraphCommand::Run(args) => !args.detach && !args.dry_run,
+            GraphCommand::Run(args) => !args.detach && !args.dry_run && !args.cluster,
             GraphCommand::Resume(args) => !args.detach,
             GraphCommand::Status(args) => args.watch,
             _ => false,

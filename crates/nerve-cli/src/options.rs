@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Arg, Command};
 
 /// Meanings of options whose help differs between commands.
-const MEANINGS: [(&str, &str); 49] = [
+const MEANINGS: [(&str, &str); 50] = [
     ("all", "Everything: servers and hosts of this user, nodes whatever their end"),
     ("all-machines", "Include the user's other machines"),
     ("api-key-env", "Environment variable with the key of a model API"),
@@ -29,6 +29,7 @@ const MEANINGS: [(&str, &str); 49] = [
     ("json", "Print as JSON"),
     ("keep-nodes", "Keep nodes running after the end of their server or run"),
     ("key", "Key to press after the text; repeatable"),
+    ("label", "Label: of a snapshot, or of this machine for the steps of graphs"),
     ("lines", "Only the last N: lines of text, entries, recordings, results"),
     ("machines", "Serve or show the nodes of all machines in 'nerve machine list'"),
     ("max-tokens", "Token limit: of an answer of a chat node, of all requests of a proxy"),

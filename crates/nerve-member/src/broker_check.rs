@@ -1,6 +1,6 @@
 //! The check of a cluster's streams at the broker.
 
-use nerve_nats::{BrokerError, Connection, Promise, Streams};
+use nerve_nats::{BrokerError, Connection, Durability, Streams};
 
 use crate::error::MemberError;
 
@@ -10,7 +10,7 @@ pub struct BrokerCheck {
     /// Version of nats-server.
     pub version: String,
     /// Durability of an acknowledged write.
-    pub promise: Promise,
+    pub durability: Durability,
     /// Settings of the streams that differ from those that the cluster needs.
     pub differences: Vec<String>,
 }
@@ -33,7 +33,7 @@ impl BrokerCheck {
         });
         Ok(BrokerCheck {
             version: connection.server_version(),
-            promise: Promise::of(&inspected),
+            durability: Durability::of(&inspected),
             differences: differences.collect(),
         })
     }

@@ -1,5 +1,6 @@
 //! The configuration of a membership.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,6 +21,9 @@ const MIN_LEASE_SECONDS: u64 = 1;
 const MAX_LEASE_SECONDS: u64 = 3_600;
 /// Maximum number of brokers in the list.
 const MAX_BROKERS: usize = 16;
+/// Maximum number of slots, and of labels.
+const MAX_SLOTS: u32 = 256;
+pub(crate) const MAX_LABELS: usize = 32;
 /// Limit of a call to the broker.
 const MAX_CALL: Duration = Duration::from_secs(5);
 /// Content of a file with credentials.
@@ -50,6 +54,12 @@ pub struct ClusterConfig {
     /// PEM file of its key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
+    /// Number of steps of runs that this machine executes at the same time, from 0 to 256. With 0, the default, it accepts none.
+    #[serde(default)]
+    pub slots: u32,
+    /// Labels that steps can require, by the rule of [`nerve_types::name`], at most 32.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub labels: BTreeSet<String>,
     /// Time to live of the lease, in seconds, from 1 to 3600: a lost machine is present for at most this time.
     #[serde(default = "default_lease")]
     pub lease_seconds: u64,
@@ -100,10 +110,24 @@ impl ClusterConfig {
             );
             return Err(MemberError::invalid("time of the lease", problem));
         }
+        self.check_steps()?;
         if self.certificate.is_some() != self.key.is_some() {
             return Err(MemberError::invalid("certificate", "it needs its key, and a key its certificate"));
         }
         Ok(())
+    }
+
+    fn check_steps(&self) -> Result<(), MemberError> {
+        if self.slots > MAX_SLOTS {
+            let problem = format!("{}, must be at most {MAX_SLOTS}", self.slots);
+            return Err(MemberError::invalid("number of slots", problem));
+        }
+        if self.labels.len() > MAX_LABELS {
+            let problem = format!("{}, must be at most {MAX_LABELS}", self.labels.len());
+            return Err(MemberError::invalid("number of labels", problem));
+        }
+        let check = |label: &String| name::check("label", label);
+        self.labels.iter().try_for_each(check).map_err(|error| MemberError::invalid("label", error))
     }
 
     /// Returns the files that the configuration names.
@@ -183,6 +207,8 @@ mod tests {
             ca: None,
             certificate: None,
             key: None,
+            slots: 2,
+            labels: ["gpu".to_string()].into(),
             lease_seconds: DEFAULT_LEASE_SECONDS,
         }
     }
@@ -223,6 +249,9 @@ mod tests {
             ClusterConfig { lease_seconds: 0, ..config() },
             ClusterConfig { lease_seconds: 3_601, ..config() },
             ClusterConfig { key: Some("k.pem".into()), ..config() },
+            ClusterConfig { slots: MAX_SLOTS + 1, ..config() },
+            ClusterConfig { labels: ["No label".to_string()].into(), ..config() },
+            ClusterConfig { labels: (0..33).map(|number| format!("l{number}")).collect(), ..config() },
         ];
         for config in invalid {
             let error = config.check().unwrap_err();

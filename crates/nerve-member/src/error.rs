@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use nerve_cluster::MachineId;
+use nerve_cluster::{MachineId, RunId};
 use nerve_nats::BrokerError;
 use nerve_types::ErrorKind;
 
@@ -61,6 +61,26 @@ pub enum MemberError {
         /// The machine that has it.
         holder: MachineId,
     },
+    /// The graph cannot run on several machines.
+    #[error("the graph cannot run in a cluster: {0}")]
+    Graph(String),
+    /// The cluster has a run with this id.
+    #[error("run '{0}' exists already")]
+    RunExists(RunId),
+    /// The cluster has no such run.
+    #[error("the cluster has no run '{0}'")]
+    NoRun(RunId),
+    /// A later version of nerve wrote a part of the run's journal.
+    #[error("run '{0}' was written by a later version of nerve")]
+    LaterVersion(RunId),
+    /// The step of the run does not wait for a decision.
+    #[error("step '{step}' of run '{run}' is not in doubt")]
+    NotInDoubt {
+        /// The run.
+        run: RunId,
+        /// The step.
+        step: String,
+    },
     /// The broker failed or refused.
     #[error(transparent)]
     Broker(#[from] BrokerError),
@@ -85,8 +105,14 @@ impl MemberError {
     /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            MemberError::NotConfigured | MemberError::NoCluster { .. } => ErrorKind::NotFound,
-            MemberError::AlreadyConfigured(_) | MemberError::NameTaken { .. } => ErrorKind::AlreadyExists,
+            MemberError::NotConfigured | MemberError::NoCluster { .. } | MemberError::NoRun(_) => {
+                ErrorKind::NotFound
+            }
+            MemberError::AlreadyConfigured(_) | MemberError::NameTaken { .. } | MemberError::RunExists(_) => {
+                ErrorKind::AlreadyExists
+            }
+            MemberError::Graph(_) | MemberError::NotInDoubt { .. } => ErrorKind::InvalidRequest,
+            MemberError::LaterVersion(_) => ErrorKind::Api,
             MemberError::NotPrivate { .. } => ErrorKind::Permission,
             MemberError::Invalid { .. } => ErrorKind::InvalidRequest,
             MemberError::File { .. } => ErrorKind::Process,
@@ -115,6 +141,11 @@ impl MemberError {
                 format!("check the name, or create it: nerve cluster init {cluster} --broker {broker}")
             }
             MemberError::NameTaken { .. } => "choose another name: --name NAME".to_string(),
+            MemberError::Graph(_) => "run it on one machine: nerve graph run FILE".to_string(),
+            MemberError::RunExists(_) => "choose another id: --run-id ID".to_string(),
+            MemberError::NoRun(_) => "list the runs: nerve cluster runs".to_string(),
+            MemberError::LaterVersion(_) => "update nerve on this machine".to_string(),
+            MemberError::NotInDoubt { run, .. } => format!("see its steps: nerve cluster runs {run}"),
             MemberError::Broker(error) => match error {
                 BrokerError::Unavailable(_) => {
                     "check that nats-server runs there with JetStream, and the URL: --broker URL".to_string()

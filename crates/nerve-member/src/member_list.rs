@@ -1,12 +1,16 @@
 //! The members of a cluster, as one reading of their leases shows them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use nerve_cluster::placement::MachineInfo;
 use nerve_cluster::{Instance, MachineId};
 use nerve_nats::{PresentMachine, PresentMachines};
 use nerve_types::{millis, name};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::config::{ClusterConfig, MAX_LABELS};
 
 /// A member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +27,12 @@ pub struct MemberInfo {
     pub lease_age_ms: u64,
     /// Time since this process became a member, in milliseconds.
     pub member_for_ms: u64,
+    /// Labels that steps can require.
+    #[serde(default)]
+    pub labels: BTreeSet<String>,
+    /// Number of steps that it could begin at the last renewal.
+    #[serde(default)]
+    pub free_slots: u32,
 }
 
 /// The members at one time.
@@ -37,19 +47,32 @@ pub struct MemberList {
 /// The description that the lease of a machine carries. Fields of later versions are ignored.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Presence {
+pub(crate) struct Presence {
     machine_name: String,
     version: String,
     /// Time since the process became a member, by its own clock, at the renewal.
     member_for_ms: u64,
+    labels: BTreeSet<String>,
+    free_slots: u32,
 }
 
-/// Returns the description of this machine for its lease.
-pub(crate) fn presence(machine_name: &str, member_for: Duration) -> Value {
-    let version = env!("CARGO_PKG_VERSION").to_string();
-    let presence =
-        Presence { machine_name: machine_name.to_string(), version, member_for_ms: millis(member_for) };
-    serde_json::to_value(presence).unwrap_or_default()
+impl Presence {
+    /// Creates the description of this machine.
+    pub(crate) fn new(config: &ClusterConfig, free_slots: u32, member_for: Duration) -> Presence {
+        Presence {
+            machine_name: config.machine.clone(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            member_for_ms: millis(member_for),
+            labels: config.labels.clone(),
+            free_slots,
+        }
+    }
+
+    /// Returns the form in which the lease carries it.
+    pub(crate) fn to_value(&self) -> Value {
+        // Texts and numbers: this cannot fail.
+        serde_json::to_value(self).unwrap_or_default()
+    }
 }
 
 impl MemberList {
@@ -66,6 +89,18 @@ impl MemberList {
             .iter()
             .map(|member| (member.machine_name.as_str(), member.machine_id, member.boot))
             .collect()
+    }
+
+    /// Returns the members for the placement of steps. Those without a readable description have no name, label or slot.
+    pub fn machines(&self) -> Vec<MachineInfo> {
+        let machine = |member: &MemberInfo| MachineInfo {
+            id: member.machine_id,
+            name: member.machine_name.clone(),
+            labels: member.labels.clone(),
+            free_slots: member.free_slots,
+            workspaces: BTreeSet::new(),
+        };
+        self.members.iter().map(machine).collect()
     }
 
     /// Returns true if the same processes are members. Their leases may have other ages.
@@ -87,6 +122,7 @@ impl MemberInfo {
         let presence: Presence = serde_json::from_value(machine.presence).unwrap_or_default();
         // The text comes from another machine and is displayed.
         let is_name = name::check("machine", &presence.machine_name).is_ok();
+        let is_label = |label: &String| name::check("label", label).is_ok();
         MemberInfo {
             machine_name: if is_name { presence.machine_name } else { String::new() },
             machine_id,
@@ -94,6 +130,8 @@ impl MemberInfo {
             version: presence.version.chars().filter(|char| !char.is_control()).take(64).collect(),
             lease_age_ms: millis(machine.lease_age),
             member_for_ms: presence.member_for_ms.saturating_add(millis(machine.lease_age)),
+            labels: presence.labels.into_iter().filter(is_label).take(MAX_LABELS).collect(),
+            free_slots: if is_name { presence.free_slots } else { 0 },
         }
     }
 }
@@ -107,6 +145,17 @@ mod tests {
     fn machine(id: u128, presence: Value) -> PresentMachine {
         let holder = Instance { machine: MachineId(id), boot: 3, nonce: 1 };
         PresentMachine { holder, presence, lease_age: Duration::from_millis(200) }
+    }
+
+    fn presence(machine: &str, member_for: Duration) -> Value {
+        Presence {
+            machine_name: machine.into(),
+            version: "1.2.3".into(),
+            member_for_ms: millis(member_for),
+            labels: ["gpu", "No label"].map(String::from).into(),
+            free_slots: 2,
+        }
+        .to_value()
     }
 
     fn list(machines: Vec<PresentMachine>) -> MemberList {
@@ -131,6 +180,19 @@ mod tests {
         let list = list(vec![machine(1, odd), machine(2, Value::Null), machine(3, json!(7))]);
         let text = serde_json::to_string(&list).unwrap();
         assert!(!text.contains("\\u001b") && list.members.len() == 3, "{text}");
+    }
+
+    #[test]
+    fn machines_have_valid_labels_and_free_slots() {
+        let list =
+            list(vec![machine(1, presence("a", Duration::ZERO)), machine(2, json!({ "free_slots": 3 }))]);
+        let machines: Vec<_> = list
+            .machines()
+            .into_iter()
+            .map(|m| (m.name, m.labels.into_iter().collect::<Vec<_>>(), m.free_slots))
+            .collect();
+        let labels = vec!["gpu".to_string()];
+        assert_eq!(machines, [(String::new(), vec![], 0), ("a".to_string(), labels, 2)]);
     }
 
     #[test]

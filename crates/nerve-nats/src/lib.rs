@@ -29,4 +29,4 @@ pub use options::{BrokerOptions, Credentials};
 pub use presence::{PresentMachine, PresentMachines};
 pub use runs::JournalChanges;
 pub use store::NatsStore;
-pub use streams::{ClusterName, Promise, StreamSettings, StreamStatus, Streams};
+pub use streams::{ClusterName, Durability, StreamSettings, StreamStatus, Streams};

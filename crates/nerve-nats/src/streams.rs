@@ -76,7 +76,7 @@ pub struct StreamStatus {
 /// Durability of an acknowledged write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Promise {
+pub enum Durability {
     /// Several brokers have it: one may fail with its disk.
     Replicated,
     /// One broker has it, on its disk only if its `sync_interval` is `always`, which its clients cannot see.
@@ -182,13 +182,13 @@ impl Streams {
     }
 }
 
-impl Promise {
+impl Durability {
     /// Returns the durability in the streams.
-    pub fn of(streams: &[StreamStatus]) -> Promise {
+    pub fn of(streams: &[StreamStatus]) -> Durability {
         if streams.iter().all(|stream| stream.replicas >= 3) {
-            Promise::Replicated
+            Durability::Replicated
         } else {
-            Promise::OneBroker
+            Durability::OneBroker
         }
     }
 }

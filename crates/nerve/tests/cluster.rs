@@ -30,6 +30,14 @@ fn join(home: &Home, command: &str, name: &str, broker: &Broker) -> Value {
     done.json()
 }
 
+/// Makes a machine with a running server a member that executes two steps at a time.
+fn join_executor(home: &Home, command: &str, name: &str, broker: &Broker) {
+    let url = broker.url();
+    home.ok(&["server", "start"]);
+    let args = ["cluster", command, "team", "--broker", &url, "--name", name, "--lease", "3", "--slots", "2"];
+    home.ok(&args);
+}
+
 /// Returns name and number of starts of each member, as a machine sees them.
 fn members(home: &Home) -> Vec<(String, u64)> {
     let status = home.nerve(&["cluster", "status", "--json"]).json();
@@ -121,4 +129,92 @@ fn refused_attempt_to_join_has_a_hint_and_saves_nothing() {
     refuse(&["leave"], 3);
     broker.kill();
     refuse(&["join", "team", "--broker", &url, "--name", "a"], 1);
+}
+
+/// Returns a step of a run.
+fn step(home: &Home, run: &str, id: &str) -> Value {
+    let shown = home.nerve(&["cluster", "runs", run, "--json"]).json();
+    let steps = shown["steps"].as_array().unwrap();
+    steps.iter().find(|step| step["step_id"] == id).unwrap().clone()
+}
+
+#[test]
+fn step_of_a_killed_server_is_in_doubt_until_a_person_decides() {
+    let Some(broker) = broker("step_of_a_killed_server_is_in_doubt_until_a_person_decides") else { return };
+    let (a, b) = (Home::new(), Home::new());
+    join_executor(&a, "init", "a", &broker);
+    join_executor(&b, "join", "b", &broker);
+    wait_for_members(&a, &[("a", 1), ("b", 1)]);
+    let folder = tempfile::tempdir().unwrap();
+    let (file, log, go) = (folder.path().join("g.yaml"), folder.path().join("log"), folder.path().join("go"));
+    let graph = format!(
+        "graph: slow\nnodes: {{sh: {{type: bash}}}}\nsteps:\n\
+         \x20 - {{id: first, node: sh, input: 'echo from a', on: a}}\n\
+         \x20 - {{id: slow, node: sh, input: 'echo x >> {log:?}; until test -e {go:?}; do sleep 0.05; done; echo {{{{ steps.first }}}}', on: b, depends_on: [first]}}\n"
+    );
+    std::fs::write(&file, graph).unwrap();
+    let effects = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
+    let file = file.to_str().unwrap();
+    // Without a cluster, the step would run on the wrong machine.
+    assert_eq!(a.nerve(&["graph", "run", file]).code, 2);
+    let run = a.ok(&["graph", "run", file, "--cluster", "--no-wait"]).trim().to_string();
+    assert!(wait_until(DEADLINE, || effects() == 1), "{:?}", a.nerve(&["cluster", "runs", &run]));
+    b.kill_server("default");
+    let state = || step(&a, &run, "slow")["state"].clone();
+    assert!(wait_until(DEADLINE, || state() == "in_doubt"), "{}", state());
+    // The machine is back, but the command ended with its server.
+    b.ok(&["server", "start"]);
+    wait_for_members(&a, &[("a", 1), ("b", 2)]);
+    assert_eq!((state(), effects()), (Value::from("in_doubt"), 1));
+    assert_eq!(a.nerve(&["cluster", "decide", &run, "first", "retry"]).code, 2);
+    a.ok(&["cluster", "decide", &run, "slow", "retry"]);
+    assert!(wait_until(DEADLINE, || effects() == 2), "{:?}", a.nerve(&["cluster", "runs", &run]));
+    std::fs::write(&go, "").unwrap();
+    let shown = || b.nerve(&["cluster", "runs", &run, "--json"]).json();
+    assert!(wait_until(DEADLINE, || shown()["state"] == "completed"), "{}", shown());
+    let shown = shown();
+    assert_eq!(shown["results"]["slow"]["text"].as_str().unwrap().trim(), "from a");
+    let slow = step(&a, &run, "slow");
+    assert_eq!((slow["attempt"].as_u64(), slow["machine_name"].as_str()), (Some(2), Some("b")));
+    assert_eq!((effects(), slow["reason"].as_str()), (2, Some("named")));
+    let listed = a.nerve(&["cluster", "runs", "--json"]).json();
+    assert_eq!((&listed["runs"][0]["run_id"], &listed["runs"][0]["graph_id"]), (&run.into(), &"slow".into()));
+    // Each attempt is a run of the machine's own server.
+    let own = b.nerve(&["graph", "list", "--runs", "--json"]).json();
+    let mut states: Vec<&str> =
+        own["runs"].as_array().unwrap().iter().map(|run| run["state"].as_str().unwrap()).collect();
+    states.sort_unstable();
+    assert_eq!(states, ["completed", "interrupted"]);
+}
+
+#[test]
+fn prompt_reaches_a_node_of_another_machine() {
+    let Some(broker) = broker("prompt_reaches_a_node_of_another_machine") else { return };
+    let (a, b) = (Home::new(), Home::with_shell());
+    join_executor(&a, "init", "a", &broker);
+    join(&b, "join", "b", &broker);
+    wait_for_members(&a, &[("a", 1), ("b", 1)]);
+    let folder = tempfile::tempdir().unwrap();
+    let (file, log) = (folder.path().join("g.yaml"), folder.path().join("log"));
+    let steps = format!("[{{id: ask, node: sh, input: 'echo x >> {log:?}; echo $((6 * 7))', on: b}}]");
+    std::fs::write(&file, format!("graph: ask\nsteps: {steps}\n")).unwrap();
+    let file = file.to_str().unwrap();
+    let run = a.ok(&["graph", "run", file, "--cluster", "--no-wait"]).trim().to_string();
+    // The machine accepts no steps.
+    assert!(wait_until(DEADLINE, || step(&a, &run, "ask")["state"] == "waiting"));
+    assert_eq!(step(&a, &run, "ask")["attempt"], 0);
+    // Its server follows the edited configuration.
+    let config = b.hermetic.nerve_home().join("cluster.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("slots = 0", "slots = 1")).unwrap();
+    let done = a.nerve(&["graph", "run", file, "--cluster", "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(done.json()["results"]["ask"]["text"].as_str().unwrap().trim(), "42");
+    let shown = || a.nerve(&["cluster", "runs", &run, "--json"]).json();
+    assert!(wait_until(DEADLINE, || shown()["state"] == "completed"), "{}", shown());
+    assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2);
+    let bad = folder.path().join("bad.yaml");
+    std::fs::write(&bad, "graph: bad\nsteps: [{id: ask, node: missing, input: x, on: b}]\n").unwrap();
+    let failed = a.nerve(&["graph", "run", bad.to_str().unwrap(), "--cluster"]);
+    assert!(failed.code == 1 && failed.stderr.contains("missing"), "{failed:?}");
 }

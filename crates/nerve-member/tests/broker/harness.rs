@@ -4,9 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use nerve_member::{ClusterConfig, Creation, MemberPaths, MemberState, MemberStatus, Membership, serve};
+use nerve_cluster::MachineId;
+use nerve_engine::{Engine, EngineConfig};
+use nerve_member::{
+    ClusterConfig, ClusterRuns, Creation, MemberPaths, MemberState, MemberStatus, Membership, serve,
+};
 use nerve_nats::StreamSettings;
-use nerve_testkit::harness::{Broker, find_nats_server};
+use nerve_testkit::harness::{Broker, EngineHarness, find_nats_server};
 use nerve_testkit::{DEADLINE, eventually, skip, within_deadline};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +28,8 @@ pub(crate) struct Machine {
     pub(crate) config: ClusterConfig,
     pub(crate) membership: Membership,
     server: Option<(JoinHandle<()>, CancellationToken)>,
+    /// The engine of the server. It stays when only the membership ends.
+    engine: Option<Engine>,
 }
 
 /// Starts a broker; `None` if `test` is skipped.
@@ -53,10 +59,35 @@ impl Machine {
             ca: None,
             certificate: None,
             key: None,
+            slots: 0,
+            labels: Default::default(),
             lease_seconds,
         };
         let membership = Membership::new(paths(folder.path()));
-        Machine { folder, config, membership, server: None }
+        Machine { folder, config, membership, server: None, engine: None }
+    }
+
+    /// Creates a machine whose server is a member and executes steps.
+    pub(crate) async fn executor(name: &str, broker: &Broker, slots: u32) -> Machine {
+        let mut machine = Machine::new(name, broker, SHORT);
+        machine.config.slots = slots;
+        machine.config.labels = [format!("only-{name}"), "all".to_string()].into();
+        machine.membership.join(&machine.config, CREATE).await.unwrap();
+        machine.start();
+        machine.wait_for(|status| status.state == MemberState::Member).await;
+        machine
+    }
+
+    /// Returns the id of a machine that has been a member.
+    pub(crate) fn id(&self) -> MachineId {
+        let stored = fs::read_to_string(self.file("cluster/machine.json")).unwrap();
+        let stored: serde_json::Value = serde_json::from_str(&stored).unwrap();
+        serde_json::from_value(stored["machine_id"].clone()).unwrap()
+    }
+
+    /// Opens the runs of the machine's cluster.
+    pub(crate) async fn runs(&self) -> ClusterRuns {
+        ClusterRuns::open(&paths(self.folder.path())).await.unwrap()
     }
 
     /// Creates a machine whose server is a member of a new or existing cluster.
@@ -81,7 +112,10 @@ impl Machine {
     /// Starts the part of a server that makes the machine a member.
     pub(crate) fn start(&mut self) {
         let stop = CancellationToken::new();
-        let served = serve(paths(self.folder.path()), "default".into(), stop.clone());
+        let runs_dir = Some(self.file("runs"));
+        let config = || EngineConfig { runs_dir, ..EngineHarness::config(self.folder.path()) };
+        let engine = self.engine.get_or_insert_with(|| Engine::new(config())).clone();
+        let served = serve(paths(self.folder.path()), "default".into(), engine, stop.clone());
         self.server = Some((tokio::spawn(served), stop));
     }
 

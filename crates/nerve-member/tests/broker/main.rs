@@ -5,4 +5,5 @@ mod faults;
 mod harness;
 mod members;
 mod refusals;
+mod runs;
 mod tls;

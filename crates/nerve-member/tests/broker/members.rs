@@ -1,7 +1,7 @@
 //! Members come and go.
 
 use nerve_member::{MemberError, MemberState};
-use nerve_nats::Promise;
+use nerve_nats::Durability;
 use nerve_testkit::eventually;
 
 use crate::harness::{LONG, Machine, SHORT, broker};
@@ -22,7 +22,7 @@ async fn two_members_see_each_other() {
         assert_eq!(Some(own.machine_id), status.machine_id);
         assert_eq!(status.server.unwrap().state, MemberState::Member);
     }
-    assert_eq!(a.membership.check_broker().await.unwrap().promise, Promise::OneBroker);
+    assert_eq!(a.membership.check_broker().await.unwrap().durability, Durability::OneBroker);
 }
 
 #[tokio::test]

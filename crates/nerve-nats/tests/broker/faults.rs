@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use nerve_cluster::{Key, MachineId, Request, Response, Sequence};
-use nerve_nats::{BrokerError, BrokerOptions, Connection, Credentials, NatsStore, Promise, StreamSettings};
+use nerve_nats::{
+    BrokerError, BrokerOptions, Connection, Credentials, Durability, NatsStore, StreamSettings,
+};
 use nerve_testkit::{DEADLINE, eventually};
 
 use crate::harness::{ME, accepted, append, broker, options, run, store, streams};
@@ -117,7 +119,7 @@ async fn other_settings_of_a_stream_are_found() {
     let store = store(&broker, None, DEADLINE).await;
     let inspected = streams().inspect(store.connection()).await.unwrap();
     assert!(inspected.iter().all(|stream| stream.differences.is_empty()), "{inspected:?}");
-    assert_eq!(Promise::of(&inspected), Promise::OneBroker);
+    assert_eq!(Durability::of(&inspected), Durability::OneBroker);
     // Created again with equal settings, it stays; with others, it is an error.
     let create = |max_bytes| StreamSettings { replicas: 1, max_bytes };
     assert_eq!(streams().create(store.connection(), create(None)).await, Ok(()));

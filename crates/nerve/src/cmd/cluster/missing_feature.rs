@@ -2,12 +2,21 @@
 
 use anyhow::Result;
 use nerve_cli::cluster::ClusterArgs;
+use nerve_cli::graph::RunArgs;
+use nerve_engine::Engine;
+use nerve_graph::file::GraphFile;
 use nerve_server::paths::ServerPaths;
+use serde_json::Value;
 
 use crate::exit::{FAILED, Failure};
 
 /// Fails: this build has no clusters.
 pub(crate) async fn run(_args: ClusterArgs) -> Result<()> {
+    Err(unsupported().into())
+}
+
+/// Fails: this build has no clusters.
+pub(crate) async fn run_graph(_: &GraphFile, _: Value, _: &RunArgs, _: bool) -> Result<()> {
     Err(unsupported().into())
 }
 
@@ -21,7 +30,7 @@ pub(crate) struct ServerMembership;
 
 impl ServerMembership {
     /// Does nothing.
-    pub(crate) fn start(_paths: &ServerPaths, _server: &str) -> ServerMembership {
+    pub(crate) fn start(_: &ServerPaths, _: &str, _: &Engine) -> ServerMembership {
         ServerMembership
     }
 

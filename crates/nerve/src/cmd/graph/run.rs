@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use super::source::{Source, load};
 use super::{CommonOptions, Target, dry_run, outcome};
+use crate::cmd::cluster;
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 use crate::{out, trace};
 use nerve_cli::graph::{ResumeArgs, RunArgs};
@@ -43,6 +44,13 @@ pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
         name::check("run", id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
     }
     let source = Source::find(&args.file)?;
+    if args.cluster {
+        let file = match source {
+            Source::File(file) => *file,
+            Source::Id(id) => fetch_registered(&common.connect().await?, &id).await?,
+        };
+        return cluster::run_graph(&file, graph_input, &args, common.json).await;
+    }
     if args.dry_run {
         return show_steps(common, source, graph_input).await;
     }

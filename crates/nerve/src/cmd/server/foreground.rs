@@ -70,7 +70,7 @@ pub(crate) async fn run(args: &StartArgs) -> Result<()> {
     if args.restore {
         engine.restore_in_background();
     }
-    let membership = cluster::ServerMembership::start(&paths, &config.name);
+    let membership = cluster::ServerMembership::start(&paths, &config.name, &engine);
     if args.daemon {
         report_listening(&engine, &paths)?;
     }

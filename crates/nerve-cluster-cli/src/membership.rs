@@ -1,48 +1,28 @@
-//! `nerve cluster` in a build with the feature.
+//! `nerve cluster init`, `join` and `leave`, and the check of the brokers.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_cli::cluster::{ClusterArgs, ClusterCommand, JoinArgs};
-use nerve_member::{
-    BrokerCheck, ClusterConfig, Creation, MemberError, MemberPaths, MemberState, Membership, Promise,
-    StreamSettings,
-};
+use nerve_cli::cluster::JoinArgs;
+use nerve_member::{BrokerCheck, ClusterConfig, Creation, Durability, MemberPaths, MemberState, Membership};
+use nerve_repl::failure::{FAILED, Failure, TIMED_OUT, USAGE};
+use nerve_repl::out;
 use nerve_server::daemon::{NameStatus, holder};
 use nerve_server::paths::ServerPaths;
 use serde_json::json;
 
-use super::status;
-use crate::exit::{FAILED, Failure, TIMED_OUT, USAGE, exit_code_of};
-use crate::out;
+use crate::failure;
 
 /// Time limit for a running server to become a member, in addition to the time of the lease.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs the subcommand.
-pub(crate) async fn run(args: ClusterArgs) -> Result<()> {
-    let paths = ServerPaths::from_env();
-    let membership = membership(&paths);
-    match args.command {
-        ClusterCommand::Init(init) => {
-            let settings = StreamSettings { replicas: init.replicas, max_bytes: None };
-            join(&paths, &membership, init.join, Creation::Create(settings), args.json).await
-        }
-        ClusterCommand::Join(join_args) => {
-            join(&paths, &membership, join_args, Creation::Refuse, args.json).await
-        }
-        ClusterCommand::Leave => leave(&membership, args.json).await,
-        ClusterCommand::Status => {
-            let status = out::progress("asking the broker", membership.status()).await.map_err(failure)?;
-            status::print(&status, args.json)
-        }
-    }
-}
-
 /// Checks the brokers of this machine's cluster; `None` if it is in none.
-pub(crate) async fn diagnose(paths: &ServerPaths) -> Option<Result<String, Failure>> {
-    let membership = membership(paths);
+///
+/// # Errors
+/// The brokers do not reply, or they do not keep each record safe.
+pub async fn diagnose(paths: &ServerPaths) -> Option<Result<String, Failure>> {
+    let membership = commands(paths);
     if !membership.is_configured() {
         return None;
     }
@@ -54,9 +34,9 @@ fn describe(check: BrokerCheck) -> Result<String, Failure> {
         let message = format!("the streams have other settings: {difference}");
         return Err(Failure::new(FAILED, message).hint("remove the streams, and create the cluster again"));
     }
-    match check.promise {
-        Promise::Replicated => Ok(format!("nats-server {}, three replicas", check.version)),
-        Promise::OneBroker => {
+    match check.durability {
+        Durability::Replicated => Ok(format!("nats-server {}, three replicas", check.version)),
+        Durability::OneBroker => {
             let message = format!("nats-server {}, one broker has each record", check.version);
             let hint = "its disk can lose records: use three brokers, or 'sync_interval: always' in its jetstream block";
             Err(Failure::new(FAILED, message).hint(hint))
@@ -64,7 +44,8 @@ fn describe(check: BrokerCheck) -> Result<String, Failure> {
     }
 }
 
-async fn join(
+/// Joins a cluster, and waits for a running server to do so.
+pub(crate) async fn join(
     paths: &ServerPaths,
     membership: &Membership,
     args: JoinArgs,
@@ -91,14 +72,14 @@ async fn join(
     if prints_json {
         let (cluster, machine) = (config.cluster.to_string(), &config.machine);
         return out::json(&json!({
-            "cluster_name": cluster, "machine_name": machine, "member": server.is_some(), "promise": check.promise,
+            "cluster_name": cluster, "machine_name": machine, "member": server.is_some(), "promise": check.durability,
         }));
     }
     out::line(format_args!("machine '{}' is in cluster '{}'", config.machine, config.cluster))?;
     if server.is_none() {
         out::note(format_args!("its server is not running: nerve server start --name {}", config.server));
     }
-    if check.promise == Promise::OneBroker {
+    if check.durability == Durability::OneBroker {
         out::note("one broker has each record; 'nerve doctor' explains what that means");
     }
     Ok(())
@@ -113,7 +94,8 @@ fn late_server(config: &ClusterConfig) -> Failure {
     )
 }
 
-async fn leave(membership: &Membership, prints_json: bool) -> Result<()> {
+/// Leaves the cluster.
+pub(crate) async fn leave(membership: &Membership, prints_json: bool) -> Result<()> {
     let is_ended = out::progress("leaving", membership.leave()).await.map_err(failure)?;
     if prints_json {
         return out::json(&json!({ "left": true, "server_ended": is_ended }));
@@ -140,17 +122,13 @@ fn configure(args: JoinArgs) -> Result<ClusterConfig> {
         ca: absolute(args.ca)?,
         certificate: absolute(args.certificate)?,
         key: absolute(args.key)?,
+        slots: args.slots,
+        labels: args.labels.into_iter().collect(),
         lease_seconds: args.lease,
     })
 }
 
-fn membership(paths: &ServerPaths) -> Membership {
+/// Returns the commands of this machine's membership.
+pub(crate) fn commands(paths: &ServerPaths) -> Membership {
     Membership::new(MemberPaths::new(&paths.config, &paths.state))
-}
-
-/// Converts an error to its exit code and hint.
-fn failure(error: MemberError) -> Failure {
-    let kind = error.kind();
-    let failure = Failure { error_type: kind, ..Failure::new(exit_code_of(kind), error.to_string()) };
-    failure.without_model().hint(error.hint())
 }

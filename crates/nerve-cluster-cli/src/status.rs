@@ -2,14 +2,13 @@
 
 use anyhow::Result;
 use nerve_member::{MemberInfo, MemberState, MembershipStatus};
+use nerve_repl::failure::{FAILED, Failure};
+use nerve_repl::out;
 use nerve_repl::run_display::format_duration;
 use serde_json::json;
 
-use crate::exit::{FAILED, Failure};
-use crate::out;
-
 /// Prints the members and the state of this machine. Fails unless this machine is a member.
-pub(super) fn print(status: &MembershipStatus, as_json: bool) -> Result<()> {
+pub(crate) fn print(status: &MembershipStatus, as_json: bool) -> Result<()> {
     if as_json {
         print_json(status)?;
     } else {
@@ -86,14 +85,16 @@ fn print_members(status: &MembershipStatus) -> Result<()> {
             age(member.lease_age_ms),
             age(member.member_for_ms),
             member.version.clone(),
+            member.free_slots.to_string(),
+            member.labels.iter().cloned().collect::<Vec<_>>().join(" "),
             if is_own { "this machine" } else { "" }.to_string(),
         ]
     };
     let rows: Vec<Vec<String>> = members.iter().map(row).collect();
     out::table_with_numbers(
-        &["machine", "id", "starts", "lease age", "member for", "version", ""],
+        &["machine", "id", "starts", "lease age", "member for", "version", "free slots", "labels", ""],
         &rows,
-        &["starts"],
+        &["starts", "free slots"],
     )
 }
 

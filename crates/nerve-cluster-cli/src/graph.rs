@@ -1,0 +1,98 @@
+//! `nerve graph run --cluster`: creates a run of the cluster, and follows it to its end.
+
+use anyhow::Result;
+use nerve_cli::graph::RunArgs;
+use nerve_cluster::RunState;
+use nerve_cluster::journal::RunOutcome;
+use nerve_graph::file::GraphFile;
+use nerve_graph::journal::new_run_id;
+use nerve_member::RunPlan;
+use nerve_repl::failure::{FAILED, Failure, USAGE};
+use nerve_repl::graph_file::input;
+use nerve_repl::{clock, out};
+use nerve_server::paths::ServerPaths;
+use serde_json::{Value, json};
+
+use crate::run_view::RunView;
+use crate::{failure, open_runs, runs};
+
+/// Runs a graph on the machines of the cluster.
+///
+/// # Errors
+/// [`Failure`]: the graph cannot run there, the broker does not reply, or the run failed.
+pub async fn run_graph(file: &GraphFile, given: Value, args: &RunArgs, as_json: bool) -> Result<()> {
+    let input = input::validate(file, given)?;
+    file.compile().map_err(|error| Failure::new(USAGE, error.to_string()))?;
+    let plan = RunPlan::new(file, input).map_err(failure)?;
+    let id = runs::parse(&args.run_id.clone().unwrap_or_else(|| new_run_id(clock::now())))?;
+    let cluster = open_runs(&ServerPaths::from_env()).await?;
+    let members = cluster.members().await.map_err(failure)?;
+    cluster.start(&id, plan).await.map_err(failure)?;
+    if args.detach {
+        if as_json {
+            return out::json(&json!({ "run_id": id, "graph_id": file.graph }));
+        }
+        out::note(format_args!("see it with 'nerve cluster runs {id}'"));
+        return out::line(&id);
+    }
+    out::note(format_args!("run {id}"));
+    let mut shown = Vec::new();
+    let state = cluster.follow(&id, |state| {
+        let run = RunView { id: &id, state, members: &members };
+        report(&run, &mut shown);
+    });
+    let state = state.await.map_err(failure)?;
+    print_end(&RunView { id: &id, state: &state, members: &members }, as_json)
+}
+
+/// Reports the steps whose state has changed since the last call.
+fn report(run: &RunView<'_>, shown: &mut Vec<String>) {
+    let line = |step: crate::run_view::StepView| {
+        let machine = step.machine.map_or(String::new(), |machine| format!(" on {machine}"));
+        let attempt = if step.attempt > 1 { format!(", attempt {}", step.attempt) } else { String::new() };
+        let problem =
+            step.problem.map_or(String::new(), |problem| format!(": {}", out::preview(&problem, 200)));
+        let is_notable = step.state != "pending";
+        is_notable.then(|| format!("{} {}{machine}{attempt}{problem}", step.id, step.state.replace('_', " ")))
+    };
+    let lines: Vec<String> = run.steps().into_iter().filter_map(line).collect();
+    lines.iter().filter(|line| !shown.contains(line)).for_each(out::note);
+    *shown = lines;
+}
+
+/// Prints the results of a run that has ended.
+fn print_end(run: &RunView<'_>, as_json: bool) -> Result<()> {
+    let error = failed(run);
+    let results = run.results();
+    if as_json {
+        let mut data = run.to_json();
+        data["results"] = results.into();
+        if let Some(failure) = &error {
+            data["error"] = json!(failure.message);
+        }
+        out::json(&data)?;
+    } else {
+        for (step, value) in results.iter().filter(|(_, value)| !value.is_null()) {
+            out::line(format_args!("{}== {step}{:#}", out::STRONG, out::STRONG))?;
+            match value.as_str().or_else(|| value["text"].as_str()) {
+                Some(text) => out::text(text)?,
+                None => out::line(format_args!("{value:#}"))?,
+            }
+        }
+    }
+    error.map_or(Ok(()), |failure| Err(failure.into()))
+}
+
+/// Returns the error of a run that failed.
+fn failed(run: &RunView<'_>) -> Option<Failure> {
+    let RunState { outcome, .. } = run.state;
+    if *outcome == Some(RunOutcome::Completed) {
+        return None;
+    }
+    let step = run.steps().into_iter().find(|step| step.state == "failed");
+    let reason = step.map_or(String::new(), |step| {
+        format!(": step '{}': {}", step.id, out::preview(&step.problem.unwrap_or_default(), 500))
+    });
+    let failure = Failure::new(FAILED, format!("run '{}' failed{reason}", run.id));
+    Some(failure.hint(format!("see its steps: nerve cluster runs {}", run.id)))
+}

@@ -1,0 +1,177 @@
+//! The commands of a user on runs: start, list, follow, decide.
+
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use nerve_cluster::journal::{Decision, Epoch};
+use nerve_cluster::{Record, RecordKind, Request, Response, RunId, RunState, Sequence, StepId};
+use nerve_nats::{BrokerError, Connection, JournalChanges, NatsStore, Streams};
+use tokio::time::{sleep, timeout};
+
+use crate::config::ClusterConfig;
+use crate::error::MemberError;
+use crate::member_list::MemberList;
+use crate::paths::MemberPaths;
+use crate::run_plan::RunPlan;
+
+/// Interval at which a journal is read in addition to the hints at its changes.
+const READ_INTERVAL: Duration = Duration::from_secs(2);
+/// Number of journals that are read at the same time.
+const PARALLEL_READS: usize = 16;
+/// Attempts to append a record while others append too.
+const APPEND_ATTEMPTS: usize = 10;
+
+/// Runs the commands of a user on the runs of this machine's cluster. Needs no server.
+#[derive(Debug, Clone)]
+pub struct ClusterRuns {
+    store: NatsStore,
+}
+
+impl ClusterRuns {
+    /// Connects to the broker of the configured cluster.
+    ///
+    /// # Errors
+    /// There is no configuration, or see [`MemberError`].
+    pub async fn open(paths: &MemberPaths) -> Result<ClusterRuns, MemberError> {
+        let config = ClusterConfig::load(paths)?;
+        let connection = Connection::open(&config.broker_options()?).await?;
+        Ok(ClusterRuns { store: NatsStore::new(connection, Streams::new(config.cluster)) })
+    }
+
+    /// Creates a run. The members then execute it.
+    ///
+    /// # Errors
+    /// [`MemberError::RunExists`], or the broker refuses the plan or does not reply.
+    pub async fn start(&self, run: &RunId, plan: RunPlan) -> Result<(), MemberError> {
+        let RunPlan { steps, work } = plan;
+        let mut planned = RunState::default();
+        let record = Record {
+            epoch: Epoch::default(),
+            kind: RecordKind::Planned { steps: steps.clone(), work: work.clone() },
+        };
+        if !planned.apply(Sequence(1), &record) {
+            return Err(MemberError::Graph("its steps depend on each other in a circle".to_string()));
+        }
+        let request = Request::Append { run: run.clone(), record, expected: Sequence(0) };
+        match self.store.try_perform(&request).await {
+            Ok(Response::Accepted(_)) => Ok(()),
+            Ok(_) => Err(MemberError::RunExists(run.clone())),
+            // The write may have taken effect.
+            Err(error @ BrokerError::Unavailable(_)) => match self.get(run).await {
+                Ok(state) if state.work == work && state.steps == planned.steps => Ok(()),
+                _ => Err(error.into()),
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns all runs, by id, without those of later versions.
+    ///
+    /// # Errors
+    /// See [`BrokerError`].
+    pub async fn list(&self) -> Result<Vec<(RunId, RunState)>, MemberError> {
+        let ids = self.store.runs().await?.into_keys();
+        let read = |run: RunId| async move {
+            match self.get(&run).await {
+                Ok(state) => Ok(Some((run, state))),
+                Err(MemberError::LaterVersion(_) | MemberError::NoRun(_)) => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        let found: Vec<_> = stream::iter(ids).map(read).buffered(PARALLEL_READS).try_collect().await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Returns the state of a run.
+    ///
+    /// # Errors
+    /// [`MemberError::NoRun`], [`MemberError::LaterVersion`], or see [`BrokerError`].
+    pub async fn get(&self, run: &RunId) -> Result<RunState, MemberError> {
+        let mut state = RunState::default();
+        self.read(run, &mut state).await?;
+        Ok(state)
+    }
+
+    /// Follows a run to its end. Calls `report` with each state that it reads. A broker that is away for a while is waited for.
+    ///
+    /// # Errors
+    /// As [`ClusterRuns::get`], except that the broker may be unavailable.
+    pub async fn follow(
+        &self,
+        run: &RunId,
+        mut report: impl FnMut(&RunState),
+    ) -> Result<RunState, MemberError> {
+        let mut changes = self.store.journal_changes().await?;
+        let mut state = RunState::default();
+        loop {
+            match self.read(run, &mut state).await {
+                Ok(()) => report(&state),
+                Err(MemberError::Broker(error)) if error.is_temporary() => {}
+                Err(error) => return Err(error),
+            }
+            if state.outcome.is_some() {
+                return Ok(state);
+            }
+            wait_for_change(&mut changes, run).await;
+        }
+    }
+
+    /// Decides on the step that waits after the loss of its machine.
+    ///
+    /// # Errors
+    /// [`MemberError::NotInDoubt`], or as [`ClusterRuns::get`].
+    pub async fn decide(&self, run: &RunId, step: &str, decision: Decision) -> Result<(), MemberError> {
+        let not_in_doubt = || MemberError::NotInDoubt { run: run.clone(), step: step.to_string() };
+        let id = StepId::new(step).map_err(|_| not_in_doubt())?;
+        for _ in 0..APPEND_ATTEMPTS {
+            let state = self.get(run).await?;
+            let (attempt, doubt) = state
+                .steps
+                .get(&id)
+                .and_then(|step| step.current())
+                .and_then(|(number, attempt)| Some((number, attempt.undecided_doubt()?)))
+                .ok_or_else(not_in_doubt)?;
+            let kind = RecordKind::Decided { step: id.clone(), attempt, doubt, decision };
+            let record = Record { epoch: state.epoch, kind };
+            let request = Request::Append { run: run.clone(), record, expected: state.last };
+            if let Response::Accepted(_) = self.store.try_perform(&request).await? {
+                return Ok(());
+            }
+        }
+        Err(BrokerError::WrongSequence.into())
+    }
+
+    /// Returns the members, which the states of runs name by their ids.
+    ///
+    /// # Errors
+    /// See [`BrokerError`].
+    pub async fn members(&self) -> Result<MemberList, MemberError> {
+        Ok(MemberList::new(self.store.present_machines().await?))
+    }
+
+    /// Applies the records after the last known one.
+    async fn read(&self, run: &RunId, state: &mut RunState) -> Result<(), MemberError> {
+        let request = Request::Read { run: run.clone(), after: state.last };
+        if let Response::Records(records) = self.store.try_perform(&request).await?
+            && state.apply_all(&records)
+        {
+            return Err(MemberError::LaterVersion(run.clone()));
+        }
+        if state.steps.is_empty() { Err(MemberError::NoRun(run.clone())) } else { Ok(()) }
+    }
+}
+
+/// Waits for a hint at a change of the run, for at most [`READ_INTERVAL`].
+async fn wait_for_change(changes: &mut JournalChanges, run: &RunId) {
+    let change = async {
+        loop {
+            match changes.next().await {
+                Some(changed) if changed == *run => return,
+                Some(_) => {}
+                None => sleep(READ_INTERVAL).await,
+            }
+        }
+    };
+    // Without a hint, the journal is read anyway.
+    let _ = timeout(READ_INTERVAL, change).await;
+}

@@ -1,0 +1,322 @@
+//! Drives the core of a membership against the broker and the engine until it is stopped.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use nerve_cluster::journal::AttemptState;
+use nerve_cluster::{
+    AttemptId, BootTime, Effect, Input, Instance, LeaseTimes, Request, Response, RunId, ServerCore,
+    TurnReport,
+};
+use nerve_nats::{
+    BrokerError, BrokerOptions, Connection, JournalChanges, NatsStore, PresentMachines, Streams,
+};
+use nerve_types::{millis, os};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::ClusterConfig;
+use crate::member_list::{MemberList, Presence};
+use crate::status::{MemberState, StatusFile};
+use crate::step_executor::StepExecutor;
+use crate::step_graph::StepGraph;
+
+/// Longest delay between attempts to connect for the first time.
+const MAX_CONNECT_DELAY: Duration = Duration::from_secs(2);
+/// Time limit for the release of the lease. Afterwards it expires.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Drives the core of one membership.
+struct MemberDriver {
+    config: ClusterConfig,
+    me: Instance,
+    times: LeaseTimes,
+    store: NatsStore,
+    core: ServerCore,
+    steps: StepExecutor,
+    /// Working directory of nodes that have none.
+    home: PathBuf,
+    status: StatusFile,
+    /// The known runs, with the number of their records at the last list.
+    runs: BTreeMap<RunId, u64>,
+    /// Time at which this process got its lease for the first time.
+    joined: Option<BootTime>,
+    /// Another process that uses the id of this machine.
+    conflict: Option<Instance>,
+    /// Last error of a lease, and of a list, unless a later call succeeded.
+    lease_problem: Option<String>,
+    list_problem: Option<String>,
+}
+
+/// The result of a call to the broker or the engine.
+enum Reply {
+    /// The input for the core, with the error of the broker.
+    Stored(Input, Option<BrokerError>),
+    Listed(Result<(PresentMachines, BTreeMap<RunId, u64>), BrokerError>),
+    Step(Option<Input>),
+}
+
+type Calls = FuturesUnordered<BoxFuture<'static, Reply>>;
+
+/// Joins the cluster, and is a member until `stop`; then releases the lease.
+pub(crate) async fn run(
+    config: &ClusterConfig,
+    options: &BrokerOptions,
+    me: Instance,
+    steps: StepExecutor,
+    mut status: StatusFile,
+    stop: &CancellationToken,
+) {
+    let times = config.lease_times();
+    let Some(connection) = connect(options, times, &mut status, stop).await else { return };
+    let driver = MemberDriver {
+        config: config.clone(),
+        me,
+        times,
+        store: NatsStore::new(connection, Streams::new(config.cluster.clone())),
+        core: ServerCore::new(me, times),
+        steps,
+        home: std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
+        status,
+        runs: BTreeMap::new(),
+        joined: None,
+        conflict: None,
+        lease_problem: None,
+        list_problem: None,
+    };
+    driver.serve(stop).await;
+}
+
+/// Connects for the first time; `None` if stopped. Later, the client connects again by itself.
+async fn connect(
+    options: &BrokerOptions,
+    times: LeaseTimes,
+    status: &mut StatusFile,
+    stop: &CancellationToken,
+) -> Option<Connection> {
+    let attempts = async {
+        loop {
+            match Connection::open(options).await {
+                Ok(connection) => return connection,
+                Err(error) => status.set_state(MemberState::Joining, Some(error.to_string())),
+            }
+            sleep(times.renewal().min(MAX_CONNECT_DELAY)).await;
+        }
+    };
+    stop.run_until_cancelled(attempts).await
+}
+
+impl MemberDriver {
+    async fn serve(mut self, stop: &CancellationToken) {
+        let (mut ticks, mut lists) = (delayed(self.times.retry()), delayed(self.times.renewal()));
+        let mut calls = Calls::new();
+        let mut is_listing = false;
+        // Without hints, the lists show the changes.
+        let mut changes = self.store.journal_changes().await.ok();
+        while !stop.is_cancelled() {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                _ = ticks.tick() => {
+                    self.handle(Input::Tick, &calls);
+                    self.release_slots();
+                }
+                _ = lists.tick(), if !is_listing => {
+                    is_listing = true;
+                    calls.push(list(self.store.clone()).boxed());
+                }
+                run = next_change(&mut changes) => match run {
+                    Some(run) => self.handle(Input::JournalChanged(run), &calls),
+                    None => changes = None,
+                },
+                Some(reply) = calls.next() => {
+                    is_listing &= !matches!(reply, Reply::Listed(_));
+                    self.accept(reply, &calls);
+                }
+            }
+            self.report();
+        }
+        self.release(&mut calls, &mut ticks).await;
+    }
+
+    /// Releases the identity for the next process. Leases of steps stay.
+    async fn release(&mut self, calls: &mut Calls, ticks: &mut Interval) {
+        let release = async {
+            self.handle(Input::Stop, calls);
+            while !self.core.is_released() {
+                tokio::select! {
+                    _ = ticks.tick() => self.handle(Input::Tick, calls),
+                    // The next process finds the results of steps.
+                    Some(reply) = calls.next() => if matches!(reply, Reply::Stored(..)) {
+                        self.accept(reply, calls);
+                    },
+                }
+            }
+        };
+        if tokio::time::timeout(RELEASE_TIMEOUT, release).await.is_err() {
+            tracing::warn!("the lease of this machine is not released: it expires");
+        }
+    }
+
+    /// Gives the core an input, and performs the effects.
+    fn handle(&mut self, input: Input, calls: &Calls) {
+        let now = now();
+        let effects = self.core.handle(now, input);
+        if !self.core.is_suspended(now) {
+            self.joined.get_or_insert(now);
+            self.conflict = None;
+        }
+        for effect in effects {
+            self.perform(now, effect, calls);
+        }
+    }
+
+    fn perform(&mut self, now: BootTime, effect: Effect, calls: &Calls) {
+        let steps = self.steps.clone();
+        match effect {
+            Effect::Store { id, request } => {
+                if matches!(request, Request::Put { .. }) {
+                    self.store.set_presence(self.presence(now).to_value());
+                }
+                let store = self.store.clone();
+                let perform = async move {
+                    let (response, error) = match store.try_perform(&request).await {
+                        Ok(response) => (response, None),
+                        Err(error) => (Response::Unavailable, Some(error)),
+                    };
+                    Reply::Stored(Input::Stored { id, response }, error)
+                };
+                calls.push(perform.boxed());
+            }
+            Effect::Prepare { attempt } => {
+                let graph = self.core.run(&attempt.run).ok_or_else(|| "the run is unknown".to_string());
+                let graph = graph.and_then(|state| StepGraph::new(state, &attempt, &self.home));
+                calls.push(steps.prepare(attempt, graph).map(Reply::Step).boxed());
+            }
+            Effect::TypePrompt { attempt } => calls.push(steps.execute(attempt).map(Reply::Step).boxed()),
+            Effect::InspectTurn { attempt } => calls.push(steps.inspect(attempt).map(Reply::Step).boxed()),
+            Effect::ReportIdentityConflict { holder } => self.conflict = Some(holder),
+            Effect::ReportOutdatedLease { run } => {
+                tracing::warn!(%run, "the run stands still: the broker's leases were replaced");
+            }
+            // Offers are in the journal, whose changes every member sees.
+            Effect::NotifyOffer { .. } | Effect::Acknowledge { .. } => {}
+        }
+    }
+
+    fn accept(&mut self, reply: Reply, calls: &Calls) {
+        match reply {
+            Reply::Stored(input, error) => {
+                self.lease_problem = error.map(|error| error.to_string());
+                self.handle(input, calls);
+            }
+            Reply::Listed(result) => {
+                self.list_problem = result.as_ref().err().map(ToString::to_string);
+                if let Ok((present, runs)) = result {
+                    self.accept_lists(present, runs, calls);
+                }
+            }
+            Reply::Step(None) => {}
+            Reply::Step(Some(input)) => {
+                if let Input::TurnInspected { attempt, report: TurnReport::Running } = &input {
+                    calls.push(self.steps.clone().resume(attempt.clone()).map(Reply::Step).boxed());
+                }
+                self.handle(input, calls);
+            }
+        }
+    }
+
+    /// Updates the core with the machines and the runs. Runs that have ended are forgotten until they have new records.
+    fn accept_lists(&mut self, present: PresentMachines, runs: BTreeMap<RunId, u64>, calls: &Calls) {
+        let list = MemberList::new(present);
+        let mut machines = list.machines();
+        if let Some(own) = machines.iter_mut().find(|machine| machine.id == self.me.machine) {
+            own.free_slots = self.steps.free_slots();
+        }
+        self.handle(Input::Machines(machines), calls);
+        for run in self.ended_runs() {
+            self.handle(Input::RunForgotten(run), calls);
+        }
+        for (run, records) in &runs {
+            if self.runs.get(run) != Some(records) {
+                self.handle(Input::RunFound(run.clone()), calls);
+            }
+        }
+        self.runs = runs;
+        self.status.set_members(list);
+    }
+
+    /// Returns the runs that have ended. None without the identity, because the core may have to inspect their steps first.
+    fn ended_runs(&self) -> Vec<RunId> {
+        if self.core.is_suspended(now()) {
+            return Vec::new();
+        }
+        let has_ended = |run: &&RunId| self.core.run(run).is_some_and(|state| state.outcome.is_some());
+        self.runs.keys().filter(has_ended).cloned().collect()
+    }
+
+    /// Frees the slots of attempts that were prepared and then offered to another machine.
+    fn release_slots(&self) {
+        let is_ours = |attempt: &AttemptId| {
+            let state = self.core.run(&attempt.run);
+            let found = state.and_then(|state| state.attempt(&attempt.step, attempt.attempt));
+            found.is_some_and(|found| match found.state {
+                AttemptState::Offered => {
+                    found.machine == self.me.machine && state.is_some_and(|state| !state.has_failed())
+                }
+                AttemptState::Started { by } => by == self.me,
+                _ => false,
+            })
+        };
+        self.steps.release(is_ours);
+    }
+
+    /// Returns the description of this machine for its lease.
+    fn presence(&self, now: BootTime) -> Presence {
+        let member_for = self.joined.and_then(|joined| now.since(joined)).unwrap_or_default();
+        Presence::new(&self.config, self.steps.free_slots(), member_for)
+    }
+
+    /// Updates the status file.
+    fn report(&mut self) {
+        let state = if !self.core.is_suspended(now()) {
+            MemberState::Member
+        } else if self.conflict.is_some() {
+            MemberState::IdentityConflict
+        } else if self.joined.is_some() {
+            MemberState::Suspended
+        } else {
+            MemberState::Joining
+        };
+        let problem = self.lease_problem.as_ref().or(self.list_problem.as_ref());
+        self.status.set_state(state, problem.cloned());
+    }
+}
+
+/// Reads the machines that are present, and the runs.
+async fn list(store: NatsStore) -> Reply {
+    let lists = async { Ok((store.present_machines().await?, store.runs().await?)) };
+    Reply::Listed(lists.await)
+}
+
+/// Waits for the next change of a journal; forever without a subscription.
+async fn next_change(changes: &mut Option<JournalChanges>) -> Option<RunId> {
+    match changes {
+        Some(changes) => changes.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn delayed(period: Duration) -> Interval {
+    let mut interval = interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+/// Returns the time of this machine's clock, which includes suspension.
+fn now() -> BootTime {
+    BootTime(millis(os::boot_time()))
+}

@@ -1,0 +1,226 @@
+//! Executes steps with the engine of this machine's server.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_api::ErrorKind;
+use nerve_api::reply::RunInfo;
+use nerve_api::request::{ExecuteGraph, GetRun, RunOptions};
+use nerve_api::value::RunStatus;
+use nerve_cluster::journal::StepResult;
+use nerve_cluster::{AttemptId, Input, TurnReport};
+use nerve_engine::{Engine, RequestContext};
+use nerve_node::command::{Event, EventKind};
+use nerve_node::error::EngineError;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::step_graph::StepGraph;
+
+/// Maximum size of a result in the journal, in bytes.
+const MAX_RESULT: usize = 256 * 1024;
+/// Maximum length of an error in the journal, in characters.
+const MAX_ERROR: usize = 4_096;
+/// Interval at which the state of a run is read in addition to its events.
+const READ_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Executes the attempts that are offered to this machine. Each one becomes a run of its own in the engine, with its own journal.
+/// Clones share the slots.
+#[derive(Debug, Clone)]
+pub(crate) struct StepExecutor {
+    engine: Engine,
+    slots: Arc<Semaphore>,
+    prepared: Arc<Mutex<BTreeMap<AttemptId, PreparedStep>>>,
+}
+
+/// An attempt that waits for the journal.
+#[derive(Debug)]
+struct PreparedStep {
+    graph: StepGraph,
+    slot: OwnedSemaphorePermit,
+}
+
+impl StepExecutor {
+    /// Creates the executor. `slots`: maximum number of steps at a time; with 0, offers stay until another machine has them.
+    pub(crate) fn new(engine: Engine, slots: u32) -> StepExecutor {
+        let slots = Arc::new(Semaphore::new(slots as usize));
+        StepExecutor { engine, slots, prepared: Arc::default() }
+    }
+
+    /// Returns the number of steps that can begin now.
+    pub(crate) fn free_slots(&self) -> u32 {
+        u32::try_from(self.slots.available_permits()).unwrap_or(u32::MAX)
+    }
+
+    /// Waits for a slot. Begins nothing.
+    pub(crate) async fn prepare(self, attempt: AttemptId, graph: Result<StepGraph, String>) -> Option<Input> {
+        let graph = match graph {
+            Ok(graph) => graph,
+            Err(error) => return Some(Input::PreparationFailed { attempt, error }),
+        };
+        // Fails only if the executor closes its slots, which it never does.
+        let slot = self.slots.clone().acquire_owned().await.ok()?;
+        let node = format!("{}/{}", StepGraph::run_id(&attempt), graph.node);
+        self.prepared.lock().insert(attempt.clone(), PreparedStep { graph, slot });
+        Some(Input::Prepared { attempt, node, offset: 0 })
+    }
+
+    /// Frees the slots of prepared attempts that another machine has now.
+    pub(crate) fn release(&self, is_ours: impl Fn(&AttemptId) -> bool) {
+        self.prepared.lock().retain(|attempt, _| is_ours(attempt));
+    }
+
+    /// Executes a prepared attempt. Returns `None` if its run was interrupted: the effects are unknown.
+    pub(crate) async fn execute(self, attempt: AttemptId) -> Option<Input> {
+        let prepared = self.prepared.lock().remove(&attempt);
+        let result = match prepared {
+            Some(PreparedStep { graph, slot }) => {
+                let result = self.run(&attempt, graph).await;
+                drop(slot);
+                result
+            }
+            None => Some(failure("the step was not prepared")),
+        };
+        result.map(|result| Input::TurnFinished { attempt, result })
+    }
+
+    /// Looks for the run of an attempt that an earlier process began.
+    pub(crate) async fn inspect(self, attempt: AttemptId) -> Option<Input> {
+        let report = match self.read(&attempt).await {
+            Ok(info) if info.status.is_active() => TurnReport::Running,
+            Ok(info) => result(&attempt, info).map_or(TurnReport::Lost, TurnReport::Finished),
+            Err(_) => TurnReport::Lost,
+        };
+        Some(Input::TurnInspected { attempt, report })
+    }
+
+    /// Waits for the end of a run that an earlier process began.
+    pub(crate) async fn resume(self, attempt: AttemptId) -> Option<Input> {
+        // It runs, whether a slot is free or not.
+        let _slot = self.slots.clone().try_acquire_owned().ok();
+        let result = self.wait(&attempt, self.engine.subscribe()).await?;
+        Some(Input::TurnFinished { attempt, result })
+    }
+
+    async fn run(&self, attempt: &AttemptId, graph: StepGraph) -> Option<StepResult> {
+        let StepGraph { definition, input, .. } = graph;
+        let run_id = Some(StepGraph::run_id(attempt));
+        let options = RunOptions { input, run_id, ..RunOptions::default() };
+        let events = self.engine.subscribe();
+        let request = ExecuteGraph { definition, options, detach: true };
+        match self.engine.execute_graph(request, RequestContext::default()).await {
+            Ok(_) => self.wait(attempt, events).await,
+            Err(error) => Some(failure(&with_hint(&error))),
+        }
+    }
+
+    /// Waits until the run of an attempt has ended; `None` if it was interrupted.
+    async fn wait(&self, attempt: &AttemptId, mut events: Receiver<Event>) -> Option<StepResult> {
+        let run = StepGraph::run_id(attempt);
+        loop {
+            match self.read(attempt).await {
+                Ok(info) if !info.status.is_active() => return result(attempt, info),
+                Ok(_) => {}
+                Err(error) if error.kind == ErrorKind::NotFound => return None,
+                Err(error) => tracing::warn!(%attempt, %error, "the run of a step cannot be read"),
+            }
+            let end = async {
+                loop {
+                    match events.recv().await {
+                        Ok(event) if is_end(&event.kind, &run) => return true,
+                        Ok(_) => {}
+                        Err(RecvError::Lagged(_)) => return true,
+                        Err(RecvError::Closed) => return false,
+                    }
+                }
+            };
+            if timeout(READ_INTERVAL, end).await == Ok(false) {
+                return None;
+            }
+        }
+    }
+
+    async fn read(&self, attempt: &AttemptId) -> Result<RunInfo, EngineError> {
+        let (run_id, result_of) = (StepGraph::run_id(attempt), Some(attempt.step.to_string()));
+        let request = GetRun { run_id, last: Some(0), plan: false, result_of };
+        self.engine.get_run(request, RequestContext::default()).await
+    }
+}
+
+fn is_end(event: &EventKind, run: &str) -> bool {
+    matches!(event, EventKind::GraphCompleted { run: ids, .. } if ids.run_id == run)
+}
+
+/// Returns the result of a run that has ended; `None` if it was interrupted.
+fn result(attempt: &AttemptId, info: RunInfo) -> Option<StepResult> {
+    let run = &info.run_id;
+    match info.status {
+        RunStatus::Completed => {
+            let value = info.result.unwrap_or(Value::Null).to_string();
+            let size = value.len();
+            Some(if size > MAX_RESULT {
+                let step = &attempt.step;
+                failure(&format!(
+                    "the result of step '{step}' has {size} bytes, more than {MAX_RESULT}; its machine has it in run '{run}'"
+                ))
+            } else {
+                StepResult { is_success: true, value }
+            })
+        }
+        RunStatus::Failed | RunStatus::Cancelled => {
+            let error = info.error.unwrap_or_else(|| format!("run '{run}' was cancelled on its machine"));
+            let hint = info.hint.map_or(String::new(), |hint| format!("; {hint}"));
+            Some(failure(&format!("{error}{hint}")))
+        }
+        _ => None,
+    }
+}
+
+fn with_hint(error: &EngineError) -> String {
+    let hint = error.hint.as_ref().map_or(String::new(), |hint| format!("; {hint}"));
+    format!("{error}{hint}")
+}
+
+fn failure(error: &str) -> StepResult {
+    StepResult { is_success: false, value: error.chars().take(MAX_ERROR).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_cluster::{RunId, StepId};
+
+    use super::*;
+
+    fn attempt() -> AttemptId {
+        AttemptId { run: RunId::new("r").unwrap(), step: StepId::new("s").unwrap(), attempt: 1 }
+    }
+
+    fn ended(status: RunStatus, result: Option<Value>) -> RunInfo {
+        RunInfo { run_id: "step-1".into(), status, result, ..RunInfo::default() }
+    }
+
+    #[test]
+    fn interrupted_run_has_no_result() {
+        for status in [RunStatus::Interrupted, RunStatus::Unknown, RunStatus::Running] {
+            assert_eq!(result(&attempt(), ended(status, None)), None, "{status}");
+        }
+        assert!(!result(&attempt(), ended(RunStatus::Cancelled, None)).unwrap().is_success);
+        assert!(!result(&attempt(), ended(RunStatus::Failed, None)).unwrap().is_success);
+    }
+
+    #[test]
+    fn result_beyond_the_limit_is_a_failure() {
+        let of_size = |size| Some(Value::from("x".repeat(size)));
+        let kept = result(&attempt(), ended(RunStatus::Completed, of_size(MAX_RESULT - 2))).unwrap();
+        assert!(kept.is_success && kept.value.len() == MAX_RESULT);
+        let refused = result(&attempt(), ended(RunStatus::Completed, of_size(MAX_RESULT))).unwrap();
+        assert!(!refused.is_success && refused.value.len() < MAX_ERROR);
+        let skipped = result(&attempt(), ended(RunStatus::Completed, None)).unwrap();
+        assert_eq!((skipped.is_success, skipped.value.as_str()), (true, "null"));
+    }
+}
