@@ -1,11 +1,16 @@
 //! Derives notifications from events.
 
-use std::collections::HashMap;
+mod catch_up;
+
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use nerve_api::value::{BlockKind, Occasion, ResultStatus, RunStatus};
 use nerve_api::{EventKind, EventMessage, EventType};
+use nerve_types::activity::TsMs;
 use serde::{Deserialize, Serialize};
+
+pub use self::catch_up::NotificationState;
 
 /// Prefixes of stop reasons that are no failures.
 const INTENDED_STOPS: [&str; 5] =
@@ -57,6 +62,10 @@ pub struct NotificationTracker {
     open: HashMap<DialogKey, Dialog>,
     /// Dialogs that were open when the previous server ended. The next server reports them again.
     before_restart: HashMap<DialogKey, Dialog>,
+    /// Time of the last event.
+    last_event: Option<TsMs>,
+    /// What was notified without its event, because events were dropped.
+    caught_up: HashSet<String>,
 }
 
 impl NotificationTracker {
@@ -81,11 +90,23 @@ impl NotificationTracker {
             busy_since: HashMap::new(),
             open: HashMap::new(),
             before_restart: HashMap::new(),
+            last_event: None,
+            caught_up: HashSet::new(),
         }
     }
 
-    /// Takes the next event, which was received at this time, and returns its notification.
+    /// Takes the next event, which was received at this time, and returns its notification. After dropped events, call
+    /// [`NotificationTracker::catch_up`] instead.
     pub fn observe(&mut self, event: &EventMessage, received: Instant) -> Option<Notification> {
+        if event.kind() != Some(EventType::EventsDropped) {
+            self.last_event = self.last_event.max(Some(event.emitted_at));
+        }
+        let was_caught_up =
+            catch_up::identity(event).is_some_and(|identity| self.caught_up.remove(&identity));
+        self.take_event(event, received).filter(|_| !was_caught_up)
+    }
+
+    fn take_event(&mut self, event: &EventMessage, received: Instant) -> Option<Notification> {
         let notification = |occasion| Some(Notification { occasion, turn_seconds: None });
         let key = event.node_id.clone().map(|node| (event.session_id.clone(), node));
         match event.details()? {

@@ -104,7 +104,7 @@ impl Network {
             outcome = requests => outcome,
             () = watcher.watch() => Ok(()),
             () = web.sessions().watch(|| watcher.read_token().ok()) => Ok(()),
-            () = web.send_notifications(&state.hub) => Ok(()),
+            () = web.send_notifications(&state.engine, &state.hub) => Ok(()),
         }
     }
 }

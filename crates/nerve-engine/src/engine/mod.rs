@@ -12,6 +12,7 @@ mod fork;
 mod fork_source;
 mod graphs;
 mod history;
+mod notification_state;
 mod recordings;
 mod restart;
 mod results;

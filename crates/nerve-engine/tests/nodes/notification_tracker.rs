@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use nerve_api::value::Occasion;
-use nerve_engine::notification_tracker::NotificationTracker;
+use nerve_engine::notification_tracker::{NotificationState, NotificationTracker};
 use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
 
@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 fn observe(tracker: &mut NotificationTracker, at: f64, event_type: &str, data: Value) -> Option<Occasion> {
     observe_at(tracker, at, at, event_type, data)
 }
+
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// As [`observe`], but the clock shows `clock` seconds.
 fn observe_at(
@@ -21,7 +23,6 @@ fn observe_at(
     event_type: &str,
     data: Value,
 ) -> Option<Occasion> {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let event = json!({
         "type": "event", "event_type": event_type, "node_id": "me", "session_id": "default",
         "data": data, "emitted_at": TsMs((clock * 1000.0) as u64), "seq": 1,
@@ -185,4 +186,105 @@ fn failures_are_notified_but_no_intended_stop() {
     let result = json!({ "result_id": "1", "success": false, "state": "failed" });
     assert_eq!(observe(&mut tracker, 1.0, "RESULT_READY", result), Some(Occasion::Failed));
     assert_eq!(observe(&mut tracker, 1.0, "NODE_SUSPENDED", json!({})), Some(Occasion::Suspended));
+}
+
+/// Returns the state of a server with one node.
+fn node_state(id: &str, state: &str, changed: f64, details: Value) -> NotificationState {
+    let mut node = json!({
+        "node_id": id, "type": "pty", "state": state, "metadata": { "session_id": "default" },
+        "progress": { "state_changed_at": TsMs((changed * 1000.0) as u64) },
+    });
+    node["metadata"].as_object_mut().unwrap().extend(details.as_object().unwrap().clone());
+    NotificationState { nodes: vec![serde_json::from_value(node).unwrap()], ..NotificationState::default() }
+}
+
+/// Returns the notifications of what has happened meanwhile, with the turn's seconds.
+fn catch_up(
+    tracker: &mut NotificationTracker,
+    at: f64,
+    state: &NotificationState,
+) -> Vec<(Occasion, Option<f64>)> {
+    let found = tracker.catch_up(state, *START + Duration::from_secs_f64(at)).into_iter();
+    found.map(|(_, notification)| (notification.occasion, notification.turn_seconds)).collect()
+}
+
+#[test]
+fn dropped_dialog_is_notified_once() {
+    let mut tracker = NotificationTracker::new(30);
+    let mut state = node_state("me", "blocked", 5.0, json!({ "blocked": "permission" }));
+    assert_eq!(catch_up(&mut tracker, 6.0, &state), [], "it has closed meanwhile");
+    let id = ("default".to_string(), "me".to_string());
+    assert_eq!(state.blocked_nodes(), [id.clone()]);
+    state.choices.insert(id, vec!["Yes".into()]);
+    assert_eq!(catch_up(&mut tracker, 6.0, &state), [(Occasion::Blocked, None)]);
+    assert_eq!(catch_up(&mut tracker, 7.0, &state), [], "it is known now");
+    // The event was not among the dropped ones, but behind them.
+    let dialog = || json!({ "kind": "permission", "choices": ["Yes"] });
+    assert_eq!(observe(&mut tracker, 8.0, "NODE_BLOCKED", dialog()), None);
+    observe(&mut tracker, 9.0, "NODE_BUSY", json!({}));
+    assert_eq!(observe(&mut tracker, 9.5, "NODE_BLOCKED", dialog()), Some(Occasion::Blocked), "another one");
+    // A known dialog that is replaced by an equal one.
+    assert_eq!(catch_up(&mut tracker, 10.0, &state), []);
+    assert_eq!(observe(&mut tracker, 11.0, "NODE_BLOCKED", dialog()), Some(Occasion::Blocked));
+}
+
+#[test]
+fn dropped_end_of_a_turn_is_notified() {
+    let mut tracker = NotificationTracker::new(30);
+    observe(&mut tracker, 10.0, "NODE_BUSY", json!({}));
+    let busy = node_state("me", "busy", 10.0, json!({}));
+    assert_eq!(catch_up(&mut tracker, 20.0, &busy), []);
+    let ready = node_state("me", "ready", 70.0, json!({}));
+    assert_eq!(catch_up(&mut tracker, 70.0, &ready), [(Occasion::Done, Some(60.0))]);
+    assert_eq!(catch_up(&mut tracker, 80.0, &ready), []);
+    assert_eq!(observe(&mut tracker, 80.0, "NODE_READY", json!({})), None);
+    // A node that began to work unseen.
+    let mut state = node_state("me", "busy", 100.0, json!({}));
+    state.nodes.extend(node_state("other", "ready", 120.0, json!({})).nodes);
+    assert_eq!(catch_up(&mut tracker, 120.0, &state), []);
+    assert_eq!(observe(&mut tracker, 140.0, "NODE_READY", json!({})), Some(Occasion::Done));
+}
+
+#[test]
+fn dropped_failures_and_runs_are_notified_once() {
+    let mut tracker = NotificationTracker::new(30);
+    let run = |id: &str, state: &str, started: u64, ended: Option<u64>| {
+        json!({ "run_id": id, "graph_id": "g", "session_id": "default", "state": state,
+            "started_at": TsMs(started * 1000), "ended_at": ended.map(|at| TsMs(at * 1000)) })
+    };
+    let mut state = node_state("me", "stopped", 20.0, json!({ "reason": "exit code 1" }));
+    let mut waiting = run("r-0", "running", 1, None);
+    waiting["gates"] = json!([{ "step_id": "ok", "question": "Ship it?" }]);
+    let runs = json!([
+        waiting,
+        run("r-1", "failed", 1, Some(20)),
+        run("r-2", "completed", 1, Some(40)),
+        run("r-3", "completed", 30, Some(40)),
+        run("r-4", "cancelled", 1, Some(40)),
+        run("r-5", "failed", 1, Some(5)),
+    ]);
+    state.runs = serde_json::from_value(runs).unwrap();
+    let result = json!({ "result_id": "1", "node_id": "me", "session_id": "default", "state": "failed",
+        "prompt": "", "created_at": TsMs(1), "started_at": null, "ended_at": TsMs(20_000) });
+    state.results = vec![serde_json::from_value(result).unwrap()];
+    assert_eq!(
+        catch_up(&mut tracker, 45.0, &state),
+        [(Occasion::Blocked, None)],
+        "all may be old but the gate"
+    );
+    observe(&mut tracker, 10.0, "NODE_REMOVED", json!({}));
+    let found = catch_up(&mut tracker, 45.0, &state);
+    let mut occasions: Vec<Occasion> = found.into_iter().map(|(occasion, _)| occasion).collect();
+    occasions.sort_by_key(|occasion| <&str>::from(*occasion));
+    assert_eq!(occasions, [Occasion::Done, Occasion::Failed, Occasion::Failed, Occasion::Failed]);
+    // The events behind the dropped ones.
+    let completed = json!({ "run_id": "r-2", "graph_id": "g", "state": "completed", "duration_ms": 39_000 });
+    for (kind, data) in [
+        ("NODE_STOPPED", json!({ "reason": "exit code 1" })),
+        ("RESULT_READY", json!({ "result_id": "1", "success": false, "state": "failed" })),
+        ("GRAPH_COMPLETED", completed.clone()),
+    ] {
+        assert_eq!(observe(&mut tracker, 46.0, kind, data), None, "{kind}");
+    }
+    assert_eq!(observe(&mut tracker, 47.0, "GRAPH_COMPLETED", completed), Some(Occasion::Done));
 }

@@ -31,6 +31,7 @@ use std::time::{Duration, SystemTime};
 
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
+use nerve_engine::Engine;
 use nerve_types::activity::TsMs;
 use nerve_types::name;
 
@@ -165,11 +166,12 @@ impl Web {
     }
 
     /// Sends the server's notifications to the browsers that subscribed. Never completes.
-    pub(crate) async fn send_notifications(&self, hub: &Hub) {
+    pub(crate) async fn send_notifications(&self, engine: &Engine, hub: &Hub) {
         match &self.push_key {
             Some(key) => {
                 let sessions = self.logins.sessions.clone();
-                PushSender::new(key.clone(), sessions, &self.folder).follow(hub).await;
+                let sender = PushSender::new(key.clone(), sessions, &self.folder);
+                sender.follow(hub, || engine.notification_state()).await;
             }
             None => std::future::pending().await,
         }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{Request, StatusCode, Uri, header};
-use nerve_api::EventMessage;
 use nerve_api::value::Occasion;
-use nerve_engine::notification_tracker::{Notification, NotificationTracker, OpenDialog};
+use nerve_api::{EventMessage, EventType};
+use nerve_engine::notification_tracker::{Notification, NotificationState, NotificationTracker, OpenDialog};
 use nerve_llm::http_client;
 use nerve_llm::retry;
 use nerve_types::{TsNs, files};
@@ -62,8 +62,12 @@ impl PushSender {
         PushSender { key, sessions, dialogs: folder.join("open-dialogs.json"), permits: Mutex::default() }
     }
 
-    /// Follows the server's events. Never completes.
-    pub(crate) async fn follow(&self, hub: &Hub) {
+    /// Follows the server's events. Never completes. `read_state` is called after events were dropped.
+    pub(crate) async fn follow<F: Future<Output = NotificationState>>(
+        &self,
+        hub: &Hub,
+        read_state: impl Fn() -> F,
+    ) {
         let filter = Filter { types: Some(NotificationTracker::EVENT_TYPES.to_vec()), ..Filter::default() };
         let queue = hub.subscribe(filter, None);
         let mut tracker = NotificationTracker::new(MIN_TURN);
@@ -71,9 +75,11 @@ impl PushSender {
         tracker.restore(stored.clone());
         loop {
             for event in queue.next_events().await {
-                if let Ok(event) = EventMessage::of(&event.event)
-                    && let Some(notification) = tracker.observe(&event, Instant::now())
-                {
+                let Ok(event) = EventMessage::of(&event.event) else { continue };
+                if event.kind() == Some(EventType::EventsDropped) {
+                    let missed = tracker.catch_up(&read_state().await, Instant::now());
+                    missed.iter().for_each(|(event, notification)| self.send_to_all(event, *notification));
+                } else if let Some(notification) = tracker.observe(&event, Instant::now()) {
                     self.send_to_all(&event, notification);
                 }
             }

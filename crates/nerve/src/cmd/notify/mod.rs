@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use anyhow::Result;
 use nerve_api::reply::NodeInfo;
-use nerve_api::request::{ExplainNode, Subscribe};
-use nerve_api::value::{NodeState, Occasion};
-use nerve_api::{EventKind, EventMessage, EventType};
+use nerve_api::request::{ExplainNode, ListResults, ListRuns, Subscribe};
+use nerve_api::value::Occasion;
+use nerve_api::{EventKind, EventType};
 use nerve_client::{NerveClient, Reconnect};
-use nerve_engine::notification_tracker::NotificationTracker;
+use nerve_engine::notification_tracker::{NotificationState, NotificationTracker};
 use nerve_server::paths::ServerPaths;
 use nerve_tui::settings::NotifySettings;
 use nerve_types::activity::TsMs;
@@ -60,15 +60,15 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
     let senders: Vec<Sender> = channels.into_iter().map(|channel| Sender::new(channel, &claims)).collect();
     while let Some(event) = events.next().await {
         let details = event.details();
-        // A new server reports open dialogs again by itself. Its events are dropped without a count.
-        let missed = match details {
-            Some(EventKind::EventsDropped { dropped: Some(_) }) => missed_dialogs(&client, &tracker).await?,
-            _ => Vec::new(),
+        let notified = match details {
+            // A new server reports open dialogs again by itself. Its events are dropped without a count.
+            Some(EventKind::EventsDropped { dropped: Some(_) }) => {
+                tracker.catch_up(&read_state(&client).await?, Instant::now())
+            }
+            _ => tracker.observe(&event, Instant::now()).map(|it| (event, it)).into_iter().collect(),
         };
-        for event in std::iter::once(event).chain(missed) {
-            if let Some(notification) = tracker.observe(&event, Instant::now())
-                && settings.on.contains(&notification.occasion)
-            {
+        for (event, notification) in notified {
+            if settings.on.contains(&notification.occasion) {
                 let message = Arc::new(Message::new(notification, event));
                 print_message(&message, args.json)?;
                 senders.iter().for_each(|sender| sender.send(&message));
@@ -94,43 +94,40 @@ fn print_message(message: &Message, json: bool) -> Result<()> {
 
 /// Prints the nodes that already wait for an answer. They cause no notification, because their dialogs appeared earlier.
 async fn print_open_dialogs(client: &NerveClient, tracker: &mut NotificationTracker) -> Result<()> {
-    for (NodeInfo { node_id, metadata, .. }, choices) in open_dialogs(client).await? {
+    let state = read_nodes(client).await?;
+    for NodeInfo { node_id, metadata, .. } in &state.nodes {
+        let key = (metadata.session_id.clone(), node_id.clone());
+        let Some(choices) = state.choices.get(&key) else { continue };
         let kind = metadata.text("blocked");
         out::note(out::sanitize(&format!("{node_id} is blocked ({kind}) since before")));
-        tracker.add_open_dialog(Some(metadata.session_id.clone()), node_id, kind, choices);
+        tracker.add_open_dialog(Some(key.0), key.1, kind, choices.clone());
     }
     Ok(())
 }
 
-/// Returns the events of the open dialogs that the tracker has not seen, because events were dropped.
-async fn missed_dialogs(client: &NerveClient, tracker: &NotificationTracker) -> Result<Vec<EventMessage>> {
-    let mut events = Vec::new();
-    for (NodeInfo { node_id, metadata, progress, .. }, choices) in open_dialogs(client).await? {
-        let (kind, session) = (metadata.text("blocked"), &metadata.session_id);
-        if !tracker.has_open_dialog(session, &node_id, kind, &choices) {
-            // Of several commands that have missed it, one sends the notification: the event is the same for all.
-            events.push(serde_json::from_value(json!({
-                "type": "event", "event_type": EventType::NodeBlocked.as_str(),
-                "node_id": node_id, "session_id": session, "data": { "kind": kind, "choices": choices },
-                "emitted_at": progress.state_changed_at.unwrap_or_default(), "seq": 0,
-            }))?);
-        }
-    }
-    Ok(events)
+/// Returns what the tracker needs after events were dropped.
+async fn read_state(client: &NerveClient) -> Result<NotificationState> {
+    let mut state = read_nodes(client).await?;
+    state.runs = client.request(&ListRuns::default()).await?.runs;
+    state.results = client.request(&ListResults::default()).await?.results;
+    Ok(state)
 }
 
-/// Returns the nodes that wait for an answer, with the choices that they have.
-async fn open_dialogs(client: &NerveClient) -> Result<Vec<(NodeInfo, Vec<String>)>> {
-    let mut dialogs = Vec::new();
-    for node in client.list_all_nodes().await?.into_iter().filter(|node| node.state == NodeState::Blocked) {
-        let session_id = Some(node.metadata.session_id.clone());
-        let request = ExplainNode { node_id: node.node_id.clone(), session_id };
+/// Returns all nodes, and the choices of those that wait for an answer.
+async fn read_nodes(client: &NerveClient) -> Result<NotificationState> {
+    let nodes = client.list_all_nodes().await?;
+    let mut state = NotificationState { nodes, ..NotificationState::default() };
+    for session in client.sessions().await? {
+        state.nodes.extend(client.list_stopped_nodes(Some(&session.name)).await.unwrap_or_default());
+    }
+    for (session, node) in state.blocked_nodes() {
+        let request = ExplainNode { node_id: node.clone(), session_id: Some(session.clone()) };
         // The dialog may have closed meanwhile.
         if let Ok(explanation) = client.request(&request).await {
-            dialogs.push((node, explanation.choices));
+            state.choices.insert((session, node), explanation.choices);
         }
     }
-    Ok(dialogs)
+    Ok(state)
 }
 
 /// Sends notifications on a channel in the background: a slow channel delays no other.

@@ -26,6 +26,15 @@ struct PushService {
     request: JoinHandle<Vec<u8>>,
 }
 
+impl PushService {
+    /// Returns the content of the last request.
+    fn message(self, private: EphemeralPrivateKey) -> Value {
+        let request = self.request.join().unwrap();
+        let head = request.windows(4).position(|end| end == b"\r\n\r\n").unwrap();
+        serde_json::from_slice(&decrypt(private, &AUTH, &request[head + 4..])).unwrap()
+    }
+}
+
 /// Starts a push service that answers one request with each status.
 fn push_service(statuses: &'static [&'static str]) -> PushService {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -90,6 +99,7 @@ struct Server {
     folder: tempfile::TempDir,
     sessions: Arc<SessionStore>,
     cookie: String,
+    state: NotificationState,
 }
 
 impl Server {
@@ -98,7 +108,7 @@ impl Server {
         let sessions = Arc::new(SessionStore::for_test(folder.path()));
         let token = TokenFile::new(folder.path().join("token")).obtain().unwrap();
         let cookie = sessions.begin(Role::View, None, "browser", &token).unwrap();
-        Server { folder, sessions, cookie }
+        Server { folder, sessions, cookie, state: NotificationState::default() }
     }
 
     /// Subscribes the browser at a push service. Returns its private key.
@@ -127,7 +137,7 @@ impl Server {
         tokio::select! {
             // First: only later events reach it.
             biased;
-            () = sender.follow(&hub) => unreachable!(),
+            () = sender.follow(&hub, || std::future::ready(self.state.clone())) => unreachable!(),
             outcome = timeout(Duration::from_secs(30), done) => outcome.expect("not done"),
         }
     }
@@ -178,11 +188,22 @@ async fn next_server_does_not_notify_open_dialogs_again() {
     let private = server.subscribe(&second);
     let events = [("me", blocked()), ("other", blocked())];
     server.publish_until(&events, || second.request.is_finished()).await;
-    let request = second.request.join().unwrap();
-    let head = request.windows(4).position(|end| end == b"\r\n\r\n").unwrap();
-    let message = decrypt(private, &AUTH, &request[head + 4..]);
-    let message: Value = serde_json::from_slice(&message).unwrap();
-    assert_eq!(message["node_id"], "other");
+    assert_eq!(second.message(private)["node_id"], "other");
+}
+
+#[tokio::test]
+async fn dialog_among_dropped_events_is_notified() {
+    let mut server = Server::new();
+    let service = push_service(&["201 Created"]);
+    let private = server.subscribe(&service);
+    let node = json!({ "node_id": "lost", "type": "pty", "state": "blocked", "metadata": { "session_id": "default", "blocked": "permission" } });
+    server.state.nodes = vec![serde_json::from_value(node).unwrap()];
+    server.state.choices.insert(("default".into(), "lost".into()), vec!["Yes".into()]);
+    // More events than the channel of the harness holds.
+    let events = vec![("other", EventKind::NodeReady { evidence: String::new() }); 20];
+    server.publish_until(&events, || service.request.is_finished()).await;
+    let message = service.message(private);
+    assert_eq!((&message["node_id"], &message["occasion"]), (&json!("lost"), &json!("blocked")));
 }
 
 #[test]

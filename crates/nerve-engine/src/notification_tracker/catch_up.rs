@@ -1,0 +1,164 @@
+//! Finds what dropped events have reported, from the state of the server.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use nerve_api::reply::{GateInfo, NodeInfo, ResultInfo, RunInfo};
+use nerve_api::value::{NodeState, ResultStatus, RunStatus};
+use nerve_api::{EventMessage, EventType};
+use nerve_types::activity::TsMs;
+use serde_json::{Value, json};
+
+use super::{DialogKey, Notification, NotificationTracker, SessionNode};
+
+/// The state of a server after events were dropped.
+#[derive(Debug, Clone, Default)]
+pub struct NotificationState {
+    /// All nodes, also stopped ones.
+    pub nodes: Vec<NodeInfo>,
+    /// The choices of blocked nodes, by session and node.
+    pub choices: HashMap<(String, String), Vec<String>>,
+    /// Runs, without their steps.
+    pub runs: Vec<RunInfo>,
+    /// Results of asynchronous executions.
+    pub results: Vec<ResultInfo>,
+}
+
+impl NotificationState {
+    /// Returns the nodes that show a dialog, as session and node.
+    pub fn blocked_nodes(&self) -> Vec<(String, String)> {
+        let blocked = self.nodes.iter().filter(|node| node.state == NodeState::Blocked);
+        blocked.map(|node| (node.metadata.session_id.clone(), node.node_id.clone())).collect()
+    }
+}
+
+impl NotificationTracker {
+    /// Takes the state of the server instead of an event about dropped events. Returns the notifications of what has happened since the
+    /// last event, each with an event that reports it. Observed later, the server's own event about it causes no second notification.
+    pub fn catch_up(
+        &mut self,
+        state: &NotificationState,
+        received: Instant,
+    ) -> Vec<(EventMessage, Notification)> {
+        let missing = self.missing_events(state);
+        self.track_busy_nodes(state, received);
+        let known: HashSet<DialogKey> = self.open.keys().cloned().collect();
+        self.caught_up = missing.iter().filter_map(identity).collect();
+        let mut notifications = Vec::new();
+        for event in missing {
+            if let Some(notification) = self.take_event(&event, received) {
+                notifications.push((event, notification));
+            }
+        }
+        // The server's own events about the new dialogs may follow.
+        let new = self.open.iter().filter(|(key, _)| !known.contains(key));
+        self.before_restart.extend(new.map(|(key, dialog)| (key.clone(), dialog.clone())));
+        notifications
+    }
+
+    /// Returns events that report what the observed ones do not.
+    fn missing_events(&self, state: &NotificationState) -> Vec<EventMessage> {
+        let nodes = state.nodes.iter().filter_map(|node| self.missing_node_event(node, state));
+        let gates = state.runs.iter().flat_map(|run| run.gates.iter().map(move |gate| (run, gate)));
+        let is_new = |(run, gate): &(&RunInfo, &GateInfo)| {
+            !self.open.contains_key(&DialogKey::Gate(run.run_id.clone(), gate.step_id.clone()))
+        };
+        let gates = gates.filter(is_new).filter_map(|(run, gate)| gate_event(run, gate));
+        let runs = state.runs.iter().filter(|run| self.is_unseen(run.ended_at)).filter_map(run_event);
+        let results = state.results.iter().filter(|result| self.is_unseen(result.ended_at));
+        nodes.chain(gates).chain(runs).chain(results.filter_map(result_event)).collect()
+    }
+
+    /// Returns true for a time after the last observed event. Without one, nothing is known to be new.
+    fn is_unseen(&self, at: Option<TsMs>) -> bool {
+        at.zip(self.last_event).is_some_and(|(at, last)| at > last)
+    }
+
+    fn missing_node_event(&self, node: &NodeInfo, state: &NotificationState) -> Option<EventMessage> {
+        let NodeInfo { node_id, metadata, progress, .. } = node;
+        let key: SessionNode = (Some(metadata.session_id.clone()), node_id.clone());
+        let (event_type, data) = match node.state {
+            NodeState::Blocked => {
+                let (kind, id) = (metadata.text("blocked"), (metadata.session_id.clone(), node_id.clone()));
+                // Without an entry, the dialog has closed meanwhile.
+                let choices = state.choices.get(&id)?;
+                let is_known = self.has_open_dialog(&metadata.session_id, node_id, kind, choices);
+                (!is_known).then(|| (EventType::NodeBlocked, json!({ "kind": kind, "choices": choices })))?
+            }
+            NodeState::Suspended if !self.is_open(&key) => {
+                let until = Some(metadata.text("until_at")).filter(|until| !until.is_empty());
+                (EventType::NodeSuspended, json!({ "until_at": until }))
+            }
+            NodeState::Ready => (EventType::NodeReady, json!({})),
+            NodeState::Stopped if self.is_unseen(progress.state_changed_at) => {
+                (EventType::NodeStopped, json!({ "reason": metadata.text("reason") }))
+            }
+            _ => return None,
+        };
+        let at = progress.state_changed_at.unwrap_or_default();
+        event(event_type, Some(node_id), &metadata.session_id, at, data)
+    }
+
+    /// Tracks the nodes that work now. Of the others, only the turns that the tracker knows have ended.
+    fn track_busy_nodes(&mut self, state: &NotificationState, received: Instant) {
+        let key = |node: &NodeInfo| (Some(node.metadata.session_id.clone()), node.node_id.clone());
+        let listed: HashSet<SessionNode> = state.nodes.iter().map(key).collect();
+        self.busy_since.retain(|node, _| listed.contains(node));
+        self.open.retain(|owner, _| !matches!(owner, DialogKey::Node(node) if !listed.contains(node)));
+        let newest = state.nodes.iter().filter_map(|node| node.progress.state_changed_at).max();
+        for node in state.nodes.iter().filter(|node| node.state == NodeState::Busy) {
+            self.open.remove(&DialogKey::Node(key(node)));
+            // By the server's clock; its newest time is about now.
+            let age = newest.zip(node.progress.state_changed_at);
+            let age = age.map_or(0, |(newest, changed)| newest.0.saturating_sub(changed.0));
+            let since = received.checked_sub(Duration::from_millis(age)).unwrap_or(received);
+            self.busy_since.entry(key(node)).or_insert(since);
+        }
+    }
+}
+
+/// Returns the parts of an event that identify what it reports; `None` if it may be reported again.
+pub(super) fn identity(event: &EventMessage) -> Option<String> {
+    let kind = event.kind()?;
+    let name = |field: &str| event.data[field].as_str().unwrap_or_default().to_string();
+    match kind {
+        EventType::ResultReady => Some(name("result_id")),
+        EventType::GraphCompleted => Some(name("run_id")),
+        EventType::NodeStopped => Some(format!("{:?}", (&event.session_id, &event.node_id))),
+        _ => None,
+    }
+}
+
+fn gate_event(run: &RunInfo, gate: &GateInfo) -> Option<EventMessage> {
+    let mut data = serde_json::to_value(gate).ok()?;
+    data["run_id"] = run.run_id.as_str().into();
+    data["graph_id"] = run.graph_id.as_str().into();
+    event(EventType::GateAsked, None, &run.session_id, run.started_at, data)
+}
+
+fn run_event(run: &RunInfo) -> Option<EventMessage> {
+    let ended_at = run.ended_at?;
+    if !matches!(run.status, RunStatus::Completed | RunStatus::Failed) {
+        return None;
+    }
+    let data = json!({
+        "run_id": run.run_id, "graph_id": run.graph_id, "state": run.status, "error": run.error,
+        "duration_ms": ended_at.0.saturating_sub(run.started_at.0), "tokens_used": run.tokens_used,
+    });
+    event(EventType::GraphCompleted, None, &run.session_id, ended_at, data)
+}
+
+fn result_event(result: &ResultInfo) -> Option<EventMessage> {
+    let ended_at = result.ended_at.filter(|_| result.status == ResultStatus::Failed)?;
+    let data = json!({ "result_id": result.result_id, "success": false, "state": result.status });
+    event(EventType::ResultReady, Some(&result.node_id), &result.session_id, ended_at, data)
+}
+
+/// Creates an event. It is the same for all clients, so that one of several sends the notification.
+fn event(kind: EventType, node: Option<&str>, session: &str, at: TsMs, data: Value) -> Option<EventMessage> {
+    let event = json!({
+        "type": "event", "event_type": kind.as_str(), "node_id": node, "session_id": session, "data": data,
+        "emitted_at": at, "seq": 0,
+    });
+    serde_json::from_value(event).ok()
+}
