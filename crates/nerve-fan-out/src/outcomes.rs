@@ -132,3 +132,59 @@ fn test_outcome(store: &Store, name: &str, attempt: &Attempt, step: Option<&RunS
 fn duration_ms(step: &RunStep) -> Option<u64> {
     Some(step.ended_at?.0.saturating_sub(step.started_at.0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fan_out::example;
+
+    fn step(id: &str, state: StepState) -> RunStep {
+        RunStep { step_id: id.to_string(), state, ..RunStep::default() }
+    }
+
+    #[test]
+    fn attempt_ends_with_its_test() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open(home.path());
+        let mut fan_out =
+            FanOut { test: Some("false".to_string()), ..example("login", &["claude"], home.path()) };
+        let run = |test_state| RunInfo {
+            status: RunStatus::Running,
+            steps: vec![step("1-claude", StepState::Completed), step("1-claude-test", test_state)],
+            ..RunInfo::default()
+        };
+        collect(&store, &mut fan_out, run(StepState::Running), &[]);
+        let attempt = &fan_out.attempts[0];
+        assert!(attempt.outcome.is_none() && attempt.current == Some("testing"), "{attempt:?}");
+        let exit = store.test_exit("login", attempt);
+        fs::create_dir_all(exit.parent().unwrap()).unwrap();
+        fs::write(exit, "1\n").unwrap();
+        collect(&store, &mut fan_out, run(StepState::Failed), &[]);
+        let outcome = fan_out.attempts[0].outcome.as_ref().unwrap();
+        assert_eq!((outcome.exit_code, outcome.test.as_ref().unwrap().exit_code), (DONE, Some(1)));
+        assert!(!outcome.is_success());
+    }
+
+    #[test]
+    fn attempt_cancelled_by_the_total_budget_has_failed() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open(home.path());
+        let outcome_of_second = |error_of_first| {
+            let first = RunStep { error_type: error_of_first, ..step("1-claude", StepState::Failed) };
+            let run = RunInfo {
+                status: RunStatus::Failed,
+                error_type: Some(ErrorKind::Budget),
+                steps: vec![first, step("2-codex", StepState::Cancelled)],
+                ..RunInfo::default()
+            };
+            let mut fan_out = example("login", &["claude", "codex"], home.path());
+            collect(&store, &mut fan_out, run, &[]);
+            let outcome = fan_out.attempts[1].outcome.clone().unwrap();
+            (outcome.state, outcome.exit_code, outcome.error_type)
+        };
+        assert_eq!(outcome_of_second(None), ("failed".to_string(), FAILED, Some(ErrorKind::Budget)));
+        // The limit of the first attempt alone does not concern the second one, which Ctrl+C has cancelled.
+        let (state, code, _) = outcome_of_second(Some(ErrorKind::Budget));
+        assert_eq!((state.as_str(), code), ("cancelled", INTERRUPTED));
+    }
+}
