@@ -6,7 +6,6 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 
-use super::openapi::body_example;
 use super::operation::{BodyUse, Handler, Operation};
 use super::operations::OPERATIONS;
 
@@ -78,7 +77,7 @@ fn add_examples(operation: &Operation, page: &mut String) {
     let (Some(example), Handler::Request(mapped)) = (operation.example(), &operation.handler) else { return };
     page.push_str("<details><summary>example</summary><pre>");
     if mapped.body != BodyUse::None {
-        let params = body_example(operation, example.params);
+        let params = operation.body_example(example.params);
         let _ = write!(page, "{}\n\n", escape(&format!("{params:#}")));
     }
     let _ = write!(page, "{}</pre></details>", escape(&format!("{:#}", example.reply)));

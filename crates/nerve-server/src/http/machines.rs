@@ -23,7 +23,7 @@ use super::events_socket::{self, EventLines, MAX_INPUT_BYTES};
 use super::operation::{Handler, Operation, RequestMapping};
 use super::problem::Problem;
 use super::reply::ReplyBody;
-use super::resource::{PathParams, collection, is_async, json_body, raw_query, read_params, respond};
+use super::resource::{PathParams, collection_path, is_async, json_body, raw_query, read_params, respond};
 use super::websocket::Handshake;
 use super::{SiteState, query};
 use crate::reply_context::Failure;
@@ -73,7 +73,7 @@ async fn relay(
     };
     let created_id = if mapped.creates { created_id(&reply.json) } else { None };
     let reply = ReplyBody { bytes: reply.json.into_bytes(), created_id };
-    Ok(respond(reply, mapped, is_async, collection(&parts.uri, 3), memory.unwrap_or_default()))
+    Ok(respond(reply, mapped, is_async, collection_path(&parts.uri, 3), memory.unwrap_or_default()))
 }
 
 /// Returns the id of the item that a reply describes.

@@ -1,7 +1,7 @@
 //! The table of operations as OpenAPI 3.1.
 
 use nerve_api::reply::{Pong, Stopped};
-use nerve_api::request::{Example, Shutdown};
+use nerve_api::request::Shutdown;
 use nerve_api::{Event, EventMessage, EventType};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -20,7 +20,7 @@ pub(crate) fn document() -> String {
     let mut generator = settings.into_generator();
     let mut paths = Map::new();
     for operation in OPERATIONS {
-        let described = describe(operation, &mut generator);
+        let described = describe_operation(operation, &mut generator);
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method.to_ascii_lowercase()] = described;
     }
@@ -28,7 +28,7 @@ pub(crate) fn document() -> String {
     generator.subschema_for::<Pong>();
     generator.subschema_for::<EventMessage>();
     let mut schemas = generator.take_definitions(true);
-    schemas.insert("Problem".to_string(), problem());
+    schemas.insert("Problem".to_string(), problem_schema());
     let document = json!({
         "openapi": "3.1.0",
         "info": {
@@ -50,7 +50,8 @@ pub(crate) fn document() -> String {
     text
 }
 
-fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
+/// Describes an operation: its parameters, body and responses.
+fn describe_operation(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let mut described = json!({
         "operationId": operation_id(operation),
         "tags": [operation.tag()],
@@ -59,14 +60,14 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     if operation.open {
         described["security"] = json!([]);
     }
-    let mut parameters: Vec<Value> = operation.placeholders().map(in_path).collect();
-    parameters.extend(operation.query().iter().map(in_query));
+    let mut parameters: Vec<Value> = operation.placeholders().map(path_parameter).collect();
+    parameters.extend(operation.query().iter().map(query_parameter));
     if !parameters.is_empty() {
         described["parameters"] = Value::from(parameters);
     }
     let request_body = match &operation.handler {
         Handler::Request(mapped) => (mapped.body != BodyUse::None)
-            .then(|| (body(operation, (mapped.params)(generator)), mapped.body == BodyUse::Required)),
+            .then(|| (body_schema(operation, (mapped.params)(generator)), mapped.body == BodyUse::Required)),
         Handler::Builtin(Builtin::RawCommand, _) => Some((
             json!({ "type": "object", "required": ["command_type"], "properties": {
             "type": { "const": "command" }, "command_type": { "type": "string" }, "params": { "type": "object" },
@@ -86,17 +87,17 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     if let Some((schema, required)) = request_body {
         let mut content = json!({ "schema": schema });
         if let Some(example) = operation.example() {
-            content["example"] = body_example(operation, example.params);
+            content["example"] = operation.body_example(example.params);
         }
         described["requestBody"] =
             json!({ "required": required, "content": { "application/json": content } });
     }
-    described["responses"] = responses(operation, generator);
+    described["responses"] = describe_responses(operation, generator);
     described
 }
 
 /// Returns the schema of the parameters that are not in the path.
-fn body(operation: &Operation, schema: Schema) -> Value {
+fn body_schema(operation: &Operation, schema: Schema) -> Value {
     let mut schema = Value::from(schema);
     for name in operation.placeholders() {
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
@@ -109,21 +110,11 @@ fn body(operation: &Operation, schema: Schema) -> Value {
     schema
 }
 
-/// Returns the parameters of an example that are not in the path.
-pub(crate) fn body_example(operation: &Operation, mut params: Value) -> Value {
-    if let Value::Object(fields) = &mut params {
-        for name in operation.placeholders() {
-            fields.shift_remove(name);
-        }
-    }
-    params
-}
-
-fn in_path(name: &str) -> Value {
+fn path_parameter(name: &str) -> Value {
     json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
 }
 
-fn in_query(query: &Query) -> Value {
+fn query_parameter(query: &Query) -> Value {
     let schema = match query.kind {
         Kind::Text | Kind::List => json!({ "type": "string" }),
         Kind::Number => json!({ "type": "integer", "minimum": 0 }),
@@ -213,7 +204,7 @@ fn event_content(generator: &mut SchemaGenerator) -> Value {
 }
 
 /// Describes the responses of an operation, by status.
-fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
+fn describe_responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let Success { status, description, content } = Success::of(&operation.handler, generator);
     let mut success = json!({ "description": description });
     if !content.is_null() {
@@ -238,7 +229,7 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     responses
 }
 
-fn problem() -> Value {
+fn problem_schema() -> Value {
     json!({
         "description": "An error (RFC 9457).",
         "type": "object",
@@ -257,44 +248,11 @@ fn problem() -> Value {
     })
 }
 
-/// `post_nodes_node_id_execute`.
+/// Returns an id such as `post_nodes_node_id_execute`.
 fn operation_id(operation: &Operation) -> String {
     let words =
         operation.path.split(|char: char| !char.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     std::iter::once(operation.method.to_ascii_lowercase().as_str()).chain(words).collect::<Vec<_>>().join("_")
-}
-
-impl Operation {
-    /// Returns the first word of the path, or `server`.
-    pub(crate) fn tag(&self) -> &'static str {
-        match &self.handler {
-            Handler::Builtin(
-                Builtin::Health
-                | Builtin::Metrics
-                | Builtin::Document
-                | Builtin::Page
-                | Builtin::RawCommand
-                | Builtin::Shutdown
-                | Builtin::Socket
-                | Builtin::Events,
-                _,
-            ) => "server",
-            Handler::Builtin(..) | Handler::Request(_) => self.path.split('/').nth(1).unwrap_or_default(),
-        }
-    }
-
-    /// Returns an example of the request; `None` for built-in handlers.
-    pub(crate) fn example(&self) -> Option<Example> {
-        match &self.handler {
-            Handler::Request(mapped) => Some(mapped.request.example()),
-            Handler::Builtin(..) => None,
-        }
-    }
-
-    /// Returns the names of the placeholders in the path.
-    pub(crate) fn placeholders(&self) -> impl Iterator<Item = &'static str> {
-        self.path.split('/').filter_map(|word| word.strip_prefix('{')?.strip_suffix('}'))
-    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 use axum::routing::MethodFilter;
 use nerve_api::RequestName;
+use nerve_api::request::Example;
 use schemars::Schema;
 use schemars::generate::SchemaGenerator;
+use serde_json::Value;
 
 use super::query::Query;
 
@@ -16,7 +18,7 @@ pub(crate) struct Operation {
     pub(crate) path: &'static str,
     /// One sentence for people.
     pub(crate) summary: &'static str,
-    /// Needs no token.
+    /// True if it needs no token.
     pub(crate) open: bool,
     pub(crate) handler: Handler,
 }
@@ -46,6 +48,47 @@ impl Operation {
             Handler::Request(mapped) => mapped.query,
             Handler::Builtin(_, query) => query,
         }
+    }
+
+    /// Returns the first word of the path, or `server`.
+    pub(crate) fn tag(&self) -> &'static str {
+        match &self.handler {
+            Handler::Builtin(
+                Builtin::Health
+                | Builtin::Metrics
+                | Builtin::Document
+                | Builtin::Page
+                | Builtin::RawCommand
+                | Builtin::Shutdown
+                | Builtin::Socket
+                | Builtin::Events,
+                _,
+            ) => "server",
+            Handler::Builtin(..) | Handler::Request(_) => self.path.split('/').nth(1).unwrap_or_default(),
+        }
+    }
+
+    /// Returns an example of the request; `None` for built-in handlers.
+    pub(crate) fn example(&self) -> Option<Example> {
+        match &self.handler {
+            Handler::Request(mapped) => Some(mapped.request.example()),
+            Handler::Builtin(..) => None,
+        }
+    }
+
+    /// Returns the names of the placeholders in the path.
+    pub(crate) fn placeholders(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('/').filter_map(|word| word.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    /// Returns the parameters of an example that are not in the path.
+    pub(crate) fn body_example(&self, mut params: Value) -> Value {
+        if let Value::Object(fields) = &mut params {
+            for name in self.placeholders() {
+                fields.shift_remove(name);
+            }
+        }
+        params
     }
 }
 
@@ -84,18 +127,18 @@ pub(crate) enum Builtin {
 pub(crate) struct RequestMapping {
     pub(crate) request: RequestName,
     pub(crate) query: &'static [Query],
-    /// The request.
+    /// Parameters of the request.
     pub(crate) params: SchemaOf,
     pub(crate) body: BodyUse,
     /// The reply.
     pub(crate) reply: SchemaOf,
-    /// The reply is a list, which is returned in pages.
+    /// True if the reply is a list, which is returned in pages.
     pub(crate) is_list: bool,
-    /// The request creates an item: the reply has its id.
+    /// True if the request creates an item: the reply has its id.
     pub(crate) creates: bool,
-    /// The reply may come before the end of the work, with `async` or `detach`.
+    /// True if the reply may come before the end of the work, with `async` or `detach`.
     pub(crate) may_be_later: bool,
-    /// The headers `traceparent` and `tracestate` are parameters of the request.
+    /// True if the headers `traceparent` and `tracestate` are parameters of the request.
     pub(crate) takes_trace: bool,
 }
 

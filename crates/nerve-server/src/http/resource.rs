@@ -59,11 +59,11 @@ pub(crate) async fn serve(
     let is_channel = legacy_names::is_channel_path(parts.uri.path());
     let encode = move |context, outcome| reply::encode_with(is_channel, context, outcome);
     let (reply, memory) = dispatch(request, &site, memory, encode).await?;
-    Ok(respond(reply?, mapped, is_async, collection(&parts.uri, 1), memory))
+    Ok(respond(reply?, mapped, is_async, collection_path(&parts.uri, 1), memory))
 }
 
 /// Returns the path of the collection to which a path belongs: its first segments.
-pub(super) fn collection(uri: &Uri, segments: usize) -> &str {
+pub(super) fn collection_path(uri: &Uri, segments: usize) -> &str {
     let path = uri.path();
     path.match_indices('/').nth(segments).map_or(path, |(end, _)| &path[..end])
 }
@@ -182,7 +182,7 @@ pub(crate) async fn call<R: nerve_api::Request>(
         ReplyContext { name: Some(R::NAME), origin: client_origin::current(), ..ReplyContext::default() };
     let request = DecodedRequest { command: Command::Call(call), context };
     let (reply, memory) =
-        run(request, site, MemoryReservation::default(), reply::downcast::<R::Reply>).await?;
+        run_in_task(request, site, MemoryReservation::default(), reply::downcast::<R::Reply>).await?;
     Ok((*reply?, memory))
 }
 
@@ -205,7 +205,7 @@ async fn dispatch<T: Send + 'static>(
     encode: impl Fn(ReplyContext, Outcome) -> T + Send + Sync + 'static,
 ) -> Result<(T, MemoryReservation), Problem> {
     match request {
-        Ok(request) => run(request, site, memory, encode).await,
+        Ok(request) => run_in_task(request, site, memory, encode).await,
         Err(refusal) => {
             site.state.hub.metrics.count_refusal();
             Ok((encode(refusal.context, Err(refusal.error)), MemoryReservation::default()))
@@ -226,7 +226,7 @@ pub(crate) async fn execute_line(body: ReceivedBody, site: &SiteState) -> Result
     drop(bytes);
     match request {
         Ok(request) => {
-            let (bytes, memory) = run(request, site, memory, ReplyContext::outcome_line).await?;
+            let (bytes, memory) = run_in_task(request, site, memory, ReplyContext::outcome_line).await?;
             Ok(ReplyLine { bytes, memory })
         }
         Err(bytes) => {
@@ -238,7 +238,7 @@ pub(crate) async fn execute_line(body: ReceivedBody, site: &SiteState) -> Result
 
 /// Executes a request in a task of its own, so that changes are completed even if the client leaves. `encode` makes
 /// the reply.
-async fn run<T: Send + 'static>(
+async fn run_in_task<T: Send + 'static>(
     request: DecodedRequest,
     site: &SiteState,
     memory: MemoryReservation,
