@@ -163,17 +163,11 @@ impl Drop for ActiveRequest {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
-
     use super::*;
-    use crate::clients::Clients;
 
     #[tokio::test(start_paused = true)]
     async fn idle_time_depends_on_authentication() {
-        let clients = Clients::new(1);
-        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let (slot, _) = clients.limiter.accept(peer).unwrap();
-        let auth = ConnectionAuth::new(peer, slot);
+        let (auth, clients) = ConnectionAuth::for_test();
         let activity = Activity::new();
         let slow = activity.begin();
         let started = Instant::now();
@@ -196,9 +190,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn stalled_response_is_aborted_alone() {
-        let clients = Clients::new(1);
-        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let auth = ConnectionAuth::new(peer, clients.limiter.accept(peer).unwrap().0);
+        let (auth, clients) = ConnectionAuth::for_test();
         assert!(auth.set_authenticated(&clients).is_ok());
         let activity = Activity::new();
         let tokens = [CancellationToken::new(), CancellationToken::new()];

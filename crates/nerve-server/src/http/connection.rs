@@ -232,7 +232,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
     use std::pin::pin;
     use std::sync::Arc;
 
@@ -247,14 +246,12 @@ mod tests {
     use tokio::time::{Instant, timeout};
 
     use super::*;
-    use crate::clients::Clients;
 
     type Send = client::SendRequest<Empty<Bytes>>;
 
     /// Connects an authenticated client, with a window of 64 KiB for each response.
     async fn authenticated_client(router: Router) -> Send {
-        let (clients, peer) = (Clients::new(1), IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let auth = ConnectionAuth::new(peer, clients.limiter.accept(peer).unwrap().0);
+        let (auth, clients) = ConnectionAuth::for_test();
         assert!(auth.set_authenticated(&clients).is_ok());
         let (theirs, ours) = tokio::io::duplex(1 << 20);
         let (read, write) = tokio::io::split(ours);

@@ -44,6 +44,14 @@ impl ConnectionAuth {
         }
     }
 
+    /// Creates the authentication of the only client of a server.
+    #[cfg(test)]
+    pub(super) fn for_test() -> (ConnectionAuth, Clients) {
+        let (clients, peer) = (Clients::new(1), IpAddr::from([127, 0, 0, 1]));
+        let (slot, _) = clients.limiter.accept(peer).unwrap();
+        (ConnectionAuth::new(peer, slot), clients)
+    }
+
     /// Returns true if a request on this connection has authenticated.
     pub(crate) fn is_authenticated(&self) -> bool {
         self.slot.is_authenticated()

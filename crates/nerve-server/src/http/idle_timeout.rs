@@ -51,17 +51,11 @@ impl Timer for IdleTimer {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
-
     use super::*;
-    use crate::clients::Clients;
 
     #[tokio::test(start_paused = true)]
     async fn authenticated_client_may_idle_longer() {
-        let clients = Clients::new(1);
-        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let (slot, _) = clients.limiter.accept(peer).unwrap();
-        let auth = ConnectionAuth::new(peer, slot);
+        let (auth, clients) = ConnectionAuth::for_test();
         let timer = IdleTimer::new(auth.clone());
         let slept = async || {
             let started = tokio::time::Instant::now();
