@@ -113,9 +113,10 @@ impl Connection {
             if self.is_finished() {
                 return End::Finished;
             }
-            let reads = self.spawner.is_some();
+            let is_reading = self.spawner.is_some();
             let events = self.out.events();
-            let (writes, gathers) = (!self.out.is_idle() && !self.can_start_next(), self.out.has_room());
+            let is_writing = !self.out.is_idle() && !self.can_start_next();
+            let can_gather = self.out.has_room();
             tokio::select! {
                 biased;
                 () = &mut closing, if !self.is_closing => {
@@ -123,13 +124,13 @@ impl Connection {
                     self.stop_reading(SHUTDOWN_LINGER);
                 }
                 // The client has closed its half of the connection and then the whole connection.
-                () = &mut *hung_up, if !reads => return End::Disconnected,
+                () = &mut *hung_up, if !is_reading => return End::Disconnected,
                 // Also applies to clients that only listen.
                 reason = &mut revoked => {
                     report_revocation(&mut self.out, error_line(reason, ErrorKind::Authentication)).await;
                     return End::Revoked;
                 }
-                written = self.out.write(), if writes => if written.is_err() {
+                written = self.out.write(), if is_writing => if written.is_err() {
                     return End::Disconnected;
                 },
                 // Polled before the next request, so that a client that sends without pause still receives replies.
@@ -137,10 +138,10 @@ impl Connection {
                     Some(reply) => self.out.push(reply),
                     None => self.is_drained = true,
                 },
-                (permit, frame) = next_frame(&self.in_flight, &mut self.lines), if reads => {
+                (permit, frame) = next_frame(&self.in_flight, &mut self.lines), if is_reading => {
                     self.handle_frame(permit, frame);
                 }
-                () = events.wait_until_filled(), if gathers => {}
+                () = events.wait_until_filled(), if can_gather => {}
             }
         }
     }
@@ -160,6 +161,7 @@ impl Connection {
             && self.in_flight.available_permits() > 0
     }
 
+    /// Starts the request in a frame, or stops reading after the last one.
     fn handle_frame(&mut self, permit: Option<OwnedSemaphorePermit>, frame: io::Result<Frame>) {
         let permits = Permits { in_flight: permit, large: None };
         let request = frame.ok().and_then(|frame| read_request(frame, &self.state.dispatcher));
@@ -170,6 +172,7 @@ impl Connection {
         }
     }
 
+    /// Reads no more requests. `linger_time`: how long to wait for the client's end after the last reply.
     fn stop_reading(&mut self, linger_time: Duration) {
         (self.spawner, self.linger_time) = (None, linger_time);
     }
@@ -261,17 +264,17 @@ mod tests {
         let served = tokio::spawn(serve(link, None, state.clone()));
         let (read, mut write) = tokio::io::split(client);
         let mut lines = BufReader::new(read).lines();
-        let mut ask = async |line: &str, wanted: &str| {
+        let mut request = async |line: &str, wanted: &str| {
             write.write_all(format!("{line}\n").as_bytes()).await.unwrap();
             let line = tokio::time::timeout(Duration::from_secs(20), lines.next_line()).await;
             let line = line.expect("the line was not flushed").unwrap().unwrap();
             assert!(line.contains(wanted), "{line}");
         };
-        ask(r#"{"command_type":"PING"}"#, "pong").await;
-        ask(r#"{"command_type":"SUBSCRIBE","params":{"types":["NODE_CREATED"]}}"#, "subscribed").await;
+        request(r#"{"command_type":"PING"}"#, "pong").await;
+        request(r#"{"command_type":"SUBSCRIBE","params":{"types":["NODE_CREATED"]}}"#, "subscribed").await;
         let create = r#"{"command_type":"CREATE_NODE","params":{"node_id":"a","backend":"bash"}}"#;
-        ask(create, "NODE_CREATED").await;
-        ask("", "node_id").await;
+        request(create, "NODE_CREATED").await;
+        request("", "node_id").await;
         state.closing.cancel();
         drop((lines, write));
         served.await.unwrap();
