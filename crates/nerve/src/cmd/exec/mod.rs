@@ -73,13 +73,14 @@ struct Execution {
     streams: Streams,
 }
 
+/// Starts the command in its host, and lists the execution in its session.
 async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
     let paths = ServerPaths::from_env();
     let (host_id, new_id) = HostSpec::new_ids();
     let id = args.id.clone().unwrap_or(new_id);
     check_execution_id(&id)?;
     let session = session::recording(args.session.as_deref(), &paths)?;
-    let argv = argv(&args);
+    let argv = command_argv(&args);
     let command = args.announced.clone().or(args.line.clone()).unwrap_or_else(|| shell_words::join(&argv));
     let hosting = paths.hosting(PathBuf::new())?;
     forget_dead_hosts(&hosting.registry);
@@ -96,13 +97,15 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
     let stdin = (!terminals.stdin && !args.interactive).then(clone_stdin).transpose()?;
     let must_record = match &session {
         Some(session) => {
-            let input = stdin.as_ref().map(|stdin| input_kind(stdin, args.reads_nothing).to_string());
             let line = ExecutionLine {
                 id: id.clone(),
                 command: Some(command.clone()),
                 host: Some(host_id.clone()),
-                input,
-                ..running_line(session, &paths, clock).await
+                input: stdin.as_ref().map(|stdin| input_kind(stdin, args.reads_nothing).to_string()),
+                started_ns: Some(clock.now().0),
+                status: Some(Status::Running.as_str().into()),
+                anchor_byte: session::output_offset(session, &paths).await,
+                ..ExecutionLine::default()
             };
             list_start(session, line)?
         }
@@ -142,16 +145,6 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
     Ok(Execution { id, session, host, stream, streams })
 }
 
-/// Describes an execution that begins now in a session.
-async fn running_line(session: &Path, paths: &ServerPaths, clock: Clock) -> ExecutionLine {
-    ExecutionLine {
-        started_ns: Some(clock.now().0),
-        status: Some(Status::Running.as_str().into()),
-        anchor_byte: session::output_offset(session, paths).await,
-        ..ExecutionLine::default()
-    }
-}
-
 /// The standard streams that are terminals.
 #[derive(Clone, Copy)]
 struct Terminals {
@@ -170,7 +163,7 @@ impl Terminals {
         pagers.map(|name| ((*name).to_string(), "cat".to_string())).collect()
     }
 
-    /// Returns the connection of the standard streams to a program of this size. `is_fixed`: it does not follow the window.
+    /// Returns how the standard streams are connected to a program of this size. `is_fixed`: its size does not follow the window.
     fn streams(self, is_fixed: bool, size: Size) -> Streams {
         Streams {
             keys: self.stdin,
@@ -217,7 +210,7 @@ fn host_label(id: &str, command: &str, session: Option<&Path>) -> Value {
     label
 }
 
-/// Lists the end of an execution.
+/// Lists the end of an execution, if it has a session. `code`: its exit code, if known.
 fn list_end(session: Option<&Path>, id: &str, code: Option<i32>, clock: Clock) {
     let Some(session) = session else { return };
     let status = if code == Some(0) { Status::Completed } else { Status::Failed };
@@ -237,7 +230,7 @@ fn list_end(session: Option<&Path>, id: &str, code: Option<i32>, clock: Clock) {
 }
 
 /// Returns the command to start; a line is run by a shell.
-fn argv(args: &ExecArgs) -> Vec<String> {
+fn command_argv(args: &ExecArgs) -> Vec<String> {
     match &args.line {
         Some(line) => vec![shell(), "-c".to_string(), line.clone()],
         None => args.command.clone(),
@@ -282,6 +275,7 @@ fn input_kind(input: &OwnedFd, reads_nothing: bool) -> &'static str {
     }
 }
 
+/// Duplicates standard input for the program.
 fn clone_stdin() -> Result<OwnedFd> {
     std::io::stdin().as_fd().try_clone_to_owned().context("cannot duplicate standard input")
 }
@@ -293,6 +287,7 @@ fn forget_dead_hosts(registry: &Path) {
     entries(registry).into_iter().filter(dead).for_each(|entry| entry.forget(registry));
 }
 
+/// Returns the error of an id that another execution has.
 fn duplicate_id(id: &str) -> Failure {
     Failure::new(FAILED, format!("execution '{id}' already exists"))
         .hint("omit --id to get a new id, or show the execution: nerve tools --id")
