@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use h2::{Reason, SendStream};
-use hyper::body::Bytes;
-use hyper::{Method, Version};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, Response, Version};
 use nerve_proxy::{Proxy, ProxyConfig, RootCerts, create_anthropic_proxy, create_openai_proxy};
 use nerve_testkit::within_deadline;
 use serde_json::json;
@@ -22,6 +22,18 @@ async fn start_upstream() -> (Http2Upstream, Proxy) {
     let upstream = Http2Upstream::listen(&authority).await;
     let proxy = create_anthropic_proxy(authority.config(&upstream.url())).await.unwrap();
     (upstream, proxy)
+}
+
+/// Sends a request, to which the upstream begins an answer.
+async fn begin_answer(
+    client: &TestClient,
+    upstream: &mut Http2Upstream,
+) -> (Response<Incoming>, SendStream<Bytes>) {
+    tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
+        let mut stream = upstream.next_request().await.begin();
+        send(&mut stream, BEGIN);
+        stream
+    })
 }
 
 #[tokio::test]
@@ -85,12 +97,7 @@ async fn incomplete_answer_breaks_the_response() {
         resets.map(|reset| (reset, None)).into_iter().chain(commands.map(|command| (None, Some(command))))
     {
         for client in [TestClient::new(&proxy), TestClient::http2(&proxy)] {
-            let (mut reply, mut stream) =
-                tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
-                    let mut stream = upstream.next_request().await.begin();
-                    send(&mut stream, BEGIN);
-                    stream
-                });
+            let (mut reply, mut stream) = begin_answer(&client, &mut upstream).await;
             assert_eq!(next_piece(&mut reply).await.unwrap().unwrap(), BEGIN);
             reset.into_iter().for_each(|reason| stream.send_reset(reason));
             command.into_iter().for_each(|command| upstream.command(command));
@@ -146,12 +153,7 @@ async fn refused_stream_is_retried() {
 async fn client_disconnect_resets_upstream_stream() {
     let (mut upstream, proxy) = start_upstream().await;
     for client in [TestClient::new(&proxy), TestClient::http2(&proxy)] {
-        let (mut reply, mut stream) =
-            tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
-                let mut stream = upstream.next_request().await.begin();
-                send(&mut stream, BEGIN);
-                stream
-            });
+        let (mut reply, mut stream) = begin_answer(&client, &mut upstream).await;
         next_piece(&mut reply).await.unwrap().unwrap();
         drop((reply, client));
         let reason =

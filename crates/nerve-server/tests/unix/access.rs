@@ -21,6 +21,19 @@ async fn send_first_line(address: SocketAddr, line: &[u8]) -> Vec<Value> {
     lines
 }
 
+/// Sends bytes, closes this half of the connection, and returns everything until the server closes the other one.
+async fn send_and_end(address: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut received = String::new();
+    tokio::time::timeout(DEADLINE, stream.read_to_string(&mut received))
+        .await
+        .expect("connection was not closed")
+        .unwrap();
+    received
+}
+
 fn auth_line(token: &Value) -> Vec<u8> {
     json!({ "type": "command", "command_type": "AUTHENTICATE", "params": { "token": token }, "request_id": "a" })
         .to_string()
@@ -124,26 +137,11 @@ async fn first_line_may_lack_its_newline() {
     for (line, word) in
         [(right.to_string(), "authenticated"), (wrong.to_string(), "wrong"), ("{".into(), "error")]
     {
-        let mut stream = TcpStream::connect(server.tcp()).await.unwrap();
-        stream.write_all(line.as_bytes()).await.unwrap();
-        stream.shutdown().await.unwrap();
-        let mut received = String::new();
-        tokio::time::timeout(DEADLINE, stream.read_to_string(&mut received))
-            .await
-            .expect("connection was not closed")
-            .unwrap();
+        let received = send_and_end(server.tcp(), line.as_bytes()).await;
         assert!(received.contains(word) && received.lines().count() == 1, "{received:?}");
     }
     // A client that sends nothing gets no answer.
-    let mut stream = TcpStream::connect(server.tcp()).await.unwrap();
-    stream.write_all(b"\r\n").await.unwrap();
-    stream.shutdown().await.unwrap();
-    let mut received = String::new();
-    tokio::time::timeout(DEADLINE, stream.read_to_string(&mut received))
-        .await
-        .expect("connection was not closed")
-        .unwrap();
-    assert_eq!(received, "");
+    assert_eq!(send_and_end(server.tcp(), b"\r\n").await, "");
     server.stop().await;
 }
 

@@ -6,7 +6,7 @@ use nerve_types::Size;
 use rustix::process::Signal;
 
 use crate::graphs::{UNTIL_GO, begin, go, graph, wait_for_status, wait_for_text, with_server, write};
-use crate::harness::{DEADLINE, NERVE};
+use crate::harness::{DEADLINE, Home, NERVE};
 use crate::tty::Tty;
 
 fn interrupt(command: &KillOnDrop) {
@@ -85,16 +85,16 @@ fn ctrl_c_cancels_run_and_interrupts_agent() {
     wait_for_status(&home, "r1", "cancelled");
 }
 
+/// Writes `long.yaml`, whose only step appends to a log and then waits.
+fn write_long_graph(home: &Home) {
+    let step = format!("{{id: a, node: sh, input: 'echo on >> log; {UNTIL_GO}'}}");
+    write(home, "long.yaml", &format!("graph: long\nnodes: {{sh: {{type: bash}}}}\nsteps: [{step}]\n"));
+}
+
 #[test]
 fn cancel_ends_one_run_or_all_runs_of_a_graph() {
     let home = with_server();
-    write(
-        &home,
-        "long.yaml",
-        &format!(
-            "graph: long\nnodes: {{sh: {{type: bash}}}}\nsteps: [{{id: a, node: sh, input: 'echo on >> log; {UNTIL_GO}'}}]\n"
-        ),
-    );
+    write_long_graph(&home);
     for (run, id) in [("r1", "r1"), ("r2", "long")] {
         let waits = begin(&home, &["run", "long.yaml", "--run-id", run]);
         wait_for_status(&home, run, "running");
@@ -117,13 +117,7 @@ fn waiting_gate_can_be_cancelled() {
 #[test]
 fn ctrl_c_in_watch_leaves_the_run_alone() {
     let home = with_server();
-    write(
-        &home,
-        "long.yaml",
-        &format!(
-            "graph: long\nnodes: {{sh: {{type: bash}}}}\nsteps: [{{id: a, node: sh, input: 'echo on >> log; {UNTIL_GO}'}}]\n"
-        ),
-    );
+    write_long_graph(&home);
     home.ok(&["server", "graph", "run", "long.yaml", "--detach", "--run-id", "r1"]);
     wait_for_text(&home, "log", "on");
     let mut tty =
