@@ -192,9 +192,10 @@ pub(super) fn pieces(text: &str) -> Vec<String> {
 
 /// Names of the agents' tools for a shell command, for reading and for writing a file, with argument names.
 const SHELLS: [&str; 6] = ["Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell"];
-const READERS: [(&str, &str); 3] = [("Read", "file_path"), ("read", "filePath"), ("read_file", "file_path")];
-const WRITERS: [(&str, &str); 3] =
-    [("Write", "file_path"), ("write", "filePath"), ("write_file", "file_path")];
+const READERS: [(&str, &str); 4] =
+    [("Read", "file_path"), ("read", "filePath"), ("read_file", "file_path"), ("view", "path")];
+const WRITERS: [(&str, &str); 4] =
+    [("Write", "file_path"), ("write", "filePath"), ("write_file", "file_path"), ("create", "path")];
 
 impl ToolCall {
     /// Returns name and input of this call for the tools that the agent offers.
@@ -225,7 +226,8 @@ impl ToolCall {
             }
             ToolCall::Write { path, content } => {
                 let (name, argument) = pick(&WRITERS);
-                (name, json!({ argument: path, "content": content }))
+                let text = if name == "create" { "file_text" } else { "content" };
+                (name, json!({ argument: path, text: content }))
             }
             ToolCall::Own { name, input } => (name, input.clone()),
         }
@@ -251,5 +253,7 @@ mod tests {
         assert_eq!(call.with(&[]).0, "Bash");
         let read = ToolCall::Read { path: "/x".into() };
         assert_eq!(read.with(&["read".into()]), ("read", json!({"filePath": "/x"})));
+        let write = ToolCall::Write { path: "/x".into(), content: "text".into() };
+        assert_eq!(write.with(&["create".into()]), ("create", json!({"path": "/x", "file_text": "text"})));
     }
 }

@@ -66,9 +66,10 @@ fn last_words(items: &[Value], result: impl Fn(&Value) -> Option<String>) -> (St
 /// Returns the text of a content: a string, or blocks. Blocks in angle brackets are the agent's own.
 fn flatten(content: &Value) -> String {
     match content {
-        Value::String(text) => text.clone(),
+        Value::String(text) => without_time(text).to_string(),
         Value::Array(blocks) => {
-            let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+            let texts = blocks.iter().filter_map(|block| block["text"].as_str());
+            let texts: Vec<&str> = texts.map(without_time).collect();
             let user_texts = texts.iter().filter(|text| !text.trim_start().starts_with('<')).copied();
             let user_texts: Vec<&str> = user_texts.collect();
             if user_texts.is_empty() { texts.join("\n") } else { user_texts.join("\n") }
@@ -76,6 +77,13 @@ fn flatten(content: &Value) -> String {
         Value::Null => String::new(),
         other => other.to_string(),
     }
+}
+
+/// Returns the text without the time that GitHub Copilot CLI puts before it.
+fn without_time(text: &str) -> &str {
+    let rest =
+        text.strip_prefix("<current_datetime>").and_then(|text| text.split_once("</current_datetime>"));
+    rest.map_or(text, |(_, text)| text.trim_start())
 }
 
 /// Formats the whole reply of the Responses API.
@@ -287,6 +295,15 @@ mod tests {
             { "role": "tool", "tool_call_id": "c", "content": "done" },
         ]});
         assert_eq!(chat_prompt(&body).tool_result.as_deref(), Some("done"));
+    }
+
+    #[test]
+    fn time_is_not_part_of_the_prompt() {
+        let text = "<current_datetime>2026-11-29T11:46:31.224+00:00</current_datetime>\n\nhello";
+        for content in [json!(text), json!([{ "type": "text", "text": text }])] {
+            let body = json!({ "messages": [{ "role": "user", "content": content }] });
+            assert_eq!(chat_prompt(&body).text, "hello");
+        }
     }
 
     #[test]
