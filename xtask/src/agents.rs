@@ -30,6 +30,7 @@ pub(crate) const AGENTS: [Agent; 7] = [
     Agent { name: "kilo", title: "Kilo", package: "@kilocode/cli" },
     Agent { name: "pi", title: "pi", package: "@earendil-works/pi-coding-agent" },
     Agent { name: "qwen", title: "Qwen Code", package: "@qwen-code/qwen-code" },
+    Agent { name: "copilot", title: "GitHub Copilot CLI", package: "@github/copilot" },
 ];
 
 /// The package of the node that pi and Qwen Code need, on Linux with x64. Elsewhere node 22 must be in PATH.
@@ -156,6 +157,10 @@ fn check_versions(project: &Project, folder: &Path) -> anyhow::Result<()> {
         home.apply(&mut command);
         command.arg("--version").stdin(Stdio::null()).env("PATH", &path);
         command.env("OPENCODE_DISABLE_MODELS_FETCH", "1").env("OPENCODE_DISABLE_AUTOUPDATE", "1");
+        // GitHub Copilot CLI unpacks itself, for all tests once.
+        command
+            .env("COPILOT_OFFLINE", "true")
+            .env("COPILOT_PKG_CACHE_HOME", folder.join("node_modules/.cache"));
         let version = version_in(&String::from_utf8_lossy(&project::output(&mut command)?))
             .with_context(|| format!("{name} --version prints no version"))?;
         if !pins.contains(&format!("\"{version}\"")) {
@@ -169,6 +174,7 @@ fn check_versions(project: &Project, folder: &Path) -> anyhow::Result<()> {
 /// Returns the first word that looks like `1.2.3`.
 fn version_in(text: &str) -> Option<String> {
     text.split_whitespace()
+        .map(|word| word.trim_end_matches('.'))
         .find(|word| word.split('.').count() == 3 && word.split('.').all(|part| part.parse::<u64>().is_ok()))
         .map(str::to_string)
 }
@@ -190,6 +196,7 @@ mod tests {
             ("2.1.330 (Claude Code)\n", "2.1.330"),
             ("codex-cli 0.169.0\n", "0.169.0"),
             ("1.18.33\n", "1.18.33"),
+            ("GitHub Copilot CLI 1.0.102.\nRun 'copilot update' to check for updates.\n", "1.0.102"),
         ] {
             assert_eq!(version_in(text).as_deref(), Some(version));
         }

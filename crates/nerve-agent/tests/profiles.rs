@@ -15,7 +15,10 @@ fn argv(words: &[&str]) -> Vec<String> {
 fn all_built_in_profiles_load() {
     assert_eq!(
         Profiles::builtin().names(),
-        ["claude", "codex", "gemini", "generic", "kilo", "opencode", "pi", "python", "qwen", "shell"]
+        [
+            "claude", "codex", "copilot", "gemini", "generic", "kilo", "opencode", "pi", "python", "qwen",
+            "shell"
+        ]
     );
 }
 

@@ -36,7 +36,8 @@ pub fn agents_dir() -> PathBuf {
     }
 }
 
-/// Returns the program of a pinned agent (`claude`, `codex`, `gemini`, `opencode`, `kilo`, `pi`, `qwen`), if it is installed.
+/// Returns the program of a pinned agent (`claude`, `codex`, `gemini`, `opencode`, `kilo`, `pi`, `qwen`, `copilot`), if it
+/// is installed.
 pub fn find_agent(name: &str) -> Option<PathBuf> {
     // Only the directory is resolved, because agents depend on the name of their link.
     let program = agents_dir().canonicalize().ok()?.join(name);
@@ -218,6 +219,31 @@ impl Hermetic {
         ];
         Ok(recipe("qwen", &[], &env))
     }
+
+    /// Configures GitHub Copilot CLI for `cwd`: folder trusted, no account, no network except the model. Its program unpacks
+    /// 235 MB, once for all homes.
+    ///
+    /// # Errors
+    /// Its settings cannot be written.
+    pub fn copilot(&self, cwd: &Path, base_url: &str) -> io::Result<AgentRecipe> {
+        let state = json!({ "trustedFolders": [text(cwd)] });
+        let settings = json!({ "banner": "never", "showTipsOnStartup": false, "memory": false });
+        self.write_home(".copilot/config.json", &state.to_string())?;
+        self.write_home(".copilot/settings.json", &settings.to_string())?;
+        let (url, unpacked) = (format!("{base_url}/v1"), agents_dir().with_file_name(".cache"));
+        let env = [
+            ("COPILOT_OFFLINE", "true"),
+            ("COPILOT_AUTO_UPDATE", "false"),
+            ("COPILOT_PROVIDER_TYPE", "openai"),
+            ("COPILOT_PROVIDER_BASE_URL", &url),
+            ("COPILOT_PROVIDER_API_KEY", "dummy"),
+            ("COPILOT_MODEL", "fake-model"),
+            ("COPILOT_PROVIDER_MAX_PROMPT_TOKENS", "128000"),
+            ("COPILOT_PROVIDER_MAX_OUTPUT_TOKENS", "8192"),
+            ("COPILOT_PKG_CACHE_HOME", &text(&unpacked)),
+        ];
+        Ok(recipe("copilot", &[], &env))
+    }
 }
 
 /// Returns settings that opencode and Kilo share: the scripted model as their only provider, and permissions on request.
@@ -291,6 +317,9 @@ mod tests {
         assert!(pi.env.contains(&("PI_OFFLINE".into(), "1".into())));
         let qwen = hermetic.qwen("http://x").unwrap();
         assert!(qwen.env.contains(&("OPENAI_BASE_URL".into(), "http://x/v1".into())));
+        let copilot = hermetic.copilot(Path::new("/a/b"), "http://x").unwrap();
+        assert!(copilot.env.contains(&("COPILOT_PROVIDER_BASE_URL".into(), "http://x/v1".into())));
+        assert_eq!(json_of(&hermetic, ".copilot/config.json")["trustedFolders"], json!(["/a/b"]));
         let gemini = hermetic.gemini("http://x").unwrap();
         assert!(gemini.env.contains(&("GOOGLE_GEMINI_BASE_URL".into(), "http://x".into())));
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -24,6 +24,8 @@ const TRANSCRIPT_LIMIT: u64 = 512 << 20;
 const STATUS_LIMIT: u64 = 1 << 20;
 /// Time to wait for an agent to finish writing its status file.
 const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
+/// The file with the events of a conversation of GitHub Copilot CLI.
+const EVENTS: &str = "events.jsonl";
 /// Interval of reading an unfinished status file again.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Maximum number of processes in the agent's process tree that are searched.
@@ -39,6 +41,8 @@ pub struct SessionFiles {
     codex: PathBuf,
     /// pi's folder.
     pi: PathBuf,
+    /// GitHub Copilot CLI's folder.
+    copilot: PathBuf,
     /// Folder of programs' data (XDG Base Directory Specification).
     data: PathBuf,
 }
@@ -50,12 +54,13 @@ impl SessionFiles {
             env.get(name).map(PathBuf::from).or_else(|| std::env::var_os(name).map(PathBuf::from))
         };
         let home = env.get("HOME").map(PathBuf::from).or_else(std::env::home_dir)?;
-        let SessionFiles { home, claude, codex, pi, data } = SessionFiles::in_home(home);
+        let SessionFiles { home, claude, codex, pi, copilot, data } = SessionFiles::in_home(home);
         Some(SessionFiles {
             home,
             claude: var("CLAUDE_CONFIG_DIR").unwrap_or(claude),
             codex: var("CODEX_HOME").unwrap_or(codex),
             pi: var("PI_CODING_AGENT_DIR").unwrap_or(pi),
+            copilot: var("COPILOT_HOME").unwrap_or(copilot),
             data: var("XDG_DATA_HOME").filter(|path| path.is_absolute()).unwrap_or(data),
         })
     }
@@ -66,6 +71,7 @@ impl SessionFiles {
             claude: home.join(".claude"),
             codex: home.join(".codex"),
             pi: home.join(".pi/agent"),
+            copilot: home.join(".copilot"),
             data: home.join(".local/share"),
             home,
         }
@@ -138,6 +144,7 @@ impl SessionFiles {
             TranscriptKind::Gemini => (self.home.join(".gemini/tmp"), has_chat),
             TranscriptKind::Pi => (self.pi.join("sessions"), has_chat),
             TranscriptKind::Qwen => (self.home.join(".qwen/projects"), has_chat),
+            TranscriptKind::Copilot => (self.copilot_sessions(), has_chat),
             TranscriptKind::Opencode | TranscriptKind::Kilo => return None,
         };
         folder.is_dir().then(has_file)
@@ -172,10 +179,11 @@ impl SessionFiles {
         kind.database_name().map(|name| self.data.join(name).join(format!("{name}.db")))
     }
 
-    /// Returns the file of a conversation of Gemini CLI, pi or Qwen Code; its first line has the id. For Gemini CLI, its name
-    /// contains the beginning of the id, and a conversation that was begun from a file has two: the messages are in the larger one.
+    /// Returns the file of a conversation of Gemini CLI, pi, Qwen Code or GitHub Copilot CLI; its first line has the id. For Gemini
+    /// CLI, its name contains the beginning of the id, and a conversation that was begun from a file has two: the messages are in the larger one.
     pub fn chat(&self, kind: TranscriptKind, id: &str) -> Option<PathBuf> {
         let (end, folders): (_, Vec<PathBuf>) = match kind {
+            TranscriptKind::Copilot => (EVENTS.to_string(), vec![self.copilot_sessions().join(id)]),
             TranscriptKind::Gemini => (
                 format!("-{}.jsonl", id.get(..8)?),
                 self.projects().map(|project| project.join("chats")).collect(),
@@ -194,10 +202,29 @@ impl SessionFiles {
             .max_by_key(|path| fs::metadata(path).map_or(0, |meta| meta.len()))
     }
 
-    /// Returns the files of conversations of Gemini CLI, pi or Qwen Code in a folder that changed since a time.
+    /// Returns the files of conversations of Gemini CLI, pi, Qwen Code or GitHub Copilot CLI in a folder that changed since a time.
     pub fn chats_changed_in(&self, kind: TranscriptKind, cwd: &Path, since: TsNs) -> Vec<PathBuf> {
         let is_recent = |path: &PathBuf| modified(path).is_some_and(|at| at >= u128::from(since.0));
-        self.chats_in(kind, cwd).filter(is_recent).collect()
+        self.chats_in(kind, cwd).filter(is_recent).filter(|path| is_chat_of(kind, path, cwd)).collect()
+    }
+
+    /// Returns the folder with a folder for each conversation of GitHub Copilot CLI.
+    fn copilot_sessions(&self) -> PathBuf {
+        self.copilot.join("session-state")
+    }
+
+    /// Returns the folder in which GitHub Copilot CLI writes a conversation, or those of all that are in use, and the root of all
+    /// such folders. They may not exist yet.
+    pub(crate) fn copilot_folders(&self, id: Option<&str>) -> Vec<PathBuf> {
+        let root = self.copilot_sessions();
+        let is_mark =
+            |path: PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("inuse."));
+        let mut folders: Vec<PathBuf> = match id {
+            Some(id) => vec![root.join(id)],
+            None => entries(&root).filter(|folder| entries(folder).any(is_mark)).collect(),
+        };
+        folders.push(root);
+        folders
     }
 
     /// Returns the folders in which Gemini CLI, pi or Qwen Code creates the files of conversations in a folder, and the root of
@@ -212,17 +239,23 @@ impl SessionFiles {
         }
     }
 
+    /// Returns the files that may be conversations in a folder.
     fn chats_in(&self, kind: TranscriptKind, cwd: &Path) -> impl Iterator<Item = PathBuf> {
-        let files = self.chat_folders(kind, cwd).into_iter().flat_map(|folder| entries(&folder));
+        let folders = match kind {
+            TranscriptKind::Copilot => entries(&self.copilot_sessions()).collect(),
+            _ => self.chat_folders(kind, cwd),
+        };
+        let files = folders.into_iter().flat_map(|folder| entries(&folder));
         files.filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
     }
 
-    /// Returns the ids of the conversations of Gemini CLI, pi or Qwen Code begun in a folder between two times (nanoseconds
-    /// since the Unix epoch).
+    /// Returns the ids of the conversations of Gemini CLI, pi, Qwen Code or GitHub Copilot CLI begun in a folder between two times
+    /// (nanoseconds since the Unix epoch).
     pub fn chats_started_in(&self, kind: TranscriptKind, cwd: &Path, from: TsNs, to: TsNs) -> Vec<String> {
         let chats = self.chats_in(kind, cwd);
         let mut ids: Vec<String> = chats
             .filter(|path| first_time(path).is_some_and(|at| (from..=to).contains(&at)))
+            .filter(|path| is_chat_of(kind, path, cwd))
             .filter_map(|path| first_id(&path))
             .collect();
         ids.sort();
@@ -254,6 +287,13 @@ pub fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 /// Returns true if a folder of Gemini CLI belongs to a working directory.
 fn is_project_of(project: &Path, cwd: &Path) -> bool {
     read(&project.join(".project_root")).is_ok_and(|root| Path::new(root.trim()) == cwd)
+}
+
+/// Returns true unless a file of GitHub Copilot CLI begins in another working directory. Its folders do not name directories.
+fn is_chat_of(kind: TranscriptKind, path: &Path, cwd: &Path) -> bool {
+    let begins_there =
+        |first: Value| first.pointer("/data/context/cwd")?.as_str().map(|dir| Path::new(dir) == cwd);
+    kind != TranscriptKind::Copilot || first_line(path).and_then(begins_there) == Some(true)
 }
 
 /// Returns when a file was modified, in nanoseconds since the Unix epoch.
@@ -396,10 +436,20 @@ fn first_time(path: &Path) -> Option<TsNs> {
 
 /// Returns the `sessionId` of a file's first line, or the `id` of a session of pi.
 pub(crate) fn first_id(path: &Path) -> Option<String> {
-    let text = read(path).ok()?;
-    let first: Value = serde_json::from_str(text.lines().next()?).ok()?;
-    let id = first.get("sessionId").or_else(|| first.get("id").filter(|_| first["type"] == "session"))?;
+    let first = first_line(path)?;
+    let id = first.get("sessionId").or_else(|| match first["type"].as_str()? {
+        "session" => first.get("id"),
+        "session.start" => first.pointer("/data/sessionId"),
+        _ => None,
+    })?;
     id.as_str().map(str::to_string)
+}
+
+/// Reads the first line of a file.
+fn first_line(path: &Path) -> Option<Value> {
+    let mut line = Vec::new();
+    BufReader::new(File::open(path).ok()?.take(STATUS_LIMIT)).read_until(b'\n', &mut line).ok()?;
+    serde_json::from_slice(&line).ok()
 }
 
 /// Reads the beginning of a file.

@@ -6,7 +6,7 @@
 //! | Codex | the rollout file that the process has open |
 //! | Gemini CLI | the chat file of its session id, otherwise the folder's only chat file that contains the prompt |
 //! | opencode, Kilo | the folder's only conversation that contains the prompt, in the database that the process has open |
-//! | pi, Qwen Code | as Gemini CLI |
+//! | pi, Qwen Code, GitHub Copilot CLI | as Gemini CLI |
 //!
 //! Agents in one folder share these files. A conversation is accepted only if no other one contains the prompt. In addition, the
 //! agent must be alone in the folder, or the screen must show the same answer.
@@ -218,6 +218,7 @@ impl TranscriptSource {
             TranscriptKind::Gemini | TranscriptKind::Pi | TranscriptKind::Qwen => {
                 self.cwd().map(|cwd| self.session_files.chat_folders(self.kind, &cwd)).unwrap_or_default()
             }
+            TranscriptKind::Copilot => self.session_files.copilot_folders(self.session.as_deref()),
             TranscriptKind::Opencode | TranscriptKind::Kilo => {
                 let database = self.open_database();
                 database.as_deref().and_then(Path::parent).map(Path::to_path_buf).into_iter().collect()
@@ -254,6 +255,7 @@ impl TranscriptSource {
             TranscriptKind::Gemini => "gemini",
             TranscriptKind::Pi => "pi",
             TranscriptKind::Qwen => "qwen",
+            TranscriptKind::Copilot => "copilot",
             kind => kind.database_name().unwrap_or_default(),
         };
         self.cwd().is_some_and(|cwd| is_alone_in(&cwd, program, self.pid))
@@ -268,11 +270,11 @@ impl TranscriptSource {
             }
             TranscriptKind::Codex => self.path().is_some(),
             TranscriptKind::Opencode | TranscriptKind::Kilo => self.open_database().is_some(),
-            _ => !self.chats(TsNs(0)).is_empty(),
+            _ => self.chat().is_some() || !self.chats(TsNs(0)).is_empty(),
         }
     }
 
-    /// Returns the files of Gemini CLI, pi or Qwen Code that may contain a turn.
+    /// Returns the files of Gemini CLI, pi, Qwen Code or GitHub Copilot CLI that may contain a turn.
     fn chats(&self, since: TsNs) -> Vec<PathBuf> {
         let recent = self.cwd().map(|cwd| self.session_files.chats_changed_in(self.kind, &cwd, since));
         let mut chats: Vec<PathBuf> = self.chat().into_iter().chain(recent.unwrap_or_default()).collect();
@@ -281,13 +283,13 @@ impl TranscriptSource {
         chats
     }
 
-    /// Returns true if the screen has more than the transcript. Codex, Gemini CLI and Qwen Code do not write all text of an
-    /// interrupted answer. The latter two do not write the text before an error, either.
+    /// Returns true if the screen has more than the transcript. Codex, Gemini CLI, Qwen Code and GitHub Copilot CLI do
+    /// not write all text of an interrupted answer. The latter three do not write the text before an error, either.
     fn lacks_text(&self, turn: &TranscriptTurn) -> bool {
         let ends_with = |kind| turn.sections.last().is_some_and(|last: &Section| last.kind == kind);
         match self.kind {
             TranscriptKind::Codex => ends_with(SectionKind::Interrupted),
-            TranscriptKind::Gemini | TranscriptKind::Qwen => {
+            TranscriptKind::Gemini | TranscriptKind::Qwen | TranscriptKind::Copilot => {
                 ends_with(SectionKind::Interrupted) || ends_with(SectionKind::Error)
             }
             TranscriptKind::Claude | TranscriptKind::Opencode | TranscriptKind::Kilo | TranscriptKind::Pi => {
@@ -300,7 +302,9 @@ impl TranscriptSource {
     fn read(&self, prompt: &SentPrompt, screen: &str, last_size: Option<u64>) -> Option<TranscriptRead> {
         let paths = match self.kind {
             TranscriptKind::Opencode | TranscriptKind::Kilo => return self.read_database(prompt, screen),
-            TranscriptKind::Gemini | TranscriptKind::Pi | TranscriptKind::Qwen => self.chats(prompt.since),
+            TranscriptKind::Gemini | TranscriptKind::Pi | TranscriptKind::Qwen | TranscriptKind::Copilot => {
+                self.chats(prompt.since)
+            }
             TranscriptKind::Claude | TranscriptKind::Codex => vec![self.path()?],
         };
         let sizes = paths.iter().map(|path| Some(path.metadata().ok()?.len()));

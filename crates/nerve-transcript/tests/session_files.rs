@@ -138,6 +138,26 @@ fn conversations_of_pi_and_qwen_are_found() {
 }
 
 #[test]
+fn conversations_of_copilot_belong_to_the_folder_in_their_first_event() {
+    let (home, session_files) = home();
+    let session = |id: &str, cwd: &str| {
+        let data = format!(r#"{{"sessionId":"{id}","context":{{"cwd":"{cwd}"}}}}"#);
+        let start = format!(
+            r#"{{"type":"session.start","data":{data},"id":"x","timestamp":"1970-01-01T00:00:10Z"}}"#
+        );
+        write(&home, &format!(".copilot/session-state/{id}/events.jsonl"), &format!("{start}\n"))
+    };
+    let (one, other) = (session(A, "/x/my.project"), session(B, "/x/other"));
+    let (kind, cwd) = (TranscriptKind::Copilot, Path::new("/x/my.project"));
+    assert_eq!(session_files.chats_started_in(kind, cwd, TsNs(0), TsNs(20_000_000_000)), [A]);
+    assert_eq!(session_files.chats_started_in(kind, cwd, TsNs(0), TsNs(5_000_000_000)), [""; 0]);
+    assert_eq!(session_files.chats_changed_in(kind, cwd, TsNs(1)), std::slice::from_ref(&one));
+    assert_eq!(session_files.chat(kind, A), Some(one));
+    assert_eq!(session_files.chat(kind, B), Some(other), "an id is enough");
+    assert_eq!(session_files.has_conversation(Some(kind), "aaaaaaaa"), Some(false), "a part of an id");
+}
+
+#[test]
 fn copy_is_private_and_never_replaces_a_file() {
     let (home, _) = home();
     let source = write(&home, &format!("p/{A}.jsonl"), "old\n");

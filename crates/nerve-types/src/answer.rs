@@ -87,6 +87,8 @@ pub enum ParserKind {
     Pi,
     /// Qwen Code.
     Qwen,
+    /// GitHub Copilot CLI.
+    Copilot,
     /// No known structure: the whole text is one section.
     #[default]
     None,
@@ -100,5 +102,5 @@ fn unknown(name: &str) -> UnknownParser {
 
 /// An unknown parser name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown parser '{0}': use claude, codex, gemini, opencode, pi, qwen or none")]
+#[error("unknown parser '{0}': use claude, codex, gemini, opencode, pi, qwen, copilot or none")]
 pub struct UnknownParser(pub String);

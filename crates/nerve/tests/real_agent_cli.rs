@@ -393,7 +393,9 @@ async fn kill_server(fixture: &Fixture) {
 /// trust dialogs appear.
 #[test]
 fn doctor_drives_every_agent_it_finds() {
-    if ["claude", "codex", "gemini", "opencode", "kilo", "qwen"].iter().any(|name| find_agent(name).is_none())
+    if ["claude", "codex", "gemini", "opencode", "kilo", "qwen", "copilot"]
+        .iter()
+        .any(|name| find_agent(name).is_none())
     {
         return skip(
             "doctor_drives_every_agent_it_finds",
@@ -411,6 +413,7 @@ fn doctor_drives_every_agent_it_finds() {
         home.kilo(url).unwrap(),
         home.pi(url).unwrap(),
         home.qwen(url).unwrap(),
+        home.copilot(&home.work(), url).unwrap(),
     ];
     let outer = std::env::var_os("PATH").unwrap_or_default();
     let agents = agents_dir().canonicalize().unwrap();

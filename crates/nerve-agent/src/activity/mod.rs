@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use nerve_types::activity::{Activity, Status, TsMs};
 use nerve_types::token_usage::TokenUsage;
 
+use crate::parse::copilot_events::CopilotDecoder;
 use crate::parse::entry::{CallStatus, Entry, Item, ResponseUsage};
 use crate::parse::gemini_chat::ChatDecoder;
 use crate::parse::opencode_session::{SessionDecoder, StoredMessage};
@@ -41,6 +42,7 @@ enum Decoder {
     Opencode(SessionDecoder),
     Pi,
     Qwen(QwenDecoder),
+    Copilot(CopilotDecoder),
 }
 
 impl ActivityReader {
@@ -53,6 +55,7 @@ impl ActivityReader {
             TranscriptKind::Opencode | TranscriptKind::Kilo => Decoder::Opencode(SessionDecoder::default()),
             TranscriptKind::Pi => Decoder::Pi,
             TranscriptKind::Qwen => Decoder::Qwen(QwenDecoder::default()),
+            TranscriptKind::Copilot => Decoder::Copilot(CopilotDecoder::default()),
         };
         ActivityReader { decoder, fold: ActivityFold::default(), unknown: 0 }
     }
@@ -93,6 +96,10 @@ impl ActivityReader {
                 Err(_) => self.unknown += 1,
             },
             Decoder::Qwen(decoder) => match serde_json::from_str(line) {
+                Ok(line) => decoder.decode(&line, add),
+                Err(_) => self.unknown += 1,
+            },
+            Decoder::Copilot(decoder) => match serde_json::from_str(line) {
                 Ok(line) => decoder.decode(&line, add),
                 Err(_) => self.unknown += 1,
             },

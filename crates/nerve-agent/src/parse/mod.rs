@@ -3,6 +3,7 @@
 //! Parsers see rows of text from the terminal model, as a person would, and never raw bytes. They are stateless.
 
 pub mod conversation;
+pub mod copilot_events;
 pub mod gemini_chat;
 pub mod opencode_session;
 pub mod pi_session;
@@ -15,6 +16,7 @@ pub mod usage;
 
 mod claude;
 mod codex;
+mod copilot;
 mod echo;
 pub(crate) mod entry;
 mod gemini;
@@ -29,6 +31,7 @@ mod usage_list;
 
 pub use claude::ClaudeParser;
 pub use codex::CodexParser;
+pub use copilot::CopilotParser;
 pub use entry::ResponseUsage;
 pub use gemini::GeminiParser;
 pub use none::NoneParser;
@@ -141,6 +144,7 @@ pub fn parser(kind: ParserKind) -> &'static dyn Parser {
         ParserKind::Opencode => &OpencodeParser,
         ParserKind::Pi => &PiParser,
         ParserKind::Qwen => &QwenParser,
+        ParserKind::Copilot => &CopilotParser,
         ParserKind::None => &NoneParser,
     }
 }
@@ -159,6 +163,7 @@ pub fn parse_session_file<'a>(
         TranscriptKind::Gemini => gemini_chat::parse_chat(lines, prompt, since),
         TranscriptKind::Pi => pi_session::parse_pi(lines, prompt, since),
         TranscriptKind::Qwen => qwen_chat::parse_qwen(lines, prompt, since),
+        TranscriptKind::Copilot => copilot_events::parse_copilot(lines, prompt, since),
         TranscriptKind::Opencode | TranscriptKind::Kilo => TranscriptTurn::default(),
     }
 }

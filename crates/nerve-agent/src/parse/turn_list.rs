@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::entry::{Entry, Item, TurnFold};
 use super::opencode_session::{self, StoredMessage};
 use super::transcript::{self, TranscriptTurn, json_lines};
-use super::{gemini_chat, pi_session, qwen_chat, rollout};
+use super::{copilot_events, gemini_chat, pi_session, qwen_chat, rollout};
 use crate::profile::TranscriptKind;
 
 /// A prompt in a session file, and the answer to it.
@@ -45,6 +45,7 @@ impl TurnList {
             TranscriptKind::Gemini => read_chat(text),
             TranscriptKind::Pi => read_pi(text),
             TranscriptKind::Qwen => read_qwen(text),
+            TranscriptKind::Copilot => read_copilot(text),
             TranscriptKind::Opencode | TranscriptKind::Kilo => TurnList::default(),
         }
     }
@@ -131,6 +132,17 @@ fn read_qwen(text: &str) -> TurnList {
     read_tree(json_lines(text.lines()), ["uuid", "parentUuid"], is_prompt, |line, emit| {
         decoder.decode(line, emit)
     })
+}
+
+fn read_copilot(text: &str) -> TurnList {
+    let (mut fold, mut decoder) = (TurnListFold::default(), copilot_events::CopilotDecoder::default());
+    for line in json_lines::<Value>(text.lines()) {
+        match line {
+            Some(line) => decoder.decode(&line, |entry| fold.add(entry)),
+            None => fold.list.unknown += 1,
+        }
+    }
+    fold.finish()
 }
 
 /// Reads a file whose entries name their parents, in the fields `id` and `parent`. A prompt replaces the turns that are not

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::opencode_session::{self, StoredMessage};
 use super::transcript::{self, json_lines};
 pub use super::usage_list::{UsageList, UsageRecord};
-use super::{gemini_chat, pi_session, qwen_chat, rollout};
+use super::{copilot_events, gemini_chat, pi_session, qwen_chat, rollout};
 use crate::profile::TranscriptKind;
 
 impl UsageList {
@@ -25,6 +25,10 @@ impl UsageList {
             }),
             TranscriptKind::Qwen => {
                 let mut decoder = qwen_chat::QwenDecoder::default();
+                read_lines(text, |line, list, turn| decoder.decode(line, |entry| list.add_entry(entry, turn)))
+            }
+            TranscriptKind::Copilot => {
+                let mut decoder = copilot_events::CopilotDecoder::default();
                 read_lines(text, |line, list, turn| decoder.decode(line, |entry| list.add_entry(entry, turn)))
             }
             TranscriptKind::Opencode | TranscriptKind::Kilo => UsageList::default(),

@@ -203,7 +203,7 @@ pub struct Composer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// Enclosed by a row `above` and a row `below` (Claude Code, pi, Qwen Code).
+    /// Enclosed by a row `above` and a row `below` (Claude Code, pi, Qwen Code, GitHub Copilot CLI).
     Box,
     /// Every row starts with the prompt pattern; a row `below` ends it (opencode, Kilo).
     Bar,
@@ -449,6 +449,8 @@ pub enum TranscriptKind {
     Pi,
     /// `~/.qwen/projects/<folder>/chats/<id>.jsonl`.
     Qwen,
+    /// `~/.copilot/session-state/<id>/events.jsonl`.
+    Copilot,
 }
 
 impl TranscriptKind {

@@ -43,6 +43,7 @@ const BUILTIN: [(&str, &str); 10] = [
     ("kilo.toml", include_str!("../../profiles/kilo.toml")),
     ("pi.toml", include_str!("../../profiles/pi.toml")),
     ("qwen.toml", include_str!("../../profiles/qwen.toml")),
+    ("copilot.toml", include_str!("../../profiles/copilot.toml")),
     ("shell.toml", include_str!("../../profiles/shell.toml")),
     ("python.toml", include_str!("../../profiles/python.toml")),
     ("generic.toml", include_str!("../../profiles/generic.toml")),

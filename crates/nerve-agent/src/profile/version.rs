@@ -10,9 +10,9 @@ use serde::{Deserialize, Deserializer, de};
 pub struct Version([u64; 3]);
 
 impl Version {
-    /// Returns the first word of a text that is a version, as in `codex-cli 0.169.0`.
+    /// Returns the first word of a text that is a version, as in `codex-cli 0.169.0` or `GitHub Copilot CLI 1.0.102.`.
     pub fn in_text(text: &str) -> Option<Version> {
-        text.split_whitespace().find_map(|word| word.parse().ok())
+        text.split_whitespace().find_map(|word| word.trim_end_matches('.').parse().ok())
     }
 }
 
@@ -91,6 +91,7 @@ mod tests {
             ("2.1.330 (Claude Code)\n", "2.1.330"),
             ("codex-cli 0.169.0\n", "0.169.0"),
             ("1.18.33\n", "1.18.33"),
+            ("GitHub Copilot CLI 1.0.102.\nRun it.\n", "1.0.102"),
         ] {
             assert_eq!(Version::in_text(text), Some(version(found)));
         }

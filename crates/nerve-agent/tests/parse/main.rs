@@ -5,6 +5,7 @@ mod arbitrary_text;
 mod claude;
 mod codex;
 mod conversation;
+mod copilot;
 mod gemini;
 mod kilo;
 mod live;
@@ -42,7 +43,7 @@ fn none_returns_whole_text() {
 
 #[test]
 fn every_name_has_a_parser() {
-    for name in ["claude", "codex", "gemini", "opencode", "pi", "qwen", "none"] {
+    for name in ["claude", "codex", "gemini", "opencode", "pi", "qwen", "copilot", "none"] {
         let kind: ParserKind = name.parse().expect("a name");
         assert_eq!(kind.as_str(), name);
         assert!(

@@ -2,9 +2,10 @@
 
 use nerve_agent::parse::ParserKind;
 use nerve_graph::file::{
-    AcpDefinition, BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile, InputDefinition,
-    NestedDefinition, NodeDefinition, OnDialog, OnError, OnFailure, OnHostLost, OnLimit, OnRestart, OnResume,
-    Placement, PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
+    AcpDefinition, BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile,
+    InputDefinition, NestedDefinition, NodeDefinition, OnDialog, OnError, OnFailure, OnHostLost, OnLimit,
+    OnRestart, OnResume, Placement, PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition,
+    UntilDefinition,
 };
 use nerve_node::command::{BackendKind, CommandLine, NodeRef};
 use nerve_node::proxy::{Provider, ProxyBudget, ProxyPrices, ProxySettings};
@@ -274,7 +275,7 @@ fn wrong_types_are_described() {
         ("error_policy: {retry_backoff: x}", "g.yaml:5:35: expected a number, found the text \"x\""),
         (
             "parser: gpt",
-            "g.yaml:5:13: expected claude, codex, gemini, opencode, pi, qwen or none, found the text \"gpt\"",
+            "g.yaml:5:13: expected claude, codex, gemini, opencode, pi, qwen, copilot or none, found the text \"gpt\"",
         ),
         ("when: {{ input.x }}", "g.yaml:5:12: a key must be a text (put texts with {{ … }} in quotes)"),
         ("when: [1]", "g.yaml:5:11: expected an expression, found a list (put it in quotes: when: '[1]')"),

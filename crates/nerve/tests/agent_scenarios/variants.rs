@@ -149,6 +149,18 @@ pub(crate) const VARIANTS: [Variant; 9] = [
         is_inline: true,
         memory_mib: 400,
     },
+    Variant {
+        agent: "copilot",
+        name: "copilot",
+        title: "GitHub Copilot CLI",
+        recipe: |home, url| home.copilot(&home.work(), url),
+        tool: read,
+        tool_result: "beta note",
+        permission_prompt: Some("TOUCHTOOL please"),
+        exit_keys: CTRL_C,
+        is_inline: false,
+        memory_mib: 400,
+    },
 ];
 
 const CTRL_C: &str = "\x03";

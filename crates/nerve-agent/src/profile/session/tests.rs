@@ -233,6 +233,16 @@ fn other_agents_have_their_own_arguments() {
 }
 
 #[test]
+fn copilot_gets_an_id_and_resumes() {
+    let copilot = forms("copilot");
+    let started = argv("copilot --session-id ID-A --model m");
+    assert_eq!(copilot.start_command(&argv("copilot --model m"), A), Some(started.clone()));
+    assert_eq!(copilot.conversation(&started), ConversationRef::Id(A.into()));
+    assert_eq!(copilot.start_command(&argv("copilot -p hello"), A), None, "it ends after the answer");
+    assert_eq!(copilot.fork_command(&started, A, B, ""), None);
+}
+
+#[test]
 fn ids_are_validated() {
     let claude = forms("claude");
     assert!(claude.is_id(A));

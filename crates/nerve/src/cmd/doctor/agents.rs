@@ -32,6 +32,7 @@ const AGENTS: [(&str, &[&str]); 7] = [
     ("kilo", &[]),
     ("pi", &[]),
     ("qwen", &[]),
+    ("copilot", &[]),
 ];
 
 /// Result of one agent.
