@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use nerve_agent::profile::{Profile, TestedVersions, Version};
 use nerve_host::backend::Program;
+use nerve_types::files::read_json;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -82,13 +83,7 @@ async fn read(profile: &Profile, tested: &TestedVersions, program: &Program) -> 
 /// Returns the version in the package.json of the package that contains the program.
 fn packaged_version(path: &Path, package: &str) -> Option<Version> {
     let read = |folder: &Path| {
-        let mut text = String::new();
-        File::open(folder.join("package.json"))
-            .ok()?
-            .take(MAX_PACKAGE_JSON)
-            .read_to_string(&mut text)
-            .ok()?;
-        let content: Value = serde_json::from_str(&text).ok()?;
+        let content: Value = read_json(&folder.join("package.json"), MAX_PACKAGE_JSON).ok()?;
         (content["name"] == package).then(|| content["version"].as_str()?.parse().ok())?
     };
     path.ancestors().skip(1).take(PACKAGE_DEPTH).find_map(read)

@@ -12,6 +12,7 @@ use nerve_host::clock::Clock;
 use nerve_host::environment::{self, Environment};
 use nerve_host::manager::{HostManager, Label};
 use nerve_mux::pane::Panes;
+use nerve_types::files::read_text;
 
 use super::launch::Launch;
 use super::{NodeFuture, NodeHandle};
@@ -435,7 +436,11 @@ fn check_options<'a>(
     env: impl Fn(&str) -> Option<&'a String>,
 ) -> Result<(), EngineError> {
     let env = |name: &str| env(name).map(String::as_str);
-    let read = |path: &Path| read_settings(&cwd.map_or_else(|| path.to_path_buf(), |cwd| cwd.join(path)));
+    let read = |path: &Path| {
+        let path = cwd.map_or_else(|| path.to_path_buf(), |cwd| cwd.join(path));
+        // A pipe is not read: its contents are for the agent.
+        read_text(&path, SETTINGS_LIMIT).ok()
+    };
     let option = profile.unsupported_option(argv, env).map(str::to_string);
     let setting = || profile.unsupported_setting(argv, env, read).map(|setting| setting.to_string());
     let Some(option) = option.or_else(setting) else { return Ok(()) };
@@ -445,13 +450,6 @@ fn check_options<'a>(
     );
     let hint = format!("omit {option}, or add `--force` to start it anyway");
     Err(EngineError::invalid_request(message).hint(hint))
-}
-
-/// Returns the text of a settings file. A pipe is not read: its contents are for the agent.
-fn read_settings(path: &Path) -> Option<String> {
-    let metadata = std::fs::metadata(path).ok()?;
-    let is_file = metadata.is_file() && metadata.len() <= SETTINGS_LIMIT;
-    is_file.then(|| std::fs::read_to_string(path).ok()).flatten()
 }
 
 /// Sets the profile's variables. If one of them is already set, sets none: a part of them can be worse than none (PS0 marks a

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nerve_agent::profile::{Profile, ProfileError, Profiles};
+use nerve_types::files::read_text;
 
 use crate::error::EngineError;
 
@@ -17,9 +18,11 @@ pub fn load(folder: Option<&Path>) -> (Profiles, Vec<ProfileError>) {
     let mut files = Vec::new();
     for path in folder.map(toml_files).unwrap_or_default() {
         let name = path.display().to_string();
-        match read_file(&path) {
+        match read_text(&path, FILE_LIMIT) {
             Ok(text) => files.push((name, text)),
-            Err(message) => errors.push(ProfileError { file: name, line: 1, column: 1, message }),
+            Err(error) => {
+                errors.push(ProfileError { file: name, line: 1, column: 1, message: error.to_string() })
+            }
         }
     }
     let (profiles, more) =
@@ -75,14 +78,20 @@ fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {
     paths
 }
 
-/// Returns the text of a profile file.
-///
-/// # Errors
-/// The file cannot be read, or has more than 1 MiB.
-pub fn read_file(path: &Path) -> Result<String, String> {
-    let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if size > FILE_LIMIT {
-        return Err(format!("the file has {size} bytes, the limit is {FILE_LIMIT}"));
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    use super::load;
+
+    #[test]
+    fn pipe_in_folder_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.toml");
+        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+        let (profiles, errors) = load(Some(folder.path()));
+        assert_eq!(errors.len(), 1);
+        assert_eq!(errors[0].file, path.display().to_string());
+        assert!(profiles.names().len() > 1);
     }
-    std::fs::read_to_string(path).map_err(|error| error.to_string())
 }

@@ -53,17 +53,39 @@ pub fn replace_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>
     Ok(())
 }
 
-/// Reads a JSON file.
+/// Reads a regular file, or the one that a link names.
 ///
 /// # Errors
-/// Any I/O error; InvalidData or UnexpectedEof if the file is longer than `max` bytes or has another content.
-pub fn read_json<T: DeserializeOwned>(path: &Path, max: u64) -> io::Result<T> {
+/// Any I/O error; InvalidData if it is not a regular file, or longer than `max` bytes.
+pub fn read_limited(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let invalid = |problem: String| io::Error::new(io::ErrorKind::InvalidData, problem);
+    // Opening a pipe could block forever.
+    if !fs::metadata(path)?.is_file() {
+        return Err(invalid("it is not a file".to_string()));
+    }
     let mut bytes = Vec::new();
     File::open(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is longer than {max} bytes")));
+        return Err(invalid(format!("it is longer than {max} bytes")));
     }
-    Ok(serde_json::from_slice(&bytes)?)
+    Ok(bytes)
+}
+
+/// Reads a regular file as text.
+///
+/// # Errors
+/// See [`read_limited`]; InvalidData if the file is not UTF-8.
+pub fn read_text(path: &Path, max: u64) -> io::Result<String> {
+    let text = String::from_utf8(read_limited(path, max)?);
+    text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Reads a regular file as JSON.
+///
+/// # Errors
+/// See [`read_limited`]; InvalidData or UnexpectedEof if the file has another content.
+pub fn read_json<T: DeserializeOwned>(path: &Path, max: u64) -> io::Result<T> {
+    Ok(serde_json::from_slice(&read_limited(path, max)?)?)
 }
 
 /// An exclusive lock, also between processes.
@@ -139,5 +161,9 @@ mod tests {
         assert_eq!(read_json::<Vec<u8>>(&path, 5).unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert_eq!(read_json::<bool>(&path, 6).unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert_eq!(read_json::<bool>(&path.join("x"), 6).unwrap_err().kind(), io::ErrorKind::NotADirectory);
+        assert_eq!(read_text(folder.path(), 6).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        replace(&path, b"\xff").unwrap();
+        assert_eq!(read_limited(&path, 1).unwrap(), [0xff]);
+        assert_eq!(read_text(&path, 1).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }

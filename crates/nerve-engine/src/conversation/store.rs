@@ -3,12 +3,12 @@
 //! A writer reads, appends and replaces under a lock of the workspace, which works across processes, so concurrent writers of one
 //! chat lose nothing. All functions block.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nerve_types::files::{Lock, private_folder, replace};
+use nerve_types::files::{Lock, private_folder, read_limited, replace};
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
@@ -154,18 +154,14 @@ fn overflow_count(messages: &[Message]) -> io::Result<usize> {
 
 /// Reads a file. Needs no lock, because files are only replaced as a whole.
 fn read(path: &Path) -> io::Result<FileContents> {
-    match fs::metadata(path) {
-        // Opening a pipe, for example, could block forever.
-        Ok(meta) if !meta.is_file() => return Ok(FileContents::Broken("it is not a file".to_string())),
+    let bytes = match read_limited(path, MAX_FILE) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return Ok(FileContents::Broken(error.to_string()));
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileContents::Missing),
         Err(error) => return Err(error),
-        Ok(_) => {}
-    }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_FILE {
-        return Ok(FileContents::Broken(format!("it is longer than {} MiB", MAX_FILE >> 20)));
-    }
+    };
     // The fast path. The slow path finds out which message is invalid.
     if let Ok(messages) = serde_json::from_slice(&bytes) {
         return Ok(FileContents::Messages(messages));

@@ -1,14 +1,14 @@
 //! The files of results: `<folder>/<id>.json`, and an empty `<id>.open` next to each result in progress. All functions block.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::fs::{self, OpenOptions};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_api::reply::ResultInfo;
 use nerve_types::activity::TsMs;
-use nerve_types::files::{private_folder, replace};
+use nerve_types::files::{private_folder, read_limited, replace};
 use serde_json::{Map, Value};
 
 /// Maximum number of results kept; the newest are kept.
@@ -71,13 +71,11 @@ impl ResultStore {
         if creation_time(id).is_none() {
             return Ok(None);
         }
-        let file = match File::open(self.file(id)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        let mut bytes = Vec::new();
-        file.take(MAX_FILE).read_to_end(&mut bytes)?;
-        Ok(Some(decode(&bytes)?))
+        match read_limited(&self.file(id), MAX_FILE) {
+            Ok(bytes) => Ok(Some(decode(&bytes)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the ids of all results, newest first.

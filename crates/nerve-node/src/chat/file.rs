@@ -1,9 +1,10 @@
 //! Stores a conversation in a JSON file, which is replaced as a whole and private to its owner.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use nerve_llm::message::{Message, check};
+use nerve_types::files::read_limited;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{EngineError, ErrorKind};
@@ -49,18 +50,11 @@ pub(super) fn load(path: &Path) -> Result<Vec<Message>, EngineError> {
     let problem = |kind, what: String| {
         EngineError::new(kind, format!("cannot read a conversation from {}: {what}", path.display()))
     };
-    let read = || -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        std::fs::File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read().map_err(|error| match error.kind() {
+    let bytes = read_limited(path, MAX_FILE).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => problem(ErrorKind::NotFound, "no such file".to_string()),
+        io::ErrorKind::InvalidData => problem(ErrorKind::InvalidRequest, error.to_string()),
         _ => problem(ErrorKind::Process, error.to_string()),
     })?;
-    if bytes.len() as u64 > MAX_FILE {
-        return Err(problem(ErrorKind::InvalidRequest, format!("the file exceeds {MAX_FILE} bytes")));
-    }
     let hint = "move it away, or name another file";
     #[derive(Deserialize)]
     struct Version {

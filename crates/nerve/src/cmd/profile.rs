@@ -115,7 +115,7 @@ fn test(args: &TestArgs) -> Result<u8> {
 fn find_profile(name: &str) -> Result<Arc<Profile>> {
     let path = Path::new(name);
     if name.contains('/') || name.ends_with(".toml") || path.is_file() {
-        let text = profiles::read_file(path)
+        let text = std::fs::read_to_string(path)
             .map_err(|error| Failure::new(NOT_FOUND, format!("cannot read {name}: {error}")))?;
         let profile = Profile::parse(name, &text).map_err(|error| {
             Failure::new(FAILED, error.to_string())
