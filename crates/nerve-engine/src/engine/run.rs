@@ -13,6 +13,7 @@ use nerve_host::clock::Clock;
 use nerve_node::command::{EventKind, RunStatus};
 use nerve_node::error::EngineError;
 use nerve_node::events::Publisher;
+use nerve_types::TsNs;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
@@ -33,7 +34,8 @@ pub(crate) struct Run {
     events: Publisher,
     clock: Clock,
     state: Mutex<RunState>,
-    ended: watch::Sender<bool>,
+    /// Time of the end.
+    ended: watch::Sender<Option<TsNs>>,
     /// Set if the server shut down before the run had ended. Such a run can be resumed.
     interrupted: AtomicBool,
 }
@@ -63,7 +65,7 @@ impl Run {
             events,
             clock,
             state: Mutex::new(RunState::new(info)),
-            ended: watch::Sender::new(false),
+            ended: watch::Sender::new(None),
             interrupted: false.into(),
         }
     }
@@ -94,7 +96,7 @@ impl Run {
 
     /// Ends a run that never began.
     pub(super) fn abandon(&self) {
-        self.ended.send_replace(true);
+        self.ended.send_replace(Some(self.clock.now()));
     }
 
     /// Returns the state of the run.
@@ -121,7 +123,12 @@ impl Run {
 
     /// Returns true until the run has ended.
     pub(super) fn is_active(&self) -> bool {
-        !*self.ended.borrow()
+        self.end_time().is_none()
+    }
+
+    /// Returns the time of the end.
+    pub(super) fn end_time(&self) -> Option<TsNs> {
+        *self.ended.borrow()
     }
 
     pub(super) fn was_interrupted(&self) -> bool {
@@ -131,7 +138,7 @@ impl Run {
     /// Waits for the end of the run.
     pub(super) async fn wait(&self) {
         // The sender is a field of the run, so it cannot be dropped first.
-        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+        let _ = self.ended.subscribe().wait_for(Option::is_some).await;
     }
 
     /// Records an event of a step and publishes it.
@@ -209,7 +216,7 @@ impl Run {
             error_type: info.error_type,
             hint: info.hint.clone(),
         });
-        self.ended.send_replace(true);
+        self.ended.send_replace(Some(now));
         let ended = RunEnded {
             graph_id: info.graph_id,
             run_id: info.run_id,

@@ -12,12 +12,13 @@ use nerve_host::clock::Clock;
 use nerve_node::command::RunStatus;
 use nerve_node::error::EngineError;
 use nerve_node::events::Publisher;
+use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
 use parking_lot::Mutex;
 
 use super::run::Run;
 
-/// Limit of ended runs in memory.
+/// Limit of ended runs in memory. The oldest is dropped first.
 const MAX_ENDED: usize = 64;
 /// Limit of listed runs.
 const MAX_LISTED: usize = 1000;
@@ -74,9 +75,10 @@ impl Runs {
                 .hint("choose another id, or cancel it first"));
         }
         let replaced = known.insert(id.to_string(), Arc::clone(&run));
-        let ended: Vec<String> =
-            known.iter().filter(|(_, run)| !run.is_active()).map(|(id, _)| id.clone()).collect();
-        for id in ended.iter().take(ended.len().saturating_sub(MAX_ENDED)) {
+        let mut ended: Vec<(TsNs, String)> =
+            known.iter().filter_map(|(id, run)| Some((run.end_time()?, id.clone()))).collect();
+        ended.sort();
+        for (_, id) in ended.iter().take(ended.len().saturating_sub(MAX_ENDED)) {
             known.remove(id);
         }
         Ok(RunAdmission { runs: self, run, has_begun: false, replaced })
@@ -241,7 +243,7 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
 mod tests {
     use std::sync::Arc;
 
-    use super::{Run, Runs};
+    use super::{MAX_ENDED, Run, Runs};
     use crate::engine::run_state::MAX_STEPS;
     use nerve_api::value::StepState;
     use nerve_graph::event::{Completion, StepEvent, StepEventKind};
@@ -279,6 +281,16 @@ mod tests {
         first.abandon();
         drop(runs.admit("r-1", "h", None, 1).unwrap());
         assert_eq!(runs.get("r-1").unwrap().graph, "g");
+    }
+
+    #[test]
+    fn oldest_ended_run_is_dropped_first() {
+        let runs = runs();
+        let end = |id: &str| runs.admit(id, "g", None, 1).unwrap().begin(1, None).abandon();
+        (0..MAX_ENDED).for_each(|run| end(&format!("z-{run}")));
+        end("a");
+        drop(runs.admit("b", "g", None, 1).unwrap());
+        assert_eq!(["z-0", "z-1", "a"].map(|id| runs.get(id).is_some()), [false, true, true]);
     }
 
     #[test]
