@@ -10,7 +10,7 @@ use std::time::Duration;
 use nerve_acp_protocol::types::Implementation;
 use nerve_api::reply::{ModelTokens, NodeExplanation, NodeMetadata, NodeProgress};
 use nerve_api::request::NodeSpec;
-use nerve_api::value::{BlockKind, SignalSource};
+use nerve_api::value::{BlockKind, SignalSource, StopCause};
 use nerve_host::backend::Program;
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 use nerve_host::environment::{self, Environment};
@@ -151,7 +151,7 @@ impl Node for AcpNode {
             let _turn = inner.turn.lock().await;
             inner.link.stop_token().cancel();
             inner.link.ended().await;
-            self.close(reason);
+            self.close(reason, StopCause::Requested);
         })
     }
 
@@ -227,17 +227,17 @@ impl AcpNode {
             let node = AcpNode { inner };
             node.inner.state.begin_stop();
             let _turn = node.inner.turn.lock().await;
-            node.close(&format!("the agent ended: {}", end.reason));
+            node.close(&format!("the agent ended: {}", end.reason), StopCause::Failed);
         }
     }
 
     /// Marks the node stopped, unless it is already. The caller holds the turn lock, and the agent has ended.
-    fn close(&self, reason: &str) {
+    fn close(&self, reason: &str, cause: StopCause) {
         let inner = &self.inner;
         if inner.state.current() != StateName::Stopped {
             let text = || self.text(Some(HISTORY_BUFFER_LINES));
             inner.audit_log.lock().close(inner.clock.now(), Some(reason), text);
-            inner.state.end_stop(reason);
+            inner.state.end_stop(reason, cause);
         }
     }
 

@@ -33,6 +33,23 @@ pub enum NodeState {
 
 text_value!(open NodeState);
 
+/// Causes of the end of a node, as its event reports them. They separate success from failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum StopCause {
+    /// A request, or the end of its session, its run or the server.
+    Requested,
+    /// Its program ended with success.
+    Exited,
+    /// Its program failed, or its terminal is gone.
+    Failed,
+    /// A cause that this version does not know.
+    #[default]
+    Unknown,
+}
+
+text_value!(open StopCause);
+
 /// Occasions of notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase")]
@@ -416,6 +433,7 @@ mod tests {
         assert_eq!(
             names(&mut NodeState::names()),
             "created starting ready busy blocked suspended stopping stopped"
+        assert_eq!(names(&mut StopCause::names()), "requested exited failed");
         );
         assert_eq!(names(&mut RunStatus::names()), "running waiting completed failed cancelled interrupted");
         assert_eq!(

@@ -5,19 +5,13 @@ mod catch_up;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use nerve_api::value::{BlockKind, Occasion, ResultStatus, RunStatus};
+use nerve_agent::driver::NOT_OBSERVED;
+use nerve_api::value::{BlockKind, Occasion, ResultStatus, RunStatus, StopCause};
 use nerve_api::{EventKind, EventMessage, EventType};
 use nerve_types::activity::TsMs;
 use serde::{Deserialize, Serialize};
 
 pub use self::catch_up::NotificationState;
-
-/// Prefixes of stop reasons that are no failures.
-const INTENDED_STOPS: [&str; 5] =
-    ["stopped", "exit code 0", "its run ended", "its session was", "the server was shut down"];
-
-/// Part of the evidence of a node's state right after a server has taken it over, unless its dialog may have been answered before.
-const TAKEN_OVER: &str = "taken over";
 
 /// A notification about an event.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -147,7 +141,7 @@ impl NotificationTracker {
                 let node = DialogKey::Node(key.clone()?);
                 self.open.remove(&node);
                 // A node whose state the next server does not know yet is busy for a moment.
-                if !evidence.contains(TAKEN_OVER) {
+                if !evidence.contains(NOT_OBSERVED) {
                     self.before_restart.remove(&node);
                 }
                 self.busy_since.entry(key?).or_insert(received);
@@ -160,12 +154,10 @@ impl NotificationTracker {
                 let is_long = seconds >= self.min_turn;
                 is_long.then_some(Notification { occasion: Occasion::Done, turn_seconds: Some(seconds) })
             }
-            EventKind::NodeStopped { reason } => {
+            EventKind::NodeStopped { cause, .. } => {
                 self.close_dialog(key.as_ref()?);
                 self.busy_since.remove(&key?);
-                let is_intended = INTENDED_STOPS.iter().any(|intended| reason.starts_with(intended));
-                let is_failure = !is_intended && !reason.is_empty();
-                is_failure.then(|| notification(Occasion::Failed)).flatten()
+                if cause == StopCause::Failed { notification(Occasion::Failed) } else { None }
             }
             EventKind::NodeRemoved { .. } => {
                 self.close_dialog(key.as_ref()?);

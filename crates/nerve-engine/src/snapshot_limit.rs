@@ -60,6 +60,7 @@ async fn next_snapshot(events: &mut Receiver<Event>) -> bool {
 mod tests {
     use std::cell::Cell;
 
+    use nerve_api::value::StopCause;
     use nerve_types::activity::TsMs;
     use tokio::sync::broadcast;
 
@@ -73,7 +74,7 @@ mod tests {
     async fn store_is_checked_at_start_and_after_snapshots() {
         let (sender, events) = broadcast::channel(8);
         let (begun, checks) = (Instant::now(), Cell::new(Vec::new()));
-        let stopped = || event(EventKind::NodeStopped { reason: String::new() });
+        let stopped = || event(EventKind::NodeStopped { reason: String::new(), cause: StopCause::Exited });
         let check = || {
             let mut times = checks.take();
             times.push(begun.elapsed());

@@ -15,7 +15,7 @@ use std::time::Duration;
 use nerve_agent::parse::{Section, SectionKind};
 use nerve_agent::profile::ContextKind;
 use nerve_api::reply::{NodeExplanation, NodeMetadata, NodeProgress};
-use nerve_api::value::{Delivery, ResponseSource, SignalSource};
+use nerve_api::value::{Delivery, ResponseSource, SignalSource, StopCause};
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 use nerve_host::environment::Environment;
 use nerve_record::history::ResponseData;
@@ -151,7 +151,7 @@ impl Node for BashNode {
             let _turn = inner.turn.write().await;
             if inner.state.current() != StateName::Stopped {
                 inner.audit_log.lock().close(inner.clock.now(), Some(reason), String::new);
-                inner.state.end_stop(reason);
+                inner.state.end_stop(reason, StopCause::Requested);
             }
         })
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use nerve_api::reply::NodeExplanation;
-use nerve_api::value::{BlockKind, SignalSource};
+use nerve_api::value::{BlockKind, SignalSource, StopCause};
 use nerve_host::clock::MAX_TIMEOUT;
 use nerve_types::TsNs;
 use parking_lot::Mutex;
@@ -357,9 +357,9 @@ impl TurnState {
     }
 
     /// Marks the node stopped. The caller waited until no turn runs.
-    pub fn end_stop(&self, reason: &str) {
+    pub fn end_stop(&self, reason: &str, cause: StopCause) {
         self.state.send_replace(StateName::Stopped);
-        self.publish(EventKind::NodeStopped { reason: reason.to_string() });
+        self.publish(EventKind::NodeStopped { reason: reason.to_string(), cause });
     }
 
     /// Publishes an event of the node.

@@ -39,7 +39,7 @@ fn describe(event: &EventMessage, answer: &str) -> Option<String> {
         EventKind::NodeBlocked { kind, choices, .. } => format_block(node, kind, &choices),
         EventKind::NodeQueueChanged {} => format!("the queue of {node} has changed"),
         EventKind::NodeSuspended { evidence, .. } => format!("{node} is suspended: {evidence}"),
-        EventKind::NodeStopped { reason } => match reason.as_str() {
+        EventKind::NodeStopped { reason, .. } => match reason.as_str() {
             "" | "stopped" => format!("{node} stopped"),
             reason => format!("{node} stopped: {reason}"),
         },

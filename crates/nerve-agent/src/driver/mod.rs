@@ -56,6 +56,9 @@ use turn::Turns;
 use typeahead::Typeahead;
 use verdict::Verdict;
 
+/// Evidence of a program that was taken over and whose state is not known yet.
+pub const NOT_OBSERVED: &str = "taken over; state not observed yet";
+
 /// An action that the driver requests from its caller. Effects are executed in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
@@ -169,7 +172,7 @@ impl Driver {
         if self.state == AgentState::Starting {
             let text = match was_typed {
                 true => "keys were typed before the takeover; state not observed yet",
-                false => "taken over; state not observed yet",
+                false => NOT_OBSERVED,
             };
             self.set_state(now, AgentState::Busy, Source::Input, text.into());
         }

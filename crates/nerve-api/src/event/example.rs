@@ -17,7 +17,7 @@ impl EventType {
             EventType::NodeSuspended => {
                 json!({ "until_at": "2025-11-30T13:00:00.000Z", "evidence": "screen: limit reached, resets at 1pm" })
             }
-            EventType::NodeStopped => json!({ "reason": "exit code 0" }),
+            EventType::NodeStopped => json!({ "reason": "exit code 0", "cause": "exited" }),
             EventType::OutputChunk => json!({ "turn": 1, "chunk": "main.rs parses ", "request_id": "7" }),
             EventType::OutputParsed => json!({ "turn": 1, "sections": 2, "is_complete": true }),
             EventType::NodeActivity => json!({

@@ -14,7 +14,7 @@ use strum::{EnumDiscriminants, EnumString, IntoStaticStr, VariantArray};
 
 use crate::ErrorKind;
 use crate::reply::GateInfo;
-use crate::value::{AnswerSource, BlockKind, ResultStatus, RunStatus, StepState};
+use crate::value::{AnswerSource, BlockKind, ResultStatus, RunStatus, StepState, StopCause};
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,6 +96,9 @@ pub enum EventKind {
         /// Reason.
         #[serde(default)]
         reason: String,
+        /// Kind of reason.
+        #[serde(default)]
+        cause: StopCause,
     },
     /// A node is no longer listed: a stopped node was removed, or the node of an existing pane or of a run has ended.
     NodeRemoved {},

@@ -1,7 +1,7 @@
 //! Events as JSON.
 
 use nerve_api::reply::GateInfo;
-use nerve_api::value::{AnswerSource, BlockKind, ResultStatus, RunStatus, StepState};
+use nerve_api::value::{AnswerSource, BlockKind, ResultStatus, RunStatus, StepState, StopCause};
 use nerve_api::{ErrorKind, Event, EventKind, RunIds};
 use nerve_types::activity::{Activity, Status, TsMs};
 use serde_json::{Map, Value, json};
@@ -76,9 +76,9 @@ fn node_events_have_wire_format() {
             json!({ "until_at": null, "evidence": "e" }),
         ),
         (
-            EventKind::NodeStopped { reason: "exit code 3".to_string() },
+            EventKind::NodeStopped { reason: "exit code 3".to_string(), cause: StopCause::Failed },
             "NODE_STOPPED",
-            json!({ "reason": "exit code 3" }),
+            json!({ "reason": "exit code 3", "cause": "failed" }),
         ),
         (EventKind::NodeRemoved {}, "NODE_REMOVED", json!({})),
         (

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use nerve_api::reply::{GateInfo, NodeInfo, ResultInfo, RunInfo};
-use nerve_api::value::{NodeState, ResultStatus, RunStatus};
+use nerve_api::reply::{GateInfo, NodeInfo, NodeMetadata, ResultInfo, RunInfo};
+use nerve_api::value::{NodeState, ResultStatus, RunStatus, StopCause};
 use nerve_api::{EventMessage, EventType};
+use nerve_types::ExitStatus;
 use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
 
@@ -91,7 +92,7 @@ impl NotificationTracker {
             }
             NodeState::Ready => (EventType::NodeReady, json!({})),
             NodeState::Stopped if self.is_unseen(progress.state_changed_at) => {
-                (EventType::NodeStopped, json!({ "reason": metadata.text("reason") }))
+                (EventType::NodeStopped, json!({ "reason": metadata.text("reason"), "cause": stop_cause(metadata) }))
             }
             _ => return None,
         };
@@ -114,6 +115,15 @@ impl NotificationTracker {
             let since = received.checked_sub(Duration::from_millis(age)).unwrap_or(received);
             self.busy_since.entry(key(node)).or_insert(since);
         }
+    }
+}
+
+/// Returns the cause of a stopped node's end.
+fn stop_cause(metadata: &NodeMetadata) -> StopCause {
+    match (metadata.text("end"), metadata.exit()) {
+        ("requested", _) => StopCause::Requested,
+        (_, Some(ExitStatus::Code(0))) => StopCause::Exited,
+        _ => StopCause::Failed,
     }
 }
 

@@ -174,15 +174,15 @@ fn lost_events_forget_running_turns() {
 #[test]
 fn failures_are_notified_but_no_intended_stop() {
     let mut tracker = NotificationTracker::new(30);
-    for reason in ["", "stopped", "exit code 0", "its run ended", "the server was shut down"] {
-        assert_eq!(observe(&mut tracker, 1.0, "NODE_STOPPED", json!({ "reason": reason })), None);
+    for cause in ["requested", "exited", "of a later version"] {
+        assert_eq!(observe(&mut tracker, 1.0, "NODE_STOPPED", json!({ "cause": cause })), None);
     }
     for status in ["lost", "cancelled"] {
         let result = json!({ "result_id": "1", "success": false, "state": status });
         assert_eq!(observe(&mut tracker, 1.0, "RESULT_READY", result), None);
     }
-    let reason = json!({ "reason": "exit code 1" });
-    assert_eq!(observe(&mut tracker, 1.0, "NODE_STOPPED", reason), Some(Occasion::Failed));
+    let failed = json!({ "reason": "exit code 1", "cause": "failed" });
+    assert_eq!(observe(&mut tracker, 1.0, "NODE_STOPPED", failed), Some(Occasion::Failed));
     let result = json!({ "result_id": "1", "success": false, "state": "failed" });
     assert_eq!(observe(&mut tracker, 1.0, "RESULT_READY", result), Some(Occasion::Failed));
     assert_eq!(observe(&mut tracker, 1.0, "NODE_SUSPENDED", json!({})), Some(Occasion::Suspended));
@@ -214,7 +214,7 @@ fn dropped_dialog_is_notified_once() {
     let mut state = node_state("me", "blocked", 5.0, json!({ "blocked": "permission" }));
     assert_eq!(catch_up(&mut tracker, 6.0, &state), [], "it has closed meanwhile");
     let id = ("default".to_string(), "me".to_string());
-    assert_eq!(state.blocked_nodes(), [id.clone()]);
+    assert_eq!(state.blocked_nodes(), std::slice::from_ref(&id));
     state.choices.insert(id, vec!["Yes".into()]);
     assert_eq!(catch_up(&mut tracker, 6.0, &state), [(Occasion::Blocked, None)]);
     assert_eq!(catch_up(&mut tracker, 7.0, &state), [], "it is known now");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_api::value::Delivery;
+use nerve_api::value::{Delivery, StopCause};
 
 use nerve_api::request::{CreateSession, RunCommand};
 use nerve_node::command::{EventKind, StateName};
@@ -406,12 +406,12 @@ async fn exited_program_releases_its_node_name() {
     harness.start("sh", &BASH).await;
     let stopped = harness.send("sh", "exit 3").await.unwrap_err();
     assert_error(&stopped, ErrorKind::Process, &["exit code 3"]);
-    let EventKind::NodeStopped { reason } =
+    let EventKind::NodeStopped { reason, cause } =
         harness.wait_for_event(|kind| matches!(kind, EventKind::NodeStopped { .. })).await
     else {
         panic!()
     };
-    assert_eq!(reason, "exit code 3");
+    assert_eq!((reason.as_str(), cause), ("exit code 3", StopCause::Failed));
     let after = harness.send("sh", "echo x").await.unwrap_err();
     assert_eq!(after.kind, ErrorKind::NodeStopped);
     harness.start("sh", &BASH).await;

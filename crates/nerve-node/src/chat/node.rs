@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_api::reply::{ModelTokens, NodeExplanation, NodeMetadata, NodeProgress};
-use nerve_api::value::SignalSource;
+use nerve_api::value::{SignalSource, StopCause};
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 use nerve_llm::answer::Usage;
 use nerve_llm::message::Message;
@@ -161,7 +161,7 @@ impl Node for ChatNode {
             if inner.state.current() != StateName::Stopped {
                 let text = || self.text(Some(HISTORY_BUFFER_LINES));
                 inner.audit_log.lock().close(inner.clock.now(), Some(reason), text);
-                inner.state.end_stop(reason);
+                inner.state.end_stop(reason, StopCause::Requested);
             }
         })
     }

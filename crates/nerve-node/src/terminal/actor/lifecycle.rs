@@ -1,5 +1,6 @@
 //! The life of a node's program, from its start to the end of the node.
 
+use nerve_api::value::StopCause;
 use nerve_host::backend::pty::ESCALATION;
 use nerve_types::{ExitStatus, TsNs};
 use rustix::process::Signal;
@@ -191,6 +192,15 @@ impl Lifecycle {
         }
     }
 
+    /// Returns the cause of the end.
+    pub(super) fn stop_cause(&self) -> StopCause {
+        match (&self.stop, &self.end_reason, self.exit) {
+            (Some(_), ..) => StopCause::Requested,
+            (None, None, Some(ExitStatus::Code(0))) => StopCause::Exited,
+            _ => StopCause::Failed,
+        }
+    }
+
     /// Describes in an error why the node takes no more requests.
     pub(super) fn refusal(&self) -> String {
         match (&self.stop, &self.end_reason, self.exit) {
@@ -216,12 +226,14 @@ mod tests {
         assert!(life.complete_output());
         assert_eq!(life.end(), Some(ExitStatus::Code(3)));
         assert_eq!((life.end(), life.deadline()), (None, None), "ends once");
+        assert_eq!(life.stop_cause(), StopCause::Failed);
         assert_eq!(life.refusal(), "its program ended with exit code 3");
 
         let mut life = Lifecycle::new(false);
         assert!(!life.complete_output());
         assert!(!life.has_terminal() && !life.is_ended(), "the exit status is missing");
         assert!(life.exit(ExitStatus::Code(0), TsNs(9)));
+        assert_eq!(life.stop_cause(), StopCause::Exited);
     }
 
     #[test]
@@ -238,6 +250,7 @@ mod tests {
         let (reply, mut stopped) = oneshot::channel();
         assert!(life.begin_stop("no longer needed".into(), TsNs(1), Some(reply)));
         assert!(!life.begin_stop("again".into(), TsNs(1), None), "the first stop continues");
+        assert_eq!(life.stop_cause(), StopCause::Requested);
         assert!(!life.takes_requests() && life.is_signal_due(TsNs(1)));
         let signals: Vec<Signal> = std::iter::from_fn(|| life.next_signal(TsNs(1))).collect();
         assert_eq!(signals, ESCALATION.map(|(signal, _)| signal));

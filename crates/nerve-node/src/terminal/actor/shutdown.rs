@@ -136,6 +136,6 @@ impl<B: Backend> Actor<B> {
         if let Some(proxy) = self.spec.proxy.clone() {
             tokio::spawn(async move { proxy.end().await });
         }
-        self.publish(EventKind::NodeStopped { reason });
+        self.publish(EventKind::NodeStopped { reason, cause: self.lifecycle.stop_cause() });
     }
 }
