@@ -43,7 +43,7 @@ pub use message::{
     DecodeError, ErrorMessage, EventMessage, Message, RequestId, RequestLine, ResultLine, ResultMessage,
 };
 pub use nerve_types::ErrorKind;
-pub use nerve_types::name::DEFAULT_SESSION;
+pub use nerve_types::name::{DEFAULT_SESSION, session_option};
 pub use params::{Param, Params};
 pub use reply::Reply;
 pub use request::{Request, RequestName};

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nerve_types::name::DEFAULT_SERVER;
 use tokio::process::Command;
 
 /// Options of each connection. The user's own ssh configuration decides everything else.
@@ -25,8 +26,6 @@ const BATCH_OPTIONS: [&str; 2] = ["BatchMode=yes", "RequestTTY=no"];
 const SSH_MARGIN: Duration = Duration::from_secs(1);
 /// The program of ssh, unless another one is set.
 const DEFAULT_PROGRAM: &str = "ssh";
-/// The server on a machine, unless another one is set.
-const DEFAULT_SERVER: &str = "default";
 
 /// How connections to a machine share a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

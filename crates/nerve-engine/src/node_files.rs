@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nerve_graph::session::DEFAULT;
+use nerve_api::DEFAULT_SESSION;
 
 /// The names of a node; all `None` for a recording without one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -37,7 +37,7 @@ pub(crate) fn list(base: &Path) -> Vec<(PathBuf, NodeKey)> {
     let mut files = Vec::new();
     for server in folders(base) {
         let sessions = folders(&server).into_iter().map(|folder| (file_stem(&folder), folder));
-        for (session, folder) in sessions.chain([(Some(DEFAULT.to_string()), server.clone())]) {
+        for (session, folder) in sessions.chain([(Some(DEFAULT_SESSION.to_string()), server.clone())]) {
             for path in log_files(&folder) {
                 let (server, session) = (file_stem(&server), session.clone());
                 let node = NodeKey { server, session, node: file_stem(&path) };

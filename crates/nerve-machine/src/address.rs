@@ -1,7 +1,7 @@
 //! Long addresses: `MACHINE/SESSION/NODE`, and servers named by a URL.
 
 use nerve_api::{DEFAULT_SESSION, ErrorKind};
-use nerve_types::name;
+use nerve_types::name::{self, DEFAULT_SERVER};
 
 use crate::error::MachineError;
 use crate::machine::{LOCAL, Machine};
@@ -9,8 +9,6 @@ use crate::machines::Machines;
 
 /// Prefix of a server that is named by its machine.
 const MACHINE: &str = "machine://";
-/// The server on this machine, unless another one is set.
-const DEFAULT_SERVER: &str = "default";
 /// Prefix of a server on a machine that is not in the list.
 const SSH: &str = "ssh://";
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
+use nerve_api::DEFAULT_SESSION;
 use nerve_record::history::{
     HISTORY_BUFFER_LINES, HistoryWriter, LoggedUsage, Operation, RequestedBy, ResponseData, SendEntry,
     SendStreamEntry,
@@ -14,7 +15,7 @@ use nerve_types::{TimeSpan, TsNs};
 use crate::command::{ClientOrigin, EventKind, NodeRef};
 use crate::error::EngineError;
 use crate::events::Publisher;
-use crate::names::{DEFAULT_SESSION, check_name, with_session};
+use crate::names::check_name;
 
 /// Silence after which the effect of an input is assumed to be on the screen.
 const SETTLE_TIME: Duration = Duration::from_millis(60);
@@ -58,7 +59,7 @@ impl AuditLogs {
             Err(error) => {
                 tracing::warn!(node = %at.node, %error, "no history is kept");
                 let message = format!("no history is kept: {error}");
-                self.events.publish(Some(&with_session(at)), EventKind::machine_failure(message));
+                self.events.publish(Some(&at.with_session()), EventKind::machine_failure(message));
                 Ok(AuditLog::disabled())
             }
         }

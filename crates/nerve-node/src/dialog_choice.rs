@@ -4,7 +4,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::command::{Choice, DialogAnswer, NodeRef};
 use crate::error::{EngineError, ErrorKind};
-use crate::names::node_arguments;
 
 /// Creates the error of an answer to a node without a dialog.
 pub fn no_dialog_error(node: &str) -> EngineError {
@@ -37,7 +36,7 @@ pub fn check_dialog(
         format!("node '{}': another dialog is open; nothing was typed", node.node),
     );
     error.choices = choices.to_vec().into();
-    Err(error.hint(format!("`nerve node why {}` shows it", node_arguments(node))))
+    Err(error.hint(format!("`nerve node why {}` shows it", node.arguments())))
 }
 
 /// Resolves a choice to its index, or to `None` for cancelling the dialog.

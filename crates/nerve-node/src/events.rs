@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nerve_api::DEFAULT_SESSION;
 use nerve_host::clock::Clock;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
@@ -48,7 +47,7 @@ impl Publisher {
     /// Publishes an event of a node, or of the engine. Never blocks.
     pub fn publish(&self, node: Option<&NodeRef>, kind: EventKind) {
         // Events of a node without a session belong to the default session.
-        let session = node.map(|node| node.session.as_deref().unwrap_or(DEFAULT_SESSION));
+        let session = node.map(NodeRef::session_or_default);
         self.send(node.map(|node| node.node.as_str()), session, kind);
     }
 

@@ -13,6 +13,7 @@ use nerve_host::environment::{self, Environment};
 use nerve_host::manager::{HostManager, Label};
 use nerve_mux::pane::Panes;
 use nerve_types::files::read_text;
+use nerve_types::name::DEFAULT_SERVER;
 
 use super::launch::Launch;
 use super::{NodeFuture, NodeHandle};
@@ -27,7 +28,7 @@ use crate::command::{
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::fork::identify;
-use crate::names::{DEFAULT_SESSION, check_name, with_session};
+use crate::names::check_name;
 use crate::profiles::LoadedProfiles;
 use crate::proxy::{NodeProxy, Proxies, ProxyLaunch, ProxySettings, StoredProxy};
 use crate::terminal::{AuditLog, TerminalNode, TerminalSpec};
@@ -78,7 +79,7 @@ pub struct FactoryConfig {
 impl Default for FactoryConfig {
     fn default() -> FactoryConfig {
         FactoryConfig {
-            server: DEFAULT_SESSION.to_string(),
+            server: DEFAULT_SERVER.to_string(),
             history_dir: None,
             profile_dir: None,
             hook_relay: None,
@@ -190,7 +191,7 @@ impl NodeFactory {
     async fn start_terminal(&self, spec: NodeSpec, ledger: UsageLedger) -> Result<TerminalNode, EngineError> {
         let shared = &self.shared;
         let at = spec.node_ref();
-        let node = with_session(&at);
+        let node = at.with_session();
         let kind = check_terminal(&node, &spec)?;
         if kind != TerminalKind::Pty && spec.pane_id.is_none() && shared.hosting.is_none() {
             return Err(no_hosts_error(&node, spec.backend));
@@ -501,7 +502,7 @@ fn own_ledger(spec: &NodeSpec, usage: LedgerUsage) -> UsageLedger {
 /// # Errors
 /// InvalidRequest; Process: no such folder.
 pub fn check_without_terminal(spec: &NodeSpec) -> Result<NodeRef, EngineError> {
-    let at = with_session(&spec.node_ref());
+    let at = spec.node_ref().with_session();
     check_name(&at.node, "node")?;
     check_cwd(&at, spec.cwd.as_deref())?;
     let (node, backend) = (&spec.node_id, spec.backend.as_str());

@@ -18,7 +18,6 @@ use crate::budget::{cost_to_grant, count_to_grant};
 use crate::command::NodeRef;
 use crate::dialog_choice::dialog_id;
 use crate::error::{EngineError, ErrorKind};
-use crate::names::{DEFAULT_SESSION, node_arguments};
 
 /// A function that returns the cost of tokens in US dollars; `None` if the model has no price.
 pub type Pricing = Arc<dyn Fn(&ModelTokens) -> Option<f64> + Send + Sync>;
@@ -147,14 +146,14 @@ impl ReachedLimit {
         let message = format!("node '{}' is blocked (budget): {reason}", node.node);
         let mut error = EngineError::new(ErrorKind::Blocked, message).with_budget_question();
         error.choices = self.choices().into();
-        error.hint(format!("`nerve answer {} NUMBER`, or {change}", node_arguments(node)))
+        error.hint(format!("`nerve answer {} NUMBER`, or {change}", node.arguments()))
     }
 
     /// Returns the arguments that name the owner of the limit for `nerve budget`.
     pub(crate) fn owner(&self, node: &NodeRef) -> String {
         match self.is_session_limit {
-            true => format!("--session {}", node.session.as_deref().unwrap_or(DEFAULT_SESSION)),
-            false => node_arguments(node),
+            true => format!("--session {}", node.session_or_default()),
+            false => node.arguments(),
         }
     }
 }

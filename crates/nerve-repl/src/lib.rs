@@ -57,8 +57,8 @@ pub mod trace;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use nerve_api::DEFAULT_SESSION;
 use nerve_client::NerveClient;
-use nerve_graph::session::DEFAULT;
 
 use self::editor::{Editor, TerminalGuard};
 use self::failure::{DONE, Failure, INTERRUPTED, NOT_FOUND};
@@ -89,7 +89,7 @@ pub struct Options {
 pub async fn run(client: NerveClient, options: Options) -> Result<u8> {
     let terminal = TerminalGuard::save();
     let state = SharedState::default();
-    if let Some(session) = options.session.filter(|session| session != DEFAULT) {
+    if let Some(session) = options.session.filter(|session| session != DEFAULT_SESSION) {
         client.session(Some(&session)).await?;
         with_state(&state, |state| state.session = Some(session));
     }

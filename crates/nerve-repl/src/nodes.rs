@@ -1,10 +1,10 @@
 //! Commands on nodes and sessions. Most are shared with the command line.
 
 use anyhow::Result;
+use nerve_api::DEFAULT_SESSION;
 use nerve_api::ErrorKind;
 use nerve_api::request::CreateSession;
 use nerve_client::{ClientError, StreamItem};
-use nerve_graph::session::DEFAULT;
 
 use super::command::Command;
 use super::interruption::{InterruptAction, Interruption};
@@ -195,7 +195,7 @@ impl Shell {
             }
             Err(error) => return Err(error.into()),
         }
-        with_state(&self.state, |state| state.session = Some(name).filter(|name| name != DEFAULT));
+        with_state(&self.state, |state| state.session = Some(name).filter(|name| name != DEFAULT_SESSION));
         Ok(())
     }
 
@@ -205,7 +205,7 @@ impl Shell {
         let sessions = self.wait_briefly(async { Ok(client.sessions().await?) }).await?;
         let current = self.session();
         let row = |session: nerve_api::reply::SessionInfo| {
-            let here = session.name == current.as_deref().unwrap_or(DEFAULT);
+            let here = session.name == current.as_deref().unwrap_or(DEFAULT_SESSION);
             let mark = if here { "here" } else { "" }.to_string();
             vec![session.name, session.nodes.len().to_string(), session.graphs.len().to_string(), mark]
         };

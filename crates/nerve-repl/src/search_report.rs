@@ -10,6 +10,7 @@ use nerve_client::{ClientError, NerveClient};
 use nerve_machine::connect::MachineReply;
 use nerve_machine::machine::LOCAL;
 use nerve_machine::{MachineError, Machines};
+use nerve_types::name::DEFAULT_SERVER;
 use serde_json::{Value, json};
 
 use crate::clock::local_time;
@@ -22,8 +23,6 @@ const MACHINE_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_REMOTE_HITS: usize = 1000;
 /// Maximum number of unreadable files that are named.
 const MAX_NAMED: usize = 3;
-/// Name of the default server.
-const DEFAULT_SERVER: &str = "default";
 
 /// The hits of this machine and of others.
 #[derive(Debug, Default)]

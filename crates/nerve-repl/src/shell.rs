@@ -4,9 +4,9 @@
 use std::future::Future;
 
 use anyhow::Result;
+use nerve_api::DEFAULT_SESSION;
 use nerve_api::{EventMessage, EventType};
 use nerve_client::{EventStream, NerveClient};
-use nerve_graph::session::DEFAULT;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -308,7 +308,7 @@ impl Shell {
         self.runs.on_event(event);
         let session = self.session();
         let is_relevant =
-            event.session_id.as_deref().is_none_or(|id| id == session.as_deref().unwrap_or(DEFAULT))
+            event.session_id.as_deref().is_none_or(|id| id == session.as_deref().unwrap_or(DEFAULT_SESSION))
                 || event_line::run_id(event).is_some_and(|run| self.runs.is_active(run));
         let is_muted = event_line::run_id(event).is_none()
             && event.node_id.is_some()

@@ -12,6 +12,17 @@ const QUOTED_CHARS: usize = 48;
 /// Name of the session that every server has.
 pub const DEFAULT_SESSION: &str = "default";
 
+/// Name of the server of a user who has named none.
+pub const DEFAULT_SERVER: &str = "default";
+
+/// Returns the option that selects a session in a command, with a leading space; empty for the default session.
+pub fn session_option(session: &str) -> String {
+    match session {
+        DEFAULT_SESSION => String::new(),
+        session => format!(" --session {session}"),
+    }
+}
+
 /// Checks a name: 1–32 of `a-z 0-9 -`, no dash at either end. `subject` names the thing in the error: `node`,
 /// `session`, `server`.
 ///

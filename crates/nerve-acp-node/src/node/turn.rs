@@ -12,7 +12,6 @@ use nerve_node::cancellation::cancelled;
 use nerve_node::command::{EventKind, Response};
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::names::node_arguments;
 use nerve_node::telemetry::TurnAttributes;
 use nerve_node::terminal::{DialogPolicy, Prompt, check_prompt};
 use nerve_node::turn_state::Dialog;
@@ -249,7 +248,7 @@ impl AcpNode {
         error.choices = dialog.choices.clone().into();
         error.delivery = Some(delivery);
         error.screen = Some(self.inner.link.text());
-        error.hint(format!("answer the dialog: `nerve answer {} NUMBER`", node_arguments(at)))
+        error.hint(format!("answer the dialog: `nerve answer {} NUMBER`", at.arguments()))
     }
 
     fn log(

@@ -15,6 +15,7 @@ use super::node::{ClearBuffer, ExplainNode, GetNode, SendInterrupt, StartNode, S
 use super::proxy::{ProxyOption, ProxySettings};
 use super::value::{CommandLine, Seconds, without_nulls};
 use crate::value::{BackendKind, ParserKind};
+use crate::{DEFAULT_SESSION, session_option};
 
 /// A node in a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,6 +24,36 @@ pub struct NodeRef {
     pub session: Option<String>,
     /// Id of the node.
     pub node: String,
+}
+
+impl NodeRef {
+    /// Creates a reference.
+    pub fn new(node: impl Into<String>, session: Option<String>) -> NodeRef {
+        NodeRef { session, node: node.into() }
+    }
+
+    /// Returns the name of the session.
+    pub fn session_or_default(&self) -> &str {
+        self.session.as_deref().unwrap_or(DEFAULT_SESSION)
+    }
+
+    /// Returns the reference with the name of its session, even if that is the default one.
+    #[must_use]
+    pub fn with_session(&self) -> NodeRef {
+        NodeRef::new(&self.node, Some(self.session_or_default().to_string()))
+    }
+
+    /// Returns the reference without the name of the default session.
+    #[must_use]
+    pub fn without_default_session(mut self) -> NodeRef {
+        self.session = self.session.filter(|session| session != DEFAULT_SESSION);
+        self
+    }
+
+    /// Returns the arguments that select the node in a command.
+    pub fn arguments(&self) -> String {
+        format!("{}{}", self.node, session_option(self.session_or_default()))
+    }
 }
 
 /// Implements conversions for requests that have a node as their only parameter.
@@ -201,5 +232,21 @@ impl NodeSpec {
     pub fn size(&self) -> Size {
         let default = Size::default();
         Size::new(self.cols.unwrap_or(default.cols), self.rows.unwrap_or(default.rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_session_has_two_spellings() {
+        let [short, long] = [None, Some("default".to_string())].map(|session| NodeRef::new("n", session));
+        assert_eq!(short.with_session(), long);
+        assert_eq!(long.clone().without_default_session(), short);
+        assert_eq!([&short, &long].map(NodeRef::arguments), ["n", "n"]);
+        let other = NodeRef::new("n", Some("s".to_string()));
+        assert_eq!(other.arguments(), "n --session s");
+        assert_eq!([other.with_session(), other.clone().without_default_session()], [other.clone(), other]);
     }
 }

@@ -8,6 +8,7 @@ use nerve_record::branches::CONVERSATIONS;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::SnapshotLine;
 use nerve_transcript::recorded::branch::{Branch, Conversation, RecordedSession};
+use nerve_types::name::DEFAULT_SERVER;
 use nerve_types::text;
 use nerve_types::{Size, TsNs};
 
@@ -149,7 +150,7 @@ pub fn plan_branch(
     dirs: &DataDirs,
 ) -> Result<Plan, EngineError> {
     let server = options.server.clone();
-    let server = if server.is_empty() { "default".to_string() } else { server };
+    let server = if server.is_empty() { DEFAULT_SERVER.to_string() } else { server };
     let meta = &origin.meta;
     let snapshot = snapshot_at(origin, at, dirs)?;
     let command = if meta.requested_cmd.is_empty() { &meta.cmd } else { &meta.requested_cmd };

@@ -10,7 +10,6 @@ use nerve_node::Node;
 use nerve_node::command::{BackendKind, EventKind, NodeRef};
 use nerve_node::error::EngineError;
 use nerve_node::launch::{adopt_host, adopt_pane};
-use nerve_node::names::with_session;
 use nerve_node::profiles::LoadedProfiles;
 use nerve_node::proxy::NodeProxy;
 use nerve_node::terminal::{TerminalNode, TerminalSpec};
@@ -87,7 +86,7 @@ impl Engine {
         match adopted() {
             Ok(kind) => {
                 let created = EventKind::NodeCreated { kind: kind.clone(), forked_from: None };
-                self.inner.events.publish(Some(&with_session(&at)), created);
+                self.inner.events.publish(Some(&at.with_session()), created);
                 tracing::info!(%node, kind, "adopted");
             }
             Err(error) => tracing::warn!(%node, %error, "not adopted"),
@@ -106,7 +105,7 @@ impl Engine {
         let profile = profile.or_else(|_| profiles.find(None, &label.argv))?;
         let env = label.env_home.iter().map(|home| ("HOME".to_string(), home.clone())).collect();
         let program = Program { argv: label.argv.clone(), cwd, env, env_remove: Vec::new() };
-        let node = with_session(&label_node(label));
+        let node = label_node(label).with_session();
         // Started before the node, because its agent may be in a turn.
         let launch = self.inner.factory.proxy_launch(&node);
         let proxy = label.proxy.as_deref().map(|id| NodeProxy::resume(launch, id));

@@ -11,7 +11,7 @@ use nerve_api::request::{
 use nerve_api::value::NodeState;
 use nerve_node::command::EventKind;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::names::{check_name, with_session};
+use nerve_node::names::check_name;
 
 use super::Engine;
 use super::context::RequestContext;
@@ -88,7 +88,7 @@ impl Engine {
         )?;
         let selector = selector.ok_or_else(|| invalid("source_id or recording is required"))?;
         let (source, name) = match &selector {
-            SessionSelector::Node(at) => (Some(with_session(at)), self.recording_name(at)?),
+            SessionSelector::Node(at) => (Some(at.with_session()), self.recording_name(at)?),
             SessionSelector::Named(name) => (None, name.clone()),
         };
         let instruction = instruction(&request)?;

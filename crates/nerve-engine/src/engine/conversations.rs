@@ -14,7 +14,6 @@ use crate::conversation::{
     Conversation, ConversationId, ConversationStore, Message, ProgramSession, Role, StoredConversation,
     UseContext, prompt_with_context,
 };
-use crate::results::without_default;
 
 /// A turn in progress that belongs to a conversation.
 #[derive(Debug)]
@@ -64,7 +63,7 @@ impl Programs {
     /// Makes the node a new program that has seen no messages.
     pub(super) fn forget(&self, at: NodeRef) {
         let mut seen = self.seen.lock();
-        seen.nodes.remove(&without_default(at));
+        seen.nodes.remove(&at.without_default_session());
     }
 
     /// Returns a number that is unique to this node object.
@@ -96,7 +95,7 @@ impl Engine {
         options: Option<Conversation>,
         text: &mut String,
     ) -> Result<Option<ConversationTurn>, EngineError> {
-        let at = without_default(at.clone());
+        let at = at.clone().without_default_session();
         let own_conversation = || {
             let session = self.inner.sessions.get(at.session.as_deref()).ok()?;
             specs::conversation_id(&session.definition(&at.node)?.conversation?).ok()?

@@ -18,7 +18,6 @@ use nerve_transcript::session_files::SessionFiles;
 use super::Engine;
 use super::context::RequestContext;
 use super::fork_source::{ForkSource, earlier_turn_error, unsupported_fork_error};
-use super::specs::node_ref;
 
 impl Engine {
     /// Creates a node that continues from the state of another node. The fork is completed even if the future is dropped.
@@ -27,7 +26,7 @@ impl Engine {
     /// NotFound, AlreadyExists, Busy, Blocked, InvalidRequest (the node cannot be forked), Process.
     pub async fn fork_node(&self, request: ForkNode, _: RequestContext) -> Result<NodeForked, EngineError> {
         let ForkNode { source_id, target_id, at, session_id } = request;
-        let source = node_ref(source_id, session_id);
+        let source = NodeRef::new(source_id, session_id);
         let forked_from = source.node.clone();
         let engine = self.clone();
         let forked = self.inner.creating.spawn(async move { engine.fork(&source, target_id, at).await });
@@ -119,7 +118,7 @@ impl Engine {
     /// Adds the variables and the proxy of the node `from` to a definition that inherits them.
     pub(super) fn inherit(&self, mut spec: NodeSpec, from: InheritedNode) -> Result<NodeSpec, EngineError> {
         let wants_proxy = from.proxy && spec.proxy.is_none();
-        let from = node_ref(from.node_id, from.session_id);
+        let from = NodeRef::new(from.node_id, from.session_id);
         let session = self.inner.sessions.get(from.session.as_deref())?;
         let node = session.get(&from.node);
         let node = node.as_ref().and_then(Executable::node);

@@ -9,7 +9,6 @@ use nerve_agent::profile::{Profile, TranscriptKind};
 use nerve_node::NodeHandle;
 use nerve_node::command::{CommandLine, NodeRef, NodeSpec, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::names::node_arguments;
 use nerve_transcript::session_files::{SessionFiles, new_id, read_transcript, write_sibling};
 use nerve_types::Size;
 
@@ -264,7 +263,7 @@ fn keeps_transcript(profile: &Profile) -> bool {
 /// Checks that the node can be forked: during a turn its conversation is incomplete.
 fn check_state(source: &NodeRef, state: StateName) -> Result<(), EngineError> {
     let node = &source.node;
-    let arguments = node_arguments(source);
+    let arguments = source.arguments();
     let wait = format!("wait until it is ready: `nerve wait {arguments}`");
     let (kind, reason, hint) = match state {
         StateName::Ready | StateName::Suspended | StateName::Stopped | StateName::Created => return Ok(()),

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use nerve_api::DEFAULT_SESSION;
 use nerve_api::reply::NodeHistory;
 use nerve_api::request::GetHistory;
-use nerve_graph::session::DEFAULT;
 use nerve_node::command::NodeRef;
 use nerve_node::error::EngineError;
 use nerve_node::names::check_name;
@@ -33,7 +33,7 @@ impl Engine {
         check_name(&request.node_id, "node")?;
         let dir = self.inner.factory.history_base_dir().to_path_buf();
         let node = request.node_id.clone();
-        let session = request.session_id.clone().filter(|session| session != DEFAULT);
+        let session = request.session_id.clone().filter(|session| session != DEFAULT_SESSION);
         if let Some(session) = &session {
             check_name(session, "session")?;
         }

@@ -7,13 +7,13 @@ use nerve_agent::profile::Profile;
 use nerve_agent::profile::session::{ConversationRef, SessionArgs};
 use nerve_api::reply::{NodeFailure, NodesChanged, NodesRestored, RestoredNode};
 use nerve_api::request::{RestoreNodes, StartNode, StartSession};
+use nerve_api::{DEFAULT_SESSION, session_option};
 use nerve_graph::executable::Executable;
 use nerve_graph::session::entry::{EndCause, LastProcess, NodeEntry};
-use nerve_graph::session::{DEFAULT, START_STOP_TIMEOUT, Session};
+use nerve_graph::session::{START_STOP_TIMEOUT, Session};
 use nerve_node::NodeHandle;
 use nerve_node::command::{BackendKind, CommandLine, NodeInfo, NodeRef, NodeSpec, StateName, terminal_kind};
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::names::session_option;
 use nerve_transcript::session_files::SessionFiles;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use super::Engine;
 use super::context::{RequestContext, Warnings};
 use super::fork::node_argv;
-use super::specs::{check_shell_env, node_ref};
+use super::specs::check_shell_env;
 use super::stopped_nodes::has_ended;
 
 /// Maximum number of nodes that are started at the same time. More agents would only slow each other down.
@@ -44,7 +44,7 @@ impl Engine {
     ) -> Result<NodeInfo, EngineError> {
         let StartNode { node_id, session_id, fresh, shell_env } = request;
         check_shell_env(shell_env.as_ref())?;
-        let at = node_ref(node_id, session_id);
+        let at = NodeRef::new(node_id, session_id);
         self.start(&at, fresh, shell_env, &context.warnings).await
     }
 
@@ -58,7 +58,7 @@ impl Engine {
         request: StartSession,
         context: RequestContext,
     ) -> Result<NodesChanged, EngineError> {
-        let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT)))?;
+        let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT_SESSION)))?;
         let is_chosen = |entry: &NodeEntry| {
             request.all || entry.last.end.as_ref().is_none_or(|end| end.cause != EndCause::Exited)
         };
@@ -101,7 +101,7 @@ impl Engine {
         let nodes = started.into_iter().map(|(at, started)| {
             let mut node = RestoredNode {
                 node_id: at.node,
-                session_id: at.session.unwrap_or_else(|| DEFAULT.to_string()),
+                session_id: at.session.unwrap_or_else(|| DEFAULT_SESSION.to_string()),
                 ..RestoredNode::default()
             };
             if let Err(error) = started {
@@ -414,13 +414,12 @@ pub(super) fn is_startable(session: &Session, name: &str) -> bool {
 }
 
 fn node_in(session: &Session, node: String) -> NodeRef {
-    NodeRef { session: Some(session.name().to_string()), node }
+    NodeRef::new(node, Some(session.name().to_string()))
 }
 
 /// Returns the error of a node whose conversation cannot be resumed. The kind is the same whether the agent's files show that or
 /// the agent fails to start.
 fn no_conversation_error(at: &NodeRef, why: &str) -> EngineError {
-    let (node, option) = (&at.node, session_option(at.session.as_deref().unwrap_or(DEFAULT)));
-    EngineError::not_found(format!("node '{node}' was not started: {why}"))
-        .hint(format!("`nerve start {node}{option} --fresh` starts it with a new conversation"))
+    EngineError::not_found(format!("node '{}' was not started: {why}", at.node))
+        .hint(format!("`nerve start {} --fresh` starts it with a new conversation", at.arguments()))
 }

@@ -1,5 +1,6 @@
 //! Asynchronous executions and their results.
 
+use nerve_api::session_option;
 use nerve_types::activity::TsMs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,6 @@ use nerve_node::NodeHandle;
 use nerve_node::cancellation::cancelled;
 use nerve_node::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::names::session_option;
 use nerve_node::takes_no_prompts;
 use nerve_node::telemetry::{ActiveSpan, begin_result};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use super::caller::Caller;
 use super::context::RequestContext;
 use super::specs;
 use crate::page::paginate;
-use crate::results::{ActiveResult, record, without_default};
+use crate::results::{ActiveResult, record};
 use crate::webhook::{Delivery, FIRST_PAUSE, Webhook};
 
 /// Name of the event, on the wire and in webhooks.
@@ -43,7 +43,7 @@ impl Engine {
         webhook: Option<Webhook>,
     ) -> Result<(String, String), EngineError> {
         let conversation = request.conversation.as_ref().map(specs::conversation_id).transpose()?.flatten();
-        let at = specs::node_ref(request.node_id.clone(), request.session_id.clone());
+        let at = NodeRef::new(request.node_id.clone(), request.session_id.clone());
         let executable = self.executable(&at)?;
         match executable.node() {
             None => return Err(takes_no_prompts(&at.node, executable.kind())),
@@ -53,7 +53,7 @@ impl Engine {
             self.conversation_store(&id)?;
         }
         let results = &self.inner.results;
-        let at = without_default(at);
+        let at = at.without_default_session();
         let node_lock = results.node_lock(&at);
         let turn_guard = if request.fail_if_busy {
             Some(Arc::clone(&node_lock).try_lock_owned().map_err(|_| busy_error(&at))?)
@@ -385,7 +385,7 @@ fn is_end_or_blocked(record: &Arc<ResultInfo>) -> bool {
 
 /// Returns the node of a result.
 fn result_node(record: &ResultInfo) -> NodeRef {
-    without_default(NodeRef { session: Some(record.session_id.clone()), node: record.node_id.clone() })
+    NodeRef::new(&record.node_id, Some(record.session_id.clone())).without_default_session()
 }
 
 /// Checks that the program of a node has not ended.

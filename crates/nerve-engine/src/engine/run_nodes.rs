@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_api::DEFAULT_SESSION;
 use nerve_graph::file::NodeDefinition;
-use nerve_graph::session::{DEFAULT, Session, stop_all};
+use nerve_graph::session::{Session, stop_all};
 use nerve_host::environment;
 use nerve_node::NodeHandle;
 use nerve_node::cancellation;
 use nerve_node::command::{BackendKind, EventKind, NodeRef, NodeSpec, terminal_kind};
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::names::with_session;
 use nerve_node::telemetry::TraceContext;
 use nerve_node::usage_ledger::LedgerUsage;
 
@@ -46,7 +46,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let mut starts = Vec::new();
         for (name, definition) in nodes {
-            let run_session = Some(session.name().to_string()).filter(|name| name != DEFAULT);
+            let run_session = Some(session.name().to_string()).filter(|name| name != DEFAULT_SESSION);
             let at = NodeRef { session: run_session, node: name.clone() };
             let Some(mut spec) = definition.spec(at) else { continue };
             // The program of an existing pane has an environment already.
@@ -105,7 +105,7 @@ impl Engine {
         }
         self.inner
             .events
-            .publish(Some(&with_session(&at)), EventKind::NodeCreated { kind, forked_from: None });
+            .publish(Some(&at.with_session()), EventKind::NodeCreated { kind, forked_from: None });
         Ok(())
     }
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nerve_api::DEFAULT_SESSION;
 use nerve_api::reply::RunInfo;
 use nerve_graph::journal::{self, Journal, Summary, journal_path, journals};
-use nerve_graph::session::DEFAULT;
 use nerve_host::clock::Clock;
 use nerve_node::command::RunStatus;
 use nerve_node::error::EngineError;
@@ -59,7 +59,7 @@ impl Runs {
         let info = RunInfo {
             run_id: id.to_string(),
             graph_id: graph.to_string(),
-            session_id: session.unwrap_or(DEFAULT).to_string(),
+            session_id: session.unwrap_or(DEFAULT_SESSION).to_string(),
             status: RunStatus::Running,
             started_at: self.clock.now().into(),
             total_steps: total,
@@ -216,7 +216,7 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
     RunInfo {
         run_id: summary.run,
         graph_id: summary.graph,
-        session_id: summary.session.unwrap_or_else(|| DEFAULT.to_string()),
+        session_id: summary.session.unwrap_or_else(|| DEFAULT_SESSION.to_string()),
         status,
         started_at: summary.started.into(),
         ended_at: ended.or(Some(summary.last).filter(|_| status.is_end())).map(TsMs::from),

@@ -7,11 +7,12 @@ use std::time::UNIX_EPOCH;
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
+use nerve_api::DEFAULT_SESSION;
 use nerve_graph::file::{GraphFile, without_secrets};
+use nerve_graph::session::Session;
 use nerve_graph::session::entry::{NodeEntry, ProcessEnd};
 use nerve_graph::session::manager::SessionManager;
 use nerve_graph::session::store::{GraphRecord, NodeRecord, SessionMetadata, SessionStore};
-use nerve_graph::session::{DEFAULT, Session};
 use nerve_node::command::{Event, EventKind, NodeSpec};
 use nerve_node::error::EngineError;
 use nerve_node::events::Publisher;
@@ -329,7 +330,7 @@ fn record(entry: NodeEntry) -> NodeRecord {
 /// end counts as lost until its host is found.
 fn entry(node: &NodeRecord, session: &SessionMetadata) -> NodeEntry {
     let mut spec = node.spec.clone();
-    spec.session_id = Some(session.name.clone()).filter(|name| name != DEFAULT);
+    spec.session_id = Some(session.name.clone()).filter(|name| name != DEFAULT_SESSION);
     let (known, env_omitted): (Vec<_>, Vec<_>) =
         node.env_omitted.iter().cloned().partition(|name| std::env::var(name).is_ok());
     spec.env

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nerve_api::DEFAULT_SESSION;
 use nerve_api::reply::{
     Done, NodeCreated, NodeFailure, NodeList, NodesChanged, SessionInfo, SessionList, Stopped,
 };
@@ -10,18 +11,17 @@ use nerve_api::request::{
     StopSession,
 };
 use nerve_graph::session::entry::{NodeEntry, ProcessEnd};
-use nerve_graph::session::{DEFAULT, Session, stop_all};
+use nerve_graph::session::{Session, stop_all};
 use nerve_host::environment;
 use nerve_node::NodeHandle;
 use nerve_node::command::{CommandLine, EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::names::with_session;
 
 use super::Engine;
 use super::budgets;
 use super::context::RequestContext;
 use super::restart::is_startable;
-use super::specs::{self, definition_metadata, node_ref};
+use super::specs::{self, definition_metadata};
 use super::stopped_nodes::stopped_node_info;
 use crate::page::paginate;
 
@@ -132,7 +132,7 @@ impl Engine {
     /// Persists and publishes a new node.
     pub(super) fn announce_node(&self, at: &NodeRef, kind: String, forked_from: Option<String>) {
         self.inner.persister.save();
-        self.inner.events.publish(Some(&with_session(at)), EventKind::NodeCreated { kind, forked_from });
+        self.inner.events.publish(Some(&at.with_session()), EventKind::NodeCreated { kind, forked_from });
     }
 
     /// Stops a node. Its entry stays, so that it can be started again.
@@ -186,7 +186,7 @@ impl Engine {
     /// # Errors
     /// NotFound.
     pub async fn get_node(&self, request: GetNode, _: RequestContext) -> Result<NodeInfo, EngineError> {
-        self.node_info(&node_ref(request.node_id, request.session_id))
+        self.node_info(&NodeRef::new(request.node_id, request.session_id))
     }
 
     /// Describes the nodes of a session, sorted by id.
@@ -282,7 +282,7 @@ impl Engine {
         request: GetSession,
         _: RequestContext,
     ) -> Result<SessionInfo, EngineError> {
-        let name = request.session().unwrap_or(DEFAULT);
+        let name = request.session().unwrap_or(DEFAULT_SESSION);
         Ok(self.inner.sessions.get(Some(name))?.info())
     }
 
@@ -309,7 +309,7 @@ impl Engine {
         request: DeleteSession,
         context: RequestContext,
     ) -> Result<Done, EngineError> {
-        let name = request.session().unwrap_or(DEFAULT);
+        let name = request.session().unwrap_or(DEFAULT_SESSION);
         let session = self.inner.sessions.get(Some(name))?;
         let nodes = session.info().nodes;
         self.inner.sessions.close(name).await?;
@@ -328,7 +328,7 @@ impl Engine {
         request: StopSession,
         context: RequestContext,
     ) -> Result<NodesChanged, EngineError> {
-        let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT)))?;
+        let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT_SESSION)))?;
         let running: Vec<_> = session.nodes().into_iter().filter(|(_, node)| !node.is_graph()).collect();
         let nodes = running.iter().filter_map(|(_, node)| node.node().cloned()).collect();
         running.iter().for_each(|(name, node)| session.request_stop(name, node));

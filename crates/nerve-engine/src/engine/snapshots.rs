@@ -10,13 +10,11 @@ use nerve_api::request::{ListSnapshots, RestoreSnapshot, TakeSnapshot};
 use nerve_host::registry::entry;
 use nerve_node::command::{EventKind, NodeRef};
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::names::with_session;
 use nerve_record::files::{DEFAULT_LIMIT, FileStore};
 use nerve_record::lookup::is_path;
 
 use super::Engine;
 use super::context::RequestContext;
-use super::specs::node_ref;
 use crate::data_dirs::DataDirs;
 use crate::snapshots::{
     SnapshotOptions, SnapshotOutcome, SnapshotQuery, SnapshotTarget, list_snapshots, restore_snapshot,
@@ -52,7 +50,7 @@ impl SessionSelector {
             (Some(_), Some(_)) => {
                 Err(EngineError::invalid_request("node_id and recording: only one of them can be given"))
             }
-            (Some(node), None) => Ok(Some(SessionSelector::Node(node_ref(node, session)))),
+            (Some(node), None) => Ok(Some(SessionSelector::Node(NodeRef::new(node, session)))),
             (None, Some(name)) => {
                 if is_path(&name) {
                     absolute_path("recording", &name)?;
@@ -141,7 +139,7 @@ impl Engine {
         options: SnapshotOptions,
     ) -> Result<SnapshotOutcome, EngineError> {
         let (node, host) = match &selector {
-            SessionSelector::Node(at) => (Some(with_session(at)), Some(self.host_id(at)?)),
+            SessionSelector::Node(at) => (Some(at.with_session()), Some(self.host_id(at)?)),
             SessionSelector::Named(_) => (None, None),
         };
         let engine = self.clone();

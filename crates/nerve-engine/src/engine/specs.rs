@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nerve_api::request::{ConversationMessage, ConversationOptions, NodeChoice, WebhookTarget};
-use nerve_node::command::{BackendKind, Choice, CommandLine, NodeRef, NodeSpec};
+use nerve_node::command::{BackendKind, Choice, CommandLine, NodeSpec};
 use nerve_node::error::EngineError;
 use nerve_types::Size;
 use serde_json::Value;
@@ -14,10 +14,6 @@ use crate::webhook::Webhook;
 
 /// Maximum size of a shell's environment in bytes.
 const MAX_SHELL_ENV: usize = 1 << 20;
-
-pub(super) fn node_ref(node: String, session: Option<String>) -> NodeRef {
-    NodeRef { session, node }
-}
 
 /// Validates the specification of a node as far as possible without starting it.
 pub(super) fn check(spec: &NodeSpec) -> Result<(), EngineError> {

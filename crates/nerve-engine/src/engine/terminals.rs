@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Engine;
 use super::context::RequestContext;
-use super::specs::{self, node_ref};
+use super::specs;
 use super::turns::take_warnings;
 
 impl Engine {
@@ -38,7 +38,7 @@ impl Engine {
         context: RequestContext,
     ) -> Result<CommandTyped, EngineError> {
         let trace = context.trace(request.traceparent.as_deref(), request.tracestate.as_deref());
-        let node = node_ref(request.node_id, request.session_id);
+        let node = NodeRef::new(request.node_id, request.session_id);
         let span = begin_run_command(trace.map(Arc::new).as_ref(), &node);
         let typed = match self.node(&node) {
             Ok(node) => node.run_command(request.command).await,
@@ -57,7 +57,7 @@ impl Engine {
         request: SendInterrupt,
         _: RequestContext,
     ) -> Result<Interrupted, EngineError> {
-        let at = node_ref(request.node_id, request.session_id);
+        let at = NodeRef::new(request.node_id, request.session_id);
         match self.executable(&at)? {
             Executable::Graph(_) => {
                 let message = format!("'{}' is a graph: its runs are cancelled, not interrupted", at.node);
@@ -77,7 +77,7 @@ impl Engine {
     /// # Errors
     /// NotFound, InvalidRequest (no terminal), NodeStopped.
     pub async fn write_data(&self, request: WriteData, _: RequestContext) -> Result<Written, EngineError> {
-        let node = node_ref(request.node_id, request.session_id);
+        let node = NodeRef::new(request.node_id, request.session_id);
         let written = self.write_bytes(&node, request.data.into_bytes()).await?;
         Ok(Written { written: written as u64 })
     }
@@ -116,7 +116,7 @@ impl Engine {
     /// NotFound, InvalidRequest (no terminal, impossible size), NodeStopped.
     pub async fn resize_node(&self, request: ResizeNode, _: RequestContext) -> Result<Done, EngineError> {
         let size = specs::size(request.cols, request.rows)?;
-        self.node(&node_ref(request.node_id, request.session_id))?.resize(size).await?;
+        self.node(&NodeRef::new(request.node_id, request.session_id))?.resize(size).await?;
         Ok(Done {})
     }
 
@@ -130,7 +130,7 @@ impl Engine {
             Multiplexer::Wezterm => TerminalKind::Wezterm,
         };
         let place = PanePlace { split: request.split, session: request.tmux_session, socket: request.socket };
-        let at = node_ref(request.node_id, request.session_id);
+        let at = NodeRef::new(request.node_id, request.session_id);
         let pane_id = self.node(&at)?.show(multiplexer, place).await?;
         Ok(NodeShown { node_id: at.node, pane_id })
     }
@@ -140,7 +140,7 @@ impl Engine {
     /// # Errors
     /// NotFound, InvalidRequest (no text).
     pub async fn get_buffer(&self, request: GetBuffer, _: RequestContext) -> Result<NodeText, EngineError> {
-        let at = node_ref(request.node_id, request.session_id);
+        let at = NodeRef::new(request.node_id, request.session_id);
         Ok(NodeText { buffer: self.node(&at)?.read(request.lines).await? })
     }
 
@@ -149,7 +149,7 @@ impl Engine {
     /// # Errors
     /// NotFound, InvalidRequest (no text).
     pub async fn clear_buffer(&self, request: ClearBuffer, _: RequestContext) -> Result<Done, EngineError> {
-        let at = node_ref(request.node_id, request.session_id);
+        let at = NodeRef::new(request.node_id, request.session_id);
         if self.node(&at)?.reset().await? {
             self.inner.programs.forget(at);
         }
@@ -165,7 +165,7 @@ impl Engine {
         request: ExplainNode,
         _: RequestContext,
     ) -> Result<NodeExplanation, EngineError> {
-        let at = node_ref(request.node_id, request.session_id);
+        let at = NodeRef::new(request.node_id, request.session_id);
         let mut explanation = self.node(&at)?.explain().await?;
         explanation.state = self.state_with_executions(&at, explanation.state);
         Ok(explanation)
@@ -178,7 +178,7 @@ impl Engine {
     pub async fn wait_node(&self, request: WaitNode, _: RequestContext) -> Result<ReachedState, EngineError> {
         let until = request.until.0;
         let timeout = request.timeout.map(Seconds::duration);
-        let at = node_ref(request.node_id, request.session_id);
+        let at = NodeRef::new(request.node_id, request.session_id);
         let state = match self.executable(&at)? {
             Executable::Node(node) => self.wait_for_state(&at, &node, &until, timeout).await?,
             other => other.info().state,
@@ -230,7 +230,7 @@ impl Engine {
     ) -> Result<AnswerReply, EngineError> {
         let choice = specs::choice(request.choice, request.cancel)?;
         let timeout = request.timeout.map(Seconds::duration);
-        let node = self.node(&node_ref(request.node_id, request.session_id))?;
+        let node = self.node(&NodeRef::new(request.node_id, request.session_id))?;
         let (dialog_id, wait, origin) = (request.dialog_id, request.wait, context.origin);
         let answer = DialogAnswer { choice, dialog_id, wait, timeout, origin };
         Ok(match node.answer(answer).await? {

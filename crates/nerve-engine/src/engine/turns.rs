@@ -18,7 +18,6 @@ use super::caller::Caller;
 use super::context::{RequestContext, Warnings};
 use super::results::{busy_error, queue_timeout_error};
 use super::{Engine, specs};
-use crate::results::without_default;
 
 impl Engine {
     /// Runs one turn on a node, or accepts it if the request is asynchronous.
@@ -70,7 +69,7 @@ impl Engine {
         request: &mut ExecuteInput,
     ) -> Result<Option<OwnedMutexGuard<()>>, EngineError> {
         let results = &self.inner.results;
-        let at = without_default(specs::node_ref(request.node_id.clone(), request.session_id.clone()));
+        let at = NodeRef::new(&request.node_id, request.session_id.clone()).without_default_session();
         let Some(lock) = results.held_node_lock(&at) else { return Ok(None) };
         if request.fail_if_busy {
             return lock.try_lock_owned().map(Some).map_err(|_| busy_error(&at));
@@ -119,7 +118,7 @@ impl Engine {
     /// Runs a turn, together with the conversation it belongs to.
     pub(super) async fn turn(&self, request: ExecuteInput, caller: Caller) -> Result<Response, EngineError> {
         let conversation = request.conversation.map(specs::conversation).transpose()?;
-        let at = specs::node_ref(request.node_id, request.session_id);
+        let at = NodeRef::new(request.node_id, request.session_id);
         let node = match self.executable(&at)? {
             Executable::Node(node) => node,
             other => return Err(takes_no_prompts(&at.node, other.kind())),

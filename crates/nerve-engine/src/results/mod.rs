@@ -4,4 +4,4 @@ pub(crate) mod record;
 mod registry;
 mod store;
 
-pub(crate) use registry::{ActiveResult, Results, without_default};
+pub(crate) use registry::{ActiveResult, Results};

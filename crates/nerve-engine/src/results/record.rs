@@ -1,10 +1,10 @@
 //! Changes to the record of an asynchronous execution.
 
 use nerve_api::reply::{NodeExplanation, ResultInfo, Turn, WebhookStatus};
+use nerve_api::session_option;
 use nerve_api::value::ResultStatus;
 use nerve_node::command::Response;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::names::session_option;
 use nerve_types::activity::TsMs;
 
 use crate::webhook::Webhook;

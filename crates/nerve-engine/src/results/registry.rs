@@ -70,8 +70,7 @@ impl ActiveResult {
 
     fn is_on(&self, node: &NodeRef) -> bool {
         let record = self.record.borrow();
-        let session = node.session.as_deref().unwrap_or(nerve_graph::session::DEFAULT);
-        record.node_id == node.node && record.session_id == session
+        record.node_id == node.node && record.session_id == node.session_or_default()
     }
 
     /// Replaces the record and notifies its watchers.
@@ -83,12 +82,6 @@ impl ActiveResult {
     pub(crate) fn change(&self, change: impl FnOnce(&mut ResultInfo)) {
         self.record.send_modify(|record| change(Arc::make_mut(record)));
     }
-}
-
-/// Leaves out the default session, so that a node has one name.
-pub(crate) fn without_default(mut node: NodeRef) -> NodeRef {
-    node.session = node.session.filter(|session| session != nerve_graph::session::DEFAULT);
-    node
 }
 
 /// A synchronous prompt that waits for the lock of a node.
@@ -156,7 +149,7 @@ impl Results {
         let record = Arc::new(ResultInfo {
             result_id: new_id(self.clock.now().0 / 1_000_000),
             node_id: node.node.clone(),
-            session_id: node.session.clone().unwrap_or_else(|| nerve_graph::session::DEFAULT.to_string()),
+            session_id: node.session_or_default().to_string(),
             prompt: prompt.chars().take(MAX_PROMPT_CHARS).collect(),
             created_at: self.now(),
             status: ResultStatus::Queued,
@@ -249,19 +242,19 @@ impl Results {
             live.is_on(node) && live.record.borrow().status == ResultStatus::Queued
         };
         let state = self.state.lock();
-        let waiting = state.waiting.get(&without_default(node.clone())).copied().unwrap_or(0);
+        let waiting = state.waiting.get(&node.clone().without_default_session()).copied().unwrap_or(0);
         waiting + state.live.values().filter(is_queued).count() as u64
     }
 
     /// Counts a synchronous prompt that waits for the lock of the node, until the guard is dropped. Returns `None` if too many do.
     pub(crate) fn begin_wait(&self, node: &NodeRef) -> Option<Waiter<'_>> {
         let mut state = self.state.lock();
-        let waiting = state.waiting.entry(without_default(node.clone())).or_default();
+        let waiting = state.waiting.entry(node.clone().without_default_session()).or_default();
         if *waiting >= MAX_WAITING {
             return None;
         }
         *waiting += 1;
-        Some(Waiter { results: self, node: without_default(node.clone()) })
+        Some(Waiter { results: self, node: node.clone().without_default_session() })
     }
 
     /// Returns a result in progress.

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use nerve_api::reply::SearchHit;
 use nerve_api::request::Search;
 use nerve_api::value::DocumentKind;
-use nerve_graph::session::DEFAULT;
 use nerve_node::error::EngineError;
 use nerve_node::names::check_name;
 use nerve_search::{ELLIPSIS, MARKS, RequiredTrigrams, excerpt, required_words, shorten, split_marks};
 use nerve_types::activity::TsMs;
+use nerve_types::name::DEFAULT_SESSION;
 use nerve_types::suggestion::nearest;
 use regex::{Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
@@ -203,7 +203,7 @@ impl SearchIndex {
         let mut statement = self.connection.prepare(sql).map_err(failure)?;
         let rows = statement.query_map([], |row| {
             let session: Option<String> = row.get(0)?;
-            Ok((session.unwrap_or_else(|| DEFAULT.to_string()), row.get::<_, String>(1)?))
+            Ok((session.unwrap_or_else(|| DEFAULT_SESSION.to_string()), row.get::<_, String>(1)?))
         });
         let known: Vec<(String, String)> =
             rows.map_err(failure)?.collect::<Result<_, _>>().map_err(failure)?;
@@ -227,7 +227,7 @@ fn unknown_source(node: Option<&str>, session: Option<&str>, known: &[(String, S
         }
         (Some(node), None) => (format!("node '{node}'"), nearest(node, nodes())),
         (None, session) => {
-            let session = session.unwrap_or(DEFAULT);
+            let session = session.unwrap_or(DEFAULT_SESSION);
             let sessions = known.iter().map(|(session, _)| session.as_str());
             (format!("session '{session}'"), nearest(session, sessions))
         }

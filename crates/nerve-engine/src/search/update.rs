@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 use std::{fs, io};
 
-use nerve_graph::session::DEFAULT;
+use nerve_api::DEFAULT_SESSION;
 use nerve_node::error::EngineError;
 use nerve_record::library::{RecordingInfo, is_live};
 use nerve_record::meta::Meta;
@@ -285,7 +285,7 @@ fn fingerprint_of(path: &Path) -> String {
 fn history_of(node: &NodeKey, base: &Path) -> Option<PathBuf> {
     let folder = base.join(node.server.as_ref()?);
     let folder = match node.session.as_deref() {
-        Some(session) if session != DEFAULT => folder.join(session),
+        Some(session) if session != DEFAULT_SESSION => folder.join(session),
         _ => folder,
     };
     Some(folder.join(format!("{}.jsonl", node.node.as_ref()?)))

@@ -12,7 +12,7 @@ use super::recorder::Recorder;
 use crate::recordings;
 
 /// Session name for a recorder without one.
-const DEFAULT_SESSION: &str = "unnamed";
+const UNNAMED_SESSION: &str = "unnamed";
 
 /// A running session.
 #[derive(Debug, Clone)]
@@ -75,7 +75,7 @@ impl SnapshotTarget {
     }
 
     fn unknown_host(recorder: Recorder, enclosing: &EnclosingSession) -> SnapshotTarget {
-        let session = enclosing.id().unwrap_or_else(|| DEFAULT_SESSION.to_string());
+        let session = enclosing.id().unwrap_or_else(|| UNNAMED_SESSION.to_string());
         SnapshotTarget { recorder, session, file: enclosing.file(), dir: None }
     }
 }

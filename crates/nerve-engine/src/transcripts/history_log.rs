@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use nerve_api::DEFAULT_SESSION;
 use nerve_api::reply::TranscriptDialog;
-use nerve_graph::session::DEFAULT;
 use nerve_node::error::EngineError;
 use nerve_record::history::{HistoryError, HistoryReader, LoggedUsage};
 use nerve_types::activity::TsMs;
@@ -69,9 +69,12 @@ impl HistoryLog {
         let NodeAddress { node, session, server } = address;
         let reader = match session {
             // The default session has no folder.
-            Some(session) => {
-                HistoryReader::open_exact(base, server, Some(session).filter(|name| *name != DEFAULT), node)
-            }
+            Some(session) => HistoryReader::open_exact(
+                base,
+                server,
+                Some(session).filter(|name| *name != DEFAULT_SESSION),
+                node,
+            ),
             None => HistoryReader::open(base, server, node),
         };
         let reader = match reader {

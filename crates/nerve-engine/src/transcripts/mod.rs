@@ -16,8 +16,8 @@ use std::time::UNIX_EPOCH;
 use nerve_agent::parse::turn_list::TurnRecord;
 use nerve_agent::parse::{ParserKind, conversation};
 use nerve_agent::profile::{Profile, Profiles};
+use nerve_api::DEFAULT_SESSION;
 use nerve_api::reply::{Transcript, TranscriptSource, TranscriptTurn};
-use nerve_graph::session::DEFAULT;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::profiles;
 use nerve_record::ahr::Reader;
@@ -231,7 +231,7 @@ pub(crate) fn select_page(
 /// # Errors
 /// InvalidRequest: several other sessions have such a node.
 fn newest_recording(address: NodeAddress<'_>, folder: &Path) -> Result<Option<(PathBuf, Meta)>, EngineError> {
-    let wanted = address.session.unwrap_or(DEFAULT);
+    let wanted = address.session.unwrap_or(DEFAULT_SESSION);
     let mut of_other_sessions: Vec<(PathBuf, Meta)> = Vec::new();
     for path in Store::new(folder).all() {
         let Some(meta) = Meta::load(&path).ok().flatten() else { continue };
@@ -264,7 +264,7 @@ fn no_transcript(address: NodeAddress<'_>) -> EngineError {
 
 /// Returns the session of a recorded node. Recordings do not name the default one.
 pub(crate) fn session_of(meta: &Meta) -> Option<String> {
-    let default = || meta.node.as_ref().map(|_| DEFAULT.to_string());
+    let default = || meta.node.as_ref().map(|_| DEFAULT_SESSION.to_string());
     meta.session.clone().or_else(default)
 }
 

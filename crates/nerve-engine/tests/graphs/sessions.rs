@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_api::DEFAULT_SESSION;
 use nerve_graph::context::RunContext;
 use nerve_graph::executable::Executable;
 use nerve_graph::policy::{ErrorPolicy, OnError};
 use nerve_graph::session::manager::SessionManager;
-use nerve_graph::session::{DEFAULT, START_STOP_TIMEOUT, Session};
+use nerve_graph::session::{START_STOP_TIMEOUT, Session};
 use nerve_graph::{Graph, executable::Target, step::Step};
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
@@ -231,8 +232,8 @@ async fn manager_finds_sessions_by_name() {
         ErrorKind::InvalidRequest
     );
     let names: Vec<String> = manager.list().iter().map(|session| session.name().to_string()).collect();
-    assert_eq!(names, [DEFAULT, "work"]);
-    assert_eq!(manager.get(None).unwrap().name(), DEFAULT);
+    assert_eq!(names, [DEFAULT_SESSION, "work"]);
+    assert_eq!(manager.get(None).unwrap().name(), DEFAULT_SESSION);
     assert!(manager.find_by_name("work").unwrap().contains("desk"));
     assert!(manager.find_by_name("play").is_none());
     let unknown = manager.get(Some("play")).unwrap_err();
@@ -241,7 +242,7 @@ async fn manager_finds_sessions_by_name() {
     manager.close("work").await.unwrap();
     assert_eq!(notes.all(), ["desk stops: its session was deleted"]);
     assert_eq!(manager.close("work").await.unwrap_err().kind, ErrorKind::NotFound);
-    assert_eq!(manager.close(DEFAULT).await.unwrap_err().kind, ErrorKind::InvalidRequest);
+    assert_eq!(manager.close(DEFAULT_SESSION).await.unwrap_err().kind, ErrorKind::InvalidRequest);
     assert!(work.register(echo("late"), None).is_err(), "a closed session must reject nodes");
     assert!(!work.contains("late"));
 }

@@ -2,9 +2,9 @@
 
 use nerve_api::reply::BudgetStatus;
 use nerve_api::request::UsageLimits;
+use nerve_api::session_option;
 use nerve_node::command::{NodeSpec, StateName};
 use nerve_node::error::EngineError;
-use nerve_node::names::session_option;
 
 use super::Session;
 use super::entry::{NodeEntry, ProcessEnd};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nerve_api::DEFAULT_SESSION;
 use nerve_host::clock::Clock;
 use nerve_node::NodeHandle;
 use nerve_node::command::NodeRef;
@@ -14,7 +15,7 @@ use nerve_node::usage_ledger::{Pricing, built_in_pricing};
 use nerve_types::{TsNs, text_limit};
 use parking_lot::Mutex;
 
-use super::{DEFAULT, Session, stop_all};
+use super::{Session, stop_all};
 use crate::executable::Executable;
 
 /// All sessions of a server: the default one and those that were created. Cheap to clone.
@@ -45,9 +46,9 @@ impl SessionManager {
 
     /// Creates a manager with an empty default session. Costs follow `pricing`.
     pub fn with_pricing(factory: NodeFactory, pricing: Pricing) -> SessionManager {
-        let default = Session::with_pricing(DEFAULT, Clock::start().now(), Arc::clone(&pricing));
+        let default = Session::with_pricing(DEFAULT_SESSION, Clock::start().now(), Arc::clone(&pricing));
         default.set_persistent();
-        let sessions = Mutex::new(BTreeMap::from([(DEFAULT.to_string(), default)]));
+        let sessions = Mutex::new(BTreeMap::from([(DEFAULT_SESSION.to_string(), default)]));
         let closed = AtomicBool::new(false);
         SessionManager { shared: Arc::new(Shared { sessions, factory, pricing, closed }) }
     }
@@ -82,10 +83,10 @@ impl SessionManager {
     /// # Errors
     /// InvalidRequest: invalid name.
     pub fn ensure(&self, name: Option<&str>) -> Result<Session, EngineError> {
-        match self.find_by_name(name.unwrap_or(DEFAULT)) {
+        match self.find_by_name(name.unwrap_or(DEFAULT_SESSION)) {
             Some(session) => Ok(session),
             None => {
-                let session = self.new_session(name.unwrap_or(DEFAULT), Clock::start().now());
+                let session = self.new_session(name.unwrap_or(DEFAULT_SESSION), Clock::start().now());
                 self.insert(session.clone())?;
                 Ok(session)
             }
@@ -114,7 +115,7 @@ impl SessionManager {
     /// # Errors
     /// NotFound; the hint lists the existing sessions.
     pub fn get(&self, name: Option<&str>) -> Result<Session, EngineError> {
-        let name = name.unwrap_or(DEFAULT);
+        let name = name.unwrap_or(DEFAULT_SESSION);
         let sessions = self.shared.sessions.lock();
         sessions.get(name).cloned().ok_or_else(|| {
             let known: Vec<&str> = sessions.keys().map(String::as_str).take(20).collect();
@@ -147,7 +148,7 @@ impl SessionManager {
     /// NotFound; InvalidRequest: the default session cannot be closed.
     pub async fn close(&self, name: &str) -> Result<(), EngineError> {
         let session = self.get(Some(name))?;
-        if name == DEFAULT {
+        if name == DEFAULT_SESSION {
             return Err(EngineError::invalid_request("the default session cannot be deleted"));
         }
         let nodes = session.close_registration();

@@ -12,12 +12,13 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_api::session_option;
 use nerve_host::clock::Clock;
 use nerve_node::NodeHandle;
 use nerve_node::command::{NodeInfo, SessionInfo, StateName};
 use nerve_node::context::TurnContext;
 use nerve_node::error::EngineError;
-use nerve_node::names::{check_name, session_option};
+use nerve_node::names::check_name;
 use nerve_node::usage_ledger::{Pricing, UsageLedger, built_in_pricing};
 use nerve_types::TsNs;
 use parking_lot::Mutex;
@@ -27,9 +28,6 @@ pub use self::state::Reservation;
 use self::state::{Slot, State};
 use crate::context::RunContext;
 use crate::executable::Executable;
-
-/// The session that always exists.
-pub use nerve_node::names::DEFAULT_SESSION as DEFAULT;
 
 /// Maximum number of nodes that an error lists.
 const MAX_NAMED: usize = 20;

@@ -21,7 +21,6 @@ use crate::audit_log::AuditLog;
 use crate::command::{DialogAnswer, NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::names::with_session;
 use crate::prompt::Prompt;
 use crate::turn_queue::TurnQueue;
 use crate::turn_state::{Evidence, TurnState};
@@ -183,7 +182,7 @@ impl Node for ChatNode {
             Some(audit_logs) => audit_logs.open(at),
             None => Ok(AuditLog::disabled()),
         };
-        Some(audit_log.map(|audit_log| Arc::new(self.copy_as(with_session(at), audit_log)) as NodeHandle))
+        Some(audit_log.map(|audit_log| Arc::new(self.copy_as(at.with_session(), audit_log)) as NodeHandle))
     }
 
     fn unsupported(&self) -> EngineError {

@@ -20,7 +20,7 @@ use super::usage::UsageTracker;
 use super::{Provider, Proxies, ProxySettings, spec};
 use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
-use crate::names::{DEFAULT_SESSION, check_name};
+use crate::names::check_name;
 use crate::telemetry::record_call;
 use nerve_types::files::private_folder;
 
@@ -100,7 +100,7 @@ pub(super) fn open(
     let ProxyLaunch { proxies, server, node } = launch;
     // The names become folders of the log.
     check_name(server, "server")?;
-    check_name(node.session.as_deref().unwrap_or(DEFAULT_SESSION), "session")?;
+    check_name(node.session_or_default(), "session")?;
     let log = proxies.folder.as_ref().filter(|_| spec.log).map(|folder| log_path(folder, server, node));
     if let Some(folder) = log.as_ref().and_then(|log| log.parent()) {
         private_folder(folder).map_err(|error| write_error(&error, node))?;
@@ -169,7 +169,7 @@ pub(super) fn failed_proxy(id: &str, spec: Option<ProxySettings>, why: String) -
 
 /// Returns the path of the log. It contains the session, because nodes of two sessions may have the same name.
 fn log_path(folder: &Path, server: &str, node: &NodeRef) -> PathBuf {
-    let session = node.session.as_deref().unwrap_or(DEFAULT_SESSION);
+    let session = node.session_or_default();
     folder.join("log").join(server).join(session).join(format!("{}.jsonl", node.node))
 }
 

@@ -9,7 +9,6 @@ use super::context::TraceContext;
 use super::span::{ActiveSpan, count, new_span, set_error};
 use crate::command::{NodeRef, Response};
 use crate::error::{EngineError, ErrorKind};
-use crate::names::DEFAULT_SESSION;
 use crate::turn_failure::TurnFailure;
 
 /// The attributes of a turn's node.
@@ -93,7 +92,7 @@ impl TurnSpan {
 /// Sets the attributes of a node.
 pub(super) fn set_node(span: &ActiveSpan, node: &NodeRef) {
     span.set("nerve.node", node.node.clone());
-    span.set("nerve.session", node.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string()));
+    span.set("nerve.session", node.session_or_default().to_string());
 }
 
 fn set_response(span: &ActiveSpan, response: &Response, captures_content: bool) {

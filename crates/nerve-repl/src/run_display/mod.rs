@@ -1,5 +1,7 @@
 //! Shows a run on the terminal until it ends, asks the user at its gates, and cancels it on Ctrl+C.
 
+use nerve_types::name::DEFAULT_SERVER;
+
 mod follower;
 mod keyboard;
 mod progress;
@@ -14,6 +16,6 @@ pub use self::screen::format_clock;
 
 /// Returns a `nerve graph` command line for a server.
 pub fn graph_command(server: &str, rest: &str) -> String {
-    let server = if server == "default" { String::new() } else { format!(" -s {server}") };
+    let server = if server == DEFAULT_SERVER { String::new() } else { format!(" -s {server}") };
     format!("nerve graph{server} {rest}")
 }

@@ -7,13 +7,11 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use nerve_node::usage_ledger::LedgerRecord;
 use nerve_types::TsNs;
+use nerve_types::name::DEFAULT_SERVER;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::metadata::{GraphRecord, NodeRecord, SessionMetadata};
-
-/// The server of sessions that name none: the default of nerve's first version.
-const DEFAULT_SERVER: &str = "default";
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct SessionJson {

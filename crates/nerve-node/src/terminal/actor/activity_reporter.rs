@@ -161,11 +161,9 @@ impl ActivityReporter {
 
     /// Names the command that collects the data needed to fix the profile.
     pub(super) fn report_hint(&self) -> String {
-        let session = self.node.session.as_ref().map(|session| format!(" --session {session}"));
         format!(
-            "if the agent's screens have changed, attach the file of `nerve doctor --report {}{}` to a bug report",
-            self.node.node,
-            session.unwrap_or_default()
+            "if the agent's screens have changed, attach the file of `nerve doctor --report {}` to a bug report",
+            self.node.arguments()
         )
     }
 

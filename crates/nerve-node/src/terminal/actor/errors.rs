@@ -6,7 +6,6 @@ use nerve_host::backend::Backend;
 
 use super::Actor;
 use crate::error::{EngineError, ErrorKind};
-use crate::names::node_arguments;
 
 impl<B: Backend> Actor<B> {
     pub(super) fn with_screen(&self, mut error: EngineError) -> EngineError {
@@ -34,7 +33,7 @@ impl<B: Backend> Actor<B> {
         let hint = match choices.is_empty() {
             true if is_unknown => format!("check the screen; {}", self.reporter.report_hint()),
             true => "the dialog has no choices: check the screen and type with `nerve node write`".into(),
-            false => format!("answer the dialog: `nerve answer {} NUMBER`", node_arguments(&self.spec.node)),
+            false => format!("answer the dialog: `nerve answer {} NUMBER`", self.spec.node.arguments()),
         };
         self.with_screen(error.hint(hint))
     }

@@ -4,7 +4,6 @@ use nerve_api::reply::{ResultInfo, Section, TurnResponse};
 use nerve_api::request::NodeRef;
 use nerve_api::value::{Delivery, ResultStatus, SectionKind};
 use nerve_api::{DEFAULT_SESSION, ErrorKind};
-use nerve_node::names::session_option;
 use nerve_types::text::{one_line, shorten};
 
 use super::conversation::{TOOL_LINE, answer_letters, letters};
@@ -121,7 +120,6 @@ fn failure(result: ResultInfo, is_temporary: bool) -> ApiError {
 
 /// Returns the command that answers a dialog.
 fn dialog_hint(at: &NodeRef, has_no_choices: bool, is_temporary: bool) -> String {
-    let session = session_option(at.session.as_deref().unwrap_or(DEFAULT_SESSION));
     if is_temporary {
         return format!(
             "node '{}' existed for this call only and was removed: start its program with 'nerve new' in the same folder \
@@ -130,8 +128,8 @@ fn dialog_hint(at: &NodeRef, has_no_choices: bool, is_temporary: bool) -> String
         );
     }
     match has_no_choices {
-        true => format!("answer it on the screen: nerve attach {}{session}", at.node),
-        false => format!("answer it: nerve answer {}{session} NUMBER --wait", at.node),
+        true => format!("answer it on the screen: nerve attach {}", at.arguments()),
+        false => format!("answer it: nerve answer {} NUMBER --wait", at.arguments()),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::Result;
+use nerve_api::DEFAULT_SESSION;
 use nerve_api::reply::RunInfo;
 use nerve_api::request::Subscribe;
 use nerve_api::value::{NodeState, RunStatus};
@@ -13,7 +14,6 @@ use nerve_fan_out::fan_out::{Attempt, FanOut};
 use nerve_fan_out::outcomes::{collect, read_run};
 use nerve_fan_out::store::Store;
 use nerve_graph::journal::journal_path;
-use nerve_graph::session::DEFAULT;
 use nerve_repl::run_display::{format_duration, graph_command};
 use nerve_server::paths::ServerPaths;
 
@@ -133,7 +133,7 @@ impl Follower<'_> {
 
     /// Reports an event. Returns true if the state of the run must be read.
     fn on_event(&mut self, run_id: &str, event: &EventMessage) -> bool {
-        let is_in_session = event.session_id.as_deref().unwrap_or(DEFAULT) == self.session();
+        let is_in_session = event.session_id.as_deref().unwrap_or(DEFAULT_SESSION) == self.session();
         let node = event.node_id.as_deref().filter(|_| is_in_session).unwrap_or_default();
         match event.details() {
             Some(EventKind::GraphCompleted { run, .. }) => return run.run_id == run_id,
@@ -195,7 +195,7 @@ impl Follower<'_> {
 
     /// Returns the session of the nodes: another one may have nodes of the same names.
     fn session(&self) -> &str {
-        self.fan_out.session.as_deref().unwrap_or(DEFAULT)
+        self.fan_out.session.as_deref().unwrap_or(DEFAULT_SESSION)
     }
 
     fn attempt_of(&self, node: &str) -> Option<&Attempt> {

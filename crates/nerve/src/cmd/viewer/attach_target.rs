@@ -1,5 +1,7 @@
 //! The target of `nerve attach`.
 
+use nerve_types::name::DEFAULT_SERVER;
+
 /// A node of a server, or another program that can be attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AttachTarget {
@@ -11,9 +13,6 @@ pub(crate) struct AttachTarget {
     pub(crate) session: Option<String>,
 }
 
-/// The default server.
-const DEFAULT: &str = "default";
-
 impl AttachTarget {
     /// Returns the command that attaches to the target.
     pub(crate) fn command(&self) -> String {
@@ -23,7 +22,7 @@ impl AttachTarget {
     /// Returns the command line `nerve NAME` for the target.
     pub(crate) fn command_of(&self, name: &str) -> String {
         let mut command = format!("nerve {name} {}", self.target);
-        if self.server != DEFAULT {
+        if self.server != DEFAULT_SERVER {
             command.push_str(&format!(" --server {}", self.server));
         }
         if let Some(session) = &self.session {
