@@ -3,7 +3,7 @@
 //! A value of a reply that this version does not know is read as `Unknown`. An unknown value of a request is an error.
 
 use nerve_types::text_value;
-pub use nerve_types::{BlockKind, Delivery, HistoryOp, ParserKind, SectionKind, SignalSource};
+pub use nerve_types::{BlockKind, Delivery, HistoryOp, Multiplexer, ParserKind, SectionKind, SignalSource};
 use strum::{EnumMessage, EnumString, FromRepr, IntoStaticStr, VariantNames};
 
 /// States of a node.
@@ -103,22 +103,21 @@ impl BackendKind {
     pub fn is_claude(self) -> bool {
         matches!(self, BackendKind::Claude | BackendKind::ClaudeTmux | BackendKind::ClaudeWezterm)
     }
-}
 
-/// Terminal multiplexers that show nodes.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumMessage, EnumString, IntoStaticStr, VariantNames,
-)]
-#[strum(serialize_all = "lowercase")]
-pub enum Multiplexer {
-    /// tmux.
-    #[default]
-    Tmux,
-    /// WezTerm.
-    Wezterm,
-}
+    /// Returns true if the program of the node runs in a terminal.
+    pub fn has_terminal(self) -> bool {
+        !matches!(self, BackendKind::Bash | BackendKind::Chat | BackendKind::Acp)
+    }
 
-text_value!(closed Multiplexer: "multiplexer");
+    /// Returns the multiplexer in whose pane the program runs or is shown.
+    pub fn multiplexer(self) -> Option<Multiplexer> {
+        match self {
+            BackendKind::Tmux | BackendKind::ClaudeTmux => Some(Multiplexer::Tmux),
+            BackendKind::Wezterm | BackendKind::ClaudeWezterm => Some(Multiplexer::Wezterm),
+            _ => None,
+        }
+    }
+}
 
 /// Protocols of model APIs.
 #[derive(
@@ -433,8 +432,8 @@ mod tests {
         assert_eq!(
             names(&mut NodeState::names()),
             "created starting ready busy blocked suspended stopping stopped"
-        assert_eq!(names(&mut StopCause::names()), "requested exited failed");
         );
+        assert_eq!(names(&mut StopCause::names()), "requested exited failed");
         assert_eq!(names(&mut RunStatus::names()), "running waiting completed failed cancelled interrupted");
         assert_eq!(
             names(&mut StepState::names()),

@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 mod exec;
+mod handover;
 pub mod pane;
 mod pane_text;
 pub mod tmux;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use nerve_record::meta::{Host as MetaHost, Meta};
 use nerve_record::store::Store;
 use nerve_types::files::{private_folder, read_json, replace_unsynced};
-use nerve_types::{ExitStatus, Size, TsNs};
+use nerve_types::{ExitStatus, Multiplexer, Size, TsNs};
 use serde::{Deserialize, Serialize};
 
 use nerve_host::HostSpec;
@@ -21,18 +21,6 @@ use nerve_host::recorder::Recorder;
 
 /// Maximum size of an entry; a larger one is not read.
 const ENTRY_LIMIT: u64 = 1 << 20;
-
-/// The owner of a node's terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TerminalKind {
-    /// nerve itself.
-    Pty,
-    /// tmux.
-    Tmux,
-    /// WezTerm.
-    Wezterm,
-}
 
 /// The place of a node's window in a terminal multiplexer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -82,7 +70,8 @@ pub struct PaneEntry {
     /// Id of the session in recordings.
     pub session_id: String,
     /// The multiplexer.
-    pub terminal: TerminalKind,
+    #[serde(rename = "terminal")]
+    pub multiplexer: Multiplexer,
     /// Socket of the multiplexer's server.
     pub socket: Option<String>,
     /// Process id and start time of the multiplexer's server, if known: another server reuses pane ids.
@@ -225,18 +214,18 @@ impl Panes {
     /// [`SpawnError::Multiplexer`]: another process has the claim, or the lock file cannot be used.
     pub(crate) fn claim(
         &self,
-        terminal: TerminalKind,
+        multiplexer: Multiplexer,
         socket: Option<&str>,
         pane: &str,
         label: &Label,
     ) -> Result<Claim, SpawnError> {
         let (node, server, pid) = (&label.node, &label.server, std::process::id());
         let holder = format!("node '{node}' of nerve server '{server}' (pid {pid})");
-        let claim = self.lock(terminal, socket.unwrap_or_default(), pane, &holder);
+        let claim = self.lock(multiplexer, socket.unwrap_or_default(), pane, &holder);
         claim.map_err(|error| SpawnError::Multiplexer(error.to_string()))
     }
 
-    fn lock(&self, terminal: TerminalKind, socket: &str, pane: &str, holder: &str) -> io::Result<Claim> {
+    fn lock(&self, multiplexer: Multiplexer, socket: &str, pane: &str, holder: &str) -> io::Result<Claim> {
         private_folder(&self.claims)?;
         let to_word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         // The inode identifies the socket, which may have several paths.
@@ -244,7 +233,7 @@ impl Panes {
             Ok(file) => format!("{}-{}", file.dev(), file.ino()),
             Err(_) => socket.to_string(),
         };
-        let name: String = format!("{terminal:?}-{server}-{pane}").chars().map(to_word).collect();
+        let name: String = format!("{multiplexer:?}-{server}-{pane}").chars().map(to_word).collect();
         // Keeps the end, where long paths differ.
         let name: String = name.chars().skip(name.chars().count().saturating_sub(200)).collect();
         let path = self.claims.join(name);
@@ -272,7 +261,7 @@ impl Panes {
 impl PaneEntry {
     /// Returns the fixed part of the pane's location for the node's info, as names and values.
     pub fn place(&self) -> Vec<(&'static str, String)> {
-        if self.terminal == TerminalKind::Wezterm {
+        if self.multiplexer == Multiplexer::Wezterm {
             // The backend reports it with each poll.
             return Vec::new();
         }
@@ -285,12 +274,12 @@ impl PaneEntry {
 
 impl PaneContext<'_> {
     /// Returns an entry with new ids, before the pane's program is known.
-    pub(crate) fn new_entry(&self, terminal: TerminalKind) -> PaneEntry {
+    pub(crate) fn new_entry(&self, multiplexer: Multiplexer) -> PaneEntry {
         let (id, session_id) = HostSpec::new_ids();
         PaneEntry {
             id,
             session_id,
-            terminal,
+            multiplexer,
             socket: self.socket.map(str::to_string),
             server: None,
             session: None,
@@ -375,7 +364,7 @@ mod tests {
         let paths = ["socket", "link"].map(|name| folder.path().join(name).display().to_string());
         fs::write(&paths[0], "").unwrap();
         std::os::unix::fs::symlink(&paths[0], &paths[1]).unwrap();
-        let lock = |path: &str, pane: &str| panes.lock(TerminalKind::Tmux, path, pane, "one");
+        let lock = |path: &str, pane: &str| panes.lock(Multiplexer::Tmux, path, pane, "one");
         let claim = lock(&paths[0], "%1").unwrap();
         let error = lock(&paths[1], "%1").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use nerve_host::backend::{PaneError, PaneInfo};
 use nerve_host::registry::Entry;
-use nerve_types::Size;
 use nerve_types::files::{read_json, replace_unsynced};
 use nerve_types::os::start_time;
+use nerve_types::{Multiplexer, Size};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::pane::{NewPane, PaneEntry, PanePlace, Panes, TerminalKind};
+use crate::pane::{NewPane, PaneEntry, PanePlace, Panes};
 use crate::tmux::Tmux;
 use crate::wezterm::Wezterm;
 
@@ -53,7 +53,8 @@ struct Viewer {
 /// A pane, identified by its first process: multiplexers reuse the ids of panes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct WindowPane {
-    terminal: TerminalKind,
+    #[serde(rename = "terminal")]
+    multiplexer: Multiplexer,
     socket: Option<String>,
     /// tmux session or WezTerm workspace.
     session: Option<String>,
@@ -84,7 +85,7 @@ impl Window {
     /// Creates the window of a node whose program runs in this pane.
     pub fn of_pane(panes: &Panes, entry: &PaneEntry) -> Window {
         let pane = WindowPane {
-            terminal: entry.terminal,
+            multiplexer: entry.multiplexer,
             socket: entry.socket.clone(),
             session: entry.session.clone(),
             pane: entry.pane.clone(),
@@ -102,7 +103,7 @@ impl Window {
     /// [`PaneError`]; Refused: the program runs in a pane of its own.
     pub async fn open(
         &self,
-        terminal: TerminalKind,
+        multiplexer: Multiplexer,
         place: &PanePlace,
         size: Size,
     ) -> Result<String, PaneError> {
@@ -111,7 +112,7 @@ impl Window {
         };
         let _opening = self.opening.lock().await;
         let previous = self.open_pane();
-        if let Some(pane) = previous.as_ref().filter(|pane| pane.terminal == terminal) {
+        if let Some(pane) = previous.as_ref().filter(|pane| pane.multiplexer == multiplexer) {
             self.client(pane).focus(&pane.pane).await?;
             return Ok(pane.pane.clone());
         }
@@ -121,7 +122,7 @@ impl Window {
             split: place.split.clone(),
             ..viewer.pane.clone()
         };
-        let client = Client::new(&self.panes, terminal, place.socket.as_deref());
+        let client = Client::new(&self.panes, multiplexer, place.socket.as_deref());
         let pane = client.open(&new).await?;
         if let Some(previous) = &previous {
             self.close_pane(previous).await;
@@ -146,9 +147,9 @@ impl Window {
         if !viewed.is_alive() {
             return vec![("window", "closed".to_string())];
         }
-        let (session, socket) = match viewed.terminal {
-            TerminalKind::Wezterm => ("workspace", "wezterm_socket"),
-            TerminalKind::Tmux | TerminalKind::Pty => ("tmux_session", "tmux_socket"),
+        let (session, socket) = match viewed.multiplexer {
+            Multiplexer::Wezterm => ("workspace", "wezterm_socket"),
+            Multiplexer::Tmux => ("tmux_session", "tmux_socket"),
         };
         let mut place = vec![
             ("window", "open".to_string()),
@@ -226,7 +227,7 @@ impl Window {
     }
 
     fn client(&self, pane: &WindowPane) -> Client {
-        Client::new(&self.panes, pane.terminal, pane.socket.as_deref())
+        Client::new(&self.panes, pane.multiplexer, pane.socket.as_deref())
     }
 }
 
@@ -257,12 +258,10 @@ enum Client {
 }
 
 impl Client {
-    fn new(panes: &Panes, terminal: TerminalKind, socket: Option<&str>) -> Client {
-        match terminal {
-            TerminalKind::Tmux | TerminalKind::Pty => {
-                Client::Tmux(Tmux::new(socket).with_program(panes.tmux.clone()))
-            }
-            TerminalKind::Wezterm => {
+    fn new(panes: &Panes, multiplexer: Multiplexer, socket: Option<&str>) -> Client {
+        match multiplexer {
+            Multiplexer::Tmux => Client::Tmux(Tmux::new(socket).with_program(panes.tmux.clone())),
+            Multiplexer::Wezterm => {
                 let wezterm = Wezterm::new(socket.map(str::to_string));
                 Client::Wezterm(match &panes.wezterm {
                     Some(program) => wezterm.with_program(program.clone()),
@@ -274,14 +273,14 @@ impl Client {
 
     /// Creates a pane and identifies it.
     async fn open(&self, new: &NewPane) -> Result<WindowPane, PaneError> {
-        let (terminal, id, socket) = match self {
+        let (multiplexer, id, socket) = match self {
             Client::Tmux(tmux) => {
                 let (id, socket) = tmux.spawn_sized(new).await?;
-                (TerminalKind::Tmux, id, socket)
+                (Multiplexer::Tmux, id, socket)
             }
             Client::Wezterm(wezterm) => {
                 let socket = wezterm.socket().map(str::to_string);
-                (TerminalKind::Wezterm, wezterm.spawn(new).await?, socket)
+                (Multiplexer::Wezterm, wezterm.spawn(new).await?, socket)
             }
         };
         let ended_at_once = |_| PaneError::Refused("the viewer in the new pane ended at once".to_string());
@@ -293,7 +292,7 @@ impl Client {
             info = self.info(&id).await.map_err(ended_at_once)?;
         }
         let started = info.pid.and_then(start_time);
-        Ok(WindowPane { terminal, socket, session: Some(info.session), pane: id, pid: info.pid, started })
+        Ok(WindowPane { multiplexer, socket, session: Some(info.session), pane: id, pid: info.pid, started })
     }
 
     async fn info(&self, pane: &str) -> Result<PaneInfo, PaneError> {

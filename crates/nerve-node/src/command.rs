@@ -15,17 +15,7 @@ use nerve_api::value::{Delivery, ResponseSource};
 use nerve_types::TimeSpan;
 use serde_json::{Map, Value};
 
-pub use nerve_mux::pane::{PanePlace, TerminalKind};
-
-/// Returns the owner of the terminal of nodes of this kind; `None` for kinds without a terminal.
-pub fn terminal_kind(kind: BackendKind) -> Option<TerminalKind> {
-    match kind {
-        BackendKind::Pty | BackendKind::Claude => Some(TerminalKind::Pty),
-        BackendKind::Tmux | BackendKind::ClaudeTmux => Some(TerminalKind::Tmux),
-        BackendKind::Wezterm | BackendKind::ClaudeWezterm => Some(TerminalKind::Wezterm),
-        BackendKind::Bash | BackendKind::Chat | BackendKind::Acp => None,
-    }
-}
+pub use nerve_mux::pane::PanePlace;
 
 /// The client that sent a request, as audit logs name it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,9 +22,7 @@ use crate::audit_log::AuditLogs;
 use crate::bash::BashNode;
 use crate::chat::ChatNode;
 use crate::chat::setup::Setup;
-use crate::command::{
-    BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace, TerminalKind, terminal_kind,
-};
+use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::fork::identify;
@@ -192,8 +190,9 @@ impl NodeFactory {
         let shared = &self.shared;
         let at = spec.node_ref();
         let node = at.with_session();
-        let kind = check_terminal(&node, &spec)?;
-        if kind != TerminalKind::Pty && spec.pane_id.is_none() && shared.hosting.is_none() {
+        check_terminal(&node, &spec)?;
+        let multiplexer = spec.backend.multiplexer();
+        if multiplexer.is_some() && spec.pane_id.is_none() && shared.hosting.is_none() {
             return Err(no_hosts_error(&node, spec.backend));
         }
         let (size, pane) = (spec.size(), spec.pane_id.clone());
@@ -260,14 +259,16 @@ impl NodeFactory {
         let label = label(&shared.server, &at, spec.history, env_names, &terminal);
         let (relay, now) = (shared.hook_relay.as_deref(), shared.clock.now());
         let launch = Launch { panes: &shared.panes, label: &label, relay, record: spec.record, now };
-        let terminal = match (&pane, &shared.hosting) {
-            (Some(pane), _) => launch.attach(terminal, kind, pane, spec.socket.as_deref()).await,
-            (None, Some(hosting)) => {
+        let terminal = match (&pane, multiplexer, &shared.hosting) {
+            (Some(pane), Some(multiplexer), _) => {
+                launch.attach(terminal, multiplexer, pane, spec.socket.as_deref()).await
+            }
+            (_, _, Some(hosting)) => {
                 let place = PanePlace { split: None, session: spec.tmux_session, socket: spec.socket };
-                let window = (kind != TerminalKind::Pty).then_some((kind, place));
+                let window = multiplexer.map(|multiplexer| (multiplexer, place));
                 launch.start_in_host(hosting, terminal, window).await
             }
-            (None, None) => TerminalNode::start(terminal, relay, Vec::new()),
+            (_, _, None) => TerminalNode::start(terminal, relay, Vec::new()),
         };
         if let (Err(_), Some(proxy)) = (&terminal, &proxy) {
             proxy.end().await;
@@ -530,11 +531,11 @@ pub fn check_command_budget(node: &str, budget: Option<&UsageLimits>) -> Result<
 }
 
 /// Checks the pane. An existing pane already runs its program, so it takes no command.
-fn check_pane(kind: TerminalKind, spec: &NodeSpec) -> Result<(), EngineError> {
+fn check_pane(spec: &NodeSpec) -> Result<(), EngineError> {
     let refused =
         |message: String, hint: &str| Err(EngineError::invalid_request(message).hint(hint.to_string()));
     match &spec.pane_id {
-        Some(pane) if kind == TerminalKind::Pty => {
+        Some(pane) if spec.backend.multiplexer().is_none() => {
             refused(format!("a pty node cannot use pane '{pane}'"), "use backend tmux or wezterm")
         }
         Some(pane) if pane.trim().is_empty() => {
@@ -549,18 +550,15 @@ fn check_pane(kind: TerminalKind, spec: &NodeSpec) -> Result<(), EngineError> {
     }
 }
 
-/// Checks the request for a terminal node. Returns the kind of its terminal.
-fn check_terminal(node: &NodeRef, spec: &NodeSpec) -> Result<TerminalKind, EngineError> {
+/// Checks the request for a terminal node.
+fn check_terminal(node: &NodeRef, spec: &NodeSpec) -> Result<(), EngineError> {
     check_name(&node.node, "node")?;
     check_cwd(node, spec.cwd.as_deref())?;
-    let Some(kind) = terminal_kind(spec.backend) else {
-        return Err(EngineError::invalid_request(format!(
-            "a {} node has no terminal",
-            spec.backend.as_str()
-        )));
-    };
-    check_pane(kind, spec)?;
-    Ok(kind)
+    if !spec.backend.has_terminal() {
+        let backend = spec.backend.as_str();
+        return Err(EngineError::invalid_request(format!("a {backend} node has no terminal")));
+    }
+    check_pane(spec)
 }
 
 /// Returns the error for a new pane in an engine that cannot start host processes.

@@ -6,9 +6,9 @@ use nerve_host::EndSnapshot;
 use nerve_host::backend::{Backend, HostedBackend, SpawnError};
 use nerve_host::manager::{HOOKS, HostContext, HostManager, Label};
 use nerve_host::registry::Entry;
-use nerve_mux::pane::{PaneContext, PaneEntry, PanePlace, Panes, TerminalKind};
+use nerve_mux::pane::{PaneContext, PaneEntry, PanePlace, Panes};
 use nerve_mux::{Window, tmux, wezterm};
-use nerve_types::TsNs;
+use nerve_types::{Multiplexer, TsNs};
 
 use super::Node;
 use super::hooks::HookSocket;
@@ -34,7 +34,7 @@ impl Launch<'_> {
         self,
         manager: &HostManager,
         spec: TerminalSpec,
-        window: Option<(TerminalKind, PanePlace)>,
+        window: Option<(Multiplexer, PanePlace)>,
     ) -> Result<TerminalNode, SpawnError> {
         let context = HostContext {
             program: &spec.program,
@@ -53,8 +53,8 @@ impl Launch<'_> {
         let viewer = Window::of_host(self.panes, &manager.program, &entry, &spec.node.node);
         let node =
             TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_host(&entry, Some(viewer)));
-        if let Some((terminal, place)) = window
-            && let Err(error) = node.show(terminal, place).await
+        if let Some((multiplexer, place)) = window
+            && let Err(error) = node.show(multiplexer, place).await
             // The viewer of a program that ends at once may end before it is known.
             && entry.has_child()
         {
@@ -71,7 +71,7 @@ impl Launch<'_> {
     pub(crate) async fn attach(
         self,
         mut spec: TerminalSpec,
-        terminal: TerminalKind,
+        multiplexer: Multiplexer,
         pane: &str,
         socket: Option<&str>,
     ) -> Result<TerminalNode, SpawnError> {
@@ -86,13 +86,13 @@ impl Launch<'_> {
             record: self.record,
             now: self.now,
         };
-        match terminal {
-            TerminalKind::Wezterm => {
+        match multiplexer {
+            Multiplexer::Wezterm => {
                 let (backend, entry, size) = wezterm::start(context).await?;
                 spec.size = size;
                 Ok(over_pane(self.panes, spec, backend, &entry))
             }
-            TerminalKind::Tmux | TerminalKind::Pty => {
+            Multiplexer::Tmux => {
                 let (backend, entry, size) = tmux::start(context).await?;
                 (spec.size, spec.program.cwd) = (size, entry.cwd.clone());
                 Ok(over_pane(self.panes, spec, backend, &entry))
@@ -112,14 +112,12 @@ pub fn adopt_host(manager: &HostManager, panes: &Panes, spec: TerminalSpec, entr
 
 /// Takes over the pane of a server that is gone. Failures are reported as events of the backend.
 pub fn adopt_pane(panes: &Panes, spec: TerminalSpec, entry: PaneEntry) -> TerminalNode {
-    match entry.terminal {
-        TerminalKind::Wezterm => {
-            let (backend, entry) = wezterm::adopt(panes, entry, is_full_screen(&spec));
+    match entry.multiplexer {
+        Multiplexer::Wezterm => {
+            let backend = wezterm::adopt(panes, entry.clone(), is_full_screen(&spec));
             over_pane(panes, spec, backend, &entry)
         }
-        TerminalKind::Tmux | TerminalKind::Pty => {
-            over_pane(panes, spec, tmux::adopt(panes, entry.clone()), &entry)
-        }
+        Multiplexer::Tmux => over_pane(panes, spec, tmux::adopt(panes, entry.clone()), &entry),
     }
 }
 

@@ -51,7 +51,7 @@ use std::time::Duration;
 
 use nerve_agent::profile::ContextKind;
 use nerve_api::reply::NodeExplanation;
-use nerve_types::Size;
+use nerve_types::{Multiplexer, Size};
 use serde_json::Value;
 
 use self::prompt::Prompt;
@@ -59,7 +59,7 @@ use self::prompt::Prompt;
 pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeState};
 pub use crate::response::truncate_to_limits;
 
-use crate::command::{DialogAnswer, NodeRef, NodeSpec, PanePlace, Response, StateName, TerminalKind};
+use crate::command::{DialogAnswer, NodeRef, NodeSpec, PanePlace, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::EngineError;
 use crate::terminal::{OutputPosition, OutputStart, OutputSubscription};
@@ -177,7 +177,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// Unsupported, NotFound, Process.
-    fn show(&self, _multiplexer: TerminalKind, _place: PanePlace) -> NodeFuture<'_, String> {
+    fn show(&self, _multiplexer: Multiplexer, _place: PanePlace) -> NodeFuture<'_, String> {
         Box::pin(ready(Err(self.unsupported())))
     }
 

@@ -20,7 +20,7 @@ use nerve_host::clock::Clock;
 use nerve_host::tap::Tap;
 use nerve_mux::Window;
 use nerve_record::executions::log::ExecutionLog;
-use nerve_types::Size;
+use nerve_types::{Multiplexer, Size};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::actor::Actor;
@@ -31,7 +31,6 @@ use super::{BoxFuture, Node, NodeFuture, ToolKind};
 use crate::cancellation::wait_timeout_error;
 use crate::command::{
     BackendKind, CommandLine, DialogAnswer, NodeInfo, NodeRef, NodeSpec, PanePlace, Response, StateName,
-    TerminalKind,
 };
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
@@ -149,7 +148,7 @@ impl Node for TerminalNode {
         })
     }
 
-    fn show(&self, multiplexer: TerminalKind, place: PanePlace) -> NodeFuture<'_, String> {
+    fn show(&self, multiplexer: Multiplexer, place: PanePlace) -> NodeFuture<'_, String> {
         Box::pin(async move {
             let size = self.inner.status.borrow().size;
             self.window()?.open(multiplexer, &place, size).await.map_err(|error| self.pane_error(&error))

@@ -1,5 +1,5 @@
 //! Values that all crates share: time, sizes, terminal events, activities, answers, signals of agents, kinds of errors, the rule for
-//! names, suggestions for misspelled ones, counts of tokens, hosts of addresses, short forms and limits of texts, and the connection
+//! names, suggestions for misspelled ones, terminal multiplexers, counts of tokens, hosts of addresses, short forms and limits of texts, and the connection
 //! limiter.
 //!
 //! Nothing here does I/O or reads a clock, except `files`, `regular_file` and `os`, which has all calls that depend on the operating system.
@@ -20,6 +20,7 @@ mod exit_status;
 pub mod files;
 mod foreground;
 mod history_op;
+mod multiplexer;
 pub mod name;
 pub mod network_address;
 #[cfg(feature = "os")]
@@ -41,6 +42,7 @@ pub use event::{Event, EventKind, Origin};
 pub use exit_status::ExitStatus;
 pub use foreground::Foreground;
 pub use history_op::HistoryOp;
+pub use multiplexer::Multiplexer;
 pub use signal::{BlockKind, Delivery, SignalSource};
 pub use size::Size;
 pub use time::{TimeSpan, TsNs, millis};

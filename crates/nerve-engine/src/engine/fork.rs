@@ -9,7 +9,7 @@ use nerve_graph::executable::Executable;
 use nerve_graph::session::Session;
 use nerve_graph::session::entry::NodeEntry;
 use nerve_node::NodeHandle;
-use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, StateName, terminal_kind};
+use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, StateName};
 use nerve_node::error::EngineError;
 use nerve_node::fork::command_words;
 use nerve_node::names::check_name;
@@ -56,7 +56,7 @@ impl Engine {
             None => None,
         };
         let definition = definition.or_else(|| terminal.as_ref()?.to_spec());
-        let Some(definition) = definition.filter(|spec| terminal_kind(spec.backend).is_some()) else {
+        let Some(definition) = definition.filter(|spec| spec.backend.has_terminal()) else {
             return Err(unsupported_fork_error(source, "a node that does not run and has no terminal"));
         };
         if definition.proxy.is_none() && terminal.as_ref().is_some_and(|node| node.has_unknown_proxy()) {

@@ -12,7 +12,7 @@ use nerve_graph::executable::Executable;
 use nerve_graph::session::entry::{EndCause, LastProcess, NodeEntry};
 use nerve_graph::session::{START_STOP_TIMEOUT, Session};
 use nerve_node::NodeHandle;
-use nerve_node::command::{BackendKind, CommandLine, NodeInfo, NodeRef, NodeSpec, StateName, terminal_kind};
+use nerve_node::command::{BackendKind, CommandLine, NodeInfo, NodeRef, NodeSpec, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_transcript::session_files::SessionFiles;
 use tokio::sync::Semaphore;
@@ -232,7 +232,7 @@ impl Engine {
         if spec.backend == BackendKind::Acp {
             return Ok(Restart { spec: entry.acp_spec(fresh), command: None, resumption: None });
         }
-        if spec.pane_id.is_some() || terminal_kind(spec.backend).is_none() {
+        if spec.pane_id.is_some() || !spec.backend.has_terminal() {
             return Ok(as_defined());
         }
         let argv = node_argv(spec);

@@ -10,7 +10,7 @@ use nerve_graph::session::{Session, stop_all};
 use nerve_host::environment;
 use nerve_node::NodeHandle;
 use nerve_node::cancellation;
-use nerve_node::command::{BackendKind, EventKind, NodeRef, NodeSpec, terminal_kind};
+use nerve_node::command::{BackendKind, EventKind, NodeRef, NodeSpec};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::telemetry::TraceContext;
 use nerve_node::usage_ledger::LedgerUsage;
@@ -54,7 +54,7 @@ impl Engine {
                 environment::keep_file_locations(shell_env, &mut spec.env, &environment::read_variables());
                 spec.shell_env = Some(shell_env.clone());
             }
-            if let Some(trace) = trace.filter(|_| terminal_kind(spec.backend).is_some()) {
+            if let Some(trace) = trace.filter(|_| spec.backend.has_terminal()) {
                 for (name, value) in trace.variables() {
                     spec.env.entry(name.to_string()).or_insert(value);
                 }

@@ -11,12 +11,12 @@ use nerve_api::request::{
     AnswerNode, ClearBuffer, ExplainNode, GetBuffer, ResizeNode, RunCommand, Seconds, SendInterrupt,
     ShowNode, WaitNode, WriteData,
 };
-use nerve_api::value::{Multiplexer, NodeState};
+use nerve_api::value::NodeState;
 use nerve_graph::executable::Executable;
 use nerve_host::clock::MAX_TIMEOUT;
 use nerve_node::NodeHandle;
 use nerve_node::cancellation::wait_timeout_error;
-use nerve_node::command::{DialogAnswer, NodeRef, PanePlace, TerminalKind};
+use nerve_node::command::{DialogAnswer, NodeRef, PanePlace};
 use nerve_node::error::EngineError;
 use nerve_node::telemetry::{begin_run_command, end_with};
 use nerve_node::terminal::{OutputPosition, OutputStart, OutputSubscription};
@@ -125,13 +125,9 @@ impl Engine {
     /// # Errors
     /// NotFound, InvalidRequest (no terminal, or one in this process), Process: the multiplexer failed.
     pub async fn show_node(&self, request: ShowNode, _: RequestContext) -> Result<NodeShown, EngineError> {
-        let multiplexer = match request.multiplexer {
-            Multiplexer::Tmux => TerminalKind::Tmux,
-            Multiplexer::Wezterm => TerminalKind::Wezterm,
-        };
         let place = PanePlace { split: request.split, session: request.tmux_session, socket: request.socket };
         let at = NodeRef::new(request.node_id, request.session_id);
-        let pane_id = self.node(&at)?.show(multiplexer, place).await?;
+        let pane_id = self.node(&at)?.show(request.multiplexer, place).await?;
         Ok(NodeShown { node_id: at.node, pane_id })
     }
 

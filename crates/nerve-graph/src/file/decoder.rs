@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
-use nerve_node::command::{CommandLine, TerminalKind};
+use nerve_node::command::{BackendKind, CommandLine};
 use nerve_node::proxy::Provider;
 use serde_json::Value;
 
@@ -21,7 +21,8 @@ use super::types::{
 };
 use crate::compat::spellings;
 use crate::policy::{OnDialog, OnError, OnFailure, OnHostLost, OnLimit, OnResume};
-use nerve_types::{name, suggestion::nearest};
+use nerve_types::suggestion::nearest;
+use nerve_types::{Multiplexer, name};
 
 /// Id of a graph that has none, which has been reported.
 const PLACEHOLDER_ID: &str = "graph";
@@ -88,14 +89,16 @@ impl NodeDefinition {
             _ => return type_mismatch("the type of a node", kind, kind_at, report),
         };
         let definition = match name {
-            "claude" => NodeDefinition::Claude(terminal(&mut fields, TerminalKind::Pty, report)),
-            "pty" => NodeDefinition::Pty(terminal(&mut fields, TerminalKind::Pty, report)),
-            "claude-tmux" => NodeDefinition::ClaudeTmux(terminal(&mut fields, TerminalKind::Tmux, report)),
-            "tmux" => NodeDefinition::Tmux(terminal(&mut fields, TerminalKind::Tmux, report)),
-            "claude-wezterm" => {
-                NodeDefinition::ClaudeWezterm(terminal(&mut fields, TerminalKind::Wezterm, report))
+            "claude" => NodeDefinition::Claude(terminal(&mut fields, BackendKind::Claude, report)),
+            "pty" => NodeDefinition::Pty(terminal(&mut fields, BackendKind::Pty, report)),
+            "claude-tmux" => {
+                NodeDefinition::ClaudeTmux(terminal(&mut fields, BackendKind::ClaudeTmux, report))
             }
-            "wezterm" => NodeDefinition::Wezterm(terminal(&mut fields, TerminalKind::Wezterm, report)),
+            "tmux" => NodeDefinition::Tmux(terminal(&mut fields, BackendKind::Tmux, report)),
+            "claude-wezterm" => {
+                NodeDefinition::ClaudeWezterm(terminal(&mut fields, BackendKind::ClaudeWezterm, report))
+            }
+            "wezterm" => NodeDefinition::Wezterm(terminal(&mut fields, BackendKind::Wezterm, report)),
             "chat" => {
                 let chat = chat(&mut fields, report);
                 fields.finish(report);
@@ -141,7 +144,7 @@ fn unknown_type(name: &str, at: Path<'_>, report: &mut Report<'_>) {
 
 fn terminal<'t: 'p, 'p>(
     fields: &mut Fields<'t, 'p>,
-    kind: TerminalKind,
+    backend: BackendKind,
     report: &mut Report<'_>,
 ) -> TerminalDefinition {
     let mut terminal = decode_fields! { fields, report, TerminalDefinition::default(), TerminalDefinition {
@@ -150,12 +153,12 @@ fn terminal<'t: 'p, 'p>(
         profile, parser, cols, rows, history, record, ready_timeout, response_timeout, keep, proxy,
     } };
     // Only foreign panes have these fields.
-    if kind != TerminalKind::Pty {
+    if backend.multiplexer().is_some() {
         // WezTerm's pane ids are numbers.
         terminal.pane = fields.optional("pane", report).map(|ScalarText(pane)| pane);
         terminal.socket = fields.optional("socket", report);
     }
-    if kind == TerminalKind::Tmux {
+    if backend.multiplexer() == Some(Multiplexer::Tmux) {
         terminal.tmux_session = fields.optional("tmux_session", report);
     }
     terminal

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use nerve_node::command::{NodeInfo, NodeSpec, StateName, terminal_kind};
+use nerve_node::command::{NodeInfo, NodeSpec, StateName};
 use nerve_node::usage_ledger::{LedgerRecord, LedgerUsage, UsageLedger};
 use nerve_types::{ExitStatus, TsNs};
 use serde::{Deserialize, Serialize};
@@ -132,7 +132,7 @@ impl NodeEntry {
         last.agent_session = text("conversation_id").or(last.agent_session.take());
         last.recording = text("recording_path").map(PathBuf::from).or(last.recording.take());
         last.has_turns |= info.metadata.number("turns") > Some(0) || info.metadata.contains_key("has_turns");
-        if terminal_kind(self.spec.backend).is_some() {
+        if self.spec.backend.has_terminal() {
             let cells = |name: &str| info.metadata.number(name)?.try_into().ok();
             self.spec.cols = cells("cols").or(self.spec.cols);
             self.spec.rows = cells("rows").or(self.spec.rows);

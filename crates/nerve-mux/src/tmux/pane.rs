@@ -33,6 +33,7 @@ use super::parser::{ControlMessage, size_in};
 use super::query_queue::{Query, QueryQueue};
 use super::quoting::CommandArgs;
 use super::quoting::command;
+use crate::handover::Resources;
 use crate::pane::{Claim, PaneEntry, Panes};
 use crate::tty;
 
@@ -99,15 +100,6 @@ pub(super) struct AttachedConnection {
     pub(super) attachment: Attachment,
     /// Set when a server attaches for the first time.
     pub(super) resources: Option<Resources>,
-}
-
-/// Resources that a server holds for a pane.
-#[derive(Debug)]
-pub(super) struct Resources {
-    pub(super) claim: Claim,
-    pub(super) pump: Pump,
-    pub(super) flusher: Option<Flusher>,
-    pub(super) faults: Vec<String>,
 }
 
 /// Error of attaching.

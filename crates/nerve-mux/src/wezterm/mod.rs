@@ -17,35 +17,25 @@ mod rows;
 mod schedule;
 mod writer;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
-use nerve_host::backend::PaneError;
-use nerve_host::backend::{BackendEvent, SpawnError};
-use nerve_host::clock::Clock;
-use nerve_host::manager::{Label, QUALITY};
+use nerve_host::backend::{PaneError, SpawnError};
+use nerve_host::manager::Label;
 use nerve_host::pump::Pump;
 use nerve_host::recorder::Recorder;
 use nerve_host::tap::Tap;
 use nerve_types::os::start_time;
-use nerve_types::{ExitStatus, Size};
-use tokio::sync::mpsc;
-use tokio_util::task::AbortOnDropHandle;
+use nerve_types::{Multiplexer, Size};
 
-use self::pane::Refresh;
+use self::pane::PaneParts;
 use self::pane_cache::WeztermServer;
-use self::poller::{PollTarget, Poller, Process, SharedState};
-use self::repaint::Repainter;
-use self::writer::InputWriter;
-use crate::pane::{Claim, PaneContext, PaneEntry, Panes, TerminalKind};
+use self::poller::Process;
+use crate::handover::{Resources, take_over};
+use crate::pane::{Claim, PaneContext, PaneEntry, Panes};
 
 pub use args::{Keys, Range};
 pub use client::Wezterm;
 pub use pane::WeztermPane;
-
-/// Pane events that may be queued.
-const MAX_QUEUED_EVENTS: usize = 8;
 
 /// Attaches to an existing pane. Also returns the pane's entry and size.
 ///
@@ -63,109 +53,39 @@ pub async fn start(context: PaneContext<'_>) -> Result<(WeztermPane, PaneEntry, 
     }
     let claim = claim_pane(context.panes, &server, &listed.id(), context.label)?;
     let size = Size::new(listed.size.cols, listed.size.rows);
-    let mut entry = context.new_entry(TerminalKind::Wezterm);
+    let mut entry = context.new_entry(Multiplexer::Wezterm);
     entry.socket = server.wezterm.socket().map(str::to_string);
     entry.pane = listed.id();
     entry.pid = process.map(|process| process.pid);
     entry.started = process.map(|process| process.started);
     let (recorder, faults) = context.register(&mut entry, size, true);
-    let events = faults.into_iter().map(BackendEvent::Fault).collect();
+    let flusher = recorder.as_ref().map(Recorder::flusher);
+    let pump = Pump::new(recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect());
     let panes = context.panes.clone();
-    let builder = PaneBuilder { server, panes, entry: entry.clone(), process, claim: Some(claim), events };
-    let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
-    Ok((builder.build(Pump::new(taps), Repainter::new(context.full_screen), false), entry, size))
+    let parts = PaneParts { server, panes, entry: entry.clone(), process, full_screen: context.full_screen };
+    Ok((WeztermPane::live(parts, Resources { claim, pump, flusher, faults }), entry, size))
 }
 
-/// Takes over the pane of a server that is gone. Failures are reported as events of the backend. Also returns the updated entry.
-pub fn adopt(panes: &Panes, mut entry: PaneEntry, full_screen: bool) -> (WeztermPane, PaneEntry) {
+/// Takes over the pane of a server that is gone. Failures are reported as events of the backend.
+pub fn adopt(panes: &Panes, entry: PaneEntry, full_screen: bool) -> WeztermPane {
     let server = server_of(panes, entry.socket.clone());
-    let mut events = VecDeque::new();
-    let claim = ensure_built().map_err(SpawnError::from);
-    let claim = claim.and_then(|()| claim_pane(panes, &server, &entry.pane, &entry.label));
     // Another program in the pane means that ours is gone.
     let process = entry.pid.and_then(|pid| {
         let started = start_time(pid)?;
         Some(Process { pid, started: entry.started.unwrap_or(started) })
     });
-    let mut pump = Pump::default();
-    match (&claim, entry.recording.clone()) {
-        (Err(error), _) => events.extend([BackendEvent::CaughtUp, BackendEvent::Lost(error.to_string())]),
-        (Ok(_), Some(path)) => match Recorder::resume(&path, QUALITY) {
-            Ok((recorder, off)) => {
-                pump = Pump::resume(vec![Box::new(recorder)], off);
-                pump.gap(Clock::start().now());
-                events.push_back(BackendEvent::Skipped(off));
-            }
-            Err(error) => {
-                events.push_back(BackendEvent::Fault(format!("cannot continue the recording: {error}")));
-                entry.recording = None;
-            }
-        },
-        (Ok(_), None) => {}
-    }
-    let (panes, claim) = (panes.clone(), claim.ok());
-    let builder = PaneBuilder { server, panes, entry: entry.clone(), process, claim, events };
-    (builder.build(pump, Repainter::new(full_screen), true), entry)
+    let handover = claim_again(server.clone(), panes.clone(), entry.clone());
+    let parts = PaneParts { server, panes: panes.clone(), entry, process, full_screen };
+    WeztermPane::adopt(parts, handover)
 }
 
-/// The parts of a backend.
-struct PaneBuilder {
+async fn claim_again(
     server: Arc<WeztermServer>,
     panes: Panes,
     entry: PaneEntry,
-    process: Option<Process>,
-    claim: Option<Claim>,
-    events: VecDeque<BackendEvent>,
-}
-
-impl PaneBuilder {
-    /// Creates the backend, and starts its poller and writer if we have the claim.
-    fn build(self, pump: Pump, repainter: Repainter, adopted: bool) -> WeztermPane {
-        let PaneBuilder { server, panes, entry, process, claim, events } = self;
-        let (sender, pane_events) = mpsc::channel(MAX_QUEUED_EVENTS);
-        let (batches, inbox) = mpsc::unbounded_channel();
-        let (shared, waiting) = (Arc::new(SharedState::default()), Arc::new(AtomicUsize::default()));
-        let mut tasks = Vec::new();
-        if claim.is_some() {
-            let pid = entry.pid;
-            let target =
-                PollTarget { server: server.clone(), pane: entry.pane.clone(), process, expected: pid };
-            let poller = Poller::new(target, repainter, shared.clone(), sender.clone());
-            let writer = InputWriter {
-                server: server.clone(),
-                pane: entry.pane.clone(),
-                process,
-                shared: shared.clone(),
-                batches: inbox,
-                waiting: waiting.clone(),
-                events: sender,
-            };
-            tasks.push(AbortOnDropHandle::new(tokio::spawn(poller.run())));
-            tasks.push(AbortOnDropHandle::new(tokio::spawn(writer.run())));
-        }
-        WeztermPane {
-            over: claim.is_none(),
-            exit: ExitStatus::Unknown,
-            released: claim.is_none(),
-            server,
-            entry,
-            panes,
-            process,
-            shared,
-            pump,
-            clock: Clock::start(),
-            pane_events,
-            batches,
-            waiting,
-            adopted,
-            _claim: claim,
-            tasks,
-            refresh: Refresh::None,
-            output: Vec::new(),
-            events,
-            place: Vec::new(),
-        }
-    }
+) -> Result<Resources, SpawnError> {
+    ensure_built()?;
+    take_over(|| claim_pane(&panes, &server, &entry.pane, &entry.label), entry.recording.clone()).await
 }
 
 fn server_of(panes: &Panes, socket: Option<String>) -> Arc<WeztermServer> {
@@ -177,7 +97,7 @@ fn server_of(panes: &Panes, socket: Option<String>) -> Arc<WeztermServer> {
 }
 
 fn claim_pane(panes: &Panes, server: &WeztermServer, pane: &str, label: &Label) -> Result<Claim, SpawnError> {
-    panes.claim(TerminalKind::Wezterm, server.wezterm.socket(), pane, label)
+    panes.claim(Multiplexer::Wezterm, server.wezterm.socket(), pane, label)
 }
 
 fn spawn_error(error: PaneError) -> SpawnError {
@@ -193,4 +113,51 @@ fn spawn_error(error: PaneError) -> SpawnError {
 /// Fails in a build without the feature.
 fn ensure_built() -> Result<(), PaneError> {
     if cfg!(feature = "wezterm") { Ok(()) } else { Err(PaneError::NotBuilt("WezTerm")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use nerve_host::backend::{Backend, BackendEvent};
+    use nerve_host::manager::QUALITY;
+    use nerve_record::ahr::AhrError;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Time in which nothing may happen. The handover has 3 seconds.
+    const PAUSE: Duration = Duration::from_millis(100);
+
+    #[tokio::test]
+    async fn adopted_pane_waits_for_ending_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let panes = Panes {
+            claims: folder.path().join("claims"),
+            wezterm: Some(folder.path().join("none")),
+            ..Panes::default()
+        };
+        let path = folder.path().join("r.ahr");
+        let time = serde_json::json!({ "secs": 1, "nanos": 0 });
+        let label = serde_json::json!({
+            "server": "s", "node": "n", "argv": ["sh"], "profile": "generic", "parser": "none",
+            "ready_timeout": time, "response_timeout": time, "history": false,
+        });
+        let entry = serde_json::json!({
+            "id": "e", "session_id": "r", "terminal": "wezterm", "pane": "7", "label": label, "recording": path,
+        });
+        let entry: PaneEntry = serde_json::from_value(entry).unwrap();
+        let server = server_of(&panes, None);
+        let label = entry.label.clone();
+        let claim = claim_pane(&panes, &server, "7", &label).unwrap();
+        let recorder = Recorder::create(&path, QUALITY).unwrap();
+        let mut pane = adopt(&panes, entry, false);
+        timeout(PAUSE, pane.next()).await.unwrap_err();
+        drop(claim);
+        timeout(PAUSE, pane.next()).await.unwrap_err();
+        drop(recorder);
+        assert!(matches!(pane.next().await, BackendEvent::Skipped(0)));
+        assert!(matches!(Recorder::resume(&path, QUALITY), Err(AhrError::Busy { .. })));
+        assert!(claim_pane(&panes, &server, "7", &label).is_err());
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nerve_host::backend::pty::WRITE_LIMIT;
-use nerve_host::backend::{Backend, BackendEvent, BoxFuture, Lease, Memory};
+use nerve_host::backend::{Backend, BackendEvent, BoxFuture, Lease, Memory, SpawnError};
 use nerve_host::clock::Clock;
 use nerve_host::pump::Pump;
 use nerve_types::Foreground;
@@ -19,19 +19,23 @@ use tokio_util::task::AbortOnDropHandle;
 use super::args::Range;
 use super::input::input_calls;
 use super::pane_cache::WeztermServer;
-use super::poller::{PaneEvent, Process, SharedState};
-use super::writer::Batch;
+use super::poller::{PaneEvent, PollTarget, Poller, Process, SharedState};
+use super::repaint::Repainter;
+use super::writer::{Batch, InputWriter};
+use crate::handover::Resources;
 use crate::pane::{Claim, PaneEntry, Panes};
 use crate::pane_text::last_rows;
 use crate::tty;
 
+/// Pane events that may be queued.
+const MAX_QUEUED_EVENTS: usize = 8;
 /// Age from which a refresh of the content is stale.
 const MAX_REFRESH_AGE: Duration = Duration::from_millis(300);
 /// Exceeds any scrollback; WezTerm clips the range.
 const ALL_ROWS: u32 = 1_000_000;
 
 /// The refresh of the content before a prompt is typed.
-pub(super) enum Refresh {
+enum Refresh {
     /// None was requested since the last prompt.
     None,
     /// The poller has been requested to refresh.
@@ -40,38 +44,147 @@ pub(super) enum Refresh {
     Done { at: TsNs },
 }
 
+/// The parts from which a backend is created.
+pub(super) struct PaneParts {
+    pub(super) server: Arc<WeztermServer>,
+    pub(super) panes: Panes,
+    pub(super) entry: PaneEntry,
+    pub(super) process: Option<Process>,
+    /// The program draws its own screen.
+    pub(super) full_screen: bool,
+}
+
 /// A pane of WezTerm.
 pub struct WeztermPane {
-    pub(super) server: Arc<WeztermServer>,
-    pub(super) entry: PaneEntry,
-    pub(super) panes: Panes,
-    pub(super) process: Option<Process>,
-    pub(super) shared: Arc<SharedState>,
-    pub(super) pump: Pump,
-    pub(super) clock: Clock,
-    pub(super) pane_events: mpsc::Receiver<PaneEvent>,
-    pub(super) batches: mpsc::UnboundedSender<Batch>,
-    pub(super) waiting: Arc<AtomicUsize>,
+    server: Arc<WeztermServer>,
+    entry: PaneEntry,
+    panes: Panes,
+    process: Option<Process>,
+    shared: Arc<SharedState>,
+    pump: Pump,
+    clock: Clock,
+    pane_events: mpsc::Receiver<PaneEvent>,
+    batches: mpsc::UnboundedSender<Batch>,
+    waiting: Arc<AtomicUsize>,
     /// An earlier server drove the pane.
-    pub(super) adopted: bool,
-    /// Exclusive right to drive the pane.
-    pub(super) _claim: Option<Claim>,
-    pub(super) tasks: Vec<AbortOnDropHandle<()>>,
-    pub(super) refresh: Refresh,
-    pub(super) output: Vec<u8>,
-    pub(super) events: VecDeque<BackendEvent>,
-    pub(super) place: Vec<(&'static str, String)>,
+    adopted: bool,
+    /// Exclusive right to drive the pane. Missing during a handover.
+    claim: Option<Claim>,
+    /// The poller and the writer.
+    task: Option<AbortOnDropHandle<()>>,
+    refresh: Refresh,
+    output: Vec<u8>,
+    events: VecDeque<BackendEvent>,
+    place: Vec<(&'static str, String)>,
     /// The pane is gone, or we have detached from it.
-    pub(super) over: bool,
-    pub(super) exit: ExitStatus,
+    over: bool,
+    exit: ExitStatus,
     /// The pane is left for the next driver.
-    pub(super) released: bool,
+    released: bool,
 }
 
 impl WeztermPane {
+    /// Creates the backend for a claimed pane.
+    pub(super) fn live(parts: PaneParts, resources: Resources) -> WeztermPane {
+        let (mut pane, _, work) = WeztermPane::new(parts);
+        pane.set_resources(resources);
+        pane.task = Some(AbortOnDropHandle::new(tokio::spawn(work)));
+        pane
+    }
+
+    /// Creates the backend for the pane of a server that is gone.
+    pub(super) fn adopt(
+        parts: PaneParts,
+        handover: impl Future<Output = Result<Resources, SpawnError>> + Send + 'static,
+    ) -> WeztermPane {
+        let (mut pane, events, work) = WeztermPane::new(parts);
+        pane.adopted = true;
+        let task = async move {
+            match handover.await {
+                Ok(resources) => {
+                    if events.send(PaneEvent::TakenOver(Box::new(resources))).await.is_ok() {
+                        work.await;
+                    }
+                }
+                // The receiver is gone only with the backend.
+                Err(error) => drop(events.send(PaneEvent::NotTakenOver(error.to_string())).await),
+            }
+        };
+        pane.task = Some(AbortOnDropHandle::new(tokio::spawn(task)));
+        pane
+    }
+
+    /// Creates the backend without resources. Also returns the sender of its events, and the work of its poller and writer.
+    fn new(
+        parts: PaneParts,
+    ) -> (WeztermPane, mpsc::Sender<PaneEvent>, impl Future<Output = ()> + Send + 'static) {
+        let PaneParts { server, panes, entry, process, full_screen } = parts;
+        let (events, pane_events) = mpsc::channel(MAX_QUEUED_EVENTS);
+        let (batches, inbox) = mpsc::unbounded_channel();
+        let (shared, waiting) = (Arc::new(SharedState::default()), Arc::new(AtomicUsize::default()));
+        let (pane, expected) = (entry.pane.clone(), entry.pid);
+        let target = PollTarget { server: server.clone(), pane: pane.clone(), process, expected };
+        let repainter = Repainter::new(full_screen);
+        let poller = Poller::new(target, repainter, shared.clone(), events.clone());
+        let writer = InputWriter {
+            server: server.clone(),
+            pane,
+            process,
+            shared: shared.clone(),
+            batches: inbox,
+            waiting: waiting.clone(),
+            events: events.clone(),
+        };
+        let work = async move {
+            tokio::join!(poller.run(), writer.run());
+        };
+        let pane = WeztermPane {
+            server,
+            entry,
+            panes,
+            process,
+            shared,
+            pump: Pump::default(),
+            clock: Clock::start(),
+            pane_events,
+            batches,
+            waiting,
+            adopted: false,
+            claim: None,
+            task: None,
+            refresh: Refresh::None,
+            output: Vec::new(),
+            events: VecDeque::new(),
+            place: Vec::new(),
+            over: false,
+            exit: ExitStatus::Unknown,
+            released: false,
+        };
+        (pane, events, work)
+    }
+
+    fn set_resources(&mut self, resources: Resources) {
+        (self.pump, self.claim) = (resources.pump, Some(resources.claim));
+        self.events.extend(resources.faults.into_iter().map(BackendEvent::Fault));
+        if resources.flusher.is_none() {
+            self.entry.recording = None;
+        }
+    }
+
     fn on_pane_event(&mut self, event: PaneEvent) {
         let now = self.clock.now();
         match event {
+            PaneEvent::TakenOver(resources) => {
+                self.set_resources(*resources);
+                if self.entry.recording.is_some() {
+                    self.pump.gap(now);
+                    self.events.push_back(BackendEvent::Skipped(self.pump.offset()));
+                }
+            }
+            PaneEvent::NotTakenOver(reason) => {
+                (self.over, self.released) = (true, true);
+                self.events.extend([BackendEvent::CaughtUp, BackendEvent::Lost(reason)]);
+            }
             PaneEvent::Size(size) => {
                 self.pump.resize(now, size);
                 self.events.push_back(BackendEvent::Resized(size));
@@ -109,7 +222,7 @@ impl WeztermPane {
             self.events.push_back(BackendEvent::CaughtUp);
         }
         self.exit = exit;
-        self.tasks.clear();
+        self.task = None;
         self.panes.forget(&self.entry);
         self.events.extend([event, BackendEvent::Closed]);
     }
@@ -150,7 +263,7 @@ impl Backend for WeztermPane {
     }
 
     fn write(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool {
-        if self.over || self.queued_input() + bytes.len() > WRITE_LIMIT {
+        if self.over || self.claim.is_none() || self.queued_input() + bytes.len() > WRITE_LIMIT {
             return false;
         }
         let Some(batch) = input_calls(bytes) else {

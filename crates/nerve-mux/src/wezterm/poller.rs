@@ -22,6 +22,7 @@ use super::pane_cache::WeztermServer;
 use super::repaint::{Capture, NeedsMore, Repainter};
 use super::rows::rows_of;
 use super::schedule::PollSchedule;
+use crate::handover::Resources;
 
 /// Rows above the screen that are read. The next step is used if there are more rows and they are needed.
 const SCROLLBACK_ROWS: [u32; 3] = [120, 1500, 20_000];
@@ -40,6 +41,10 @@ const HOLD_TIMEOUT: Duration = Duration::from_secs(1);
 /// An event observed on a pane.
 #[derive(Debug)]
 pub(super) enum PaneEvent {
+    /// The earlier server has released the pane. The poller and the writer begin.
+    TakenOver(Box<Resources>),
+    /// Another process still drives the pane; the reason.
+    NotTakenOver(String),
     /// The size of the pane from here on.
     Size(Size),
     /// Bytes that repaint what has changed.
