@@ -2,6 +2,8 @@
 //! neither repeat nor skip other items.
 
 use std::cmp::Ordering;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 
 use nerve_api::reply::{
     GraphInfo, GraphList, NodeInfo, NodeList, RecordingInfo, RecordingList, ResultInfo, ResultList, RunInfo,
@@ -120,6 +122,21 @@ impl Position {
     }
 }
 
+/// Checks the number of items that a request asks for.
+///
+/// # Errors
+/// InvalidRequest.
+pub(crate) fn check_limit<T: PartialOrd + Display>(
+    limit: T,
+    range: RangeInclusive<T>,
+) -> Result<(), EngineError> {
+    if range.contains(&limit) {
+        return Ok(());
+    }
+    let (min, max) = range.into_inner();
+    Err(EngineError::invalid_request(format!("params.limit: {limit} is not from {min} to {max}")))
+}
+
 /// Orders keys of items by time, newest first, then by id.
 fn compare(a: (f64, &str), b: (f64, &str)) -> Ordering {
     b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1))
@@ -128,10 +145,7 @@ fn compare(a: (f64, &str), b: (f64, &str)) -> Ordering {
 impl Page {
     fn new(request: &PageRequest) -> Result<Page, EngineError> {
         let limit = request.limit.unwrap_or(MAX_LIMIT);
-        if !(1..=MAX_LIMIT).contains(&limit) {
-            let message = format!("params.limit: {limit} is not from 1 to {MAX_LIMIT}");
-            return Err(EngineError::invalid_request(message));
-        }
+        check_limit(limit, 1..=MAX_LIMIT)?;
         let parse = |cursor: &String| {
             Position::parse(cursor).ok_or_else(|| {
                 EngineError::invalid_request("params.cursor: invalid value")

@@ -20,6 +20,7 @@ use nerve_types::{Size, TsNs};
 use serde_json::Value;
 
 use crate::data_dirs::DataDirs;
+use crate::page::check_limit;
 use nerve_node::error::{EngineError, ErrorKind};
 
 /// Maximum bytes of a range of a recording's file.
@@ -139,10 +140,7 @@ pub fn unrecorded(hosts: &[Entry]) -> Vec<Entry> {
 /// Reads a range of a recording's file.
 pub(crate) fn read_range(request: &GetRecordingFile, dirs: &DataDirs) -> Result<RecordingFile, EngineError> {
     let limit = request.limit.unwrap_or(DEFAULT_RANGE);
-    if !(1..=MAX_RANGE).contains(&limit) {
-        let message = format!("params.limit: {limit} is not from 1 to {MAX_RANGE}");
-        return Err(EngineError::invalid_request(message));
-    }
+    check_limit(limit, 1..=MAX_RANGE)?;
     let path = find(dirs, &request.recording)?;
     let range = RecordingRange::read(&path, request.offset, limit)
         .map_err(|error| EngineError::process(format!("cannot read {}: {error}", path.display())))?;

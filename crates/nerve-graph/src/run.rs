@@ -133,10 +133,7 @@ async fn run_rounds(graph: &Graph, context: &RunContext) -> Result<GraphRun, Eng
                 let message = format!("graph '{}': condition still false after {number} rounds", graph.id);
                 Some(EngineError::process(message))
             }
-            Err(mut error) => {
-                error.message = format!("graph '{}': until: {}", graph.id, error.message);
-                Some(error)
-            }
+            Err(error) => Some(error.in_context(format_args!("graph '{}': until", graph.id))),
         };
         run.status = TraceStatus::Failed;
         return Ok(run);

@@ -225,10 +225,10 @@ impl StepRun<'_> {
     pub(super) fn resolve<'t>(&self, target: &'t Target) -> Result<Cow<'t, Executable>, EngineError> {
         match target {
             Target::Executable(executable) => Ok(Cow::Borrowed(executable)),
-            Target::Name(name) => self.graph.find(name).map(Cow::Owned).map_err(|mut error| {
-                error.message = format!("step '{}': {}", self.step.id, error.message);
-                error
-            }),
+            Target::Name(name) => {
+                let found = self.graph.find(name).map(Cow::Owned);
+                found.map_err(|error| error.in_context(format_args!("step '{}'", self.step.id)))
+            }
         }
     }
 
@@ -238,10 +238,7 @@ impl StepRun<'_> {
         part: &str,
         make: impl FnOnce() -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        catch_panic(make).map_err(|mut error| {
-            error.message = format!("step '{}': {part}: {}", self.step.id, error.message);
-            error
-        })
+        catch_panic(make).map_err(|error| error.in_context(format_args!("step '{}': {part}", self.step.id)))
     }
 }
 

@@ -51,10 +51,8 @@ impl TemplateNode {
             round: 1,
             result: None,
         };
-        self.template.render(&scope).map_err(|mut error| {
-            error.message = format!("template of node '{}': {}", self.id, error.message);
-            error
-        })
+        let text = self.template.render(&scope);
+        text.map_err(|error| error.in_context(format_args!("template of node '{}'", self.id)))
     }
 }
 

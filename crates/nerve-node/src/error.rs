@@ -114,6 +114,13 @@ impl EngineError {
         EngineError::new(ErrorKind::Internal, message)
     }
 
+    /// Puts what failed before the message.
+    #[must_use]
+    pub fn in_context(mut self, context: impl fmt::Display) -> EngineError {
+        self.message = format!("{context}: {}", self.message);
+        self
+    }
+
     /// Returns true if error policies of steps do not apply: the step was cancelled, or a budget stopped it or waits for an answer.
     pub fn is_final(&self) -> bool {
         self.is_budget_question() || matches!(self.kind, ErrorKind::Cancelled | ErrorKind::Budget)

@@ -219,10 +219,8 @@ impl NodeFactory {
                 let Environment { set, remove, .. } = env.clone();
                 let program =
                     Program { argv: argv.clone(), cwd: spec.cwd.clone(), env: set, env_remove: remove };
-                agent_version::check(&profile, &program, spec.force).await.map_err(|mut error| {
-                    error.message = format!("node '{}' was not started: {}", node.node, error.message);
-                    error
-                })?
+                let checked = agent_version::check(&profile, &program, spec.force).await;
+                checked.map_err(|error| not_started_error(&node, error))?
             }
         };
         let audit_log = self.audit_log(&at, spec.history)?;
@@ -285,10 +283,7 @@ impl NodeFactory {
         env: &mut Environment,
         server_env: &BTreeMap<String, String>,
     ) -> Result<NodeProxy, EngineError> {
-        let with_node_name = |mut error: EngineError| {
-            error.message = format!("node '{}' was not started: {}", launch.node.node, error.message);
-            error
-        };
+        let with_node_name = |error| not_started_error(launch.node, error);
         if let Some(pane) = pane {
             let message =
                 format!("the program in pane '{pane}' is already running and cannot be given a proxy");
@@ -357,10 +352,7 @@ impl NodeFactory {
 
     fn start_chat(&self, spec: NodeSpec, ledger: UsageLedger) -> Result<ChatNode, EngineError> {
         let node = check_without_terminal(&spec)?;
-        let with_node_name = |mut error: EngineError| {
-            error.message = format!("node '{}' was not started: {}", node.node, error.message);
-            error
-        };
+        let with_node_name = |error| not_started_error(&node, error);
         let chat = spec.chat.ok_or_else(|| {
             with_node_name(
                 EngineError::invalid_request("a chat node needs a model")
@@ -421,6 +413,10 @@ impl NodeFactory {
     pub fn hosting(&self) -> Option<&HostManager> {
         self.shared.hosting.as_ref()
     }
+}
+
+fn not_started_error(node: &NodeRef, error: EngineError) -> EngineError {
+    error.in_context(format_args!("node '{}' was not started", node.node))
 }
 
 /// Maximum size of a settings file that is read, in bytes.

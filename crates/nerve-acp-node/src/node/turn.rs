@@ -281,9 +281,8 @@ impl AcpNode {
         self.add_text(&prompt.text, &text);
     }
 
-    fn with_node_name(&self, mut error: EngineError) -> EngineError {
-        error.message = format!("node '{}': {}", self.id_text(), error.message);
-        error
+    fn with_node_name(&self, error: EngineError) -> EngineError {
+        error.in_context(format_args!("node '{}'", self.id_text()))
     }
 
     fn id_text(&self) -> &str {

@@ -86,7 +86,8 @@ impl Engine {
             request.session_id.clone(),
             request.recording.clone(),
         )?;
-        let selector = selector.ok_or_else(|| invalid("source_id or recording is required"))?;
+        let selector =
+            selector.ok_or_else(|| EngineError::invalid_request("source_id or recording is required"))?;
         let (source, name) = match &selector {
             SessionSelector::Node(at) => (Some(at.with_session()), self.recording_name(at)?),
             SessionSelector::Named(name) => (None, name.clone()),
@@ -94,7 +95,9 @@ impl Engine {
         let instruction = instruction(&request)?;
         let at = match request.at.as_deref().unwrap_or(END) {
             NOW if request.dry_run => {
-                return Err(invalid("at = now takes a snapshot: not possible with dry_run"));
+                return Err(EngineError::invalid_request(
+                    "at = now takes a snapshot: not possible with dry_run",
+                ));
             }
             NOW => {
                 let outcome = self.snapshot_session(selector, SnapshotOptions::default()).await?;
@@ -186,7 +189,7 @@ fn check_conflicts(request: &CreateBranch) -> Result<(), EngineError> {
         (request.no_proxy && request.proxy.is_some(), "no_proxy and proxy"),
     ] {
         if is_conflict {
-            return Err(invalid(format!("{names}: only one of them can be given")));
+            return Err(EngineError::invalid_request(format!("{names}: only one of them can be given")));
         }
     }
     request.target_id.as_ref().map_or(Ok(()), |target| check_name(target, "node"))
@@ -214,10 +217,6 @@ fn branch_options(request: CreateBranch, server: &str) -> Result<BranchOptions, 
         session: request.session_id,
         overrides: NodeOverrides { env: request.env, proxy: request.proxy, no_proxy: request.no_proxy },
     })
-}
-
-fn invalid(message: impl Into<String>) -> EngineError {
-    EngineError::invalid_request(message)
 }
 
 #[cfg(test)]

@@ -145,9 +145,9 @@ fn run_context(
 }
 
 /// Adds the step to the message of an error.
-fn with_step(mut error: EngineError) -> EngineError {
-    if let Some(step) = error.step().filter(|step| !error.message.contains(&format!("'{step}'"))) {
-        error.message = format!("step '{step}': {}", error.message);
+fn with_step(error: EngineError) -> EngineError {
+    match error.step().map(|step| format!("'{step}'")) {
+        Some(step) if !error.message.contains(&step) => error.in_context(format_args!("step {step}")),
+        _ => error,
     }
-    error
 }

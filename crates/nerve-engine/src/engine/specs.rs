@@ -18,14 +18,17 @@ const MAX_SHELL_ENV: usize = 1 << 20;
 /// Validates the specification of a node as far as possible without starting it.
 pub(super) fn check(spec: &NodeSpec) -> Result<(), EngineError> {
     if spec.chat.is_some() && spec.backend != BackendKind::Chat {
-        return Err(invalid(format!("params.chat is for backend chat, not {}", spec.backend.as_str())));
+        return Err(EngineError::invalid_request(format!(
+            "params.chat is for backend chat, not {}",
+            spec.backend.as_str()
+        )));
     }
     let default = Size::default();
     size(spec.cols.unwrap_or(default.cols), spec.rows.unwrap_or(default.rows))?;
     if let Some(options) = &spec.conversation {
         if !options.history.is_empty() || options.context.is_some() {
             let message = "params.conversation: a node's conversation has a workspace and a chat only";
-            return Err(invalid(message).hint("history and context belong to a prompt"));
+            return Err(EngineError::invalid_request(message).hint("history and context belong to a prompt"));
         }
         conversation_id(options)?;
     }
@@ -44,7 +47,7 @@ pub(super) fn check_shell_env(env: Option<&BTreeMap<String, String>>) -> Result<
     if size <= MAX_SHELL_ENV {
         return Ok(());
     }
-    Err(invalid(format!("params.shell_env has {size} bytes, more than {MAX_SHELL_ENV}"))
+    Err(EngineError::invalid_request(format!("params.shell_env has {size} bytes, more than {MAX_SHELL_ENV}"))
         .hint("unset what the program does not need"))
 }
 
@@ -55,7 +58,7 @@ pub(super) fn size(cols: u16, rows: u16) -> Result<Size, EngineError> {
         return Ok(size);
     }
     let (min, max) = (Size::MIN, Size::MAX);
-    Err(invalid(format!("invalid terminal size: {cols} columns, {rows} rows"))
+    Err(EngineError::invalid_request(format!("invalid terminal size: {cols} columns, {rows} rows"))
         .hint(format!("{}-{} columns, {}-{} rows", min.cols, max.cols, min.rows, max.rows)))
 }
 
@@ -65,7 +68,9 @@ pub(super) fn choice(choice: Option<NodeChoice>, cancel: bool) -> Result<Choice,
         (Some(NodeChoice::Number(number)), false) => Ok(Choice::Number(number)),
         (Some(NodeChoice::Label(label)), false) => Ok(Choice::Label(label)),
         (None, true) => Ok(Choice::Cancel),
-        (Some(_), true) | (None, false) => Err(invalid("give either params.choice or params.cancel = true")),
+        (Some(_), true) | (None, false) => {
+            Err(EngineError::invalid_request("give either params.choice or params.cancel = true"))
+        }
     }
 }
 
@@ -86,7 +91,7 @@ pub(super) fn conversation_id(options: &ConversationOptions) -> Result<Option<Co
             id.check()?;
             Ok(Some(id))
         }
-        _ => Err(invalid("params.conversation: give workspace and chat, or neither")),
+        _ => Err(EngineError::invalid_request("params.conversation: give workspace and chat, or neither")),
     }
 }
 
@@ -95,14 +100,11 @@ pub(super) fn webhook(is_async: bool, target: Option<WebhookTarget>) -> Result<O
     match (is_async, target) {
         (_, None) => Ok(None),
         (false, Some(_)) => {
-            Err(invalid("params.webhook: only for asynchronous executions").hint("set async = true"))
+            Err(EngineError::invalid_request("params.webhook: only for asynchronous executions")
+                .hint("set async = true"))
         }
         (true, Some(WebhookTarget { url, secret })) => Webhook::new(&url, secret).map(Some),
     }
-}
-
-fn invalid(message: impl Into<String>) -> EngineError {
-    EngineError::invalid_request(message)
 }
 
 /// Returns the command as it was given, without the arguments that nerve adds for its program.

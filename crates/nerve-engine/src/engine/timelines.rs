@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::Engine;
 use super::context::RequestContext;
 use crate::data_dirs::DataDirs;
+use crate::page::check_limit;
 use crate::timelines::{FoundTimeline, TimelineSource, read_output, read_timeline};
 use crate::transcripts::NodeAddress;
 
@@ -102,10 +103,7 @@ impl Engine {
         _: RequestContext,
     ) -> Result<RecordedOutput, EngineError> {
         let limit = request.limit.unwrap_or(DEFAULT_LIMIT);
-        if !(1..=MAX_LIMIT).contains(&limit) {
-            let message = format!("params.limit: {limit} is not from 1 to {MAX_LIMIT}");
-            return Err(EngineError::invalid_request(message));
-        }
+        check_limit(limit, 1..=MAX_LIMIT)?;
         if request.at.is_some() && request.offset.is_some() {
             return Err(EngineError::invalid_request("at and offset: only one of them can be given"));
         }

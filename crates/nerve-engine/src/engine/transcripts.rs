@@ -7,6 +7,7 @@ use nerve_node::names::check_name;
 
 use super::Engine;
 use super::context::RequestContext;
+use crate::page::check_limit;
 use crate::recordings;
 use crate::transcripts::{self, NodeAddress};
 
@@ -25,10 +26,7 @@ impl Engine {
         _: RequestContext,
     ) -> Result<Transcript, EngineError> {
         let GetTranscript { node_id, session_id, recording, turn, before, limit } = request;
-        if let Some(limit) = limit.filter(|limit| !(1..=MAX_LIMIT).contains(limit)) {
-            let message = format!("params.limit: {limit} is not from 1 to {MAX_LIMIT}");
-            return Err(EngineError::invalid_request(message));
-        }
+        limit.map_or(Ok(()), |limit| check_limit(limit, 1..=MAX_LIMIT))?;
         let server = self.inner.factory.server_name().to_string();
         let history = self.inner.factory.history_base_dir().to_path_buf();
         node_id.iter().try_for_each(|node| check_name(node, "node"))?;

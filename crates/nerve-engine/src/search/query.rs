@@ -22,6 +22,7 @@ use self::blocks::search_blocks;
 use super::index::{MAX_CHARS, SearchIndex, failure};
 use super::progress::{Progress, TextCounter};
 use super::sql::{first_id, from_sql, to_sql};
+use crate::page::check_limit;
 
 /// Words of text around a match.
 const WORDS: u32 = 24;
@@ -120,11 +121,8 @@ impl Query {
         node.iter().try_for_each(|node| check_name(node, "node"))?;
         session.iter().try_for_each(|session| check_name(session, "session"))?;
         let limit = limit.unwrap_or(DEFAULT_LIMIT);
-        if !(1..=MAX_LIMIT).contains(&limit) {
-            let message = format!("params.limit: {limit} is not from 1 to {MAX_LIMIT}");
-            return Err(EngineError::invalid_request(message)
-                .hint("narrow the search with node_id, session_id, since or kinds"));
-        }
+        check_limit(limit, 1..=MAX_LIMIT)
+            .map_err(|error| error.hint("narrow the search with node_id, session_id, since or kinds"))?;
         let since_ms = since.map(parse_time).transpose()?;
         Ok(Query { pattern: Pattern::parse(&pattern)?, node, session, since_ms, kinds, limit })
     }

@@ -329,9 +329,8 @@ impl ChatNode {
         result.unwrap_or_else(|error| Err(self.error(ErrorKind::Internal, &error.to_string())))
     }
 
-    pub(super) fn with_node_name(&self, mut error: EngineError) -> EngineError {
-        error.message = format!("node '{}': {}", self.id(), error.message);
-        error
+    pub(super) fn with_node_name(&self, error: EngineError) -> EngineError {
+        error.in_context(format_args!("node '{}'", self.id()))
     }
 
     pub(super) fn error(&self, kind: ErrorKind, what: &str) -> EngineError {

@@ -27,50 +27,53 @@ pub fn fork_settings(spec: ChatSettings) -> ChatSettings {
 /// InvalidRequest: names the field and the problem. Values that may be secret are not repeated.
 pub fn check(spec: &ChatSettings) -> Result<(), EngineError> {
     if spec.model.trim().is_empty() {
-        return Err(invalid("a chat node needs a model").hint("add `--model NAME`, or chat.model"));
+        return Err(EngineError::invalid_request("a chat node needs a model")
+            .hint("add `--model NAME`, or chat.model"));
     }
     if spec.model.chars().any(char::is_control) {
-        return Err(invalid("chat.model contains a control character"));
+        return Err(EngineError::invalid_request("chat.model contains a control character"));
     }
     if spec.max_tokens == 0 {
-        return Err(invalid("chat.max_tokens must be at least 1"));
+        return Err(EngineError::invalid_request("chat.max_tokens must be at least 1"));
     }
     if spec.temperature.is_some_and(|heat| !(0.0..=2.0).contains(&heat)) {
-        return Err(invalid("chat.temperature must be from 0 to 2"));
+        return Err(EngineError::invalid_request("chat.temperature must be from 0 to 2"));
     }
     if spec.max_tool_rounds > MAX_ROUNDS || spec.retries > MAX_ROUNDS {
         let message = format!("chat.max_tool_rounds and chat.retries are limited to {MAX_ROUNDS}");
-        return Err(invalid(message));
+        return Err(EngineError::invalid_request(message));
     }
     if spec.system.as_ref().is_some_and(|system| system.len() > MAX_SYSTEM) {
-        return Err(invalid(format!("chat.system is longer than {MAX_SYSTEM} bytes")));
+        return Err(EngineError::invalid_request(format!("chat.system is longer than {MAX_SYSTEM} bytes")));
     }
     if spec.tools.len() > MAX_TOOLS {
-        return Err(invalid(format!("chat.tools has more than {MAX_TOOLS} nodes")));
+        return Err(EngineError::invalid_request(format!("chat.tools has more than {MAX_TOOLS} nodes")));
     }
     for (at, tool) in spec.tools.iter().enumerate() {
-        nerve_types::name::check("node", tool).map_err(|error| invalid(format!("chat.tools: {error}")))?;
+        nerve_types::name::check("node", tool)
+            .map_err(|error| EngineError::invalid_request(format!("chat.tools: {error}")))?;
         if spec.tools[..at].contains(tool) {
-            return Err(invalid(format!("chat.tools names '{tool}' twice")));
+            return Err(EngineError::invalid_request(format!("chat.tools names '{tool}' twice")));
         }
     }
     if let ToolChoice::Node(name) = &spec.tool_choice
         && !spec.tools.contains(name)
     {
         let message = format!("chat.tool_choice: '{name}' is not one of the node's tools");
-        return Err(invalid(message).hint("use auto, none, required, or the id of a node in chat.tools"));
+        return Err(EngineError::invalid_request(message)
+            .hint("use auto, none, required, or the id of a node in chat.tools"));
     }
     if spec.tool_choice == ToolChoice::Required && spec.tools.is_empty() {
-        return Err(invalid("chat.tool_choice is required, but there are no tools"));
+        return Err(EngineError::invalid_request("chat.tool_choice is required, but there are no tools"));
     }
     if key_variable(spec).is_some_and(|name| name.contains(['=', '\0'])) {
-        return Err(invalid("chat.api_key_env is not the name of a variable")
+        return Err(EngineError::invalid_request("chat.api_key_env is not the name of a variable")
             .hint("name the variable that holds the key, not the key itself"));
     }
     let base = base(spec)?;
     let is_plain = base.scheme() == Some(&Scheme::HTTP) && !base.host().is_some_and(is_loopback);
     if is_plain && spec.api_key_env.is_none() {
-        return Err(invalid("chat.base_url: the key would be sent in the clear")
+        return Err(EngineError::invalid_request("chat.base_url: the key would be sent in the clear")
             .hint("use https, or name the key's variable explicitly as api_key_env ('' for none)"));
     }
     Ok(())
@@ -107,7 +110,9 @@ pub(super) fn endpoint(spec: &ChatSettings) -> Result<Uri, EngineError> {
         Provider::Openai if path.is_empty() => "/v1/chat/completions",
         Provider::Openai => "/chat/completions",
     };
-    format!("{url}{rest}").parse().map_err(|_| invalid("chat.base_url is not an address"))
+    format!("{url}{rest}")
+        .parse()
+        .map_err(|_| EngineError::invalid_request("chat.base_url is not an address"))
 }
 
 /// Returns true for OpenAI's own API, which has a different name for the token limit than compatible APIs.
@@ -118,21 +123,21 @@ pub(super) fn is_openai(spec: &ChatSettings) -> bool {
 fn base(spec: &ChatSettings) -> Result<Uri, EngineError> {
     let text = base_url(spec);
     let hint = "like https://host/path";
-    let uri: Uri = text.parse().map_err(|_| invalid("chat.base_url is not an address").hint(hint))?;
+    let uri: Uri = text
+        .parse()
+        .map_err(|_| EngineError::invalid_request("chat.base_url is not an address").hint(hint))?;
     let has_scheme = uri.scheme() == Some(&Scheme::HTTP) || uri.scheme() == Some(&Scheme::HTTPS);
     let Some(authority) = uri.authority().filter(|_| has_scheme) else {
-        return Err(invalid("chat.base_url must begin with http:// or https://").hint(hint));
+        return Err(
+            EngineError::invalid_request("chat.base_url must begin with http:// or https://").hint(hint)
+        );
     };
     // A key in the URL would end up in the sessions file and in the node's info.
     if authority.as_str().contains('@') || uri.query().is_some() || text.contains('#') {
-        return Err(invalid("chat.base_url contains a user, a query or a fragment")
+        return Err(EngineError::invalid_request("chat.base_url contains a user, a query or a fragment")
             .hint("keys belong in the environment: name the variable as api_key_env"));
     }
     Ok(uri)
-}
-
-fn invalid(message: impl Into<String>) -> EngineError {
-    EngineError::invalid_request(message)
 }
 
 #[cfg(test)]

@@ -94,10 +94,8 @@ impl Tool {
 /// NotFound; InvalidRequest: the node cannot be a tool.
 pub(super) fn find(spec: &ChatSettings, context: &TurnContext) -> Result<Vec<Tool>, EngineError> {
     let tool = |id: &String| {
-        let node = context.find_node(id).map_err(|mut error| {
-            error.message = format!("tool '{id}': {}", error.message);
-            error
-        })?;
+        let find = context.find_node(id);
+        let node = find.map_err(|error| error.in_context(format_args!("tool '{id}'")))?;
         let kind = node.tool_kind().ok_or_else(|| {
             let message = format!("tool '{id}': a {} node cannot be a tool", node.kind());
             EngineError::invalid_request(message).hint(TOOL_HINT)

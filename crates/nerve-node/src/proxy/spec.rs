@@ -31,7 +31,7 @@ fn upstream(spec: &ProxySettings) -> Result<Upstream, EngineError> {
         Provider::Openai => Upstream::OPENAI,
     };
     Upstream::parse(spec.base_url.as_deref().unwrap_or(usual))
-        .map_err(|error| invalid(format!("proxy.base_url: {error}")))
+        .map_err(|error| EngineError::invalid_request(format!("proxy.base_url: {error}")))
 }
 
 /// Checks the settings, without reading the environment or files.
@@ -40,25 +40,31 @@ fn upstream(spec: &ProxySettings) -> Result<Upstream, EngineError> {
 /// InvalidRequest: names the setting and the problem.
 pub fn check(spec: &ProxySettings) -> Result<(), EngineError> {
     if spec.model.as_ref().is_some_and(|model| model.trim().is_empty()) {
-        return Err(invalid("proxy.model is empty"));
+        return Err(EngineError::invalid_request("proxy.model is empty"));
     }
     if spec.log_bodies && !spec.log {
-        return Err(invalid("proxy.log_bodies needs proxy.log"));
+        return Err(EngineError::invalid_request("proxy.log_bodies needs proxy.log"));
     }
     if spec.kind == Provider::Anthropic && (spec.max_output.is_some() || spec.reasoning) {
-        return Err(invalid("proxy.max_output and proxy.reasoning need a proxy of kind openai"));
+        return Err(EngineError::invalid_request(
+            "proxy.max_output and proxy.reasoning need a proxy of kind openai",
+        ));
     }
     if spec.upstream_ca.as_ref().is_some_and(|path| !Path::new(path).is_absolute()) {
-        return Err(invalid("proxy.upstream_ca must be an absolute path: the server reads the file"));
+        return Err(EngineError::invalid_request(
+            "proxy.upstream_ca must be an absolute path: the server reads the file",
+        ));
     }
     if spec.api_key_env.as_ref().is_some_and(|name| !is_name(name)) {
-        return Err(invalid("proxy.api_key_env is not the name of a variable")
+        return Err(EngineError::invalid_request("proxy.api_key_env is not the name of a variable")
             .hint("name the variable that holds the key, not the key itself"));
     }
     // A placeholder for the key: whether the settings are valid does not depend on its value.
     let key = spec.api_key_env.as_ref().map(|_| Secret::new("a key"));
     let config = ProxyConfig { api_key: key, ..config_without_key(spec)? };
-    config.validate(provider(spec.kind)).map_err(|error| invalid(format!("proxy: {error}")))
+    config
+        .validate(provider(spec.kind))
+        .map_err(|error| EngineError::invalid_request(format!("proxy: {error}")))
 }
 
 /// Builds the configuration of a running proxy, with the key from the server's environment.
@@ -69,12 +75,13 @@ pub(super) fn config(spec: &ProxySettings) -> Result<ProxyConfig, EngineError> {
     let key = spec.api_key_env.as_deref().map(|name| {
         let value = std::env::var(name).ok().map(|text| Secret::new(&text));
         value.filter(|secret| !secret.is_empty()).ok_or_else(|| {
-            invalid(format!("proxy.api_key_env: the variable '{name}' holds no key in the server's environment"))
+            EngineError::invalid_request(format!("proxy.api_key_env: the variable '{name}' holds no key in the server's environment"))
                 .hint("the server inherits the environment of the shell that starts it: export the key there and restart the server")
         })
     });
     let root_certs = spec.upstream_ca.as_ref().map(|path| {
-        RootCerts::read(Path::new(path)).map_err(|error| invalid(format!("proxy.upstream_ca: {error}")))
+        RootCerts::read(Path::new(path))
+            .map_err(|error| EngineError::invalid_request(format!("proxy.upstream_ca: {error}")))
     });
     Ok(ProxyConfig {
         api_key: key.transpose()?,
@@ -103,10 +110,6 @@ fn is_name(name: &str) -> bool {
     let mut chars = name.chars();
     let first = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
     first && name.len() <= 64 && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-fn invalid(message: impl Into<String>) -> EngineError {
-    EngineError::invalid_request(message)
 }
 
 #[cfg(test)]
