@@ -7,11 +7,11 @@ use std::time::Duration;
 use nerve_graph::context::RunContext;
 use nerve_graph::executable::Executable;
 use nerve_node::error::EngineError;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::conversation::{Message, Rules, converse};
 use crate::text::fill;
-use crate::{LoopError, LoopTurn, invalid, setters};
+use crate::{LoopError, setters};
 
 /// Default prompt of each turn.
 pub(crate) const PROMPT: &str = "\
@@ -59,7 +59,7 @@ pub struct DebateConfig {
 }
 
 /// A turn of a debate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DebateTurn {
     /// Round, from 1.
     pub round: u32,
@@ -72,18 +72,18 @@ pub struct DebateTurn {
 }
 
 /// The result of a debate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DebateResult {
     /// Topic of the debate.
     pub topic: String,
     /// Number of completed rounds.
     pub rounds: u32,
-    /// All turns.
-    pub turns: Vec<DebateTurn>,
     /// Last message of A.
     pub final_a: String,
     /// Last message of B.
     pub final_b: String,
+    /// All turns.
+    pub turns: Vec<DebateTurn>,
 }
 
 /// A debate between two agents.
@@ -171,9 +171,9 @@ impl DebateConfig {
 impl Rules for DebateConfig {
     fn check(&self) -> Result<(), EngineError> {
         match self {
-            _ if self.topic.trim().is_empty() => Err(invalid("topic must not be empty")),
-            _ if self.rounds == 0 => Err(invalid("rounds must be 1 or more")),
-            _ if self.max_words == 0 => Err(invalid("max_words must be 1 or more")),
+            _ if self.topic.trim().is_empty() => Err(EngineError::invalid_request("topic must not be empty")),
+            _ if self.rounds == 0 => Err(EngineError::invalid_request("rounds must be 1 or more")),
+            _ if self.max_words == 0 => Err(EngineError::invalid_request("max_words must be 1 or more")),
             _ => Ok(()),
         }
     }
@@ -212,22 +212,5 @@ impl fmt::Debug for DebateConfig {
             .field("rounds", &self.rounds)
             .field("max_words", &self.max_words)
             .finish_non_exhaustive()
-    }
-}
-
-impl LoopTurn for DebateTurn {
-    fn to_dict(&self) -> Value {
-        let DebateTurn { round, position, agent, message } = self;
-        json!({"round": round, "position": position, "agent": agent, "message": message})
-    }
-}
-
-impl DebateResult {
-    /// Returns the result as a JSON object.
-    pub fn to_dict(&self) -> Value {
-        json!({
-            "topic": self.topic, "rounds": self.rounds, "final_a": self.final_a, "final_b": self.final_b,
-            "turns": self.turns.iter().map(LoopTurn::to_dict).collect::<Vec<_>>(),
-        })
     }
 }

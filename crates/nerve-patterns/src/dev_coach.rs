@@ -7,11 +7,11 @@ use std::time::Duration;
 use nerve_graph::context::RunContext;
 use nerve_graph::executable::Executable;
 use nerve_node::error::EngineError;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::conversation::{Message, Rules, converse};
 use crate::text::{contains_phrase, fill, phrase_problem};
-use crate::{LoopError, LoopTurn, invalid, setters};
+use crate::{LoopError, setters};
 
 /// Default acceptance phrase of the coach.
 pub const ACCEPTANCE: &str = "I ACCEPT TASK COMPLETION";
@@ -81,7 +81,8 @@ pub struct DevCoachConfig {
 }
 
 /// Author of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
+#[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Role {
     /// The developer.
@@ -94,7 +95,7 @@ pub enum Role {
 const ROLES: [Role; 2] = [Role::Dev, Role::Coach];
 
 /// A turn of the loop.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DevCoachTurn {
     /// Round, from 1.
     pub round: u32,
@@ -105,7 +106,7 @@ pub struct DevCoachTurn {
 }
 
 /// The result of the loop.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DevCoachResult {
     /// True if the coach accepted.
     pub completed: bool,
@@ -227,17 +228,19 @@ impl DevCoachConfig {
 impl Rules for DevCoachConfig {
     fn check(&self) -> Result<(), EngineError> {
         if self.task.trim().is_empty() {
-            return Err(invalid("task must not be empty"));
+            return Err(EngineError::invalid_request("task must not be empty"));
         }
         if self.max_rounds == 0 {
-            return Err(invalid("max_rounds must be 1 or more"));
+            return Err(EngineError::invalid_request("max_rounds must be 1 or more"));
         }
         if self.acceptance_phrases.is_empty() {
-            return Err(invalid("acceptance_phrases must not be empty: the coach could never accept"));
+            return Err(EngineError::invalid_request(
+                "acceptance_phrases must not be empty: the coach could never accept",
+            ));
         }
         let problem = phrase_problem(&self.acceptance_phrases, "acceptance_phrases")
             .or_else(|| phrase_problem(&self.completion_phrases, "completion_phrases"));
-        problem.map_or(Ok(()), |problem| Err(invalid(&problem)))
+        problem.map_or(Ok(()), |problem| Err(EngineError::invalid_request(problem)))
     }
 
     fn prompt(&self, round: u32, speaker: usize, other: Option<&str>) -> String {
@@ -284,23 +287,6 @@ impl Role {
     /// Returns `dev` or `coach`.
     pub fn as_str(self) -> &'static str {
         self.into()
-    }
-}
-
-impl LoopTurn for DevCoachTurn {
-    fn to_dict(&self) -> Value {
-        json!({"round": self.round, "role": self.role.as_str(), "message": self.message})
-    }
-}
-
-impl DevCoachResult {
-    /// Returns the result as a JSON object.
-    pub fn to_dict(&self) -> Value {
-        json!({
-            "completed": self.completed, "rounds": self.rounds,
-            "final_dev_message": self.final_dev_message, "final_coach_message": self.final_coach_message,
-            "history": self.history.iter().map(LoopTurn::to_dict).collect::<Vec<_>>(),
-        })
     }
 }
 

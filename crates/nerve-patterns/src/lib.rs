@@ -9,7 +9,8 @@ pub mod dev_coach;
 mod conversation;
 mod text;
 
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::Map;
 
 use nerve_node::error::EngineError;
 
@@ -24,19 +25,14 @@ pub struct LoopError<T> {
     pub history: Vec<T>,
 }
 
-impl<T: LoopTurn> From<LoopError<T>> for EngineError {
+impl<T: Serialize> From<LoopError<T>> for EngineError {
     /// Converts the turns into the partial result of the error.
     fn from(ended: LoopError<T>) -> EngineError {
         let LoopError { error, history } = ended;
-        let history = history.iter().map(LoopTurn::to_dict).collect();
-        error.with_partial(Map::from_iter([("history".to_string(), Value::Array(history))]))
+        // Turns are plain data, so this cannot fail.
+        let history = serde_json::to_value(history).unwrap_or_default();
+        error.with_partial(Map::from_iter([("history".to_string(), history)]))
     }
-}
-
-/// A turn of a conversation.
-pub trait LoopTurn {
-    /// Returns the turn as a JSON object.
-    fn to_dict(&self) -> Value;
 }
 
 /// Declares methods of a configuration that set one field each.
@@ -51,7 +47,3 @@ macro_rules! setters {
     )*};
 }
 use setters;
-
-fn invalid(problem: &str) -> EngineError {
-    EngineError::invalid_request(problem)
-}

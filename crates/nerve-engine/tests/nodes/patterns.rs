@@ -95,7 +95,7 @@ async fn messages_alternate_until_the_coach_accepts() {
             "end 2 accepted"
         ]
     );
-    let result = result.to_dict();
+    let result = serde_json::to_value(&result).unwrap();
     assert_eq!((&result["completed"], &result["rounds"]), (&json!(true), &json!(2)));
     assert_eq!(result["final_dev_message"], "second");
     assert_eq!(result["history"][3]["role"], "coach");
@@ -304,7 +304,7 @@ async fn debate_alternates_between_agents() {
     assert_eq!(b.inputs(), ["T contra>pro 1/2 7 a1 {no}", "T contra>pro 2/2 7 a2 {no}"]);
     assert_eq!(*log.lock().unwrap(), ["1 pro a1", "1 contra b1", "2 pro a2", "2 contra b2"]);
     assert_eq!(*ended.lock().unwrap(), 4);
-    let result = result.to_dict();
+    let result = serde_json::to_value(&result).unwrap();
     assert_eq!(
         (&result["final_a"], &result["final_b"], &result["rounds"]),
         (&json!("a2"), &json!("b2"), &json!(2))

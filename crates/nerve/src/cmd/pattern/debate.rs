@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use nerve_patterns::LoopError;
 use nerve_patterns::debate::{DebateConfig, DebateLoop};
-use nerve_patterns::{LoopError, LoopTurn};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{LoopContext, read_text};
 use crate::out;
@@ -35,7 +35,7 @@ pub(super) async fn run(context: &LoopContext, args: DebateArgs) -> Result<()> {
         debate = debate.turn_timeout(timeout.0);
     }
     match context.run_loop(debate.run(&context.run)).await? {
-        Ok(result) if context.json => out::json(&result.to_dict()),
+        Ok(result) if context.json => out::json(&result),
         Ok(result) => {
             out::line(format_args!("{}A, '{}'{:#}", out::STRONG, args.a, out::STRONG))?;
             out::text(&result.final_a)?;
@@ -44,8 +44,7 @@ pub(super) async fn run(context: &LoopContext, args: DebateArgs) -> Result<()> {
         }
         Err(LoopError { error, history }) => {
             let rounds = history.len() / 2;
-            let turns: Vec<Value> = history.iter().map(LoopTurn::to_dict).collect();
-            context.fail(error, json!({ "topic": topic, "rounds": rounds, "turns": turns }))
+            context.fail(error, json!({ "topic": topic, "rounds": rounds, "turns": history }))
         }
     }
 }

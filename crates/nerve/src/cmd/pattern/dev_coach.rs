@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use nerve_patterns::LoopError;
 use nerve_patterns::dev_coach::{DevCoachConfig, DevCoachLoop, Role};
-use nerve_patterns::{LoopError, LoopTurn};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{LoopContext, read_text};
 use crate::exit::{FAILED, Failure};
@@ -29,13 +29,12 @@ pub(super) async fn run(context: &LoopContext, args: DevCoachArgs) -> Result<()>
         Ok(result) => result,
         Err(LoopError { error, history }) => {
             let rounds = history.iter().filter(|turn| turn.role == Role::Coach).count();
-            let history: Vec<Value> = history.iter().map(LoopTurn::to_dict).collect();
             let partial_result = json!({ "completed": false, "rounds": rounds, "history": history });
             return context.fail(error, partial_result);
         }
     };
     if context.json {
-        out::json(&result.to_dict())?;
+        out::json(&result)?;
     } else {
         out::text(&result.final_dev_message)?;
     }
