@@ -16,6 +16,7 @@ mod results;
 pub mod search;
 pub mod snapshot_limit;
 pub mod snapshots;
+mod thread;
 mod timelines;
 pub mod transcripts;
 pub mod usage;

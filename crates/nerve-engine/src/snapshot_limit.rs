@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::data_dirs::DataDirs;
+use crate::thread::run_in_thread;
 use nerve_api::event::{Event, EventKind};
 use nerve_host::snapshot_retention::trim_snapshots;
+use nerve_node::events::wait_for;
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 /// Minimum time between two checks: each reads the metadata of all files in the store.
@@ -32,28 +32,21 @@ async fn repeat_after_snapshots<F: Future<Output = ()>>(mut events: Receiver<Eve
 
 /// Trims the store on a thread, for which the runtime does not wait at its end.
 async fn trim(dirs: DataDirs, limit: u64) {
-    let (sender, done) = oneshot::channel::<()>();
     let work = move || {
         trim_snapshots(&dirs.snapshots, &dirs.hosts, &dirs.branches, limit, false);
-        drop(sender);
+        Ok(())
     };
-    match std::thread::Builder::new().name("snapshot-limit".to_string()).spawn(work) {
-        Ok(_) => drop(done.await),
-        Err(error) => tracing::warn!(%error, "the snapshot store is not checked: no thread"),
+    if let Err(error) = run_in_thread("snapshot-limit", work).await {
+        tracing::warn!(%error, "the snapshot store is not checked");
     }
 }
 
 /// Waits for an event after which the store may have grown. Returns false when the events end.
 async fn next_snapshot(events: &mut Receiver<Event>) -> bool {
-    loop {
-        match events.recv().await {
-            // The end of a session has a snapshot, too.
-            Ok(Event { kind: EventKind::SnapshotTaken { .. } | EventKind::NodeStopped { .. }, .. })
-            | Err(RecvError::Lagged(_)) => return true,
-            Ok(_) => {}
-            Err(RecvError::Closed) => return false,
-        }
-    }
+    // The end of a session has a snapshot, too.
+    let is_snapshot =
+        |kind: &EventKind| matches!(kind, EventKind::SnapshotTaken { .. } | EventKind::NodeStopped { .. });
+    wait_for(events, is_snapshot).await
 }
 
 #[cfg(test)]

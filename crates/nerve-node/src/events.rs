@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nerve_host::clock::Clock;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 
 use crate::command::{Event, EventKind, NodeRef};
 use crate::metrics::{Metrics, TurnTimer};
@@ -85,5 +86,19 @@ impl Publisher {
     /// Subscribes to all events from now on.
     pub fn subscribe(&self) -> broadcast::Receiver<Event> {
         self.shared.sender.subscribe()
+    }
+}
+
+/// Waits for an event of such a kind, or for lost events, which may include one. Returns false when the events end.
+pub async fn wait_for(
+    events: &mut broadcast::Receiver<Event>,
+    is_wanted: impl Fn(&EventKind) -> bool,
+) -> bool {
+    loop {
+        match events.recv().await {
+            Ok(event) if !is_wanted(&event.kind) => {}
+            Ok(_) | Err(RecvError::Lagged(_)) => return true,
+            Err(RecvError::Closed) => return false,
+        }
     }
 }

@@ -7,7 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Engine;
 use super::context::RequestContext;
-use crate::search::{self, Query, run_in_thread};
+use crate::search::{self, Query};
+use crate::thread::run_in_thread;
 
 impl Engine {
     /// Searches the texts of all recordings and nodes of this user. Further searches wait for the running ones. Dropping the future
@@ -23,7 +24,7 @@ impl Engine {
         let permit = self.inner.searches.clone().acquire_owned().await;
         let cancel = CancellationToken::new();
         let _guard = cancel.clone().drop_guard();
-        run_in_thread(move || {
+        run_in_thread("search-index", move || {
             let _permit = permit;
             search::search(&dirs, &query, &cancel, &mut |_| {})
         })

@@ -15,7 +15,7 @@ use nerve_graph::session::manager::SessionManager;
 use nerve_graph::session::store::{GraphRecord, NodeRecord, SessionMetadata, SessionStore};
 use nerve_node::command::{Event, EventKind, NodeSpec};
 use nerve_node::error::EngineError;
-use nerve_node::events::Publisher;
+use nerve_node::events::{Publisher, wait_for};
 use nerve_record::meta::Meta;
 use nerve_types::TsNs;
 
@@ -225,25 +225,18 @@ impl FileWriter {
 
 /// Waits for an event that changes the known state of a node's process: its start, the beginning and the end of a turn, its end.
 async fn next_change(events: &mut broadcast::Receiver<Event>) {
-    loop {
-        match events.recv().await {
-            Ok(event) => {
-                let kind = &event.kind;
-                if matches!(
-                    kind,
-                    EventKind::NodeCreated { .. }
-                        | EventKind::NodeReady { .. }
-                        | EventKind::NodeBusy { .. }
-                        | EventKind::NodeBlocked { .. }
-                        | EventKind::NodeStopped { .. }
-                ) {
-                    return;
-                }
-            }
-            // The lost events may include such an event.
-            Err(broadcast::error::RecvError::Lagged(_)) => return,
-            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
-        }
+    let is_change = |kind: &EventKind| {
+        matches!(
+            kind,
+            EventKind::NodeCreated { .. }
+                | EventKind::NodeReady { .. }
+                | EventKind::NodeBusy { .. }
+                | EventKind::NodeBlocked { .. }
+                | EventKind::NodeStopped { .. }
+        )
+    };
+    if !wait_for(events, is_change).await {
+        std::future::pending().await
     }
 }
 

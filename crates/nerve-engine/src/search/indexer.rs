@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use nerve_node::command::{Event, EventKind};
 use nerve_node::error::EngineError;
+use nerve_node::events::wait_for;
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, timeout_at};
 
 use super::index::SearchIndex;
-use super::thread::run_in_thread;
 use super::update::UpdateScope;
 use crate::data_dirs::DataDirs;
+use crate::thread::run_in_thread;
 
 /// Time without a further change after which the index is updated.
 const QUIET: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ pub async fn keep_up_to_date(mut events: Receiver<Event>, dirs: DataDirs) {
             quiet_at = Instant::now() + QUIET;
         }
         let dirs = dirs.clone();
-        match run_in_thread(move || update(&dirs)).await {
+        match run_in_thread("search-index", move || update(&dirs)).await {
             Ok(count) => tracing::debug!(count, "search index updated"),
             // The next search reports it.
             Err(error) => tracing::debug!(%error, "search index not updated"),
@@ -41,19 +41,9 @@ pub async fn keep_up_to_date(mut events: Receiver<Event>, dirs: DataDirs) {
 
 /// Waits for an event after which there is something new to index. Returns false when the events end.
 async fn next_change(events: &mut Receiver<Event>) -> bool {
-    loop {
-        match events.recv().await {
-            Ok(event) => {
-                let is_change =
-                    matches!(event.kind, EventKind::OutputParsed { .. } | EventKind::NodeStopped { .. });
-                if is_change {
-                    return true;
-                }
-            }
-            Err(RecvError::Lagged(_)) => return true,
-            Err(RecvError::Closed) => return false,
-        }
-    }
+    let is_change =
+        |kind: &EventKind| matches!(kind, EventKind::OutputParsed { .. } | EventKind::NodeStopped { .. });
+    wait_for(events, is_change).await
 }
 
 /// Updates an existing index, unless another process does. Returns the number of files that were indexed.

@@ -10,7 +10,6 @@ mod indexer;
 mod progress;
 mod query;
 mod sql;
-mod thread;
 mod update;
 
 use std::path::PathBuf;
@@ -24,7 +23,6 @@ pub use indexer::keep_up_to_date;
 pub use progress::{Progress, SearchProgress};
 pub(crate) use query::parse_time;
 pub use query::{Pattern, Query};
-pub(crate) use thread::run_in_thread;
 
 use self::index::SearchIndex;
 use self::update::{UpdateScope, UpdateSummary};

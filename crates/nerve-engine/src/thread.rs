@@ -1,4 +1,4 @@
-//! Threads for searches and updates of the index.
+//! Threads for work for which the runtime does not wait.
 
 use nerve_node::error::EngineError;
 use tokio::sync::oneshot;
@@ -9,12 +9,13 @@ use tokio::sync::oneshot;
 /// # Errors
 /// Process: no thread could be started. Internal: the work panicked. Also the errors of `work`.
 pub(crate) async fn run_in_thread<T: Send + 'static>(
+    name: &'static str,
     work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
 ) -> Result<T, EngineError> {
     let (sender, receiver) = oneshot::channel();
     std::thread::Builder::new()
-        .name("search-index".to_string())
+        .name(name.to_string())
         .spawn(move || drop(sender.send(work())))
-        .map_err(|error| EngineError::process(format!("cannot start a thread for the search: {error}")))?;
-    receiver.await.unwrap_or_else(|_| Err(EngineError::internal("the search-index thread panicked")))
+        .map_err(|error| EngineError::process(format!("cannot start the thread '{name}': {error}")))?;
+    receiver.await.unwrap_or_else(|_| Err(EngineError::internal(format!("the thread '{name}' panicked"))))
 }
