@@ -23,6 +23,26 @@ pub fn session_option(session: &str) -> String {
     }
 }
 
+/// Returns the first free name of `BASE-SUFFIX`, `BASE-SUFFIX-2` and so on. A base that is such a name itself is not extended. A
+/// long base is cut.
+pub fn numbered(base: &str, suffix: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
+    let base = match base.rsplit_once(&format!("-{suffix}")) {
+        Some((base, end)) if end.is_empty() || end.strip_prefix('-').is_some_and(is_number) => base,
+        _ => base,
+    };
+    let mut number = 1_u64;
+    loop {
+        let end = if number == 1 { format!("-{suffix}") } else { format!("-{suffix}-{number}") };
+        let base: String = base.chars().take(MAX_NAME_CHARS - end.len()).collect();
+        let name = format!("{}{end}", base.trim_end_matches('-'));
+        if !is_taken(&name) {
+            return name;
+        }
+        number += 1;
+    }
+}
+
 /// Checks a name: 1–32 of `a-z 0-9 -`, no dash at either end. `subject` names the thing in the error: `node`,
 /// `session`, `server`.
 ///
@@ -80,7 +100,20 @@ enum Fault {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{check, numbered};
+
+    #[test]
+    fn numbered_name_is_free() {
+        let name = |base: &str, taken: &[&str]| numbered(base, "fork", |name| taken.contains(&name));
+        assert_eq!(name("me", &[]), "me-fork");
+        assert_eq!(name("me", &["me-fork"]), "me-fork-2");
+        assert_eq!(name("me-fork", &["me-fork"]), "me-fork-2");
+        assert_eq!(name("me-fork-2", &["me-fork", "me-fork-2"]), "me-fork-3");
+        assert_eq!(name("my-forks", &[]), "my-forks-fork");
+        let long = "x".repeat(32);
+        assert_eq!(name(&long, &[]), format!("{}-fork", "x".repeat(27)));
+        assert_eq!(name(&format!("{}-y", "x".repeat(26)), &[]).len(), 31, "no dash before a dash");
+    }
 
     #[test]
     fn valid_names_pass() {

@@ -6,13 +6,12 @@ use nerve_api::request::{CommandLine, CreateNode, ListNodes};
 use nerve_api::value::NodeState;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_transcript::recorded::branch::Branch;
+use nerve_types::name::numbered;
 
 use super::environment::InheritedSettings;
 use super::plan::Plan;
 use super::server::NodeServer;
 
-/// Maximum length of a node name, in characters.
-const MAX_NAME_LEN: usize = 32;
 /// Maximum number of names to try.
 const MAX_NAMES: usize = 100;
 
@@ -70,27 +69,12 @@ pub(super) async fn free_name(
     }
 }
 
-/// Returns the first unused name of `BASE-branch`, `BASE-branch-2` and so on. A base that is itself a branch name is
-/// not extended.
+/// Returns the first unused name of `BASE-branch`, `BASE-branch-2` and so on. Omits from the base what names cannot have.
 pub(super) fn derive_name(base: &str, is_taken: impl Fn(&str) -> bool) -> String {
-    let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
-    let base = match base.rsplit_once("-branch") {
-        Some((base, end)) if end.is_empty() || end.strip_prefix('-').is_some_and(is_number) => base,
-        _ => base,
-    };
     let plain: String =
         base.to_ascii_lowercase().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
-    let mut number = 1_u64;
-    loop {
-        let end = if number == 1 { "-branch".to_string() } else { format!("-branch-{number}") };
-        let base: String = plain.trim_matches('-').chars().take(MAX_NAME_LEN - end.len()).collect();
-        let name = format!("{}{end}", base.trim_end_matches('-'));
-        let name = name.trim_start_matches('-').to_string();
-        if !is_taken(&name) {
-            return name;
-        }
-        number += 1;
-    }
+    let name = numbered(plain.trim_matches('-'), "branch", |name| is_taken(name.trim_start_matches('-')));
+    name.trim_start_matches('-').to_string()
 }
 
 fn params(plan: &Plan, node: &str, inherited: &InheritedSettings) -> Result<CreateNode, EngineError> {
