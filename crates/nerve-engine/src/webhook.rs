@@ -1,6 +1,6 @@
 //! Notifies another program over HTTP: a signed POST with a JSON body, retried on failure.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use nerve_host::clock::Clock;
 use nerve_llm::http_client::{client, error_chain};
 use nerve_node::error::EngineError;
 use nerve_node::telemetry::TraceContext;
+use nerve_types::text::hex;
 
 /// Number of retries.
 const MAX_RETRIES: u32 = 5;
@@ -187,10 +188,7 @@ fn signature(secret: &str, seconds: u64, body: &[u8]) -> String {
     let mut context = hmac::Context::with_key(&key);
     context.update(format!("{seconds}.").as_bytes());
     context.update(body);
-    context.sign().as_ref().iter().fold("sha256=".to_string(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    format!("sha256={}", hex(context.sign().as_ref()))
 }
 
 /// Returns true for a status that may change on a retry.

@@ -2,6 +2,7 @@
 //!
 //! The marks are stored with the messages in the conversation's file. So they share its size limit, and survive the server.
 
+use nerve_types::text::hex;
 use ring::digest::{SHA256, digest};
 
 use super::message::Message;
@@ -49,7 +50,7 @@ impl ProgramSession {
 
 /// Shortens an id to the first 48 bits of its digest.
 fn short(id: &str) -> String {
-    digest(&SHA256, id.as_bytes()).as_ref()[..6].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&digest(&SHA256, id.as_bytes()).as_ref()[..6])
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_types::files::{Lock, private_folder, read_limited, replace};
+use nerve_types::text::hex;
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
@@ -204,9 +205,8 @@ fn file_name(name: &str) -> String {
     let mut safe: String =
         name.chars().take(MAX_NAME_CHARS).map(|c| if plain(c) { c } else { '_' }).collect();
     if safe != name {
-        let digest = digest(&SHA256, name.as_bytes());
         safe.push('.');
-        safe.extend(digest.as_ref()[..6].iter().map(|byte| format!("{byte:02x}")));
+        safe.push_str(&hex(&digest(&SHA256, name.as_bytes()).as_ref()[..6]));
     }
     safe
 }

@@ -1,6 +1,8 @@
 //! Translates ids of tool calls. Anthropic's consist of `A-Z a-z 0-9 _ -`; other vendors use anything, like
 //! `functions.Bash:0`.
 
+use nerve_types::text::hex;
+
 const PLAIN: &str = "toolu_oai_";
 const HEX: &str = "toolu_hex_";
 
@@ -13,8 +15,7 @@ pub(super) fn to_anthropic(id: &str, fallback: &str) -> String {
     } else if id.bytes().all(is_plain) {
         format!("{PLAIN}{id}")
     } else {
-        let hex: String = id.bytes().map(|byte| format!("{byte:02x}")).collect();
-        format!("{HEX}{hex}")
+        format!("{HEX}{}", hex(id.as_bytes()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Random secrets, and the digests that are stored instead of them.
 
+use nerve_types::text::hex;
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -17,9 +18,4 @@ pub(crate) fn random_hex<const N: usize>() -> std::io::Result<String> {
 /// Returns the SHA-256 of a secret as hexadecimal digits. Only for secrets with at least 128 random bits.
 pub(crate) fn sha256_hex(secret: &[u8]) -> String {
     hex(digest(&SHA256, secret).as_ref())
-}
-
-/// Returns hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

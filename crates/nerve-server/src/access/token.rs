@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nerve_types::text::hex;
 use ring::hmac;
 use subtle::ConstantTimeEq;
 use tempfile::NamedTempFile;
@@ -50,7 +51,7 @@ impl Token {
     /// Returns a text that identifies the token and does not reveal it.
     pub(crate) fn fingerprint(&self) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.as_bytes());
-        secret::hex(hmac::sign(&key, b"nerve web session").as_ref())
+        hex(hmac::sign(&key, b"nerve web session").as_ref())
     }
 
     /// Returns true if `candidate` equals the token. Compares in constant time; only the length can leak.
