@@ -1,12 +1,12 @@
 //! Asynchronous executions and their results.
 
-use nerve_api::session_option;
-use nerve_types::activity::TsMs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use nerve_api::reply::{ResultInfo, ResultList, WebhookAttempt};
 use nerve_api::request::{CancelResult, ExecuteInput, GetResult, ListResults, PageRequest, Seconds};
+use nerve_api::session_option;
 use nerve_api::value::ResultStatus;
 use nerve_host::clock::MAX_TIMEOUT;
 use nerve_node::NodeHandle;
@@ -15,6 +15,7 @@ use nerve_node::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::takes_no_prompts;
 use nerve_node::telemetry::{ActiveSpan, begin_result};
+use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
@@ -42,18 +43,8 @@ impl Engine {
         mut caller: Caller,
         webhook: Option<Webhook>,
     ) -> Result<(String, String), EngineError> {
-        let conversation = request.conversation.as_ref().map(specs::conversation_id).transpose()?.flatten();
-        let at = NodeRef::new(request.node_id.clone(), request.session_id.clone());
-        let executable = self.executable(&at)?;
-        match executable.node() {
-            None => return Err(takes_no_prompts(&at.node, executable.kind())),
-            Some(node) => check_running(&node.info())?,
-        }
-        if let Some(id) = conversation {
-            self.conversation_store(&id)?;
-        }
+        let at = self.check_execution(&request)?;
         let results = &self.inner.results;
-        let at = at.without_default_session();
         let node_lock = results.node_lock(&at);
         let turn_guard = if request.fail_if_busy {
             Some(Arc::clone(&node_lock).try_lock_owned().map_err(|_| busy_error(&at))?)
@@ -75,11 +66,7 @@ impl Engine {
                 None => node_lock.lock_owned().await,
             }
         });
-        let turn_guard = tokio::select! {
-            biased;
-            guard = &mut turn => Some(guard),
-            () = std::future::ready(()) => None,
-        };
+        let turn_guard = (&mut turn).now_or_never();
         let is_queued = turn_guard.is_none();
         if is_queued {
             self.inner.events.publish(Some(&at), EventKind::NodeQueueChanged {});
@@ -108,6 +95,21 @@ impl Engine {
             span.end(|_| {});
         });
         Ok((result, node_id))
+    }
+
+    /// Checks that the node of a request runs and takes prompts.
+    fn check_execution(&self, request: &ExecuteInput) -> Result<NodeRef, EngineError> {
+        let conversation = request.conversation.as_ref().map(specs::conversation_id).transpose()?.flatten();
+        let at = NodeRef::new(&request.node_id, request.session_id.clone());
+        let executable = self.executable(&at)?;
+        match executable.node() {
+            None => return Err(takes_no_prompts(&at.node, executable.kind())),
+            Some(node) => check_running(&node.info())?,
+        }
+        if let Some(id) = conversation {
+            self.conversation_store(&id)?;
+        }
+        Ok(at.without_default_session())
     }
 
     /// Changes the status of a result to running.
