@@ -87,14 +87,14 @@ impl HookSocket {
             hooks.programs.iter().any(|program| program == name)
         });
         let Some(program) = program.filter(|_| !argv.iter().any(is_own)) else { return Ok(None) };
-        let temp = match folder {
-            None => Some(tempfile::Builder::new().prefix("nerve-hooks-").tempdir()?),
+        let mut temp = None;
+        let folder = match folder {
+            None => temp.insert(tempfile::Builder::new().prefix("nerve-hooks-").tempdir()?).path(),
             Some(folder) => {
                 private_folder(folder)?;
-                None
+                folder
             }
         };
-        let folder = folder.or(temp.as_ref().map(TempDir::path)).unwrap_or(Path::new("."));
         let path = folder.join(SOCKET);
         let socket = UnixDatagram::bind(&path)?;
         let settings = folder.join("settings.json");

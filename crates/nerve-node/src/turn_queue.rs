@@ -13,7 +13,7 @@ use crate::prompt::Prompt;
 use crate::turn_state::TurnState;
 
 /// Maximum number of queued prompts.
-const MAX_QUEUED: usize = 64;
+pub(crate) const MAX_QUEUED: usize = 64;
 
 /// The queue of the prompts of a node.
 #[derive(Debug)]

@@ -157,7 +157,6 @@ impl TurnState {
     ) -> Result<Instant, EngineError> {
         let began = Instant::now();
         let mut states = self.state.subscribe();
-        let is_ending = |state: &StateName| matches!(state, StateName::Stopping | StateName::Stopped);
         while let Some(reached) = self.ledger.reached().filter(|_| !is_ending(&self.current())) {
             let error = reached.error(&self.node);
             if reached.offer.is_none() || policy != DialogPolicy::Wait {
@@ -306,7 +305,7 @@ impl TurnState {
         }
     }
 
-    /// Returns a future that completes with the next interrupt. Enable it before the turn begins, so that a busy node can always be
+    /// Returns a future that completes with the next interrupt. Create it before the turn begins, so that a busy node can always be
     /// interrupted.
     pub fn interrupted(&self) -> Notified<'_> {
         self.interrupt.notified()
@@ -314,7 +313,6 @@ impl TurnState {
 
     /// Completes when the node is stopped during a turn.
     pub async fn stopping(&self) {
-        let is_ending = |state: &StateName| matches!(state, StateName::Stopping | StateName::Stopped);
         // An error means that the node is gone.
         let _ = self.state.subscribe().wait_for(is_ending).await;
     }
@@ -408,6 +406,10 @@ async fn follow_budget(state: Weak<TurnState>, mut states: watch::Receiver<State
 fn blocked_event(limit: &ReachedLimit) -> EventKind {
     let (kind, evidence) = (BlockKind::Budget, limit.reason.clone());
     EventKind::NodeBlocked { kind, choices: limit.choices(), evidence }
+}
+
+fn is_ending(state: &StateName) -> bool {
+    matches!(state, StateName::Stopping | StateName::Stopped)
 }
 
 /// Replaces the state if it is one of `old`. Returns true if it was.

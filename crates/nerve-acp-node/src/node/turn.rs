@@ -129,8 +129,7 @@ impl AcpNode {
     ) -> Result<Response, EngineError> {
         let (state, link, clock) = (&self.inner.state, &self.inner.link, &self.inner.clock);
         // Registered before the node becomes busy, so that a busy node can always be interrupted.
-        let mut interrupted = pin!(state.interrupted());
-        interrupted.as_mut().enable();
+        let interrupted = pin!(state.interrupted());
         let running = state.begin_turn()?;
         let mut metered = state.events.begin_turn("acp");
         let (sink, has_events) = (context.chunks().cloned().filter(|_| prompt.stream), prompt.stream);

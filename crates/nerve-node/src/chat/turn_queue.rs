@@ -60,8 +60,7 @@ impl ChatNode {
             }
         };
         // Registered before the node becomes busy, so that a busy node can always be interrupted.
-        let mut interrupted = pin!(inner.state.interrupted());
-        interrupted.as_mut().enable();
+        let interrupted = pin!(inner.state.interrupted());
         let running = inner.state.begin_turn()?;
         let number = running.number;
         let mut metered = inner.setup.events.begin_turn("chat");

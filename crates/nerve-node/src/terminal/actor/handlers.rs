@@ -45,14 +45,14 @@ impl<B: Backend> Actor<B> {
             Request::Read { lines, reply } => self.read(lines, reply),
             Request::Clear { reply } => {
                 self.clear_scrollback();
-                let _ = reply.send(());
+                send(reply, ());
             }
             Request::Interrupt { reply } => self.interrupt(now, reply),
             Request::Resize { size, reply } => self.resize(now, size, reply),
             Request::Answer { answer, reply } => self.answer(now, &answer, reply),
-            Request::Explain { reply } => drop(reply.send(self.explain())),
+            Request::Explain { reply } => send(reply, self.explain()),
             Request::Stop { reason, reply } => self.begin_stop(reason, Some(reply)),
-            Request::Release { reply } => drop(reply.send(self.release("the server was shut down"))),
+            Request::Release { reply } => send(reply, self.release("the server was shut down")),
             Request::Conversation { id } => self.set_conversation(id),
             Request::AnswerWritten { turn, written } => self.on_answer_written(now, turn, written),
             Request::Finished { response } => self.finish(*response),
@@ -62,8 +62,7 @@ impl<B: Backend> Actor<B> {
     /// Answers a request after its effect on the status was published.
     fn respond<T>(&mut self, reply: oneshot::Sender<T>, value: T) {
         self.update_status();
-        // A send error means that the caller left.
-        let _ = reply.send(value);
+        send(reply, value);
     }
 
     fn execute(&mut self, now: TsNs, mut request: RequestedTurn) {
@@ -110,7 +109,7 @@ impl<B: Backend> Actor<B> {
     /// Interrupts the program. The caller is answered once that took effect.
     fn interrupt(&mut self, now: TsNs, reply: oneshot::Sender<Result<(), EngineError>>) {
         if let Err(error) = self.check_open() {
-            let _ = reply.send(Err(error));
+            send(reply, Err(error));
             return;
         }
         let turn = self.turns.active().map(|active| active.number);
@@ -150,8 +149,7 @@ impl<B: Backend> Actor<B> {
     /// Subscribes a client to the output.
     fn watch(&self, since: Option<u64>, reply: WatchReply) {
         let dump = || self.terminal.dump_with_scrollback(DUMP_ROWS, DUMP_BYTES);
-        // A send error means that the caller left.
-        let _ = reply.send(self.feed.subscribe(since, dump));
+        send(reply, self.feed.subscribe(since, dump));
     }
 
     /// Subscribes the clients that waited for the end of the replay.
@@ -209,10 +207,10 @@ impl<B: Backend> Actor<B> {
             Some(live) => {
                 // Our copy may be outdated; it is the fallback if the owner of the pane does not answer.
                 tokio::spawn(async move {
-                    let _ = reply.send(live.await.unwrap_or(text));
+                    send(reply, live.await.unwrap_or(text));
                 });
             }
-            None => drop(reply.send(text)),
+            None => send(reply, text),
         }
     }
 
@@ -230,24 +228,24 @@ impl<B: Backend> Actor<B> {
         let requested = self.check_open().and_then(|()| self.link.backend.resize(now, size).map_err(failed));
         match requested {
             Ok(()) => self.waiters.add_resize(size, reply),
-            Err(error) => drop(reply.send(Err(error))),
+            Err(error) => send(reply, Err(error)),
         }
     }
 
     fn answer(&mut self, now: TsNs, answer: &DialogAnswer, reply: DialogReply) {
         let AgentState::Blocked { kind, choices } = self.state().clone() else {
-            let _ = reply.send(Err(no_dialog_error(&self.spec.node.node)));
+            send(reply, Err(no_dialog_error(&self.spec.node.node)));
             return;
         };
         if let (BlockKind::Budget, Some(error)) = (kind, self.budget_exceeded_error()) {
-            let _ = reply.send(Err(error));
+            send(reply, Err(error));
             return;
         }
         let checked = check_dialog(&self.spec.node, answer, &self.dialog_id(), &choices);
         let picked = match checked.and_then(|()| resolve_choice(&answer.choice, &choices)) {
             Ok(picked) => picked,
             Err(error) => {
-                let _ = reply.send(Err(error));
+                send(reply, Err(error));
                 return;
             }
         };
@@ -271,7 +269,7 @@ impl<B: Backend> Actor<B> {
                 None => self.waiters.add_dialog(reply),
             };
         };
-        let _ = reply.send(Err(refusal));
+        send(reply, Err(refusal));
     }
 
     /// Replies to the caller that answered the dialog. `is_closed`: whether the dialog closed; otherwise no key had an effect on it.
@@ -283,8 +281,8 @@ impl<B: Backend> Actor<B> {
             "the dialog did not accept the answer and is still shown",
         ));
         match (is_closed, self.waiters.take_dialog()) {
-            (true, Some(reply)) => drop(reply.send(Ok(None))),
-            (false, Some(reply)) => drop(reply.send(Err(error))),
+            (true, Some(reply)) => send(reply, Ok(None)),
+            (false, Some(reply)) => send(reply, Err(error)),
             (false, None) => {
                 if let Some(active) = self.turns.active_mut() {
                     active.answer(Err(error));
@@ -324,15 +322,20 @@ impl<B: Backend> Actor<B> {
     }
 }
 
+/// Replies to a caller. Fails only if the caller has left.
+fn send<T>(reply: oneshot::Sender<T>, value: T) {
+    let _ = reply.send(value);
+}
+
 /// Creates a turn reply that forwards its result to the reply of a dialog, and to the caller that still waits for the turn.
 fn forward(reply: DialogReply, caller: Option<TurnReply>) -> TurnReply {
     let (sender, receiver) = oneshot::channel::<Result<Response, EngineError>>();
     tokio::spawn(async move {
         if let Ok(answer) = receiver.await {
             if let Some(caller) = caller {
-                let _ = caller.send(answer.clone());
+                send(caller, answer.clone());
             }
-            let _ = reply.send(answer.map(Some));
+            send(reply, answer.map(Some));
         }
     });
     sender

@@ -15,9 +15,7 @@ use crate::command::{ClientOrigin, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::metrics::TurnTimer;
 use crate::stream::Stream;
-
-/// Maximum number of queued prompts.
-const MAX_QUEUED: usize = 64;
+use crate::turn_queue::MAX_QUEUED;
 
 /// Maximum number of characters of prompts and answers in overviews.
 const EXCERPT_CHARS: usize = 200;
