@@ -9,7 +9,7 @@ use nerve_node::command::{EventKind, NodeRef, Response};
 use nerve_node::error::EngineError;
 use parking_lot::Mutex;
 
-use super::{Engine, specs};
+use super::{Engine, params};
 use crate::conversation::{
     Conversation, ConversationId, ConversationStore, Message, ProgramSession, Role, StoredConversation,
     UseContext, prompt_with_context,
@@ -98,7 +98,7 @@ impl Engine {
         let at = at.clone().without_default_session();
         let own_conversation = || {
             let session = self.inner.sessions.get(at.session.as_deref()).ok()?;
-            specs::conversation_id(&session.definition(&at.node)?.conversation?).ok()?
+            params::parse_conversation_id(&session.definition(&at.node)?.conversation?).ok()?
         };
         let id = options.as_ref().and_then(|options| options.id.clone()).or_else(own_conversation);
         if id.is_none() && options.is_none() {

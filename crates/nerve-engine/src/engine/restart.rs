@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use super::Engine;
 use super::context::{RequestContext, Warnings};
 use super::fork::node_argv;
-use super::specs::check_shell_env;
+use super::params::check_shell_env;
 use super::stopped_nodes::has_ended;
 
 /// Maximum number of nodes that are started at the same time. More agents would only slow each other down.

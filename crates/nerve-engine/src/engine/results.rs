@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Engine;
 use super::caller::Caller;
 use super::context::RequestContext;
-use super::specs;
+use super::params;
 use crate::page::paginate;
 use crate::results::{ActiveResult, record};
 use crate::webhook::{Delivery, FIRST_PAUSE, Webhook};
@@ -99,7 +99,8 @@ impl Engine {
 
     /// Checks that the node of a request runs and takes prompts.
     fn check_execution(&self, request: &ExecuteInput) -> Result<NodeRef, EngineError> {
-        let conversation = request.conversation.as_ref().map(specs::conversation_id).transpose()?.flatten();
+        let conversation =
+            request.conversation.as_ref().map(params::parse_conversation_id).transpose()?.flatten();
         let at = NodeRef::new(&request.node_id, request.session_id.clone());
         let executable = self.executable(&at)?;
         match executable.node() {

@@ -22,9 +22,9 @@ use tokio::task::spawn_blocking;
 
 use super::context::RequestContext;
 use super::graphs::{find_graph, no_graph};
+use super::params::check_shell_env;
 use super::run_driver::PendingRun;
 use super::runs::not_found;
-use super::specs::check_shell_env;
 use super::{Engine, subgraphs};
 use crate::page::paginate;
 

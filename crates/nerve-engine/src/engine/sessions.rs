@@ -20,8 +20,8 @@ use nerve_node::error::{EngineError, ErrorKind};
 use super::Engine;
 use super::budgets;
 use super::context::RequestContext;
+use super::params::{self, definition_metadata};
 use super::restart::is_startable;
-use super::specs::{self, definition_metadata};
 use super::stopped_nodes::stopped_node_info;
 use crate::page::paginate;
 
@@ -36,7 +36,7 @@ impl Engine {
         mut spec: CreateNode,
         context: RequestContext,
     ) -> Result<NodeCreated, EngineError> {
-        specs::check(&spec)?;
+        params::check_spec(&spec)?;
         let wanted = [("cols", spec.cols), ("rows", spec.rows)];
         if let Some(from) = spec.inherit.take() {
             spec = self.inherit(spec, from)?;

@@ -13,7 +13,7 @@ use nerve_types::ExitStatus;
 
 use super::Engine;
 use super::context::RequestContext;
-use super::specs::{definition_metadata, requested_command};
+use super::params::{definition_metadata, requested_command};
 use crate::library::before_now;
 
 impl Engine {

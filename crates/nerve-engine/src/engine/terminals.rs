@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Engine;
 use super::context::RequestContext;
-use super::specs;
+use super::params;
 use super::turns::take_warnings;
 
 impl Engine {
@@ -115,7 +115,7 @@ impl Engine {
     /// # Errors
     /// NotFound, InvalidRequest (no terminal, impossible size), NodeStopped.
     pub async fn resize_node(&self, request: ResizeNode, _: RequestContext) -> Result<Done, EngineError> {
-        let size = specs::size(request.cols, request.rows)?;
+        let size = params::parse_size(request.cols, request.rows)?;
         self.node(&NodeRef::new(request.node_id, request.session_id))?.resize(size).await?;
         Ok(Done {})
     }
@@ -224,7 +224,7 @@ impl Engine {
         request: AnswerNode,
         context: RequestContext,
     ) -> Result<AnswerReply, EngineError> {
-        let choice = specs::choice(request.choice, request.cancel)?;
+        let choice = params::parse_choice(request.choice, request.cancel)?;
         let timeout = request.timeout.map(Seconds::duration);
         let node = self.node(&NodeRef::new(request.node_id, request.session_id))?;
         let (dialog_id, wait, origin) = (request.dialog_id, request.wait, context.origin);

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use super::caller::Caller;
 use super::context::{RequestContext, Warnings};
 use super::results::{busy_error, queue_timeout_error};
-use super::{Engine, specs};
+use super::{Engine, params};
 
 impl Engine {
     /// Runs one turn on a node, or accepts it if the request is asynchronous.
@@ -33,7 +33,7 @@ impl Engine {
     ) -> Result<ExecuteReply, EngineError> {
         check_prompt(&request.text)?;
         let is_async = request.is_async;
-        let webhook = specs::webhook(is_async, request.webhook.take())?;
+        let webhook = params::parse_webhook(is_async, request.webhook.take())?;
         if is_async {
             let caller = Caller::new(&request, &context);
             let (result_id, node_id) = self.execute_in_background(request, caller, webhook).await?;
@@ -117,7 +117,7 @@ impl Engine {
 
     /// Runs a turn, together with the conversation it belongs to.
     pub(super) async fn turn(&self, request: ExecuteInput, caller: Caller) -> Result<Response, EngineError> {
-        let conversation = request.conversation.map(specs::conversation).transpose()?;
+        let conversation = request.conversation.map(params::parse_conversation).transpose()?;
         let at = NodeRef::new(request.node_id, request.session_id);
         let node = match self.executable(&at)? {
             Executable::Node(node) => node,

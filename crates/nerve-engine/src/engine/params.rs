@@ -16,7 +16,7 @@ use crate::webhook::Webhook;
 const MAX_SHELL_ENV: usize = 1 << 20;
 
 /// Validates the specification of a node as far as possible without starting it.
-pub(super) fn check(spec: &NodeSpec) -> Result<(), EngineError> {
+pub(super) fn check_spec(spec: &NodeSpec) -> Result<(), EngineError> {
     if spec.chat.is_some() && spec.backend != BackendKind::Chat {
         return Err(EngineError::invalid_request(format!(
             "params.chat is for backend chat, not {}",
@@ -24,13 +24,13 @@ pub(super) fn check(spec: &NodeSpec) -> Result<(), EngineError> {
         )));
     }
     let default = Size::default();
-    size(spec.cols.unwrap_or(default.cols), spec.rows.unwrap_or(default.rows))?;
+    parse_size(spec.cols.unwrap_or(default.cols), spec.rows.unwrap_or(default.rows))?;
     if let Some(options) = &spec.conversation {
         if !options.history.is_empty() || options.context.is_some() {
             let message = "params.conversation: a node's conversation has a workspace and a chat only";
             return Err(EngineError::invalid_request(message).hint("history and context belong to a prompt"));
         }
-        conversation_id(options)?;
+        parse_conversation_id(options)?;
     }
     check_shell_env(spec.shell_env.as_ref())?;
     budgets::check(spec.budget.as_ref())?;
@@ -52,7 +52,7 @@ pub(super) fn check_shell_env(env: Option<&BTreeMap<String, String>>) -> Result<
 }
 
 /// Returns the size of a terminal.
-pub(super) fn size(cols: u16, rows: u16) -> Result<Size, EngineError> {
+pub(super) fn parse_size(cols: u16, rows: u16) -> Result<Size, EngineError> {
     let size = Size::new(cols, rows);
     if (size.cols, size.rows) == (cols, rows) {
         return Ok(size);
@@ -63,7 +63,7 @@ pub(super) fn size(cols: u16, rows: u16) -> Result<Size, EngineError> {
 }
 
 /// Returns the choice of an ANSWER_NODE.
-pub(super) fn choice(choice: Option<NodeChoice>, cancel: bool) -> Result<Choice, EngineError> {
+pub(super) fn parse_choice(choice: Option<NodeChoice>, cancel: bool) -> Result<Choice, EngineError> {
     match (choice, cancel) {
         (Some(NodeChoice::Number(number)), false) => Ok(Choice::Number(number)),
         (Some(NodeChoice::Label(label)), false) => Ok(Choice::Label(label)),
@@ -75,15 +75,17 @@ pub(super) fn choice(choice: Option<NodeChoice>, cancel: bool) -> Result<Choice,
 }
 
 /// Returns the conversation of a prompt.
-pub(super) fn conversation(options: ConversationOptions) -> Result<Conversation, EngineError> {
-    let id = conversation_id(&options)?;
+pub(super) fn parse_conversation(options: ConversationOptions) -> Result<Conversation, EngineError> {
+    let id = parse_conversation_id(&options)?;
     let message = |ConversationMessage { role, content, timestamp }| Message::new(role, content, timestamp);
     let history = options.history.into_iter().map(message).collect();
     Ok(Conversation { id, history, context: options.context.unwrap_or_default() })
 }
 
 /// Returns the id of a stored conversation.
-pub(super) fn conversation_id(options: &ConversationOptions) -> Result<Option<ConversationId>, EngineError> {
+pub(super) fn parse_conversation_id(
+    options: &ConversationOptions,
+) -> Result<Option<ConversationId>, EngineError> {
     match (options.workspace.as_deref(), options.chat.as_deref()) {
         (None, None) => Ok(None),
         (Some(workspace), Some(chat)) => {
@@ -96,7 +98,10 @@ pub(super) fn conversation_id(options: &ConversationOptions) -> Result<Option<Co
 }
 
 /// Returns the webhook of an asynchronous execution.
-pub(super) fn webhook(is_async: bool, target: Option<WebhookTarget>) -> Result<Option<Webhook>, EngineError> {
+pub(super) fn parse_webhook(
+    is_async: bool,
+    target: Option<WebhookTarget>,
+) -> Result<Option<Webhook>, EngineError> {
     match (is_async, target) {
         (_, None) => Ok(None),
         (false, Some(_)) => {
