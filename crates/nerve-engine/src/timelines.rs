@@ -1,4 +1,4 @@
-//! Overviews of recordings, and recorded terminals at any position. All functions block and need no server.
+//! Timelines of recordings, and recorded terminals at any position. All functions block and need no server.
 //!
 //! The work of a call is limited. The scan of a long recording and the making of its index continue with the next call.
 
@@ -47,7 +47,7 @@ const MILLISECOND_END: Duration = Duration::from_nanos(999_999);
 /// Characters of a prompt in a reply.
 const PROMPT_CHARS: usize = 200;
 
-/// The recording of an overview.
+/// The recording of a timeline.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TimelineSource<'a> {
     /// The newest recording of a node.
@@ -94,14 +94,14 @@ impl TimelineCache {
     }
 }
 
-/// An overview of a recording.
+/// A timeline of a recording.
 pub(crate) struct FoundTimeline {
     pub(crate) timeline: RecordingTimeline,
     /// The state of the files before they were read.
     pub(crate) files: RecordingFiles,
 }
 
-/// Reads the overview of a recording. A recording that is damaged, or takes too much work, is shown as far as it can be read.
+/// Reads the timeline of a recording. A recording that is damaged, or takes too much work, is shown as far as it can be read.
 pub(crate) fn read_timeline(
     source: TimelineSource<'_>,
     cache: &TimelineCache,
@@ -142,7 +142,7 @@ pub(crate) fn read_timeline(
     Ok(FoundTimeline { timeline, files })
 }
 
-/// Returns a hash of everything in an overview.
+/// Returns a hash of everything in a timeline.
 fn version(timeline: &RecordingTimeline) -> String {
     let mut hasher = DefaultHasher::new();
     // Texts, numbers and lists: the encoding cannot fail.

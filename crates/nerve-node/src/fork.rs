@@ -20,7 +20,7 @@ pub(crate) fn identify(
     argv: &mut Vec<String>,
     requested: Option<String>,
 ) -> Result<Option<String>, EngineError> {
-    let Some(forms) = &profile.session else {
+    let Some(session_args) = &profile.session else {
         return match requested {
             None => Ok(None),
             Some(_) => {
@@ -29,25 +29,27 @@ pub(crate) fn identify(
             }
         };
     };
-    let reference = forms.conversation(argv);
+    let reference = session_args.conversation(argv);
     let Some(id) = requested else {
         return Ok(match reference {
-            ConversationRef::Id(id) => Some(id).filter(|id| forms.is_id(id)),
-            ConversationRef::New | ConversationRef::Fork if forms.inject => insert_id(forms, argv, new_id()),
+            ConversationRef::Id(id) => Some(id).filter(|id| session_args.is_id(id)),
+            ConversationRef::New | ConversationRef::Fork if session_args.inject => {
+                insert_id(session_args, argv, new_id())
+            }
             ConversationRef::New | ConversationRef::Fork | ConversationRef::Unspecified => None,
         });
     };
-    check_id(forms, &id)?;
+    check_id(session_args, &id)?;
     match reference {
         ConversationRef::Id(other) if other == id => Ok(Some(id)),
         ConversationRef::Id(other) => {
             let message = format!("two conversation ids: '{other}' in the command, and '{id}'");
             Err(EngineError::invalid_request(message).hint("give only one of them"))
         }
-        _ => insert_id(forms, argv, id).map(Some).ok_or_else(|| {
+        _ => insert_id(session_args, argv, id).map(Some).ok_or_else(|| {
             let command = argv.join(" ");
             let message = format!("the conversation of '{command}' cannot be given an id");
-            let program = profile.session.as_ref().and_then(|forms| forms.programs.first());
+            let program = profile.session.as_ref().and_then(|session_args| session_args.programs.first());
             let program = program.map_or("the agent", String::as_str);
             EngineError::invalid_request(message).hint(format!(
                 "the command has to start {program} directly and interactively, with a new conversation"
@@ -60,11 +62,11 @@ pub(crate) fn identify(
 ///
 /// # Errors
 /// InvalidRequest.
-pub(crate) fn check_id(forms: &SessionArgs, id: &str) -> Result<(), EngineError> {
-    if forms.is_id(id) {
+pub(crate) fn check_id(session_args: &SessionArgs, id: &str) -> Result<(), EngineError> {
+    if session_args.is_id(id) {
         return Ok(());
     }
-    let shape = match forms.ids {
+    let shape = match session_args.ids {
         IdKind::Uuid => "it must be a UUID",
         IdKind::Word => "it must be 1-128 letters, digits, '-' and '_'",
     };
@@ -84,8 +86,8 @@ pub fn command_words(command: &CommandLine) -> Vec<String> {
     }
 }
 
-fn insert_id(forms: &SessionArgs, argv: &mut Vec<String>, id: String) -> Option<String> {
-    *argv = forms.start_command(argv, &id)?;
+fn insert_id(session_args: &SessionArgs, argv: &mut Vec<String>, id: String) -> Option<String> {
+    *argv = session_args.start_command(argv, &id)?;
     Some(id)
 }
 

@@ -161,19 +161,19 @@ impl Engine {
         }
         let argv = node_argv(&spec);
         let profile = self.inner.factory.find_profile(spec.backend, spec.profile.as_deref(), &argv);
-        let Some(forms) = profile.ok().and_then(|profile| profile.session.clone()) else {
+        let Some(session_args) = profile.ok().and_then(|profile| profile.session.clone()) else {
             return (spec, None);
         };
-        let id = spec.conversation_id.clone().or_else(|| match forms.conversation(&argv) {
+        let id = spec.conversation_id.clone().or_else(|| match session_args.conversation(&argv) {
             ConversationRef::Id(id) => Some(id),
             _ => None,
         });
         let exists = |id: &String| {
-            forms.id_source == Some(IdSource::Claude)
+            session_args.id_source == Some(IdSource::Claude)
                 && SessionFiles::for_env(&spec.env)
                     .is_some_and(|session_files| session_files.transcript(id).is_some())
         };
-        match id.filter(exists).and_then(|id| Some((forms.resume_command(&argv, &id)?, id))) {
+        match id.filter(exists).and_then(|id| Some((session_args.resume_command(&argv, &id)?, id))) {
             Some((argv, id)) => {
                 (NodeSpec { conversation_id: Some(id), ..spec }, Some(CommandLine::Argv(argv)))
             }

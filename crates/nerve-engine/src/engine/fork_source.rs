@@ -35,25 +35,25 @@ impl ForkSource {
         at: NodeRef,
         turn: Option<u64>,
     ) -> Result<(NodeSpec, Option<PathBuf>), EngineError> {
-        let forms = self.session_args(profile, turn)?;
+        let session_args = self.session_args(profile, turn)?;
         // After the checks that no wait would change.
         check_state(&self.at, state)?;
         let session_files = SessionFiles::for_env(&self.definition.env);
         let session_files = session_files
             .ok_or_else(|| EngineError::process("no home folder: the agent's files cannot be located"))?;
-        let id = self.conversation(forms, &session_files, argv, state)?;
+        let id = self.conversation(session_args, &session_files, argv, state)?;
         let new = new_id();
         let file = if keeps_transcript(profile) {
             Some(self.transcript(&session_files, &id)?)
-        } else if forms.fork.iter().any(|word| word.contains("{file}")) {
+        } else if session_args.fork.iter().any(|word| word.contains("{file}")) {
             let chat = session_files.chat(TranscriptKind::Gemini, &id).filter(|path| has_answer(path));
             Some(chat.ok_or_else(|| self.no_transcript_error())?)
         } else {
             None
         };
-        let (argv, copy) = self.command(forms, argv, &id, &new, file, turn)?;
+        let (argv, copy) = self.command(session_args, argv, &id, &new, file, turn)?;
         let size = self.size();
-        let is_named = forms.can_name_forks() || copy.is_some();
+        let is_named = session_args.can_name_forks() || copy.is_some();
         let spec = NodeSpec {
             node_id: at.node,
             session_id: at.session,
@@ -77,25 +77,25 @@ impl ForkSource {
         profile: &'a Profile,
         turn: Option<u64>,
     ) -> Result<&'a SessionArgs, EngineError> {
-        let Some(forms) = &profile.session else {
+        let Some(session_args) = &profile.session else {
             return Err(unsupported_fork_error(&self.at, &format!("a node of '{}'", profile.name)));
         };
-        if forms.fork.is_empty() {
-            let reason = forms.cannot.as_deref().unwrap_or("it does not support forking");
+        if session_args.fork.is_empty() {
+            let reason = session_args.cannot.as_deref().unwrap_or("it does not support forking");
             let message = format!("cannot fork node '{}': {reason}", self.at.node);
             return Err(EngineError::invalid_request(message).hint("create a new node instead"));
         }
         if turn.is_some() && !keeps_transcript(profile) {
             return Err(earlier_turn_error(&self.at));
         }
-        Ok(forms)
+        Ok(session_args)
     }
 
     /// Returns the command that forks the conversation `id` as `new`: from its file, or after a turn of a copy of the file, which is
     /// returned too.
     fn command(
         &self,
-        forms: &SessionArgs,
+        session_args: &SessionArgs,
         argv: &[String],
         id: &str,
         new: &str,
@@ -103,11 +103,12 @@ impl ForkSource {
         turn: Option<u64>,
     ) -> Result<(Vec<String>, Option<PathBuf>), EngineError> {
         if let (Some(turn), Some(file)) = (turn, &file) {
-            let argv = forms.resume_command(argv, new).ok_or_else(|| self.indirect_start_error(argv))?;
+            let argv =
+                session_args.resume_command(argv, new).ok_or_else(|| self.indirect_start_error(argv))?;
             return Ok((argv, Some(self.cut(file, turn, new)?)));
         }
         let path = file.map(|file| file.display().to_string()).unwrap_or_default();
-        let command = forms.fork_command(argv, id, new, &path);
+        let command = session_args.fork_command(argv, id, new, &path);
         Ok((command.ok_or_else(|| self.indirect_start_error(argv))?, None))
     }
 
@@ -125,22 +126,23 @@ impl ForkSource {
     /// Returns the id of the current conversation. The agent itself comes first, because `/clear` begins a new one.
     fn conversation(
         &self,
-        forms: &SessionArgs,
+        session_args: &SessionArgs,
         session_files: &SessionFiles,
         argv: &[String],
         state: StateName,
     ) -> Result<String, EngineError> {
         // The pid of an ended process may belong to another process by now.
         let pid = self.number("pid").filter(|_| state != StateName::Stopped);
-        let current = pid.and_then(|pid| pid.try_into().ok()).map(|pid| session_files.current_id(forms, pid));
+        let current =
+            pid.and_then(|pid| pid.try_into().ok()).map(|pid| session_files.current_id(session_args, pid));
         // Without the file, the node may know only an earlier conversation.
         let current = current.transpose().map_err(|error| {
             let message =
                 format!("cannot fork node '{}': its status file is incomplete: {error}", self.at.node);
             EngineError::busy(message).hint("the agent is writing it: try again")
         })?;
-        let in_command = || match forms.conversation(argv) {
-            ConversationRef::Id(id) => Some(id).filter(|id| forms.is_id(id)),
+        let in_command = || match session_args.conversation(argv) {
+            ConversationRef::Id(id) => Some(id).filter(|id| session_args.is_id(id)),
             _ => None,
         };
         current
@@ -149,15 +151,15 @@ impl ForkSource {
             .or_else(|| self.definition.conversation_id.clone())
             .or_else(in_command)
             .ok_or_else(|| {
-                if forms.id_source == Some(IdSource::Codex) && self.terminal.is_some() && self.turns() == 0 {
+                if session_args.id_source == Some(IdSource::Codex) && self.terminal.is_some() && self.turns() == 0 {
                     return no_turns_error(&self.at);
                 }
-                let what = match forms.id_source {
+                let what = match session_args.id_source {
                     Some(IdSource::Claude) => "Claude session ID not tracked",
                     _ => "the id of its conversation is not known",
                 };
                 let message = format!("cannot fork node '{}': {what}", self.at.node);
-                let hint = match forms.id_source {
+                let hint = match session_args.id_source {
                     None => "it is known from its command, or after its first turn",
                     Some(IdSource::Claude) => "the agent reports it with its first turn; nodes created with a plain `claude` have it from the start",
                     Some(IdSource::Codex) => "the program must have exactly one open conversation",

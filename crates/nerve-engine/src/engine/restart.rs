@@ -237,13 +237,14 @@ impl Engine {
         }
         let argv = node_argv(spec);
         let profile = self.inner.factory.find_profile(spec.backend, spec.profile.as_deref(), &argv)?;
-        let Some(forms) = profile.session.clone() else { return Ok(as_defined()) };
+        let Some(session_args) = profile.session.clone() else { return Ok(as_defined()) };
         if fresh {
-            let command = Some(CommandLine::Argv(forms.without_session_args(&argv)));
+            let command = Some(CommandLine::Argv(session_args.without_session_args(&argv)));
             let spec = NodeSpec { command, conversation_id: None, ..spec.clone() };
             return Ok(Restart { spec, command: None, resumption: None });
         }
-        let conversation = KnownConversation { at: at.clone(), argv, profile, forms, entry: entry.clone() };
+        let conversation =
+            KnownConversation { at: at.clone(), argv, profile, session_args, entry: entry.clone() };
         // Reads files of the agent.
         tokio::task::spawn_blocking(move || conversation.resume()).await?
     }
@@ -264,7 +265,7 @@ struct Resumption {
     id: Option<String>,
     /// The conversation has turns, so it must not be empty.
     has_turns: bool,
-    forms: SessionArgs,
+    session_args: SessionArgs,
 }
 
 /// An agent whose conversation may be resumed.
@@ -272,7 +273,7 @@ struct KnownConversation {
     at: NodeRef,
     argv: Vec<String>,
     profile: Arc<Profile>,
-    forms: SessionArgs,
+    session_args: SessionArgs,
     entry: NodeEntry,
 }
 
@@ -280,14 +281,14 @@ impl KnownConversation {
     /// Plans to resume the conversation. Without an id or a turn there is none, and the program starts as defined.
     fn resume(self) -> Result<Restart, EngineError> {
         let NodeEntry { spec, last, .. } = &self.entry;
-        let forms = &self.forms;
-        let in_command = || match forms.conversation(&self.argv) {
+        let session_args = &self.session_args;
+        let in_command = || match session_args.conversation(&self.argv) {
             ConversationRef::Id(id) => Some(id),
             _ => None,
         };
         let id = last.agent_session.clone().or_else(|| spec.conversation_id.clone()).or_else(in_command);
-        let Some(id) = id.filter(|id| forms.is_id(id)) else {
-            if last.has_turns && !forms.resume.is_empty() {
+        let Some(id) = id.filter(|id| session_args.is_id(id)) else {
+            if last.has_turns && !session_args.resume.is_empty() {
                 return Err(self.error("the id of its conversation is not known"));
             }
             return Ok(self.start_as_defined());
@@ -302,11 +303,15 @@ impl KnownConversation {
             Some(false) | None if !last.has_turns => return Ok(self.start_as_defined()),
             _ => {}
         }
-        let Some(argv) = forms.resume_command(&self.argv, &id) else {
+        let Some(argv) = session_args.resume_command(&self.argv, &id) else {
             let command = shell_words::join(&self.argv);
             return Err(self.error(&format!("its command '{command}' does not start the agent itself")));
         };
-        let resumption = Resumption { id: Some(id.clone()), has_turns: last.has_turns, forms: forms.clone() };
+        let resumption = Resumption {
+            id: Some(id.clone()),
+            has_turns: last.has_turns,
+            session_args: session_args.clone(),
+        };
         // The definition keeps the user's command.
         let spec = NodeSpec { conversation_id: Some(id), ..spec.clone() };
         Ok(Restart { spec, command: Some(CommandLine::Argv(argv)), resumption: Some(resumption) })
@@ -315,15 +320,15 @@ impl KnownConversation {
     /// Returns the agent's files. `None` if they cannot be located: a script may set other folders.
     fn session_files(&self) -> Option<SessionFiles> {
         let mut env = self.entry.spec.env.clone();
-        env.extend(self.forms.assignments(&self.argv)?);
+        env.extend(self.session_args.assignments(&self.argv)?);
         SessionFiles::for_env(&env)
     }
 
     fn start_as_defined(self) -> Restart {
-        let resumption = self.forms.resumes(&self.argv).then(|| Resumption {
+        let resumption = self.session_args.resumes(&self.argv).then(|| Resumption {
             id: None,
             has_turns: self.entry.last.has_turns,
-            forms: self.forms.clone(),
+            session_args: self.session_args.clone(),
         });
         Restart { spec: self.entry.spec, command: None, resumption }
     }
@@ -372,7 +377,7 @@ impl Resumption {
         let screen = match state {
             StateName::Stopped => node.explain().await.map(|why| why.screen).unwrap_or_default(),
             // A reached limit blocks a node whose agent is ready.
-            StateName::Ready | StateName::Blocked if self.has_turns && self.forms.empty.is_some() => {
+            StateName::Ready | StateName::Blocked if self.has_turns && self.session_args.empty.is_some() => {
                 node.explain().await.ok()?.screen
             }
             _ => return None,
@@ -385,7 +390,7 @@ impl Resumption {
             return Some(format!("its program ended instead of resuming {conversation}: {}", last.join(" ")));
         }
         let is_empty =
-            self.forms.empty.as_ref().is_some_and(|empty| last.iter().any(|row| empty.is_match(row)));
+            self.session_args.empty.as_ref().is_some_and(|empty| last.iter().any(|row| empty.is_match(row)));
         is_empty.then(|| format!("its program shows an empty conversation instead of {conversation}"))
     }
 }

@@ -1,4 +1,4 @@
-//! GET_TIMELINE and READ_RECORDING: an overview of a recording, and its terminal at any position.
+//! GET_TIMELINE and READ_RECORDING: a timeline of a recording, and its terminal at any position.
 
 use std::io;
 use std::time::Duration;
@@ -25,17 +25,17 @@ use crate::transcripts::NodeAddress;
 const MAX_LIMIT: usize = 1 << 20;
 /// Default of `limit`.
 const DEFAULT_LIMIT: usize = 256 << 10;
-/// Default time limit of a wait for a change of an overview.
+/// Default time limit of a wait for a change of a timeline.
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
-/// Time before a request that waits reads the overview: a client that repeats it gets one a second.
+/// Time before a request that waits reads the timeline: a client that repeats it gets one a second.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
 /// Time in which further changes follow the first one: an event may precede the files.
 const SETTLE_TIME: Duration = Duration::from_millis(200);
-/// Time before an overview is read again, as a multiple of the time that reading it took.
+/// Time before a timeline is read again, as a multiple of the time that reading it took.
 const READ_PAUSE: u32 = 4;
 
 impl Engine {
-    /// Returns an overview of a recording. A long one is read in several requests. With `since`, waits for a change.
+    /// Returns a timeline of a recording. A long one is read in several requests. With `since`, waits for a change.
     ///
     /// # Errors
     /// NotFound (no recording), InvalidRequest, Process (unreadable files).
@@ -50,14 +50,14 @@ impl Engine {
         let timeout = request.timeout.map_or(DEFAULT_WAIT, Seconds::duration).min(MAX_TIMEOUT);
         let deadline = Instant::now() + timeout;
         let unwatchable = |error| EngineError::process(format!("the recording cannot be watched: {error}"));
-        // The watcher and the events report changes that happen while the overview is read.
+        // The watcher and the events report changes that happen while the timeline is read.
         let folder = FolderWatcher::new().map_err(unwatchable)?;
         let mut events = self.subscribe();
         let mut next_read = Instant::now() + READ_INTERVAL;
         loop {
             sleep_until(next_read.min(deadline)).await;
             let begun = Instant::now();
-            // The overview includes the changes that earlier events announced.
+            // The timeline includes the changes that earlier events announced.
             events = events.resubscribe();
             let FoundTimeline { timeline, files } = self.find_timeline(request.clone()).await?;
             if timeline.version != since || begun >= deadline {

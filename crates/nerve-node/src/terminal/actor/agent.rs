@@ -75,18 +75,19 @@ impl<B: Backend> Actor<B> {
 
     /// Remembers the id of the agent's current conversation.
     pub(super) fn set_conversation(&mut self, id: String) {
-        if self.spec.profile.session.as_ref().is_some_and(|forms| forms.is_id(&id)) {
+        if self.spec.profile.session.as_ref().is_some_and(|session_args| session_args.is_id(&id)) {
             self.link.remember_agent_session(id);
         }
     }
 
     /// Looks up the agent's conversation id in its session files, on a blocking thread.
     fn look_up_conversation(&self) {
-        let (Some(forms), Some(pid)) = (self.spec.profile.session.clone(), self.link.backend.pid()) else {
+        let (Some(session_args), Some(pid)) = (self.spec.profile.session.clone(), self.link.backend.pid())
+        else {
             return;
         };
         let Some(session_files) = SessionFiles::for_env(&self.spec.program.env) else { return };
-        let (has_source, requests) = (forms.id_source.is_some(), self.requests.clone());
+        let (has_source, requests) = (session_args.id_source.is_some(), self.requests.clone());
         // The ends of our own turns reveal the id, too, and more reliably.
         let is_unknown = self.link.agent_session().is_none() && self.turns.count() == 0;
         let source = self.transcript().filter(|_| !has_source && is_unknown && self.has_worked);
@@ -97,7 +98,7 @@ impl<B: Backend> Actor<B> {
         tokio::spawn(async move {
             let lookup = tokio::task::spawn_blocking(move || match source {
                 Some(source) => source.only_conversation(started)?.conversation_id(),
-                None => session_files.current_id(&forms, pid).ok()?,
+                None => session_files.current_id(&session_args, pid).ok()?,
             });
             if let (Ok(Some(id)), Some(requests)) = (lookup.await, requests.upgrade()) {
                 // A send error means that the node is gone and the id is no longer needed.

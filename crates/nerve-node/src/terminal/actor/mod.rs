@@ -378,7 +378,8 @@ impl<B: Backend> Actor<B> {
 fn new_driver(spec: &TerminalSpec, is_foreign: bool, now: TsNs) -> Driver {
     let driver = Driver::new(spec.profile.clone(), now);
     let driver = if is_foreign { driver.attached() } else { driver };
-    let is_resumed = spec.profile.session.as_ref().is_some_and(|forms| forms.resumes(&spec.program.argv));
+    let is_resumed =
+        spec.profile.session.as_ref().is_some_and(|session_args| session_args.resumes(&spec.program.argv));
     if is_resumed { driver.resuming() } else { driver }
 }
 

@@ -250,7 +250,8 @@ impl<B: Backend> Actor<B> {
         active.finishing = Some(Box::new(response.clone()));
         let (requests, tail, same) = (self.requests.clone(), self.reporter.transcript_tail(), source.clone());
         // Without another source, the file with the turn tells which conversation the program has.
-        let learns_id = self.spec.profile.session.as_ref().is_some_and(|forms| forms.id_source.is_none());
+        let learns_id =
+            self.spec.profile.session.as_ref().is_some_and(|session_args| session_args.id_source.is_none());
         tokio::spawn(async move {
             let (parsed, found) = source.turn(prompt, drawn).await.unzip();
             response.tokens = parsed.as_ref().and_then(|parsed| parsed.tokens).or(response.tokens);
