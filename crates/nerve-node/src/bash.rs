@@ -270,7 +270,7 @@ impl BashNode {
                 turn.map_err(|_| self.start_timeout_error())?
             }
         };
-        self.run_metered(prompt, deadline, cancellation).await
+        self.run_timed(prompt, deadline, cancellation).await
     }
 
     /// Waits until no prompt holds the lock exclusively, then runs a command.
@@ -285,7 +285,7 @@ impl BashNode {
             () = cancellation.cancelled() => return Err(cancelled()),
         };
         let _turn = turn.map_err(|_| self.start_timeout_error())?;
-        self.run_metered(prompt, deadline, cancellation).await
+        self.run_timed(prompt, deadline, cancellation).await
     }
 
     /// Describes the node for telemetry.
@@ -304,15 +304,15 @@ impl BashNode {
     }
 
     /// Runs a command. The caller holds the turn lock.
-    async fn run_metered(
+    async fn run_timed(
         &self,
         prompt: Prompt,
         deadline: Instant,
         cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
-        let mut metered = self.inner.state.events.begin_turn("bash");
+        let mut timer = self.inner.state.events.begin_turn("bash");
         let result = self.run_locked(prompt, deadline, cancellation).await;
-        metered.end(&result);
+        timer.end(&result);
         result
     }
 

@@ -9,6 +9,8 @@ use crate::error::{EngineError, ErrorKind};
 
 /// Time within which an interrupt has to take effect.
 pub const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time after which a turn that exceeded a budget and ignored an interrupt is interrupted again.
+pub(crate) const INTERRUPT_RETRY: Duration = Duration::from_secs(3);
 
 /// Checks that the token was not cancelled.
 ///

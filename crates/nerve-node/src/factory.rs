@@ -360,7 +360,7 @@ impl NodeFactory {
             )
         })?;
         let setup = Setup {
-            spec: *chat,
+            settings: *chat,
             cwd: spec.cwd,
             env: Environment::new(spec.shell_env.as_ref(), spec.env, &environment::read_variables()).set,
             timeout: spec.response_timeout.duration(),
@@ -476,7 +476,9 @@ fn label(server: &str, node: &NodeRef, history: bool, env: Vec<String>, terminal
         response_timeout: terminal.response_timeout,
         history,
         env,
-        proxy_kind: proxy.and_then(|proxy| proxy.spec()).map(|spec| spec.kind.as_str().to_string()),
+        proxy_kind: proxy
+            .and_then(|proxy| proxy.settings())
+            .map(|settings| settings.kind.as_str().to_string()),
         proxy: proxy.map(|proxy| proxy.id().to_string()),
     }
 }

@@ -6,6 +6,7 @@ mod location;
 mod metered_turn;
 mod runtime;
 pub(crate) mod spec;
+mod turn_text;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -181,14 +182,14 @@ impl Node for TerminalNode {
             parser: Some(inner.parser),
             ready_timeout: inner.limits.0.into(),
             response_timeout: inner.limits.1.into(),
-            proxy: inner.proxy.as_ref().and_then(|proxy| proxy.spec().cloned()).map(Box::new),
+            proxy: inner.proxy.as_ref().and_then(|proxy| proxy.settings().cloned()).map(Box::new),
             budget: inner.ledger.limits(),
             ..NodeSpec::at(inner.node.clone())
         })
     }
 
     fn has_unknown_proxy(&self) -> bool {
-        self.inner.proxy.as_ref().is_some_and(|proxy| proxy.spec().is_none())
+        self.inner.proxy.as_ref().is_some_and(|proxy| proxy.settings().is_none())
     }
 
     fn context_kind(&self) -> ContextKind {

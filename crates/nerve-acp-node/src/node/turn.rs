@@ -131,7 +131,7 @@ impl AcpNode {
         // Registered before the node becomes busy, so that a busy node can always be interrupted.
         let interrupted = pin!(state.interrupted());
         let running = state.begin_turn()?;
-        let mut metered = state.events.begin_turn("acp");
+        let mut timer = state.events.begin_turn("acp");
         let (sink, has_events) = (context.chunks().cloned().filter(|_| prompt.stream), prompt.stream);
         link.begin_turn(TurnStream { number: running.number, tag: prompt.tag, has_events, sink });
         let started = clock.now();
@@ -160,7 +160,7 @@ impl AcpNode {
             output: tokens.output,
         });
         self.log(prompt, time, &result, logged);
-        metered.end(&result);
+        timer.end(&result);
         // This precedes the end of the turn, so that a node at its limit becomes blocked and not ready.
         state.refresh_limit();
         let number = running.number;

@@ -9,14 +9,14 @@ mod file;
 pub(crate) mod node;
 mod request;
 mod response;
+mod settings;
 pub(crate) mod setup;
-mod spec;
 mod tools;
 mod turn;
-mod turn_queue;
+mod turn_execution;
 
 pub use self::node::ChatNode;
-pub use self::spec::{check, fork_settings};
+pub use self::settings::{check, fork_settings};
 pub use self::tools::TOOL_HINT;
 pub use nerve_api::request::{ChatSettings, ToolChoice};
 pub use nerve_api::value::Provider;

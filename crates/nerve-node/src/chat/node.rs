@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 
 use super::file;
 use super::setup::Setup;
-use super::{ChatSettings, spec};
+use super::{ChatSettings, settings};
 use crate::audit_log::AuditLog;
 use crate::command::{DialogAnswer, NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
@@ -99,23 +99,23 @@ impl Node for ChatNode {
     /// Describes the node without the key.
     fn info(&self) -> NodeInfo {
         let inner = &self.inner;
-        let spec = &inner.setup.spec;
+        let settings = &inner.setup.settings;
         let (messages, usage, requests) = {
             let conversation = self.inner.conversation.lock();
             (conversation.messages.len(), conversation.usage, conversation.requests)
         };
-        let tokens = ModelTokens { model: Some(spec.model.clone()), tokens: usage.into() };
+        let tokens = ModelTokens { model: Some(settings.model.clone()), tokens: usage.into() };
         let mut metadata = NodeMetadata::new(inner.state.node.session.clone());
-        metadata.set("provider", spec.provider.as_str());
-        metadata.set("model", spec.model.as_str());
-        metadata.set("base_url", spec::base_url(spec).to_string());
+        metadata.set("provider", settings.provider.as_str());
+        metadata.set("model", settings.model.as_str());
+        metadata.set("base_url", settings::base_url(settings).to_string());
         metadata.set("turns", inner.state.turns());
         metadata.set("queued", inner.turn.waiting());
         metadata.set("messages", messages);
         metadata.set_some("blocked", inner.state.block_kind());
         metadata.set("tokens", usage.total());
         metadata.set("api_calls", requests);
-        metadata.set_some("tools", Some(spec.tools.as_slice()).filter(|tools| !tools.is_empty()));
+        metadata.set_some("tools", Some(settings.tools.as_slice()).filter(|tools| !tools.is_empty()));
         metadata.set_some("keep", inner.setup.store_path().map(|path| path.display().to_string()));
         NodeInfo {
             node_id: self.id().to_string(),
@@ -231,7 +231,7 @@ impl ChatNode {
     /// Creates an independent node with a copy of the conversation after the last turn. The copy is not stored in a file.
     fn copy_as(&self, at: NodeRef, audit_log: AuditLog) -> ChatNode {
         let mut setup = self.inner.setup.clone();
-        setup.spec = spec::fork_settings(setup.spec);
+        setup.settings = settings::fork_settings(setup.settings);
         setup.ledger = setup.ledger.sibling(&at.node);
         let messages = self.messages();
         ChatNode::with_conversation(
@@ -243,8 +243,8 @@ impl ChatNode {
     }
 
     /// Returns the node's settings.
-    pub fn spec(&self) -> &ChatSettings {
-        &self.inner.setup.spec
+    pub fn settings(&self) -> &ChatSettings {
+        &self.inner.setup.settings
     }
 
     /// Returns the conversation after the last completed turn.

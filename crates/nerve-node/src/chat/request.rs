@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::error::engine_error;
-use super::{ChatSettings, Provider, spec};
+use super::{ChatSettings, Provider, settings};
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::EngineError;
 use crate::telemetry::{ActiveSpan, TraceContext, count, new_span, set_error};
@@ -52,15 +52,15 @@ pub(super) struct ApiReply {
 }
 
 impl Api {
-    /// Creates the API of a spec. `variable` looks up the key.
+    /// Creates the API that the settings describe. `variable` looks up the key.
     ///
     /// # Errors
     /// InvalidRequest: the key's variable is not set or holds no valid key.
     pub(super) fn new(
-        spec: &ChatSettings,
+        settings: &ChatSettings,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Api, EngineError> {
-        let key = match spec::key_variable(spec) {
+        let key = match settings::key_variable(settings) {
             None => None,
             Some(name) => {
                 let key = variable(name).map(|key| key.trim().to_string()).filter(|key| !key.is_empty());
@@ -70,15 +70,15 @@ impl Api {
         if key.as_ref().is_some_and(|key| HeaderValue::from_str(key).is_err()) {
             let message = format!(
                 "{} is not a valid key: it contains characters that are not allowed in a header",
-                spec::key_variable(spec).unwrap_or_default()
+                settings::key_variable(settings).unwrap_or_default()
             );
             return Err(EngineError::invalid_request(message));
         }
         Ok(Api {
-            endpoint: spec::endpoint(spec)?,
-            provider: spec.provider,
+            endpoint: settings::endpoint(settings)?,
+            provider: settings.provider,
             key,
-            retries: spec.retries,
+            retries: settings.retries,
             sent: AtomicU32::new(0),
         })
     }
@@ -394,9 +394,9 @@ mod tests {
 
     #[test]
     fn no_key_is_sent_if_no_variable_is_named() {
-        let spec =
+        let settings =
             ChatSettings { api_key_env: Some(String::new()), ..ChatSettings::new(Provider::Openai, "m") };
-        let headers = Api::new(&spec, |_| Some(KEY.to_string())).unwrap().headers();
+        let headers = Api::new(&settings, |_| Some(KEY.to_string())).unwrap().headers();
         assert!(!headers.contains_key(AUTHORIZATION));
     }
 }

@@ -18,7 +18,7 @@ const MAX_ARGUMENTS: usize = 4096;
 /// Builds the response of a turn.
 pub(super) fn response(
     node: &str,
-    spec: &ChatSettings,
+    settings: &ChatSettings,
     turn: u64,
     time: TimeSpan,
     done: &mut TurnResult,
@@ -29,8 +29,8 @@ pub(super) fn response(
     let attribute = |name: &str, value: Value| (name.to_string(), value);
     let attributes = Map::from_iter([
         attribute("content", std::mem::take(&mut done.content).into()),
-        attribute("model", done.model.as_ref().unwrap_or(&spec.model).as_str().into()),
-        attribute("provider", spec.provider.as_str().into()),
+        attribute("model", done.model.as_ref().unwrap_or(&settings.model).as_str().into()),
+        attribute("provider", settings.provider.as_str().into()),
         attribute("finish_reason", done.finish.as_str().into()),
         attribute("retries", done.retries.into()),
         attribute("api_calls", done.requests.into()),

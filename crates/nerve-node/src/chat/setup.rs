@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::request::Api;
-use super::{ChatSettings, spec};
+use super::{ChatSettings, settings};
 use crate::audit_log::AuditLogs;
 use crate::error::EngineError;
 use crate::events::Publisher;
@@ -15,7 +15,7 @@ use crate::usage_ledger::UsageLedger;
 #[derive(Clone)]
 pub(crate) struct Setup {
     /// The settings.
-    pub(crate) spec: ChatSettings,
+    pub(crate) settings: ChatSettings,
     /// Base of relative paths.
     pub(crate) cwd: Option<PathBuf>,
     /// Variables on top of this process's own. The key may be among them.
@@ -36,19 +36,19 @@ impl Setup {
     /// # Errors
     /// See [`super::ChatNode::new`].
     pub(crate) fn check(&self) -> Result<(), EngineError> {
-        spec::check(&self.spec)?;
+        settings::check(&self.settings)?;
         self.api().map(drop)
     }
 
     /// Returns the API, with the current value of the key.
     pub(super) fn api(&self) -> Result<Api, EngineError> {
         let variable = |name: &str| self.env.get(name).cloned().or_else(|| std::env::var(name).ok());
-        Api::new(&self.spec, variable)
+        Api::new(&self.settings, variable)
     }
 
     /// Returns the file that stores the conversation.
     pub(super) fn store_path(&self) -> Option<PathBuf> {
-        self.spec.keep.as_ref().map(|path| self.absolute(Path::new(path)))
+        self.settings.keep.as_ref().map(|path| self.absolute(Path::new(path)))
     }
 
     pub(super) fn absolute(&self, path: &Path) -> PathBuf {
@@ -58,6 +58,6 @@ impl Setup {
 
 impl std::fmt::Debug for Setup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Setup").field("spec", &self.spec).finish_non_exhaustive()
+        f.debug_struct("Setup").field("settings", &self.settings).finish_non_exhaustive()
     }
 }

@@ -92,7 +92,7 @@ impl Tool {
 ///
 /// # Errors
 /// NotFound; InvalidRequest: the node cannot be a tool.
-pub(super) fn find(spec: &ChatSettings, context: &TurnContext) -> Result<Vec<Tool>, EngineError> {
+pub(super) fn find(settings: &ChatSettings, context: &TurnContext) -> Result<Vec<Tool>, EngineError> {
     let tool = |id: &String| {
         let find = context.find_node(id);
         let node = find.map_err(|error| error.in_context(format_args!("tool '{id}'")))?;
@@ -102,12 +102,12 @@ pub(super) fn find(spec: &ChatSettings, context: &TurnContext) -> Result<Vec<Too
         })?;
         Ok(Tool::new(node, id, kind))
     };
-    spec.tools.iter().map(tool).collect()
+    settings.tools.iter().map(tool).collect()
 }
 
 /// Returns which tools the model may use in a request. A forced tool is forced only in the first request of a turn.
-pub(super) fn select(spec: &ChatSettings, tools: &[Tool], is_first: bool) -> ToolSelection {
-    match &spec.tool_choice {
+pub(super) fn select(settings: &ChatSettings, tools: &[Tool], is_first: bool) -> ToolSelection {
+    match &settings.tool_choice {
         ToolChoice::None => ToolSelection::None,
         ToolChoice::Required if is_first => ToolSelection::Required,
         ToolChoice::Node(id) if is_first => {
@@ -288,7 +288,7 @@ mod tests {
         }))
     }
 
-    fn spec(tools: &[&str]) -> ChatSettings {
+    fn settings(tools: &[&str]) -> ChatSettings {
         ChatSettings {
             tools: tools.iter().map(ToString::to_string).collect(),
             ..ChatSettings::new(Provider::Openai, "m")
@@ -301,7 +301,7 @@ mod tests {
 
     async fn result(name: &str, arguments: &str) -> (String, bool) {
         let context = context();
-        let tools = find(&spec(&["upper", "fails", "long", "panics"]), &context).unwrap();
+        let tools = find(&settings(&["upper", "fails", "long", "panics"]), &context).unwrap();
         let mut finished = run(&tools, vec![call(name, arguments)], &context, true).await;
         let result = finished.remove(0).result;
         (result.content, result.is_error)
@@ -336,18 +336,18 @@ mod tests {
 
     #[test]
     fn invalid_tools_are_rejected() {
-        let error = find(&spec(&["missing"]), &context()).unwrap_err();
+        let error = find(&settings(&["missing"]), &context()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotFound);
     }
 
     #[test]
     fn tool_is_forced_only_in_first_request() {
-        let spec =
-            ChatSettings { tool_choice: ToolChoice::Node("upper".into()), ..spec(&["fails", "upper"]) };
-        let tools = find(&spec, &context()).unwrap();
-        assert_eq!(select(&spec, &tools, true), ToolSelection::Tool("upper_call".into()));
-        assert_eq!(select(&spec, &tools, false), ToolSelection::Auto);
-        let none = ChatSettings { tool_choice: ToolChoice::None, ..spec };
+        let settings =
+            ChatSettings { tool_choice: ToolChoice::Node("upper".into()), ..settings(&["fails", "upper"]) };
+        let tools = find(&settings, &context()).unwrap();
+        assert_eq!(select(&settings, &tools, true), ToolSelection::Tool("upper_call".into()));
+        assert_eq!(select(&settings, &tools, false), ToolSelection::Auto);
+        let none = ChatSettings { tool_choice: ToolChoice::None, ..settings };
         assert_eq!(select(&none, &tools, false), ToolSelection::None);
     }
 }

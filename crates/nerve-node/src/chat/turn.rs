@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::request::Api;
 use super::tools::{self, Tool};
-use super::{ChatSettings, Provider, spec};
+use super::{ChatSettings, Provider, settings};
 use crate::budget::Checkpoint;
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
@@ -22,7 +22,7 @@ const MAX_TOOL_ROUNDS: &str = "max_tool_rounds";
 
 /// A turn in progress. Its usage is known however it ends.
 pub(super) struct Turn<'a> {
-    pub(super) spec: &'a ChatSettings,
+    pub(super) settings: &'a ChatSettings,
     pub(super) api: &'a Api,
     pub(super) tools: &'a [Tool],
     /// The previous messages, followed by those of this turn.
@@ -67,9 +67,9 @@ impl Turn<'_> {
             self.check_budget()?;
             let selection = match is_over {
                 true => ToolSelection::None,
-                false => tools::select(self.spec, self.tools, result.requests == 0),
+                false => tools::select(self.settings, self.tools, result.requests == 0),
             };
-            let body = match self.spec.provider {
+            let body = match self.settings.provider {
                 Provider::Anthropic => anthropic::request(&self.request(&selection)),
                 Provider::Openai => openai::request(&self.request(&selection)),
             };
@@ -82,7 +82,7 @@ impl Turn<'_> {
             self.spent += answer.usage;
             result.model = answer.model.or(result.model);
             let tokens = ModelTokens {
-                model: Some(result.model.as_ref().unwrap_or(&self.spec.model).clone()),
+                model: Some(result.model.as_ref().unwrap_or(&self.settings.model).clone()),
                 tokens: answer.usage.into(),
             };
             self.context.add_cost(self.ledger.add_response(&tokens, None).unwrap_or(0.0));
@@ -102,12 +102,12 @@ impl Turn<'_> {
             if is_over || selection == ToolSelection::None {
                 return Err(self.forbidden_call_error(&calls));
             }
-            let finished = if rounds < self.spec.max_tool_rounds {
+            let finished = if rounds < self.settings.max_tool_rounds {
                 rounds += 1;
-                tools::run(self.tools, calls, self.context, self.spec.parallel_tool_calls).await
+                tools::run(self.tools, calls, self.context, self.settings.parallel_tool_calls).await
             } else {
                 is_over = true;
-                tools::refuse(self.tools, calls, self.spec.max_tool_rounds)
+                tools::refuse(self.tools, calls, self.settings.max_tool_rounds)
             };
             self.context.check_cancelled()?;
             for call in &finished {
@@ -124,15 +124,15 @@ impl Turn<'_> {
     /// Returns the request with the conversation so far.
     fn request<'a>(&'a self, selection: &'a ToolSelection) -> ModelRequest<'a> {
         ModelRequest {
-            model: &self.spec.model,
-            system: self.spec.system.as_deref(),
+            model: &self.settings.model,
+            system: self.settings.system.as_deref(),
             messages: &self.messages,
             tools: self.tools.iter().map(|tool| &tool.definition).collect(),
             selection,
-            max_tokens: self.spec.max_tokens,
-            temperature: self.spec.temperature,
-            parallel_tool_calls: self.spec.parallel_tool_calls,
-            is_openai: spec::is_openai(self.spec),
+            max_tokens: self.settings.max_tokens,
+            temperature: self.settings.temperature,
+            parallel_tool_calls: self.settings.parallel_tool_calls,
+            is_openai: settings::is_openai(self.settings),
         }
     }
 
@@ -149,7 +149,7 @@ impl Turn<'_> {
     }
 
     fn truncated_call_error(&self) -> EngineError {
-        let limit = self.spec.max_tokens;
+        let limit = self.settings.max_tokens;
         let message = format!("the answer was cut at {limit} tokens in a tool call");
         EngineError::new(ErrorKind::Api, message).hint("give the node a larger max_tokens")
     }
@@ -157,7 +157,7 @@ impl Turn<'_> {
     fn forbidden_call_error(&self, calls: &[ToolCall]) -> EngineError {
         let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
         let message = format!("the model called tools ({}) although it may not use any", names.join(", "));
-        let hint = match self.spec.max_tool_rounds {
+        let hint = match self.settings.max_tool_rounds {
             0 => "max_tool_rounds is 0".to_string(),
             rounds => format!("max_tool_rounds limits a turn to {rounds} rounds of tools"),
         };

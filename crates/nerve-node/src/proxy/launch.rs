@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use super::persist::StoredProxy;
 use super::state::{ProxyShared, ProxyState, Token};
 use super::usage::UsageTracker;
-use super::{Provider, Proxies, ProxySettings, spec};
+use super::{Provider, Proxies, ProxySettings, settings};
 use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
 use crate::names::check_name;
@@ -40,13 +40,13 @@ pub struct ProxyLaunch<'a> {
 /// send the agent's key to another address than the environment names.
 pub(super) fn proxy_vars<'p>(
     profile: &'p Profile,
-    spec: &ProxySettings,
+    settings: &ProxySettings,
     env: &Environment,
     server_env: &BTreeMap<String, String>,
 ) -> Result<&'p ProxyVars, EngineError> {
     let invalid =
         |message: String, hint: &str| Err(EngineError::invalid_request(message).hint(hint.to_string()));
-    let Some(forms) = &profile.proxy else {
+    let Some(vars) = &profile.proxy else {
         let message = format!(
             "a '{}' node cannot have a proxy: its profile does not say how to pass one to the program",
             profile.name
@@ -56,43 +56,43 @@ pub(super) fn proxy_vars<'p>(
             "use Claude Code, or run `nerve proxy` and set the program's variables, or write a profile with [proxy]",
         );
     };
-    let token = forms.token.as_ref().filter(|_| spec::needs_token(spec));
-    if spec::needs_token(spec) && token.is_none() {
+    let token = vars.token.as_ref().filter(|_| settings::needs_token(settings));
+    if settings::needs_token(settings) && token.is_none() {
         let message = format!(
             "a '{}' node cannot have a proxy with its own key: its profile names no variable for the token",
             profile.name
         );
         return invalid(message, "add `token` to [proxy] in the profile");
     }
-    if let Some(name) = [Some(&forms.url), token].into_iter().flatten().find(|name| env.is_own(name)) {
+    if let Some(name) = [Some(&vars.url), token].into_iter().flatten().find(|name| env.is_own(name)) {
         return invalid(
             format!("{name} is set for the node, but its proxy sets it too"),
             "remove the variable or the proxy; proxy.base_url sets where the proxy sends requests",
         );
     }
-    if env.get(&forms.url, server_env).is_some_and(|url| leaks_key(url, spec)) {
+    if env.get(&vars.url, server_env).is_some_and(|url| leaks_key(url, settings)) {
         // The variable's value may contain a key.
         let message = format!(
             "{} is set in the environment and proxy.base_url is not: the proxy would send the agent's key to {}, not to that address",
-            forms.url,
+            vars.url,
             Upstream::ANTHROPIC
         );
         return invalid(message, "set proxy.base_url, or unset that variable");
     }
-    Ok(forms)
+    Ok(vars)
 }
 
 /// Returns true if the agent's own key would go to the vendor although its environment names another address.
-fn leaks_key(url: &str, spec: &ProxySettings) -> bool {
+fn leaks_key(url: &str, settings: &ProxySettings) -> bool {
     let is_vendor = url.trim_end_matches('/') == Upstream::ANTHROPIC;
-    spec.kind == Provider::Anthropic && spec.base_url.is_none() && !url.is_empty() && !is_vendor
+    settings.kind == Provider::Anthropic && settings.base_url.is_none() && !url.is_empty() && !is_vendor
 }
 
 /// Starts a proxy that listens, with its log.
 pub(super) fn open(
     launch: ProxyLaunch<'_>,
     id: &str,
-    spec: &ProxySettings,
+    settings: &ProxySettings,
     port: u16,
     token: Option<Token>,
     spent: Totals,
@@ -101,7 +101,7 @@ pub(super) fn open(
     // The names become folders of the log.
     check_name(server, "server")?;
     check_name(node.session_or_default(), "session")?;
-    let log = proxies.folder.as_ref().filter(|_| spec.log).map(|folder| log_path(folder, server, node));
+    let log = proxies.folder.as_ref().filter(|_| settings.log).map(|folder| log_path(folder, server, node));
     if let Some(folder) = log.as_ref().and_then(|log| log.parent()) {
         private_folder(folder).map_err(|error| write_error(&error, node))?;
     }
@@ -121,16 +121,17 @@ pub(super) fn open(
         node: Some(node.node.clone()),
         turn: tracker.turn.clone(),
         on_call: Some(proxies.on_call.iter().cloned().fold(observer, CallObserver::chain)),
-        log: log.as_ref().map(|path| LogConfig { bodies: spec.log_bodies, ..LogConfig::new(path) }),
+        log: log.as_ref().map(|path| LogConfig { bodies: settings.log_bodies, ..LogConfig::new(path) }),
         spent,
         shutdown_timeout: SHUTDOWN_TIMEOUT,
-        ..spec::config(spec)?
+        ..settings::config(settings)?
     };
     let upstream = config.upstream.host().to_string();
-    let proxy = Proxy::start(spec::provider(spec.kind), config).map_err(|error| start_error(&error))?;
+    let proxy =
+        Proxy::start(settings::provider(settings.kind), config).map_err(|error| start_error(&error))?;
     Ok(ProxyShared {
         id: id.to_string(),
-        spec: Some(spec.clone()),
+        settings: Some(settings.clone()),
         address: Some(proxy.address()),
         token,
         upstream,
@@ -147,10 +148,10 @@ pub(super) fn open(
 }
 
 /// Builds a proxy that does not run, with the reason.
-pub(super) fn failed_proxy(id: &str, spec: Option<ProxySettings>, why: String) -> ProxyShared {
+pub(super) fn failed_proxy(id: &str, settings: Option<ProxySettings>, why: String) -> ProxyShared {
     ProxyShared {
         id: id.to_string(),
-        spec,
+        settings,
         address: None,
         token: None,
         upstream: String::new(),

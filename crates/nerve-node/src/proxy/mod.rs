@@ -4,7 +4,7 @@
 mod launch;
 mod node;
 mod persist;
-mod spec;
+mod settings;
 mod state;
 mod usage;
 
@@ -13,7 +13,7 @@ pub use nerve_api::request::{ProxyBudget, ProxyPrices, ProxySettings};
 pub use nerve_api::value::Provider;
 pub use node::NodeProxy;
 pub(crate) use persist::StoredProxy;
-pub use spec::check;
+pub use settings::check;
 pub(crate) use usage::SpendSink;
 #[cfg(test)]
 pub(crate) use usage::answered_call;

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::ProxySettings;
 use super::launch::{ProxyLaunch, failed_proxy, open, proxy_vars, write_error};
 use super::persist::StoredProxy;
-use super::spec::needs_token;
+use super::settings::needs_token;
 use super::state::{ProxyShared, ProxyState, Token};
 use super::usage::SpendSink;
 use crate::error::EngineError;
@@ -38,34 +38,34 @@ impl NodeProxy {
     /// cannot be written, or no port is available.
     pub(crate) fn start(
         launch: ProxyLaunch<'_>,
-        spec: ProxySettings,
+        settings: ProxySettings,
         profile: &Profile,
         env: &mut Environment,
         server_env: &BTreeMap<String, String>,
     ) -> Result<NodeProxy, EngineError> {
-        super::check(&spec)?;
-        let forms = proxy_vars(profile, &spec, env, server_env)?;
+        super::check(&settings)?;
+        let vars = proxy_vars(profile, &settings, env, server_env)?;
         let id = Uuid::new_v4().simple().to_string();
-        let token = needs_token(&spec).then(|| {
+        let token = needs_token(&settings).then(|| {
             // 244 random bits.
             Token(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
         });
-        let mut inner = open(launch, &id, &spec, 0, token.clone(), Totals::default())?;
+        let mut inner = open(launch, &id, &settings, 0, token.clone(), Totals::default())?;
         let Some(address) = inner.address else {
             return Err(EngineError::internal("the proxy has no port"));
         };
-        inner.variables = [Some(&forms.url), forms.token.as_ref().filter(|_| token.is_some())]
+        inner.variables = [Some(&vars.url), vars.token.as_ref().filter(|_| token.is_some())]
             .into_iter()
             .flatten()
             .cloned()
             .collect();
         if token.is_some() {
             // The proxy holds the key, so the program must not inherit one.
-            env.remove_all(&forms.unset);
+            env.remove_all(&vars.unset);
         }
-        env.remove_all(spec.api_key_env.as_slice());
-        env.set.insert(forms.url.clone(), format!("http://{address}"));
-        if let (Some(name), Some(Token(token))) = (&forms.token, &token) {
+        env.remove_all(settings.api_key_env.as_slice());
+        env.set.insert(vars.url.clone(), format!("http://{address}"));
+        if let (Some(name), Some(Token(token))) = (&vars.token, &token) {
             env.set.insert(name.clone(), token.clone());
         }
         env.set.insert(PROXY_VARIABLES.to_string(), inner.variables.join(","));
@@ -95,7 +95,7 @@ impl NodeProxy {
             }
         };
         let token = stored.token.map(Token);
-        match open(launch, id, &stored.spec, stored.port, token.clone(), stored.spent) {
+        match open(launch, id, &stored.settings, stored.port, token.clone(), stored.spent) {
             Ok(inner) => {
                 let proxy = NodeProxy { inner: Arc::new(inner) };
                 proxy.spawn_persister();
@@ -106,7 +106,7 @@ impl NodeProxy {
                     "its proxy did not restart, so its agent cannot reach the model: {}; fix that and restart the server, or create the node again",
                     error.message
                 );
-                let mut inner = failed_proxy(id, Some(stored.spec), why);
+                let mut inner = failed_proxy(id, Some(stored.settings), why);
                 inner.address = Some((Ipv4Addr::LOCALHOST, stored.port).into());
                 inner.state = Mutex::new(ProxyState::Ended(stored.spent));
                 NodeProxy { inner: Arc::new(inner) }
@@ -120,8 +120,8 @@ impl NodeProxy {
     }
 
     /// Returns the settings, if they are known.
-    pub(crate) fn spec(&self) -> Option<&ProxySettings> {
-        self.inner.spec.as_ref()
+    pub(crate) fn settings(&self) -> Option<&ProxySettings> {
+        self.inner.settings.as_ref()
     }
 
     /// Returns why the proxy does not run although it should.
@@ -162,12 +162,13 @@ impl NodeProxy {
     pub(crate) fn metadata(&self) -> impl Iterator<Item = (String, Value)> {
         let inner = &self.inner;
         let spent = inner.spent();
-        let spec = inner.spec.as_ref();
+        let settings = inner.settings.as_ref();
         let url = inner.address.map(|address| format!("http://{address}"));
-        let cost = spec.and_then(|spec| spec.prices).map(|_| (spent.cost_usd * 1e6).round() / 1e6);
+        let cost =
+            settings.and_then(|settings| settings.prices).map(|_| (spent.cost_usd * 1e6).round() / 1e6);
         let text = |text: String| Value::from(text);
         [
-            ("proxy", spec.map(|spec| spec.kind.as_str().into())),
+            ("proxy", settings.map(|settings| settings.kind.as_str().into())),
             ("proxy_url", url.map(text)),
             ("proxy_upstream", Some(inner.upstream.clone()).filter(|host| !host.is_empty()).map(text)),
             ("proxy_requests", Some(spent.requests.into())),

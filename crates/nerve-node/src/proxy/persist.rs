@@ -20,7 +20,8 @@ const LIMIT: u64 = 1 << 20;
 /// The stored state of a proxy.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct StoredProxy {
-    pub(super) spec: ProxySettings,
+    #[serde(rename = "spec")]
+    pub(super) settings: ProxySettings,
     /// The port that the agent connects to.
     pub(super) port: u16,
     /// The token that the agent presents.
@@ -83,7 +84,7 @@ mod tests {
         let path = StoredProxy::path(dir.path(), "s", "abc");
         let spent = Totals { requests: 3, cost_usd: 0.5, ..Totals::default() };
         let stored = StoredProxy {
-            spec: ProxySettings::new(Provider::Openai),
+            settings: ProxySettings::new(Provider::Openai),
             port: 4000,
             token: Some("t0ken".into()),
             spent,
@@ -93,7 +94,7 @@ mod tests {
         assert_eq!(path.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
         let again = StoredProxy::read(&path).unwrap();
         assert_eq!((again.port, again.token.as_deref()), (4000, Some("t0ken")));
-        assert_eq!((again.spec, again.spent), (stored.spec, spent));
+        assert_eq!((again.settings, again.spent), (stored.settings, spent));
     }
 
     #[test]
@@ -106,8 +107,8 @@ mod tests {
 
         let dir = tempfile::tempdir().unwrap();
         let path = StoredProxy::path(dir.path(), "s", "abc");
-        let spec = ProxySettings::new(Provider::Openai);
-        StoredProxy { spec, port: 1, token: None, spent: Totals::default() }.write(&path).unwrap();
+        let settings = ProxySettings::new(Provider::Openai);
+        StoredProxy { settings, port: 1, token: None, spent: Totals::default() }.write(&path).unwrap();
         let stored = fs::read_to_string(&path).unwrap();
         let (start, _) = stored.split_once("\"spent\":").unwrap();
         fs::write(&path, format!("{start}\"spent\":{{\"output\":4,\"cost_usd\":-1}}}}")).unwrap();
@@ -119,7 +120,7 @@ mod tests {
     fn unlisted_proxies_are_removed_and_links_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let stored = StoredProxy {
-            spec: ProxySettings::new(Provider::Anthropic),
+            settings: ProxySettings::new(Provider::Anthropic),
             port: 1,
             token: None,
             spent: Totals::default(),

@@ -17,7 +17,7 @@ use super::usage::UsageTracker;
 pub(super) struct ProxyShared {
     pub(super) id: String,
     /// `None` if the stored state was lost together with the server.
-    pub(super) spec: Option<ProxySettings>,
+    pub(super) settings: Option<ProxySettings>,
     pub(super) address: Option<SocketAddr>,
     pub(super) token: Option<Token>,
     pub(super) upstream: String,
@@ -68,13 +68,14 @@ impl ProxyShared {
     /// Writes the stored state. Blocks.
     pub(super) fn write(&self) -> std::io::Result<()> {
         let is_closed = self.is_closed.lock();
-        let (Some(file), Some(spec), Some(address), false) =
-            (&self.file, &self.spec, self.address, *is_closed)
+        let (Some(file), Some(settings), Some(address), false) =
+            (&self.file, &self.settings, self.address, *is_closed)
         else {
             return Ok(());
         };
         let token = self.token.as_ref().map(|Token(token)| token.clone());
-        StoredProxy { spec: spec.clone(), port: address.port(), token, spent: self.spent() }.write(file)
+        StoredProxy { settings: settings.clone(), port: address.port(), token, spent: self.spent() }
+            .write(file)
     }
 
     /// Removes the stored state and prevents later writes. Blocks.

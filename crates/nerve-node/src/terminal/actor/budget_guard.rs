@@ -8,15 +8,14 @@ use nerve_host::backend::Backend;
 use nerve_types::TsNs;
 
 use super::Actor;
+use crate::cancellation::INTERRUPT_RETRY;
 use crate::command::Response;
 use crate::error::{EngineError, ErrorKind};
 use crate::usage_ledger::{LedgerRecord, ReachedLimit, UsageLedger, WorkSpan};
 
 /// Time that an agent has to end its turn by itself: the response that reached the limit may be the last one.
 const INTERRUPT_DELAY: Duration = Duration::from_millis(500);
-/// Time after which an agent that still works over a limit is interrupted again. It doubles each time.
-const INTERRUPT_RETRY: Duration = Duration::from_secs(3);
-/// Maximum number of doublings.
+/// Maximum number of doublings of [`INTERRUPT_RETRY`].
 const MAX_DOUBLINGS: u32 = 5;
 /// Working time after which the usage is stored although nothing else has changed.
 const STORE_INTERVAL: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use nerve_host::backend::Backend;
 use nerve_vt::terminal::{LineIndex, TerminalState};
 
 use super::Actor;
-use crate::response::{TAB_WIDTH, shows_prompt_above};
+use crate::terminal::turn_text::{TAB_WIDTH, shows_prompt_above};
 
 /// Maximum width of a continuation prompt, in columns.
 const CONTINUATION_WIDTH: usize = 16;

@@ -39,7 +39,7 @@ pub(super) struct ActiveTurn {
     pub(super) is_checked: bool,
     /// The response as parsed from the screen, while the transcript of the ended turn is being read.
     pub(super) finishing: Option<Box<Response>>,
-    pub(super) metered: TurnTimer,
+    pub(super) timer: TurnTimer,
 }
 
 impl ActiveTurn {
@@ -55,7 +55,7 @@ impl ActiveTurn {
 
     /// Answers the caller. Does nothing after the first call.
     pub(super) fn answer(&mut self, answer: Result<Response, EngineError>) {
-        self.metered.end(&answer);
+        self.timer.end(&answer);
         self.request.answer(answer);
     }
 }

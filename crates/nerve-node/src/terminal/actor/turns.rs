@@ -21,10 +21,10 @@ use crate::audit_log::FinishedPrompt;
 use crate::command::{EventKind, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::response::{
-    keep_text_before_error, note_hidden_start, remove_echo, response_from_screen, shows_prompt_above,
-    truncate_text, truncate_to_limits, turn_lines,
+    keep_text_before_error, note_hidden_start, response_from_screen, truncate_text, truncate_to_limits,
 };
 use crate::stream::Stream;
+use crate::terminal::turn_text::{remove_echo, shows_prompt_above, turn_lines};
 
 /// Pause between two checks whether the transcript has the answer that the screen shows.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -118,7 +118,7 @@ impl<B: Backend> Actor<B> {
             layout,
             is_checked: false,
             finishing: None,
-            metered: self.spec.events.begin_turn(self.spec.kind.as_str()),
+            timer: self.spec.events.begin_turn(self.spec.kind.as_str()),
         });
     }
 

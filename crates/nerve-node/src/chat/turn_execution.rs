@@ -63,7 +63,7 @@ impl ChatNode {
         let interrupted = pin!(inner.state.interrupted());
         let running = inner.state.begin_turn()?;
         let number = running.number;
-        let mut metered = inner.setup.events.begin_turn("chat");
+        let mut timer = inner.setup.events.begin_turn("chat");
         let started = inner.clock.now();
         let mut usage = Usage::default();
         let outcome = self.converse(prompt, number, context, deadline, interrupted, &mut usage).await;
@@ -73,15 +73,15 @@ impl ChatNode {
             Ok(mut result) => {
                 // Commits the turn to the conversation.
                 let problem = self.replace(std::mem::take(&mut result.messages)).await;
-                let spec = &inner.setup.spec;
-                let mut response = response(self.id(), spec, number, time, &mut result, usage);
+                let settings = &inner.setup.settings;
+                let mut response = response(self.id(), settings, number, time, &mut result, usage);
                 response.warnings.extend(problem);
                 Ok(response)
             }
             Err(error) => Err(error),
         };
         self.log(prompt, time, &result, model, usage);
-        metered.end(&result);
+        timer.end(&result);
         // Before the end of the turn: a node at a limit is blocked then, not ready.
         inner.state.refresh_limit();
         drop(running);
@@ -95,13 +95,13 @@ impl ChatNode {
 
     /// Describes the node for telemetry.
     fn telemetry_target(&self) -> TurnAttributes {
-        let spec = self.spec();
+        let settings = self.settings();
         TurnAttributes {
             kind: "chat",
             is_agent: true,
-            provider: Some(spec.provider.as_str().to_string()),
+            provider: Some(settings.provider.as_str().to_string()),
             profile: None,
-            model: Some(spec.model.clone()),
+            model: Some(settings.model.clone()),
         }
     }
 
@@ -116,12 +116,12 @@ impl ChatNode {
         spent: &mut Usage,
     ) -> Result<TurnResult, EngineError> {
         let inner = &self.inner;
-        let (spec, stop) = (&inner.setup.spec, context.cancellation().child_token());
+        let (settings, stop) = (&inner.setup.settings, context.cancellation().child_token());
         let turn_context = self.turn_context(prompt, number, context).with_cancellation(stop.clone());
-        let tools = tools::find(spec, context).map_err(|error| self.with_node_name(error))?;
+        let tools = tools::find(settings, context).map_err(|error| self.with_node_name(error))?;
         let api = inner.setup.api().map_err(|error| self.with_node_name(error))?;
         let mut turn = Turn {
-            spec,
+            settings,
             api: &api,
             tools: &tools,
             messages: self.messages(),
@@ -227,7 +227,7 @@ impl ChatNode {
                 is_ready: true,
             },
         };
-        let model = model.unwrap_or_else(|| self.spec().model.clone());
+        let model = model.unwrap_or_else(|| self.settings().model.clone());
         let usage = LoggedUsage { model, input: usage.prompt, output: usage.completion };
         let usage = Some(usage).filter(|usage| usage.input + usage.output > 0);
         let streamed = (prompt.stream && result.is_ok()).then(|| answer_text(&response.sections));

@@ -17,62 +17,62 @@ const MAX_SYSTEM: usize = 1 << 20;
 
 /// Returns the settings of a fork: without the file, because two nodes would overwrite each other's conversation.
 #[must_use]
-pub fn fork_settings(spec: ChatSettings) -> ChatSettings {
-    ChatSettings { keep: None, ..spec }
+pub fn fork_settings(settings: ChatSettings) -> ChatSettings {
+    ChatSettings { keep: None, ..settings }
 }
 
 /// Checks the settings.
 ///
 /// # Errors
 /// InvalidRequest: names the field and the problem. Values that may be secret are not repeated.
-pub fn check(spec: &ChatSettings) -> Result<(), EngineError> {
-    if spec.model.trim().is_empty() {
+pub fn check(settings: &ChatSettings) -> Result<(), EngineError> {
+    if settings.model.trim().is_empty() {
         return Err(EngineError::invalid_request("a chat node needs a model")
             .hint("add `--model NAME`, or chat.model"));
     }
-    if spec.model.chars().any(char::is_control) {
+    if settings.model.chars().any(char::is_control) {
         return Err(EngineError::invalid_request("chat.model contains a control character"));
     }
-    if spec.max_tokens == 0 {
+    if settings.max_tokens == 0 {
         return Err(EngineError::invalid_request("chat.max_tokens must be at least 1"));
     }
-    if spec.temperature.is_some_and(|heat| !(0.0..=2.0).contains(&heat)) {
+    if settings.temperature.is_some_and(|heat| !(0.0..=2.0).contains(&heat)) {
         return Err(EngineError::invalid_request("chat.temperature must be from 0 to 2"));
     }
-    if spec.max_tool_rounds > MAX_ROUNDS || spec.retries > MAX_ROUNDS {
+    if settings.max_tool_rounds > MAX_ROUNDS || settings.retries > MAX_ROUNDS {
         let message = format!("chat.max_tool_rounds and chat.retries are limited to {MAX_ROUNDS}");
         return Err(EngineError::invalid_request(message));
     }
-    if spec.system.as_ref().is_some_and(|system| system.len() > MAX_SYSTEM) {
+    if settings.system.as_ref().is_some_and(|system| system.len() > MAX_SYSTEM) {
         return Err(EngineError::invalid_request(format!("chat.system is longer than {MAX_SYSTEM} bytes")));
     }
-    if spec.tools.len() > MAX_TOOLS {
+    if settings.tools.len() > MAX_TOOLS {
         return Err(EngineError::invalid_request(format!("chat.tools has more than {MAX_TOOLS} nodes")));
     }
-    for (at, tool) in spec.tools.iter().enumerate() {
+    for (at, tool) in settings.tools.iter().enumerate() {
         nerve_types::name::check("node", tool)
             .map_err(|error| EngineError::invalid_request(format!("chat.tools: {error}")))?;
-        if spec.tools[..at].contains(tool) {
+        if settings.tools[..at].contains(tool) {
             return Err(EngineError::invalid_request(format!("chat.tools names '{tool}' twice")));
         }
     }
-    if let ToolChoice::Node(name) = &spec.tool_choice
-        && !spec.tools.contains(name)
+    if let ToolChoice::Node(name) = &settings.tool_choice
+        && !settings.tools.contains(name)
     {
         let message = format!("chat.tool_choice: '{name}' is not one of the node's tools");
         return Err(EngineError::invalid_request(message)
             .hint("use auto, none, required, or the id of a node in chat.tools"));
     }
-    if spec.tool_choice == ToolChoice::Required && spec.tools.is_empty() {
+    if settings.tool_choice == ToolChoice::Required && settings.tools.is_empty() {
         return Err(EngineError::invalid_request("chat.tool_choice is required, but there are no tools"));
     }
-    if key_variable(spec).is_some_and(|name| name.contains(['=', '\0'])) {
+    if key_variable(settings).is_some_and(|name| name.contains(['=', '\0'])) {
         return Err(EngineError::invalid_request("chat.api_key_env is not the name of a variable")
             .hint("name the variable that holds the key, not the key itself"));
     }
-    let base = base(spec)?;
+    let base = base(settings)?;
     let is_plain = base.scheme() == Some(&Scheme::HTTP) && !base.host().is_some_and(is_loopback);
-    if is_plain && spec.api_key_env.is_none() {
+    if is_plain && settings.api_key_env.is_none() {
         return Err(EngineError::invalid_request("chat.base_url: the key would be sent in the clear")
             .hint("use https, or name the key's variable explicitly as api_key_env ('' for none)"));
     }
@@ -80,31 +80,31 @@ pub fn check(spec: &ChatSettings) -> Result<(), EngineError> {
 }
 
 /// Returns the name of the key's variable, or `None` if no key is sent.
-pub(super) fn key_variable(spec: &ChatSettings) -> Option<&str> {
-    let usual = match spec.provider {
+pub(super) fn key_variable(settings: &ChatSettings) -> Option<&str> {
+    let usual = match settings.provider {
         Provider::Anthropic => "ANTHROPIC_API_KEY",
         Provider::Openai => "OPENAI_API_KEY",
     };
-    Some(spec.api_key_env.as_deref().unwrap_or(usual)).filter(|name| !name.is_empty())
+    Some(settings.api_key_env.as_deref().unwrap_or(usual)).filter(|name| !name.is_empty())
 }
 
 /// Returns the API's address, without a trailing slash.
-pub(super) fn base_url(spec: &ChatSettings) -> &str {
-    let usual = match spec.provider {
+pub(super) fn base_url(settings: &ChatSettings) -> &str {
+    let usual = match settings.provider {
         Provider::Anthropic => "https://api.anthropic.com",
         Provider::Openai => "https://api.openai.com/v1",
     };
-    spec.base_url.as_deref().unwrap_or(usual).trim_end_matches('/')
+    settings.base_url.as_deref().unwrap_or(usual).trim_end_matches('/')
 }
 
 /// Returns the URL of requests.
 ///
 /// # Errors
 /// InvalidRequest: `base_url` is not a valid address.
-pub(super) fn endpoint(spec: &ChatSettings) -> Result<Uri, EngineError> {
-    let url = base_url(spec);
-    let path = base(spec)?.path().trim_end_matches('/').to_string();
-    let rest = match spec.provider {
+pub(super) fn endpoint(settings: &ChatSettings) -> Result<Uri, EngineError> {
+    let url = base_url(settings);
+    let path = base(settings)?.path().trim_end_matches('/').to_string();
+    let rest = match settings.provider {
         Provider::Anthropic if path.ends_with("/v1") => "/messages",
         Provider::Anthropic => "/v1/messages",
         Provider::Openai if path.is_empty() => "/v1/chat/completions",
@@ -116,12 +116,12 @@ pub(super) fn endpoint(spec: &ChatSettings) -> Result<Uri, EngineError> {
 }
 
 /// Returns true for OpenAI's own API, which has a different name for the token limit than compatible APIs.
-pub(super) fn is_openai(spec: &ChatSettings) -> bool {
-    base(spec).is_ok_and(|base| base.host() == Some("api.openai.com"))
+pub(super) fn is_openai(settings: &ChatSettings) -> bool {
+    base(settings).is_ok_and(|base| base.host() == Some("api.openai.com"))
 }
 
-fn base(spec: &ChatSettings) -> Result<Uri, EngineError> {
-    let text = base_url(spec);
+fn base(settings: &ChatSettings) -> Result<Uri, EngineError> {
+    let text = base_url(settings);
     let hint = "like https://host/path";
     let uri: Uri = text
         .parse()
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn endpoint_follows_provider_and_base_url() {
-        let of = |spec: ChatSettings| endpoint(&spec).unwrap().to_string();
+        let of = |settings: ChatSettings| endpoint(&settings).unwrap().to_string();
         assert_eq!(of(ChatSettings::new(Provider::Anthropic, "m")), "https://api.anthropic.com/v1/messages");
         assert_eq!(
             of(ChatSettings::new(Provider::Openai, "m")),
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn invalid_settings_are_rejected_without_secrets() {
-        for (spec, says) in [
+        for (settings, says) in [
             (ChatSettings::new(Provider::Openai, " "), "needs a model"),
             (at(Provider::Openai, "https://me:hunter2@h/"), "a user, a query"),
             (at(Provider::Openai, "https://h/?key=hunter2"), "a user, a query"),
@@ -205,7 +205,7 @@ mod tests {
                 "not the name",
             ),
         ] {
-            let error = check(&spec).unwrap_err();
+            let error = check(&settings).unwrap_err();
             assert_eq!(error.kind, ErrorKind::InvalidRequest);
             assert!(error.message.contains(says), "{}", error.message);
             assert!(!error.to_string().contains("hunter2"), "{error}");
