@@ -289,8 +289,7 @@ impl TerminalState {
         LineIndex(self.model.store.end() + self.model.cursor().0 as u64)
     }
 
-    /// Returns the line of the main screen whose latest text, written from left to right, covers other text of that line. The last such
-    /// line, if any.
+    /// Returns the last line of the main screen in which text was written over other text, unless the line was written again since.
     pub fn covered_line(&self) -> Option<LineIndex> {
         self.model.printing.overprint.covered_line().map(LineIndex)
     }

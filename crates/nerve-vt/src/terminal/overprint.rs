@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use alacritty_terminal::index::{Column, Line as GridLine};
-
-use super::model::Model;
+use alacritty_terminal::term::cell::Cell;
 
 /// The text written last on the main screen, and the line where it covers other text.
 #[derive(Debug, Default)]
@@ -41,7 +39,7 @@ impl Overprint {
 
     /// Adds text to the run, or begins another one.
     #[inline]
-    fn add_text(&mut self, line: u64, cols: Range<usize>) {
+    pub(super) fn add_text(&mut self, line: u64, cols: Range<usize>) {
         match &mut self.run {
             Some(run) if run.line == line && run.cols.end <= cols.start => run.cols.end = cols.end,
             _ => {
@@ -50,28 +48,15 @@ impl Overprint {
             }
         }
     }
-}
 
-impl Model {
-    /// Records characters that are about to be written at the cursor, in `count` columns.
-    #[inline]
-    pub(super) fn record_text(&mut self, count: usize, chars: impl Iterator<Item = char> + Clone) {
-        if self.is_alternate() {
-            return;
-        }
-        let (row, col) = self.cursor();
-        let line = self.store.end() + row as u64;
-        self.printing.overprint.add_text(line, col..col + count);
-        if self.extents.get(row) > col && !self.modes.insert {
-            self.compare_text(chars);
-        }
-    }
-
-    /// Compares characters that are about to be written at the cursor with the text there.
-    fn compare_text(&mut self, mut chars: impl Iterator<Item = char> + Clone) {
-        let (row, col) = self.cursor();
-        let cells = &self.term.grid()[GridLine(row)][Column(0)..Column(self.cols())];
-        let Overprint { run: Some(run), covered } = &mut self.printing.overprint else { return };
+    /// Compares characters that are about to be written to a row, from column `col` on, with the text there.
+    pub(super) fn compare_text(
+        &mut self,
+        cells: &[Cell],
+        col: usize,
+        mut chars: impl Iterator<Item = char> + Clone,
+    ) {
+        let Some(run) = &mut self.run else { return };
         let mut pairs = cells[col..].iter().zip(chars.clone());
         run.covers_text |= pairs.any(|(cell, c)| cell.c != ' ' && cell.c != c);
         if !run.covers_text {
@@ -82,7 +67,7 @@ impl Model {
             && cells[run.cols.start].c != ' '
             && cells[..col].iter().skip(run.cols.start + 1).all(|cell| cell.c == ' ')
             && chars.all(|c| c == ' ');
-        let was_filled = covered.is_some_and(|covered| covered.is_filled && covered.line == run.line);
-        *covered = Some(CoveredLine { line: run.line, is_filled: is_filled || was_filled });
+        let was_filled = self.covered.is_some_and(|covered| covered.is_filled && covered.line == run.line);
+        self.covered = Some(CoveredLine { line: run.line, is_filled: is_filled || was_filled });
     }
 }

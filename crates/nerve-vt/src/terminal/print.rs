@@ -218,6 +218,21 @@ impl Model {
         self.printing.after_joiner = false;
     }
 
+    /// Records characters that are about to be written at the cursor, in `count` columns.
+    #[inline]
+    fn record_text(&mut self, count: usize, chars: impl Iterator<Item = char> + Clone) {
+        if self.is_alternate() {
+            return;
+        }
+        let ((row, col), cols) = (self.cursor(), self.cols());
+        let line = self.store.end() + row as u64;
+        self.printing.overprint.add_text(line, col..col + count);
+        if self.extents.get(row) > col && !self.modes.insert {
+            let cells = &self.term.grid()[GridLine(row)][Column(0)..Column(cols)];
+            self.printing.overprint.compare_text(cells, col, chars);
+        }
+    }
+
     /// Reports text that is about to be written above a line where the cursor was.
     #[inline]
     fn report_redraw(&mut self) {
