@@ -231,14 +231,8 @@ impl Driver {
             return Verdict::Unknown { recheck: None };
         }
         let patience = match (starting, self.prompt_line.learned.is_some()) {
-            // The user may have given it another prompt. A program that has printed nothing is still being loaded.
-            (true, _) if self.profile.prompt.is_some() => {
-                if self.activity.offset > 0 {
-                    5
-                } else {
-                    30
-                }
-            }
+            // The user may have given it another prompt, but some prompt: it is still being loaded.
+            (true, _) if self.profile.prompt.is_some() && text_before_cursor(view.screen).is_empty() => 30,
             (true, _) if self.activity.offset > 0 => 1,
             (true, _) => 4,
             // A learned prompt is absent. A shell releases its terminal while something runs; for other programs a slow answer is likelier
