@@ -62,7 +62,8 @@ impl Machines {
             let request = async {
                 let client = self.open(&machine, limit.saturating_sub(CONNECT_MARGIN)).await?;
                 self.record_contact(&machine);
-                Ok(query(machine.clone(), client).await?)
+                // Another connection takes the time of the first one again, and its own error would be lost.
+                Ok(query(machine.clone(), client.reconnect(Reconnect::Never)).await?)
             };
             let outcome = timeout(limit, request).await.unwrap_or_else(|_| Err(no_reply(limit)));
             MachineReply { machine, outcome, last_contact }

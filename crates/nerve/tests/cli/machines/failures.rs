@@ -1,5 +1,6 @@
 //! Connections that fail: which step, and what helps.
 
+use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 
@@ -100,11 +101,15 @@ fn reports_of_ssh_and_nerve_are_understood() {
     assert!(stuck["error"].as_str().unwrap().contains("waiting for the jump host"), "{stuck}");
     // Replies once; then the connection breaks.
     let reply = r#"{"type":"result","success":true,"data":{},"request_id":"'$id'"}"#;
+    let logins = here.hermetic.root().join("logins");
     let text = format!(
-        "read -r line; id=$(echo \"$line\" | sed 's/.*\"request_id\":\"\\([^\"]*\\).*/\\1/'); echo '{reply}'; \
-         echo 'host not responding' >&2; exit 255"
+        "case \"$*\" in *'nerve connect'*) echo login >>'{}' ;; esac; \
+         read -r line; id=$(echo \"$line\" | sed 's/.*\"request_id\":\"\\([^\"]*\\).*/\\1/'); echo '{reply}'; \
+         echo 'host not responding' >&2; exit 255",
+        logins.display()
     );
     let broken = listed(&script("broken", &text));
     assert_eq!(broken["error_type"], "network_error", "{broken}");
     assert!(broken["error"].as_str().unwrap().contains("host not responding"), "{broken}");
+    assert_eq!(fs::read_to_string(logins).unwrap().lines().count(), 1, "it connects once");
 }
