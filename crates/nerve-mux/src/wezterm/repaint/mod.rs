@@ -213,8 +213,18 @@ impl Repainter {
         let dropped = places.find(|dropped| fits(*dropped, if *dropped == 0 { 0 } else { MIN_KEPT_ROWS }))?;
         // Equal rows may fit in several places. A scrollback that grew has dropped none of its rows.
         let min_rows = if dropped == 0 { MIN_KEPT_ROWS } else { MIN_REPEATED_ROWS };
-        let is_only = dropped == 0 && after > before || !places.any(|other| fits(other, min_rows));
+        let is_only = dropped == 0 && (after > before || self.has_unique_prompt(&old))
+            || !places.any(|other| fits(other, min_rows));
         is_only.then(|| dropped + after - before)
+    }
+
+    /// Returns true if the prompt of the turn is in `rows`, and no row of the output below it is equal to it. If these rows are still in
+    /// their places, they are the same ones. Otherwise the program would have written the prompt again.
+    fn has_unique_prompt(&self, rows: &[u64]) -> bool {
+        let PromptPlace::Below(above) = self.prompt else { return false };
+        let from_prompt = rows.get(above..).and_then(<[u64]>::split_first);
+        from_prompt
+            .is_some_and(|(prompt, output)| *prompt != hash(&Row::default()) && !output.contains(prompt))
     }
 
     /// Moves the prompt's place by the rows that the scrollback has dropped. `pushed`: the number of rows added to the

@@ -265,6 +265,29 @@ fn whole_scrollback_written_twice_is_uncertain() {
 }
 
 #[test]
+fn repeated_output_below_its_prompt_is_certain() {
+    let mut fixture = Fixture::of_shell(Size::new(20, 8), 5);
+    fixture.write(b"$ ");
+    assert!(fixture.look_at_full_scrollback());
+    let output: String = (1..=80).map(|number| format!("{number}\r\n")).collect();
+    for round in 0..2 {
+        fixture.repainter.mark_prompt();
+        fixture.write(format!("seq\r\n{output}").as_bytes());
+        assert!(fixture.look_at_full_scrollback(), "{round}: the scrollback grows");
+        // The rows of the first round would fit above those of the second one.
+        fixture.write(b"$ ");
+        assert!(fixture.look_at_full_scrollback(), "{round}: only the next prompt is drawn");
+    }
+    // Equal rows below a prompt that has left the scrollback.
+    fixture.write("seq\r\n".repeat(400).as_bytes());
+    fixture.look_at_full_scrollback();
+    fixture.write("seq\r\n".repeat(400).as_bytes());
+    fixture.look_at_full_scrollback();
+    fixture.write(b"end\r\n");
+    assert!(!fixture.look_at_full_scrollback());
+}
+
+#[test]
 fn cleared_or_redrawn_rows_are_uncertain() {
     for erase in ["\x1b[3J\x1b[H\x1b[2J", "\x1b[2A\x1b[2K"] {
         let mut fixture = Fixture::of_shell(Size::new(20, 8), 5);
