@@ -13,26 +13,68 @@ use crate::link::{CallError, Link};
 /// The version of the protocol.
 const VERSION: u16 = 1;
 
-/// Opens a session in `cwd`, which is absolute. `conversation`: the session to continue. Returns the name of the agent.
+/// The conversation of a new process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Opening {
+    New,
+    /// Continues a session.
+    Resume(String),
+    /// Continues a copy of a session.
+    Fork(String),
+}
+
+/// Opens a session in `cwd`, which is absolute. Returns the name of the agent.
 ///
 /// # Errors
 /// Process: the agent ended, or does not speak the protocol. Authentication. NotFound: the conversation cannot be continued.
+/// InvalidRequest: the agent does not fork sessions.
 pub(crate) async fn open_session(
     link: &Link,
     cwd: &Path,
-    conversation: Option<&str>,
+    opening: &Opening,
 ) -> Result<Option<Implementation>, EngineError> {
     let agent = initialize(link).await?;
-    let login = agent.auth_methods.iter().map(|method| method.name.as_str()).collect::<Vec<_>>().join(", ");
-    let failure = |error: CallError| call_error(link, error, &login);
     let mut params = json!({ "cwd": cwd.to_string_lossy(), "mcpServers": [] });
-    let Some(id) = conversation else {
-        let made = link.call("session/new", params).await.map_err(failure)?;
-        let made: NewSessionResponse = parse(link, "session/new", made)?;
-        link.set_session_id(&made.session_id);
-        return Ok(agent.agent_info);
-    };
-    let capabilities = agent.agent_capabilities;
+    match opening {
+        Opening::New => make_session(link, &agent, "session/new", params).await?,
+        Opening::Resume(id) => {
+            params["sessionId"] = id.as_str().into();
+            resume_session(link, &agent, id, params).await?;
+        }
+        Opening::Fork(id) => {
+            if !agent.agent_capabilities.session_capabilities.fork.is_object() {
+                let refused = error(link, ErrorKind::InvalidRequest, "the agent does not fork sessions");
+                return Err(refused.hint("create a new node instead"));
+            }
+            params["sessionId"] = id.as_str().into();
+            make_session(link, &agent, "session/fork", params).await?;
+            link.await_silence().await;
+        }
+    }
+    Ok(agent.agent_info)
+}
+
+/// Opens a session with a new id.
+async fn make_session(
+    link: &Link,
+    agent: &InitializeResponse,
+    method: &str,
+    params: Value,
+) -> Result<(), EngineError> {
+    let made = link.call(method, params).await.map_err(|error| call_error(link, error, &logins(agent)))?;
+    let made: NewSessionResponse = parse(link, method, made)?;
+    link.set_session_id(&made.session_id);
+    Ok(())
+}
+
+/// Opens an earlier session.
+async fn resume_session(
+    link: &Link,
+    agent: &InitializeResponse,
+    id: &str,
+    params: Value,
+) -> Result<(), EngineError> {
+    let capabilities = &agent.agent_capabilities;
     let method = match (capabilities.session_capabilities.resume.is_object(), capabilities.load_session) {
         (true, _) => "session/resume",
         (false, true) => "session/load",
@@ -40,18 +82,22 @@ pub(crate) async fn open_session(
             return Err(no_conversation_error(link, id, "the agent cannot load sessions"));
         }
     };
-    params["sessionId"] = id.into();
     link.set_session_id(id);
     link.call(method, params).await.map_err(|error| match error {
         CallError::Rpc(error) if error.code != AUTH_REQUIRED => {
             no_conversation_error(link, id, &describe(&error))
         }
-        error => failure(error),
+        error => call_error(link, error, &logins(agent)),
     })?;
     if method == "session/load" {
         link.await_silence().await;
     }
-    Ok(agent.agent_info)
+    Ok(())
+}
+
+/// Returns the ways to log in to an agent.
+fn logins(agent: &InitializeResponse) -> String {
+    agent.auth_methods.iter().map(|method| method.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Agrees on the version. No file system and no terminals are offered to the agent.

@@ -17,13 +17,13 @@ use nerve_host::environment::{self, Environment};
 use nerve_node::command::{DialogAnswer, NodeInfo, NodeRef, Response, StateName};
 use nerve_node::context::TurnContext;
 use nerve_node::dialog_choice::{check_dialog, no_dialog_error, resolve_choice};
-use nerve_node::error::EngineError;
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::{NodeFactory, check_without_terminal, split_command, start_error};
 use nerve_node::terminal::{AuditLog, DialogPolicy, Prompt};
 use nerve_node::turn_queue::TurnQueue;
 use nerve_node::turn_state::{Evidence, TurnState};
 use nerve_node::usage_ledger::UsageLedger;
-use nerve_node::{BoxFuture, Node, NodeFuture, ToolKind};
+use nerve_node::{BoxFuture, Node, NodeFuture, NodeHandle, ToolKind};
 use nerve_record::history::HISTORY_BUFFER_LINES;
 use nerve_types::token_usage::TokenUsage;
 use parking_lot::Mutex;
@@ -32,7 +32,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::DropGuard;
 
 use self::turn::{CANCEL_TIME, TurnResult};
-use crate::handshake::{open_session, timeout_error};
+use crate::handshake::{Opening, open_session, timeout_error};
 use crate::link::Link;
 
 /// Maximum size of the text of earlier turns, in bytes.
@@ -62,6 +62,9 @@ pub(crate) struct Inner {
     pub(crate) timeout: Duration,
     /// Tokens of all turns.
     pub(crate) tokens: Mutex<TokenUsage>,
+    factory: NodeFactory,
+    /// The request for the node.
+    spec: NodeSpec,
     program: Program,
     agent: Option<Implementation>,
     /// The session is an earlier one, which has turns.
@@ -164,9 +167,15 @@ impl Node for AcpNode {
         })
     }
 
+    fn fork(&self, at: &NodeRef) -> Option<NodeFuture<'_, NodeHandle>> {
+        let spec =
+            NodeSpec { node_id: at.node.clone(), session_id: at.session.clone(), ..self.inner.spec.clone() };
+        Some(Box::pin(self.start_fork(spec)))
+    }
+
     fn unsupported(&self) -> EngineError {
         EngineError::invalid_request(format!("node '{}' has no terminal", self.id()))
-            .hint("an acp node can be executed, read, answered, interrupted, stopped, started")
+            .hint("an acp node can be executed, read, answered, interrupted, stopped, started, forked")
     }
 }
 
@@ -180,6 +189,40 @@ impl AcpNode {
         spec: NodeSpec,
         ledger: UsageLedger,
     ) -> Result<AcpNode, EngineError> {
+        let opening = spec.conversation_id.clone().map_or(Opening::New, Opening::Resume);
+        AcpNode::start_with(factory, spec, ledger, opening).await
+    }
+
+    /// Starts a node that continues a copy of this node's conversation. The copy is made by a new process of the agent.
+    async fn start_fork(&self, spec: NodeSpec) -> Result<NodeHandle, EngineError> {
+        let Inner { state, link, factory, is_resumed, .. } = &*self.inner;
+        let refused = |kind, why: &str, hint: &str| {
+            let message = format!("cannot fork node '{}': {why}", state.node.node);
+            Err(EngineError::new(kind, message).hint(hint))
+        };
+        match state.current() {
+            StateName::Ready | StateName::Suspended => {}
+            StateName::Blocked => return refused(ErrorKind::Blocked, "it asks something", "answer it first"),
+            StateName::Stopped | StateName::Stopping => {
+                return refused(ErrorKind::NodeStopped, "it is stopped", "start it first");
+            }
+            _ => return refused(ErrorKind::Busy, "it is busy", "wait until it is ready"),
+        }
+        if state.turns() == 0 && !is_resumed {
+            let hint = "send it a prompt first, or create a new node";
+            return refused(ErrorKind::InvalidRequest, "it never had a turn", hint);
+        }
+        let ledger = state.ledger.sibling(&spec.node_id, state.ledger.limits());
+        let node = AcpNode::start_with(factory, spec, ledger, Opening::Fork(link.session_id())).await?;
+        Ok(Arc::new(node) as NodeHandle)
+    }
+
+    async fn start_with(
+        factory: &NodeFactory,
+        spec: NodeSpec,
+        ledger: UsageLedger,
+        opening: Opening,
+    ) -> Result<AcpNode, EngineError> {
         let at = check_without_terminal(&spec)?;
         let program = read_program(&at, &spec)?;
         let clock = Clock::start();
@@ -188,8 +231,8 @@ impl AcpNode {
             Link::start(&program, Arc::clone(&state), clock).map_err(|error| start_error(&at, &error))?;
         let stop = link.stop_token().clone().drop_guard();
         let cwd = program.cwd.clone().unwrap_or_default();
-        let opening = open_session(&link, &cwd, spec.conversation_id.as_deref());
-        let opened = timeout(spec.ready_timeout.duration().min(MAX_TIMEOUT), opening).await;
+        let opened = open_session(&link, &cwd, &opening);
+        let opened = timeout(spec.ready_timeout.duration().min(MAX_TIMEOUT), opened).await;
         let agent = match opened.unwrap_or_else(|_| Err(timeout_error(&link))) {
             Ok(agent) => agent,
             Err(error) => {
@@ -206,9 +249,11 @@ impl AcpNode {
             last_turn: Mutex::default(),
             timeout: spec.response_timeout.duration(),
             tokens: Mutex::default(),
+            factory: factory.clone(),
             program,
             agent,
-            is_resumed: spec.conversation_id.is_some(),
+            is_resumed: opening != Opening::New,
+            spec,
             text: Mutex::default(),
             link,
             _stop: stop,

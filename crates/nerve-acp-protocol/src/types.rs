@@ -44,6 +44,8 @@ pub struct AgentCapabilities {
 #[serde(default)]
 pub struct SessionCapabilities {
     pub resume: Value,
+    /// Unstable in the protocol.
+    pub fork: Value,
 }
 
 /// Name and version of a program.

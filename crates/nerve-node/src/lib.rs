@@ -280,7 +280,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
 
     /// Returns a copy of the node in its current state under another name, or `None` if this kind of node does not fork by copying.
     /// An error says why it cannot fork now.
-    fn fork(&self, _at: &NodeRef) -> Option<Result<NodeHandle, EngineError>> {
+    fn fork(&self, _at: &NodeRef) -> Option<NodeFuture<'_, NodeHandle>> {
         None
     }
 

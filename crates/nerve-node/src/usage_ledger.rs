@@ -175,9 +175,10 @@ impl UsageLedger {
         UsageLedger::new("no session", Arc::new(|_| None))
     }
 
-    /// Creates a ledger without limits in the session of this node's ledger.
-    pub(crate) fn sibling(&self, node: &str) -> UsageLedger {
-        self.inner.parent.as_ref().unwrap_or(self).node(node, LedgerRecord::default())
+    /// Creates a ledger in the session of this node's ledger, with no usage. `limits`: those of the new node.
+    pub fn sibling(&self, node: &str, limits: Option<UsageLimits>) -> UsageLedger {
+        let record = LedgerRecord { limits, ..LedgerRecord::default() };
+        self.inner.parent.as_ref().unwrap_or(self).node(node, record)
     }
 
     /// Creates the ledger of a node in the session of this ledger. The session has already counted the usage in `record`.

@@ -1,6 +1,6 @@
 //! A stand-in for an agent that speaks the Agent Client Protocol, version 1, over its standard streams. The prompt decides what it does.
 //!
-//! Options: `--protocol N`, `--exit`, `--silent`, `--greet`, `--login`, `--no-load`.
+//! Options: `--protocol N`, `--exit`, `--silent`, `--greet`, `--login`, `--no-load`, `--no-fork`.
 #![expect(clippy::unwrap_used, reason = "a failed stand-in fails the test")]
 
 use std::io::{BufRead, StdinLock, Write};
@@ -82,10 +82,11 @@ impl Agent {
                 let version = self.options.iter().position(|option| option == "--protocol");
                 let version: u64 = version.map_or(1, |at| self.options[at + 1].parse().unwrap());
                 let info = json!({ "name": "stand-in", "version": "0.1" });
+                let fork = if self.has("--no-fork") { json!({}) } else { json!({ "fork": {} }) };
                 respond(
                     id,
                     json!({
-                        "protocolVersion": version, "agentInfo": info, "agentCapabilities": { "loadSession": !self.has("--no-load") },
+                        "protocolVersion": version, "agentInfo": info, "agentCapabilities": { "loadSession": !self.has("--no-load"), "sessionCapabilities": fork },
                         "authMethods": [{ "id": "x", "name": "stand-in login" }],
                     }),
                 );
@@ -100,6 +101,14 @@ impl Agent {
                 self.update(commands);
             }
             "session/load" => self.load(id, params),
+            "session/fork" => {
+                self.cwd = params["cwd"].as_str().unwrap().into();
+                self.session = params["sessionId"].as_str().unwrap().to_string();
+                let source = self.memory();
+                self.session = format!("stand-in-{}", std::process::id());
+                std::fs::copy(source, self.memory()).unwrap();
+                respond(id, json!({ "sessionId": self.session }));
+            }
             "session/prompt" => self.prompt(id, params["prompt"][0]["text"].as_str().unwrap()),
             "session/cancel" => self.is_cancelled = true,
             _ => {}

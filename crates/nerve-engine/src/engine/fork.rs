@@ -51,7 +51,7 @@ impl Engine {
         let at = NodeRef { session: source.session.clone(), node: target };
         let terminal = match node {
             Some(Executable::Node(node)) if node.to_spec().is_some() => Some(node),
-            Some(Executable::Node(node)) => return self.copy(&session, source, at, &node, turn),
+            Some(Executable::Node(node)) => return self.copy(&session, source, at, &node, turn).await,
             Some(other) => return Err(unsupported_fork_error(source, &format!("a {} node", other.kind()))),
             None => None,
         };
@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// Forks a node that can copy itself.
-    fn copy(
+    async fn copy(
         &self,
         session: &Session,
         source: &NodeRef,
@@ -85,12 +85,20 @@ impl Engine {
         let fork = match (node.fork(&at), turn) {
             (None, _) => Err(unsupported_fork_error(source, &format!("a {} node", node.kind()))),
             (Some(_), Some(_)) => Err(earlier_turn_error(source)),
-            (Some(fork), None) => fork,
+            (Some(fork), None) => fork.await,
         };
         let fork = fork.inspect_err(|_| session.release(&at.node, reservation))?;
         let spec = session.definition(&source.node).map(|spec| {
             let chat = spec.chat.map(|chat| Box::new(nerve_node::chat::fork_settings(*chat)));
-            NodeSpec { node_id: at.node.clone(), session_id: at.session.clone(), chat, ..spec }
+            // A fork has a conversation of its own.
+            let conversation_id = None;
+            NodeSpec {
+                node_id: at.node.clone(),
+                session_id: at.session.clone(),
+                chat,
+                conversation_id,
+                ..spec
+            }
         });
         let info = fork.info();
         if !session.fill_with_entry(&at.node, reservation, fork, spec.map(NodeEntry::new)) {

@@ -284,7 +284,7 @@ fn check_state(source: &NodeRef, state: StateName) -> Result<(), EngineError> {
 
 pub(super) fn unsupported_fork_error(source: &NodeRef, what: &str) -> EngineError {
     let message = format!("cannot fork node '{}': {what} does not support forking", source.node);
-    EngineError::invalid_request(message).hint("agents in terminals and chat nodes do")
+    EngineError::invalid_request(message).hint("agents in terminals, acp and chat nodes do")
 }
 
 pub(super) fn earlier_turn_error(source: &NodeRef) -> EngineError {

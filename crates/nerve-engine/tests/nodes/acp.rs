@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nerve_agent::parse::SectionKind;
-use nerve_api::request::{ExecuteInput, StartNode};
+use nerve_api::request::{ExecuteInput, ForkNode, StartNode};
 use nerve_api::value::{ResponseSource, SignalSource};
 use nerve_engine::EngineConfig;
 use nerve_node::command::{
@@ -99,6 +99,42 @@ async fn answer_has_sections_usage_and_events() {
     assert_eq!(info.metadata.text("agent"), "stand-in");
     assert!(info.metadata.text("evidence").starts_with("acp: "), "{info:?}");
     assert!(harness.history("a").await.iter().any(|entry| entry.contains("WORK")));
+}
+
+#[tokio::test]
+async fn fork_continues_a_copy_of_the_conversation() {
+    let harness = started(&[]).await;
+    let fork = |target: &str| {
+        let request =
+            ForkNode { source_id: "a".to_string(), target_id: target.to_string(), ..ForkNode::default() };
+        let engine = harness.engine.clone();
+        async move { engine.fork_node(request, Default::default()).await }
+    };
+    assert_error(&fork("b").await.unwrap_err(), ErrorKind::InvalidRequest, &["never had a turn"]);
+    harness.send("a", "hello").await.unwrap();
+    fork("b").await.unwrap();
+    assert!(harness.send("b", "RECALL").await.unwrap().text.starts_with("hello"));
+    harness.send("b", "only here").await.unwrap();
+    assert!(!harness.send("a", "RECALL").await.unwrap().text.contains("only here"));
+    let id = |node: &str| harness.info(node).metadata.text("conversation_id").to_string();
+    let (own, copy) = (id("a"), id("b"));
+    assert_ne!(own, copy);
+    // It is started again with its own conversation.
+    harness.engine.stop_node(node_ref("b").into(), Default::default()).await.unwrap();
+    let request = StartNode::new("b", None);
+    harness.engine.start_node(request, Default::default()).await.unwrap();
+    assert_eq!(id("b"), copy);
+    assert!(harness.send("b", "RECALL").await.unwrap().text.contains("only here"));
+}
+
+#[tokio::test]
+async fn agent_without_forks_refuses_a_fork() {
+    let harness = started(&["--no-fork"]).await;
+    harness.send("a", "hello").await.unwrap();
+    let request = ForkNode { source_id: "a".to_string(), target_id: "b".to_string(), ..ForkNode::default() };
+    let error = harness.engine.fork_node(request, Default::default()).await.unwrap_err();
+    assert_error(&error, ErrorKind::InvalidRequest, &["does not fork"]);
+    assert!(harness.send("a", "hello").await.is_ok(), "the source is not affected");
 }
 
 #[tokio::test]

@@ -177,12 +177,13 @@ impl Node for ChatNode {
         Box::pin(self.inner.state.interrupt())
     }
 
-    fn fork(&self, at: &NodeRef) -> Option<Result<NodeHandle, EngineError>> {
+    fn fork(&self, at: &NodeRef) -> Option<NodeFuture<'_, NodeHandle>> {
         let audit_log = match &self.inner.setup.fork_audit_logs {
             Some(audit_logs) => audit_logs.open(at),
             None => Ok(AuditLog::disabled()),
         };
-        Some(audit_log.map(|audit_log| Arc::new(self.copy_as(at.with_session(), audit_log)) as NodeHandle))
+        let copy = audit_log.map(|log| Arc::new(self.copy_as(at.with_session(), log)) as NodeHandle);
+        Some(Box::pin(ready(copy)))
     }
 
     fn unsupported(&self) -> EngineError {
@@ -232,7 +233,7 @@ impl ChatNode {
     fn copy_as(&self, at: NodeRef, audit_log: AuditLog) -> ChatNode {
         let mut setup = self.inner.setup.clone();
         setup.settings = settings::fork_settings(setup.settings);
-        setup.ledger = setup.ledger.sibling(&at.node);
+        setup.ledger = setup.ledger.sibling(&at.node, None);
         let messages = self.messages();
         ChatNode::with_conversation(
             at,

@@ -23,7 +23,7 @@ async fn forks_diverge() {
         let session = Session::new("s");
         let one = standalone_node(chat(provider, &model));
         one.execute(&context(&session, "together").0.turn).await.unwrap();
-        let two = one.fork(&node_ref("two")).unwrap().unwrap();
+        let two = one.fork(&node_ref("two")).unwrap().await.unwrap();
         assert_eq!((two.id(), two.kind(), two.is_persistent()), ("two", "chat", true));
         one.execute(&context(&session, "left").0.turn).await.unwrap();
         two.execute(&context(&session, "right").0.turn).await.unwrap();
