@@ -1,5 +1,6 @@
 //! Persists sessions and the definitions of their nodes across restarts.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -72,12 +73,11 @@ impl SessionPersister {
         let store = match loaded {
             Ok((store, loaded)) => {
                 loaded.problem.map(&report);
+                let mut unrestored = Unrestored::default();
                 for stored in store.of_server(server) {
-                    if let Err(error) = restore(stored, sessions, &report) {
-                        report(format!("session '{}' was not restored: {error}", stored.name));
-                    }
+                    unrestored.restore(stored, sessions, &report);
                 }
-                Some(store)
+                Some((store, unrestored))
             }
             Err(error) => {
                 report(format!("sessions are not persisted: {error}"));
@@ -85,11 +85,12 @@ impl SessionPersister {
             }
         };
         let warnings = warnings.into_inner();
-        let Some(store) = store else { return SessionPersister { writer: None, warnings } };
+        let Some((store, unrestored)) = store else { return SessionPersister { writer: None, warnings } };
         let (revisions, changes) = watch::channel(0);
         let (outcomes, written) = watch::channel(WriteOutcome::default());
         let file_writer = FileWriter {
             store,
+            unrestored,
             server: server.to_string(),
             sessions: sessions.clone(),
             warn: Box::new(warn),
@@ -150,6 +151,7 @@ impl SessionPersister {
 /// Writes the sessions to the file, on a thread of its own.
 struct FileWriter {
     store: SessionStore,
+    unrestored: Unrestored,
     server: String,
     sessions: SessionManager,
     warn: Box<dyn Fn(String) + Send>,
@@ -188,14 +190,20 @@ impl FileWriter {
 
     /// Writes the present sessions. Returns the error message.
     fn write(&mut self) -> Option<String> {
-        let kept = self.sessions.list().into_iter().filter(Session::is_persistent);
-        let all: Vec<SessionMetadata> =
-            kept.map(|session| metadata(&session, &self.server).without_secrets()).collect();
+        let live: Vec<Session> = self.sessions.list().into_iter().filter(Session::is_persistent).collect();
+        self.unrestored.discard_replaced(&live);
+        let metadata = |session| {
+            let mut metadata = metadata(session, &self.server).without_secrets();
+            metadata.graphs.extend(self.unrestored.graphs_of(session.name()));
+            metadata
+        };
+        let all: Vec<SessionMetadata> = live.iter().map(metadata).collect();
         let removed: Vec<String> = self
             .store
             .of_server(&self.server)
             .into_iter()
             .filter(|stored| !all.iter().any(|session| session.id == stored.id))
+            .filter(|stored| !self.unrestored.sessions.contains(&stored.id))
             .map(|stored| stored.id.clone())
             .collect();
         for id in removed {
@@ -264,20 +272,64 @@ fn metadata(session: &Session, server: &str) -> SessionMetadata {
     }
 }
 
-fn restore(
-    stored: &SessionMetadata,
-    sessions: &SessionManager,
-    report: &impl Fn(String),
-) -> Result<(), EngineError> {
-    let session = match sessions.find_by_name(&stored.name) {
-        // The default session always exists.
-        Some(session) => session,
-        None => {
-            let session = sessions.new_session(&stored.name, stored.created_at);
-            sessions.insert(session.clone())?;
-            session
+/// Stored definitions that this version cannot restore. They stay in the file, because another version may.
+#[derive(Debug, Default)]
+struct Unrestored {
+    /// Ids of sessions.
+    sessions: BTreeSet<String>,
+    /// Graphs of restored sessions, with the names of these.
+    graphs: Vec<(String, GraphRecord)>,
+}
+
+impl Unrestored {
+    /// Restores a session, or reports why it cannot be restored.
+    fn restore(&mut self, stored: &SessionMetadata, sessions: &SessionManager, report: &impl Fn(String)) {
+        let session = match find_or_create(stored, sessions) {
+            Ok(session) => session,
+            Err(error) => {
+                report(format!("session '{}' was not restored and stays stored: {error}", stored.name));
+                self.sessions.insert(stored.id.clone());
+                return;
+            }
+        };
+        restore_content(&session, stored, report);
+        for graph in &stored.graphs {
+            if let Err(error) = restore_graph(&session, graph) {
+                let GraphRecord { name, .. } = graph;
+                report(format!(
+                    "graph '{name}' of session '{}' was not restored and stays stored: {error}",
+                    stored.name
+                ));
+                self.graphs.push((stored.name.clone(), graph.clone()));
+            }
         }
-    };
+    }
+
+    /// Discards graphs whose session was deleted, or whose name has a new node or graph.
+    fn discard_replaced(&mut self, live: &[Session]) {
+        let is_free = |session: &Session, graph: &GraphRecord| !session.contains(&graph.name);
+        self.graphs.retain(|(name, graph)| {
+            live.iter().any(|session| session.name() == name && is_free(session, graph))
+        });
+    }
+
+    fn graphs_of(&self, session: &str) -> impl Iterator<Item = GraphRecord> {
+        self.graphs.iter().filter(move |(name, _)| name == session).map(|(_, graph)| graph.clone())
+    }
+}
+
+/// Returns the session of a stored one's name. The default session always exists.
+fn find_or_create(stored: &SessionMetadata, sessions: &SessionManager) -> Result<Session, EngineError> {
+    if let Some(session) = sessions.find_by_name(&stored.name) {
+        return Ok(session);
+    }
+    let session = sessions.new_session(&stored.name, stored.created_at);
+    sessions.insert(session.clone())?;
+    Ok(session)
+}
+
+/// Restores everything but the graphs.
+fn restore_content(session: &Session, stored: &SessionMetadata, report: &impl Fn(String)) {
     session.describe(stored.description.clone(), stored.tags.clone());
     session.set_persistent();
     session.ledger().restore(stored.ledger.clone());
@@ -294,20 +346,12 @@ fn restore(
         session.set_entry(&node.spec.node_id, Some(restored));
     }
     session.limit_entries();
-    for graph in &stored.graphs {
-        let compiled = GraphFile::from_value(graph.definition.clone()).and_then(|file| file.compile());
-        match compiled {
-            Ok(compiled) => {
-                let graph_node = compiled.graph.with_definition(graph.definition.clone());
-                session.register(Arc::new(graph_node), Some(&graph.name))?;
-            }
-            Err(error) => report(format!(
-                "graph '{}' of session '{}' was not restored: {error}",
-                graph.name, stored.name
-            )),
-        }
-    }
-    Ok(())
+}
+
+fn restore_graph(session: &Session, graph: &GraphRecord) -> Result<(), EngineError> {
+    let compiled = GraphFile::from_value(graph.definition.clone())?.compile()?;
+    let graph_node = compiled.graph.with_definition(graph.definition.clone());
+    session.register(Arc::new(graph_node), Some(&graph.name))
 }
 
 /// Returns the stored form of an entry.

@@ -285,3 +285,40 @@ async fn orphaned_run_can_be_cancelled() {
     let second_cancel = cancel(&second, "r-1").await.unwrap_err();
     assert_eq!(second_cancel.kind, ErrorKind::NotFound, "{second_cancel}");
 }
+
+/// Returns the stored session of that name.
+fn stored_session(folder: &Path, name: &str) -> Value {
+    let stored = std::fs::read_to_string(folder.join("sessions.json")).unwrap();
+    let stored: Value = serde_json::from_str(&stored).unwrap();
+    let sessions = stored["sessions"].as_array().unwrap();
+    sessions.iter().find(|session| session["name"] == name).cloned().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn definitions_that_cannot_be_restored_stay_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = json!({"node_id": "rev", "command": "bash", "backend": "pty", "cwd": "/tmp"});
+    let old = json!({"id": "My_Project", "name": "My_Project", "server": "test", "nodes": [node]});
+    let steps = json!([{"id": "a", "node": "rev", "input": "x", "new_field": 1}]);
+    let newer = json!({"name": "newer", "definition": {"id": "newer", "steps": steps}});
+    let good = json!({"id": "test/good", "name": "good", "server": "test", "graphs": [newer]});
+    let file = json!({"version": "1.0", "sessions": [old, good]}).to_string();
+    std::fs::write(folder.path().join("sessions.json"), file).unwrap();
+    for _ in 0..2 {
+        let engine = engine(folder.path());
+        engine.adopt();
+        within(engine.shut_down(false)).await;
+        assert_eq!(engine.warnings().len(), 2, "{:?}", engine.warnings());
+        assert_eq!(stored_session(folder.path(), "My_Project"), old);
+        assert_eq!(stored_session(folder.path(), "good")["graphs"], json!([newer]));
+    }
+    // A new graph of this name replaces the stored one.
+    let engine = engine(folder.path());
+    let definition = json!({"graph": "newer", "steps": [{"id": "a", "node": "rev", "input": "x"}]});
+    let request = CreateGraph { definition: object(definition.clone()), session_id: Some("good".into()) };
+    within(engine.create_graph(request, Default::default())).await.unwrap();
+    within(engine.shut_down(false)).await;
+    let graphs = stored_session(folder.path(), "good")["graphs"].clone();
+    assert_eq!(graphs.as_array().unwrap().len(), 1, "{graphs}");
+    assert_eq!(graphs[0]["definition"]["steps"][0].get("new_field"), None, "{graphs}");
+}
