@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nerve_record::ahr::{
-    AhrError, Body, DEFAULT_QUALITY, Mark, ROTATE_AFTER, Record, Sealer, Segment, Writer,
+    AhrError, Body, DEFAULT_QUALITY, Mark, ROTATE_AFTER, Record, RecordError, Sealer, Segment, Writer,
 };
 use nerve_types::{Event, EventKind, Size, TsNs, os};
 use parking_lot::{Condvar, Mutex};
@@ -92,6 +92,8 @@ struct State {
     failed: Option<String>,
     outage: Outage,
     notices: Vec<String>,
+    /// Records that are not in the recording, during an outage or because they do not fit.
+    dropped_records: u64,
     /// Time and size of the last events.
     last: (TsNs, Option<Size>),
 }
@@ -157,6 +159,7 @@ impl Recorder {
             failed: None,
             outage: Outage::default(),
             notices: Vec::new(),
+            dropped_records: 0,
             last: (TsNs::default(), None),
         };
         let shared = Arc::new(Shared {
@@ -201,7 +204,10 @@ impl Recorder {
         if state.track_outage(record) {
             return Ok(());
         }
-        state.segment.push(record).map_err(|error| error.to_string())?;
+        if let Err(error) = state.segment.push(record) {
+            self.shared.notice.notify_one();
+            return state.drop_oversized(record, error);
+        }
         if state.segment.is_full() {
             let next = Segment::new(state.segment.end());
             let full = std::mem::replace(&mut state.segment, next);
@@ -321,6 +327,11 @@ impl Flusher {
         self.shared.state.lock().outage.reason.clone()
     }
 
+    /// Returns the number of records that were dropped so far.
+    pub(crate) fn dropped_records(&self) -> u64 {
+        self.shared.state.lock().dropped_records
+    }
+
     /// Returns the recording's path.
     pub fn path(&self) -> &Path {
         &self.shared.path
@@ -355,7 +366,21 @@ impl State {
         if let (true, Body::Data { bytes, .. }) = (self.outage.is_dropping, record.body) {
             self.outage.dropped += bytes.len() as u64;
         }
+        self.dropped_records += u64::from(self.outage.is_dropping);
         self.outage.is_dropping
+    }
+
+    /// Drops a record that fits into no segment.
+    ///
+    /// # Errors
+    /// The record is output, whose loss would contradict the offsets of later records.
+    fn drop_oversized(&mut self, record: &Record<'_>, error: RecordError) -> Result<(), String> {
+        if matches!(record.body, Body::Data { .. }) {
+            return Err(error.to_string());
+        }
+        self.dropped_records += 1;
+        self.notices.push(format!("the recording lacks an event: {error}"));
+        Ok(())
     }
 
     /// Puts the segments that the disk refused back at the front of the queue.
@@ -727,6 +752,19 @@ mod tests {
         assert!(recorder.take_notices()[0].contains("nothing is missing"));
         drop(recorder);
         assert_eq!(output_of(&path), ([&[b'x'; 5000][..], b"y"].concat(), true));
+    }
+
+    #[test]
+    fn oversized_label_is_dropped_and_recording_continues() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.ahr");
+        let mut recorder = Recorder::create(&path, 4).unwrap();
+        let label = &"x".repeat(usize::from(u16::MAX) + 1);
+        recorder.event(&Event { at: TsNs(1), off: 0, kind: EventKind::Snapshot { id: 1, label } }).unwrap();
+        assert_eq!((recorder.flusher().dropped_records(), recorder.take_notices().len()), (1, 1));
+        data(&mut recorder, 0, b"later");
+        drop(recorder);
+        assert_eq!(output_of(&path), (b"later".to_vec(), true));
     }
 
     #[tokio::test]

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_record::snapshots::{self, SnapshotLine};
+use nerve_record::ssz::SszError;
 use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
-use nerve_record::ssz::snapshot::{Request, Response};
+use nerve_record::ssz::snapshot::{MAX_LABEL, Request, Response};
 use nerve_types::TsNs;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -109,6 +110,10 @@ async fn handle(body: &[u8], requests: &mpsc::Sender<SnapshotRequest>) -> Respon
     };
     let (reply, answer) = oneshot::channel();
     let label = String::from_utf8_lossy(&label).into_owned();
+    // Each invalid byte was replaced by three.
+    if label.len() > MAX_LABEL {
+        return Response::Error { message: SszError::LabelTooLong { length: label.len() }.to_string() };
+    }
     let over = || Response::Error { message: "the session has ended".to_string() };
     if requests.send(SnapshotRequest { id, label, reply }).await.is_err() {
         return over();

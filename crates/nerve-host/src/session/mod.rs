@@ -202,7 +202,14 @@ impl Session {
         let SnapshotRequest { id, label, reply } = request;
         self.last_snapshot = self.last_snapshot.max(id);
         let (at, anchor) = (self.clock.now(), self.pump.offset());
+        let dropped = self.dropped_records();
         self.pump.snapshot(at, id, &label);
+        if self.dropped_records() != dropped {
+            let outage = self.flusher.as_ref().and_then(Flusher::outage);
+            let reason = outage.unwrap_or_else(|| "its record was dropped".to_string());
+            let _ = reply.send(Response::Error { message: format!("cannot record the snapshot: {reason}") });
+            return;
+        }
         let event = HostEvent::Snapshot { at, id, anchor, label: label.clone() };
         self.clients.broadcast(&event);
         self.backlog.mark(event);
@@ -219,6 +226,11 @@ impl Session {
                 Err(message) => Response::Error { message },
             });
         });
+    }
+
+    /// Returns the number of records that the recorder has dropped.
+    fn dropped_records(&self) -> u64 {
+        self.flusher.as_ref().map_or(0, Flusher::dropped_records)
     }
 
     /// Reads what the program has written so far.

@@ -1,6 +1,7 @@
 //! A host in this process, and clients of it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use nerve_host::backend::HostedBackend;
 use nerve_host::connection::Connection;
@@ -15,6 +16,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(crate) const SIZE: Size = Size { cols: 100, rows: 30 };
 
+/// Name of a recording in the folder of its host.
+const RECORDING: &str = "session.ahr";
+
 pub(crate) struct HostHarness {
     pub(crate) host: Host,
     pub(crate) folder: TempDir,
@@ -23,44 +27,30 @@ pub(crate) struct HostHarness {
 impl HostHarness {
     /// Starts a script in a shell without echo.
     pub(crate) async fn new(script: &str) -> HostHarness {
-        HostHarness::with(script, false, false).await
+        HostHarness::with(tempfile::tempdir().unwrap(), script, None, false).await
     }
 
     /// Like [`HostHarness::new`], with a recording.
     pub(crate) async fn recorded(script: &str) -> HostHarness {
-        HostHarness::with(script, true, false).await
+        HostHarness::recorded_in(tempfile::tempdir().unwrap(), script, RECORDING).await
+    }
+
+    /// Like [`HostHarness::recorded`], with a recording of this name in a prepared folder.
+    pub(crate) async fn recorded_in(folder: TempDir, script: &str, recording: &str) -> HostHarness {
+        HostHarness::with(folder, script, Some(recording), false).await
     }
 
     /// Like [`HostHarness::new`], with an announced viewer.
     pub(crate) async fn with_announced_viewer(script: &str) -> HostHarness {
-        HostHarness::with(script, false, true).await
+        HostHarness::with(tempfile::tempdir().unwrap(), script, None, true).await
     }
 
-    async fn with(script: &str, record: bool, viewed: bool) -> HostHarness {
-        let folder = tempfile::tempdir().unwrap();
-        let (id, session_id) = HostSpec::new_ids();
-        let registry = folder.path().join("registry");
-        std::fs::create_dir(&registry).unwrap();
-        let host = Host::start(HostSpec {
-            runtime: folder.path().join(&id),
-            id,
-            session_id,
-            argv: ["sh", "-c", &format!("stty -echo; {script}")].map(str::to_string).to_vec(),
-            cwd: None,
-            env: BTreeMap::new(),
-            env_remove: Vec::new(),
-            cols: SIZE.cols,
-            rows: SIZE.rows,
-            recording: record.then(|| folder.path().join("session.ahr")),
-            must_record: true,
-            quality: 0,
-            registry,
-            snapshots_at: None,
-            label: serde_json::Value::Null,
-            end: None,
-            viewed,
-        });
-        HostHarness { host: host.await.unwrap(), folder }
+    async fn with(folder: TempDir, script: &str, recording: Option<&str>, viewed: bool) -> HostHarness {
+        std::fs::create_dir(folder.path().join("registry")).unwrap();
+        let argv = ["sh", "-c", &format!("stty -echo; {script}")].map(str::to_string).to_vec();
+        let recording = recording.map(|name| folder.path().join(name));
+        let spec = HostSpec { recording, viewed, ..spec(folder.path(), argv) };
+        HostHarness { host: Host::start(spec).await.unwrap(), folder }
     }
 
     /// Connects a client that receives all output.
@@ -84,9 +74,14 @@ impl HostHarness {
 
     /// Takes a snapshot and waits for its confirmation.
     pub(crate) async fn snapshot(&self, id: u64) {
+        assert!(matches!(self.request_snapshot(id, b"mark").await, Response::Success { .. }));
+    }
+
+    /// Requests a snapshot.
+    pub(crate) async fn request_snapshot(&self, id: u64, label: &[u8]) -> Response {
         let path = self.host.entry.runtime.join(SNAPSHOT);
         let mut stream = tokio::net::UnixStream::connect(path).await.unwrap();
-        stream.write_all(&Request::Snapshot { id, label: b"mark".to_vec() }.frame().unwrap()).await.unwrap();
+        stream.write_all(&Request::Snapshot { id, label: label.to_vec() }.frame().unwrap()).await.unwrap();
         let mut read = Vec::new();
         let body = loop {
             if let Some(body) = decode_frame(&mut read, MAX_EVENT).unwrap() {
@@ -94,7 +89,31 @@ impl HostHarness {
             }
             assert_ne!(within_limit(stream.read_buf(&mut read)).await.unwrap(), 0);
         };
-        assert!(matches!(Response::decode(&body).unwrap(), Response::Success { .. }));
+        Response::decode(&body).unwrap()
+    }
+}
+
+/// Describes an unrecorded program whose host has its files in `folder`.
+pub(crate) fn spec(folder: &Path, argv: Vec<String>) -> HostSpec {
+    let (id, session_id) = HostSpec::new_ids();
+    HostSpec {
+        runtime: folder.join(&id),
+        id,
+        session_id,
+        argv,
+        cwd: None,
+        env: BTreeMap::new(),
+        env_remove: Vec::new(),
+        cols: SIZE.cols,
+        rows: SIZE.rows,
+        recording: None,
+        must_record: true,
+        quality: 0,
+        registry: folder.join("registry"),
+        snapshots_at: None,
+        label: serde_json::Value::Null,
+        end: None,
+        viewed: false,
     }
 }
 

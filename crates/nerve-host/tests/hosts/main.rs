@@ -5,9 +5,14 @@ mod harness;
 mod many_viewers;
 
 use std::io;
+use std::path::Path;
 
 use nerve_host::backend::{Backend, BackendEvent, HostedBackend, Lease};
 use nerve_host::protocol::{HostEvent, HostRequest, Window};
+use nerve_record::ahr::{Body, Part, Reader};
+use nerve_record::snapshots;
+use nerve_record::ssz::snapshot::Response;
+use nerve_testkit::harness::SmallDisk;
 use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use tokio::time::{Duration, Instant};
 
@@ -408,6 +413,74 @@ async fn recording_of_dead_host_has_exit_status() {
         rest,
         [BackendEvent::CaughtUp, BackendEvent::Exited(ExitStatus::Code(3)), BackendEvent::Closed]
     );
+}
+
+#[tokio::test]
+async fn label_of_invalid_bytes_does_not_end_the_recording() {
+    let mut harness = HostHarness::recorded("read line; echo later; read line").await;
+    let mut client = harness.client().await;
+    // Longer than a label may be once each byte is replaced by three.
+    let rejected = harness.request_snapshot(1, &[0xff; 30_000]).await;
+    assert!(matches!(rejected, Response::Error { .. }), "{rejected:?}");
+    harness.snapshot(2).await;
+    client.send_input("\n").await;
+    client.wait_output("later").await;
+    client.send_input("\n").await;
+    acknowledge_exit(&harness).await;
+    within_limit(harness.host.wait()).await;
+    let recording = harness.folder.path().join("session.ahr");
+    assert_eq!(recorded_snapshots(&recording), [2]);
+    let ids: Vec<u64> = snapshots::read(&recording).unwrap().iter().map(|line| line.id).collect();
+    assert_eq!(ids, [2]);
+}
+
+#[tokio::test]
+async fn confirmed_snapshot_is_recorded_after_full_disk() {
+    const BYTES: usize = 20 << 20;
+    let test = "confirmed_snapshot_is_recorded_after_full_disk";
+    let folder = tempfile::tempdir().unwrap();
+    let disk_path = folder.path().join("disk");
+    let Some(disk) = SmallDisk::mount(test, &disk_path, "64k") else { return };
+    let script = format!("read line; head -c {BYTES} /dev/zero; read line");
+    let mut harness = HostHarness::recorded_in(folder, &script, "disk/session.ahr").await;
+    let mut client = harness.client().await;
+    let filler = disk_path.join("filler");
+    // Fails once the disk is full.
+    let _ = std::fs::write(&filler, vec![0; 1 << 20]);
+    client.send_input("\n").await;
+    let mut received = 0;
+    while received < BYTES {
+        received += client
+            .wait_for(|event| match event {
+                HostEvent::Output { bytes, .. } => Some(bytes.len()),
+                _ => None,
+            })
+            .await;
+    }
+    disk.resize("16m");
+    std::fs::remove_file(&filler).unwrap();
+    // The next attempt to write has not begun, or what waits is not written yet.
+    let response = harness.request_snapshot(1, b"mark").await;
+    client.send_input("\n").await;
+    acknowledge_exit(&harness).await;
+    within_limit(harness.host.wait()).await;
+    let is_confirmed = matches!(response, Response::Success { .. });
+    let is_recorded = recorded_snapshots(&disk_path.join("session.ahr")).contains(&1);
+    assert_eq!(is_confirmed, is_recorded, "{response:?}");
+}
+
+/// Returns the ids of the snapshots in a recording.
+fn recorded_snapshots(recording: &Path) -> Vec<u64> {
+    let mut reader = Reader::open(recording).unwrap();
+    let mut ids = Vec::new();
+    while let Some(part) = reader.next().unwrap() {
+        let Part::Block(block) = part else { panic!("the recording is damaged") };
+        ids.extend(block.records().filter_map(|record| match record.body {
+            Body::Snapshot { id, .. } => Some(id),
+            _ => None,
+        }));
+    }
+    ids
 }
 
 #[tokio::test]
