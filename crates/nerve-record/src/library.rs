@@ -54,7 +54,7 @@ pub struct RecordingInfo {
     pub exit: Option<ExitStatus>,
     /// Number of snapshots in the sidecar.
     pub snapshots: u64,
-    /// A recorder holds the lock.
+    /// A recorder holds the lock, or that of an execution of the session.
     pub live: bool,
     /// The file is empty: the recording has just begun, or its recorder died at once.
     pub empty: bool,
@@ -75,9 +75,9 @@ impl RecordingInfo {
         let started = nonzero(meta.started_at).or(began.and_then(nonzero));
         let empty = reader.file_len()? == 0;
         // An empty file must not be locked here: its recorder may be about to lock it.
-        let live = !empty && is_live(path);
+        let is_recording = !empty && is_live(path);
         // Both times are from the same clock: the recorder's, or the recording's own.
-        let (from, to) = match meta.ended_at.filter(|_| !live) {
+        let (from, to) = match meta.ended_at.filter(|_| !is_recording) {
             Some(ended) => (started, Some(ended)),
             None => (began.or(started), last_time(path, &mut reader)?),
         };
@@ -104,7 +104,7 @@ impl RecordingInfo {
             conversation_id: meta.agent_session,
             exit: meta.exit,
             snapshots: snapshots::read(path).map_or(0, |lines| lines.len() as u64),
-            live,
+            live: is_recording || executions_of(path).any(|execution| is_recorded_now(&execution)),
             empty,
         })
     }
@@ -155,20 +155,19 @@ pub fn select_expired(all: &[RecordingInfo], keep: Retention) -> Vec<(&Recording
     expired
 }
 
-/// Removes a recording and its sidecars, the recording last. Returns false and removes nothing if the recording is live
-/// or empty, see [`select_expired`]. File snapshots are not removed.
+/// Removes a recording and its sidecars, the recording last. Returns false and removes nothing if the recording or that of
+/// an execution is live or empty, see [`select_expired`]. File snapshots are not removed.
 ///
 /// # Errors
 /// Any I/O error.
 pub fn remove(recording: &Path) -> io::Result<bool> {
-    let file = File::open(recording)?;
-    if file.metadata()?.len() == 0 {
-        return Ok(false);
-    }
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(fs::TryLockError::WouldBlock) => return Ok(false),
-        Err(fs::TryLockError::Error(error)) => return Err(error),
+    // Executions may outlive their agent. The locks are held until everything is removed.
+    let mut locks = Vec::new();
+    for path in [recording.to_path_buf()].into_iter().chain(executions_of(recording)) {
+        match lock_ended(&path)? {
+            Some(lock) => locks.push(lock),
+            None => return Ok(false),
+        }
     }
     for path in recording_files(recording).iter().rev() {
         match fs::remove_file(path) {
@@ -181,6 +180,30 @@ pub fn remove(recording: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Locks a recording that has ended; `None` if it is live or empty.
+fn lock_ended(recording: &Path) -> io::Result<Option<File>> {
+    let file = File::open(recording)?;
+    if file.metadata()?.len() == 0 {
+        return Ok(None);
+    }
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(fs::TryLockError::WouldBlock) => Ok(None),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Returns the paths of the recordings of a session's executions.
+fn executions_of(recording: &Path) -> impl Iterator<Item = PathBuf> {
+    files_in(&executions::folder_path(recording))
+        .filter(|path| path.extension().is_some_and(|extension| extension == store::EXTENSION))
+}
+
+fn files_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())).map(|entry| entry.path())
+}
+
 /// Returns the recording and the possible paths of its sidecars; the recordings of its executions come last.
 fn recording_files(recording: &Path) -> Vec<PathBuf> {
     let mut files = vec![
@@ -190,8 +213,7 @@ fn recording_files(recording: &Path) -> Vec<PathBuf> {
         Index::sidecar_path(recording),
         executions::list_path(recording),
     ];
-    let folder = fs::read_dir(executions::folder_path(recording)).into_iter().flatten().flatten();
-    files.extend(folder.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())).map(|e| e.path()));
+    files.extend(files_in(&executions::folder_path(recording)));
     files
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use nerve_record::ahr::{Body, Writer};
+use nerve_record::executions;
 use nerve_record::index::Index;
 use nerve_record::library::{Reason, RecordingInfo, Retention, list, remove, select_expired};
 use nerve_record::lookup::{Finder, LookupError, Name};
@@ -222,4 +223,26 @@ fn removal_includes_sidecars_and_spares_live_recordings() {
     drop(writer);
     assert!(!list(&store, usize::MAX)[0].live);
     assert!(remove(&path).unwrap() && !path.exists());
+}
+
+#[test]
+fn recording_is_kept_while_an_execution_is_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::new(dir.path());
+    let path = store_recording(&store, "one", 1);
+    let ended_at = Some(TsNs(START + HOUR + 60_000_000_000));
+    Meta { started_at: TsNs(START + HOUR), ended_at, ..Meta::default() }.store(&path).unwrap();
+    let tool = executions::recording_path(&path, "dev").unwrap();
+    fs::create_dir(tool.parent().unwrap()).unwrap();
+    let mut writer = Writer::create(&tool).unwrap();
+    assert!(!remove(&path).unwrap(), "an execution that has just begun");
+    writer.append(&GeneratedRecording::new(Size::new(60, 12)).bytes()).unwrap();
+    let info = RecordingInfo::read(&path).unwrap();
+    // The agent has ended.
+    assert_eq!((info.live, info.duration), (true, Some(Duration::from_secs(60))));
+    assert!(!remove(&path).unwrap() && path.exists() && tool.exists());
+    drop(writer);
+    assert!(!RecordingInfo::read(&path).unwrap().live);
+    assert!(remove(&path).unwrap());
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
 }
