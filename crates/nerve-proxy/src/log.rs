@@ -1,9 +1,9 @@
 //! Writes the log file in its own thread, so that no request waits for the disk. Lines that exceed the queue are
-//! dropped and counted.
+//! dropped and counted, and so are lines that the disk refuses.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -18,6 +18,8 @@ use crate::error::ProxyError;
 
 /// Maximum number of lines waiting to be written.
 const QUEUE_LENGTH: usize = 128;
+/// Field with the number of lines that are missing before a line.
+const LINES_LOST: &str = "lines_lost";
 
 /// An open log.
 #[derive(Debug)]
@@ -36,7 +38,7 @@ impl Log {
         let (lines, queue) = sync_channel(QUEUE_LENGTH);
         let writer = std::thread::Builder::new()
             .name("proxy-log".into())
-            .spawn(move || write(file, &queue))
+            .spawn(move || LogWriter { file, lost: 0 }.run(&queue))
             .map_err(failed)?;
         Ok(Log {
             lines: Mutex::new(Some(lines)),
@@ -54,7 +56,7 @@ impl Log {
         let Some(lines) = lines.as_ref() else { return };
         let dropped = self.dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {
-            line["lines_lost"] = json!(dropped);
+            line[LINES_LOST] = json!(dropped);
         }
         if lines.try_send(line).is_err() {
             self.dropped.fetch_add(dropped + 1, Ordering::Relaxed);
@@ -71,11 +73,42 @@ impl Log {
     }
 }
 
-fn write(mut file: LogFile, lines: &Receiver<Value>) {
-    for line in lines {
-        if let Err(error) = file.add(&line) {
-            tracing::warn!(path = %file.path.display(), %error, "writing the proxy's log failed: logging stops");
-            return;
+/// Writes queued lines to the file.
+#[derive(Debug)]
+struct LogWriter {
+    file: LogFile,
+    /// Lines since the last one that was written.
+    lost: u64,
+}
+
+impl LogWriter {
+    /// Writes the lines until the log is closed.
+    fn run(mut self, lines: &Receiver<Value>) {
+        lines.iter().for_each(|line| self.add(line));
+        if self.lost > 0 {
+            tracing::warn!(path = %self.file.path.display(), lost = self.lost, "the end of the proxy's log is missing");
+        }
+    }
+
+    /// Writes a line. If that fails, for example because the disk is full, the line counts as lost in the next one.
+    fn add(&mut self, mut line: Value) {
+        let lost = self.lost + line[LINES_LOST].as_u64().unwrap_or(0);
+        if lost > 0 {
+            line[LINES_LOST] = json!(lost);
+        }
+        let path = self.file.path.display().to_string();
+        match self.file.add(&line) {
+            Ok(()) => {
+                if std::mem::take(&mut self.lost) > 0 {
+                    tracing::warn!(path, lost, "the proxy's log continues");
+                }
+            }
+            Err(error) => {
+                if self.lost == 0 {
+                    tracing::warn!(path, %error, "the proxy's log is interrupted");
+                }
+                self.lost = lost + 1;
+            }
         }
     }
 }
@@ -91,8 +124,17 @@ struct LogFile {
 
 impl LogFile {
     fn open(path: PathBuf, max_bytes: u64) -> io::Result<LogFile> {
-        let file = open(&path)?;
-        let bytes = file.metadata()?.len();
+        let mut file = open(&path)?;
+        let mut bytes = file.metadata()?.len();
+        let mut last = [b'\n'];
+        if let Some(last_offset) = bytes.checked_sub(1) {
+            file.read_exact_at(&mut last, last_offset)?;
+        }
+        // An earlier process may have left a part of a line.
+        if last != [b'\n'] {
+            file.write_all(b"\n")?;
+            bytes += 1;
+        }
         Ok(LogFile { path, file, bytes, max_bytes })
     }
 
@@ -102,11 +144,19 @@ impl LogFile {
         if self.bytes > 0 && self.bytes + bytes > self.max_bytes {
             let mut older = self.path.clone().into_os_string();
             older.push(".1");
-            std::fs::rename(&self.path, older)?;
+            match std::fs::rename(&self.path, older) {
+                // Renamed by an earlier call that could not create the new file.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                renamed => renamed?,
+            }
             self.file = open(&self.path)?;
             self.bytes = 0;
         }
-        self.file.write_all(line.as_bytes())?;
+        if let Err(error) = self.file.write_all(line.as_bytes()) {
+            // Otherwise the next line would continue the part that was written.
+            self.file.set_len(self.bytes)?;
+            return Err(error);
+        }
         self.bytes += bytes;
         Ok(())
     }
@@ -117,13 +167,15 @@ fn open(path: &PathBuf) -> io::Result<File> {
     if path.symlink_metadata().is_ok_and(|meta| !meta.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    let file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path)?;
     file.set_permissions(PermissionsExt::from_mode(0o600))?;
     Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
+    use nerve_testkit::harness::SmallDisk;
+
     use super::*;
 
     fn lines(path: &std::path::Path) -> Vec<Value> {
@@ -145,6 +197,54 @@ mod tests {
         let lines = lines(&path);
         assert_eq!((lines.len(), lines[50]["n"].clone()), (51, json!(49)));
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn log_continues_after_full_disk_with_lost_lines_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let test = "log_continues_after_full_disk_with_lost_lines_counted";
+        let Some(_disk) = SmallDisk::mount(test, dir.path(), "64k") else { return };
+        let (path, filler) = (dir.path().join("log"), dir.path().join("filler"));
+        let mut writer = LogWriter { file: LogFile::open(path.clone(), 1 << 20).unwrap(), lost: 0 };
+        writer.add(json!({ "n": 0 }));
+        // Fails once the disk is full.
+        let _ = std::fs::write(&filler, vec![0; 1 << 20]);
+        let text = "x".repeat(8 << 10);
+        for n in 1..4 {
+            writer.add(json!({ "n": n, "text": text }));
+        }
+        assert_eq!(lines(&path), [json!({ "n": 0 })], "a part of a line");
+        std::fs::remove_file(&filler).unwrap();
+        // One more line did not fit into the queue.
+        writer.add(json!({ "n": 5, LINES_LOST: 1 }));
+        writer.add(json!({ "n": 6 }));
+        let last = [json!({ "n": 5, LINES_LOST: 4 }), json!({ "n": 6 })];
+        assert_eq!(lines(&path), [&[json!({ "n": 0 })][..], &last].concat());
+    }
+
+    #[test]
+    fn interrupted_rotation_is_completed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut file = LogFile::open(path.clone(), 10).unwrap();
+        file.add(&json!({ "n": 0 })).unwrap();
+        // As if the new file could not be created.
+        std::fs::rename(&path, dir.path().join("log.1")).unwrap();
+        file.add(&json!({ "n": 1 })).unwrap();
+        assert_eq!(
+            (lines(&path), lines(&dir.path().join("log.1"))),
+            (vec![json!({ "n": 1 })], vec![json!({ "n": 0 })])
+        );
+    }
+
+    #[test]
+    fn torn_line_is_ended_before_new_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        std::fs::write(&path, "{\"n\":0}\n{\"n\":1,\"te").unwrap();
+        LogFile::open(path.clone(), 1 << 20).unwrap().add(&json!({ "n": 2 })).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().collect::<Vec<_>>(), ["{\"n\":0}", "{\"n\":1,\"te", "{\"n\":2}"]);
     }
 
     #[test]
