@@ -124,19 +124,34 @@ pub(crate) fn clean_path(uri: &Uri, secrets: &[&Secret]) -> String {
 
 /// Returns a body without keys: JSON as JSON, anything else as text.
 pub(crate) fn clean_body(bytes: &[u8], is_whole: bool, secrets: &[&Secret]) -> Value {
-    let cut = &bytes[..bytes.len().min(MAX_BODY)];
     if is_whole
         && bytes.len() <= MAX_BODY
-        && let Ok(mut value) = serde_json::from_slice::<Value>(cut)
+        && let Ok(mut value) = serde_json::from_slice::<Value>(bytes)
     {
         redact(&mut value, secrets);
         return value;
     }
-    let text = redact_text(&String::from_utf8_lossy(cut), secrets);
-    match is_whole && cut.len() == bytes.len() {
-        true => text.into(),
-        false => json!({ "begin": text, "is_cut": true }),
+    if is_whole && bytes.len() <= MAX_BODY {
+        return redact_text(&String::from_utf8_lossy(bytes), secrets).into();
     }
+    let cut = &bytes[..cut_before_secret(bytes, secrets)];
+    json!({ "begin": redact_text(&String::from_utf8_lossy(cut), secrets), "is_cut": true })
+}
+
+/// Returns where a body is cut: at [`MAX_BODY`], or before a key that continues there. Part of a key would not be recognized.
+fn cut_before_secret(bytes: &[u8], secrets: &[&Secret]) -> usize {
+    let end = bytes.len().min(MAX_BODY);
+    let begins = |start: &usize| {
+        let rest = &bytes[*start..end];
+        secrets.iter().any(|secret| is_prefix(rest, secret.reveal().as_bytes()))
+    };
+    let longest = secrets.iter().map(|secret| secret.reveal().len()).max().unwrap_or(0);
+    (end.saturating_sub(longest)..end).find(begins).unwrap_or(end)
+}
+
+/// Returns true if `rest` is the begin of a key and not all of it.
+fn is_prefix(rest: &[u8], key: &[u8]) -> bool {
+    rest.len() < key.len() && key.starts_with(rest)
 }
 
 fn redact(value: &mut Value, secrets: &[&Secret]) {
@@ -149,6 +164,13 @@ fn redact(value: &mut Value, secrets: &[&Secret]) {
 }
 
 fn redact_fields(members: &mut Map<String, Value>, secrets: &[&Secret]) {
+    let has_secret = |name: &String| redact_text(name, secrets) != *name;
+    let named: Vec<String> = members.keys().filter(|name| has_secret(name)).cloned().collect();
+    for name in named {
+        if let Some(value) = members.remove(&name) {
+            members.insert(redact_text(&name, secrets), value);
+        }
+    }
     for (name, value) in members {
         // A tool's schema may have a field of such a name; its value is an object.
         if value.is_string() && SECRET_FIELDS.contains(&name.to_ascii_lowercase().as_str()) {
@@ -205,5 +227,28 @@ mod tests {
             (json!(true), MAX_BODY)
         );
         assert_eq!(clean_body(b"{\"a\":", false, &[]), json!({ "begin": "{\"a\":", "is_cut": true }));
+    }
+
+    #[test]
+    fn no_part_of_a_key_is_left_at_the_cut() {
+        let key = Secret::new("sk-ant-hunter2");
+        for is_whole in [true, false] {
+            for before in [MAX_BODY - 1, MAX_BODY - 5, MAX_BODY - 13] {
+                let body = format!("{}sk-ant-hunter2 and more", "x".repeat(before));
+                let logged = clean_body(body.as_bytes(), is_whole, &[&key]);
+                assert_eq!(logged["begin"].as_str().unwrap().len(), before, "part of a key");
+            }
+        }
+        // A key at the end of a stream that was cut by its limit.
+        let logged = clean_body(b"xxsk-ant", false, &[&key]);
+        assert_eq!(logged["begin"], "xx");
+    }
+
+    #[test]
+    fn keys_in_member_names_are_redacted() {
+        let key = Secret::new("sk-ant-hunter2");
+        let body = json!({ "sk-ant-hunter2": { "a sk-ant-hunter2": 1 } }).to_string();
+        let redacted = json!({ "[redacted]": { "a [redacted]": 1 } });
+        assert_eq!(clean_body(body.as_bytes(), true, &[&key]), redacted);
     }
 }
