@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::backend::pty::Pty;
 use crate::backend::{HostedBackend, SpawnError};
 use crate::clients::Clients;
-use crate::clock::Clock;
+use crate::clock::WallClock;
 use crate::pump::Pump;
 use crate::recorder::Recorder;
 use crate::registry::{Entry, make_unrecorded};
@@ -76,7 +76,7 @@ impl Host {
         stdin: Option<OwnedFd>,
         client: Option<UnixStream>,
     ) -> Result<Host, SpawnError> {
-        let clock = Clock::start();
+        let mut clock = WallClock::default();
         let (requests, snapshot_requests) = mpsc::channel(16);
         let repairs = watch::Sender::new(());
         let snapshot_socket = listen_for_snapshots(&spec, requests, &repairs).await?;

@@ -22,7 +22,7 @@ use super::registry::Entry;
 use super::size_policy::SizePolicy;
 use super::snapshots::{SnapshotRequest, SnapshotStore};
 use crate::backend::pty::{Pty, READ_LIMIT};
-use crate::clock::Clock;
+use crate::clock::WallClock;
 use crate::pump::Pump;
 use crate::recorder::Flusher;
 
@@ -65,7 +65,7 @@ pub(super) struct Parts {
 
 /// A running host.
 pub(super) struct Session {
-    clock: Clock,
+    clock: WallClock,
     spec: HostSpec,
     size: Size,
     pump: Pump,
@@ -87,7 +87,7 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(
-        clock: Clock,
+        clock: WallClock,
         spec: HostSpec,
         entry: Entry,
         pump: Pump,
