@@ -30,6 +30,7 @@ mod backlog;
 mod blocking_task;
 mod clients;
 mod exit_ack;
+mod faults;
 mod lifecycle;
 mod live_index;
 mod metadata;

@@ -207,7 +207,7 @@ impl Fields<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Frames;
+    use super::super::{Frames, Hello, VERSION};
     use super::*;
 
     #[test]
@@ -260,6 +260,30 @@ mod tests {
             assert_eq!(got, events);
         }
         assert!(split > 0);
+    fn hello(faults: &[&str], total_faults: usize, label: &str) -> Hello {
+        Hello {
+            version: VERSION,
+            child: 1,
+            cols: 80,
+            rows: 24,
+            off: 0,
+            oldest: 0,
+            recorded: None,
+            recording: None,
+            faults: faults.iter().copied().map(String::from).collect(),
+            total_faults,
+            label: label.into(),
+            was_typed: false,
+        }
+    }
+
+    #[test]
+    fn known_faults_are_not_reported_again() {
+        assert_eq!(hello(&["c", "d"], 4, "").faults_after(3), (4, &["d".to_string()][..]));
+        assert_eq!(hello(&["c", "d"], 4, "").faults_after(0).1.len(), 2);
+        assert!(hello(&["c", "d"], 4, "").faults_after(4).1.is_empty());
+        // An older host.
+        assert_eq!(hello(&["a", "b"], 0, "").faults_after(1), (2, &["b".to_string()][..]));
     }
 
     #[test]

@@ -40,13 +40,25 @@ pub struct Hello {
     pub recorded: Option<u64>,
     /// Path of the recording.
     pub recording: Option<PathBuf>,
-    /// Faults so far.
+    /// The newest faults.
     pub faults: Vec<String>,
+    /// Number of faults so far; 0 from hosts of older versions, which send the oldest.
+    #[serde(default)]
+    pub total_faults: usize,
     /// Data of the starter, see [`super::HostSpec::label`].
     pub label: Value,
     /// True if a client has typed since the last [`HostRequest::Remember`].
     #[serde(default)]
     pub was_typed: bool,
+}
+
+impl Hello {
+    /// Returns the number of faults so far, and those after the first `known`, as far as they are still known.
+    pub(crate) fn faults_after(&self, known: usize) -> (usize, &[String]) {
+        let total = self.total_faults.max(self.faults.len());
+        let new = total.saturating_sub(known).min(self.faults.len());
+        (total, &self.faults[self.faults.len() - new..])
+    }
 }
 
 /// A message from a client to a host.

@@ -14,6 +14,7 @@ use super::HostSpec;
 use super::backlog::{Backlog, encode_output};
 use super::clients::Clients;
 use super::exit_ack::{ExitAck, Listeners};
+use super::faults::Faults;
 use super::lifecycle::{Action, Lifecycle};
 use super::metadata::HostMetadata;
 use super::protocol::HostEvent;
@@ -28,8 +29,6 @@ use crate::recorder::Flusher;
 
 /// Bytes of input that may wait for the program before more input is held back.
 const MAX_PENDING_INPUT: usize = 1 << 20;
-/// Faults kept for clients that connect later.
-const MAX_FAULTS: usize = 8;
 /// Output read before a snapshot is taken: more than the kernel buffers.
 const SNAPSHOT_DRAIN: usize = 1 << 20;
 
@@ -75,7 +74,7 @@ pub(super) struct Session {
     repairs: watch::Sender<()>,
     size_policy: SizePolicy,
     backlog: Backlog,
-    faults: Vec<String>,
+    faults: Faults,
     lifecycle: Lifecycle,
     exit_ack: ExitAck,
     metadata: HostMetadata,
@@ -109,7 +108,7 @@ impl Session {
             flusher,
             clients,
             repairs,
-            faults,
+            faults: faults.into_iter().collect(),
             last_snapshot: 0,
             was_typed: false,
         }
@@ -282,7 +281,6 @@ impl Session {
     fn add_fault(&mut self, message: String) {
         self.clients.broadcast(&HostEvent::Fault(message.clone()));
         self.faults.push(message);
-        self.faults.truncate(MAX_FAULTS);
     }
 }
 

@@ -158,7 +158,8 @@ impl Session {
             oldest: self.backlog.oldest,
             recorded,
             recording: self.spec.recording.clone(),
-            faults: self.faults.clone(),
+            faults: self.faults.newest(),
+            total_faults: self.faults.total(),
             label: self.spec.label.clone(),
             was_typed: self.was_typed,
         };

@@ -42,8 +42,9 @@ impl HostedBackend {
             terminal.and_then(|terminal| Control::from_descriptor(terminal, connection.hello.child).ok());
         let hello = &connection.hello;
         self.was_typed |= hello.was_typed;
-        self.events.extend(hello.faults.iter().skip(self.reported.faults).cloned().map(BackendEvent::Fault));
-        self.reported.faults = hello.faults.len();
+        let (total, new) = hello.faults_after(self.reported.faults);
+        self.events.extend(new.iter().cloned().map(BackendEvent::Fault));
+        self.reported.faults = total;
         self.reported.unreachable = false;
         let is_catching_up = self.catch_up != CatchUp::Done;
         if is_catching_up {
