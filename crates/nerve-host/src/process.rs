@@ -100,22 +100,25 @@ impl Host {
                 .filter_map(|file| file.parent())
                 .for_each(|folder| drop(fs::remove_dir(folder)));
         };
-        let pty =
-            Pty::spawn_with_stdin(&spec.program(), spec.size(), stdin).inspect_err(|_| discard(&spec))?;
-        let flusher = recorder.as_ref().map(Recorder::flusher);
-        let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
-        let mut pump = Pump::new(taps);
         let started = clock.now();
-        pump.resize(started, spec.size());
-        let mut entry = Entry::new(&spec, pty.control.pid().unwrap_or(0), started);
+        let mut entry = Entry::new(&spec, started);
         // The port is known only now.
         entry.snapshots_at = spec.snapshots_at.map(|_| snapshot_socket.clone());
         entry.unrecorded = unrecorded.clone();
-        entry.store(&spec.registry).map_err(|error| {
-            pty.control.signal(Signal::KILL);
+        // Written first without the program: nothing may have run if that fails.
+        let stored = entry.store(&spec.registry).map_err(SpawnError::system("write the host's entry"));
+        stored.inspect_err(|_| discard(&spec))?;
+        let pty = Pty::spawn_with_stdin(&spec.program(), spec.size(), stdin).inspect_err(|_| {
+            entry.forget(&spec.registry);
             discard(&spec);
-            SpawnError::system("write the host's entry")(error)
         })?;
+        entry.set_child(pty.control.pid().unwrap_or(0));
+        let stored = entry.store(&spec.registry);
+        faults.extend(stored.err().map(|error| format!("cannot write the host's entry: {error}")));
+        let flusher = recorder.as_ref().map(Recorder::flusher);
+        let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
+        let mut pump = Pump::new(taps);
+        pump.resize(started, spec.size());
         if let Some(path) = entry.session_file() {
             let result = spec.meta(started).store(path);
             faults.extend(result.err().map(|error| format!("cannot write the metadata: {error}")));

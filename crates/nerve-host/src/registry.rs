@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use crate::{HostSpec, SNAPSHOT};
 
-/// Maximum size of an entry; a larger one is not read.
-const ENTRY_LIMIT: u64 = 1 << 20;
+/// Maximum bytes of an entry; a larger one is not written. The system limits a command and its variables to less than a tenth.
+const ENTRY_LIMIT: u64 = 32 << 20;
 /// Suffix of the directory for data of a session that is not recorded; the host's id precedes it.
 const UNRECORDED: &str = "unrecorded";
 /// Name of the stand-in for a recording in that directory.
@@ -68,15 +68,16 @@ pub struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(spec: &HostSpec, child: i32, started: TsNs) -> Entry {
+    /// Creates the entry of this process, without the program.
+    pub(super) fn new(spec: &HostSpec, started: TsNs) -> Entry {
         let pid = std::process::id();
         Entry {
             id: spec.id.clone(),
             session_id: spec.session_id.clone(),
             pid,
             start: start_time(pid).unwrap_or(0),
-            child,
-            child_start: start_time(child).unwrap_or(0),
+            child: 0,
+            child_start: 0,
             argv: spec.argv.clone(),
             cwd: spec.cwd.clone(),
             cols: spec.cols,
@@ -90,6 +91,12 @@ impl Entry {
             label: spec.label.clone(),
             memory: Value::Null,
         }
+    }
+
+    /// Sets the program.
+    pub(super) fn set_child(&mut self, child: i32) {
+        self.child = child;
+        self.child_start = start_time(child).unwrap_or(0);
     }
 
     /// Returns the command as requested, without arguments added for hooks.
@@ -149,9 +156,15 @@ impl Entry {
     /// Writes the entry atomically.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be written, or could not be read again.
     pub fn store(&self, registry: &Path) -> io::Result<()> {
-        replace_unsynced(&path_of(registry, &self.id), &serde_json::to_vec(self)?)
+        let bytes = serde_json::to_vec(self)?;
+        if bytes.len() as u64 > ENTRY_LIMIT {
+            let message =
+                format!("it has {} bytes, more than {ENTRY_LIMIT}: shorten the command", bytes.len());
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+        }
+        replace_unsynced(&path_of(registry, &self.id), &bytes)
     }
 
     /// Removes the entry, its stand-in directory and the runtime directory. For hosts that are gone.
@@ -288,17 +301,37 @@ fn path_of(registry: &Path, id: &str) -> PathBuf {
 mod tests {
     use super::*;
 
+    /// Creates an entry whose label has the command, too.
+    fn entry_with(argv: &[String]) -> Entry {
+        let spec: HostSpec = serde_json::from_value(serde_json::json!({
+            "id": "aa11", "session_id": "s", "argv": argv, "cwd": null, "env": {}, "env_remove": [], "cols": 80, "rows": 24,
+            "recording": null, "quality": 5, "runtime": "/r", "registry": "/r", "snapshots_at": null,
+            "label": { "argv": argv },
+        }))
+        .unwrap();
+        Entry::new(&spec, TsNs(0))
+    }
+
+    #[test]
+    fn each_stored_entry_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        // As long as the system allows, with characters that JSON escapes.
+        let longest = entry_with(&vec!["\u{1}".repeat(128 << 10); 16]);
+        longest.store(folder.path()).unwrap();
+        let listing = list(folder.path());
+        assert_eq!((listing.entries, listing.damaged), (vec![longest], Vec::new()));
+        fs::remove_file(path_of(folder.path(), "aa11")).unwrap();
+        let too_long = entry_with(&vec!["x".repeat(1 << 20); 17]);
+        assert_eq!(too_long.store(folder.path()).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert!(!path_of(folder.path(), "aa11").exists());
+    }
+
     #[test]
     fn damaged_entries_are_reported_and_others_listed() {
         let folder = tempfile::tempdir().unwrap();
         let missing = list(&folder.path().join("none"));
         assert!(missing.entries.is_empty() && missing.damaged.is_empty());
-        let spec: HostSpec = serde_json::from_value(serde_json::json!({
-            "id": "aa11", "session_id": "s", "argv": ["sh"], "cwd": null, "env": {}, "env_remove": [], "cols": 80, "rows": 24,
-            "recording": null, "quality": 5, "runtime": "/r", "registry": folder.path(), "snapshots_at": null, "label": null,
-        }))
-        .unwrap();
-        Entry::new(&spec, 1, TsNs(0)).store(folder.path()).unwrap();
+        entry_with(&["sh".to_string()]).store(folder.path()).unwrap();
         fs::copy(folder.path().join("aa11.json"), folder.path().join("bb3.json")).unwrap();
         fs::write(folder.path().join("bb1.json"), "{").unwrap();
         fs::create_dir(folder.path().join("bb2.json")).unwrap();

@@ -260,6 +260,8 @@ mod tests {
             assert_eq!(got, events);
         }
         assert!(split > 0);
+    }
+
     fn hello(faults: &[&str], total_faults: usize, label: &str) -> Hello {
         Hello {
             version: VERSION,
@@ -275,6 +277,15 @@ mod tests {
             label: label.into(),
             was_typed: false,
         }
+    }
+
+    #[test]
+    fn greeting_with_long_command_is_one_frame() {
+        let greeting = HostEvent::Hello(Box::new(hello(&[], 0, &"x".repeat(2 << 20))));
+        let mut frames = Frames::default();
+        greeting.encode(frames.read_buffer());
+        let body = frames.take().unwrap().unwrap();
+        assert_eq!(HostEvent::decode(body), Ok(Some(greeting)));
     }
 
     #[test]

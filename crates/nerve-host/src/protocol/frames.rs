@@ -2,8 +2,11 @@
 
 use super::CHUNK;
 
-/// Limit of a frame in bytes. Longer data is sent in several frames.
-const FRAME_LIMIT: usize = 1 << 20;
+/// Limit of a frame in bytes, which a greeting with the longest possible command reaches. Output and input are sent in several
+/// frames.
+const FRAME_LIMIT: usize = 32 << 20;
+/// Consumed bytes from which on they are removed from the buffer.
+const COMPACT_FROM: usize = 1 << 20;
 
 /// An invalid frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,7 +26,7 @@ impl Frames {
         if self.start > 0 && self.start == self.buffer.len() {
             self.buffer.clear();
             self.start = 0;
-        } else if self.start >= FRAME_LIMIT {
+        } else if self.start >= COMPACT_FROM {
             self.buffer.drain(..self.start);
             self.start = 0;
         }
@@ -34,7 +37,7 @@ impl Frames {
     /// Returns the body of the next complete frame.
     ///
     /// # Errors
-    /// Its length exceeds 1 MiB.
+    /// Its length exceeds 32 MiB.
     pub fn take(&mut self) -> Result<Option<&[u8]>, BadFrame> {
         let Some((length, rest)) = self.buffer[self.start..].split_first_chunk::<4>() else {
             return Ok(None);

@@ -7,7 +7,8 @@ mod many_viewers;
 use std::io;
 use std::path::Path;
 
-use nerve_host::backend::{Backend, BackendEvent, HostedBackend, Lease};
+use nerve_host::backend::{Backend, BackendEvent, HostedBackend, Lease, SpawnError};
+use nerve_host::process::Host;
 use nerve_host::protocol::{HostEvent, HostRequest, Window};
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_record::snapshots;
@@ -413,6 +414,20 @@ async fn recording_of_dead_host_has_exit_status() {
         rest,
         [BackendEvent::CaughtUp, BackendEvent::Exited(ExitStatus::Code(3)), BackendEvent::Closed]
     );
+}
+
+#[tokio::test]
+async fn entry_is_written_before_the_program_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    // The folder of the entries is missing, too.
+    let spec = harness::spec(folder.path(), vec!["/missing/program".to_string()]);
+    let error = Host::start(spec).await.unwrap_err();
+    assert!(!matches!(error, SpawnError::NoProgram { .. }), "{error:?}");
+    std::fs::create_dir(folder.path().join("registry")).unwrap();
+    let spec = harness::spec(folder.path(), vec!["/missing/program".to_string()]);
+    let error = Host::start(spec).await.unwrap_err();
+    assert!(matches!(error, SpawnError::NoProgram { .. }), "{error:?}");
+    assert_eq!(std::fs::read_dir(folder.path().join("registry")).unwrap().count(), 0, "the entry is left");
 }
 
 #[tokio::test]
