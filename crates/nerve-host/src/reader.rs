@@ -31,6 +31,8 @@ pub(super) enum ClientEvent {
     Greet(Option<u64>),
     /// The client requested output that is no longer in memory; contains the output bytes in the recording's file.
     Behind(Option<u64>),
+    /// The recording could not be restored; not of a client.
+    NotRestored(String),
     Disconnected,
 }
 

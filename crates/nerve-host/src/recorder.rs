@@ -88,6 +88,8 @@ struct State {
     full_since: Option<tokio::time::Instant>,
     closing: bool,
     over: bool,
+    /// A deleted file is being copied, which may take longer than a disk may hang.
+    is_restoring: bool,
     written: u64,
     failed: Option<String>,
     outage: Outage,
@@ -109,6 +111,8 @@ struct Outage {
     is_dropping: bool,
     /// Dropped bytes of output.
     dropped: u64,
+    /// The disk did not sync blocks that it had taken. The system may have discarded them.
+    is_unsynced: bool,
 }
 
 #[derive(Debug)]
@@ -155,6 +159,7 @@ impl Recorder {
             full_since: None,
             closing: false,
             over: false,
+            is_restoring: false,
             written: off,
             failed: None,
             outage: Outage::default(),
@@ -309,11 +314,17 @@ impl Flusher {
         has_room
     }
 
-    /// Waits until the disk has taken something. After 10 s without progress the recording fails. Cancel-safe.
+    /// Waits until the disk has taken something. After 10 s without progress the recording fails, unless its file is being
+    /// restored. Cancel-safe.
     pub async fn room(&self) {
         let since = self.shared.state.lock().full_since.unwrap_or_else(tokio::time::Instant::now);
-        if tokio::time::timeout_at(since + DISK_TIMEOUT, self.shared.room.notified()).await.is_err() {
-            self.shared.fail_disk(&mut self.shared.state.lock());
+        if tokio::time::timeout_at(since + DISK_TIMEOUT, self.shared.room.notified()).await.is_ok() {
+            return;
+        }
+        let mut state = self.shared.state.lock();
+        match state.is_restoring {
+            true => state.full_since = None,
+            false => drop(self.shared.fail_disk(&mut state)),
         }
     }
 
@@ -385,6 +396,7 @@ impl State {
 
     /// Puts the segments that the disk refused back at the front of the queue.
     fn begin_outage(&mut self, reason: String, refused: VecDeque<Segment>) {
+        self.outage.is_unsynced |= refused.is_empty();
         if self.failed.is_none() {
             refused.into_iter().rev().for_each(|segment| self.full.push_front(segment));
         }
@@ -403,9 +415,10 @@ impl State {
             self.outage.is_draining = true;
             return;
         }
-        let missing = match self.outage.dropped {
-            0 => "nothing is missing".to_string(),
-            dropped => format!("{dropped} bytes of output are missing"),
+        let missing = match (self.outage.dropped, self.outage.is_unsynced) {
+            (0, false) => "nothing is missing".to_string(),
+            (0, true) => "its last output before the interruption may be missing".to_string(),
+            (dropped, _) => format!("{dropped} bytes of output are missing"),
         };
         self.notices.push(format!("the recording continues: {missing}"));
         self.mark_gap();
@@ -451,6 +464,23 @@ struct Worker {
     is_deleted: bool,
 }
 
+/// Ends all waits when the thread ends, also if it panics.
+struct WorkerEnd(Arc<Shared>);
+
+impl Drop for WorkerEnd {
+    fn drop(&mut self) {
+        let WorkerEnd(shared) = self;
+        let mut state = shared.state.lock();
+        // Later requests fail with this message.
+        state.failed.get_or_insert_with(|| "the recording is closed".to_string());
+        state.waiters.clear();
+        state.over = true;
+        drop(state);
+        shared.over.notify_all();
+        shared.room.notify_one();
+    }
+}
+
 /// Work taken from the shared state at once.
 struct Batch {
     /// Segments not written yet.
@@ -464,10 +494,11 @@ struct Batch {
 
 impl Worker {
     fn run(mut self) {
+        let _end = WorkerEnd(self.shared.clone());
         loop {
             let mut batch = self.next_batch();
             let result = self.write(&mut batch);
-            let restored = batch.has(WaiterRequest::Restore).then(|| self.writer.restore());
+            let restored = batch.has(WaiterRequest::Restore).then(|| self.restore());
             let notice = self.notice_of_deletion();
             let mut state = self.shared.state.lock();
             if let Some(off) = batch.written {
@@ -507,14 +538,14 @@ impl Worker {
                 break;
             }
         }
-        // Later requests fail with this message.
-        let mut state = self.shared.state.lock();
-        state.failed.get_or_insert_with(|| "the recording is closed".to_string());
-        state.waiters.clear();
-        state.over = true;
-        drop(state);
-        self.shared.over.notify_all();
-        self.shared.room.notify_one();
+    }
+
+    /// Creates a deleted file again.
+    fn restore(&mut self) -> io::Result<()> {
+        self.shared.state.lock().is_restoring = true;
+        let restored = self.writer.restore();
+        self.shared.state.lock().is_restoring = false;
+        restored
     }
 
     /// Returns a notice if the file was deleted or restored since the last call.
@@ -752,6 +783,50 @@ mod tests {
         assert!(recorder.take_notices()[0].contains("nothing is missing"));
         drop(recorder);
         assert_eq!(output_of(&path), ([&[b'x'; 5000][..], b"y"].concat(), true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_restoration_does_not_end_the_recording() {
+        let dir = tempfile::tempdir().unwrap();
+        let recorder = Recorder::create(&dir.path().join("a.ahr"), 4).unwrap();
+        let flusher = recorder.flusher();
+        for is_restoring in [true, false] {
+            let mut state = recorder.shared.state.lock();
+            state.is_restoring = is_restoring;
+            state.full_since = Some(tokio::time::Instant::now());
+            drop(state);
+            flusher.room().await;
+            assert_eq!(recorder.shared.state.lock().failed.is_none(), is_restoring);
+        }
+    }
+
+    #[test]
+    fn failed_sync_is_not_reported_as_complete() {
+        let dir = tempfile::tempdir().unwrap();
+        let recorder = Recorder::create(&dir.path().join("a.ahr"), 4).unwrap();
+        let mut state = recorder.shared.state.lock();
+        for (refused, is_complete) in [(VecDeque::from([Segment::new(0)]), true), (VecDeque::new(), false)] {
+            state.begin_outage("full".to_string(), refused);
+            state.full.clear();
+            state.end_outage();
+            assert_eq!(state.notices.pop().unwrap().contains("nothing is missing"), is_complete);
+        }
+    }
+
+    #[tokio::test]
+    async fn panic_of_the_thread_ends_all_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let recorder = Recorder::create(&dir.path().join("a.ahr"), 4).unwrap();
+        let (reply, answer) = oneshot::channel();
+        let shared = recorder.shared.clone();
+        let panicked = std::thread::spawn(move || {
+            let _end = WorkerEnd(shared.clone());
+            shared.state.lock().waiters.push(Waiter { request: WaiterRequest::None, reply });
+            panic!("as a fault of the thread");
+        });
+        assert!(panicked.join().is_err());
+        assert!(answer.await.is_err());
+        assert!(recorder.flusher().flush(true).await.is_err());
     }
 
     #[test]

@@ -31,6 +31,8 @@ use crate::recorder::Flusher;
 const MAX_PENDING_INPUT: usize = 1 << 20;
 /// Output read before a snapshot is taken: more than the kernel buffers.
 const SNAPSHOT_DRAIN: usize = 1 << 20;
+/// The id of no client.
+const NO_CLIENT: u64 = u64::MAX;
 
 /// The event sources of a host.
 pub(super) struct Inbox {
@@ -148,7 +150,7 @@ impl Session {
                 Some(request) = inbox.snapshot_requests.recv() => self.take_snapshot(request).await,
                 Some(request) = inbox.owner_requests.recv() => match request {
                     OwnerRequest::Stop => self.stop(),
-                    OwnerRequest::Repair => self.repair().await,
+                    OwnerRequest::Repair => self.repair(),
                 },
                 () = sleep_until(timer), if timer.is_some() => self.on_timer().await,
             }
@@ -245,15 +247,20 @@ impl Session {
     }
 
     /// Creates deleted or damaged files of the host again.
-    async fn repair(&mut self) {
+    fn repair(&mut self) {
         self.repairs.send_replace(());
         if let Err(error) = self.metadata.repair() {
             self.add_fault(format!("cannot write the host's entry: {error}"));
         }
-        if let Some(flusher) = self.flusher.clone()
-            && let Err(error) = flusher.restore_file().await
-        {
-            self.add_fault(format!("cannot restore the recording: {error}"));
+        if let Some(flusher) = self.flusher.clone() {
+            let events = self.clients.event_sender();
+            // A hanging disk must not block access to the terminal.
+            tokio::spawn(async move {
+                if let Err(error) = flusher.restore_file().await {
+                    // Fails only when the host has ended.
+                    let _ = events.send((NO_CLIENT, ClientEvent::NotRestored(error))).await;
+                }
+            });
         }
     }
 

@@ -44,6 +44,9 @@ impl Session {
             ClientEvent::Behind(recorded) => {
                 self.clients.send(client, &HostEvent::Behind { recorded }.to_bytes())
             }
+            ClientEvent::NotRestored(error) => {
+                self.add_fault(format!("cannot restore the recording: {error}"))
+            }
             ClientEvent::Disconnected => self.on_disconnect(client),
         }
     }
