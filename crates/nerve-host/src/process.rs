@@ -9,6 +9,7 @@ use nerve_types::ExitStatus;
 use nerve_types::files::private_folder;
 use rustix::process::Signal;
 use tokio::net::UnixStream;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -66,6 +67,7 @@ impl Host {
         stdin: Option<OwnedFd>,
         client: Option<UnixStream>,
     ) -> Result<Host, SpawnError> {
+        handle_file_size_limit();
         make_private_directory(&spec.runtime).map_err(SpawnError::system("create the host's directory"))?;
         let runtime = spec.runtime.clone();
         Host::begin(spec, stdin, client).await.inspect_err(|_| drop(fs::remove_dir_all(&runtime)))
@@ -187,6 +189,13 @@ impl Host {
     pub fn forget(&self) {
         self.entry.forget(&self.registry);
     }
+}
+
+/// Handles the signal that a write beyond the limit of file sizes causes, which would end the host. The write then fails like
+/// one on a full disk. The signal is not ignored, because programs would inherit that.
+fn handle_file_size_limit() {
+    // Without a handler, the limit ends this process as before.
+    let _ = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
 }
 
 /// Passes connections to the session as external clients.

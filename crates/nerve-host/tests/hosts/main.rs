@@ -430,6 +430,26 @@ async fn entry_is_written_before_the_program_starts() {
     assert_eq!(std::fs::read_dir(folder.path().join("registry")).unwrap().count(), 0, "the entry is left");
 }
 
+/// Set in the process with a limit of file sizes.
+const HAS_LIMIT: &str = "NERVE_TEST_FILE_SIZE_LIMIT";
+
+#[tokio::test]
+async fn file_size_limit_does_not_end_the_program() {
+    if std::env::var_os(HAS_LIMIT).is_none() {
+        // A process of its own, because the limit holds for all its threads.
+        let mut limited = std::process::Command::new("sh");
+        limited.args(["-c", "ulimit -f 200; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
+        limited.args(["--exact", "file_size_limit_does_not_end_the_program", "--nocapture"]);
+        let status = limited.env(HAS_LIMIT, "1").status().unwrap();
+        assert!(status.success(), "{status}");
+        return;
+    }
+    let script = "for i in 1 2 3 4 5; do head -c 300000 /dev/urandom | base64; done; exit 7";
+    let mut harness = HostHarness::recorded(script).await;
+    acknowledge_exit(&harness).await;
+    assert_eq!(within_limit(harness.host.wait()).await, ExitStatus::Code(7));
+}
+
 #[tokio::test]
 async fn label_of_invalid_bytes_does_not_end_the_recording() {
     let mut harness = HostHarness::recorded("read line; echo later; read line").await;
