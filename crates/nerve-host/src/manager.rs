@@ -1,5 +1,7 @@
 //! Starts hosts for the nodes of an engine and finds them again.
 
+use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::{HostedBackend, Program, SpawnError};
 use crate::launch::launch;
 use crate::registry::{self, DamagedEntry, Entry};
-use crate::{EndSnapshot, HostSpec};
+use crate::{CONTROL, EndSnapshot, HostSpec};
 
 /// Directory for an agent's hooks, within the runtime directory of its host.
 pub const HOOKS: &str = "hooks";
@@ -144,6 +146,21 @@ impl HostManager {
     /// Returns the files of the registry that cannot be read. A host of this server may be among them.
     pub fn damaged_entries(&self) -> Vec<DamagedEntry> {
         registry::list(&self.registry).damaged
+    }
+
+    /// Returns the files of the registry that cannot be read, and whose hosts may run. A host that ended, or ran before the
+    /// machine started anew, does not listen on its socket.
+    pub fn damaged_entries_in_use(&self) -> Vec<DamagedEntry> {
+        let may_run = |entry: &DamagedEntry| {
+            let folder = self.runtime.join(entry.path.file_stem().unwrap_or_default());
+            let connected = UnixStream::connect(folder.join(CONTROL));
+            // The socket of a running host may have been deleted.
+            connected.map_or_else(
+                |error| error.kind() != io::ErrorKind::ConnectionRefused && folder.exists(),
+                |_| true,
+            )
+        };
+        self.damaged_entries().into_iter().filter(may_run).collect()
     }
 
     /// Returns the hosts of this server's nodes, including ended ones whose exit was not acknowledged. Oldest first, living

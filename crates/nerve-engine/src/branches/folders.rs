@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use nerve_api::reply::{BranchInfo, PrunedBranch};
 use nerve_graph::session::entry::EndCause;
 use nerve_graph::session::store::{NodeRecord, SessionStore};
-use nerve_host::registry::{canonical_path, entries};
+use nerve_host::registry::{self, canonical_path};
 use nerve_node::command::CommandLine;
 use nerve_node::error::EngineError;
 use nerve_record::branches::{self, CONVERSATIONS, Changes, Folder};
@@ -49,6 +49,8 @@ pub struct BranchFolders {
     commands: Vec<String>,
     /// Reason why the sessions file, and so the restartable nodes, could not be read.
     sessions_error: Option<String>,
+    /// Reason why the users of folders are not all known.
+    users_error: Option<String>,
 }
 
 /// The part of a recording's metadata that says whether it needs a folder.
@@ -71,7 +73,8 @@ impl BranchFolders {
     /// Reads the folders, and the hosts, nodes and recordings that may need them. Blocks.
     pub fn scan(dirs: &DataDirs) -> BranchFolders {
         let mut users: Vec<(PathBuf, String)> = Vec::new();
-        for entry in entries(&dirs.hosts).iter().filter(|entry| entry.is_alive()) {
+        let hosts = registry::list(&dirs.hosts);
+        for entry in hosts.entries.iter().filter(|entry| entry.is_alive()) {
             let node = entry.label.get("node").and_then(Value::as_str);
             let who = node.map_or_else(|| format!("host {}", entry.id), |node| format!("node '{node}'"));
             let dir = current_dir(entry.child.cast_unsigned());
@@ -96,6 +99,8 @@ impl BranchFolders {
             }
             Err(error) => Some(error.to_string()),
         };
+        // The agent of a damaged entry may run in any folder.
+        let users_error = sessions_error.clone().or_else(|| hosts.damaged.first().map(ToString::to_string));
         let recordings = Store::new(&dirs.recordings).all();
         let recordings = recordings.into_iter().map(|path| {
             let (meta, meta_error) = match Meta::load(&path) {
@@ -111,6 +116,7 @@ impl BranchFolders {
             recordings: recordings.collect(),
             commands,
             sessions_error,
+            users_error,
             dirs: dirs.clone(),
         }
     }
@@ -246,7 +252,7 @@ impl BranchFolders {
         let needed = |reason: String| {
             Some(PrunedBranch { reason: Some(reason), needed: true, ..PrunedBranch::default() })
         };
-        if let Some(error) = &self.sessions_error {
+        if let Some(error) = &self.users_error {
             return kept(format!("its users are unknown: {error}"), false);
         }
         if let Some(user) = self.find_user(folder) {
@@ -279,7 +285,7 @@ impl BranchFolders {
     fn remove_unused_conversations(&self, removed: &BTreeSet<PathBuf>) {
         let kept: Vec<&RecordingUse> =
             self.recordings.iter().filter(|recorded| !removed.contains(&recorded.path)).collect();
-        if self.sessions_error.is_some() || kept.iter().any(|recorded| recorded.meta_error.is_some()) {
+        if self.users_error.is_some() || kept.iter().any(|recorded| recorded.meta_error.is_some()) {
             return;
         }
         let named: BTreeSet<&str> =
@@ -288,7 +294,7 @@ impl BranchFolders {
         for copy in copies.flatten().map(|copy| copy.path()) {
             let name = copy.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let is_live = || {
-                let hosts = entries(&self.dirs.hosts);
+                let hosts = registry::entries(&self.dirs.hosts);
                 hosts
                     .iter()
                     .filter(|host| host.is_alive())
@@ -330,4 +336,32 @@ fn is_recent(written: Option<SystemTime>) -> bool {
 /// Returns a recording's id, or its path if the file name is no id.
 fn display_name(recording: &Path) -> String {
     id_of(recording).map_or_else(|| recording.display().to_string(), str::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folder_is_kept_while_a_damaged_entry_may_be_its_user() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        let dirs = DataDirs {
+            recordings: at("recordings"),
+            snapshots: at("snapshots"),
+            branches: at("branches"),
+            hosts: at("hosts"),
+            sessions_file: at("sessions.json"),
+            ..DataDirs::default()
+        };
+        std::fs::create_dir_all(at("branches/fix")).unwrap();
+        std::fs::create_dir(at("hosts")).unwrap();
+        let options = PruneOptions { all: true, force: true, dry_run: true };
+        std::fs::File::open(at("branches/fix")).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        let prune = || BranchFolders::scan(&dirs).prune(&BTreeSet::new(), options).pop().unwrap();
+        assert!(prune().removed);
+        std::fs::write(at("hosts/aa11.json"), "{").unwrap();
+        let kept = prune();
+        assert!(!kept.removed && kept.reason.is_some_and(|reason| reason.contains("aa11.json")));
+    }
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nerve_graph::session::Session;
+use nerve_graph::session::entry::NodeEntry;
 use nerve_host::backend::{Memory, Program};
-use nerve_host::manager::Label;
+use nerve_host::manager::{HostManager, Label};
 use nerve_node::Node;
-use nerve_node::command::{BackendKind, EventKind, NodeRef};
+use nerve_node::command::{BackendKind, EventKind, NodeRef, terminal_kind};
 use nerve_node::error::EngineError;
 use nerve_node::launch::{adopt_host, adopt_pane};
 use nerve_node::profiles::LoadedProfiles;
@@ -36,11 +37,14 @@ impl Engine {
         let in_panes = panes.of_server(server);
         let labels = hosts.iter().flat_map(|(_, hosts)| hosts).map(|(_, label)| label);
         let labels = labels.chain(in_panes.iter().map(|entry| &entry.label));
-        self.inner.factory.prune_proxies(&labels.filter_map(|label| label.proxy.clone()).collect::<Vec<_>>());
+        let damaged = self.inner.factory.hosting().map(HostManager::damaged_entries).unwrap_or_default();
+        damaged.iter().for_each(|entry| tracing::warn!("{entry}; if its host runs, its node is not adopted"));
+        // An agent behind a damaged entry may use any of the proxies.
+        if damaged.is_empty() {
+            let proxies: Vec<String> = labels.filter_map(|label| label.proxy.clone()).collect();
+            self.inner.factory.prune_proxies(&proxies);
+        }
         if let Some((hosting, hosts)) = hosts {
-            for damaged in hosting.damaged_entries() {
-                tracing::warn!("{damaged}; if its host runs, its node is not adopted");
-            }
             for (entry, label) in hosts {
                 if !entry.is_alive() {
                     self.inner.gone_nodes.lock().push(label_node(&label));
@@ -63,6 +67,34 @@ impl Engine {
             gone.for_each(|(name, _)| session.set_entry(&name, None));
         }
         self.inner.persister.save();
+    }
+
+    /// Checks that the agent of a lost node does not run still: a second one would share its conversation and its directory.
+    ///
+    /// # Errors
+    /// Busy.
+    pub(super) fn check_host_gone(&self, at: &NodeRef, entry: &NodeEntry) -> Result<(), EngineError> {
+        let spec = &entry.spec;
+        let is_hosted = terminal_kind(spec.backend).is_some() && spec.pane_id.is_none();
+        let hosting = self.inner.factory.hosting().filter(|_| is_hosted && entry.is_lost());
+        let Some(hosting) = hosting else { return Ok(()) };
+        let error = |reason: String, hint: &str| {
+            let message = format!("node '{}' was not started: its agent may still run: {reason}", at.node);
+            Err(EngineError::busy(message).hint(hint))
+        };
+        if let Some(damaged) = hosting.damaged_entries_in_use().first() {
+            let hint = "repair the entry with `nerve doctor --fix`, then start the server again, which finds the agent";
+            return error(damaged.to_string(), hint);
+        }
+        let hosts = hosting.of_server(self.inner.factory.server_name());
+        let is_own = |label: &Label| with_session(&label_node(label)) == with_session(at);
+        match hosts.into_iter().find(|(entry, label)| entry.is_alive() && is_own(label)) {
+            Some((host, _)) => {
+                let hint = "start the server again, which finds the agent";
+                error(format!("host {} is not adopted", host.id), hint)
+            }
+            None => Ok(()),
+        }
     }
 
     fn adopt_node(

@@ -200,6 +200,7 @@ impl Engine {
             let message = format!("node '{}' has no definition to start it from", at.node);
             return Err(EngineError::not_found(message).hint("create it with `nerve new`"));
         };
+        self.check_host_gone(at, &entry)?;
         entry.use_shell(shell_env);
         if let Some(keep) = entry.spec.chat.as_ref().map(|chat| &chat.keep) {
             check_chat(at, keep.as_deref(), fresh, warnings)?;

@@ -7,6 +7,7 @@ use nerve_api::request::{
     ListNodes, PruneNodes, RemoveNode, RestoreNodes, Seconds, StartNode, StartSession, StopSession,
 };
 use nerve_engine::{EngineConfig, RequestContext};
+use nerve_host::manager::HostManager;
 use nerve_node::command::{EventKind, NodeInfo, NodeSpec, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::eventually;
@@ -387,4 +388,54 @@ async fn replaced_conversation_is_named() {
     let warnings = warnings.take().join("\n");
     assert!(warnings.contains(&id), "{warnings}");
     harness.stop("c").await;
+}
+
+/// Configures a server that runs nodes in hosts, with the damaged entry of a host whose directory exists.
+fn config_with_damaged_entry(folder: &std::path::Path) -> EngineConfig {
+    let hosting = HostManager {
+        program: folder.join("missing/nerve"),
+        runtime: folder.join("runtime"),
+        registry: folder.join("hosts"),
+        recordings: folder.join("recordings"),
+        snapshots: folder.join("snapshots"),
+    };
+    fs::create_dir_all(folder.join("runtime/aa11")).unwrap();
+    fs::create_dir_all(folder.join("hosts")).unwrap();
+    fs::write(folder.join("hosts/aa11.json"), "{").unwrap();
+    let mut config = config(folder);
+    config.nodes.hosting = Some(hosting);
+    config.nodes.proxies.folder = Some(folder.join("proxies"));
+    config
+}
+
+#[tokio::test]
+async fn lost_node_is_not_started_while_its_host_may_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = json!({"node_id": "sh", "command": "bash", "backend": "pty", "cwd": "/tmp"});
+    let session = json!({"id": "test/default", "name": "default", "server": "test", "nodes": [node]});
+    let stored = json!({"version": "1.0", "sessions": [session]}).to_string();
+    fs::write(folder.path().join("sessions.json"), stored).unwrap();
+    let harness = Harness::with(config_with_damaged_entry(folder.path()), folder);
+    let error = start(&harness, "sh", false).await.unwrap_err();
+    assert_error(&error, ErrorKind::Busy, &["'sh'", "aa11.json"]);
+    assert!(matches!(restore(&harness).await.as_slice(), [(node, Some(_))] if node == "sh"));
+    // The directory of a host that runs exists.
+    fs::remove_dir(harness.folder.path().join("runtime/aa11")).unwrap();
+    // The program of hosts is missing.
+    let error = start(&harness, "sh", false).await.unwrap_err();
+    assert_ne!(error.kind, ErrorKind::Busy, "{error:?}");
+}
+
+#[tokio::test]
+async fn damaged_host_entry_protects_the_state_of_proxies() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("proxies/run/test/abc.json");
+    fs::create_dir_all(state.parent().unwrap()).unwrap();
+    fs::write(&state, "{}").unwrap();
+    let harness = Harness::with(config_with_damaged_entry(folder.path()), folder);
+    harness.engine.adopt();
+    assert!(state.exists());
+    fs::remove_file(harness.folder.path().join("hosts/aa11.json")).unwrap();
+    harness.engine.adopt();
+    assert!(!state.exists(), "no host uses it");
 }
