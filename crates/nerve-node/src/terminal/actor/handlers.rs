@@ -1,5 +1,7 @@
 //! Handles the requests of callers, one at a time.
 
+use std::time::Duration;
+
 use nerve_agent::driver::AgentState;
 use nerve_api::reply::{NodeExplanation, NodeMetadata, RunningTurn};
 use nerve_api::value::BlockKind;
@@ -21,6 +23,14 @@ use crate::prompt::check_prompt;
 /// Limits of the scrollback in a dump for a client that shows the terminal.
 const DUMP_ROWS: usize = 2000;
 const DUMP_BYTES: usize = 512 << 10;
+/// Time for the owner of the terminal to confirm a size.
+const RESIZE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Creates the error of a resize that was not confirmed in time.
+pub(super) fn resize_timeout_error(node: &str) -> EngineError {
+    let message = format!("the terminal of node '{node}' did not confirm its size within {RESIZE_TIMEOUT:?}");
+    EngineError::timeout(message).hint("its host may be stopped: `nerve host list`")
+}
 
 impl<B: Backend> Actor<B> {
     pub(super) fn on_request(&mut self, request: Request) {
@@ -227,7 +237,7 @@ impl<B: Backend> Actor<B> {
         let failed = |error: std::io::Error| EngineError::internal(error.to_string());
         let requested = self.check_open().and_then(|()| self.link.backend.resize(now, size).map_err(failed));
         match requested {
-            Ok(()) => self.waiters.add_resize(size, reply),
+            Ok(()) => self.waiters.add_resize(size, now + RESIZE_TIMEOUT, reply),
             Err(error) => send(reply, Err(error)),
         }
     }

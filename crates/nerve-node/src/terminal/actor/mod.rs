@@ -193,7 +193,7 @@ impl<B: Backend> Actor<B> {
             self.lifecycle.deadline(),
             Some(self.start_deadline).filter(|_| has_queue && is_starting),
             self.lease.deadline().filter(|_| has_queue),
-            self.waiters.interrupt_deadline(),
+            self.waiters.deadline(),
             self.budget.deadline(),
         ];
         times.into_iter().flatten().min()
@@ -220,6 +220,7 @@ impl<B: Backend> Actor<B> {
         self.expire_prompts(now);
         self.expire_turn(now);
         self.waiters.expire_interrupts(now, || interrupt_timeout_error(&self.spec.node.node));
+        self.waiters.expire_resizes(now, || handlers::resize_timeout_error(&self.spec.node.node));
         if due(self.turns.active().and_then(|active| active.stream_due)) {
             self.stream();
         }

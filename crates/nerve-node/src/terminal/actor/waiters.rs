@@ -10,8 +10,16 @@ use crate::error::EngineError;
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     dialog: Option<DialogReply>,
-    resizes: Vec<(Size, oneshot::Sender<Result<(), EngineError>>)>,
+    resizes: Vec<ResizeWaiter>,
     interrupts: Vec<InterruptWaiter>,
+}
+
+/// A caller that waits for the confirmation of a size.
+#[derive(Debug)]
+struct ResizeWaiter {
+    size: Size,
+    deadline: TsNs,
+    reply: oneshot::Sender<Result<(), EngineError>>,
 }
 
 /// A caller that waits for an interrupt to take effect.
@@ -47,8 +55,13 @@ impl Waiters {
     }
 
     /// Adds a caller that waits for the confirmation of a size.
-    pub(super) fn add_resize(&mut self, size: Size, reply: oneshot::Sender<Result<(), EngineError>>) {
-        self.resizes.push((size, reply));
+    pub(super) fn add_resize(
+        &mut self,
+        size: Size,
+        deadline: TsNs,
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    ) {
+        self.resizes.push(ResizeWaiter { size, deadline, reply });
     }
 
     /// Adds a caller that waits for an interrupt of the turn to take effect.
@@ -61,9 +74,10 @@ impl Waiters {
         self.interrupts.push(InterruptWaiter { turn, deadline, reply });
     }
 
-    /// Returns when the first interrupt has to have taken effect.
-    pub(super) fn interrupt_deadline(&self) -> Option<TsNs> {
-        self.interrupts.iter().map(|waiter| waiter.deadline).min()
+    /// Returns when the first interrupt or resize times out.
+    pub(super) fn deadline(&self) -> Option<TsNs> {
+        let interrupts = self.interrupts.iter().map(|waiter| waiter.deadline);
+        interrupts.chain(self.resizes.iter().map(|waiter| waiter.deadline)).min()
     }
 
     /// Answers the callers whose interrupt took effect.
@@ -80,10 +94,17 @@ impl Waiters {
         }
     }
 
+    /// Fails the callers whose size was not confirmed in time.
+    pub(super) fn expire_resizes(&mut self, now: TsNs, error: impl Fn() -> EngineError) {
+        for waiter in self.resizes.extract_if(.., |waiter| waiter.deadline <= now) {
+            let _ = waiter.reply.send(Err(error()));
+        }
+    }
+
     /// Answers all callers that wait for the confirmation of a size, by the size that each requested.
     pub(super) fn finish_resizes(&mut self, answer: impl Fn(Size) -> Result<(), EngineError>) {
-        for (requested, reply) in self.resizes.drain(..) {
-            let _ = reply.send(answer(requested));
+        for waiter in self.resizes.drain(..) {
+            let _ = waiter.reply.send(answer(waiter.size));
         }
     }
 }
@@ -117,11 +138,24 @@ mod tests {
     #[test]
     fn ignored_interrupt_times_out() {
         let (mut waiters, mut answer) = waiting(Some(1));
-        assert_eq!(waiters.interrupt_deadline(), Some(TsNs(9)));
+        assert_eq!(waiters.deadline(), Some(TsNs(9)));
         waiters.expire_interrupts(TsNs(8), || EngineError::timeout("late"));
         assert!(answer.try_recv().is_err());
         waiters.expire_interrupts(TsNs(9), || EngineError::timeout("late"));
         assert_eq!(answer.try_recv().unwrap().unwrap_err().kind, ErrorKind::Timeout);
-        assert_eq!(waiters.interrupt_deadline(), None);
+        assert_eq!(waiters.deadline(), None);
+    }
+
+    #[test]
+    fn unconfirmed_resize_times_out() {
+        let (reply, mut answer) = oneshot::channel();
+        let (mut waiters, _interrupt) = waiting(Some(1));
+        waiters.add_resize(Size::new(9, 9), TsNs(5), reply);
+        assert_eq!(waiters.deadline(), Some(TsNs(5)));
+        waiters.expire_resizes(TsNs(4), || EngineError::timeout("late"));
+        assert!(answer.try_recv().is_err());
+        waiters.expire_resizes(TsNs(5), || EngineError::timeout("late"));
+        assert_eq!(answer.try_recv().unwrap().unwrap_err().kind, ErrorKind::Timeout);
+        assert_eq!(waiters.deadline(), Some(TsNs(9)));
     }
 }
