@@ -31,8 +31,13 @@ pub(super) fn save(path: &Path, messages: &[Message]) -> Result<(), EngineError>
         // Temporary files are created with mode 0600.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         let stored = ChatFile { nerve_chat: VERSION, messages: messages.to_vec() };
-        serde_json::to_writer(&mut io::BufWriter::new(&mut file), &stored)?;
-        file.write_all(b"\n")?;
+        let mut bytes = serde_json::to_vec(&stored)?;
+        bytes.push(b'\n');
+        if bytes.len() as u64 > MAX_FILE {
+            let message = format!("it has {} bytes, more than {MAX_FILE}", bytes.len());
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+        }
+        file.write_all(&bytes)?;
         file.as_file().sync_all()?;
         file.persist(path).map_err(|error| error.error)?;
         Ok(())
@@ -101,6 +106,16 @@ mod tests {
         assert_eq!(load(&path).unwrap(), messages());
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn conversation_that_could_not_be_loaded_is_not_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("talk.json");
+        save(&path, &messages()).unwrap();
+        let long = [Message::User { text: "x".repeat(65 << 20) }];
+        assert_eq!(save(&path, &long).unwrap_err().kind, ErrorKind::Process);
+        assert_eq!(load(&path).unwrap(), messages());
     }
 
     #[test]
