@@ -92,6 +92,11 @@ impl AuditLog {
         self.writer.is_enabled()
     }
 
+    /// Returns the messages on lost entries since the last call.
+    pub(super) fn take_notices(&mut self) -> Vec<String> {
+        self.writer.take_notices()
+    }
+
     /// Returns when a capture is due.
     pub(super) fn deadline(&self) -> Option<TsNs> {
         self.due.map(|due| due.at)

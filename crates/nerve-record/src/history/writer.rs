@@ -10,6 +10,9 @@ use super::lines::TailLines;
 use super::stored_entry::{ParsedLine, StoredEntry};
 use super::{HistoryError, path};
 
+/// Maximum number of notices that wait to be taken.
+const MAX_NOTICES: usize = 8;
+
 /// Minimum number of bytes at the file's end that are searched for the last sequence number.
 const RECOVERY_BYTES: u64 = 64 << 10;
 
@@ -25,6 +28,7 @@ pub struct HistoryWriter {
     lost: u64,
     /// Writes are failing. The first failure was logged; later ones are only counted.
     failing: bool,
+    notices: Vec<String>,
     /// The file ends with an incomplete line; the next entry begins with a newline.
     torn: bool,
     line: Vec<u8>,
@@ -84,6 +88,11 @@ impl HistoryWriter {
         self.lost
     }
 
+    /// Returns the messages on the begin and the end of failures since the last call.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
     /// Closes the file and releases its lock, as dropping does.
     pub fn close(&mut self) {
         self.file = None;
@@ -114,6 +123,7 @@ impl HistoryWriter {
     fn on_written(&mut self) -> u64 {
         if self.failing {
             self.failing = false;
+            self.add_notice(format!("the history continues: {} entries are missing", self.lost));
             tracing::warn!(path = %self.shown_path(), lost = self.lost, "history is being written again");
         }
         self.seq
@@ -123,9 +133,17 @@ impl HistoryWriter {
         self.lost += 1;
         if !self.failing {
             self.failing = true;
+            self.add_notice(format!("the history is interrupted: {}: {error}", self.shown_path()));
             tracing::warn!(path = %self.shown_path(), %error, "history entry lost, and maybe the next ones");
         }
         0
+    }
+
+    fn add_notice(&mut self, notice: String) {
+        // Only some callers take them.
+        if self.notices.len() < MAX_NOTICES {
+            self.notices.push(notice);
+        }
     }
 
     fn shown_path(&self) -> std::path::Display<'_> {
@@ -210,9 +228,11 @@ mod tests {
         assert_eq!(writer.log(&Operation::Run { ts: TsNs(0), input: "a" }), 0);
         assert_eq!(writer.log(&Operation::Interrupt { ts: TsNs(0) }), 0);
         assert_eq!((writer.lost(), writer.seq(), writer.is_enabled(), writer.failing), (2, 9, true, true));
+        assert_eq!((writer.take_notices().len(), writer.take_notices().len()), (1, 0));
         writer.file = Some(LockedFile(tempfile::tempfile().unwrap()));
         assert_eq!(writer.log(&Operation::Interrupt { ts: TsNs(0) }), 10);
         assert_eq!((writer.lost(), writer.failing), (2, false));
+        assert!(matches!(writer.take_notices().as_slice(), [notice] if notice.contains("2 entries")));
     }
 
     #[test]

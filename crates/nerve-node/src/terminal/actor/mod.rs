@@ -265,6 +265,9 @@ impl<B: Backend> Actor<B> {
             self.link.remember_unsent_prompt(self.driver.unsent_prompt());
         }
         self.lifecycle.finish_stop();
+        for notice in self.spec.audit_log.take_notices() {
+            self.on_fault(notice);
+        }
         self.reporter.report_mismatch(self.clock.now(), self.driver.mismatch());
         // Poll often while a caller may wait for a start or a turn to end. Not during a dialog: that waits for a person.
         let watchful = matches!(self.driver.state(), AgentState::Starting | AgentState::Busy);
