@@ -14,7 +14,9 @@ mod retention;
 mod store;
 mod tree;
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -342,9 +344,16 @@ impl FilesError {
     }
 }
 
-/// Creates `to`, or checks that it is empty; returns its real path.
+/// Creates `to`, or checks that it is empty; returns its real path. A new directory is private until it has the mode of its
+/// source.
 fn empty_directory(to: &Path) -> Result<PathBuf, FilesError> {
-    std::fs::create_dir_all(to).map_err(FilesError::io("make the directory", to))?;
+    let created = to.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| {
+        match DirBuilder::new().mode(0o700).create(to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            created => created,
+        }
+    });
+    created.map_err(FilesError::io("make the directory", to))?;
     let mut entries = std::fs::read_dir(to).map_err(FilesError::io("read the directory", to))?;
     if entries.next().is_some() {
         return Err(FilesError::NotEmpty { path: to.to_path_buf() });

@@ -23,6 +23,8 @@ const MODE_MASK: u32 = 0o777;
 /// The entries to copy, directories before their contents.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
+    /// Mode of the root.
+    mode: u32,
     entries: Vec<Entry>,
     /// Total bytes of all files.
     pub(super) bytes: u64,
@@ -60,7 +62,8 @@ pub(super) struct CopyStats {
 
 /// Lists everything under `root`, without following links and without `except`.
 pub(super) fn survey(root: &Path, except: &Path, should_continue: Continue<'_>) -> Result<Plan, FilesError> {
-    let mut plan = Plan::default();
+    let meta = root.metadata().map_err(FilesError::io("read the directory", root))?;
+    let mut plan = Plan { mode: meta.mode() & MODE_MASK, ..Plan::default() };
     let mut pending = vec![PathBuf::new()];
     while let Some(dir) = pending.pop() {
         should_continue()?;
@@ -197,17 +200,25 @@ impl Plan {
         Ok(copied)
     }
 
-    /// Sets the modes of the copied directories. Must come last, because some are not writable.
+    /// Sets the modes of the copied directories and of the root. Must come last, because some are not writable.
     pub(super) fn set_modes(&self, to: &Path) -> Result<(), FilesError> {
         for entry in self.entries.iter().rev() {
             if let Kind::Directory { mode } = entry.kind {
-                let path = to.join(&entry.path);
-                fs::set_permissions(&path, Permissions::from_mode(mode))
-                    .map_err(FilesError::io("set the mode of", &path))?;
+                set_mode(&to.join(&entry.path), mode)?;
             }
         }
-        Ok(())
+        set_mode(to, self.mode)
     }
+}
+
+/// Sets the mode of a directory.
+fn set_mode(path: &Path, mode: u32) -> Result<(), FilesError> {
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(FilesError::io("set the mode of", path))
+}
+
+/// Gives a directory the mode of its source, if that still exists.
+pub(super) fn copy_mode(source: &Path, to: &Path) -> Result<(), FilesError> {
+    source.metadata().map_or(Ok(()), |meta| set_mode(to, meta.mode() & MODE_MASK))
 }
 
 /// Returns true if a file is the same as its earlier copy. Compares the bytes: a file of equal size and time

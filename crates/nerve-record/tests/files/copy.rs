@@ -217,3 +217,15 @@ fn directory_without_git_is_copied_and_missing_one_fails() {
     fixture.put("file", "f");
     assert!(choose(&fixture.work().join("file"), &fixture.store(), MEGABYTE).is_err());
 }
+
+#[test]
+fn restored_directory_is_as_private_as_its_source() {
+    for mode in [0o700, 0o755] {
+        let fixture = Fixture::new();
+        fixture.put("a.txt", "one");
+        fs::set_permissions(fixture.work(), Permissions::from_mode(mode)).unwrap();
+        provider(&fixture).take(&key(3), &REQUEST).unwrap();
+        provider(&fixture).restore(&key(3), &fixture.target()).unwrap();
+        assert_eq!(fixture.target().metadata().unwrap().mode() & 0o777, mode);
+    }
+}

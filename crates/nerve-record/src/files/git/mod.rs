@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use self::program::Git;
-use super::tree::MAX_ENTRIES;
+use super::tree::{MAX_ENTRIES, copy_mode};
 use super::{
     FileSnapshot, FileStore, FilesError, Provider, RestoreDir, RestoreResult, SkippedFiles, SnapshotKey,
     SnapshotRequest, empty_directory,
@@ -289,7 +289,9 @@ impl Provider for GitProvider {
         git.command("read the snapshot")
             .args(["-c", "core.sparseCheckout=false", "read-tree", &commit])
             .line()?;
-        git.command("write the files").args(["checkout-index", "--all"]).complaints()
+        let left_out = git.command("write the files").args(["checkout-index", "--all"]).complaints()?;
+        copy_mode(&self.top, &to)?;
+        Ok(left_out)
     }
 
     fn restore_work_tree(
@@ -324,7 +326,11 @@ impl Provider for GitProvider {
         };
         // If the directory existed before, its files may now belong to a faster process.
         self.add_work_tree(&to, dir.branch).inspect_err(|_| undo(claim.is_new))?;
-        let left_out = Self::fill(&to, &commit, &parent).inspect_err(|_| undo(true))?;
+        let filled = Self::fill(&to, &commit, &parent).and_then(|left_out| {
+            copy_mode(&self.top, &to)?;
+            Ok(left_out)
+        });
+        let left_out = filled.inspect_err(|_| undo(true))?;
         Ok(RestoreResult { left_out, branch: Some(dir.branch.to_string()) })
     }
 
