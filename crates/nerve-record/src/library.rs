@@ -125,7 +125,7 @@ pub fn list(store: &Store, last: usize) -> Vec<RecordingInfo> {
 pub struct Retention {
     /// Recordings that ended before this are removed.
     pub not_before: Option<TsNs>,
-    /// Maximum total bytes; the least recently written recordings are removed first.
+    /// Maximum total bytes. The last written recordings that fit are kept; an older one may fit where a newer one does not.
     pub bytes: Option<u64>,
 }
 
