@@ -388,9 +388,27 @@ const CONTEXT_ROWS: usize = 3;
 
 /// Returns the letters of the last rows with text.
 fn context_letters(above: &[Row]) -> String {
-    let words = |row: &Row| row.text.chars().filter(|c| c.is_alphabetic()).collect::<String>();
+    let words =
+        |row: &Row| without_duration(&row.text).chars().filter(|c| c.is_alphabetic()).collect::<String>();
     let rows = above.iter().rev().map(words).filter(|words| !words.is_empty());
     rows.take(CONTEXT_ROWS).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the row without a duration such as `1m 12s` at its end, where GitHub Copilot CLI counts the time of a tool that waits
+/// for a permission. Its scroll bar may follow.
+fn without_duration(row: &str) -> &str {
+    let mut row = row;
+    loop {
+        row = row.trim_end_matches([' ', '┃']);
+        let Some((before, last)) = row.rsplit_once(' ') else { return row };
+        let is_duration =
+            matches!(last.trim_start_matches(|c: char| c.is_ascii_digit()), "ms" | "s" | "m" | "h")
+                && last.starts_with(|c: char| c.is_ascii_digit());
+        if !is_duration {
+            return row;
+        }
+        row = before;
+    }
 }
 
 /// Returns true if the composer shows `text` or a distinctive part of it. White space is ignored because agents draw it

@@ -71,8 +71,8 @@ fn answer_is_complete_without_activity() {
 #[test]
 fn prompt_in_the_composer_has_no_answer() {
     let rows: Vec<String> =
-        lines("paste").iter().map(|row| row.replace("[Paste #1 - 14 lines]", "go on")).collect();
-    assert_eq!(parse(Copilot, "go on", &rows), ParsedTurn::default());
+        lines("paste").iter().map(|row| row.replace("[Paste #1 - 14 lines]", "say hello")).collect();
+    assert_eq!(parse(Copilot, "say hello", &rows), ParsedTurn::default());
 }
 
 #[test]
@@ -166,6 +166,21 @@ fn dialogs_have_their_choices() {
     };
     let trust = observe(&replace("Run the scripted command", "Confirm folder trust    "));
     assert!(matches!(trust.signal, Some(Signal::Blocked(BlockKind::Trust, ..))), "{trust:?}");
+}
+
+#[test]
+fn duration_of_the_tool_does_not_change_the_dialog() {
+    let rows = lines("dialog");
+    let call = rows.iter().rposition(|row| row.contains("$ Shell")).expect("a row");
+    let with_time = |time: &str| {
+        let mut rows = rows.clone();
+        rows[call] = rows[call].replace("     ┃", &format!("{time:>5}┃"));
+        let observation = observe(&rows);
+        (observation.dialog, observation.context)
+    };
+    assert_eq!(with_time("5s "), with_time(""));
+    assert_eq!(with_time("1m 9s"), with_time(""));
+    assert_ne!(with_time("later"), with_time(""));
 }
 
 #[test]
