@@ -227,7 +227,13 @@ impl Hermetic {
     /// Its settings cannot be written.
     pub fn copilot(&self, cwd: &Path, base_url: &str) -> io::Result<AgentRecipe> {
         let state = json!({ "trustedFolders": [text(cwd)] });
-        let settings = json!({ "banner": "never", "showTipsOnStartup": false, "memory": false });
+        let settings = json!({
+            "banner": "never",
+            "showTipsOnStartup": false,
+            "memory": false,
+            // On a busy machine it waits for a minute.
+            "ide": { "autoConnect": false },
+        });
         self.write_home(".copilot/config.json", &state.to_string())?;
         self.write_home(".copilot/settings.json", &settings.to_string())?;
         let (url, unpacked) = (format!("{base_url}/v1"), agents_dir().with_file_name(".cache"));
