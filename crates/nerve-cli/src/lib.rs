@@ -169,7 +169,7 @@ pub enum Command {
     Server(server::ServerArgs),
     /// List and check your other machines, and use their nodes
     Machine(machine::MachineArgs),
-    /// Join a cluster of machines, leave it, and list its members
+    /// Join a cluster of machines, and list its members and runs
     Cluster(cluster::ClusterArgs),
     /// Run the server as a systemd user service
     Service(service::ServiceArgs),

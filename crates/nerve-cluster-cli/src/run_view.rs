@@ -65,7 +65,7 @@ impl RunView<'_> {
 
     /// Returns the steps in the order of the graph.
     pub(crate) fn steps(&self) -> Vec<StepView> {
-        let machines = self.members.machines();
+        let machines = self.members.machines([self.state]);
         self.ordered().map(|step| self.step(step, &machines)).collect()
     }
 

@@ -85,16 +85,16 @@ fn print_members(status: &MembershipStatus) -> Result<()> {
             age(member.lease_age_ms),
             age(member.member_for_ms),
             member.version.clone(),
-            member.free_slots.to_string(),
+            member.slots.to_string(),
             member.labels.iter().cloned().collect::<Vec<_>>().join(" "),
             if is_own { "this machine" } else { "" }.to_string(),
         ]
     };
     let rows: Vec<Vec<String>> = members.iter().map(row).collect();
     out::table_with_numbers(
-        &["machine", "id", "starts", "lease age", "member for", "version", "free slots", "labels", ""],
+        &["machine", "id", "starts", "lease age", "member for", "version", "slots", "labels", ""],
         &rows,
-        &["starts", "free slots"],
+        &["starts", "slots"],
     )
 }
 

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use nerve_cluster::journal::AttemptState;
+use nerve_cluster::placement::MachineInfo;
 use nerve_cluster::{
     AttemptId, BootTime, Effect, Input, Instance, LeaseTimes, Request, Response, RunId, ServerCore,
     TurnReport,
@@ -43,6 +44,10 @@ struct MemberDriver {
     status: StatusFile,
     /// The known runs, with the number of their records at the last list.
     runs: BTreeMap<RunId, u64>,
+    /// The members at the last list.
+    members: MemberList,
+    /// The machines that the core knows.
+    machines: Vec<MachineInfo>,
     /// Time at which this process got its lease for the first time.
     joined: Option<BootTime>,
     /// Another process that uses the id of this machine.
@@ -83,6 +88,8 @@ pub(crate) async fn run(
         home: std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
         status,
         runs: BTreeMap::new(),
+        members: MemberList::default(),
+        machines: Vec::new(),
         joined: None,
         conflict: None,
         lease_problem: None,
@@ -122,6 +129,7 @@ impl MemberDriver {
                 () = stop.cancelled() => {}
                 _ = ticks.tick() => {
                     self.handle(Input::Tick, &calls);
+                    self.update_machines(&calls);
                     self.release_slots();
                 }
                 _ = lists.tick(), if !is_listing => {
@@ -129,7 +137,10 @@ impl MemberDriver {
                     calls.push(list(self.store.clone()).boxed());
                 }
                 run = next_change(&mut changes) => match run {
-                    Some(run) => self.handle(Input::JournalChanged(run), &calls),
+                    Some(run) => {
+                        self.runs.entry(run.clone()).or_default();
+                        self.handle(Input::JournalChanged(run), &calls);
+                    }
                     None => changes = None,
                 },
                 Some(reply) = calls.next() => {
@@ -231,12 +242,9 @@ impl MemberDriver {
 
     /// Updates the core with the machines and the runs. Runs that have ended are forgotten until they have new records.
     fn accept_lists(&mut self, present: PresentMachines, runs: BTreeMap<RunId, u64>, calls: &Calls) {
-        let list = MemberList::new(present);
-        let mut machines = list.machines();
-        if let Some(own) = machines.iter_mut().find(|machine| machine.id == self.me.machine) {
-            own.free_slots = self.steps.free_slots();
-        }
-        self.handle(Input::Machines(machines), calls);
+        self.members = MemberList::new(present);
+        self.status.set_members(self.members.clone());
+        self.update_machines(calls);
         for run in self.ended_runs() {
             self.handle(Input::RunForgotten(run), calls);
         }
@@ -246,7 +254,15 @@ impl MemberDriver {
             }
         }
         self.runs = runs;
-        self.status.set_members(list);
+    }
+
+    /// Gives the core the machines if they or their free slots have changed.
+    fn update_machines(&mut self, calls: &Calls) {
+        let machines = self.members.machines(self.runs.keys().filter_map(|run| self.core.run(run)));
+        if machines != self.machines {
+            self.machines.clone_from(&machines);
+            self.handle(Input::Machines(machines), calls);
+        }
     }
 
     /// Returns the runs that have ended. None without the identity, because the core may have to inspect their steps first.
@@ -277,7 +293,7 @@ impl MemberDriver {
     /// Returns the description of this machine for its lease.
     fn presence(&self, now: BootTime) -> Presence {
         let member_for = self.joined.and_then(|joined| now.since(joined)).unwrap_or_default();
-        Presence::new(&self.config, self.steps.free_slots(), member_for)
+        Presence::new(&self.config, member_for)
     }
 
     /// Updates the status file.

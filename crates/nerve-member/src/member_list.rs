@@ -1,10 +1,11 @@
 //! The members of a cluster, as one reading of their leases shows them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use nerve_cluster::journal::AttemptState;
 use nerve_cluster::placement::MachineInfo;
-use nerve_cluster::{Instance, MachineId};
+use nerve_cluster::{Instance, MachineId, RunState};
 use nerve_nats::{PresentMachine, PresentMachines};
 use nerve_types::{millis, name};
 use serde::{Deserialize, Serialize};
@@ -30,9 +31,9 @@ pub struct MemberInfo {
     /// Labels that steps can require.
     #[serde(default)]
     pub labels: BTreeSet<String>,
-    /// Number of steps that it could begin at the last renewal.
+    /// Number of steps that it executes at the same time.
     #[serde(default)]
-    pub free_slots: u32,
+    pub slots: u32,
 }
 
 /// The members at one time.
@@ -53,18 +54,18 @@ pub(crate) struct Presence {
     /// Time since the process became a member, by its own clock, at the renewal.
     member_for_ms: u64,
     labels: BTreeSet<String>,
-    free_slots: u32,
+    slots: u32,
 }
 
 impl Presence {
     /// Creates the description of this machine.
-    pub(crate) fn new(config: &ClusterConfig, free_slots: u32, member_for: Duration) -> Presence {
+    pub(crate) fn new(config: &ClusterConfig, member_for: Duration) -> Presence {
         Presence {
             machine_name: config.machine.clone(),
             version: env!("CARGO_PKG_VERSION").to_string(),
             member_for_ms: millis(member_for),
             labels: config.labels.clone(),
-            free_slots,
+            slots: config.slots,
         }
     }
 
@@ -91,13 +92,21 @@ impl MemberList {
             .collect()
     }
 
-    /// Returns the members for the placement of steps. Those without a readable description have no name, label or slot.
-    pub fn machines(&self) -> Vec<MachineInfo> {
+    /// Returns the members for the placement of steps, with the slots that these runs leave. Members without a readable description
+    /// have no name, label or slot.
+    pub fn machines<'a>(&self, runs: impl IntoIterator<Item = &'a RunState>) -> Vec<MachineInfo> {
+        let steps = runs.into_iter().flat_map(|run| run.steps.values());
+        let mut used: BTreeMap<MachineId, u32> = BTreeMap::new();
+        for attempt in steps.filter_map(|step| step.current()).map(|(_, attempt)| attempt) {
+            if matches!(attempt.state, AttemptState::Started { .. }) {
+                *used.entry(attempt.machine).or_default() += 1;
+            }
+        }
         let machine = |member: &MemberInfo| MachineInfo {
             id: member.machine_id,
             name: member.machine_name.clone(),
             labels: member.labels.clone(),
-            free_slots: member.free_slots,
+            free_slots: member.slots.saturating_sub(used.get(&member.machine_id).copied().unwrap_or(0)),
             workspaces: BTreeSet::new(),
         };
         self.members.iter().map(machine).collect()
@@ -131,13 +140,14 @@ impl MemberInfo {
             lease_age_ms: millis(machine.lease_age),
             member_for_ms: presence.member_for_ms.saturating_add(millis(machine.lease_age)),
             labels: presence.labels.into_iter().filter(is_label).take(MAX_LABELS).collect(),
-            free_slots: if is_name { presence.free_slots } else { 0 },
+            slots: if is_name { presence.slots } else { 0 },
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use nerve_cluster::Sequence;
     use serde_json::json;
 
     use super::*;
@@ -153,7 +163,7 @@ mod tests {
             version: "1.2.3".into(),
             member_for_ms: millis(member_for),
             labels: ["gpu", "No label"].map(String::from).into(),
-            free_slots: 2,
+            slots: 2,
         }
         .to_value()
     }
@@ -183,16 +193,33 @@ mod tests {
     }
 
     #[test]
-    fn machines_have_valid_labels_and_free_slots() {
-        let list =
-            list(vec![machine(1, presence("a", Duration::ZERO)), machine(2, json!({ "free_slots": 3 }))]);
+    fn machines_have_valid_labels_and_slots() {
+        let list = list(vec![machine(1, presence("a", Duration::ZERO)), machine(2, json!({ "slots": 3 }))]);
         let machines: Vec<_> = list
-            .machines()
+            .machines([])
             .into_iter()
             .map(|m| (m.name, m.labels.into_iter().collect::<Vec<_>>(), m.free_slots))
             .collect();
         let labels = vec!["gpu".to_string()];
         assert_eq!(machines, [(String::new(), vec![], 0), ("a".to_string(), labels, 2)]);
+    }
+
+    #[test]
+    fn started_steps_use_slots() {
+        let list =
+            list(vec![machine(1, presence("a", Duration::ZERO)), machine(2, presence("b", Duration::ZERO))]);
+        let record = |json: Value| serde_json::from_value(json).unwrap();
+        let by = json!({ "machine": MachineId(1), "boot": 1, "nonce": 1 });
+        let mut run = RunState::default();
+        for (sequence, json) in (1..).zip([
+            json!({ "epoch": 0, "kind": "planned", "steps": [{ "id": "s" }] }),
+            json!({ "epoch": 0, "kind": "offered", "step": "s", "attempt": 1, "machine": MachineId(1), "reason": "named" }),
+            json!({ "epoch": 0, "kind": "started", "step": "s", "attempt": 1, "by": by, "node": "n", "offset": 0 }),
+        ]) {
+            assert!(run.apply(Sequence(sequence), &record(json)));
+        }
+        let free: Vec<u32> = list.machines([&run, &run]).iter().map(|machine| machine.free_slots).collect();
+        assert_eq!(free, [0, 2]);
     }
 
     #[test]

@@ -52,11 +52,6 @@ impl StepExecutor {
         StepExecutor { engine, slots, prepared: Arc::default() }
     }
 
-    /// Returns the number of steps that can begin now.
-    pub(crate) fn free_slots(&self) -> u32 {
-        u32::try_from(self.slots.available_permits()).unwrap_or(u32::MAX)
-    }
-
     /// Waits for a slot. Begins nothing.
     pub(crate) async fn prepare(self, attempt: AttemptId, graph: Result<StepGraph, String>) -> Option<Input> {
         let graph = match graph {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nerve_cluster::journal::AttemptState;
 use nerve_cluster::{AttemptId, RunState, StepId};
-use nerve_graph::file::{GraphFile, NodeDefinition, OnHostLost, StepDefinition};
+use nerve_graph::file::{GraphFile, NodeDefinition, OnHostLost, OnRestart, StepDefinition};
 use nerve_graph::journal;
 use serde_json::{Map, Value, json};
 
@@ -40,6 +40,8 @@ impl StepGraph {
         let node = step.node.clone().unwrap_or_else(|| id.clone());
         steps.push(StepDefinition { on: None, on_host_lost: OnHostLost::default(), ..step });
         file.steps = steps;
+        // The policy for a lost machine decides what happens after a restart.
+        file.on_restart = OnRestart::Wait;
         set_cwd(&mut file, home);
         let Value::Object(definition) = file.to_value() else { return Err("a graph is an object".into()) };
         Ok(StepGraph { definition, input: work.input, node })
@@ -128,7 +130,7 @@ mod tests {
 
     /// Returns a run whose step `a` has this result.
     fn state(result: &str) -> RunState {
-        let yaml = "graph: g\nnodes:\n  sh: {type: bash}\n  other: {type: claude}\n  c: {type: bash, cwd: work}\nsteps:\n\
+        let yaml = "graph: g\non_restart: resume\nnodes:\n  sh: {type: bash}\n  other: {type: claude}\n  c: {type: bash, cwd: work}\nsteps:\n\
             \x20 - {id: a, node: other, input: hi}\n  - {id: b, node: c, input: 'echo {{ steps.a }}', depends_on: [a], on: x}\n\
             \x20 - {id: c, node: sh, input: 'echo {{ steps.a }}', depends_on: [b]}\n";
         let RunPlan { steps, work } =
@@ -163,6 +165,7 @@ mod tests {
         assert_eq!(steps.as_array().unwrap().len(), 2);
         let nodes = graph.definition["nodes"].as_object().unwrap();
         assert_eq!((nodes.len(), &nodes["c"]["cwd"]), (1, &json!("/home/me/work")));
+        assert_eq!(graph.definition.get("on_restart"), None);
         assert_eq!((graph.input, graph.node.as_str()), (json!("in"), "c"));
         assert!(GraphFile::from_value(Value::Object(graph.definition)).unwrap().compile().is_ok());
     }
