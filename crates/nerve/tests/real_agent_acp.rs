@@ -175,6 +175,7 @@ async fn opencode_is_a_node_without_a_terminal() {
     let Some(agent) = prepared else { return };
     run_as_node(&agent, "acp").await;
     resume(&agent).await;
+    fork(&agent).await;
     stop(&agent);
 }
 
@@ -230,6 +231,20 @@ async fn resume(agent: &RealAgent) {
     assert!(resumed, "the resumed conversation has its first prompt");
     let transcript = nerve(&["transcript", "a"]).await.success();
     assert!(transcript.contains("hello there") && transcript.contains("and now"), "{transcript}");
+}
+
+/// Forks node `a` and continues in the copy.
+async fn fork(agent: &RealAgent) {
+    let nerve = async |arguments: &[&str]| RealAgent::run(agent.command(NERVE, arguments)).await;
+    nerve(&["node", "fork", "a", "copy"]).await.success();
+    let answer = nerve(&["send", "copy", "in the copy"]).await.success();
+    assert_eq!(answer.trim_end(), "You said: in the copy");
+    let continued = agent.model.requests().iter().any(|request| {
+        let body = request.body.to_string();
+        body.contains("in the copy") && body.contains("hello there")
+    });
+    assert!(continued, "the copy has the first prompt");
+    assert_eq!(nerve(&["send", "a", "not there"]).await.success().trim_end(), "You said: not there");
 }
 
 fn stop(agent: &RealAgent) {
