@@ -91,9 +91,10 @@ impl NotificationTracker {
                 (EventType::NodeSuspended, json!({ "until_at": until }))
             }
             NodeState::Ready => (EventType::NodeReady, json!({})),
-            NodeState::Stopped if self.is_unseen(progress.state_changed_at) => {
-                (EventType::NodeStopped, json!({ "reason": metadata.text("reason"), "cause": stop_cause(metadata) }))
-            }
+            NodeState::Stopped if self.is_unseen(progress.state_changed_at) => (
+                EventType::NodeStopped,
+                json!({ "reason": metadata.text("reason"), "cause": stop_cause(metadata) }),
+            ),
             _ => return None,
         };
         let at = progress.state_changed_at.unwrap_or_default();
