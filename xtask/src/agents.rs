@@ -22,7 +22,7 @@ pub(crate) struct Agent {
 }
 
 /// The agents, in the order of the documentation.
-pub(crate) const AGENTS: [Agent; 7] = [
+pub(crate) const AGENTS: [Agent; 8] = [
     Agent { name: "claude", title: "Claude Code", package: "@anthropic-ai/claude-code" },
     Agent { name: "codex", title: "Codex", package: "@openai/codex" },
     Agent { name: "gemini", title: "Gemini CLI", package: "@google/gemini-cli" },

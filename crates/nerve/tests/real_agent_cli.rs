@@ -424,7 +424,7 @@ fn doctor_drives_every_agent_it_finds() {
     let output = command.output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let agents = report["agents"].as_array().unwrap();
-    assert_eq!(agents.len(), 7, "{report:#}");
+    assert_eq!(agents.len(), 8, "{report:#}");
     for agent in agents {
         let state = agent["state"].as_str().unwrap();
         assert!(agent["ok"] == true && (state == "ready" || state == "blocked (trust)"), "{report:#}");

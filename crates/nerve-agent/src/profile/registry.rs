@@ -35,7 +35,7 @@ pub struct ProfileError {
     pub message: String,
 }
 
-const BUILTIN: [(&str, &str); 10] = [
+const BUILTIN: [(&str, &str); 11] = [
     ("claude.toml", include_str!("../../profiles/claude.toml")),
     ("codex.toml", include_str!("../../profiles/codex.toml")),
     ("gemini.toml", include_str!("../../profiles/gemini.toml")),

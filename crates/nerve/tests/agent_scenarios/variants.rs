@@ -34,7 +34,7 @@ pub(crate) struct Variant {
 pub(super) const GEMINI_SESSION: &str = "3b3b7ccf-0d2b-4c9e-8a65-1f0f5a3c9d11";
 
 /// All variants, in the order of the table.
-pub(crate) const VARIANTS: [Variant; 9] = [
+pub(crate) const VARIANTS: [Variant; 10] = [
     Variant {
         agent: "claude",
         name: "claude-classic",

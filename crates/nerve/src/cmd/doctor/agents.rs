@@ -24,7 +24,7 @@ const NOTE: &str = "starting each agent found in PATH once, in an empty folder, 
 
 /// The agents with built-in profiles, with arguments that prevent leftover processes: Codex would leave a daemon
 /// behind. Versions that reject the arguments are started without them.
-const AGENTS: [(&str, &[&str]); 7] = [
+const AGENTS: [(&str, &[&str]); 8] = [
     ("claude", &[]),
     ("codex", &["--no-daemon"]),
     ("gemini", &[]),
