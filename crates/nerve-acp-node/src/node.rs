@@ -14,7 +14,7 @@ use nerve_api::value::{BlockKind, SignalSource, StopCause};
 use nerve_host::backend::Program;
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 use nerve_host::environment::{self, Environment};
-use nerve_node::command::{DialogAnswer, NodeInfo, NodeRef, Response, StateName};
+use nerve_node::command::{DialogAnswer, NodeInfo, NodeRef, NodeState, Response};
 use nerve_node::context::TurnContext;
 use nerve_node::dialog_choice::{check_dialog, no_dialog_error, resolve_choice};
 use nerve_node::error::{EngineError, ErrorKind};
@@ -96,7 +96,7 @@ impl Node for AcpNode {
         Box::pin(async move { self.run(prompt, &context).await })
     }
 
-    fn wait<'a>(&'a self, states: &'a [StateName], limit: Option<Duration>) -> NodeFuture<'a, StateName> {
+    fn wait<'a>(&'a self, states: &'a [NodeState], limit: Option<Duration>) -> NodeFuture<'a, NodeState> {
         Box::pin(self.inner.state.wait(states, limit))
     }
 
@@ -201,9 +201,9 @@ impl AcpNode {
             Err(EngineError::new(kind, message).hint(hint))
         };
         match state.current() {
-            StateName::Ready | StateName::Suspended => {}
-            StateName::Blocked => return refused(ErrorKind::Blocked, "it asks something", "answer it first"),
-            StateName::Stopped | StateName::Stopping => {
+            NodeState::Ready | NodeState::Suspended => {}
+            NodeState::Blocked => return refused(ErrorKind::Blocked, "it asks something", "answer it first"),
+            NodeState::Stopped | NodeState::Stopping => {
                 return refused(ErrorKind::NodeStopped, "it is stopped", "start it first");
             }
             _ => return refused(ErrorKind::Busy, "it is busy", "wait until it is ready"),
@@ -279,7 +279,7 @@ impl AcpNode {
     /// Marks the node stopped, unless it is already. The caller holds the turn lock, and the agent has ended.
     fn close(&self, reason: &str, cause: StopCause) {
         let inner = &self.inner;
-        if inner.state.current() != StateName::Stopped {
+        if inner.state.current() != NodeState::Stopped {
             let text = || self.text(Some(HISTORY_BUFFER_LINES));
             inner.audit_log.lock().close(inner.clock.now(), Some(reason), text);
             inner.state.end_stop(reason, cause);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nerve_api::reply::TurnResponse;
 use nerve_api::request::{ExecuteGraph, SetBudget, UsageLimits};
 use nerve_api::value::Delivery;
-use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, Response, StateName};
+use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, NodeState, Response};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::activity::{Activity, Status};
 use nerve_testkit::harness::{EngineHarness, RealAgent, TmuxServer, assert_error, node_ref};
@@ -39,7 +39,7 @@ impl Harness {
         Some(Harness { nodes, model, home })
     }
 
-    async fn wait(&self, state: StateName) {
+    async fn wait(&self, state: NodeState) {
         let reached = self.nodes.wait(NODE, state).await;
         assert!(reached.is_ok(), "{reached:?}\n{}", self.screen().await);
     }
@@ -145,7 +145,7 @@ async fn draft_in_tmux_pane_before_attaching_is_kept() {
 
 async fn ten_turns(renderer: Renderer) {
     let Some(mut harness) = Harness::start(renderer, |_, _| ()).await else { return };
-    harness.wait(StateName::Ready).await;
+    harness.wait(NodeState::Ready).await;
 
     let hello = harness.ask("hello there").await;
     assert_eq!(hello.text, "You said: hello there");
@@ -200,7 +200,7 @@ async fn ten_turns(renderer: Renderer) {
     let slow = harness.nodes.execute(NODE, "SLOW to be interrupted");
     let engine = harness.nodes.engine.clone();
     let turn = tokio::spawn(async move { engine.run_turn(slow, Default::default()).await });
-    harness.wait(StateName::Busy).await;
+    harness.wait(NodeState::Busy).await;
     // Escape before the first words would only withdraw the prompt.
     let answers = async || harness.screen().await.contains("Slow words");
     assert!(wait_until_async(TURN, answers).await, "{}", harness.screen().await);
@@ -237,12 +237,12 @@ async fn claude_trust_dialog_is_answered() {
         std::fs::write(home.home().join(".claude.json"), r#"{"hasCompletedOnboarding":true}"#).unwrap();
     };
     let Some(harness) = Harness::start(Renderer::Classic, untrust).await else { return };
-    harness.wait(StateName::Blocked).await;
+    harness.wait(NodeState::Blocked).await;
     let blocked = harness.send("hello").await.unwrap_err();
     assert_eq!(blocked.kind, ErrorKind::Blocked, "{blocked:?}");
     assert!(blocked.message.contains("trust"), "{blocked:?}");
     assert_eq!(harness.answer(Choice::Label("I trust".into())).await.unwrap().map(|r| r.text), None);
-    harness.wait(StateName::Ready).await;
+    harness.wait(NodeState::Ready).await;
     assert_eq!(harness.ask("hello there").await.text, "You said: hello there");
     harness.nodes.stop(NODE).await;
 }
@@ -275,14 +275,14 @@ async fn claude_is_interrupted_at_the_limit_and_continues_when_more_is_granted()
     std::fs::write(&file, "a note\n").unwrap();
     let error = nodes.send(NODE, &format!("READTOOL FILE={}", file.display())).await.unwrap_err();
     assert_error(&error, ErrorKind::Blocked, &["budget", "token limit reached"]);
-    nodes.wait(NODE, StateName::Blocked).await.unwrap();
+    nodes.wait(NODE, NodeState::Blocked).await.unwrap();
     let budget = nodes.info(NODE).progress.budget.unwrap();
     assert!(budget.tokens > 1 && budget.cost_usd > 0.0, "{budget:?}");
     nodes.answer(NODE, Choice::Number(1)).await.unwrap();
     let error = nodes.send(NODE, "hello there").await.unwrap_err();
     assert_error(&error, ErrorKind::Blocked, &["budget"]);
     nodes.answer(NODE, Choice::Number(1)).await.unwrap();
-    nodes.wait(NODE, StateName::Ready).await.unwrap();
+    nodes.wait(NODE, NodeState::Ready).await.unwrap();
     let request = SetBudget { node_id: Some(NODE.into()), ..SetBudget::default() };
     nodes.engine.set_budget(request, Default::default()).await.unwrap();
     assert_eq!(nodes.ask(NODE, "hello there").await.text, "You said: hello there");
@@ -311,7 +311,7 @@ async fn claude_is_interrupted_at_the_limit_and_continues_when_more_is_granted()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_activities_are_reported_once() {
     let Some(mut harness) = Harness::start(Renderer::Classic, |_, _| ()).await else { return };
-    harness.wait(StateName::Ready).await;
+    harness.wait(NodeState::Ready).await;
     let first_statuses = statuses(&harness.activities());
     assert_eq!(
         (first_statuses.first(), first_statuses.last()),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_node::command::{NodeInfo, StateName};
+use nerve_node::command::{NodeInfo, NodeState};
 use nerve_node::usage_ledger::UsageLedger;
 use nerve_node::{Node, NodeHandle, stateless_info};
 
@@ -102,7 +102,7 @@ impl Executable {
     }
 
     /// Returns the lifecycle state.
-    pub(crate) fn state(&self) -> StateName {
+    pub(crate) fn state(&self) -> NodeState {
         self.info().state
     }
 

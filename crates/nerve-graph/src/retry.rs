@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nerve_node::budget::Checkpoint;
 use nerve_node::cancellation::cancelled;
-use nerve_node::command::StateName;
+use nerve_node::command::NodeState;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::telemetry::{ActiveSpan, count};
 use nerve_types::millis;
@@ -128,7 +128,7 @@ impl StepRun<'_> {
         tokio::select! {
             () = ledger.question_answered() => Ok(true),
             // The next attempt returns the error.
-            _ = node.wait(&[StateName::Stopped], None) => Ok(true),
+            _ = node.wait(&[NodeState::Stopped], None) => Ok(true),
             () = context.turn.cancellation().cancelled() => Err(cancelled()),
         }
     }

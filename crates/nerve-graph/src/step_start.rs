@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nerve_node::cancellation::cancelled;
-use nerve_node::command::{GateInfo, StateName};
+use nerve_node::command::{GateInfo, NodeState};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::TsNs;
 use serde_json::Value;
@@ -35,7 +35,7 @@ impl StepRun<'_> {
             }
         }
         if run.observer.is_some() {
-            let queued = node.is_persistent() && node.state() == StateName::Busy;
+            let queued = node.is_persistent() && node.state() == NodeState::Busy;
             self.notify(context.step.as_ref(), StepEventKind::Start { queued }, Value::Null);
             if let Some(sink) = self.chunk_sink(context) {
                 *context = context.clone().with_chunks(sink);

@@ -34,7 +34,7 @@ use self::tail::OutputTail;
 use super::{BoxFuture, Node, NodeFuture, ToolKind};
 use crate::audit_log::AuditLog;
 use crate::cancellation::cancelled;
-use crate::command::{DialogAnswer, EventKind, NodeInfo, NodeRef, Response, StateName};
+use crate::command::{DialogAnswer, EventKind, NodeInfo, NodeRef, NodeState, Response};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
@@ -93,7 +93,7 @@ impl Node for BashNode {
         Box::pin(async move { self.run_turn(prompt, &context, TurnLock::Exclusive).await })
     }
 
-    fn wait<'a>(&'a self, states: &'a [StateName], limit: Option<Duration>) -> NodeFuture<'a, StateName> {
+    fn wait<'a>(&'a self, states: &'a [NodeState], limit: Option<Duration>) -> NodeFuture<'a, NodeState> {
         Box::pin(self.inner.state.wait(states, limit))
     }
 
@@ -149,7 +149,7 @@ impl Node for BashNode {
             inner.state.begin_stop();
             // The turn lock is free once the command is gone.
             let _turn = inner.turn.write().await;
-            if inner.state.current() != StateName::Stopped {
+            if inner.state.current() != NodeState::Stopped {
                 inner.audit_log.lock().close(inner.clock.now(), Some(reason), String::new);
                 inner.state.end_stop(reason, StopCause::Requested);
             }

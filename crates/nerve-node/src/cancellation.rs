@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::command::StateName;
+use crate::command::NodeState;
 use crate::error::{EngineError, ErrorKind};
 
 /// Time within which an interrupt has to take effect.
@@ -28,8 +28,8 @@ pub fn cancelled() -> EngineError {
 /// Creates the error of a wait for `states` that timed out after `limit`. `evidence` explains the state `now`.
 pub fn wait_timeout_error(
     node: &str,
-    now: StateName,
-    states: &[StateName],
+    now: NodeState,
+    states: &[NodeState],
     limit: Duration,
     evidence: String,
 ) -> EngineError {

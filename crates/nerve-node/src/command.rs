@@ -10,7 +10,7 @@ pub use nerve_api::event::{Event, EventKind};
 use nerve_api::reply::ModelUsage;
 pub use nerve_api::reply::{GateInfo, NodeInfo, SessionInfo};
 pub use nerve_api::request::{CommandLine, NodeRef, NodeSpec};
-pub use nerve_api::value::{BackendKind, NodeState as StateName, RunStatus};
+pub use nerve_api::value::{BackendKind, NodeState, RunStatus};
 use nerve_api::value::{Delivery, ResponseSource};
 use nerve_types::TimeSpan;
 use serde_json::{Map, Value};

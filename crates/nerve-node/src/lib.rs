@@ -56,10 +56,10 @@ use serde_json::Value;
 
 use self::prompt::Prompt;
 /// The info, configuration and state of a node.
-pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeState};
+pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, NodeState};
 pub use crate::response::truncate_to_limits;
 
-use crate::command::{DialogAnswer, NodeRef, NodeSpec, PanePlace, Response, StateName};
+use crate::command::{DialogAnswer, NodeRef, NodeSpec, PanePlace, Response};
 use crate::context::TurnContext;
 use crate::error::EngineError;
 use crate::terminal::{OutputPosition, OutputStart, OutputSubscription};
@@ -118,7 +118,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// Timeout; NodeStopped if no such state can be reached any more.
-    fn wait<'a>(&'a self, _states: &'a [StateName], _limit: Option<Duration>) -> NodeFuture<'a, StateName> {
+    fn wait<'a>(&'a self, _states: &'a [NodeState], _limit: Option<Duration>) -> NodeFuture<'a, NodeState> {
         Box::pin(ready(Ok(self.info().state)))
     }
 
@@ -297,7 +297,7 @@ pub fn stateless_info(id: &str, kind: &'static str) -> NodeInfo {
     NodeInfo {
         node_id: id.to_string(),
         kind: kind.to_string(),
-        state: StateName::Ready,
+        state: NodeState::Ready,
         persistent: false,
         approximate: false,
         progress: Default::default(),

@@ -31,7 +31,7 @@ use super::hooks::HookSocket;
 use super::{BoxFuture, Node, NodeFuture, ToolKind};
 use crate::cancellation::wait_timeout_error;
 use crate::command::{
-    BackendKind, CommandLine, DialogAnswer, NodeInfo, NodeRef, NodeSpec, PanePlace, Response, StateName,
+    BackendKind, CommandLine, DialogAnswer, NodeInfo, NodeRef, NodeSpec, NodeState, PanePlace, Response,
 };
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
@@ -99,7 +99,7 @@ impl Node for TerminalNode {
         Box::pin(async move { self.run_turn(prompt, &context).await })
     }
 
-    fn wait<'a>(&'a self, states: &'a [StateName], limit: Option<Duration>) -> NodeFuture<'a, StateName> {
+    fn wait<'a>(&'a self, states: &'a [NodeState], limit: Option<Duration>) -> NodeFuture<'a, NodeState> {
         Box::pin(async move {
             let reached = await_state(self.inner.status.clone(), Status::name, states, limit).await;
             let state = reached.map_err(|limit| self.wait_timeout_error(states, limit))?;
@@ -463,7 +463,7 @@ impl TerminalNode {
         EngineError::new(ErrorKind::NodeStopped, format!("node '{}' is stopped{how}", self.inner.node.node))
     }
 
-    fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
+    fn wait_timeout_error(&self, states: &[NodeState], limit: Duration) -> EngineError {
         let status = self.inner.status.borrow();
         let evidence = format!("{}: {}", status.evidence.source.as_str(), status.evidence.text);
         wait_timeout_error(&self.inner.node.node, status.name(), states, limit, evidence)

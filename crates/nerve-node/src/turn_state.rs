@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit_log::AuditLog;
 use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled, interrupt_timeout_error, wait_timeout_error};
-use crate::command::{DialogAnswer, EventKind, NodeInfo, NodeRef, StateName};
+use crate::command::{DialogAnswer, EventKind, NodeInfo, NodeRef, NodeState};
 use crate::dialog_choice::{check_dialog, no_dialog_error, resolve_choice};
 use crate::dialog_policy::DialogPolicy;
 use crate::error::{EngineError, ErrorKind};
@@ -24,7 +24,7 @@ use crate::events::Publisher;
 use crate::usage_ledger::{ReachedLimit, UsageLedger};
 
 /// States without a turn.
-const IDLE: [StateName; 2] = [StateName::Ready, StateName::Blocked];
+const IDLE: [NodeState; 2] = [NodeState::Ready, NodeState::Blocked];
 
 /// The state of a node: ready or blocked by its budget, busy while turns run, stopping, stopped. Publishes its changes.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub struct TurnState {
     /// Publishes its events.
     pub events: Publisher,
     evidence: Evidence,
-    state: watch::Sender<StateName>,
+    state: watch::Sender<NodeState>,
     /// Counts the usage of the node.
     pub ledger: UsageLedger,
     /// The reached limit of its budget.
@@ -80,7 +80,7 @@ impl TurnState {
     /// Creates the state of a ready node, or of one whose budget has reached a limit. Must be called on a runtime.
     pub fn new(node: NodeRef, events: Publisher, evidence: Evidence, ledger: UsageLedger) -> Arc<TurnState> {
         let limit = ledger.reached();
-        let state = if limit.is_some() { StateName::Blocked } else { StateName::Ready };
+        let state = if limit.is_some() { NodeState::Blocked } else { NodeState::Ready };
         let state = Arc::new(TurnState {
             node,
             events,
@@ -98,7 +98,7 @@ impl TurnState {
     }
 
     /// Returns the state.
-    pub fn current(&self) -> StateName {
+    pub fn current(&self) -> NodeState {
         *self.state.borrow()
     }
 
@@ -114,11 +114,11 @@ impl TurnState {
     pub fn begin_turn(self: &Arc<TurnState>) -> Result<RunningTurn, EngineError> {
         let mut is_stopped = false;
         let has_started = self.state.send_if_modified(|state| {
-            is_stopped = !matches!(state, StateName::Ready | StateName::Blocked | StateName::Busy);
+            is_stopped = !matches!(state, NodeState::Ready | NodeState::Blocked | NodeState::Busy);
             if !is_stopped {
                 self.running.fetch_add(1, Ordering::Relaxed);
             }
-            replace_if(state, &IDLE, StateName::Busy)
+            replace_if(state, &IDLE, NodeState::Busy)
         });
         if is_stopped {
             return Err(self.stopped_error());
@@ -206,11 +206,11 @@ impl TurnState {
             },
             None => EventKind::NodeBusy { evidence: self.evidence.busy.1.to_string() },
         };
-        let new = if dialog.is_some() { StateName::Blocked } else { StateName::Busy };
+        let new = if dialog.is_some() { NodeState::Blocked } else { NodeState::Busy };
         let has_changed = self.state.send_if_modified(|state| {
             let had_dialog = std::mem::replace(&mut *self.dialog.lock(), dialog).is_some();
-            (had_dialog || new == StateName::Blocked)
-                && replace_if(state, &[StateName::Busy, StateName::Blocked], new)
+            (had_dialog || new == NodeState::Blocked)
+                && replace_if(state, &[NodeState::Busy, NodeState::Blocked], new)
         });
         if has_changed {
             self.publish(event);
@@ -239,7 +239,7 @@ impl TurnState {
     pub fn explain(&self, info: NodeInfo, screen: String) -> NodeExplanation {
         let NodeInfo { node_id, state, metadata, .. } = info;
         let (source, evidence) = self.evidence();
-        let reached = self.ledger.reached().filter(|_| state == StateName::Blocked);
+        let reached = self.ledger.reached().filter(|_| state == NodeState::Blocked);
         let limit = reached.map(|reached| (reached.dialog_id(), reached.choices()));
         let dialog = self.dialog().map(|dialog| (dialog.id, dialog.choices)).or(limit);
         let (dialog_id, choices) = dialog.map_or((None, Vec::new()), |(id, choices)| (Some(id), choices));
@@ -261,13 +261,13 @@ impl TurnState {
     /// Returns what blocks the node.
     pub fn block_kind(&self) -> Option<&'static str> {
         let kind = if self.dialog.lock().is_some() { BlockKind::Permission } else { BlockKind::Budget };
-        (self.current() == StateName::Blocked).then_some(kind.as_str())
+        (self.current() == NodeState::Blocked).then_some(kind.as_str())
     }
 
     /// Publishes the limit at which the node was created.
     fn report_limit(&self) {
         let limit = self.limit.lock().clone();
-        if let Some(limit) = limit.filter(|_| self.current() == StateName::Blocked) {
+        if let Some(limit) = limit.filter(|_| self.current() == NodeState::Blocked) {
             self.publish(blocked_event(&limit));
         }
     }
@@ -275,13 +275,13 @@ impl TurnState {
     /// Enters the state without a turn, and publishes it. `update` runs under the lock of the state, so that threads do not
     /// overwrite each other's changes. It returns true if the state must be computed again. Changes only the states in `old`.
     /// `ready_evidence`: the evidence that is published if the node becomes ready.
-    fn enter_idle_state(&self, old: &[StateName], ready_evidence: &str, update: impl FnOnce() -> bool) {
+    fn enter_idle_state(&self, old: &[NodeState], ready_evidence: &str, update: impl FnOnce() -> bool) {
         let mut event = None;
         self.state.send_if_modified(|state| {
             let needs_update = update();
             let (idle, reported) = match self.limit.lock().as_ref() {
-                Some(limit) => (StateName::Blocked, blocked_event(limit)),
-                None => (StateName::Ready, EventKind::NodeReady { evidence: ready_evidence.to_string() }),
+                Some(limit) => (NodeState::Blocked, blocked_event(limit)),
+                None => (NodeState::Ready, EventKind::NodeReady { evidence: ready_evidence.to_string() }),
             };
             let has_entered = needs_update && replace_if(state, old, idle);
             event = has_entered.then_some(reported);
@@ -295,12 +295,12 @@ impl TurnState {
     /// Returns the evidence for the current state.
     pub fn evidence(&self) -> (SignalSource, String) {
         let state = self.current();
-        if let (StateName::Blocked, Some(dialog)) = (state, self.dialog()) {
+        if let (NodeState::Blocked, Some(dialog)) = (state, self.dialog()) {
             return (self.evidence.busy.0, dialog.question);
         }
         match (state, self.limit.lock().as_ref()) {
-            (StateName::Blocked, Some(limit)) => (SignalSource::Budget, limit.reason.clone()),
-            (StateName::Busy, _) => (self.evidence.busy.0, self.evidence.busy.1.to_string()),
+            (NodeState::Blocked, Some(limit)) => (SignalSource::Budget, limit.reason.clone()),
+            (NodeState::Busy, _) => (self.evidence.busy.0, self.evidence.busy.1.to_string()),
             _ => (self.evidence.ready.0, self.evidence.ready.1.to_string()),
         }
     }
@@ -324,7 +324,7 @@ impl TurnState {
     pub async fn interrupt(&self) -> Result<(), EngineError> {
         let mut state = self.state.subscribe();
         self.interrupt.notify_waiters();
-        if *state.borrow() != StateName::Busy {
+        if *state.borrow() != NodeState::Busy {
             return Ok(());
         }
         // Any change counts: the next turn may begin at once. A closed channel means that the node is gone.
@@ -340,9 +340,9 @@ impl TurnState {
     /// Timeout; NodeStopped if no such state can be reached any more.
     pub async fn wait(
         &self,
-        states: &[StateName],
+        states: &[NodeState],
         limit: Option<Duration>,
-    ) -> Result<StateName, EngineError> {
+    ) -> Result<NodeState, EngineError> {
         let reached = await_state(self.state.subscribe(), |state| *state, states, limit).await;
         let state = reached.map_err(|limit| self.wait_timeout_error(states, limit))?;
         if states.contains(&state) { Ok(state) } else { Err(self.stopped_error()) }
@@ -350,13 +350,13 @@ impl TurnState {
 
     /// Begins to stop the node: running turns end, and no other begins.
     pub fn begin_stop(&self) {
-        let living = [StateName::Ready, StateName::Blocked, StateName::Busy];
-        self.state.send_if_modified(|state| replace_if(state, &living, StateName::Stopping));
+        let living = [NodeState::Ready, NodeState::Blocked, NodeState::Busy];
+        self.state.send_if_modified(|state| replace_if(state, &living, NodeState::Stopping));
     }
 
     /// Marks the node stopped. The caller waited until no turn runs.
     pub fn end_stop(&self, reason: &str, cause: StopCause) {
-        self.state.send_replace(StateName::Stopped);
+        self.state.send_replace(NodeState::Stopped);
         self.publish(EventKind::NodeStopped { reason: reason.to_string(), cause });
     }
 
@@ -374,7 +374,7 @@ impl TurnState {
         self.error(ErrorKind::NodeStopped, "the node is stopped")
     }
 
-    fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
+    fn wait_timeout_error(&self, states: &[NodeState], limit: Duration) -> EngineError {
         let now = self.current();
         wait_timeout_error(&self.node.node, now, states, limit, self.evidence().1)
     }
@@ -383,12 +383,12 @@ impl TurnState {
 impl Drop for RunningTurn {
     fn drop(&mut self) {
         let is_last = || self.state.running.fetch_sub(1, Ordering::Relaxed) == 1;
-        self.state.enter_idle_state(&[StateName::Busy], self.state.evidence.ready.1, is_last);
+        self.state.enter_idle_state(&[NodeState::Busy], self.state.evidence.ready.1, is_last);
     }
 }
 
 /// Blocks the node while a limit of its budget is reached, until it stops.
-async fn follow_budget(state: Weak<TurnState>, mut states: watch::Receiver<StateName>, ledger: UsageLedger) {
+async fn follow_budget(state: Weak<TurnState>, mut states: watch::Receiver<NodeState>, ledger: UsageLedger) {
     let mut changes = ledger.subscribe();
     if let Some(state) = state.upgrade() {
         state.report_limit();
@@ -398,7 +398,7 @@ async fn follow_budget(state: Weak<TurnState>, mut states: watch::Receiver<State
         drop(state);
         tokio::select! {
             _ = changes.changed() => {}
-            _ = states.wait_for(|state| *state == StateName::Stopped) => return,
+            _ = states.wait_for(|state| *state == NodeState::Stopped) => return,
         }
     }
 }
@@ -408,12 +408,12 @@ fn blocked_event(limit: &ReachedLimit) -> EventKind {
     EventKind::NodeBlocked { kind, choices: limit.choices(), evidence }
 }
 
-fn is_ending(state: &StateName) -> bool {
-    matches!(state, StateName::Stopping | StateName::Stopped)
+fn is_ending(state: &NodeState) -> bool {
+    matches!(state, NodeState::Stopping | NodeState::Stopped)
 }
 
 /// Replaces the state if it is one of `old`. Returns true if it was.
-fn replace_if(state: &mut StateName, old: &[StateName], new: StateName) -> bool {
+fn replace_if(state: &mut NodeState, old: &[NodeState], new: NodeState) -> bool {
     let is_old = old.contains(state);
     if is_old {
         *state = new;
@@ -424,14 +424,14 @@ fn replace_if(state: &mut StateName, old: &[StateName], new: StateName) -> bool 
 /// Waits until a state is one of `states` or Stopped, for at most `limit`, which is the error.
 pub(crate) async fn await_state<T>(
     mut status: watch::Receiver<T>,
-    name: impl Fn(&T) -> StateName,
-    states: &[StateName],
+    name: impl Fn(&T) -> NodeState,
+    states: &[NodeState],
     limit: Option<Duration>,
-) -> Result<StateName, Duration> {
-    let is_reached = |state| states.contains(&state) || state == StateName::Stopped;
+) -> Result<NodeState, Duration> {
+    let is_reached = |state| states.contains(&state) || state == NodeState::Stopped;
     let reached = async {
         let result = status.wait_for(|status| is_reached(name(status))).await;
-        result.map_or(StateName::Stopped, |status| name(&status))
+        result.map_or(NodeState::Stopped, |status| name(&status))
     };
     match limit {
         Some(limit) => timeout(limit.min(MAX_TIMEOUT), reached).await.map_err(|_| limit),

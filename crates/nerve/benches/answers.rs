@@ -19,7 +19,7 @@ use nerve_host::backend::Program;
 use nerve_host::clock::Clock;
 use nerve_host::tap::Tap;
 use nerve_node::Node;
-use nerve_node::command::{BackendKind, EventKind as Happened, NodeRef, StateName};
+use nerve_node::command::{BackendKind, EventKind as Happened, NodeRef, NodeState};
 use nerve_node::events::Publisher;
 use nerve_node::terminal::{AuditLog, Prompt, TerminalNode, TerminalSpec};
 use nerve_node::usage_ledger::UsageLedger;
@@ -89,7 +89,7 @@ async fn live(report: &mut Report, renderer: Renderer, hooks: bool, what: &str) 
     let publisher = Publisher::new(clock);
     let mut events = publisher.subscribe();
     let node = start(&home, &model.url(), renderer, hooks, watch.clone(), publisher)?;
-    node.wait(&[StateName::Ready], Some(LIMIT)).await?;
+    node.wait(&[NodeState::Ready], Some(LIMIT)).await?;
     while events.try_recv().is_ok() {}
 
     let mut screen = TerminalState::new(Size::default());

@@ -17,7 +17,7 @@ use nerve_host::backend::Program;
 use nerve_host::backend::pty::{Pty, READ_LIMIT};
 use nerve_host::clock::Clock;
 use nerve_node::Node;
-use nerve_node::command::{BackendKind, NodeRef, StateName};
+use nerve_node::command::{BackendKind, NodeRef, NodeState};
 use nerve_node::events::Publisher;
 use nerve_node::terminal::{AuditLog, TerminalNode, TerminalSpec};
 use nerve_node::usage_ledger::UsageLedger;
@@ -166,6 +166,6 @@ async fn drive(program: Program) -> Result<u64> {
         agent_version: None,
     };
     let node = TerminalNode::start(spec, None, Vec::new())?;
-    node.wait(&[StateName::Stopped], Some(LIMIT)).await?;
+    node.wait(&[NodeState::Stopped], Some(LIMIT)).await?;
     Ok(0)
 }

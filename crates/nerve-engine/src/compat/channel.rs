@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use nerve_graph::warn_deprecated;
 use nerve_node::cancellation::cancelled;
-use nerve_node::command::{NodeInfo, StateName};
+use nerve_node::command::{NodeInfo, NodeState};
 use nerve_node::context::TurnContext;
 use nerve_node::terminal::{Prompt, TerminalNode};
 use nerve_node::{BoxFuture, Node, NodeFuture};
@@ -28,15 +28,15 @@ pub enum ChannelType {
 
 /// State of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[deprecated(note = "use command::StateName")]
+#[deprecated(note = "use command::NodeState")]
 pub enum ChannelState {
-    /// Starting: [`StateName::Starting`].
+    /// Starting: [`NodeState::Starting`].
     Connecting,
-    /// Idle: [`StateName::Ready`].
+    /// Idle: [`NodeState::Ready`].
     Open,
-    /// Working: [`StateName::Busy`].
+    /// Working: [`NodeState::Busy`].
     Busy,
-    /// Ended: [`StateName::Stopped`].
+    /// Ended: [`NodeState::Stopped`].
     Closed,
 }
 
@@ -169,10 +169,10 @@ impl Node for ChannelNode {
 
     fn info(&self) -> NodeInfo {
         let state = match self.channel.state() {
-            ChannelState::Connecting => StateName::Starting,
-            ChannelState::Open => StateName::Ready,
-            ChannelState::Busy => StateName::Busy,
-            ChannelState::Closed => StateName::Stopped,
+            ChannelState::Connecting => NodeState::Starting,
+            ChannelState::Open => NodeState::Ready,
+            ChannelState::Busy => NodeState::Busy,
+            ChannelState::Closed => NodeState::Stopped,
         };
         NodeInfo {
             node_id: self.id().to_string(),
@@ -210,9 +210,9 @@ impl Channel for TerminalNode {
 
     fn state(&self) -> ChannelState {
         match Node::info(self).state {
-            StateName::Created | StateName::Starting => ChannelState::Connecting,
-            StateName::Busy => ChannelState::Busy,
-            StateName::Stopping | StateName::Stopped => ChannelState::Closed,
+            NodeState::Created | NodeState::Starting => ChannelState::Connecting,
+            NodeState::Busy => ChannelState::Busy,
+            NodeState::Stopping | NodeState::Stopped => ChannelState::Closed,
             _ => ChannelState::Open,
         }
     }

@@ -9,7 +9,7 @@ use nerve_graph::executable::Executable;
 use nerve_graph::session::Session;
 use nerve_graph::session::entry::NodeEntry;
 use nerve_node::NodeHandle;
-use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, StateName};
+use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, NodeState};
 use nerve_node::error::EngineError;
 use nerve_node::fork::command_words;
 use nerve_node::names::check_name;
@@ -115,7 +115,7 @@ impl Engine {
         at: NodeRef,
         turn: Option<u64>,
     ) -> Result<(NodeSpec, Option<PathBuf>), EngineError> {
-        let state = from.terminal.as_ref().map_or(StateName::Stopped, |node| node.info().state);
+        let state = from.terminal.as_ref().map_or(NodeState::Stopped, |node| node.info().state);
         let argv = node_argv(&from.definition);
         let definition = &from.definition;
         let profile =
@@ -153,7 +153,7 @@ impl Engine {
     pub(super) fn resume_if_free(&self, spec: NodeSpec) -> (NodeSpec, Option<CommandLine>) {
         let Some(id) = &spec.conversation_id else { return (spec, None) };
         let uses_it = |info: NodeInfo| {
-            info.state != StateName::Stopped && info.metadata.known_text("conversation_id") == Some(id)
+            info.state != NodeState::Stopped && info.metadata.known_text("conversation_id") == Some(id)
         };
         let sessions = self.inner.sessions.list();
         let is_used =
@@ -201,7 +201,7 @@ pub(super) fn node_argv(spec: &NodeSpec) -> Vec<String> {
 
 /// Checks that the name of a fork is free and differs from its source's name.
 fn check_free(session: &Session, source: &NodeRef, target: &str) -> Result<(), EngineError> {
-    let is_live = |node: Executable| node.info().state != StateName::Stopped;
+    let is_live = |node: Executable| node.info().state != NodeState::Stopped;
     if target != source.node && !session.get(target).is_some_and(is_live) {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use nerve_agent::parse::transcript::{CutError, cut, parse_turn, turns};
 use nerve_agent::profile::session::{ConversationRef, IdSource, SessionArgs};
 use nerve_agent::profile::{Profile, TranscriptKind};
 use nerve_node::NodeHandle;
-use nerve_node::command::{CommandLine, NodeRef, NodeSpec, StateName};
+use nerve_node::command::{CommandLine, NodeRef, NodeSpec, NodeState};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_transcript::session_files::{SessionFiles, new_id, read_transcript, write_sibling};
 use nerve_types::Size;
@@ -31,7 +31,7 @@ impl ForkSource {
         &self,
         profile: &Profile,
         argv: &[String],
-        state: StateName,
+        state: NodeState,
         at: NodeRef,
         turn: Option<u64>,
     ) -> Result<(NodeSpec, Option<PathBuf>), EngineError> {
@@ -129,10 +129,10 @@ impl ForkSource {
         session_args: &SessionArgs,
         session_files: &SessionFiles,
         argv: &[String],
-        state: StateName,
+        state: NodeState,
     ) -> Result<String, EngineError> {
         // The pid of an ended process may belong to another process by now.
-        let pid = self.number("pid").filter(|_| state != StateName::Stopped);
+        let pid = self.number("pid").filter(|_| state != NodeState::Stopped);
         let current =
             pid.and_then(|pid| pid.try_into().ok()).map(|pid| session_files.current_id(session_args, pid));
         // Without the file, the node may know only an earlier conversation.
@@ -263,19 +263,19 @@ fn keeps_transcript(profile: &Profile) -> bool {
 }
 
 /// Checks that the node can be forked: during a turn its conversation is incomplete.
-fn check_state(source: &NodeRef, state: StateName) -> Result<(), EngineError> {
+fn check_state(source: &NodeRef, state: NodeState) -> Result<(), EngineError> {
     let node = &source.node;
     let arguments = source.arguments();
     let wait = format!("wait until it is ready: `nerve wait {arguments}`");
     let (kind, reason, hint) = match state {
-        StateName::Ready | StateName::Suspended | StateName::Stopped | StateName::Created => return Ok(()),
-        StateName::Busy => (ErrorKind::Busy, "it is busy", wait),
-        StateName::Starting | StateName::Unknown => (ErrorKind::Busy, "it is starting", wait),
-        StateName::Blocked => {
+        NodeState::Ready | NodeState::Suspended | NodeState::Stopped | NodeState::Created => return Ok(()),
+        NodeState::Busy => (ErrorKind::Busy, "it is busy", wait),
+        NodeState::Starting | NodeState::Unknown => (ErrorKind::Busy, "it is starting", wait),
+        NodeState::Blocked => {
             let hint = format!("answer it first: `nerve answer {arguments} NUMBER`");
             (ErrorKind::Blocked, "it asks something", hint)
         }
-        StateName::Stopping => {
+        NodeState::Stopping => {
             (ErrorKind::NodeStopped, "it is being stopped", "fork it when it has ended".to_string())
         }
     };

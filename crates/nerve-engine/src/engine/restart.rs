@@ -12,7 +12,7 @@ use nerve_graph::executable::Executable;
 use nerve_graph::session::entry::{EndCause, LastProcess, NodeEntry};
 use nerve_graph::session::{START_STOP_TIMEOUT, Session};
 use nerve_node::NodeHandle;
-use nerve_node::command::{BackendKind, CommandLine, NodeInfo, NodeRef, NodeSpec, StateName};
+use nerve_node::command::{BackendKind, CommandLine, NodeInfo, NodeRef, NodeSpec, NodeState};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_transcript::session_files::SessionFiles;
 use tokio::sync::Semaphore;
@@ -27,8 +27,8 @@ use super::stopped_nodes::has_ended;
 /// Maximum number of nodes that are started at the same time. More agents would only slow each other down.
 const MAX_STARTS: usize = 16;
 /// States that show whether a program has started.
-const STARTED: [StateName; 5] =
-    [StateName::Ready, StateName::Busy, StateName::Blocked, StateName::Suspended, StateName::Stopped];
+const STARTED: [NodeState; 5] =
+    [NodeState::Ready, NodeState::Busy, NodeState::Blocked, NodeState::Suspended, NodeState::Stopped];
 /// Rows at the end of the screen that an error quotes, or that may say that a conversation is empty.
 const LAST_ROWS: usize = 4;
 
@@ -141,7 +141,7 @@ impl Engine {
         let gone_nodes = std::mem::take(&mut *self.inner.gone_nodes.lock());
         let nodes = gone_nodes.iter().filter_map(|at| self.node(at).ok());
         let waits = nodes.map(|node| {
-            tokio::spawn(async move { node.wait(&[StateName::Stopped], Some(START_STOP_TIMEOUT)).await })
+            tokio::spawn(async move { node.wait(&[NodeState::Stopped], Some(START_STOP_TIMEOUT)).await })
         });
         for wait in waits.collect::<Vec<_>>() {
             // A node that is not stopped in time is not restored.
@@ -359,7 +359,7 @@ impl Restart {
         let handle = engine.make_node(session, started, self.command, None).await?;
         let Some(resumption) = self.resumption else { return Ok(handle.info()) };
         // A slow agent continues to start.
-        let state = handle.wait(&STARTED, Some(ready_timeout)).await.unwrap_or(StateName::Starting);
+        let state = handle.wait(&STARTED, Some(ready_timeout)).await.unwrap_or(NodeState::Starting);
         let Some(why) = resumption.failure(&handle, state).await else { return Ok(handle.info()) };
         handle.stop("it did not resume its conversation").await;
         let is_restored = session.restore_entry(&at.node, &Executable::from(handle), entry);
@@ -374,11 +374,11 @@ impl Restart {
 
 impl Resumption {
     /// Returns why the conversation was not resumed, if it was not.
-    async fn failure(&self, node: &NodeHandle, state: StateName) -> Option<String> {
+    async fn failure(&self, node: &NodeHandle, state: NodeState) -> Option<String> {
         let screen = match state {
-            StateName::Stopped => node.explain().await.map(|why| why.screen).unwrap_or_default(),
+            NodeState::Stopped => node.explain().await.map(|why| why.screen).unwrap_or_default(),
             // A reached limit blocks a node whose agent is ready.
-            StateName::Ready | StateName::Blocked if self.has_turns && self.session_args.empty.is_some() => {
+            NodeState::Ready | NodeState::Blocked if self.has_turns && self.session_args.empty.is_some() => {
                 node.explain().await.ok()?.screen
             }
             _ => return None,
@@ -387,7 +387,7 @@ impl Resumption {
         let last = &rows[rows.len().saturating_sub(LAST_ROWS)..];
         let conversation =
             self.id.as_ref().map_or("its conversation".to_string(), |id| format!("conversation {id}"));
-        if state == StateName::Stopped {
+        if state == NodeState::Stopped {
             return Some(format!("its program ended instead of resuming {conversation}: {}", last.join(" ")));
         }
         let is_empty =

@@ -11,7 +11,7 @@ use nerve_api::value::ResultStatus;
 use nerve_host::clock::MAX_TIMEOUT;
 use nerve_node::NodeHandle;
 use nerve_node::cancellation::cancelled;
-use nerve_node::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
+use nerve_node::command::{EventKind, NodeInfo, NodeRef, NodeState, Response};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::takes_no_prompts;
 use nerve_node::telemetry::{ActiveSpan, begin_result};
@@ -159,8 +159,8 @@ impl Engine {
 
     /// Shows in the result when a dialog blocks its node. Never returns.
     async fn report_dialogs(&self, live: &ActiveResult, at: &NodeRef) {
-        const BLOCKED: [StateName; 2] = [StateName::Blocked, StateName::Suspended];
-        const OTHERS: [StateName; 3] = [StateName::Starting, StateName::Ready, StateName::Busy];
+        const BLOCKED: [NodeState; 2] = [NodeState::Blocked, NodeState::Suspended];
+        const OTHERS: [NodeState; 3] = [NodeState::Starting, NodeState::Ready, NodeState::Busy];
         if let Ok(node) = self.node(at) {
             while node.wait(&BLOCKED, None).await.is_ok_and(|state| BLOCKED.contains(&state)) {
                 if let Ok(why) = node.explain().await {
@@ -188,7 +188,7 @@ impl Engine {
         let is_shutdown = outcome.is_none();
         let is_stopped = self
             .node(&result_node(&live.current()))
-            .map_or(true, |node| matches!(node.info().state, StateName::Stopping | StateName::Stopped));
+            .map_or(true, |node| matches!(node.info().state, NodeState::Stopping | NodeState::Stopped));
         let record = Arc::new({
             let mut record = ResultInfo::clone(&live.current());
             match outcome {
@@ -314,7 +314,7 @@ impl Engine {
         let record = live.current();
         let is_blocked = !record.status.is_end() && record.error_type == Some(ErrorKind::Blocked);
         let has_dialog =
-            |node: NodeHandle| matches!(node.info().state, StateName::Blocked | StateName::Suspended);
+            |node: NodeHandle| matches!(node.info().state, NodeState::Blocked | NodeState::Suspended);
         if is_blocked && !self.node(&result_node(&record)).is_ok_and(has_dialog) {
             live.change(|record| {
                 if !record.status.is_end() {
@@ -394,7 +394,7 @@ fn result_node(record: &ResultInfo) -> NodeRef {
 /// Checks that the program of a node has not ended.
 fn check_running(info: &NodeInfo) -> Result<(), EngineError> {
     let NodeInfo { node_id, state, metadata, .. } = info;
-    if *state != StateName::Stopped {
+    if *state != NodeState::Stopped {
         return Ok(());
     }
     let end = match metadata.display("exit") {

@@ -14,7 +14,7 @@ use nerve_graph::session::entry::{NodeEntry, ProcessEnd};
 use nerve_graph::session::{Session, stop_all};
 use nerve_host::environment;
 use nerve_node::NodeHandle;
-use nerve_node::command::{CommandLine, EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
+use nerve_node::command::{CommandLine, EventKind, NodeInfo, NodeRef, NodeSpec, NodeState};
 use nerve_node::error::{EngineError, ErrorKind};
 
 use super::Engine;
@@ -224,9 +224,9 @@ impl Engine {
     }
 
     /// Returns the state of a node that is in this state by itself: one with an asynchronous execution that has not ended is busy.
-    pub(super) fn state_with_executions(&self, at: &NodeRef, state: StateName) -> StateName {
+    pub(super) fn state_with_executions(&self, at: &NodeRef, state: NodeState) -> NodeState {
         match state {
-            StateName::Ready if self.inner.results.pending(at).is_some() => StateName::Busy,
+            NodeState::Ready if self.inner.results.pending(at).is_some() => NodeState::Busy,
             state => state,
         }
     }

@@ -7,7 +7,7 @@ use nerve_api::request::{PruneNodes, RemoveNode};
 use nerve_graph::executable::Executable;
 use nerve_graph::session::Session;
 use nerve_graph::session::entry::{NodeEntry, ProcessEnd};
-use nerve_node::command::{BackendKind, EventKind, NodeRef, StateName};
+use nerve_node::command::{BackendKind, EventKind, NodeRef, NodeState};
 use nerve_node::error::EngineError;
 use nerve_types::ExitStatus;
 
@@ -99,7 +99,7 @@ impl Engine {
 
 /// Returns true for a node whose program has ended. A graph never ends.
 pub(super) fn has_ended(node: &Executable) -> bool {
-    !node.is_graph() && node.info().state == StateName::Stopped
+    !node.is_graph() && node.info().state == NodeState::Stopped
 }
 
 /// Describes a stopped node.
@@ -123,7 +123,7 @@ pub(super) fn stopped_node_info(session: &Session, name: &str, entry: &NodeEntry
     NodeInfo {
         node_id: name.to_string(),
         kind: spec.backend.to_string(),
-        state: StateName::Stopped,
+        state: NodeState::Stopped,
         persistent: spec.backend != BackendKind::Bash,
         approximate: spec.pane_id.is_some(),
         progress: NodeProgress {

@@ -7,7 +7,7 @@ use nerve_api::request::{ExecuteInput, Seconds};
 use nerve_api::value::Delivery;
 use nerve_graph::executable::Executable;
 use nerve_host::clock::MAX_TIMEOUT;
-use nerve_node::command::{EventKind, NodeRef, Response, StateName};
+use nerve_node::command::{EventKind, NodeRef, NodeState, Response};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::takes_no_prompts;
 use nerve_node::terminal::{DialogPolicy, Prompt, check_prompt};
@@ -108,7 +108,7 @@ impl Engine {
     /// Waits until a dialog blocks the node. Never returns if the node is gone.
     async fn wait_for_block(&self, at: &NodeRef) {
         if let Ok(node) = self.node(at)
-            && node.wait(&[StateName::Blocked, StateName::Suspended], None).await.is_ok()
+            && node.wait(&[NodeState::Blocked, NodeState::Suspended], None).await.is_ok()
         {
             return;
         }

@@ -7,7 +7,7 @@ use nerve_graph::event::StepEventKind;
 use nerve_graph::policy::{ErrorPolicy, OnError};
 use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_graph::{Graph, step::Step};
-use nerve_node::command::{BackendKind, StateName};
+use nerve_node::command::{BackendKind, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_node::terminal::Prompt;
 use nerve_node::{Node, NodeHandle};
@@ -98,7 +98,7 @@ async fn cancel_interrupts_running_turn_but_not_queued_one() {
     let context = test_env.context().with_cancellation(token.clone());
     let graph = commands(&[("long", "sleep 1000"), ("never", "echo never > never.txt")]);
     let run = tokio::spawn(async move { graph.run(&context).await });
-    shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
+    shell.wait(&[NodeState::Busy], Some(LIMIT)).await.unwrap();
     let other = {
         let shell = shell.clone();
         tokio::spawn(async move { shell.execute(prompt("echo $((6 * 7))")).await })
@@ -142,7 +142,7 @@ async fn cancelled_queued_step_leaves_running_turn_alone() {
         let shell = shell.clone();
         tokio::spawn(async move { shell.execute(prompt("read word; echo \"got $word\"")).await })
     };
-    shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
+    shell.wait(&[NodeState::Busy], Some(LIMIT)).await.unwrap();
     let token = CancellationToken::new();
     let graph = commands(&[("waits", "echo too late")]);
     let mut events = graph.execute_stream(test_env.context().with_cancellation(token.clone()));
@@ -184,7 +184,7 @@ async fn run_time_limit_interrupts_its_terminal() {
     let run = tokio::time::timeout(LIMIT, graph.run(&context)).await.unwrap();
     assert_eq!(run.error.unwrap().kind, ErrorKind::Timeout);
     assert_eq!(run.results["first"]["text"], json!("first"));
-    assert_eq!(shell.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap(), StateName::Ready);
+    assert_eq!(shell.wait(&[NodeState::Ready], Some(LIMIT)).await.unwrap(), NodeState::Ready);
     shell.stop("done").await;
 }
 
@@ -196,7 +196,7 @@ async fn failure_elsewhere_interrupts_the_terminal() {
     let fails = nerve_graph::function::FunctionNode::asynchronous(node, move |_| {
         let busy = busy.clone();
         async move {
-            busy.wait(&[StateName::Busy], Some(LIMIT)).await?;
+            busy.wait(&[NodeState::Busy], Some(LIMIT)).await?;
             Err(crate::harness::error("broken"))
         }
     });
@@ -204,7 +204,7 @@ async fn failure_elsewhere_interrupts_the_terminal() {
     graph.set_max_parallel(2).add_step(Arc::new(fails), Step::new("bad")).unwrap();
     let run = tokio::time::timeout(LIMIT, graph.run(&test_env.context())).await.unwrap();
     assert_eq!(run.error.unwrap().message, "broken");
-    shell.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
+    shell.wait(&[NodeState::Ready], Some(LIMIT)).await.unwrap();
     shell.stop("done").await;
 }
 
@@ -215,14 +215,14 @@ async fn runs_on_one_node_take_turns_and_report_it() {
     let graph = commands(&[("ask", "read word; echo \"got $word\"")]);
     let mut first = graph.execute_stream(test_env.context());
     assert_eq!(first.next().await.unwrap().kind, StepEventKind::Start { queued: false });
-    shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
+    shell.wait(&[NodeState::Busy], Some(LIMIT)).await.unwrap();
     let mut second = graph.execute_stream(test_env.context());
     assert_eq!(second.next().await.unwrap().kind, StepEventKind::Start { queued: true });
     shell.write(b"one\n".to_vec()).await.unwrap();
     let one = tokio::time::timeout(LIMIT, first.end()).await.unwrap();
     assert!(one.results["ask"]["text"].as_str().unwrap().contains("got one"));
     // Now it is its turn.
-    shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
+    shell.wait(&[NodeState::Busy], Some(LIMIT)).await.unwrap();
     shell.write(b"two\n".to_vec()).await.unwrap();
     let two = tokio::time::timeout(LIMIT, second.end()).await.unwrap();
     assert!(two.results["ask"]["text"].as_str().unwrap().contains("got two"), "{:?}", two.results);
@@ -301,9 +301,9 @@ async fn dropped_stream_interrupts_the_terminal() {
     let graph = commands(&[("long", "sleep 1000"), ("never", "echo never > never.txt")]);
     let mut events = graph.execute_stream(test_env.context());
     events.next().await.unwrap();
-    shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
+    shell.wait(&[NodeState::Busy], Some(LIMIT)).await.unwrap();
     drop(events);
-    shell.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
+    shell.wait(&[NodeState::Ready], Some(LIMIT)).await.unwrap();
     assert_eq!(shell.execute(prompt("ls")).await.unwrap().text, "");
     shell.stop("done").await;
 }
@@ -316,7 +316,7 @@ async fn session_stops_terminals_of_its_graphs() {
     graph.add_step(Arc::new(node.clone()), Step::new("a").input("echo hi")).unwrap();
     test_env.session.register(Arc::new(graph), None).unwrap();
     test_env.session.start().await.unwrap();
-    node.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
+    node.wait(&[NodeState::Ready], Some(LIMIT)).await.unwrap();
     tokio::time::timeout(LIMIT, test_env.session.stop()).await.unwrap();
-    assert_eq!(Node::info(&node).state, StateName::Stopped);
+    assert_eq!(Node::info(&node).state, NodeState::Stopped);
 }

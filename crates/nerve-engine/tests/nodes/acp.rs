@@ -7,7 +7,7 @@ use nerve_api::request::{ExecuteInput, ForkNode, StartNode};
 use nerve_api::value::{ResponseSource, SignalSource};
 use nerve_engine::EngineConfig;
 use nerve_node::command::{
-    BackendKind, Choice, CommandLine, EventKind, NodeInfo, NodeSpec, Response, StateName,
+    BackendKind, Choice, CommandLine, EventKind, NodeInfo, NodeSpec, NodeState, Response,
 };
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::eventually;
@@ -40,7 +40,7 @@ fn spec(harness: &Harness, options: &[&str]) -> NodeSpec {
 async fn started(options: &[&str]) -> Harness {
     let harness = harness();
     let info = harness.create(spec(&harness, options)).await;
-    assert_eq!((info.kind.as_str(), info.state), ("acp", StateName::Ready), "{info:?}");
+    assert_eq!((info.kind.as_str(), info.state), ("acp", NodeState::Ready), "{info:?}");
     harness
 }
 
@@ -144,7 +144,7 @@ async fn permission_blocks_the_node_until_it_is_answered() {
     assert_error(&error, ErrorKind::Blocked, &["touch a", "nerve answer a"]);
     assert_eq!(*error.choices, ["Allow once", "Always allow", "Reject"]);
     let found = harness.engine.explain_node(node_ref("a").into(), Default::default()).await.unwrap();
-    assert_eq!((found.state, found.source), (StateName::Blocked, SignalSource::Acp));
+    assert_eq!((found.state, found.source), (NodeState::Blocked, SignalSource::Acp));
     assert_eq!(found.choices.len(), 3);
     assert!(found.dialog_id.is_some() && found.screen.contains("command: touch a"), "{found:?}");
     assert_eq!(harness.info("a").metadata.text("blocked"), "permission");
@@ -240,7 +240,7 @@ async fn end_of_the_agent_is_an_error_and_its_session_is_resumed() {
     let error = harness.send("a", "DIE").await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["exit code 9", "out of memory"]);
     assert_eq!(error.text.as_deref(), Some("half"));
-    harness.wait("a", StateName::Stopped).await.unwrap();
+    harness.wait("a", NodeState::Stopped).await.unwrap();
     assert_error(&harness.send("a", "hello").await.unwrap_err(), ErrorKind::NodeStopped, &[]);
     let info = start(&harness, false).await.unwrap();
     assert_eq!(info.metadata.text("conversation_id"), id);
@@ -265,7 +265,7 @@ async fn invalid_messages_end_the_turn_at_once() {
         let pid = pid(&harness.info("a"));
         let error = harness.send("a", prompt).await.unwrap_err();
         assert_error(&error, ErrorKind::Process, &[fact]);
-        harness.wait("a", StateName::Stopped).await.unwrap();
+        harness.wait("a", NodeState::Stopped).await.unwrap();
         eventually("the agent is gone", async || !is_alive(pid)).await;
     }
 }
@@ -314,7 +314,7 @@ async fn stop_ends_an_agent_that_ignores_the_cancellation() {
     let engine = harness.engine.clone();
     let request = harness.execute("a", "STUBBORN");
     let turn = tokio::spawn(async move { engine.run_turn(request, Default::default()).await });
-    harness.wait("a", StateName::Busy).await.unwrap();
+    harness.wait("a", NodeState::Busy).await.unwrap();
     harness.stop("a").await;
     assert_error(&turn.await.unwrap().unwrap_err(), ErrorKind::Interrupted, &[]);
     assert!(!is_alive(pid));

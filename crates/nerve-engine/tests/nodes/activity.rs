@@ -1,6 +1,6 @@
 //! Activity events of nodes: statuses and dialogs.
 
-use nerve_node::command::{EventKind, StateName};
+use nerve_node::command::{EventKind, NodeState};
 use nerve_record::activity::{Activity, Level, Status};
 
 use crate::harness::Harness;
@@ -30,7 +30,7 @@ fn statuses(activities: &[Activity]) -> Vec<Status> {
 async fn shell_reports_running_paused_and_completed() {
     let mut harness = Harness::new();
     harness.start("sh", &["bash", "--norc"]).await;
-    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.wait("sh", NodeState::Ready).await.unwrap();
     harness.ask("sh", "echo hello").await;
     harness.send("sh", "exit").await.unwrap_err();
     let reported = statuses(&collect_until_stopped(&mut harness).await);
@@ -50,7 +50,7 @@ async fn exit_codes_are_failures_and_stops_are_cancellations() {
     let reported = statuses(&collect_until_stopped(&mut harness).await);
     assert_eq!(reported.last(), Some(&Status::Failed), "{reported:?}");
     harness.start("stopped", &["bash", "--norc"]).await;
-    harness.wait("stopped", StateName::Ready).await.unwrap();
+    harness.wait("stopped", NodeState::Ready).await.unwrap();
     harness.stop("stopped").await;
     let reported = statuses(&collect_until_stopped(&mut harness).await);
     let [.., Status::Paused, Status::Stopping, Status::Cancelled] = &reported[..] else {
@@ -62,7 +62,7 @@ async fn exit_codes_are_failures_and_stops_are_cancellations() {
 async fn dialog_is_reported_once_with_choices() {
     let mut harness = Harness::new();
     harness.start_mock("m", &[]).await;
-    harness.wait("m", StateName::Ready).await.unwrap();
+    harness.wait("m", NodeState::Ready).await.unwrap();
     harness.send("m", "PERMIT this").await.unwrap_err();
     harness.stop("m").await;
     let activities = collect_until_stopped(&mut harness).await;

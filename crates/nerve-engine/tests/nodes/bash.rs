@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nerve_engine::RequestContext;
-use nerve_node::command::{BackendKind, EventKind, Response, StateName};
+use nerve_node::command::{BackendKind, EventKind, NodeState, Response};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::harness::{assert_error, is_alive, node_ref, wait_request};
 use nerve_testkit::{eventually, within_deadline};
@@ -50,9 +50,9 @@ async fn interrupt_ends_the_command() {
     let engine = harness.engine.clone();
     let execute = harness.execute("b", "sleep 1000");
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    harness.wait("b", StateName::Busy).await.unwrap();
+    harness.wait("b", NodeState::Busy).await.unwrap();
     harness.engine.send_interrupt(node_ref("b").into(), Default::default()).await.unwrap();
-    assert_eq!(harness.info("b").state, StateName::Ready, "the interrupt has taken effect");
+    assert_eq!(harness.info("b").state, NodeState::Ready, "the interrupt has taken effect");
     let ended = within_deadline("the turn is interrupted", turn).await.unwrap();
     assert_eq!(ended.unwrap_err().kind, ErrorKind::Interrupted);
     assert_eq!(harness.ask("b", "echo ok").await.text, "ok");
@@ -168,9 +168,9 @@ async fn truncation_preserves_characters() {
 
 async fn wait(
     harness: &Harness,
-    until: &[StateName],
+    until: &[NodeState],
     timeout: Option<Duration>,
-) -> Result<StateName, EngineError> {
+) -> Result<NodeState, EngineError> {
     let request = wait_request("b", until, timeout);
     Ok(harness.engine.wait_node(request, Default::default()).await?.state)
 }
@@ -178,19 +178,19 @@ async fn wait(
 #[tokio::test]
 async fn wait_ends_with_state_or_timeout() {
     let harness = bash().await;
-    assert_eq!(wait(&harness, &[], None).await.unwrap(), StateName::Ready);
+    assert_eq!(wait(&harness, &[], None).await.unwrap(), NodeState::Ready);
     let gate = harness.folder.path().join("gate");
     let execute = harness.execute("b", &format!("until [ -e {} ]; do :; done", gate.display()));
     let engine = harness.engine.clone();
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    assert_eq!(wait(&harness, &[StateName::Busy], Some(LIMIT)).await.unwrap(), StateName::Busy);
+    assert_eq!(wait(&harness, &[NodeState::Busy], Some(LIMIT)).await.unwrap(), NodeState::Busy);
     let short = Some(Duration::from_millis(50));
-    let states = [StateName::Blocked, StateName::Ready, StateName::Blocked];
+    let states = [NodeState::Blocked, NodeState::Ready, NodeState::Blocked];
     let error = wait(&harness, &states, short).await.unwrap_err();
     // Each state is named once.
     assert_error(&error, ErrorKind::Timeout, &["'b'"]);
     std::fs::write(gate, "").unwrap();
-    assert_eq!(wait(&harness, &[StateName::Ready], Some(LIMIT)).await.unwrap(), StateName::Ready);
+    assert_eq!(wait(&harness, &[NodeState::Ready], Some(LIMIT)).await.unwrap(), NodeState::Ready);
     turn.await.unwrap().unwrap();
 }
 
@@ -198,7 +198,7 @@ async fn wait_ends_with_state_or_timeout() {
 async fn wait_fails_when_the_node_stops() {
     let harness = bash().await;
     let engine = harness.engine.clone();
-    let request = wait_request("b", &[StateName::Blocked], Some(LIMIT));
+    let request = wait_request("b", &[NodeState::Blocked], Some(LIMIT));
     let waiting = tokio::spawn(async move { engine.wait_node(request, Default::default()).await });
     tokio::task::yield_now().await;
     harness.stop("b").await;

@@ -13,7 +13,7 @@ use nerve_host::clock::Clock;
 use nerve_host::environment::Environment;
 use nerve_node::Node;
 use nerve_node::bash::BashNode;
-use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, StateName};
+use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, NodeState};
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::events::Publisher;
@@ -57,7 +57,7 @@ async fn limit_interrupts_the_turn_and_asks() {
     assert_eq!(error.kind, ErrorKind::Blocked, "{error:?}");
     assert_eq!(error.choices.len(), 2, "{error:?}");
     assert!(error.text.as_deref().is_some_and(|text| text.contains("before")), "{error:?}");
-    harness.wait("sh", StateName::Blocked).await.unwrap();
+    harness.wait("sh", NodeState::Blocked).await.unwrap();
     let event = harness.wait_for_event(|event| matches!(event, EventKind::NodeBlocked { .. })).await;
     assert!(matches!(event, EventKind::NodeBlocked { kind: BlockKind::Budget, .. }), "{event:?}");
     let budget = harness.info("sh").progress.budget.unwrap();
@@ -76,7 +76,7 @@ async fn refused_offer_fails_prompts_until_the_budget_changes() {
     let harness = Harness::new();
     start(&harness, "sh", time(200, LimitAction::Ask)).await;
     harness.send("sh", "sleep 600").await.unwrap_err();
-    harness.wait("sh", StateName::Blocked).await.unwrap();
+    harness.wait("sh", NodeState::Blocked).await.unwrap();
     harness.answer("sh", Choice::Cancel).await.unwrap();
     assert_kind(harness.send("sh", "echo no").await, ErrorKind::Budget);
     let status = set(&harness, of_node("sh", time(60_000, LimitAction::Ask))).await.unwrap();
@@ -90,7 +90,7 @@ async fn stop_fails_prompts_without_a_question() {
     start(&harness, "sh", time(200, LimitAction::Stop)).await;
     let error = harness.send("sh", "sleep 600").await.unwrap_err();
     assert_eq!((error.kind, error.choices.len()), (ErrorKind::Budget, 0), "{error:?}");
-    harness.wait("sh", StateName::Blocked).await.unwrap();
+    harness.wait("sh", NodeState::Blocked).await.unwrap();
     assert_kind(harness.send("sh", "echo no").await, ErrorKind::Budget);
     set(&harness, of_node("sh", None)).await.unwrap();
     harness.wait_ready("sh").await;
@@ -141,7 +141,7 @@ async fn usage_survives_stop_and_restart_of_the_server() {
     harness.engine.shut_down(false).await;
     *harness = EngineHarness::new(config(), LIMIT);
     harness.engine.start_node(StartNode::new("sh", None), Default::default()).await.unwrap();
-    harness.wait("sh", StateName::Blocked).await.unwrap();
+    harness.wait("sh", NodeState::Blocked).await.unwrap();
     assert_kind(harness.send("sh", "echo no").await, ErrorKind::Budget);
     let session = harness.engine.get_session(GetSession::new(None), Default::default()).await.unwrap();
     assert!(session.budget.is_some_and(|budget| budget.time_ms >= 200));
@@ -177,7 +177,7 @@ async fn working_time_of_commands_is_limited() {
     let error = harness.send("tests", "echo before; sleep 600").await.unwrap_err();
     assert_eq!((error.kind, error.choices.len()), (ErrorKind::Blocked, 2), "{error:?}");
     assert!(error.text.as_deref().is_some_and(|text| text.contains("before")), "{error:?}");
-    harness.wait("tests", StateName::Blocked).await.unwrap();
+    harness.wait("tests", NodeState::Blocked).await.unwrap();
     assert_kind(harness.send("tests", "echo more").await, ErrorKind::Blocked);
     harness.answer("tests", Choice::Number(1)).await.unwrap();
     assert_eq!(harness.ask("tests", "echo $((6*7))").await.text, "42");
@@ -206,7 +206,7 @@ async fn step_waits_for_the_answer_to_the_question_of_its_node() {
     ];
     for (number, policy) in policies.into_iter().enumerate() {
         let run = run_step(&harness, &once_slow(&harness, number), policy.clone());
-        harness.wait("sh", StateName::Blocked).await.unwrap();
+        harness.wait("sh", NodeState::Blocked).await.unwrap();
         harness.answer("sh", Choice::Number(1)).await.unwrap();
         let RunReply::Ended(ended) = run.await.unwrap().unwrap() else { panic!("{policy}") };
         assert_eq!(ended.results["a"]["text"], "done", "{policy}");
@@ -218,7 +218,7 @@ async fn refused_question_of_its_node_fails_the_step() {
     let harness = Harness::new();
     start(&harness, "sh", time(1000, LimitAction::Ask)).await;
     let run = run_step(&harness, &once_slow(&harness, 0), json!({ "on_error": "skip" }));
-    harness.wait("sh", StateName::Blocked).await.unwrap();
+    harness.wait("sh", NodeState::Blocked).await.unwrap();
     harness.answer("sh", Choice::Number(2)).await.unwrap();
     assert_kind(run.await.unwrap(), ErrorKind::Budget);
 }

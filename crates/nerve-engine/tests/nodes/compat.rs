@@ -14,7 +14,7 @@ use nerve_graph::context::RunContext;
 use nerve_graph::session::Session;
 use nerve_graph::step::Step;
 use nerve_graph::trace::TraceStatus;
-use nerve_node::command::StateName;
+use nerve_node::command::NodeState;
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::{Node, NodeFuture};
@@ -95,7 +95,7 @@ async fn channel_runs_as_graph_step() {
     let channel = Arc::new(UppercaseChannel::default());
     let node = ChannelNode::new(channel.clone());
     assert!(node.is_persistent() && channel.is_open());
-    assert_eq!((node.id(), node.info().state), ("loud", StateName::Ready));
+    assert_eq!((node.id(), node.info().state), ("loud", NodeState::Ready));
     assert_eq!(channel.channel_type(), ChannelType::Terminal);
     let session = Session::new("old");
     session.register(Arc::new(node.clone()), Some("channel")).unwrap();
@@ -107,7 +107,7 @@ async fn channel_runs_as_graph_step() {
     assert_eq!(channel.read_tail(2).await.unwrap(), "two\nthree");
     session.stop().await;
     assert!(channel.is_closed() && !channel.is_open());
-    assert_eq!(node.info().state, StateName::Stopped);
+    assert_eq!(node.info().state, NodeState::Stopped);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use nerve_api::request::{CreateGraph, ForkNode, GetHistory};
-use nerve_node::command::{BackendKind, CommandLine, EventKind, NodeInfo, NodeSpec, StateName};
+use nerve_node::command::{BackendKind, CommandLine, EventKind, NodeInfo, NodeSpec, NodeState};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::eventually;
 use nerve_testkit::harness::{assert_error, node_ref};
@@ -229,7 +229,7 @@ async fn unsupported_node_kinds_cannot_be_forked() {
     harness.engine.create_graph(request, Default::default()).await.unwrap();
     assert_rejected(&harness, "g", "d", ErrorKind::InvalidRequest, "a graph node").await;
     harness.start("sh", &["sh"]).await;
-    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.wait("sh", NodeState::Ready).await.unwrap();
     assert_rejected(&harness, "sh", "d", ErrorKind::InvalidRequest, "'shell'").await;
     // The name is available again.
     harness.start("d", &["sh"]).await;
@@ -247,7 +247,7 @@ async fn profile_gives_reason_why_fork_is_unsupported() {
     fs::write(profiles.join("old.toml"), profile).unwrap();
     let spec = NodeSpec { profile: Some("oldagent".into()), ..harness.spec("o", &["sh"]) };
     create(&harness, spec).await.unwrap();
-    harness.wait("o", StateName::Ready).await.unwrap();
+    harness.wait("o", NodeState::Ready).await.unwrap();
     assert_rejected(&harness, "o", "d", ErrorKind::InvalidRequest, "not saved").await;
     harness.stop("o").await;
 }
@@ -324,7 +324,7 @@ async fn session_id_reported_by_the_agent_takes_precedence() {
 async fn node_without_turns_is_not_forked() {
     let harness = Harness::new();
     let created = create_with_turns(&harness, "c", &[]).await;
-    harness.wait("c", StateName::Ready).await.unwrap();
+    harness.wait("c", NodeState::Ready).await.unwrap();
     assert_rejected(&harness, "c", "d", ErrorKind::InvalidRequest, "turn").await;
     // Claude Code also records its own commands.
     let line = json!({ "type": "user", "uuid": "u", "message": { "role": "user", "content": "<command-name>/clear</command-name>" } });
@@ -345,7 +345,7 @@ async fn starting_busy_or_blocked_node_is_not_forked() {
     let execute = harness.execute("c", "STALL 100 please");
     let engine = harness.engine.clone();
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    harness.wait("c", StateName::Busy).await.unwrap();
+    harness.wait("c", NodeState::Busy).await.unwrap();
     let error = fork(&harness, "c", "d").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Busy, "{error}");
     harness.engine.send_interrupt(node_ref("c").into(), Default::default()).await.unwrap();
@@ -363,7 +363,7 @@ async fn stopped_node_is_forked_from_transcript_and_resumes() {
     harness.ask("d", "two").await;
     for node in ["c", "d"] {
         harness.engine.write_bytes(&node_ref(node), b"/exit\r".to_vec()).await.unwrap();
-        harness.wait(node, StateName::Stopped).await.unwrap();
+        harness.wait(node, NodeState::Stopped).await.unwrap();
     }
     assert_rejected(&harness, "c", "c", ErrorKind::AlreadyExists, "'c'").await;
     fork(&harness, "c", "e").await.unwrap();

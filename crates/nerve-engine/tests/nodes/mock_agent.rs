@@ -7,7 +7,7 @@ use nerve_agent::parse::SectionKind;
 use nerve_api::reply::AnswerReply;
 use nerve_api::request::{AnswerNode, ExplainNode, NodeChoice};
 use nerve_api::value::Delivery;
-use nerve_node::command::{Choice, EventKind, NodeSpec, StateName};
+use nerve_node::command::{Choice, EventKind, NodeSpec, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_record::activity::{Activity, Level};
 use nerve_testkit::harness::{assert_error, node_ref};
@@ -106,10 +106,10 @@ async fn permission_prompt_blocks_until_answered() {
 async fn onboarding_blocks_until_answered() {
     let harness = Harness::new();
     harness.start_mock("m", &["--onboarding"]).await;
-    harness.wait("m", StateName::Blocked).await.unwrap();
+    harness.wait("m", NodeState::Blocked).await.unwrap();
     assert_eq!(harness.send("m", "hello").await.unwrap_err().kind, ErrorKind::Blocked);
     harness.answer("m", Choice::Label("yes".into())).await.unwrap();
-    harness.wait("m", StateName::Ready).await.unwrap();
+    harness.wait("m", NodeState::Ready).await.unwrap();
     assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");
     harness.stop("m").await;
 }
@@ -191,7 +191,7 @@ async fn progress_bars_huge_lines_and_invalid_utf8() {
 async fn interrupt_ends_the_turn() {
     let mut harness = Harness::new();
     harness.start_mock("m", &[]).await;
-    harness.wait("m", StateName::Ready).await.unwrap();
+    harness.wait("m", NodeState::Ready).await.unwrap();
     let engine = harness.engine.clone();
     let mut execute = harness.execute("m", "SLOW words");
     execute.stream = true;
@@ -211,7 +211,7 @@ async fn interrupt_ends_the_turn() {
 async fn draft_of_a_user_blocks_the_prompt() {
     let harness = Harness::new();
     harness.start_mock("m", &[]).await;
-    harness.wait("m", StateName::Ready).await.unwrap();
+    harness.wait("m", NodeState::Ready).await.unwrap();
     harness.engine.write_bytes(&node_ref("m"), b"my own words".to_vec()).await.unwrap();
     eventually("the draft", async || harness.screen("m").await.contains("my own words")).await;
     let error = harness.send("m", "hello").await.unwrap_err();
@@ -321,7 +321,7 @@ async fn stop_during_transcript_wait_returns_screen_answer() {
     let mut harness = Harness::new();
     // The first turn waits for the transcript that Claude Code creates.
     let info = harness.start_mock("m", &["--full-screen"]).await;
-    harness.wait("m", StateName::Ready).await.unwrap();
+    harness.wait("m", NodeState::Ready).await.unwrap();
     let (session, _) = session_files(&harness, &info.metadata.display("pid"));
     write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
     let (engine, execute) = (harness.engine.clone(), harness.execute("m", "hello there"));
@@ -333,7 +333,7 @@ async fn stop_during_transcript_wait_returns_screen_answer() {
         explanation.turn.is_none()
     })
     .await;
-    assert_eq!(harness.info("m").state, StateName::Busy, "the transcript is being read");
+    assert_eq!(harness.info("m").state, NodeState::Busy, "the transcript is being read");
     harness.stop("m").await;
     let Ok(response) = turn.await.unwrap() else { panic!("no response") };
     assert_eq!((response.text.as_str(), response.source.as_str()), ("You said: hello there", "screen"));

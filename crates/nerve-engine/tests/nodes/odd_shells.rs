@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_node::command::StateName;
+use nerve_node::command::NodeState;
 use nerve_node::error::ErrorKind;
 use nerve_testkit::eventually;
 use nerve_testkit::harness::{assert_error, node_ref};
@@ -58,7 +58,7 @@ async fn incomplete_command_blocks() {
     let incomplete = harness.send("sh", "echo 'abc").await.unwrap_err();
     assert_eq!(incomplete.kind, ErrorKind::Blocked, "{incomplete:?}");
     harness.engine.send_interrupt(node_ref("sh").into(), Default::default()).await.unwrap();
-    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.wait("sh", NodeState::Ready).await.unwrap();
     assert_eq!(harness.ask("sh", "echo whole").await.text, "whole");
     harness.stop("sh").await;
 }
@@ -76,7 +76,7 @@ async fn shell_tracing_hides_our_instrumentation() {
 async fn program_is_interrupted_once() {
     let harness = Harness::new();
     harness.start("sh", &BASH).await;
-    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.wait("sh", NodeState::Ready).await.unwrap();
     let engine = harness.engine.clone();
     let script = "python3 -c 'import signal,time\nn=0\ndef hit(*a):\n  global n; n+=1\nsignal.signal(2,hit)\nprint(\"up\", flush=True)\nt=time.time()+3\nwhile time.time()<t: time.sleep(0.05)\nprint(\"hits\", n)'";
     let execute = harness.execute("sh", script);
@@ -106,7 +106,7 @@ async fn python_accepts_blocks_and_wrapped_lines() {
 async fn unfinished_input_of_a_user_blocks_the_prompt() {
     let harness = Harness::new();
     harness.start("sh", &BASH).await;
-    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.wait("sh", NodeState::Ready).await.unwrap();
     let write = async |data: &[u8]| {
         harness.engine.write_bytes(&node_ref("sh"), data.to_vec()).await.unwrap();
     };

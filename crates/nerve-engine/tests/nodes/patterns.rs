@@ -13,7 +13,7 @@ use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_node::Node;
 use nerve_node::NodeHandle;
 use nerve_node::budget::Budget;
-use nerve_node::command::StateName;
+use nerve_node::command::NodeState;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_patterns::debate::{DebateConfig, DebateLoop};
 use nerve_patterns::dev_coach::{ACCEPTANCE, DevCoachConfig, DevCoachLoop, Role};
@@ -197,11 +197,11 @@ async fn cancellation_interrupts_the_terminal() {
     let token = CancellationToken::new();
     let context = fixture.context().with_cancellation(token.clone());
     let run = tokio::spawn(async move { pair.run(&context).await });
-    shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
+    shell.wait(&[NodeState::Busy], Some(LIMIT)).await.unwrap();
     token.cancel();
     let ended = tokio::time::timeout(LIMIT, run).await.unwrap().unwrap().unwrap_err();
     assert_eq!(ended.error.kind, ErrorKind::Cancelled, "{ended:?}");
-    shell.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
+    shell.wait(&[NodeState::Ready], Some(LIMIT)).await.unwrap();
     shell.stop("done").await;
 }
 

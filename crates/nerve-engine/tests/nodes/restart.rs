@@ -8,7 +8,7 @@ use nerve_api::request::{
 };
 use nerve_engine::{EngineConfig, RequestContext};
 use nerve_host::manager::HostManager;
-use nerve_node::command::{EventKind, NodeInfo, NodeSpec, StateName};
+use nerve_node::command::{EventKind, NodeInfo, NodeSpec, NodeState};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::eventually;
 use nerve_testkit::harness::{EngineHarness, assert_error, node_ref};
@@ -99,7 +99,7 @@ async fn stopped_node_is_listed_and_resumes_its_conversation() {
     let list = harness.engine.list_nodes(ListNodes::default(), Default::default()).await.unwrap();
     assert_eq!((list.nodes.len(), list.stopped.len()), (0, 1), "{list:?}");
     let entry = &list.stopped[0];
-    assert_eq!((entry.node_id.as_str(), entry.state), ("c", StateName::Stopped));
+    assert_eq!((entry.node_id.as_str(), entry.state), ("c", NodeState::Stopped));
     let known = ["conversation_id", "cwd", "profile", "env", "cols", "reason"];
     let known = known.map(|name| entry.metadata.display(name));
     assert_eq!(known, [id.as_str(), "/tmp", "claude", "HOME PS1", "100", "stopped"]);
@@ -162,7 +162,7 @@ async fn ended_program_is_started_again() {
     let harness = harness();
     create_with_turn(&harness).await;
     harness.engine.write_bytes(&node_ref("c"), b"/exit\r".to_vec()).await.unwrap();
-    harness.wait("c", StateName::Stopped).await.unwrap();
+    harness.wait("c", NodeState::Stopped).await.unwrap();
     assert_eq!(harness.info("c").metadata["exit"], json!({ "code": 0 }));
     assert!(restore(&harness).await.is_empty(), "a program that exits by itself is not restored");
     start(&harness, "c", false).await.unwrap();
@@ -270,7 +270,7 @@ async fn typed_prompt_counts_as_turn() {
     assert_eq!(harness.info("c").metadata.get("has_turns"), None);
     // As an attached terminal does.
     harness.engine.write_bytes(&node_ref("c"), b"STALL 5\r".to_vec()).await.unwrap();
-    harness.wait("c", StateName::Busy).await.unwrap();
+    harness.wait("c", NodeState::Busy).await.unwrap();
     harness.wait_ready("c").await;
     assert_eq!(harness.info("c").metadata.display("turns"), "0");
     harness.stop("c").await;
@@ -332,7 +332,7 @@ async fn session_stop_includes_nodes_that_are_not_restored_yet() {
 async fn session_start_leaves_exited_programs_alone() {
     let harness = harness();
     harness.start("done", &["sh", "-c", "exit 0"]).await;
-    harness.wait("done", StateName::Stopped).await.unwrap();
+    harness.wait("done", NodeState::Stopped).await.unwrap();
     harness.start("trap", &["sh", "-c", "trap 'exit 7' HUP TERM; while :; do sleep 0.1; done"]).await;
     harness.engine.stop_session(StopSession::default(), Default::default()).await.unwrap();
     let ends: Vec<String> =

@@ -9,7 +9,7 @@ use nerve_api::request::{CancelResult, ExecuteInput, GetResult, ListResults, Web
 use nerve_api::value::ResultStatus;
 use nerve_engine::conversation::{Conversation, ConversationId, Message, Role};
 use nerve_engine::{Engine, EngineConfig};
-use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, StateName};
+use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, NodeState};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::FactoryConfig;
 use nerve_testkit::harness::node_ref;
@@ -77,11 +77,11 @@ async fn node_with_executions_is_not_ready() {
     let (prompt, pipe) = harness.blocked_command("b").await;
     let first = harness.submit_prompt("b", &prompt).await;
     let second = harness.submit_prompt("b", "echo two").await;
-    assert_eq!(harness.info("b").state, StateName::Busy, "before the prompt reaches the node");
-    let early = harness.wait_within("b", StateName::Ready, Duration::from_millis(50)).await;
+    assert_eq!(harness.info("b").state, NodeState::Busy, "before the prompt reaches the node");
+    let early = harness.wait_within("b", NodeState::Ready, Duration::from_millis(50)).await;
     assert_eq!(early.unwrap_err().kind, ErrorKind::Timeout);
     unblock(pipe, "one").await;
-    harness.wait("b", StateName::Ready).await.unwrap();
+    harness.wait("b", NodeState::Ready).await.unwrap();
     for id in [first, second] {
         assert!(harness.result(&id).await.status.is_end());
     }
@@ -234,7 +234,7 @@ async fn queued_and_running_prompts_can_be_cancelled() {
     assert_eq!(harness.ask("b", "echo on").await.text.trim(), "on");
     // The turn of an agent is interrupted; the agent keeps running.
     harness.start_mock("m", &[]).await;
-    harness.wait("m", StateName::Ready).await.unwrap();
+    harness.wait("m", NodeState::Ready).await.unwrap();
     let slow = harness.submit_prompt("m", "SLOW words").await;
     harness.wait_for_output("m", "Slow words").await;
     let record = harness.cancel(&slow).await.unwrap();
@@ -257,11 +257,11 @@ async fn cancelled_and_stopped_executions_differ_in_status() {
     }
     // An interrupt of the turn, in a command and in an agent.
     harness.start_mock("m", &[]).await;
-    harness.wait("m", StateName::Ready).await.unwrap();
+    harness.wait("m", NodeState::Ready).await.unwrap();
     for (node, text) in [("b", &*prompt), ("m", "SLOW words")] {
         let id = harness.submit_prompt(node, text).await;
         harness.wait_for_result(&id, running).await;
-        harness.wait(node, StateName::Busy).await.unwrap();
+        harness.wait(node, NodeState::Busy).await.unwrap();
         harness.engine.send_interrupt(node_ref(node).into(), Default::default()).await.unwrap();
         let record = harness.finished(&id).await;
         assert_eq!(record.status, ResultStatus::Cancelled, "{record:#?}");
@@ -278,7 +278,7 @@ async fn cancelled_and_stopped_executions_differ_in_status() {
         let id = harness.submit_prompt(node, text).await;
         let queued = harness.submit_prompt(node, "echo queued").await;
         harness.wait_for_result(&id, running).await;
-        harness.wait(node, StateName::Busy).await.unwrap();
+        harness.wait(node, NodeState::Busy).await.unwrap();
         harness.stop(node).await;
         for id in [&id, &queued] {
             let record = harness.finished(id).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nerve_api::value::{Delivery, StopCause};
 
 use nerve_api::request::{CreateSession, RunCommand};
-use nerve_node::command::{EventKind, StateName};
+use nerve_node::command::{EventKind, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::{assert_error, node_ref, wait_request};
 use nerve_testkit::{eventually, skip, within_deadline};
@@ -63,7 +63,7 @@ async fn exit_codes_long_output_and_multi_line_commands() {
 async fn timed_out_turn_keeps_its_partial_text() {
     let harness = Harness::new();
     harness.start("sh", &BASH).await;
-    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.wait("sh", NodeState::Ready).await.unwrap();
     let mut endless = harness.execute("sh", "echo begun; sleep 1000");
     endless.timeout = Some(Duration::from_secs(1).into());
     let error = harness.run(endless).await.unwrap_err();
@@ -122,7 +122,7 @@ async fn prompt_waits_for_lines_typed_before_it(argv: &[&str], print: fn(&str) -
     }
     let harness = Harness::new();
     harness.start(program, argv).await;
-    harness.wait(program, StateName::Ready).await.unwrap();
+    harness.wait(program, NodeState::Ready).await.unwrap();
     for round in 0..ROUNDS {
         for input in 0..round % 4 {
             let line = print(&format!("input {input} of {round}"));
@@ -215,12 +215,12 @@ async fn turns_are_queued_in_order() {
 async fn fail_if_busy_is_immediate_and_timeout_interrupts() {
     let harness = Harness::new();
     harness.start("sh", &BASH).await;
-    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.wait("sh", NodeState::Ready).await.unwrap();
     let mut slow = harness.execute("sh", "sleep 30");
     slow.timeout = Some(Duration::from_millis(400).into());
     let engine = harness.engine.clone();
     let turn = tokio::spawn(async move { engine.run_turn(slow, Default::default()).await });
-    harness.wait("sh", StateName::Busy).await.unwrap();
+    harness.wait("sh", NodeState::Busy).await.unwrap();
     let mut immediate = harness.execute("sh", "echo x");
     immediate.fail_if_busy = true;
     assert_eq!(harness.run(immediate).await.unwrap_err().kind, ErrorKind::Busy);
@@ -234,12 +234,12 @@ async fn fail_if_busy_is_immediate_and_timeout_interrupts() {
 async fn abandoned_turn_still_completes() {
     let harness = Harness::new();
     harness.start("sh", &BASH).await;
-    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.wait("sh", NodeState::Ready).await.unwrap();
     let go = harness.folder.path().join("go");
     let command = format!("until [ -e {} ]; do sleep 0.01; done; echo done", go.display());
     let (engine, execute) = (harness.engine.clone(), harness.execute("sh", &command));
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    harness.wait("sh", StateName::Busy).await.unwrap();
+    harness.wait("sh", NodeState::Busy).await.unwrap();
     turn.abort();
     assert!(turn.await.unwrap_err().is_cancelled());
     std::fs::write(go, "").unwrap();
@@ -271,7 +271,7 @@ async fn program_that_ignores_interrupts_can_be_stopped() {
 async fn write_run_read_and_clear() {
     let harness = Harness::new();
     harness.start("cat", &["cat"]).await;
-    harness.wait("cat", StateName::Ready).await.unwrap();
+    harness.wait("cat", NodeState::Ready).await.unwrap();
     let long = "y".repeat(3000) + "\n";
     let text = long.repeat(3) + "日本語 end\n";
     let bytes = harness.engine.write_bytes(&node_ref("cat"), text.clone().into_bytes()).await.unwrap();
@@ -292,7 +292,7 @@ async fn write_run_read_and_clear() {
         )
         .await
         .unwrap();
-    harness.wait("cat", StateName::Ready).await.unwrap();
+    harness.wait("cat", NodeState::Ready).await.unwrap();
     assert_eq!(harness.buffer("cat", Some(2)).await, "typed\ntyped");
     harness.engine.clear_buffer(node_ref("cat").into(), Default::default()).await.unwrap();
     assert!(harness.buffer("cat", None).await.lines().count() <= 30, "the scrollback was not cleared");
@@ -332,7 +332,7 @@ async fn operations_are_logged_in_order() {
         )
         .await
         .unwrap();
-    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.wait("sh", NodeState::Ready).await.unwrap();
     harness.engine.write_bytes(&node_ref("sh"), b"echo three\r".to_vec()).await.unwrap();
     harness.engine.send_interrupt(node_ref("sh").into(), Default::default()).await.unwrap();
     let mut stream = harness.execute("sh", "echo four");
@@ -356,14 +356,14 @@ async fn operations_are_logged_in_order() {
 async fn input_during_turn_is_logged_before_the_turn() {
     let harness = Harness::new();
     harness.start("sh", &BASH).await;
-    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.wait("sh", NodeState::Ready).await.unwrap();
     for (stream, send) in [(false, "send"), (true, "send_stream")] {
         let before = harness.history("sh").await.len();
         let mut execute = harness.execute("sh", "sleep 5");
         execute.stream = stream;
         let engine = harness.engine.clone();
         let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-        harness.wait("sh", StateName::Busy).await.unwrap();
+        harness.wait("sh", NodeState::Busy).await.unwrap();
         harness.engine.send_interrupt(node_ref("sh").into(), Default::default()).await.unwrap();
         turn.await.unwrap().unwrap();
         let entries = harness.history("sh").await;
@@ -423,7 +423,7 @@ async fn exited_program_releases_its_node_name() {
 async fn program_that_exits_immediately_stops_the_node() {
     let harness = Harness::new();
     harness.start("t", &["true"]).await;
-    let stopped = harness.wait("t", StateName::Ready).await.unwrap_err();
+    let stopped = harness.wait("t", NodeState::Ready).await.unwrap_err();
     assert_error(&stopped, ErrorKind::NodeStopped, &["exit code 0"]);
 }
 
@@ -479,7 +479,7 @@ async fn empty_large_and_hostile_input() {
 async fn endless_output_can_be_interrupted() {
     let harness = Harness::new();
     harness.start("sh", &BASH).await;
-    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.wait("sh", NodeState::Ready).await.unwrap();
     let mut flood = harness.execute("sh", "yes flood");
     flood.timeout = Some(Duration::from_secs(1).into());
     assert_eq!(harness.run(flood).await.unwrap_err().kind, ErrorKind::Timeout);
@@ -524,11 +524,11 @@ async fn resize_reaches_the_program() {
 async fn wait_is_level_triggered_and_times_out() {
     let harness = Harness::new();
     harness.start("sh", &BASH).await;
-    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.wait("sh", NodeState::Ready).await.unwrap();
     // Nothing changes meanwhile.
-    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.wait("sh", NodeState::Ready).await.unwrap();
     let limit = Some(Duration::from_millis(50));
-    let request = wait_request("sh", &[StateName::Blocked, StateName::Blocked], limit);
+    let request = wait_request("sh", &[NodeState::Blocked, NodeState::Blocked], limit);
     let timeout = harness.engine.wait_node(request, Default::default()).await.unwrap_err();
     assert_error(&timeout, ErrorKind::Timeout, &["ready", "blocked"]);
     assert_eq!(timeout.message.matches("blocked").count(), 1, "{timeout}");

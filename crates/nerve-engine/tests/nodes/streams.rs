@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_node::command::{EventKind, Response, StateName};
+use nerve_node::command::{EventKind, NodeState, Response};
 use nerve_node::error::ErrorKind;
 use nerve_testkit::skip;
 
@@ -89,7 +89,7 @@ async fn long_stream_has_each_line_once_in_order() {
 async fn row_is_published_when_the_next_one_begins() {
     let mut harness = Harness::new();
     harness.start("sh", &BASH).await;
-    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.wait("sh", NodeState::Ready).await.unwrap();
     let mut execute = harness.execute("sh", "echo 日本; printf 'open '; sleep 30");
     (execute.stream, execute.timeout) = (true, Some(Duration::from_secs(20).into()));
     let engine = harness.engine.clone();

@@ -412,7 +412,7 @@ async fn failed_command_and_abandoned_turn_have_spans() {
     let engine = harness.nodes.engine.clone();
     let execute = harness.nodes.execute("sh", "sleep 600");
     let turn_task = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    harness.nodes.wait("sh", nerve_node::command::StateName::Busy).await.unwrap();
+    harness.nodes.wait("sh", nerve_node::command::NodeState::Busy).await.unwrap();
     turn_task.abort();
     let span = tokio::time::timeout(LIMIT, harness.spans.next()).await.unwrap();
     assert_eq!((span.name.as_ref(), text(&span, "error.type").as_str()), ("turn sh", "cancelled"));

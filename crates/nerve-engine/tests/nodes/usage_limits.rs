@@ -1,6 +1,6 @@
 //! Agents that have reached a usage limit.
 
-use nerve_node::command::{EventKind, StateName};
+use nerve_node::command::{EventKind, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::node_ref;
 
@@ -18,7 +18,7 @@ async fn usage_limit_suspends_the_node_until_interrupt() {
     let mut spec = harness.spec("m", &["sh", "-c", LIMITED_AGENT]);
     spec.profile = Some("codex".into());
     harness.engine.create(spec).await.unwrap();
-    harness.wait("m", StateName::Suspended).await.unwrap();
+    harness.wait("m", NodeState::Suspended).await.unwrap();
     let event = harness.wait_for_event(|kind| matches!(kind, EventKind::NodeSuspended { .. })).await;
     assert!(matches!(event, EventKind::NodeSuspended { until_at: Some(_), .. }), "{event:?}");
 
@@ -31,6 +31,6 @@ async fn usage_limit_suspends_the_node_until_interrupt() {
     assert!(!harness.buffer("m", None).await.contains("must not be typed"));
 
     harness.engine.send_interrupt(node_ref("m").into(), Default::default()).await.unwrap();
-    harness.wait("m", StateName::Ready).await.unwrap();
+    harness.wait("m", NodeState::Ready).await.unwrap();
     harness.stop("m").await;
 }

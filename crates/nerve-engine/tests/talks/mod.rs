@@ -3,14 +3,14 @@
 use nerve_api::reply::ExecuteReply;
 use nerve_api::request::{ConversationMessage, ConversationOptions, ExecuteInput, GetResult};
 use nerve_api::value::Role;
-use nerve_node::command::StateName;
+use nerve_node::command::NodeState;
 use nerve_testkit::Renderer;
 
 use crate::{Harness, NODE, TURN};
 
 async fn history_is_one_prompt(renderer: Renderer) {
     let Some(harness) = Harness::start(renderer, |_, _| ()).await else { return };
-    harness.wait(StateName::Ready).await;
+    harness.wait(NodeState::Ready).await;
     let message =
         |role, content: &str, timestamp| ConversationMessage { role, content: content.into(), timestamp };
     let history = vec![

@@ -3,7 +3,7 @@
 use nerve_api::reply::BudgetStatus;
 use nerve_api::request::UsageLimits;
 use nerve_api::session_option;
-use nerve_node::command::{NodeSpec, StateName};
+use nerve_node::command::{NodeSpec, NodeState};
 use nerve_node::error::EngineError;
 
 use super::Session;
@@ -62,7 +62,7 @@ impl Session {
             let State { slots, entries, .. } = &mut *state;
             match slots.get(name) {
                 Some(Slot::Reserved(_)) => Some("it is starting"),
-                Some(Slot::Registered(node)) if node.is_graph() || node.state() != StateName::Stopped => {
+                Some(Slot::Registered(node)) if node.is_graph() || node.state() != NodeState::Stopped => {
                     Some("it is running")
                 }
                 Some(Slot::Registered(_)) => {
@@ -143,7 +143,7 @@ impl Session {
     pub fn request_stop(&self, name: &str, node: &Executable) {
         let mut state = self.inner.state.lock();
         if state.is_registered(name, node)
-            && node.state() != StateName::Stopped
+            && node.state() != NodeState::Stopped
             && let Some(entry) = state.entries.get_mut(name)
         {
             entry.last.is_stop_requested = true;

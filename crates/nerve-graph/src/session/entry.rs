@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use nerve_node::command::{NodeInfo, NodeSpec, StateName};
+use nerve_node::command::{NodeInfo, NodeSpec, NodeState};
 use nerve_node::usage_ledger::{LedgerRecord, LedgerUsage, UsageLedger};
 use nerve_types::{ExitStatus, TsNs};
 use serde::{Deserialize, Serialize};
@@ -137,7 +137,7 @@ impl NodeEntry {
             self.spec.cols = cells("cols").or(self.spec.cols);
             self.spec.rows = cells("rows").or(self.spec.rows);
         }
-        if info.state != StateName::Stopped {
+        if info.state != NodeState::Stopped {
             self.last.end = None;
         } else if self.last.end.is_none() {
             let mut end = ProcessEnd::of(info);

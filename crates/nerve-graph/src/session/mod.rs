@@ -15,7 +15,7 @@ use std::time::Duration;
 use nerve_api::session_option;
 use nerve_host::clock::Clock;
 use nerve_node::NodeHandle;
-use nerve_node::command::{NodeInfo, SessionInfo, StateName};
+use nerve_node::command::{NodeInfo, NodeState, SessionInfo};
 use nerve_node::context::TurnContext;
 use nerve_node::error::EngineError;
 use nerve_node::names::check_name;
@@ -184,7 +184,7 @@ impl Session {
     /// Returns the names of usable nodes: those that are started and neither stopped nor stopping.
     pub fn list_ready_nodes(&self) -> Vec<String> {
         let works = |entry: &Executable| {
-            !matches!(entry.state(), StateName::Created | StateName::Stopping | StateName::Stopped)
+            !matches!(entry.state(), NodeState::Created | NodeState::Stopping | NodeState::Stopped)
         };
         self.nodes().into_iter().filter(|(_, entry)| works(entry)).map(|(name, _)| name).collect()
     }
@@ -329,7 +329,7 @@ impl Session {
         }
         let State { slots, entries, .. } = &mut *state;
         match slots.get(name) {
-            Some(Slot::Registered(old)) if old.state() == StateName::Stopped => {
+            Some(Slot::Registered(old)) if old.state() == NodeState::Stopped => {
                 // If the start fails, the entry still has the end of this process.
                 if let Some(entry) = entries.get_mut(name) {
                     entry.observe(&old.info(), old.ledger());

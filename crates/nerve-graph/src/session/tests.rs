@@ -37,7 +37,7 @@ async fn late_stop_does_not_take_name_from_new_node() {
     assert!(session.fill("n", reservation, old.clone()));
     assert_eq!(session.reserve("n").unwrap_err().kind, ErrorKind::AlreadyExists);
     old.stop("test").await;
-    assert_eq!(old.state(), StateName::Stopped);
+    assert_eq!(old.state(), NodeState::Stopped);
     let reservation = session.reserve("n").unwrap();
     assert!(!session.forget("n", &old));
     assert!(session.fill("n", reservation, new.clone()), "the reservation is not the old node's");

@@ -18,7 +18,7 @@ use super::file;
 use super::setup::Setup;
 use super::{ChatSettings, settings};
 use crate::audit_log::AuditLog;
-use crate::command::{DialogAnswer, NodeInfo, NodeRef, Response, StateName};
+use crate::command::{DialogAnswer, NodeInfo, NodeRef, NodeState, Response};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::Prompt;
@@ -83,7 +83,7 @@ impl Node for ChatNode {
         Box::pin(self.run_or_detach(prompt, context))
     }
 
-    fn wait<'a>(&'a self, states: &'a [StateName], limit: Option<Duration>) -> NodeFuture<'a, StateName> {
+    fn wait<'a>(&'a self, states: &'a [NodeState], limit: Option<Duration>) -> NodeFuture<'a, NodeState> {
         Box::pin(self.inner.state.wait(states, limit))
     }
 
@@ -157,7 +157,7 @@ impl Node for ChatNode {
             let inner = &self.inner;
             inner.state.begin_stop();
             let _turn = inner.turn.lock().await;
-            if inner.state.current() != StateName::Stopped {
+            if inner.state.current() != NodeState::Stopped {
                 let text = || self.text(Some(HISTORY_BUFFER_LINES));
                 inner.audit_log.lock().close(inner.clock.now(), Some(reason), text);
                 inner.state.end_stop(reason, StopCause::Requested);

@@ -8,7 +8,7 @@ use nerve_api::reply::{AnswerReply, ReachedState, TurnResponse};
 use nerve_api::request::{AnswerNode, ExecuteInput, GetBuffer, GetHistory, NodeChoice, States, WaitNode};
 use nerve_engine::{Engine, EngineConfig};
 use nerve_node::command::{
-    Choice, CommandLine, Event, EventKind, NodeInfo, NodeRef, NodeSpec, Response, StateName,
+    Choice, CommandLine, Event, EventKind, NodeInfo, NodeRef, NodeSpec, NodeState, Response,
 };
 use nerve_node::error::EngineError;
 use nerve_node::factory::FactoryConfig;
@@ -33,7 +33,7 @@ pub fn node_ref(node: &str) -> NodeRef {
 }
 
 /// Builds a request that waits for one of the states, or for `ready` if there are none.
-pub fn wait_request(node: &str, until: &[StateName], timeout: Option<Duration>) -> WaitNode {
+pub fn wait_request(node: &str, until: &[NodeState], timeout: Option<Duration>) -> WaitNode {
     let until = match until {
         [] => States::default(),
         until => States(until.to_vec()),
@@ -141,7 +141,7 @@ impl EngineHarness {
     ///
     /// # Errors
     /// The node does not reach it within the limit.
-    pub async fn wait(&self, node: &str, state: StateName) -> Result<ReachedState, EngineError> {
+    pub async fn wait(&self, node: &str, state: NodeState) -> Result<ReachedState, EngineError> {
         self.wait_within(node, state, self.limit).await
     }
 
@@ -152,7 +152,7 @@ impl EngineHarness {
     pub async fn wait_within(
         &self,
         node: &str,
-        state: StateName,
+        state: NodeState,
         limit: Duration,
     ) -> Result<ReachedState, EngineError> {
         self.engine.wait_node(wait_request(node, &[state], Some(limit)), Default::default()).await
@@ -163,7 +163,7 @@ impl EngineHarness {
     /// # Panics
     /// It does not become ready within the limit; shows the screen.
     pub async fn wait_ready(&self, node: &str) {
-        let reached = self.wait(node, StateName::Ready).await;
+        let reached = self.wait(node, NodeState::Ready).await;
         assert!(reached.is_ok(), "{reached:?}\n{}", self.screen(node).await);
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nerve_agent::profile::Version;
 use nerve_api::reply::TurnResponse;
 use nerve_api::request::ExecuteInput;
-use nerve_node::command::{Choice, EventKind, NodeSpec, Response, StateName};
+use nerve_node::command::{Choice, EventKind, NodeSpec, NodeState, Response};
 use nerve_node::error::EngineError;
 use nerve_record::activity::Activity;
 use nerve_testkit::harness::{CommandOutput, EngineHarness, RealAgent, node_ref};
@@ -84,7 +84,7 @@ impl Harness {
     pub(super) async fn start(&self) -> Result<Duration, EngineError> {
         let began = Instant::now();
         self.nodes.engine.create(self.spec(self.node(), &self.recipe)).await?;
-        self.nodes.wait(self.node(), StateName::Ready).await?;
+        self.nodes.wait(self.node(), NodeState::Ready).await?;
         Ok(began.elapsed())
     }
 
@@ -150,7 +150,7 @@ impl Harness {
             if let Some(keys) = keys {
                 let _ = self.write(keys).await;
             }
-            if self.wait(StateName::Ready, Duration::from_secs(5)).await.is_ok() {
+            if self.wait(NodeState::Ready, Duration::from_secs(5)).await.is_ok() {
                 return Ok(());
             }
         }
@@ -158,7 +158,7 @@ impl Harness {
         self.start().await.map(drop)
     }
 
-    pub(super) async fn wait(&self, state: StateName, limit: Duration) -> Result<(), EngineError> {
+    pub(super) async fn wait(&self, state: NodeState, limit: Duration) -> Result<(), EngineError> {
         self.nodes.wait_within(self.node(), state, limit).await.map(drop)
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nerve_api::request::{ExecuteInput, ForkNode};
-use nerve_node::command::StateName;
+use nerve_node::command::NodeState;
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::{CommandOutput, node_ref, signal};
 use nerve_testkit::wait_until_async;
@@ -23,7 +23,7 @@ pub(super) async fn exit(harness: &Harness, variant: &Variant) -> Outcome {
     for _ in 0..EXIT_ATTEMPTS.0 {
         // The program may have exited already.
         let _ = harness.write(variant.exit_keys).await;
-        if harness.wait(StateName::Stopped, EXIT_ATTEMPTS.1).await.is_ok() {
+        if harness.wait(NodeState::Stopped, EXIT_ATTEMPTS.1).await.is_ok() {
             return Ok(Verdict::Passed);
         }
     }
@@ -53,7 +53,7 @@ pub(super) async fn fork(harness: &Harness, variant: &Variant) -> Outcome {
         return Err("the source stays busy".into());
     }
     result.ok_or("no reply to the fork")?.map_err(describe)?;
-    harness.nodes.wait("fork", StateName::Ready).await.map_err(describe)?;
+    harness.nodes.wait("fork", NodeState::Ready).await.map_err(describe)?;
     let response = harness.nodes.send("fork", "in the fork wordgamma").await.map_err(describe)?;
     expect(response.text.contains("wordgamma"), "unexpected answer of the fork", &response)?;
     ask_agent(harness, "in the source wordbeta").await?;

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use nerve_agent::parse::SectionKind;
 use nerve_api::value::{Delivery, ResponseSource};
-use nerve_node::command::{Choice, Response, StateName};
+use nerve_node::command::{Choice, NodeState, Response};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::mock_model::RecordedRequest;
 
@@ -210,7 +210,7 @@ pub(super) async fn api_error(harness: &Harness, prompt: &str, kept: &str) -> Ou
         }
         Err(error) => remark = Some(describe(error)),
     }
-    let recovered = harness.wait(StateName::Ready, harness.nodes.limit).await;
+    let recovered = harness.wait(NodeState::Ready, harness.nodes.limit).await;
     recovered.map_err(|error| format!("not ready again: {}", describe(error)))?;
     let next = ask(harness, "hello after the error").await?;
     expect(next.text.contains("hello after the error"), "unexpected next answer", &next)?;

@@ -9,7 +9,7 @@ use nerve_api::value::LimitAction;
 use nerve_graph::session::Session;
 use nerve_node::budget::Budget;
 use nerve_node::chat::{ChatSettings, Provider};
-use nerve_node::command::{Choice, EventKind, NodeSpec, StateName};
+use nerve_node::command::{Choice, EventKind, NodeSpec, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::assert_error;
 use nerve_testkit::mock_model::{Answer, Script};
@@ -113,7 +113,7 @@ async fn usage_counts_toward_session() {
 async fn node_asks_at_limit() {
     let harness = ChatHarness::limited(Script::default(), ask_at_tokens(1)).await;
     harness.nodes.ask("c", "first").await;
-    harness.nodes.wait("c", StateName::Blocked).await.unwrap();
+    harness.nodes.wait("c", NodeState::Blocked).await.unwrap();
     let error = harness.nodes.send("c", "second").await.unwrap_err();
     assert_error(&error, ErrorKind::Blocked, &["node 'c'", "token limit reached"]);
     assert_eq!(error.choices.len(), 2);
@@ -121,9 +121,9 @@ async fn node_asks_at_limit() {
     let error = harness.nodes.answer("c", Choice::Number(3)).await.unwrap_err();
     assert_error(&error, ErrorKind::InvalidRequest, &["choice 3", "1. Continue"]);
     harness.nodes.answer("c", Choice::Number(1)).await.unwrap();
-    assert_eq!(harness.info().await.state, StateName::Ready);
+    assert_eq!(harness.info().await.state, NodeState::Ready);
     harness.nodes.ask("c", "third").await;
-    harness.nodes.wait("c", StateName::Blocked).await.unwrap();
+    harness.nodes.wait("c", NodeState::Blocked).await.unwrap();
     harness.nodes.answer("c", Choice::Cancel).await.unwrap();
     harness.refused().await;
     let error = harness.nodes.answer("c", Choice::Number(1)).await.unwrap_err();
@@ -139,7 +139,7 @@ async fn node_asks_at_limit() {
 async fn budget_question_is_reported_once() {
     let mut harness = ChatHarness::limited(Script::default(), ask_at_tokens(1)).await;
     harness.nodes.ask("c", "first").await;
-    harness.nodes.wait("c", StateName::Blocked).await.unwrap();
+    harness.nodes.wait("c", NodeState::Blocked).await.unwrap();
     harness.nodes.send("c", "second").await.unwrap_err();
     harness.nodes.answer("c", Choice::Number(1)).await.unwrap();
     let mut states = Vec::new();
@@ -185,7 +185,7 @@ async fn stop_ends_prompt_that_waits_at_a_limit() {
 async fn answer_to_another_dialog_is_refused() {
     let harness = ChatHarness::limited(Script::default(), ask_at_tokens(1)).await;
     harness.nodes.ask("c", "first").await;
-    harness.nodes.wait("c", StateName::Blocked).await.unwrap();
+    harness.nodes.wait("c", NodeState::Blocked).await.unwrap();
     let explain = ExplainNode { node_id: "c".into(), session_id: None };
     let explanation = harness.nodes.engine.explain_node(explain, Default::default()).await.unwrap();
     let answer = |dialog_id: Option<String>| AnswerNode {
@@ -210,7 +210,7 @@ async fn node_of_a_session_at_its_limit_is_blocked_from_the_start() {
     harness.nodes.engine.set_budget(limits, Default::default()).await.unwrap();
     let new = spec(&harness.nodes, "new", chat(Provider::Anthropic, &harness.model));
     harness.nodes.engine.create_node(new, Default::default()).await.unwrap();
-    assert_eq!(harness.nodes.info("new").state, StateName::Blocked);
+    assert_eq!(harness.nodes.info("new").state, NodeState::Blocked);
     let reported = async {
         loop {
             let event = harness.nodes.events.recv().await.unwrap();

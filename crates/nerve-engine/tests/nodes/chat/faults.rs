@@ -5,7 +5,7 @@ use std::time::Duration;
 use nerve_graph::session::Session;
 use nerve_node::Node;
 use nerve_node::chat::Provider;
-use nerve_node::command::StateName;
+use nerve_node::command::NodeState;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::harness::{assert_error, node_ref};
 use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Raw, Script};
@@ -30,7 +30,7 @@ async fn fail_second_turn(
     execute.timeout = timeout.map(Into::into).or(execute.timeout);
     let error = in_time(harness.nodes.run(execute)).await.unwrap_err();
     assert_eq!(harness.text().await, before, "{error}");
-    assert_eq!(harness.info().await.state, StateName::Ready);
+    assert_eq!(harness.info().await.state, NodeState::Ready);
     let tries = harness.model.requests().len() - 1;
     assert_eq!(harness.nodes.ask("c", "third").await.text, "You said: third");
     let sent = harness.sent_messages(tries + 1).to_string();
@@ -194,12 +194,12 @@ async fn interrupt_ends_turn_and_stop_ends_node() {
             tokio::spawn(async move { engine.run_turn(execute, Default::default()).await })
         };
         let turn = start_turn();
-        harness.nodes.wait("c", StateName::Busy).await.unwrap();
+        harness.nodes.wait("c", NodeState::Busy).await.unwrap();
         harness.nodes.engine.send_interrupt(node_ref("c").into(), Default::default()).await.unwrap();
         assert_eq!(in_time(turn).await.unwrap().unwrap_err().kind, ErrorKind::Interrupted);
-        harness.nodes.wait("c", StateName::Ready).await.unwrap();
+        harness.nodes.wait("c", NodeState::Ready).await.unwrap();
         let turn = start_turn();
-        harness.nodes.wait("c", StateName::Busy).await.unwrap();
+        harness.nodes.wait("c", NodeState::Busy).await.unwrap();
         in_time(harness.nodes.stop("c")).await;
         assert_eq!(in_time(turn).await.unwrap().unwrap_err().kind, ErrorKind::Interrupted);
         assert_eq!(harness.nodes.send("c", "q").await.unwrap_err().kind, ErrorKind::NotFound);
@@ -215,7 +215,7 @@ async fn detached_turn_completes() {
     execute.detach_on_timeout = true;
     let error = harness.nodes.run(execute).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
-    harness.nodes.wait("c", StateName::Ready).await.unwrap();
+    harness.nodes.wait("c", NodeState::Ready).await.unwrap();
     assert_eq!(harness.text().await, "user: q\nassistant: late");
 }
 

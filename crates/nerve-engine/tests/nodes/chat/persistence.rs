@@ -7,7 +7,7 @@ use nerve_engine::{Engine, EngineConfig};
 use nerve_graph::session::Session;
 use nerve_node::Node;
 use nerve_node::chat::{ChatSettings, Provider};
-use nerve_node::command::{EventKind, NodeSpec, StateName};
+use nerve_node::command::{EventKind, NodeSpec, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_node::factory::FactoryConfig;
 use nerve_testkit::harness::{assert_error, node_ref};
@@ -117,7 +117,7 @@ async fn restarted_server_keeps_spec_but_not_messages() {
     let mut second = Harness::new();
     second.engine = engine(&harness);
     assert_eq!(
-        second.wait("c", StateName::Created).await.err().map(|error| error.kind),
+        second.wait("c", NodeState::Created).await.err().map(|error| error.kind),
         Some(ErrorKind::NotFound)
     );
     // The key is not saved.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use nerve_graph::session::Session;
 use nerve_node::Node;
 use nerve_node::chat::Provider;
-use nerve_node::command::{EventKind, Response, StateName};
+use nerve_node::command::{EventKind, NodeState, Response};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::harness::node_ref;
 use nerve_testkit::mock_model::{Answer, Part, Reply, Script};
@@ -212,7 +212,7 @@ async fn turns_are_queued() {
     let engine = harness.nodes.engine.clone();
     let first = harness.nodes.execute("c", "first");
     let first = tokio::spawn(async move { engine.run_turn(first, Default::default()).await });
-    harness.nodes.wait("c", StateName::Busy).await.unwrap();
+    harness.nodes.wait("c", NodeState::Busy).await.unwrap();
     let mut immediate = harness.nodes.execute("c", "hasty");
     immediate.fail_if_busy = true;
     assert_eq!(harness.nodes.run(immediate).await.unwrap_err().kind.as_str(), "busy");

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use nerve_graph::context::RunContext;
 use nerve_graph::session::Session;
 use nerve_node::Node;
-use nerve_node::command::StateName;
+use nerve_node::command::NodeState;
 use nerve_node::context::TurnContext;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
 use nerve_node::terminal::TerminalNode;
@@ -53,7 +53,7 @@ impl Fixture {
             spec.profile = argv[0].ends_with("mock_agent").then(|| "claude".to_string());
         }
         let node = self.factory.create_terminal(spec).await.unwrap();
-        node.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
+        node.wait(&[NodeState::Ready], Some(LIMIT)).await.unwrap();
         node
     }
 

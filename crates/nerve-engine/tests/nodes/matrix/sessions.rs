@@ -6,7 +6,7 @@ use nerve_agent::parse::ParserKind;
 use nerve_graph::session::manager::SessionManager;
 use nerve_graph::session::store::{NodeRecord, SessionMetadata, SessionStore};
 use nerve_node::Node;
-use nerve_node::command::{CommandLine, NodeSpec, StateName};
+use nerve_node::command::{CommandLine, NodeSpec, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_types::TsNs;
 
@@ -35,13 +35,13 @@ async fn registered_node_is_found() {
     let node = fixture.bash("sh").await;
     fixture.session.register(Arc::new(node.clone()), None).unwrap();
     let found = fixture.session.get("sh").unwrap();
-    assert_eq!((found.id(), found.info().state), ("sh", StateName::Ready));
+    assert_eq!((found.id(), found.info().state), ("sh", NodeState::Ready));
     let context = fixture.context().with_input("echo same node");
     assert_eq!(found.execute(&context).await.unwrap()["text"], "same node");
     assert!(node.read(None).await.unwrap().contains("same node"));
     assert!(fixture.session.get("other").is_none());
     fixture.session.stop().await;
-    assert_eq!(fixture.session.get_node_info("sh").unwrap().state, StateName::Stopped);
+    assert_eq!(fixture.session.get_node_info("sh").unwrap().state, NodeState::Stopped);
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn session_is_created_and_closed() {
     );
     let node = session.get("sh").unwrap();
     manager.close("review").await.unwrap();
-    assert_eq!(node.info().state, StateName::Stopped, "the node survived its session");
+    assert_eq!(node.info().state, NodeState::Stopped, "the node survived its session");
     assert!(manager.find_by_name("review").is_none());
 }
 
@@ -102,7 +102,7 @@ async fn sessions_are_listed() {
     let nodes: Vec<_> = manager.list().iter().filter_map(|session| session.get("sh")).collect();
     assert_eq!(nodes.len(), 2, "names are scoped to sessions");
     manager.close_all().await;
-    assert!(nodes.iter().all(|node| node.info().state == StateName::Stopped));
+    assert!(nodes.iter().all(|node| node.info().state == NodeState::Stopped));
 }
 
 fn metadata(id: &str, tags: &[&str]) -> SessionMetadata {

@@ -2,7 +2,7 @@
 
 use nerve_agent::parse::ParserKind;
 use nerve_node::Node;
-use nerve_node::command::StateName;
+use nerve_node::command::NodeState;
 use nerve_node::terminal::TerminalNode;
 use nerve_record::history::HistoryReader;
 use nerve_testkit::eventually;
@@ -21,7 +21,7 @@ async fn pty_node_executes() {
     let value = Node::execute(&node, &context).await.unwrap();
     assert_eq!((&value["text"], &value["success"]), (&json!("hello\nthere"), &json!(true)), "{value:#}");
     assert_eq!((&value["node_id"], &value["is_complete"]), (&json!("sh"), &json!(true)));
-    assert_eq!(node.info().state, StateName::Ready);
+    assert_eq!(node.info().state, NodeState::Ready);
     node.stop("done").await;
 }
 
@@ -31,12 +31,12 @@ async fn wezterm_node_executes() {
     let (fixture, harness) = (Fixture::new(), WeztermHarness::new());
     let pane = harness.spawn(&BASH).await;
     let node = harness.factory().create_terminal(harness.spec("sh", &pane)).await.unwrap();
-    node.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
+    node.wait(&[NodeState::Ready], Some(LIMIT)).await.unwrap();
     let context = fixture.turn_context().with_input("echo hello; echo there").with_parser(ParserKind::None);
     let value = Node::execute(&node, &context).await.unwrap();
     assert_eq!((&value["text"], &value["success"]), (&json!("hello\nthere"), &json!(true)), "{value:#}");
     assert_eq!((&value["node_id"], &value["is_complete"]), (&json!("sh"), &json!(true)));
-    assert_eq!((node.kind(), node.info().state), ("wezterm", StateName::Ready));
+    assert_eq!((node.kind(), node.info().state), ("wezterm", NodeState::Ready));
     node.stop("done").await;
 }
 
@@ -122,7 +122,7 @@ async fn interrupt_ends_the_turn() {
     let pid = node.info().metadata.display("pid").parse().unwrap();
     eventually("the program runs", async || has_descendant(pid, "sleep")).await;
     node.interrupt().await.unwrap();
-    assert_eq!(node.info().state, StateName::Ready, "the interrupt has taken effect");
+    assert_eq!(node.info().state, NodeState::Ready, "the interrupt has taken effect");
     let value = turn.await.unwrap().unwrap();
     assert_eq!(value["attributes"]["interrupted"], true, "{value:#}");
     assert_eq!((&value["is_complete"], &value["attributes"]["exit_code"]), (&json!(false), &json!(130)));
@@ -138,7 +138,7 @@ async fn stop_ends_the_program() {
     let process = format!("/proc/{}", node.info().metadata.display("pid"));
     assert!(std::path::Path::new(&process).exists());
     node.stop("closed").await;
-    assert_eq!(node.info().state, StateName::Stopped);
+    assert_eq!(node.info().state, NodeState::Stopped);
     assert!(!std::path::Path::new(&process).exists(), "the program is still running");
     let error = Node::execute(&node, &fixture.turn_context().with_input("echo x")).await.unwrap_err();
     assert_eq!(error.kind, nerve_node::error::ErrorKind::NodeStopped);

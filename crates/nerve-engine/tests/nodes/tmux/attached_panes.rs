@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use nerve_api::request::{CreateNode, ResizeNode, RunCommand};
 use nerve_api::value::Delivery;
 use nerve_engine::RequestContext;
-use nerve_node::command::{Choice, NodeSpec, StateName};
+use nerve_node::command::{Choice, NodeSpec, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_record::ahr::Mark;
 use nerve_testkit::harness::{assert_error, node_ref};
@@ -42,7 +42,7 @@ async fn attached_pane_keeps_scrollback_and_outlives_its_node() {
             (pane.as_str(), pid.clone())
         );
         assert!(info.approximate);
-        tmux.nodes.wait(node, StateName::Ready).await.unwrap();
+        tmux.nodes.wait(node, NodeState::Ready).await.unwrap();
         let text = tmux.nodes.buffer(node, None).await;
         assert!(text.contains("1000\n1001\n") && text.contains("1100\nred\n日本語\n$"), "{text}");
         assert_eq!(tmux.nodes.ask(node, "echo $((6 * 7))").await.text, "42");
@@ -118,7 +118,7 @@ async fn killed_pane_fails_its_turn_with_screen() {
     tmux.new_pane("keep", "sleep 1000");
     let pane = tmux.new_pane("work", SHELL);
     tmux.create(tmux.attached_spec("theirs", &pane)).await.unwrap();
-    tmux.nodes.wait("theirs", StateName::Ready).await.unwrap();
+    tmux.nodes.wait("theirs", NodeState::Ready).await.unwrap();
     let engine = tmux.nodes.engine.clone();
     let execute = tmux.nodes.execute("theirs", "echo begun; sleep 1000");
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
@@ -127,7 +127,7 @@ async fn killed_pane_fails_its_turn_with_screen() {
     let error = tokio::time::timeout(LIMIT, turn).await.unwrap().unwrap().unwrap_err();
     assert_error(&error, ErrorKind::Process, &[&pane]);
     assert!(error.screen.as_deref().unwrap_or_default().contains("begun"), "{error:?}");
-    tmux.nodes.wait("theirs", StateName::Stopped).await.unwrap();
+    tmux.nodes.wait("theirs", NodeState::Stopped).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -136,10 +136,10 @@ async fn ended_pane_stops_its_node() {
     tmux.new_pane("keep", "sleep 1000");
     let pane = tmux.new_pane("work", SHELL);
     tmux.create(tmux.attached_spec("sh", &pane)).await.unwrap();
-    tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
+    tmux.nodes.wait("sh", NodeState::Ready).await.unwrap();
     let request = RunCommand { node_id: "sh".into(), command: "exit".into(), ..RunCommand::default() };
     tmux.nodes.engine.run_command(request, Default::default()).await.unwrap();
-    tmux.nodes.wait("sh", StateName::Stopped).await.unwrap();
+    tmux.nodes.wait("sh", NodeState::Stopped).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -260,12 +260,12 @@ async fn size_follows_viewers() {
 async fn respawned_pane_is_not_closed() {
     let Some(tmux) = Tmux::new("respawned_pane_is_not_closed") else { return };
     let info = tmux.start("sh", &BASH).await;
-    tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
+    tmux.nodes.wait("sh", NodeState::Ready).await.unwrap();
     let pane = info.metadata.text("pane_id");
     tmux.tmux(&["respawn-pane", "-k", "-t", pane, "sleep 1000"]).unwrap();
     let pid = tmux.query(pane, "#{pane_pid}");
     assert_ne!(pid, info.metadata.display("pid"));
-    tmux.nodes.wait("sh", StateName::Stopped).await.unwrap();
+    tmux.nodes.wait("sh", NodeState::Stopped).await.unwrap();
     tmux.stop("sh").await;
     assert_eq!(tmux.query(pane, "#{pane_pid} #{pane_dead}"), format!("{pid} 0"), "the new program was ended");
 }

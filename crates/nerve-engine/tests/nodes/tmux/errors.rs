@@ -7,7 +7,7 @@ use nerve_engine::Engine;
 use nerve_host::backend::PaneError;
 use nerve_mux::pane::{NewPane, Panes};
 use nerve_mux::tmux::{Range, Tmux as Client};
-use nerve_node::command::{NodeSpec, StateName};
+use nerve_node::command::{NodeSpec, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::assert_error;
 use nerve_testkit::{wait_until, within_deadline};
@@ -72,7 +72,7 @@ async fn missing_server_pane_or_hosts_are_reported() {
 async fn killed_server_fails_the_turn() {
     let Some(tmux) = Tmux::new("killed_server_fails_the_turn") else { return };
     tmux.start("sh", &BASH).await;
-    tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
+    tmux.nodes.wait("sh", NodeState::Ready).await.unwrap();
     let (engine, execute) = (tmux.nodes.engine.clone(), tmux.nodes.execute("sh", "echo begun; sleep 1000"));
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     tmux.nodes.wait_for_output("sh", "\nbegun").await;

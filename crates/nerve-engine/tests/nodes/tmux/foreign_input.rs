@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nerve_node::command::StateName;
+use nerve_node::command::NodeState;
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::{assert_error, node_ref};
 use nerve_testkit::{eventually, wait_until};
@@ -14,7 +14,7 @@ use crate::harness::LIMIT;
 async fn prompts_wait_while_a_user_types() {
     let Some(tmux) = Tmux::new("prompts_wait_while_a_user_types") else { return };
     tmux.start("sh", &BASH).await;
-    tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
+    tmux.nodes.wait("sh", NodeState::Ready).await.unwrap();
     let viewer = tmux.attach_viewer("sh");
     // The user attaches and types.
     viewer.press(&["echo theirs", "Enter"]);
@@ -46,7 +46,7 @@ async fn input_waits_for_the_end_of_copy_mode() {
     let Some(tmux) = Tmux::new("input_waits_for_the_end_of_copy_mode") else { return };
     let info = tmux.start("sh", &BASH).await;
     let pane = info.metadata.text("pane_id");
-    tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
+    tmux.nodes.wait("sh", NodeState::Ready).await.unwrap();
     tmux.tmux(&["copy-mode", "-t", pane]).unwrap();
     let mut short = tmux.nodes.execute("sh", "echo too early");
     short.timeout = Some(Duration::from_millis(400).into());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nerve_node::command::{NodeSpec, StateName};
+use nerve_node::command::{NodeSpec, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_record::ahr::Mark;
 use nerve_testkit::harness::assert_error;
@@ -33,7 +33,7 @@ async fn restarted_server_resumes_pane_with_recording_gap() {
         .unwrap()
         .contains("missed 42")));
     tmux.nodes.engine.adopt();
-    tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
+    tmux.nodes.wait("sh", NodeState::Ready).await.unwrap();
     let resumed = tmux.info("sh").await;
     for key in ["pane_id", "pid", "recording_path", "tmux_session", "owned"] {
         assert_eq!(resumed.metadata[key], info.metadata[key], "{key}");
@@ -73,7 +73,7 @@ async fn missing_or_replaced_pane_is_reported_after_restart() {
     tmux.restart_engine();
     tmux.tmux(&["kill-pane", "-t", info.metadata.text("pane_id")]).unwrap();
     tmux.nodes.engine.adopt();
-    tmux.nodes.wait("sh", StateName::Stopped).await.unwrap();
+    tmux.nodes.wait("sh", NodeState::Stopped).await.unwrap();
     let error = tmux.nodes.send("sh", "echo x").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::NodeStopped);
     // A new tmux server reuses pane ids.
@@ -87,7 +87,7 @@ async fn missing_or_replaced_pane_is_reported_after_restart() {
         < info.metadata.text("pane_id")
     {}
     tmux.nodes.engine.adopt();
-    tmux.nodes.wait("two", StateName::Stopped).await.unwrap();
+    tmux.nodes.wait("two", NodeState::Stopped).await.unwrap();
     let error = tmux.nodes.send("two", "echo x").await.unwrap_err();
     assert_error(&error, ErrorKind::NodeStopped, &[]);
     assert_eq!(pane.as_deref().map(|pane| tmux.query(pane, "#{pane_dead}")).as_deref(), Some("0"));

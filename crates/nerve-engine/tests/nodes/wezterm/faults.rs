@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use nerve_engine::EngineConfig;
 use nerve_mux::pane::{NewPane, Panes};
 use nerve_mux::wezterm::{Keys, Range};
-use nerve_node::command::{EventKind, NodeSpec, Response, StateName};
+use nerve_node::command::{EventKind, NodeSpec, NodeState, Response};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::FactoryConfig;
 use nerve_testkit::harness::assert_error;
@@ -163,7 +163,7 @@ async fn pane_of_same_id_after_restart_is_left_alone() {
     harness.mux.restart();
     let other = NewPane { argv: vec!["cat".into()], ..NewPane::default() };
     assert_eq!(harness.mux.wezterm().spawn(&other).await.unwrap(), pane);
-    harness.nodes.wait("sh", StateName::Stopped).await.unwrap();
+    harness.nodes.wait("sh", NodeState::Stopped).await.unwrap();
     harness.nodes.stop("sh").await;
     let left = harness.mux.wezterm().list().await.unwrap();
     assert_eq!(left.iter().map(|left| left.pane.clone()).collect::<Vec<_>>(), [pane]);
@@ -297,7 +297,7 @@ async fn dead_program_of_kept_pane_is_stopped() {
     let pane = harness.pane("sh").await;
     let error = harness.nodes.send("sh", "exit").await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["'sh'"]);
-    harness.nodes.wait("sh", StateName::Stopped).await.unwrap();
+    harness.nodes.wait("sh", NodeState::Stopped).await.unwrap();
     let error = harness.create(harness.spec("dead", &pane)).await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &[]);
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nerve_node::Node;
-use nerve_node::command::{Choice, NodeSpec, StateName};
+use nerve_node::command::{Choice, NodeSpec, NodeState};
 use nerve_node::context::TurnContext;
 use nerve_node::error::ErrorKind;
 use nerve_record::index::Position;
@@ -100,7 +100,7 @@ async fn node_reports_pane_info_and_takes_focus() {
     let harness = WeztermHarness::new();
     let pane = harness.spawn(&BASH).await;
     let node = harness.factory().create_terminal(harness.spec("sh", &pane)).await.unwrap();
-    node.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
+    node.wait(&[NodeState::Ready], Some(LIMIT)).await.unwrap();
     let has_metadata = |key: &str, value: &str| node.info().metadata.display(key) == value;
     assert!(has_metadata("workspace", "default") && has_metadata("is_active", "true"), "{:?}", node.info());
     let pane = node.info().metadata.text("pane_id").to_string();
@@ -182,6 +182,6 @@ async fn keys_are_passed_unchanged() {
     harness.nodes.engine.write_bytes(&node_ref("sh"), data).await.unwrap();
     harness.nodes.wait_for_output("sh", "typed\ntyped").await;
     harness.nodes.engine.send_interrupt(node_ref("sh").into(), Default::default()).await.unwrap();
-    harness.nodes.wait("sh", StateName::Ready).await.unwrap();
+    harness.nodes.wait("sh", NodeState::Ready).await.unwrap();
     harness.nodes.stop("sh").await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nerve_node::command::StateName;
+use nerve_node::command::NodeState;
 use nerve_testkit::eventually;
 
 use super::mux::WeztermHarness;
@@ -26,7 +26,7 @@ async fn idle_panes_are_polled_rarely_and_share_lists() {
     let harness = WeztermHarness::new();
     for node in ["a", "b", "c", "d", "e"] {
         harness.bash(node).await;
-        harness.nodes.wait(node, StateName::Ready).await.unwrap();
+        harness.nodes.wait(node, NodeState::Ready).await.unwrap();
     }
     let calls = || (harness.mux.calls("list"), harness.mux.calls("get-text"));
     // The start is over when no text has been polled for a while.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nerve_node::command::StateName;
+use nerve_node::command::NodeState;
 use nerve_node::error::ErrorKind;
 use nerve_record::ahr::Mark;
 use nerve_record::index::Position;
@@ -19,7 +19,7 @@ async fn restarted_server_resumes_its_panes() {
     let before = harness.bash("sh").await;
     harness.nodes.ask("sh", "x=kept; seq 1 40").await;
     let harness = harness.restart().await;
-    harness.nodes.wait("sh", StateName::Ready).await.unwrap();
+    harness.nodes.wait("sh", NodeState::Ready).await.unwrap();
     assert_eq!(harness.nodes.ask("sh", "echo $x").await.text, "kept");
     let after = harness.info("sh").await;
     assert_eq!(after.kind, "wezterm");
@@ -44,7 +44,7 @@ async fn agent_takes_turns_after_restart() {
     harness.mock("m", &[]).await;
     harness.nodes.ask("m", "hello there").await;
     let harness = harness.restart().await;
-    harness.nodes.wait("m", StateName::Ready).await.unwrap();
+    harness.nodes.wait("m", NodeState::Ready).await.unwrap();
     assert_eq!(harness.nodes.ask("m", "hello again").await.text, "You said: hello again");
     harness.nodes.stop("m").await;
 }
@@ -54,7 +54,7 @@ async fn attached_pane_stays_foreign_after_restart() {
     let harness = WeztermHarness::new();
     harness.bash("sh").await;
     let harness = harness.restart().await;
-    harness.nodes.wait("sh", StateName::Ready).await.unwrap();
+    harness.nodes.wait("sh", NodeState::Ready).await.unwrap();
     harness.nodes.stop("sh").await;
     assert_eq!(harness.mux.wezterm().list().await.unwrap().len(), 1);
     // A stopped node is not restored.

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::request::{DialogReply, Request, RequestedTurn, TurnReply};
 use super::{Actor, tail_of};
 use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled};
-use crate::command::{ClientOrigin, DialogAnswer, Response, StateName};
+use crate::command::{ClientOrigin, DialogAnswer, NodeState, Response};
 use crate::dialog_choice::{check_dialog, dialog_id, no_dialog_error, resolve_choice};
 use crate::dialog_policy::DialogPolicy;
 use crate::error::{EngineError, ErrorKind};
@@ -319,7 +319,7 @@ impl<B: Backend> Actor<B> {
         };
         NodeExplanation {
             node_id: self.spec.node.node.clone(),
-            state: StateName::default(),
+            state: NodeState::default(),
             evidence: evidence.text.clone(),
             source: evidence.source,
             offset: evidence.offset,

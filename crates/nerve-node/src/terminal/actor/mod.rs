@@ -47,7 +47,7 @@ use self::scrollback_share::ScrollbackShare;
 use self::status::Status;
 use self::waiters::Waiters;
 use crate::cancellation::interrupt_timeout_error;
-use crate::command::{EventKind, StateName};
+use crate::command::{EventKind, NodeState};
 use crate::hooks::HookSocket;
 use crate::terminal::spec::TerminalSpec;
 
@@ -345,11 +345,11 @@ impl<B: Backend> Actor<B> {
         let evidence = self.evidence();
         let evidence = format!("{}: {}", evidence.source.as_str(), evidence.text);
         match (name, state) {
-            (StateName::Ready, _) if old.0 != StateName::Ready => {
+            (NodeState::Ready, _) if old.0 != NodeState::Ready => {
                 self.publish(EventKind::NodeReady { evidence })
             }
             // The driver reports other dialogs.
-            (StateName::Blocked, AgentState::Blocked { kind: kind @ BlockKind::Budget, choices }) => {
+            (NodeState::Blocked, AgentState::Blocked { kind: kind @ BlockKind::Budget, choices }) => {
                 let state = AgentState::Blocked { kind, choices: choices.clone() };
                 self.reporter.report_state(self.clock.now(), &state);
                 self.publish(EventKind::NodeBlocked { kind, choices, evidence });

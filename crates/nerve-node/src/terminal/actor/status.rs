@@ -10,7 +10,7 @@ use nerve_types::{Size, TsNs};
 use serde::{Deserialize, Serialize};
 
 use super::faults::Faults;
-use crate::command::StateName;
+use crate::command::NodeState;
 use crate::terminal::spec::TerminalSpec;
 
 /// The last prompt and answer of a node and its tokens so far, which the next server shows, too.
@@ -107,17 +107,17 @@ impl Status {
     }
 
     /// Returns the name of the node's state. A node with a running turn or waiting prompts is not ready.
-    pub(crate) fn name(&self) -> StateName {
+    pub(crate) fn name(&self) -> NodeState {
         match (&self.state, self.stopping) {
-            _ if self.closed => StateName::Stopped,
-            (AgentState::Exited(_), _) => StateName::Stopped,
-            (_, true) => StateName::Stopping,
-            (AgentState::Starting, _) => StateName::Starting,
-            (AgentState::Ready, _) if self.turn_since.is_some() || self.queued > 0 => StateName::Busy,
-            (AgentState::Ready, _) => StateName::Ready,
-            (AgentState::Busy, _) => StateName::Busy,
-            (AgentState::Blocked { .. }, _) => StateName::Blocked,
-            (AgentState::Suspended { .. }, _) => StateName::Suspended,
+            _ if self.closed => NodeState::Stopped,
+            (AgentState::Exited(_), _) => NodeState::Stopped,
+            (_, true) => NodeState::Stopping,
+            (AgentState::Starting, _) => NodeState::Starting,
+            (AgentState::Ready, _) if self.turn_since.is_some() || self.queued > 0 => NodeState::Busy,
+            (AgentState::Ready, _) => NodeState::Ready,
+            (AgentState::Busy, _) => NodeState::Busy,
+            (AgentState::Blocked { .. }, _) => NodeState::Blocked,
+            (AgentState::Suspended { .. }, _) => NodeState::Suspended,
         }
     }
 }

@@ -8,7 +8,7 @@ use nerve_host::HostSpec;
 use nerve_host::clock::Clock;
 use nerve_host::process::Host;
 use nerve_node::Node;
-use nerve_node::command::{Event, EventKind, StateName};
+use nerve_node::command::{Event, EventKind, NodeState};
 use nerve_node::observer::{Observer, RunningObserver};
 use nerve_record::activity::{Activity, Level, TsMs};
 use nerve_record::events_pipe::EventsPipe;
@@ -44,7 +44,7 @@ impl Observation {
     pub(super) async fn finish(self) {
         let Observation { observer, forward_task } = self;
         // The last event is the program's end, which readers of the pipe wait for.
-        let _ = observer.node().wait(&[StateName::Stopped], Some(LAST_EVENT_TIMEOUT)).await;
+        let _ = observer.node().wait(&[NodeState::Stopped], Some(LAST_EVENT_TIMEOUT)).await;
         if let Some(list) = observer.node().failed_execution_log() {
             let list = list.display();
             out::warning(format_args!("the list of executions is incomplete: cannot write {list}"));
