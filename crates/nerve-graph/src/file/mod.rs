@@ -10,6 +10,7 @@ mod fields;
 mod inputs;
 mod loader;
 mod node_spec;
+mod placed_steps;
 mod placement;
 mod problem;
 mod proxy;
