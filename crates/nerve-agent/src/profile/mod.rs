@@ -219,7 +219,7 @@ pub struct Submit {
     pub mode: SubmitMode,
     /// The Enter key's bytes.
     pub enter: String,
-    /// Time limit of the echo, and of the effect of the last Enter, milliseconds.
+    /// Time limit of the echo, of the removal of a draft, and of the effect of the last Enter, milliseconds.
     pub echo_ms: u64,
     /// Pause before an Enter without effect is repeated, milliseconds.
     pub enter_ms: u64,

@@ -220,8 +220,19 @@ fn foreign_draft_is_kept_and_own_draft_is_cleared() {
     harness.take_written();
     harness.submit("next").unwrap();
     assert_eq!(harness.take_written(), "\x15");
+    // On a busy machine it takes a while.
+    harness.advance(9000);
     harness.composer("", "", "");
     assert_eq!(harness.take_written(), "\x1b[200~next\x1b[201~");
+    harness.composer("", "next", "");
+    harness.take_written();
+    harness.composer("", "", "esc to interrupt");
+    harness.driver.interrupt(harness.now, harness.terminal.cursor_line().0);
+    harness.composer("", "next", "? for shortcuts");
+    harness.advance(1000);
+    harness.submit("another").unwrap();
+    harness.advance(10_000);
+    assert_eq!(harness.ended.last().unwrap().outcome, Outcome::NotDelivered, "the draft stays");
 }
 
 #[test]

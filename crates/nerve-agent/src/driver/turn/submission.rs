@@ -15,8 +15,6 @@ use crate::driver::state::{AgentState, Delivery, Source};
 use crate::driver::{Driver, Effect, View};
 use crate::profile::SubmitMode;
 
-/// Time that an agent gets to clear the driver's own draft from its composer.
-const CLEAR_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest wait for the end of a start that began after the prompt was typed. Codex waits 30 s for another Codex.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -130,7 +128,12 @@ impl Driver {
             _ => composer.clear.clone(),
         });
         self.write_keys(&keys.unwrap_or_default());
-        self.wake_at(now + CLEAR_TIMEOUT);
+        self.wake_at(now + self.echo_timeout());
+    }
+
+    /// Returns the time that the agent gets to show a change of its composer.
+    fn echo_timeout(&self) -> Duration {
+        Duration::from_millis(self.profile.submit.echo_ms)
     }
 
     fn type_prompt(&mut self, now: TsNs, modes: Modes) {
@@ -141,7 +144,7 @@ impl Driver {
             false => (*turn.prompt).into(),
         };
         self.outbox.push(Effect::Write(paste(&text, modes)));
-        self.wake_at(now + Duration::from_millis(self.profile.submit.echo_ms));
+        self.wake_at(now + self.echo_timeout());
     }
 
     fn send_line(&mut self, now: TsNs, modes: Modes, cursor_line: u64) {
@@ -164,15 +167,15 @@ impl Driver {
         if self.observation.composer.as_ref().is_some_and(|composer| composer.draft.is_empty()) {
             self.set_phase(Phase::Typing { since: now });
             self.type_prompt(now, view.screen.modes);
-        } else if now >= since + CLEAR_TIMEOUT {
+        } else if now >= since + self.echo_timeout() {
             self.end_turn(now, Outcome::NotDelivered, Some("the old draft could not be cleared"));
         } else {
-            self.wake_at(since + CLEAR_TIMEOUT);
+            self.wake_at(since + self.echo_timeout());
         }
     }
 
     pub(super) fn advance_typing(&mut self, now: TsNs, since: TsNs, view: &View<'_>) {
-        let due = since + Duration::from_millis(self.profile.submit.echo_ms);
+        let due = since + self.echo_timeout();
         let is_echoed = match (&self.turns.current, &self.observation.composer) {
             (Some(turn), Some(composer)) => is_echo_of(composer, &turn.prompt),
             _ => false,
