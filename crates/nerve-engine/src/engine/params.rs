@@ -139,7 +139,7 @@ mod tests {
 
     fn proxied(proxy: Value) -> Result<NodeSpec, EngineError> {
         let spec = from_value(json!({ "node_id": "a", "proxy": proxy })).unwrap();
-        check(&spec).map(|()| spec)
+        check_spec(&spec).map(|()| spec)
     }
 
     #[test]
