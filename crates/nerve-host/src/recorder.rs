@@ -791,10 +791,11 @@ mod tests {
         let recorder = Recorder::create(&dir.path().join("a.ahr"), 4).unwrap();
         let flusher = recorder.flusher();
         for is_restoring in [true, false] {
-            let mut state = recorder.shared.state.lock();
-            state.is_restoring = is_restoring;
-            state.full_since = Some(tokio::time::Instant::now());
-            drop(state);
+            {
+                let mut state = recorder.shared.state.lock();
+                state.is_restoring = is_restoring;
+                state.full_since = Some(tokio::time::Instant::now());
+            }
             flusher.room().await;
             assert_eq!(recorder.shared.state.lock().failed.is_none(), is_restoring);
         }
@@ -819,14 +820,21 @@ mod tests {
         let recorder = Recorder::create(&dir.path().join("a.ahr"), 4).unwrap();
         let (reply, answer) = oneshot::channel();
         let shared = recorder.shared.clone();
+        // The thread of the recorder ends, so that it does not answer.
+        drop(recorder);
+        {
+            let mut state = shared.state.lock();
+            (state.over, state.failed) = (false, None);
+            state.waiters.push(Waiter { request: WaiterRequest::None, reply });
+        }
+        let panicking = shared.clone();
         let panicked = std::thread::spawn(move || {
-            let _end = WorkerEnd(shared.clone());
-            shared.state.lock().waiters.push(Waiter { request: WaiterRequest::None, reply });
+            let _end = WorkerEnd(panicking);
             panic!("as a fault of the thread");
         });
         assert!(panicked.join().is_err());
         assert!(answer.await.is_err());
-        assert!(recorder.flusher().flush(true).await.is_err());
+        assert!(Flusher { shared }.flush(true).await.is_err());
     }
 
     #[test]
