@@ -8,7 +8,7 @@ use nerve_graph::session::entry::NodeEntry;
 use nerve_host::backend::{Memory, Program};
 use nerve_host::manager::{HostManager, Label};
 use nerve_node::Node;
-use nerve_node::command::{BackendKind, EventKind, NodeRef, terminal_kind};
+use nerve_node::command::{BackendKind, EventKind, NodeRef};
 use nerve_node::error::EngineError;
 use nerve_node::launch::{adopt_host, adopt_pane};
 use nerve_node::profiles::LoadedProfiles;
@@ -75,7 +75,7 @@ impl Engine {
     /// Busy.
     pub(super) fn check_host_gone(&self, at: &NodeRef, entry: &NodeEntry) -> Result<(), EngineError> {
         let spec = &entry.spec;
-        let is_hosted = terminal_kind(spec.backend).is_some() && spec.pane_id.is_none();
+        let is_hosted = spec.backend.has_terminal() && spec.pane_id.is_none();
         let hosting = self.inner.factory.hosting().filter(|_| is_hosted && entry.is_lost());
         let Some(hosting) = hosting else { return Ok(()) };
         let error = |reason: String, hint: &str| {
@@ -87,7 +87,7 @@ impl Engine {
             return error(damaged.to_string(), hint);
         }
         let hosts = hosting.of_server(self.inner.factory.server_name());
-        let is_own = |label: &Label| with_session(&label_node(label)) == with_session(at);
+        let is_own = |label: &Label| label_node(label).with_session() == at.with_session();
         match hosts.into_iter().find(|(entry, label)| entry.is_alive() && is_own(label)) {
             Some((host, _)) => {
                 let hint = "start the server again, which finds the agent";
