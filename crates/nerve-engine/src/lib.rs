@@ -9,7 +9,6 @@ pub mod data_dirs;
 pub mod dispatch;
 pub mod library;
 mod node_files;
-pub mod notification_tracker;
 mod page;
 pub mod recordings;
 mod results;

@@ -10,21 +10,14 @@
 //! | [`access`] | authentication and TLS |
 //! | `unix`, `tcp`, `http` | the transports |
 //! | [`gate_service`] | the HTTP gate with mounted services and no engine |
-//! | `handshake` | AUTHENTICATE over TCP |
 //! | `in_process_server` | a server for one client in the same process |
-//! | `clients` | the limits of connections |
-//! | `link` | the two halves of a client's stream |
 //! | `connection` | one client: concurrent requests |
 //! | `send_queue` | replies and events to a client, in order |
 //! | `requests` | executes requests |
-//! | `state` | state shared by all connections |
 //! | `metrics` | metrics for Prometheus |
 //! | `events` | a bounded queue of events for each subscriber |
 //! | `reply_context` | outcomes of requests as messages |
-//! | `line` | messages and events as lines |
-//! | `client_origin` | the origin of a connection, for its requests |
 //! | [`web`] | the web console: page, logins and sessions of browsers |
-//! | `legacy_names` | names and forms of the first nerve |
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_server::error::ServerError> {

@@ -3,7 +3,7 @@
 use nerve_api::request::{ExplainNode, ListResults, ListRuns};
 
 use super::{Engine, RequestContext};
-use crate::notification_tracker::NotificationState;
+use nerve_notifications::NotificationState;
 
 impl Engine {
     /// Returns the nodes, runs and results, without those that cannot be read.

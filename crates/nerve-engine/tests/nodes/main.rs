@@ -12,7 +12,6 @@ mod fork;
 mod harness;
 mod matrix;
 mod mock_agent;
-mod notification_tracker;
 mod odd_shells;
 mod patterns;
 mod profile_env;

@@ -12,7 +12,7 @@ use nerve_api::request::{ExplainNode, ListResults, ListRuns, Subscribe};
 use nerve_api::value::Occasion;
 use nerve_api::{EventKind, EventType};
 use nerve_client::{NerveClient, Reconnect};
-use nerve_engine::notification_tracker::{NotificationState, NotificationTracker};
+use nerve_notifications::{NotificationState, NotificationTracker};
 use nerve_server::paths::ServerPaths;
 use nerve_tui::settings::NotifySettings;
 use nerve_types::activity::TsMs;

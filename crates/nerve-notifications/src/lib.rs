@@ -1,4 +1,6 @@
-//! Derives notifications from events.
+//! Derives notifications from the events of a server: a dialog, a long turn that is done, a failure. Each is reported once, also if events
+//! were dropped or the server was restarted.
+#![warn(missing_docs)]
 
 mod catch_up;
 

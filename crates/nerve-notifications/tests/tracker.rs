@@ -1,10 +1,11 @@
-//! Which events are notified.
+//! Events that are notified, and those that are not.
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use nerve_api::value::Occasion;
-use nerve_engine::notification_tracker::{NotificationState, NotificationTracker};
+use nerve_notifications::{NotificationState, NotificationTracker};
 use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
 
