@@ -2,7 +2,7 @@
 //! were dropped or the server was restarted.
 #![warn(missing_docs)]
 
-mod catch_up;
+mod missed_events;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use nerve_api::{EventKind, EventMessage, EventType};
 use nerve_types::activity::TsMs;
 use serde::{Deserialize, Serialize};
 
-pub use self::catch_up::NotificationState;
+pub use self::missed_events::NotificationState;
 
 /// A notification about an event.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -98,7 +98,7 @@ impl NotificationTracker {
             self.last_event = self.last_event.max(Some(event.emitted_at));
         }
         let was_caught_up =
-            catch_up::identity(event).is_some_and(|identity| self.caught_up.remove(&identity));
+            missed_events::identity(event).is_some_and(|identity| self.caught_up.remove(&identity));
         self.take_event(event, received).filter(|_| !was_caught_up)
     }
 
