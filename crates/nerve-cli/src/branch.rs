@@ -12,8 +12,8 @@ use super::node::ServerOption;
 #[command(override_usage = "nerve branch [OPTIONS] [RECORDING] <INSTRUCTION>")]
 #[command(after_long_help = "\
 The files of the snapshot are restored to a new folder: a git work tree on a new branch, or a copy of any other directory. The agent's
-conversation continues from the snapshot (Claude Code, Gemini CLI, opencode), continues with all its messages (Codex), or starts empty;
-the output says which. The recording is not changed.
+conversation continues from the snapshot (Claude Code, Gemini CLI, opencode, Kilo), continues with all its messages (agents that can only
+be forked, such as Codex), or starts empty; the output says which. The recording is not changed.
 
 The node inherits the recorded node's variables and proxy if its server still knows them; the output lists what is missing.
 

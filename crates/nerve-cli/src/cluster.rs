@@ -55,8 +55,8 @@ EXAMPLES
     Runs(RunsArgs),
     /// Decide on a step whose machine was lost while it ran
     #[command(after_long_help = "\
-A step with 'on_host_lost: wait' stays in doubt until its machine returns, or until you decide. 'retry' runs it again on another machine,
-so that it may run twice in total; 'fail' fails it, and the run.
+A step with 'on_host_lost: wait' stays in doubt until its machine returns, or until you decide. 'retry' runs it again on a member that
+matches, so that it may run more than once; 'fail' fails it, and the run.
 
 EXAMPLES
   nerve cluster decide r-0abcdefgh-123456 build retry")]
@@ -85,7 +85,7 @@ pub struct DecideArgs {
 /// A decision on a step in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DoubtDecision {
-    /// Run it again on another machine
+    /// Run it again on a member that matches
     Retry,
     /// Fail it
     Fail,

@@ -62,10 +62,13 @@ EXAMPLES
 On a terminal each step has a live status line; elsewhere each event is a line on stderr. The results go to stdout. A gate prompts on the \
 terminal or waits for 'graph answer'. Nodes without a cwd in the file run in the current directory.
 
-Ctrl+C cancels the run and waits for its end; a second Ctrl+C exits immediately. With --cluster it only ends this command.
+Ctrl+C cancels the run and waits for its end; a second Ctrl+C exits immediately.
 
 Exits with 0 if the run completed, 1 if it failed, 2 if the file or the input is invalid, 4 if a step timed out, 5 if a dialog blocks a
 node, 130 if the run was cancelled.
+
+With --cluster, Ctrl+C ends only this command, a run that fails exits with 1, nodes without a cwd run in the home directory of their
+machine, and --trace, --dry-run, --keep-nodes and --session are not possible. See docs/cluster.md.
 
 EXAMPLES
   nerve graph run review.yaml

@@ -61,7 +61,8 @@ use self::node::NodeShortcut;
 const ABOUT: &str = "Drives, records and orchestrates terminal AI agents";
 
 const LONG_ABOUT: &str = "\
-Drives, records and orchestrates terminal AI agents: Claude Code, Codex, Gemini CLI, opencode, or any shell and REPL.
+Drives, records and orchestrates terminal AI agents such as Claude Code, Codex, Gemini CLI, opencode and GitHub Copilot CLI, and any
+shell and REPL. 'nerve profile list' lists the known ones.
 
 A node is one program in a terminal. A server runs nodes and listens on a Unix socket. A turn is one prompt and its answer.
 

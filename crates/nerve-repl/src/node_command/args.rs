@@ -104,8 +104,8 @@ pub struct ListArgs {
 /// Arguments of `nerve start`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Starts the program of a stopped node in its directory, with its settings. Claude Code, Codex, Gemini CLI and opencode resume their
-conversation by its id; if they cannot, the command fails. Variables that look secret are not stored: they come from the server's
+Starts the program of a stopped node in its directory, with its settings. An agent with a built-in profile resumes its
+conversation by its id; if it cannot, the command fails. Variables that look secret are not stored: they come from the server's
 environment. 'nerve ls' lists the stopped nodes.
 
 EXAMPLES
