@@ -175,7 +175,7 @@ impl Node for AcpNode {
 
     fn unsupported(&self) -> EngineError {
         EngineError::invalid_request(format!("node '{}' has no terminal", self.id()))
-            .hint("an acp node can be executed, read, answered, interrupted, stopped, started, forked")
+            .hint("acp nodes support send, answer, logs, interrupt, fork, start and stop")
     }
 }
 
@@ -200,13 +200,21 @@ impl AcpNode {
             let message = format!("cannot fork node '{}': {why}", state.node.node);
             Err(EngineError::new(kind, message).hint(hint))
         };
+        let arguments = state.node.arguments();
         match state.current() {
             NodeState::Ready | NodeState::Suspended => {}
-            NodeState::Blocked => return refused(ErrorKind::Blocked, "it asks something", "answer it first"),
-            NodeState::Stopped | NodeState::Stopping => {
-                return refused(ErrorKind::NodeStopped, "it is stopped", "start it first");
+            NodeState::Blocked => {
+                let hint = format!("answer it first: `nerve answer {arguments} NUMBER`");
+                return refused(ErrorKind::Blocked, "it shows a dialog", &hint);
             }
-            _ => return refused(ErrorKind::Busy, "it is busy", "wait until it is ready"),
+            NodeState::Stopped | NodeState::Stopping => {
+                let hint = format!("start it first: `nerve start {arguments}`");
+                return refused(ErrorKind::NodeStopped, "it is stopped", &hint);
+            }
+            _ => {
+                let hint = format!("wait until it is ready: `nerve wait {arguments}`");
+                return refused(ErrorKind::Busy, "it is busy", &hint);
+            }
         }
         if state.turns() == 0 && !is_resumed {
             let hint = "send it a prompt first, or create a new node";

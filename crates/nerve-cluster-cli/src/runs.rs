@@ -81,7 +81,7 @@ async fn show_one(runs: &ClusterRuns, id: &RunId, as_json: bool) -> Result<()> {
     out::table(&["step", "state", "attempt", "machine", "chosen because", "node", "problem"], &rows)?;
     for step in steps.iter().filter(|step| step.late_results > 0) {
         out::note(format_args!(
-            "step '{}' has {} late results, which no step uses",
+            "late results of step '{}', which no step uses: {}",
             step.id, step.late_results
         ));
     }

@@ -141,7 +141,9 @@ impl MemberError {
                 format!("check the name, or create it: nerve cluster init {cluster} --broker {broker}")
             }
             MemberError::NameTaken { .. } => "choose another name: --name NAME".to_string(),
-            MemberError::Graph(_) => "run it on one machine: nerve graph run FILE".to_string(),
+            MemberError::Graph(_) => {
+                "change the graph, or run it on one machine, without `on`: nerve graph run FILE".to_string()
+            }
             MemberError::RunExists(_) => "choose another id: --run-id ID".to_string(),
             MemberError::NoRun(_) => "list the runs: nerve cluster runs".to_string(),
             MemberError::LaterVersion(_) => "update nerve on this machine".to_string(),

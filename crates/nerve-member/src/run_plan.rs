@@ -39,7 +39,7 @@ impl RunPlan {
     pub fn new(file: &GraphFile, input: Value) -> Result<RunPlan, MemberError> {
         check_graph(file)?;
         let Value::Object(graph) = file.to_value() else {
-            return Err(MemberError::Graph("it is no object".to_string()));
+            return Err(MemberError::Graph("it is not a mapping".to_string()));
         };
         let steps = file.steps.iter().map(spec).collect::<Result<Vec<StepSpec>, MemberError>>()?;
         let work = serde_json::to_value(Work { graph, input });
@@ -97,7 +97,9 @@ fn check_graph(file: &GraphFile) -> Result<(), MemberError> {
     }
     let definition = file.to_value();
     if without_secrets(definition.clone()) != definition {
-        return error("a node has a secret in its `env`: set the variable for the servers".to_string());
+        let problem = "a node has a secret in its `env`: set the variable in the environment of the members' servers \
+                       instead";
+        return error(problem.to_string());
     }
     Ok(())
 }

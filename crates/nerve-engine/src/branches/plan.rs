@@ -164,7 +164,7 @@ pub fn plan_branch(
             }
         };
         return Err(EngineError::invalid_request(what)
-            .hint("supported agents: Claude Code, Codex, Gemini CLI and opencode"));
+            .hint("list the profiles: nerve profile list; only agents with conversations can be branched"));
     };
     let recorded_dir = meta
         .cwd

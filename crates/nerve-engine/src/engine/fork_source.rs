@@ -273,7 +273,7 @@ fn check_state(source: &NodeRef, state: NodeState) -> Result<(), EngineError> {
         NodeState::Starting | NodeState::Unknown => (ErrorKind::Busy, "it is starting", wait),
         NodeState::Blocked => {
             let hint = format!("answer it first: `nerve answer {arguments} NUMBER`");
-            (ErrorKind::Blocked, "it asks something", hint)
+            (ErrorKind::Blocked, "it shows a dialog", hint)
         }
         NodeState::Stopping => {
             (ErrorKind::NodeStopped, "it is being stopped", "fork it when it has ended".to_string())

@@ -24,11 +24,18 @@ impl Engine {
         }
         match self.list_runs(ListRuns::default(), RequestContext::default()).await {
             Ok(list) => state.runs = list.runs,
-            Err(error) => tracing::warn!(%error, "runs are not notified"),
+            Err(error) => {
+                let problem = "cannot list the runs: those that ended among dropped events are not notified";
+                tracing::warn!(%error, "{problem}");
+            }
         }
         match self.list_results(ListResults::default(), RequestContext::default()).await {
             Ok(list) => state.results = list.results,
-            Err(error) => tracing::warn!(%error, "results are not notified"),
+            Err(error) => {
+                let problem =
+                    "cannot list the results: those that ended among dropped events are not notified";
+                tracing::warn!(%error, "{problem}");
+            }
         }
         state
     }

@@ -258,7 +258,7 @@ impl Decode for Placement {
         let labels = one_or_more(&mut fields, "labels", report);
         fields.finish(report);
         if labels.is_empty() {
-            report.error_with_hint(at, "a placement needs labels", "write `on: {labels: [LABEL]}`");
+            report.error_with_hint(at, "`on` has no labels", "write `on: {labels: [LABEL]}`");
         }
         Some(Placement::Labels(labels.into_iter().collect()))
     }

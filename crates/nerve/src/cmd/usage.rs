@@ -65,7 +65,7 @@ fn resolve_nodes(addresses: &[String]) -> Result<(Vec<String>, Option<String>)> 
     }
     servers.dedup();
     if servers.len() > 1 {
-        let failure = Failure::new(USAGE, "the nodes are on several machines");
+        let failure = Failure::new(USAGE, "cannot sum up the usage: the nodes are on several machines");
         return Err(failure.hint("run the command once for each machine").into());
     }
     Ok((nodes, servers.pop().filter(|server| !server.is_empty())))

@@ -46,7 +46,8 @@ pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
     let source = Source::find(&args.file)?;
     if args.cluster {
         if common.session.is_some() {
-            let message = "a step in a cluster uses the default session of its machine";
+            let message =
+                "--session is not possible with --cluster: a step uses the default session of its machine";
             return Err(Failure::new(USAGE, message).hint("leave out --session").into());
         }
         let file = match source {

@@ -43,7 +43,7 @@ pub(super) async fn wait(
     let mut signals = Signals::listen().context("cannot listen for signals")?;
     let raw = forwards_keys.then(RawMode::enter).flatten();
     if forwards_keys {
-        // Who has read this may type: keys and signals are handled from now on. Raw mode needs the carriage return.
+        // Keys and signals are handled before the user can read this. Raw mode needs the carriage return.
         out::note(
             "the execution has no terminal of its own: its output appears when it ends; keys go to the agent; Ctrl+] detaches\r",
         );
