@@ -99,7 +99,9 @@ fn is_activity(row: &str) -> bool {
 
 /// Returns the row without the scroll bar in the last column.
 fn without_scroll_bar(row: &str) -> &str {
-    row.trim_end_matches([' ', '┃'])
+    let row = row.trim_end();
+    // `█` is the part that shows the position.
+    row.strip_suffix(['┃', '█']).unwrap_or(row).trim_end()
 }
 
 /// Splits a row with a marker at column 1 into the marker and the text after it.

@@ -126,6 +126,14 @@ fn errors_and_interruptions_end_the_turn() {
 }
 
 #[test]
+fn position_in_the_scroll_bar_is_no_text() {
+    let rows = screen_rows(&[" ✗ 400 scripted error                 ┃"], "");
+    let rows: Vec<String> = rows.iter().map(|row| row.replace('┃', "█")).collect();
+    let parsed = parse(Copilot, "go", &rows);
+    assert_eq!((parsed.sections.len(), parsed.final_error()), (1, Some("400 scripted error")));
+}
+
+#[test]
 fn profile_recognizes_states() {
     for state in ["working", "streaming"] {
         let signal = observe(&lines(state)).signal;
