@@ -101,12 +101,7 @@ impl Engine {
         let GraphRun { results, status, error, usage } = outcome;
         let error = error.map(with_step);
         end_run(span, status.as_str(), error.as_ref(), usage.tokens_used());
-        let status = match status {
-            TraceStatus::Completed => RunStatus::Completed,
-            _ if run.was_interrupted() => RunStatus::Interrupted,
-            TraceStatus::Cancelled => RunStatus::Cancelled,
-            TraceStatus::Failed | TraceStatus::Running => RunStatus::Failed,
-        };
+        let status = end_status(status, run.was_interrupted());
         if let Some(journal) = run.journal() {
             if status.is_end() {
                 let at = self.inner.clock.now();
@@ -119,6 +114,17 @@ impl Engine {
         }
         let trace = tracer.map(|tracer| Box::new(tracer.snapshot()));
         run.end(RunEnd { status, tokens: usage.tokens_used(), results, error, trace })
+    }
+}
+
+/// Returns the status of a run whose graph has ended. The journal of an interrupted run was sealed, so it may lack results and the end
+/// even if every step has completed.
+fn end_status(status: TraceStatus, was_interrupted: bool) -> RunStatus {
+    match status {
+        _ if was_interrupted => RunStatus::Interrupted,
+        TraceStatus::Completed => RunStatus::Completed,
+        TraceStatus::Cancelled => RunStatus::Cancelled,
+        TraceStatus::Failed | TraceStatus::Running => RunStatus::Failed,
     }
 }
 
@@ -149,5 +155,20 @@ fn with_step(error: EngineError) -> EngineError {
     match error.step().map(|step| format!("'{step}'")) {
         Some(step) if !error.message.contains(&step) => error.in_context(format_args!("step {step}")),
         _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupted_run_has_no_other_end() {
+        for status in [TraceStatus::Completed, TraceStatus::Cancelled, TraceStatus::Failed] {
+            assert_eq!(end_status(status, true), RunStatus::Interrupted, "{}", status.as_str());
+        }
+        assert_eq!(end_status(TraceStatus::Completed, false), RunStatus::Completed);
+        assert_eq!(end_status(TraceStatus::Cancelled, false), RunStatus::Cancelled);
+        assert_eq!(end_status(TraceStatus::Failed, false), RunStatus::Failed);
     }
 }
