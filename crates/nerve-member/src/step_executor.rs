@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_api::ErrorKind;
-use nerve_api::reply::RunInfo;
+use nerve_api::reply::{RunInfo, RunStep};
 use nerve_api::request::{ExecuteGraph, GetRun, RunOptions};
-use nerve_api::value::RunStatus;
+use nerve_api::value::{RunStatus, StepState};
 use nerve_cluster::journal::StepResult;
 use nerve_cluster::{AttemptId, Input, TurnReport};
 use nerve_engine::{Engine, RequestContext};
@@ -141,9 +141,18 @@ impl StepExecutor {
     }
 
     async fn read(&self, attempt: &AttemptId) -> Result<RunInfo, EngineError> {
-        let (run_id, result_of) = (StepGraph::run_id(attempt), Some(attempt.step.to_string()));
-        let request = GetRun { run_id, last: Some(0), plan: false, result_of };
-        self.engine.get_run(request, RequestContext::default()).await
+        let request = |plan, last| GetRun {
+            run_id: StepGraph::run_id(attempt),
+            last,
+            plan,
+            result_of: Some(attempt.step.to_string()),
+        };
+        let info = self.engine.get_run(request(false, Some(0)), RequestContext::default()).await?;
+        if info.status != RunStatus::Completed || info.result.is_some() {
+            return Ok(info);
+        }
+        // The states of the steps tell whether the step was skipped. With the plan, a run of an earlier server has them, too.
+        self.engine.get_run(request(true, None), RequestContext::default()).await
     }
 }
 
@@ -155,6 +164,15 @@ fn is_end(event: &EventKind, run: &str) -> bool {
 fn result(attempt: &AttemptId, info: RunInfo) -> Option<StepResult> {
     let run = &info.run_id;
     match info.status {
+        RunStatus::Completed if !info.faults.is_empty() => {
+            let faults = info.faults.join("; ");
+            Some(failure(&format!(
+                "the result is lost, although run '{run}' completed on its machine: {faults}"
+            )))
+        }
+        RunStatus::Completed if info.result.is_none() && !is_skipped(&info.steps, attempt) => {
+            Some(failure(&format!("the result is lost, although run '{run}' completed on its machine")))
+        }
         RunStatus::Completed => {
             let value = info.result.unwrap_or(Value::Null).to_string();
             let size = value.len();
@@ -174,6 +192,16 @@ fn result(attempt: &AttemptId, info: RunInfo) -> Option<StepResult> {
         }
         _ => None,
     }
+}
+
+/// Returns true if the step, or each step of its nested graph, was skipped. Then it has no result.
+fn is_skipped(steps: &[RunStep], attempt: &AttemptId) -> bool {
+    let step = attempt.step.to_string();
+    let state = steps.iter().find(|other| other.step_id == step).map(|step| step.state);
+    let inner = format!("{step}/");
+    let mut parts = steps.iter().filter(|other| other.step_id.starts_with(&inner)).peekable();
+    let are_parts_skipped = parts.peek().is_some() && parts.all(|part| part.state == StepState::Skipped);
+    state == Some(StepState::Skipped) || are_parts_skipped
 }
 
 fn with_hint(error: &EngineError) -> String {
@@ -215,7 +243,30 @@ mod tests {
         assert!(kept.is_success && kept.value.len() == MAX_RESULT);
         let refused = result(&attempt(), ended(RunStatus::Completed, of_size(MAX_RESULT))).unwrap();
         assert!(!refused.is_success && refused.value.len() < MAX_ERROR);
-        let skipped = result(&attempt(), ended(RunStatus::Completed, None)).unwrap();
-        assert_eq!((skipped.is_success, skipped.value.as_str()), (true, "null"));
+    }
+
+    #[test]
+    fn completed_run_without_a_result_is_a_failure() {
+        let completed = |result, steps: &[(&str, StepState)], faults: &[&str]| {
+            let step = |(id, state): &(&str, StepState)| RunStep {
+                step_id: id.to_string(),
+                state: *state,
+                ..RunStep::default()
+            };
+            let steps = steps.iter().map(step).collect();
+            let faults = faults.iter().map(ToString::to_string).collect();
+            let info = RunInfo { steps, faults, ..ended(RunStatus::Completed, result) };
+            super::result(&attempt(), info).unwrap()
+        };
+        assert!(!completed(None, &[], &[]).is_success);
+        assert!(!completed(None, &[("s", StepState::Completed)], &[]).is_success);
+        assert!(!completed(None, &[("before", StepState::Skipped)], &[]).is_success);
+        let inner = [("s", StepState::Completed), ("s/a", StepState::Skipped), ("s/b", StepState::Completed)];
+        assert!(!completed(None, &inner, &[]).is_success);
+        assert!(!completed(Some(Value::from(1)), &[], &["journal: the disk is full"]).is_success);
+        for steps in [&[("s", StepState::Skipped)][..], &inner[..2]] {
+            let skipped = completed(None, steps, &[]);
+            assert_eq!((skipped.is_success, skipped.value.as_str()), (true, "null"));
+        }
     }
 }

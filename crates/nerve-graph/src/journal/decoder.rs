@@ -62,6 +62,9 @@ pub(super) struct StepLine<'a, V> {
     pub(super) key: u64,
     #[serde(default = "none", deserialize_with = "present")]
     pub(super) value: Option<V>,
+    /// Why the result is missing.
+    #[serde(default)]
+    pub(super) left_out: Option<String>,
     #[serde(default)]
     pub(super) tokens: Option<u64>,
     #[serde(default)]

@@ -14,7 +14,8 @@ const MAX_LISTED_ITEMS: usize = 1_000_000;
 /// Maximum number of parts in the path of a record, which limits how deeply a result is nested. Records with more are ignored.
 const MAX_PARTS: usize = 100;
 
-/// Returns the result of a step since it was last started, or `None` if there is none so far. A step with parts has these results:
+/// Returns the result of a step since it was last started, or `None` if there is none so far, or if the journal could not store a part
+/// of it. A step with parts has these results:
 ///
 /// * `foreach`: the list of the results of its items, null for those without one so far.
 /// * `until`: the result of the last round that has at least a partial one.
@@ -43,13 +44,15 @@ pub fn read_result(path: &Path, step: &str) -> Result<Option<Value>, JournalErro
                     if let JournalLine::Step(_, with_value) = decoder::next(line)? {
                         result.set(&parts, with_value.value);
                     }
+                } else if record.left_out.is_some() {
+                    result.set(&parts, None);
                 }
             }
             _ => {}
         }
         Ok(())
     })?;
-    Ok(result.into_value())
+    Ok(if result.is_incomplete() { None } else { result.into_value() })
 }
 
 /// A part of a step.
@@ -89,6 +92,8 @@ fn parse_parts(mut rest: &str) -> Option<Vec<Part>> {
 #[derive(Default)]
 struct StepResult {
     whole: Option<Value>,
+    /// True if the journal could not store the result.
+    is_left_out: bool,
     parts: Option<Box<PartResults>>,
 }
 
@@ -108,16 +113,17 @@ impl StepResult {
             *self = StepResult::default();
             return;
         };
-        self.whole = None;
+        (self.whole, self.is_left_out) = (None, false);
         if let Part::Round(round) = part {
             self.parts().rounds.retain(|number, _| number <= round);
         }
         self.part(part).restart(rest);
     }
 
-    /// Sets the result of a part. The result of a round replaces those of earlier rounds.
+    /// Sets the result of a part; `None` if it was left out. The result of a round replaces those of earlier rounds.
     fn set(&mut self, path: &[Part], value: Option<Value>) {
         let Some((part, rest)) = path.split_first() else {
+            self.is_left_out = value.is_none();
             self.whole = value;
             return;
         };
@@ -132,7 +138,7 @@ impl StepResult {
         match path.split_first() {
             Some((part, rest)) => self.part(part).set_count(rest, count),
             None => {
-                self.whole = None;
+                (self.whole, self.is_left_out) = (None, false);
                 let items = self.parts().items.get_or_insert_default();
                 items.resize_with(count.min(MAX_LISTED_ITEMS), StepResult::default);
             }
@@ -163,6 +169,18 @@ impl StepResult {
                 &mut parts.steps[index].1
             }
         }
+    }
+
+    /// Returns true if a part of the result was left out.
+    fn is_incomplete(&self) -> bool {
+        if self.whole.is_some() || self.is_left_out {
+            return self.is_left_out;
+        }
+        self.parts.as_ref().is_some_and(|parts| {
+            let items = parts.items.iter().flatten();
+            let steps = parts.steps.iter().map(|(_, step)| step);
+            items.chain(parts.rounds.values()).chain(steps).any(StepResult::is_incomplete)
+        })
     }
 
     fn into_value(self) -> Option<Value> {

@@ -361,6 +361,32 @@ fn result_of_a_nested_graph_has_those_of_its_steps() {
 }
 
 #[test]
+fn result_with_a_part_that_was_left_out_is_missing() {
+    let (_folder, path) = temp_journal();
+    let one = json!(1);
+    let deep = (0..200).fold(json!(1), |inner, _| json!([inner]));
+    let records = [
+        finished("a", 1, &deep),
+        finished("each[0]", 1, &one),
+        finished("each[1]", 1, &deep),
+        finished("loop#1", 1, &one),
+        finished("loop#2", 1, &deep),
+        finished("again#1", 1, &deep),
+        finished("again#2", 1, &one),
+        finished("retried", 1, &deep),
+        started("retried", 2),
+        finished("retried", 2, &one),
+    ];
+    write(&path, &records);
+    for step in ["a", "each", "loop"] {
+        assert_eq!(read_result(&path, step).unwrap(), None, "{step}");
+    }
+    for step in ["again", "retried", "each[0]"] {
+        assert!(read_result(&path, step).unwrap().is_some(), "{step}");
+    }
+}
+
+#[test]
 fn skipped_graph_has_the_value_of_its_policy() {
     let (one, two, null) = (json!(1), json!(2), Value::Null);
     let skipped = |step, value| JournalRecord::Skipped {
