@@ -217,6 +217,30 @@ fn doubt_of_a_step_that_waits_fails_only_by_decision() {
 }
 
 #[test]
+fn decision_wins_over_the_policy() {
+    let failed = || RecordKind::Failed { step: step(), attempt: 1 };
+    let doubtful = |on_machine_lost, decision| {
+        let requirement = Requirement::default();
+        let spec = StepSpec { id: step(), after: vec![], is_safe: false, on_machine_lost, requirement };
+        let mut state = RunState::default();
+        assert!(append(&mut state, 0, planned_steps(vec![spec])));
+        let took_over = RecordKind::OwnerTookOver { by: B };
+        for kind in [took_over, offered(1, A), started(1, A), in_doubt(), decided(5, decision)] {
+            assert!(append(&mut state, 7, kind));
+        }
+        state
+    };
+    for policy in [OnMachineLost::Wait, OnMachineLost::Retry, OnMachineLost::Fail] {
+        let mut given_up = doubtful(policy, Decision::Fail);
+        assert_void(&given_up, 7, offered(2, B));
+        assert!(append(&mut given_up, 7, failed()), "{policy:?}");
+        let mut retried = doubtful(policy, Decision::Retry);
+        assert_void(&retried, 7, failed());
+        assert!(append(&mut retried, 7, offered(2, B)), "{policy:?}");
+    }
+}
+
+#[test]
 fn run_ends_only_with_the_outcome_of_its_steps() {
     let cases = [
         (vec![], None),

@@ -119,7 +119,7 @@ impl ClusterRuns {
     /// Decides on the step that waits after the loss of its machine.
     ///
     /// # Errors
-    /// [`MemberError::NotInDoubt`], or as [`ClusterRuns::get`].
+    /// [`MemberError::NotInDoubt`], [`MemberError::RunFailed`], or as [`ClusterRuns::get`].
     pub async fn decide(&self, run: &RunId, step: &str, decision: Decision) -> Result<(), MemberError> {
         let not_in_doubt = || MemberError::NotInDoubt { run: run.clone(), step: step.to_string() };
         let id = StepId::new(step).map_err(|_| not_in_doubt())?;
@@ -131,6 +131,9 @@ impl ClusterRuns {
                 .and_then(|step| step.current())
                 .and_then(|(number, attempt)| Some((number, attempt.undecided_doubt()?)))
                 .ok_or_else(not_in_doubt)?;
+            if decision == Decision::Retry && state.has_failed() {
+                return Err(MemberError::RunFailed { run: run.clone(), step: step.to_string() });
+            }
             let kind = RecordKind::Decided { step: id.clone(), attempt, doubt, decision };
             let record = Record { epoch: state.epoch, kind };
             let request = Request::Append { run: run.clone(), record, expected: state.last };

@@ -81,6 +81,14 @@ pub enum MemberError {
         /// The step.
         step: String,
     },
+    /// The step cannot run again, because another step of the run has failed.
+    #[error("step '{step}' of run '{run}' cannot run again: another step has failed")]
+    RunFailed {
+        /// The run.
+        run: RunId,
+        /// The step.
+        step: String,
+    },
     /// The broker failed or refused.
     #[error(transparent)]
     Broker(#[from] BrokerError),
@@ -111,7 +119,9 @@ impl MemberError {
             MemberError::AlreadyConfigured(_) | MemberError::NameTaken { .. } | MemberError::RunExists(_) => {
                 ErrorKind::AlreadyExists
             }
-            MemberError::Graph(_) | MemberError::NotInDoubt { .. } => ErrorKind::InvalidRequest,
+            MemberError::Graph(_) | MemberError::NotInDoubt { .. } | MemberError::RunFailed { .. } => {
+                ErrorKind::InvalidRequest
+            }
             MemberError::LaterVersion(_) => ErrorKind::Api,
             MemberError::NotPrivate { .. } => ErrorKind::Permission,
             MemberError::Invalid { .. } => ErrorKind::InvalidRequest,
@@ -148,6 +158,9 @@ impl MemberError {
             MemberError::NoRun(_) => "list the runs: nerve cluster runs".to_string(),
             MemberError::LaterVersion(_) => "update nerve on this machine".to_string(),
             MemberError::NotInDoubt { run, .. } => format!("see its steps: nerve cluster runs {run}"),
+            MemberError::RunFailed { run, step } => {
+                format!("let it fail: nerve cluster decide {run} {step} fail")
+            }
             MemberError::Broker(error) => match error {
                 BrokerError::Unavailable(_) => {
                     "check that nats-server runs there with JetStream, and the URL: --broker URL".to_string()

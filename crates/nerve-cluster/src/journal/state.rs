@@ -167,15 +167,16 @@ impl RunState {
         }
     }
 
-    /// Returns how the doubt of a step's current attempt is resolved: by the kind of the step, its policy, or a person. `None`: it waits
-    /// for its machine or a person.
+    /// Returns how the doubt of a step's current attempt is resolved: by a person, else by the kind of the step or its policy. `None`:
+    /// it waits for its machine or a person. No step of a failed run is repeated.
     pub fn doubt_resolution(&self, step: &StepState) -> Option<Decision> {
-        let resolution = match step.spec.on_machine_lost {
-            _ if step.spec.is_safe => Decision::Retry,
-            OnMachineLost::Retry => Decision::Retry,
-            OnMachineLost::Fail => Decision::Fail,
-            OnMachineLost::Wait => step.current()?.1.decision?,
+        let policy = match step.spec.on_machine_lost {
+            _ if step.spec.is_safe => Some(Decision::Retry),
+            OnMachineLost::Retry => Some(Decision::Retry),
+            OnMachineLost::Fail => Some(Decision::Fail),
+            OnMachineLost::Wait => None,
         };
+        let resolution = step.current()?.1.decision.or(policy)?;
         Some(if self.has_failed() { Decision::Fail } else { resolution })
     }
 

@@ -244,6 +244,30 @@ async fn person_decides_on_a_step_in_doubt() {
 }
 
 #[tokio::test]
+async fn step_of_a_failed_run_can_only_fail() {
+    let Some(broker) = broker("step_of_a_failed_run_can_only_fail", "") else { return };
+    let a = Machine::executor("a", &broker, 1).await;
+    let mut b = Machine::executor("b", &broker, 1).await;
+    let run = TestRun::start(
+        &a,
+        "  - {id: s, node: sh, on: b, input: 'echo x >> DIR/log; until test -e DIR/go; do sleep 0.05; done'}\n\
+         \x20 - {id: t, node: sh, on: a, input: 'until test -e DIR/fail; do sleep 0.05; done; exit 3'}\n",
+    )
+    .await;
+    run.wait_for_effects(1).await;
+    b.crash().await;
+    run.wait_for(1, is_in_doubt).await;
+    fs::write(run.file("fail"), "").unwrap();
+    eventually("a step has failed", async || run.state().await.has_failed()).await;
+    let error = run.runs.decide(&run.id, "s", Decision::Retry).await.unwrap_err();
+    assert!(matches!(error, MemberError::RunFailed { .. }), "{error:?}");
+    run.runs.decide(&run.id, "s", Decision::Fail).await.unwrap();
+    assert_eq!(run.follow().await.outcome, Some(RunOutcome::Failed));
+    run.let_go();
+    assert_eq!(run.effects(), 1);
+}
+
+#[tokio::test]
 async fn run_continues_after_the_broker_was_away() {
     let Some(mut broker) = broker("run_continues_after_the_broker_was_away", "") else { return };
     let a = Machine::executor("a", &broker, 1).await;
