@@ -110,7 +110,7 @@ pub enum OnMachineLost {
     /// Waits for the machine or for a person.
     #[default]
     Wait,
-    /// Offers another attempt: the prompt may be typed twice in total.
+    /// Offers another attempt after each loss, without a maximum: the prompt may be typed once per attempt.
     Retry,
     /// Fails the step.
     Fail,
@@ -120,7 +120,7 @@ pub enum OnMachineLost {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Offers another attempt: the prompt may be typed twice in total.
+    /// Offers another attempt: the prompt may be typed once more.
     Retry,
     /// Fails the step.
     Fail,
