@@ -52,7 +52,7 @@ impl StepExecutor {
         StepExecutor { engine, slots, prepared: Arc::default() }
     }
 
-    /// Waits for a slot. Begins nothing.
+    /// Waits for a slot. Begins nothing. Returns `None` if the server shuts down: its next process prepares the attempt.
     pub(crate) async fn prepare(self, attempt: AttemptId, graph: Result<StepGraph, String>) -> Option<Input> {
         let graph = match graph {
             Ok(graph) => graph,
@@ -60,6 +60,9 @@ impl StepExecutor {
         };
         // Fails only if the executor closes its slots, which it never does.
         let slot = self.slots.clone().acquire_owned().await.ok()?;
+        if self.engine.is_closing() {
+            return None;
+        }
         let node = format!("{}/{}", StepGraph::run_id(&attempt), graph.node);
         self.prepared.lock().insert(attempt.clone(), PreparedStep { graph, slot });
         Some(Input::Prepared { attempt, node, offset: 0 })
@@ -70,7 +73,7 @@ impl StepExecutor {
         self.prepared.lock().retain(|attempt, _| is_ours(attempt));
     }
 
-    /// Executes a prepared attempt. Returns `None` if its run was interrupted: the effects are unknown.
+    /// Executes a prepared attempt. Returns `None` if the server shut down: the attempt did not begin, or its effects are unknown.
     pub(crate) async fn execute(self, attempt: AttemptId) -> Option<Input> {
         let prepared = self.prepared.lock().remove(&attempt);
         let result = match prepared {
@@ -110,6 +113,8 @@ impl StepExecutor {
         let request = ExecuteGraph { definition, options, detach: true };
         match self.engine.execute_graph(request, RequestContext::default()).await {
             Ok(_) => self.wait(attempt, events).await,
+            // Nothing ran, so the step has not failed. The next process of this machine finds no run.
+            Err(_) if self.engine.is_closing() => None,
             Err(error) => Some(failure(&with_hint(&error))),
         }
     }
@@ -215,7 +220,12 @@ fn failure(error: &str) -> StepResult {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use nerve_cluster::{RunId, StepId};
+    use nerve_engine::EngineConfig;
+    use nerve_testkit::harness::EngineHarness;
+    use serde_json::json;
 
     use super::*;
 
@@ -223,8 +233,36 @@ mod tests {
         AttemptId { run: RunId::new("r").unwrap(), step: StepId::new("s").unwrap(), attempt: 1 }
     }
 
+    /// Returns a graph whose step prints a word.
+    fn graph() -> StepGraph {
+        let graph = json!({
+            "graph": "g",
+            "nodes": { "sh": { "type": "bash" } },
+            "steps": [{ "id": "s", "node": "sh", "input": "echo done" }],
+        });
+        let Value::Object(definition) = graph else { panic!("a graph is an object") };
+        StepGraph { definition, input: Value::Null, node: "sh".into() }
+    }
+
+    /// Creates an executor with one slot.
+    fn executor(folder: &Path) -> StepExecutor {
+        let runs_dir = Some(folder.join("runs"));
+        StepExecutor::new(Engine::new(EngineConfig { runs_dir, ..EngineHarness::config(folder) }), 1)
+    }
+
     fn ended(status: RunStatus, result: Option<Value>) -> RunInfo {
         RunInfo { run_id: "step-1".into(), status, result, ..RunInfo::default() }
+    }
+
+    #[tokio::test]
+    async fn closing_engine_begins_no_step() {
+        let folder = tempfile::tempdir().unwrap();
+        let executor = executor(folder.path());
+        let prepared = executor.clone().prepare(attempt(), Ok(graph())).await;
+        assert!(matches!(prepared, Some(Input::Prepared { .. })), "{prepared:?}");
+        executor.engine.shut_down(false).await;
+        assert_eq!(executor.clone().execute(attempt()).await, None);
+        assert_eq!(executor.prepare(attempt(), Ok(graph())).await, None);
     }
 
     #[test]

@@ -168,6 +168,11 @@ impl Engine {
         self.inner.events.metrics()
     }
 
+    /// Returns true once the engine shuts down and admits no more runs.
+    pub fn is_closing(&self) -> bool {
+        self.inner.runs.is_closed()
+    }
+
     /// Stops everything. With `keep_nodes`, hosted nodes stay.
     pub async fn shut_down(&self, keep_nodes: bool) {
         // Asynchronous executions are saved first.

@@ -84,6 +84,11 @@ impl Runs {
         Ok(RunAdmission { runs: self, run, has_begun: false, replaced })
     }
 
+    /// Returns true if no more runs are admitted, because the server shuts down.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
     /// Returns a run that this server has started.
     pub(super) fn get(&self, id: &str) -> Option<Arc<Run>> {
         self.known.lock().get(id).cloned()
@@ -323,7 +328,9 @@ mod tests {
     #[tokio::test]
     async fn no_run_begins_during_shutdown() {
         let runs = runs();
+        assert!(!runs.is_closed());
         runs.interrupt_all(false).await;
+        assert!(runs.is_closed());
         assert!(runs.admit("r-1", "g", None, 1).is_err());
     }
 }
