@@ -203,11 +203,13 @@ impl MemberDriver {
                 calls.push(perform.boxed());
             }
             Effect::Prepare { attempt } => {
-                let graph = self.core.run(&attempt.run).ok_or_else(|| "the run is unknown".to_string());
-                let graph = graph.and_then(|state| StepGraph::new(state, &attempt, &self.home));
+                let graph = self.step_graph(&attempt);
                 calls.push(steps.prepare(attempt, graph).map(Reply::Step).boxed());
             }
-            Effect::TypePrompt { attempt } => calls.push(steps.execute(attempt).map(Reply::Step).boxed()),
+            Effect::TypePrompt { attempt } => {
+                let graph = self.step_graph(&attempt);
+                calls.push(steps.execute(attempt, graph).map(Reply::Step).boxed());
+            }
             Effect::InspectTurn { attempt } => calls.push(steps.inspect(attempt).map(Reply::Step).boxed()),
             Effect::ReportIdentityConflict { holder } => self.conflict = Some(holder),
             Effect::ReportOutdatedLease { run } => {
@@ -216,6 +218,12 @@ impl MemberDriver {
             // Offers are in the journal, whose changes every member sees.
             Effect::NotifyOffer { .. } | Effect::Acknowledge { .. } => {}
         }
+    }
+
+    /// Returns the graph of an attempt, or the reason why it has none.
+    fn step_graph(&self, attempt: &AttemptId) -> Result<StepGraph, String> {
+        let state = self.core.run(&attempt.run).ok_or_else(|| "the run is unknown".to_string())?;
+        StepGraph::new(state, attempt, &self.home)
     }
 
     fn accept(&mut self, reply: Reply, calls: &Calls) {
@@ -283,7 +291,8 @@ impl MemberDriver {
                 AttemptState::Offered => {
                     found.machine == self.me.machine && state.is_some_and(|state| !state.has_failed())
                 }
-                AttemptState::Started { by } => by == self.me,
+                // In doubt, this process may resume it once its leases are back.
+                AttemptState::Started { by } | AttemptState::InDoubt { by } => by == self.me,
                 _ => false,
             })
         };

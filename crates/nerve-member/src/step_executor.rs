@@ -73,16 +73,17 @@ impl StepExecutor {
         self.prepared.lock().retain(|attempt, _| is_ours(attempt));
     }
 
-    /// Executes a prepared attempt. Returns `None` if the server shut down: the attempt did not begin, or its effects are unknown.
-    pub(crate) async fn execute(self, attempt: AttemptId) -> Option<Input> {
+    /// Executes an attempt that was prepared. If its slot was released since, because another machine had the attempt for a while, waits
+    /// for a slot again. Returns `None` if the server shut down: the attempt did not begin, or its effects are unknown.
+    pub(crate) async fn execute(self, attempt: AttemptId, graph: Result<StepGraph, String>) -> Option<Input> {
         let prepared = self.prepared.lock().remove(&attempt);
-        let result = match prepared {
-            Some(PreparedStep { graph, slot }) => {
-                let result = self.run(&attempt, graph).await;
-                drop(slot);
-                result
+        let result = match (prepared, graph) {
+            (Some(PreparedStep { graph, slot }), _) => self.run(&attempt, graph, slot).await,
+            (None, Ok(graph)) => {
+                let slot = self.slots.clone().acquire_owned().await.ok()?;
+                self.run(&attempt, graph, slot).await
             }
-            None => Some(failure("the step was not prepared")),
+            (None, Err(error)) => Some(failure(&error)),
         };
         result.map(|result| Input::TurnFinished { attempt, result })
     }
@@ -105,7 +106,13 @@ impl StepExecutor {
         Some(Input::TurnFinished { attempt, result })
     }
 
-    async fn run(&self, attempt: &AttemptId, graph: StepGraph) -> Option<StepResult> {
+    /// Runs a step, which occupies the slot until its end.
+    async fn run(
+        &self,
+        attempt: &AttemptId,
+        graph: StepGraph,
+        _slot: OwnedSemaphorePermit,
+    ) -> Option<StepResult> {
         let StepGraph { definition, input, .. } = graph;
         let run_id = Some(StepGraph::run_id(attempt));
         let options = RunOptions { input, run_id, ..RunOptions::default() };
@@ -225,6 +232,7 @@ mod tests {
     use nerve_cluster::{RunId, StepId};
     use nerve_engine::EngineConfig;
     use nerve_testkit::harness::EngineHarness;
+    use nerve_testkit::within_deadline;
     use serde_json::json;
 
     use super::*;
@@ -261,8 +269,21 @@ mod tests {
         let prepared = executor.clone().prepare(attempt(), Ok(graph())).await;
         assert!(matches!(prepared, Some(Input::Prepared { .. })), "{prepared:?}");
         executor.engine.shut_down(false).await;
-        assert_eq!(executor.clone().execute(attempt()).await, None);
+        assert_eq!(executor.clone().execute(attempt(), Ok(graph())).await, None);
         assert_eq!(executor.prepare(attempt(), Ok(graph())).await, None);
+    }
+
+    #[tokio::test]
+    async fn step_whose_slot_was_released_waits_for_a_slot() {
+        let folder = tempfile::tempdir().unwrap();
+        let executor = executor(folder.path());
+        let prepared = executor.clone().prepare(attempt(), Ok(graph())).await;
+        assert!(matches!(prepared, Some(Input::Prepared { .. })), "{prepared:?}");
+        executor.release(|_| false);
+        let execution = executor.clone().execute(attempt(), Ok(graph()));
+        let ended = within_deadline("the step ends", execution).await;
+        assert!(matches!(&ended, Some(Input::TurnFinished { result, .. }) if result.is_success), "{ended:?}");
+        assert_eq!(executor.slots.available_permits(), 1);
     }
 
     #[test]
