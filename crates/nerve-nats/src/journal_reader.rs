@@ -51,18 +51,19 @@ impl Connection {
         let query = json!({ "seq": from, "next_by_subj": subject, "batch": BATCH });
         let function = format!("$JS.API.DIRECT.GET.{stream}");
         let mut responses = self.request_many(function, query.to_string().into_bytes()).await?;
-        let mut previous = None;
+        // The first message of a batch has no predecessor.
+        let mut previous = 0;
         loop {
             let response = timeout(self.deadline(), responses.next()).await;
             let response = response.map_err(|_| no_response(self.deadline()))?;
             // A status ends the batch: end of batch, or no message.
             let Some(message) = response.filter(|message| message.status.is_none()) else { return Ok(()) };
             let (sequence, predecessor) = positions(&message)?;
-            if previous.is_some_and(|previous| predecessor != Some(previous)) {
+            if predecessor != Some(previous) {
                 // A message of the batch was lost. The rest is read again.
                 return Ok(());
             }
-            previous = Some(sequence);
+            previous = sequence;
             messages.push((sequence, message.payload.to_vec()));
         }
     }
