@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::step_graph::StepGraph;
 
@@ -28,6 +28,8 @@ const MAX_RESULT: usize = 256 * 1024;
 const MAX_ERROR: usize = 4_096;
 /// Interval at which the state of a run is read in addition to its events.
 const READ_INTERVAL: Duration = Duration::from_secs(15);
+/// Maximum number of inspections of a run whose journal cannot be read. Afterwards the step is in doubt.
+const MAX_INSPECTIONS: u32 = 20;
 
 /// Executes the attempts that are offered to this machine. Each one becomes a run of its own in the engine, with its own journal.
 /// Clones share the slots.
@@ -88,12 +90,28 @@ impl StepExecutor {
         result.map(|result| Input::TurnFinished { attempt, result })
     }
 
-    /// Looks for the run of an attempt that an earlier process began.
+    /// Looks for the run of an attempt that an earlier process began. A journal that cannot be read now is no proof of a loss: the
+    /// disk may be at fault.
     pub(crate) async fn inspect(self, attempt: AttemptId) -> Option<Input> {
-        let report = match self.read(&attempt).await {
-            Ok(info) if info.status.is_active() => TurnReport::Running,
-            Ok(info) => result(&attempt, info).map_or(TurnReport::Lost, TurnReport::Finished),
-            Err(_) => TurnReport::Lost,
+        let mut inspections = 1;
+        let report = loop {
+            let error = match self.read(&attempt).await {
+                Ok(info) if info.status.is_active() => break TurnReport::Running,
+                Ok(info) => break result(&attempt, info).map_or(TurnReport::Lost, TurnReport::Finished),
+                Err(error) => error,
+            };
+            if self.is_active(&attempt).await {
+                break TurnReport::Running;
+            }
+            if error.kind == ErrorKind::NotFound {
+                break TurnReport::Lost;
+            }
+            tracing::warn!(%attempt, %error, "the run of a step cannot be inspected");
+            if inspections == MAX_INSPECTIONS {
+                break TurnReport::Lost;
+            }
+            inspections += 1;
+            sleep(READ_INTERVAL).await;
         };
         Some(Input::TurnInspected { attempt, report })
     }
@@ -150,6 +168,13 @@ impl StepExecutor {
                 return None;
             }
         }
+    }
+
+    /// Returns true if this process runs the attempt, whether its journal can be read or not.
+    async fn is_active(&self, attempt: &AttemptId) -> bool {
+        let request = GetRun { run_id: StepGraph::run_id(attempt), last: Some(0), ..GetRun::default() };
+        let info = self.engine.get_run(request, RequestContext::default()).await;
+        info.is_ok_and(|info| info.status.is_active())
     }
 
     async fn read(&self, attempt: &AttemptId) -> Result<RunInfo, EngineError> {
@@ -232,7 +257,7 @@ mod tests {
     use nerve_cluster::{RunId, StepId};
     use nerve_engine::EngineConfig;
     use nerve_testkit::harness::EngineHarness;
-    use nerve_testkit::within_deadline;
+    use nerve_testkit::{eventually, within_deadline};
     use serde_json::json;
 
     use super::*;
@@ -284,6 +309,29 @@ mod tests {
         let ended = within_deadline("the step ends", execution).await;
         assert!(matches!(&ended, Some(Input::TurnFinished { result, .. }) if result.is_success), "{ended:?}");
         assert_eq!(executor.slots.available_permits(), 1);
+    }
+
+    #[tokio::test]
+    async fn running_step_is_not_lost_with_its_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let executor = executor(folder.path());
+        let mut waiting = graph();
+        let go = folder.path().join("go");
+        let input = format!("until test -e {}; do sleep 0.05; done", go.display());
+        waiting.definition["steps"][0]["input"] = input.into();
+        let inspect = async || executor.clone().inspect(attempt()).await;
+        let is_lost = |input: Option<Input>| {
+            matches!(input, Some(Input::TurnInspected { report: TurnReport::Lost, .. }))
+        };
+        assert!(is_lost(inspect().await), "it has not begun");
+        executor.clone().prepare(attempt(), Ok(waiting.clone())).await;
+        let execution = tokio::spawn(executor.clone().execute(attempt(), Ok(waiting)));
+        let journal = async || executor.read(&attempt()).await.ok().and_then(|info| info.journal);
+        eventually("the step runs", async || journal().await.is_some()).await;
+        std::fs::remove_file(journal().await.unwrap()).unwrap();
+        assert!(!is_lost(inspect().await));
+        std::fs::write(go, "").unwrap();
+        execution.abort();
     }
 
     #[test]
