@@ -44,6 +44,7 @@ from .types import (
     SnapshotRestored,
     SnapshotTaken,
     Transcript,
+    UsageReport,
 )
 
 __all__ = ["EventStream", "ExecuteStream", "NerveClient", "RemoteChannel", "RemoteNode"]
@@ -610,12 +611,18 @@ class NerveClient:
             limit=limit,
         ))
 
-    def usage(self, *, session_id: Optional[str] = None, since: Optional[str] = None, by: str = 'node') -> UsageReport:
+    def usage(
+        self,
+        *nodes: str,
+        session_id: Optional[str] = None,
+        since: Optional[str] = None,
+        by: str = 'node',
+    ) -> UsageReport:
         """Sums up the tokens and costs of the nodes and recordings on the server's machine, also of those that ended.
 
         `nodes`: only these, each as `NODE` or `SESSION/NODE`; `since`: a time (RFC 3339); `by`: `node`, `session`, `day` or `model`.
         """
-        return self._portal.run(lambda: self._inner.usage(session_id=session_id, since=since, by=by))
+        return self._portal.run(lambda: self._inner.usage(*nodes, session_id=session_id, since=since, by=by))
 
     def get_result(self, result_id: str) -> Result:
         """Returns an execution started by `RemoteNode.execute_async`. A failed one raises nothing: see its `state`."""

@@ -59,6 +59,7 @@ def test_node_lifecycle(server: Server, transport: str, name: str) -> None:
         with node.execute_stream("for i in 1 2 3; do echo $i; sleep 0.1; done") as stream:
             assert "".join(stream) == "1\n2\n3"
         assert stream.response is not None and stream.response.text == "1\n2\n3" and stream.missed == 0
+        assert client.usage(name).rows == []
         assert "hello" in node.read() and node.info().state == "ready" and node.history().total > 0
         with pytest.raises(NerveTimeoutError):
             node.wait("suspended", timeout=0.1)

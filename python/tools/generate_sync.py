@@ -56,6 +56,7 @@ from .types import (
     SnapshotRestored,
     SnapshotTaken,
     Transcript,
+    UsageReport,
 )
 
 __all__ = ["EventStream", "ExecuteStream", "NerveClient", "RemoteChannel", "RemoteNode"]
@@ -239,7 +240,9 @@ def parameters(args: ast.arguments) -> List[str]:
     for at, arg in enumerate(args.args):
         default = f" = {ast.unparse(args.defaults[at - first_default])}" if at >= first_default else ""
         parts.append(ast.unparse(arg) + default)
-    if args.kwonlyargs:
+    if args.vararg:
+        parts.append("*" + ast.unparse(args.vararg))
+    elif args.kwonlyargs:
         parts.append("*")
     for arg, value in zip(args.kwonlyargs, args.kw_defaults):
         parts.append(ast.unparse(arg) + (f" = {ast.unparse(value)}" if value is not None else ""))
@@ -251,6 +254,7 @@ def parameters(args: ast.arguments) -> List[str]:
 def arguments(args: ast.arguments) -> List[str]:
     """Returns the arguments that pass the parameters on."""
     parts = [arg.arg for arg in args.args if arg.arg not in ("self", "cls")]
+    parts += [f"*{args.vararg.arg}"] if args.vararg else []
     parts += [f"{arg.arg}={arg.arg}" for arg in args.kwonlyargs]
     return [*parts, f"**{args.kwarg.arg}"] if args.kwarg else parts
 
