@@ -149,9 +149,12 @@ impl HostManager {
     }
 
     /// Returns the files of the registry that cannot be read, and whose hosts may run. A host that ended, or ran before the
-    /// machine started anew, does not listen on its socket.
+    /// machine started anew, does not listen on its socket. If the registry's directory cannot be read, any host may run.
     pub fn damaged_entries_in_use(&self) -> Vec<DamagedEntry> {
         let may_run = |entry: &DamagedEntry| {
+            if entry.path == self.registry {
+                return true;
+            }
             let folder = self.runtime.join(entry.path.file_stem().unwrap_or_default());
             let connected = UnixStream::connect(folder.join(CONTROL));
             // The socket of a running host may have been deleted.

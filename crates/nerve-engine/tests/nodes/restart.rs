@@ -421,6 +421,14 @@ async fn lost_node_is_not_started_while_its_host_may_run() {
     assert!(matches!(restore(&harness).await.as_slice(), [(node, Some(_))] if node == "sh"));
     // The directory of a host that runs exists.
     fs::remove_dir(harness.folder.path().join("runtime/aa11")).unwrap();
+    // A file cannot be listed, even by root.
+    let [registry, other] = ["hosts", "other"].map(|name| harness.folder.path().join(name));
+    fs::rename(&registry, &other).unwrap();
+    fs::write(&registry, "").unwrap();
+    let error = start(&harness, "sh", false).await.unwrap_err();
+    assert_error(&error, ErrorKind::Busy, &["'sh'", "/hosts: "]);
+    fs::remove_file(&registry).unwrap();
+    fs::rename(&other, &registry).unwrap();
     // The program of hosts is missing.
     let error = start(&harness, "sh", false).await.unwrap_err();
     assert_ne!(error.kind, ErrorKind::Busy, "{error:?}");
