@@ -38,7 +38,7 @@ enum DialogKey {
 /// The parts of a dialog, gate or usage limit that identify it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Dialog {
-    /// Kind of a dialog, question of a gate, or end of a limit.
+    /// Kind of a dialog, question of a gate, or end of a limit, see [`limit_title`].
     title: String,
     choices: Vec<String>,
 }
@@ -46,6 +46,11 @@ struct Dialog {
 /// A dialog that was reported and is open, for the tracker of the next server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OpenDialog(DialogKey, Dialog);
+
+/// Returns the title of a usage limit. Its end is in seconds, as in the description of a node.
+fn limit_title(until: Option<TsMs>) -> String {
+    until.map_or_else(|| "limit".to_string(), |until| format!("limit until {}", until.0 / 1000))
+}
 
 /// Tracks busy nodes and open dialogs. After a restart it drops repeated reports: the next server reports each open dialog again.
 #[derive(Debug)]
@@ -123,7 +128,7 @@ impl NotificationTracker {
                 None
             }
             EventKind::NodeSuspended { until_at, .. } => {
-                let is_new = self.record_dialog(DialogKey::Node(key?), &format!("{until_at:?}"), Vec::new());
+                let is_new = self.record_dialog(DialogKey::Node(key?), &limit_title(until_at), Vec::new());
                 is_new.then(|| notification(Occasion::Suspended)).flatten()
             }
             EventKind::ResultReady { status: ResultStatus::Failed, .. } => notification(Occasion::Failed),

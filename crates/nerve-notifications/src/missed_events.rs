@@ -10,7 +10,7 @@ use nerve_types::ExitStatus;
 use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
 
-use super::{DialogKey, Notification, NotificationTracker, SessionNode};
+use super::{DialogKey, Notification, NotificationTracker, SessionNode, limit_title};
 
 /// The state of a server after events were dropped.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +43,7 @@ impl NotificationTracker {
     ) -> Vec<(EventMessage, Notification)> {
         let missing = self.missing_events(state);
         self.track_busy_nodes(state, received);
-        let known: HashSet<DialogKey> = self.open.keys().cloned().collect();
+        let known = self.open.clone();
         self.caught_up = missing.iter().filter_map(identity).collect();
         let mut notifications = Vec::new();
         for event in missing {
@@ -52,7 +52,7 @@ impl NotificationTracker {
             }
         }
         // The server's own events about the new dialogs may follow.
-        let new = self.open.iter().filter(|(key, _)| !known.contains(key));
+        let new = self.open.iter().filter(|(key, dialog)| known.get(*key) != Some(*dialog));
         self.before_restart.extend(new.map(|(key, dialog)| (key.clone(), dialog.clone())));
         notifications
     }
@@ -77,7 +77,6 @@ impl NotificationTracker {
 
     fn missing_node_event(&self, node: &NodeInfo, state: &NotificationState) -> Option<EventMessage> {
         let NodeInfo { node_id, metadata, progress, .. } = node;
-        let key: SessionNode = (Some(metadata.session_id.clone()), node_id.clone());
         let (event_type, data) = match node.state {
             NodeState::Blocked => {
                 let (kind, id) = (metadata.text("blocked"), (metadata.session_id.clone(), node_id.clone()));
@@ -86,9 +85,10 @@ impl NotificationTracker {
                 let is_known = self.has_open_dialog(&metadata.session_id, node_id, kind, choices);
                 (!is_known).then(|| (EventType::NodeBlocked, json!({ "kind": kind, "choices": choices })))?
             }
-            NodeState::Suspended if !self.is_open(&key) => {
-                let until = Some(metadata.text("until_at")).filter(|until| !until.is_empty());
-                (EventType::NodeSuspended, json!({ "until_at": until }))
+            NodeState::Suspended => {
+                let until = TsMs::try_from(metadata.text("until_at").to_string()).ok();
+                let is_known = self.has_open_dialog(&metadata.session_id, node_id, &limit_title(until), &[]);
+                (!is_known).then(|| (EventType::NodeSuspended, json!({ "until_at": until })))?
             }
             NodeState::Ready => (EventType::NodeReady, json!({})),
             NodeState::Stopped if self.is_unseen(progress.state_changed_at) => (

@@ -230,6 +230,25 @@ fn dropped_dialog_is_notified_once() {
 }
 
 #[test]
+fn dropped_limit_is_notified_once() {
+    let mut tracker = NotificationTracker::new(30);
+    let suspended = |at: f64, until: &str| node_state("me", "suspended", at, json!({ "until_at": until }));
+    observe(&mut tracker, 1.0, "NODE_BLOCKED", json!({ "kind": "permission", "choices": ["Yes"] }));
+    let state = suspended(5.0, "2025-11-30T13:00:00Z");
+    assert_eq!(catch_up(&mut tracker, 6.0, &state), [(Occasion::Suspended, None)], "after a dialog");
+    assert_eq!(catch_up(&mut tracker, 7.0, &state), []);
+    // The server's own event has milliseconds.
+    let event = json!({ "until_at": "2025-11-30T13:00:00.900Z" });
+    assert_eq!(observe(&mut tracker, 8.0, "NODE_SUSPENDED", event), None);
+    let state = suspended(9.0, "2025-11-30T18:00:00Z");
+    assert_eq!(catch_up(&mut tracker, 9.0, &state), [(Occasion::Suspended, None)], "after a limit");
+    assert_eq!(
+        observe(&mut tracker, 9.5, "NODE_SUSPENDED", json!({ "until_at": "2025-11-30T18:00:00Z" })),
+        None
+    );
+}
+
+#[test]
 fn dropped_end_of_a_turn_is_notified() {
     let mut tracker = NotificationTracker::new(30);
     observe(&mut tracker, 10.0, "NODE_BUSY", json!({}));
