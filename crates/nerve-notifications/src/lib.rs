@@ -5,6 +5,7 @@
 mod missed_events;
 
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use nerve_agent::driver::NOT_OBSERVED;
@@ -67,6 +68,8 @@ pub struct NotificationTracker {
     last_event: Option<TsMs>,
     /// What was notified without its event, because events were dropped.
     caught_up: HashSet<String>,
+    /// For each node, the time from the last event before the dropped ones until it entered the state that was read after them.
+    superseded: HashMap<SessionNode, RangeInclusive<TsMs>>,
 }
 
 impl NotificationTracker {
@@ -93,6 +96,7 @@ impl NotificationTracker {
             before_restart: HashMap::new(),
             last_event: None,
             caught_up: HashSet::new(),
+            superseded: HashMap::new(),
         }
     }
 
@@ -104,7 +108,15 @@ impl NotificationTracker {
         }
         let was_caught_up =
             missed_events::identity(event).is_some_and(|identity| self.caught_up.remove(&identity));
-        self.take_event(event, received).filter(|_| !was_caught_up)
+        let notification = if self.is_superseded(event) {
+            // A node that was started again does not show that it had failed.
+            let has_failed =
+                matches!(event.details(), Some(EventKind::NodeStopped { cause: StopCause::Failed, .. }));
+            has_failed.then_some(Notification { occasion: Occasion::Failed, turn_seconds: None })
+        } else {
+            self.take_event(event, received)
+        };
+        notification.filter(|_| !was_caught_up)
     }
 
     fn take_event(&mut self, event: &EventMessage, received: Instant) -> Option<Notification> {
@@ -176,6 +188,7 @@ impl NotificationTracker {
                 self.busy_since.clear();
                 // A null count: the client has connected to another server.
                 if event.data["dropped"].is_null() {
+                    self.superseded.clear();
                     self.before_restart.extend(self.open.drain());
                 }
                 None

@@ -54,7 +54,29 @@ impl NotificationTracker {
         // The server's own events about the new dialogs may follow.
         let new = self.open.iter().filter(|(key, dialog)| known.get(*key) != Some(*dialog));
         self.before_restart.extend(new.map(|(key, dialog)| (key.clone(), dialog.clone())));
+        let last = self.last_event.unwrap_or_default();
+        let entered = |node: &NodeInfo| Some((key_of(node), last..=node.progress.state_changed_at?));
+        self.superseded = state.nodes.iter().filter_map(entered).collect();
         notifications
+    }
+
+    /// Returns true for an event about a state of a node that precedes the one read after dropped events. The event was queued
+    /// behind the dropped ones.
+    pub(super) fn is_superseded(&self, event: &EventMessage) -> bool {
+        let is_state = matches!(
+            event.kind(),
+            Some(
+                EventType::NodeBlocked
+                    | EventType::NodeSuspended
+                    | EventType::NodeBusy
+                    | EventType::NodeReady
+                    | EventType::NodeStopped
+                    | EventType::NodeRemoved
+            )
+        );
+        let key = event.node_id.clone().filter(|_| is_state).map(|node| (event.session_id.clone(), node));
+        let times = key.and_then(|key| self.superseded.get(&key));
+        times.is_some_and(|times| times.contains(&event.emitted_at))
     }
 
     /// Returns events that report what the observed ones do not.
@@ -103,20 +125,29 @@ impl NotificationTracker {
 
     /// Tracks the nodes that work now. Of the others, only the turns that the tracker knows have ended.
     fn track_busy_nodes(&mut self, state: &NotificationState, received: Instant) {
-        let key = |node: &NodeInfo| (Some(node.metadata.session_id.clone()), node.node_id.clone());
-        let listed: HashSet<SessionNode> = state.nodes.iter().map(key).collect();
+        let listed: HashSet<SessionNode> = state.nodes.iter().map(key_of).collect();
         self.busy_since.retain(|node, _| listed.contains(node));
         self.open.retain(|owner, _| !matches!(owner, DialogKey::Node(node) if !listed.contains(node)));
         let newest = state.nodes.iter().filter_map(|node| node.progress.state_changed_at).max();
         for node in state.nodes.iter().filter(|node| node.state == NodeState::Busy) {
-            self.open.remove(&DialogKey::Node(key(node)));
+            let key = key_of(node);
+            let owner = DialogKey::Node(key.clone());
+            self.open.remove(&owner);
+            // The events about a dialog of an earlier state were dropped, too.
+            if self.superseded.contains_key(&key) {
+                self.before_restart.remove(&owner);
+            }
             // By the server's clock; its newest time is about now.
             let age = newest.zip(node.progress.state_changed_at);
             let age = age.map_or(0, |(newest, changed)| newest.0.saturating_sub(changed.0));
             let since = received.checked_sub(Duration::from_millis(age)).unwrap_or(received);
-            self.busy_since.entry(key(node)).or_insert(since);
+            self.busy_since.entry(key).or_insert(since);
         }
     }
+}
+
+fn key_of(node: &NodeInfo) -> SessionNode {
+    (Some(node.metadata.session_id.clone()), node.node_id.clone())
 }
 
 /// Returns the cause of a stopped node's end.

@@ -229,6 +229,45 @@ fn dropped_dialog_is_notified_once() {
     assert_eq!(observe(&mut tracker, 11.0, "NODE_BLOCKED", dialog()), Some(Occasion::Blocked));
 }
 
+/// Returns the state of a server on which `me` shows a dialog since this time.
+fn blocked_state(changed: f64) -> NotificationState {
+    let mut state = node_state("me", "blocked", changed, json!({ "blocked": "permission" }));
+    state.choices.insert(("default".into(), "me".into()), vec!["Yes".into()]);
+    state
+}
+
+#[test]
+fn events_before_the_state_do_not_undo_it() {
+    let dialog = || json!({ "kind": "permission", "choices": ["Yes"] });
+    // An event follows the change of the state.
+    for blocked_at in [4.0, 4.002] {
+        let mut tracker = NotificationTracker::new(30);
+        observe(&mut tracker, 1.0, "NODE_READY", json!({}));
+        assert_eq!(catch_up(&mut tracker, 5.0, &blocked_state(4.0)), [(Occasion::Blocked, None)]);
+        let failed = json!({ "reason": "exit code 1", "cause": "failed" });
+        let found = observe_at(&mut tracker, 5.0, 2.0, "NODE_STOPPED", failed);
+        assert_eq!(found, Some(Occasion::Failed), "the state does not show it");
+        assert_eq!(observe_at(&mut tracker, 5.0, 3.0, "NODE_BUSY", json!({})), None);
+        assert_eq!(observe_at(&mut tracker, 5.0, blocked_at, "NODE_BLOCKED", dialog()), None, "{blocked_at}");
+        assert!(tracker.has_open_dialog("default", "me", "permission", &["Yes".to_string()]));
+        observe(&mut tracker, 6.0, "NODE_BUSY", json!({}));
+        assert_eq!(
+            observe(&mut tracker, 7.0, "NODE_BLOCKED", dialog()),
+            Some(Occasion::Blocked),
+            "another one"
+        );
+    }
+}
+
+#[test]
+fn dialog_after_dropped_work_is_notified() {
+    let mut tracker = NotificationTracker::new(30);
+    assert_eq!(catch_up(&mut tracker, 5.0, &blocked_state(4.0)), [(Occasion::Blocked, None)]);
+    assert_eq!(catch_up(&mut tracker, 8.0, &node_state("me", "busy", 7.0, json!({}))), []);
+    let dialog = json!({ "kind": "permission", "choices": ["Yes"] });
+    assert_eq!(observe(&mut tracker, 9.0, "NODE_BLOCKED", dialog), Some(Occasion::Blocked));
+}
+
 #[test]
 fn dropped_limit_is_notified_once() {
     let mut tracker = NotificationTracker::new(30);
