@@ -4,7 +4,7 @@
 
 mod missed_events;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::time::Instant;
 
@@ -14,6 +14,7 @@ use nerve_api::{EventKind, EventMessage, EventType};
 use nerve_types::activity::TsMs;
 use serde::{Deserialize, Serialize};
 
+use self::missed_events::KnownEnd;
 pub use self::missed_events::NotificationState;
 
 /// A notification about an event.
@@ -64,10 +65,10 @@ pub struct NotificationTracker {
     open: HashMap<DialogKey, Dialog>,
     /// Dialogs that were open when the previous server ended. The next server reports them again.
     before_restart: HashMap<DialogKey, Dialog>,
-    /// Time of the last event.
-    last_event: Option<TsMs>,
-    /// What was notified without its event, because events were dropped.
-    caught_up: HashSet<String>,
+    /// Times of the earliest and of the last event.
+    observed: Option<(TsMs, TsMs)>,
+    /// The ends of nodes, runs and results that were observed or notified recently, by what ended.
+    ends: HashMap<String, KnownEnd>,
     /// For each node, the time from the last event before the dropped ones until it entered the state that was read after them.
     superseded: HashMap<SessionNode, RangeInclusive<TsMs>>,
 }
@@ -94,8 +95,8 @@ impl NotificationTracker {
             busy_since: HashMap::new(),
             open: HashMap::new(),
             before_restart: HashMap::new(),
-            last_event: None,
-            caught_up: HashSet::new(),
+            observed: None,
+            ends: HashMap::new(),
             superseded: HashMap::new(),
         }
     }
@@ -104,10 +105,10 @@ impl NotificationTracker {
     /// [`NotificationTracker::catch_up`] instead.
     pub fn observe(&mut self, event: &EventMessage, received: Instant) -> Option<Notification> {
         if event.kind() != Some(EventType::EventsDropped) {
-            self.last_event = self.last_event.max(Some(event.emitted_at));
+            let first = self.observed.map_or(event.emitted_at, |(first, _)| first.min(event.emitted_at));
+            self.observed = Some((first, event.emitted_at));
         }
-        let was_caught_up =
-            missed_events::identity(event).is_some_and(|identity| self.caught_up.remove(&identity));
+        let was_notified = self.record_end(event);
         let notification = if self.is_superseded(event) {
             // A node that was started again does not show that it had failed.
             let has_failed =
@@ -116,7 +117,7 @@ impl NotificationTracker {
         } else {
             self.take_event(event, received)
         };
-        notification.filter(|_| !was_caught_up)
+        notification.filter(|_| !was_notified)
     }
 
     fn take_event(&mut self, event: &EventMessage, received: Instant) -> Option<Notification> {

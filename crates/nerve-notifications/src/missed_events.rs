@@ -12,6 +12,17 @@ use serde_json::{Value, json};
 
 use super::{DialogKey, Notification, NotificationTracker, SessionNode, limit_title};
 
+/// Maximum time from the end of a node, run or result to its event, in milliseconds. A result is saved in between.
+const PUBLISH_DELAY: u64 = 10_000;
+
+/// The recent end of a node, run or result.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KnownEnd {
+    /// Time of the end. If its event was observed, the time of the event.
+    at: TsMs,
+    is_observed: bool,
+}
+
 /// The state of a server after events were dropped.
 #[derive(Debug, Clone, Default)]
 pub struct NotificationState {
@@ -44,9 +55,11 @@ impl NotificationTracker {
         let missing = self.missing_events(state);
         self.track_busy_nodes(state, received);
         let known = self.open.clone();
-        self.caught_up = missing.iter().filter_map(identity).collect();
         let mut notifications = Vec::new();
         for event in missing {
+            if let Some(identity) = identity(&event) {
+                self.ends.insert(identity, KnownEnd { at: event.emitted_at, is_observed: false });
+            }
             if let Some(notification) = self.take_event(&event, received) {
                 notifications.push((event, notification));
             }
@@ -54,7 +67,7 @@ impl NotificationTracker {
         // The server's own events about the new dialogs may follow.
         let new = self.open.iter().filter(|(key, dialog)| known.get(*key) != Some(*dialog));
         self.before_restart.extend(new.map(|(key, dialog)| (key.clone(), dialog.clone())));
-        let last = self.last_event.unwrap_or_default();
+        let last = self.observed.map(|(_, last)| last).unwrap_or_default();
         let entered = |node: &NodeInfo| Some((key_of(node), last..=node.progress.state_changed_at?));
         self.superseded = state.nodes.iter().filter_map(entered).collect();
         notifications
@@ -87,14 +100,33 @@ impl NotificationTracker {
             !self.open.contains_key(&DialogKey::Gate(run.run_id.clone(), gate.step_id.clone()))
         };
         let gates = gates.filter(is_new).filter_map(|(run, gate)| gate_event(run, gate));
-        let runs = state.runs.iter().filter(|run| self.is_unseen(run.ended_at)).filter_map(run_event);
-        let results = state.results.iter().filter(|result| self.is_unseen(result.ended_at));
-        nodes.chain(gates).chain(runs).chain(results.filter_map(result_event)).collect()
+        let runs = state.runs.iter().filter_map(run_event);
+        let results = state.results.iter().filter_map(result_event);
+        nodes.chain(gates).chain(runs).chain(results).filter(|event| self.is_missing(event)).collect()
     }
 
-    /// Returns true for a time after the last observed event. Without one, nothing is known to be new.
-    fn is_unseen(&self, at: Option<TsMs>) -> bool {
-        at.zip(self.last_event).is_some_and(|(at, last)| at > last)
+    /// Returns false for an end that is known, or that precedes the dropped events. Without an observed event, no end is known to
+    /// be new.
+    fn is_missing(&self, event: &EventMessage) -> bool {
+        let Some(identity) = identity(event) else { return true };
+        let at = event.emitted_at;
+        let is_recent = self
+            .observed
+            .is_some_and(|(first, last)| at >= first && at.0.saturating_add(PUBLISH_DELAY) >= last.0);
+        is_recent && self.ends.get(&identity).is_none_or(|end| at > end.at)
+    }
+
+    /// Records the end that an event reports, if any. Returns true if the state of the server has shown it, so that it was notified.
+    pub(super) fn record_end(&mut self, event: &EventMessage) -> bool {
+        let Some(identity) = identity(event) else { return false };
+        let at = event.emitted_at;
+        // The events of older ends have arrived or were dropped, and their time excludes them from later states.
+        self.ends.retain(|_, end| end.at.0.saturating_add(PUBLISH_DELAY) >= at.0);
+        let known = self.ends.get(&identity).copied();
+        if known.is_none_or(|end| at >= end.at) {
+            self.ends.insert(identity, KnownEnd { at, is_observed: true });
+        }
+        known.is_some_and(|end| !end.is_observed && at >= end.at)
     }
 
     fn missing_node_event(&self, node: &NodeInfo, state: &NotificationState) -> Option<EventMessage> {
@@ -113,7 +145,7 @@ impl NotificationTracker {
                 (!is_known).then(|| (EventType::NodeSuspended, json!({ "until_at": until })))?
             }
             NodeState::Ready => (EventType::NodeReady, json!({})),
-            NodeState::Stopped if self.is_unseen(progress.state_changed_at) => (
+            NodeState::Stopped => (
                 EventType::NodeStopped,
                 json!({ "reason": metadata.text("reason"), "cause": stop_cause(metadata) }),
             ),
@@ -160,7 +192,7 @@ fn stop_cause(metadata: &NodeMetadata) -> StopCause {
 }
 
 /// Returns the parts of an event that identify what it reports; `None` if it may be reported again.
-pub(super) fn identity(event: &EventMessage) -> Option<String> {
+fn identity(event: &EventMessage) -> Option<String> {
     let kind = event.kind()?;
     let name = |field: &str| event.data[field].as_str().unwrap_or_default().to_string();
     match kind {

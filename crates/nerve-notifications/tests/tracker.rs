@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use nerve_api::reply::ResultInfo;
 use nerve_api::value::Occasion;
 use nerve_notifications::{NotificationState, NotificationTracker};
 use nerve_types::activity::TsMs;
@@ -304,13 +305,75 @@ fn dropped_end_of_a_turn_is_notified() {
     assert_eq!(observe(&mut tracker, 140.0, "NODE_READY", json!({})), Some(Occasion::Done));
 }
 
+fn run(id: &str, state: &str, started: u64, ended: Option<u64>) -> Value {
+    json!({ "run_id": id, "graph_id": "g", "session_id": "default", "state": state,
+        "started_at": TsMs(started * 1000), "ended_at": ended.map(|at| TsMs(at * 1000)) })
+}
+
+/// Returns the list of a server's results with one that failed.
+fn failed_results(id: &str, ended: u64) -> Vec<ResultInfo> {
+    let result = json!({ "result_id": id, "node_id": "me", "session_id": "default", "state": "failed",
+        "prompt": "", "created_at": TsMs(1), "started_at": null, "ended_at": TsMs(ended * 1000) });
+    vec![serde_json::from_value(result).unwrap()]
+}
+
+/// Returns a state with the failures of a node, a run and a result.
+fn failures_state(at: u64) -> NotificationState {
+    let mut state = node_state("me", "stopped", at as f64, json!({ "reason": "exit code 1" }));
+    state.runs = serde_json::from_value(json!([run("r-1", "failed", 1, Some(at))])).unwrap();
+    state.results = failed_results("1", at);
+    state
+}
+
+/// Observes the events of these failures and returns how many are notified.
+fn observe_failures(tracker: &mut NotificationTracker, at: f64) -> usize {
+    let run = json!({ "run_id": "r-1", "graph_id": "g", "state": "failed", "duration_ms": 1 });
+    let events = [
+        ("NODE_STOPPED", json!({ "reason": "exit code 1", "cause": "failed" })),
+        ("RESULT_READY", json!({ "result_id": "1", "success": false, "state": "failed" })),
+        ("GRAPH_COMPLETED", run),
+    ];
+    events.into_iter().filter_map(|(kind, data)| observe(tracker, at, kind, data)).count()
+}
+
+#[test]
+fn second_gap_does_not_repeat_failures() {
+    let mut tracker = NotificationTracker::new(30);
+    observe(&mut tracker, 10.0, "NODE_READY", json!({}));
+    let state = failures_state(40);
+    assert_eq!(catch_up(&mut tracker, 41.0, &state).len(), 3);
+    observe(&mut tracker, 12.0, "NODE_READY", json!({}));
+    assert_eq!(catch_up(&mut tracker, 42.0, &state), []);
+    assert_eq!(observe_failures(&mut tracker, 40.5), 0);
+    assert_eq!(catch_up(&mut tracker, 43.0, &state), []);
+}
+
+#[test]
+fn later_failure_is_notified_although_an_event_was_dropped() {
+    let mut tracker = NotificationTracker::new(30);
+    observe(&mut tracker, 10.0, "NODE_READY", json!({}));
+    assert_eq!(catch_up(&mut tracker, 41.0, &failures_state(40)).len(), 3);
+    assert_eq!(catch_up(&mut tracker, 61.0, &failures_state(60)).len(), 3, "also dropped");
+    assert_eq!(observe_failures(&mut tracker, 9000.0), 3);
+}
+
+#[test]
+fn dropped_failure_that_was_saved_slowly_is_notified() {
+    let mut tracker = NotificationTracker::new(30);
+    observe(&mut tracker, 10.0, "NODE_READY", json!({}));
+    observe(&mut tracker, 20.0, "NODE_READY", json!({}));
+    let mut state = NotificationState { results: failed_results("1", 19), ..NotificationState::default() };
+    assert_eq!(catch_up(&mut tracker, 21.0, &state), [(Occasion::Failed, None)]);
+    // The events of these failures were observed.
+    assert_eq!(observe_failures(&mut tracker, 28.0), 2, "the result was notified");
+    state.results.extend(failures_state(27).results);
+    state.runs = failures_state(27).runs;
+    assert_eq!(catch_up(&mut tracker, 31.0, &state), []);
+}
+
 #[test]
 fn dropped_failures_and_runs_are_notified_once() {
     let mut tracker = NotificationTracker::new(30);
-    let run = |id: &str, state: &str, started: u64, ended: Option<u64>| {
-        json!({ "run_id": id, "graph_id": "g", "session_id": "default", "state": state,
-            "started_at": TsMs(started * 1000), "ended_at": ended.map(|at| TsMs(at * 1000)) })
-    };
     let mut state = node_state("me", "stopped", 20.0, json!({ "reason": "exit code 1" }));
     let mut waiting = run("r-0", "running", 1, None);
     waiting["gates"] = json!([{ "step_id": "ok", "question": "Ship it?" }]);
@@ -323,9 +386,7 @@ fn dropped_failures_and_runs_are_notified_once() {
         run("r-5", "failed", 1, Some(5)),
     ]);
     state.runs = serde_json::from_value(runs).unwrap();
-    let result = json!({ "result_id": "1", "node_id": "me", "session_id": "default", "state": "failed",
-        "prompt": "", "created_at": TsMs(1), "started_at": null, "ended_at": TsMs(20_000) });
-    state.results = vec![serde_json::from_value(result).unwrap()];
+    state.results = failed_results("1", 20);
     assert_eq!(
         catch_up(&mut tracker, 45.0, &state),
         [(Occasion::Blocked, None)],
@@ -338,12 +399,12 @@ fn dropped_failures_and_runs_are_notified_once() {
     assert_eq!(occasions, [Occasion::Done, Occasion::Failed, Occasion::Failed, Occasion::Failed]);
     // The events behind the dropped ones.
     let completed = json!({ "run_id": "r-2", "graph_id": "g", "state": "completed", "duration_ms": 39_000 });
-    for (kind, data) in [
-        ("NODE_STOPPED", json!({ "reason": "exit code 1" })),
-        ("RESULT_READY", json!({ "result_id": "1", "success": false, "state": "failed" })),
-        ("GRAPH_COMPLETED", completed.clone()),
+    for (kind, clock, data) in [
+        ("NODE_STOPPED", 20.1, json!({ "reason": "exit code 1", "cause": "failed" })),
+        ("RESULT_READY", 25.0, json!({ "result_id": "1", "success": false, "state": "failed" })),
+        ("GRAPH_COMPLETED", 40.1, completed.clone()),
     ] {
-        assert_eq!(observe(&mut tracker, 46.0, kind, data), None, "{kind}");
+        assert_eq!(observe_at(&mut tracker, 46.0, clock, kind, data), None, "{kind}");
     }
     assert_eq!(observe(&mut tracker, 47.0, "GRAPH_COMPLETED", completed), Some(Occasion::Done));
 }
