@@ -173,6 +173,11 @@ impl NotificationTracker {
             let age = newest.zip(node.progress.state_changed_at);
             let age = age.map_or(0, |(newest, changed)| newest.0.saturating_sub(changed.0));
             let since = received.checked_sub(Duration::from_millis(age)).unwrap_or(received);
+            // A new turn has replaced the known one. A new state alone may follow a dialog of the same turn.
+            let last = self.observed.map(|(_, last)| last);
+            if node.progress.turn_started_at > last && node.progress.state_changed_at > last {
+                self.busy_since.remove(&key);
+            }
             self.busy_since.entry(key).or_insert(since);
         }
     }

@@ -305,6 +305,17 @@ fn dropped_end_of_a_turn_is_notified() {
     assert_eq!(observe(&mut tracker, 140.0, "NODE_READY", json!({})), Some(Occasion::Done));
 }
 
+#[test]
+fn turn_that_began_among_dropped_events_has_its_own_time() {
+    let mut tracker = NotificationTracker::new(30);
+    observe(&mut tracker, 10.0, "NODE_BUSY", json!({}));
+    let mut state = node_state("me", "busy", 90.0, json!({}));
+    state.nodes[0].progress.turn_started_at = Some(TsMs(90_000));
+    state.nodes.extend(node_state("other", "ready", 100.0, json!({})).nodes);
+    assert_eq!(catch_up(&mut tracker, 100.0, &state), []);
+    assert_eq!(observe(&mut tracker, 110.0, "NODE_READY", json!({})), None);
+}
+
 fn run(id: &str, state: &str, started: u64, ended: Option<u64>) -> Value {
     json!({ "run_id": id, "graph_id": "g", "session_id": "default", "state": state,
         "started_at": TsMs(started * 1000), "ended_at": ended.map(|at| TsMs(at * 1000)) })
