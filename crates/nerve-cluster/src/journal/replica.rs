@@ -106,11 +106,49 @@ impl Replica {
                 self.has_unsupported_records |= self.state.apply_all(&records);
                 self.is_behind = notified;
             }
-            (_, Response::WrongSequence { .. }) => self.is_behind = true,
+            // Another process has appended a record.
+            (_, Response::WrongSequence { last }) if last >= self.state.last => self.is_behind = true,
+            // The response is missing, or the store has lost records, which no reading returns.
             (_, _) => {
                 self.is_behind = true;
                 self.quiet_until = Some(now.after(self.times.retry()));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::id::{Sequence, StepId};
+
+    /// Returns the replica of a journal with one record, at this sequence, after an append.
+    fn appended(last: u64) -> Replica {
+        let mut replica = Replica::new(RunId::new("r").unwrap(), LeaseTimes::new(Duration::from_secs(15)));
+        assert!(replica.poll(BootTime(0), None).is_some());
+        let steps = vec![serde_json::from_str(r#"{"id":"s"}"#).unwrap()];
+        let record =
+            Record { epoch: Epoch::default(), kind: RecordKind::Planned { steps, work: Value::Null } };
+        replica.handle_response(BootTime(0), Response::Records(vec![(Sequence(last), Ok(record))]));
+        replica.append(Epoch::default(), RecordKind::InDoubt { step: StepId::new("s").unwrap(), attempt: 1 });
+        replica
+    }
+
+    #[test]
+    fn record_of_another_process_is_read_at_once() {
+        let mut replica = appended(7);
+        replica.handle_response(BootTime(1), Response::WrongSequence { last: Sequence(8) });
+        assert!(replica.poll(BootTime(1), None).is_some());
+    }
+
+    #[test]
+    fn journal_that_lost_records_is_read_after_a_pause() {
+        let mut replica = appended(7);
+        replica.handle_response(BootTime(1), Response::WrongSequence { last: Sequence(3) });
+        assert_eq!(replica.poll(BootTime(1), None), None);
+        let later = BootTime(1).after(replica.times.retry());
+        assert!(replica.poll(later, None).is_some());
     }
 }
