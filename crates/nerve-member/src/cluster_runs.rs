@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use nerve_cluster::journal::{Decision, Epoch};
+use nerve_cluster::journal::{Decision, Epoch, StepSpec};
 use nerve_cluster::{Record, RecordKind, Request, Response, RunId, RunState, Sequence, StepId};
 use nerve_nats::{BrokerError, Connection, JournalChanges, NatsStore, Streams};
+use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use crate::config::ClusterConfig;
@@ -41,7 +42,7 @@ impl ClusterRuns {
     /// Creates a run. The members then execute it.
     ///
     /// # Errors
-    /// [`MemberError::RunExists`], or the broker refuses the plan or does not reply.
+    /// [`MemberError::RunExists`], [`MemberError::StartUnknown`], or the broker refuses the plan.
     pub async fn start(&self, run: &RunId, plan: RunPlan) -> Result<(), MemberError> {
         let RunPlan { steps, work } = plan;
         let mut planned = RunState::default();
@@ -58,8 +59,9 @@ impl ClusterRuns {
             Ok(_) => Err(MemberError::RunExists(run.clone())),
             // The write may have taken effect.
             Err(error @ BrokerError::Unavailable(_)) => match self.get(run).await {
-                Ok(state) if state.work == work && state.steps == planned.steps => Ok(()),
-                _ => Err(error.into()),
+                Ok(state) if has_plan(&state, &steps, &work) => Ok(()),
+                Ok(_) => Err(MemberError::RunExists(run.clone())),
+                Err(_) => Err(MemberError::StartUnknown { run: run.clone(), error }),
             },
             Err(error) => Err(error.into()),
         }
@@ -164,6 +166,12 @@ impl ClusterRuns {
     }
 }
 
+/// Returns true if a run has these steps and this work, however far it is.
+fn has_plan(state: &RunState, steps: &[StepSpec], work: &Value) -> bool {
+    let is_planned = |spec: &StepSpec| state.steps.get(&spec.id).is_some_and(|step| step.spec == *spec);
+    state.work == *work && state.steps.len() == steps.len() && steps.iter().all(is_planned)
+}
+
 /// Waits for a hint at a change of the run, for at most [`READ_INTERVAL`].
 async fn wait_for_change(changes: &mut JournalChanges, run: &RunId) {
     let change = async {
@@ -177,4 +185,34 @@ async fn wait_for_change(changes: &mut JournalChanges, run: &RunId) {
     };
     // Without a hint, the journal is read anyway.
     let _ = timeout(READ_INTERVAL, change).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_cluster::MachineId;
+    use nerve_cluster::placement::Reason;
+
+    use super::*;
+
+    #[test]
+    fn run_has_its_plan_after_its_first_offers() {
+        let spec =
+            |id: &str| -> StepSpec { serde_json::from_value(serde_json::json!({ "id": id })).unwrap() };
+        let (steps, work) = (vec![spec("a"), spec("b")], Value::from("work"));
+        let offered = RecordKind::Offered {
+            step: steps[0].id.clone(),
+            attempt: 1,
+            machine: MachineId(1),
+            reason: Reason::OnlyCandidate,
+        };
+        let mut state = RunState::default();
+        let kinds = [RecordKind::Planned { steps: steps.clone(), work: work.clone() }, offered];
+        for (sequence, kind) in (1..).zip(kinds) {
+            assert!(state.apply(Sequence(sequence), &Record { epoch: Epoch::default(), kind }));
+        }
+        assert!(has_plan(&state, &steps, &work));
+        assert!(!has_plan(&state, &steps[..1], &work));
+        assert!(!has_plan(&state, &[spec("a"), spec("c")], &work));
+        assert!(!has_plan(&state, &steps, &Value::Null));
+    }
 }

@@ -67,6 +67,14 @@ pub enum MemberError {
     /// The cluster has a run with this id.
     #[error("run '{0}' exists already")]
     RunExists(RunId),
+    /// The broker did not reply to the plan of a run, so the run may exist.
+    #[error("run '{run}' may have started: {error}")]
+    StartUnknown {
+        /// The run.
+        run: RunId,
+        /// The error of the broker.
+        error: BrokerError,
+    },
     /// The cluster has no such run.
     #[error("the cluster has no run '{0}'")]
     NoRun(RunId),
@@ -123,6 +131,7 @@ impl MemberError {
                 ErrorKind::InvalidRequest
             }
             MemberError::LaterVersion(_) => ErrorKind::Api,
+            MemberError::StartUnknown { .. } => ErrorKind::Network,
             MemberError::NotPrivate { .. } => ErrorKind::Permission,
             MemberError::Invalid { .. } => ErrorKind::InvalidRequest,
             MemberError::File { .. } => ErrorKind::Process,
@@ -155,6 +164,9 @@ impl MemberError {
                 "change the graph, or run it on one machine, without `on`: nerve graph run FILE".to_string()
             }
             MemberError::RunExists(_) => "choose another id: --run-id ID".to_string(),
+            MemberError::StartUnknown { run, .. } => {
+                format!("look for it before you start it again: nerve cluster runs {run}")
+            }
             MemberError::NoRun(_) => "list the runs: nerve cluster runs".to_string(),
             MemberError::LaterVersion(_) => "update nerve on this machine".to_string(),
             MemberError::NotInDoubt { run, .. } => format!("see its steps: nerve cluster runs {run}"),
