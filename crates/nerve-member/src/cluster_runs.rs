@@ -7,7 +7,7 @@ use nerve_cluster::journal::{Decision, Epoch, StepSpec};
 use nerve_cluster::{Record, RecordKind, Request, Response, RunId, RunState, Sequence, StepId};
 use nerve_nats::{BrokerError, Connection, JournalChanges, NatsStore, Streams};
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::config::ClusterConfig;
 use crate::error::MemberError;
@@ -17,6 +17,8 @@ use crate::run_plan::RunPlan;
 
 /// Interval at which a journal is read in addition to the hints at its changes.
 const READ_INTERVAL: Duration = Duration::from_secs(2);
+/// Time limit for a broker that has started to load the streams of a run that is followed.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of journals that are read at the same time.
 const PARALLEL_READS: usize = 16;
 /// Attempts to append a record while others append too.
@@ -105,10 +107,19 @@ impl ClusterRuns {
     ) -> Result<RunState, MemberError> {
         let mut changes = self.store.journal_changes().await?;
         let mut state = RunState::default();
+        let mut starting_since = None;
         loop {
             match self.read(run, &mut state).await {
-                Ok(()) => report(&state),
-                Err(MemberError::Broker(error)) if error.is_temporary() => {}
+                Ok(()) => {
+                    starting_since = None;
+                    report(&state);
+                }
+                Err(MemberError::Broker(error)) if error.is_temporary() => starting_since = None,
+                Err(MemberError::Broker(error)) if error.is_startup() && !state.steps.is_empty() => {
+                    if starting_since.get_or_insert_with(Instant::now).elapsed() >= STARTUP_TIMEOUT {
+                        return Err(error.into());
+                    }
+                }
                 Err(error) => return Err(error),
             }
             if state.outcome.is_some() {

@@ -1,5 +1,8 @@
 //! Errors of the broker.
 
+/// Error of JetStream: it is temporarily unavailable, because its cluster has no leader.
+const NO_LEADER: u32 = 10_008;
+
 /// An error of the broker, or of the way to it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BrokerError {
@@ -38,5 +41,25 @@ impl BrokerError {
     /// Returns true if the same request may succeed later.
     pub fn is_temporary(&self) -> bool {
         matches!(self, BrokerError::Unavailable(_) | BrokerError::Full(_))
+    }
+
+    /// Returns true for the errors of a broker that has just started, too: its streams are not loaded, or its cluster has no leader.
+    pub fn is_startup(&self) -> bool {
+        matches!(self, BrokerError::NoStream(_) | BrokerError::Refused { code: NO_LEADER, .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_stream_and_leader_are_errors_of_the_startup() {
+        let refused = |code| BrokerError::Refused { code, description: String::new() };
+        for error in [BrokerError::NoStream("s".into()), refused(NO_LEADER)] {
+            assert!(error.is_startup() && !error.is_temporary(), "{error}");
+        }
+        assert!(!refused(10_003).is_startup());
+        assert!(!BrokerError::WrongSequence.is_startup());
     }
 }
