@@ -15,7 +15,12 @@ pub(crate) fn print(status: &MembershipStatus, as_json: bool) -> Result<()> {
         print_members(status)?;
     }
     match &status.server {
-        Some(server) if server.state == MemberState::Member => Ok(()),
+        Some(server) if server.state == MemberState::Member => {
+            if let Some(problem) = server.problem.as_ref().filter(|_| !as_json) {
+                out::warning(problem);
+            }
+            Ok(())
+        }
         Some(server) => {
             let problem = server.problem.as_ref().map_or(String::new(), |problem| format!(": {problem}"));
             let message = format!("this machine is not a member: it is {}{problem}", name(server.state));

@@ -25,6 +25,7 @@ use crate::member_list::{MemberList, Presence};
 use crate::status::{MemberState, StatusFile};
 use crate::step_executor::StepExecutor;
 use crate::step_graph::StepGraph;
+use crate::write_problems::WriteProblems;
 
 /// Longest delay between attempts to connect for the first time.
 const MAX_CONNECT_DELAY: Duration = Duration::from_secs(2);
@@ -55,12 +56,18 @@ struct MemberDriver {
     /// Last error of a lease, and of a list, unless a later call succeeded.
     lease_problem: Option<String>,
     list_problem: Option<String>,
+    /// Records that the broker refused.
+    write_problems: WriteProblems,
 }
 
 /// The result of a call to the broker or the engine.
 enum Reply {
-    /// The input for the core, with the error of the broker.
-    Stored(Input, Option<BrokerError>),
+    /// The input for the core, with the error of the broker. `appended_to`: the run to whose journal a record was sent.
+    Stored {
+        input: Input,
+        error: Option<BrokerError>,
+        appended_to: Option<RunId>,
+    },
     Listed(Result<(PresentMachines, BTreeMap<RunId, u64>), BrokerError>),
     Step(Option<Input>),
 }
@@ -94,6 +101,7 @@ pub(crate) async fn run(
         conflict: None,
         lease_problem: None,
         list_problem: None,
+        write_problems: WriteProblems::default(),
     };
     driver.serve(stop).await;
 }
@@ -161,7 +169,7 @@ impl MemberDriver {
                 tokio::select! {
                     _ = ticks.tick() => self.handle(Input::Tick, calls),
                     // The next process finds the results of steps.
-                    Some(reply) = calls.next() => if matches!(reply, Reply::Stored(..)) {
+                    Some(reply) = calls.next() => if matches!(reply, Reply::Stored { .. }) {
                         self.accept(reply, calls);
                     },
                 }
@@ -192,13 +200,17 @@ impl MemberDriver {
                 if matches!(request, Request::Put { .. }) {
                     self.store.set_presence(self.presence(now).to_value());
                 }
+                let appended_to = match &request {
+                    Request::Append { run, .. } => Some(run.clone()),
+                    _ => None,
+                };
                 let store = self.store.clone();
                 let perform = async move {
                     let (response, error) = match store.try_perform(&request).await {
                         Ok(response) => (response, None),
                         Err(error) => (Response::Unavailable, Some(error)),
                     };
-                    Reply::Stored(Input::Stored { id, response }, error)
+                    Reply::Stored { input: Input::Stored { id, response }, error, appended_to }
                 };
                 calls.push(perform.boxed());
             }
@@ -228,8 +240,8 @@ impl MemberDriver {
 
     fn accept(&mut self, reply: Reply, calls: &Calls) {
         match reply {
-            Reply::Stored(input, error) => {
-                self.lease_problem = error.map(|error| error.to_string());
+            Reply::Stored { input, error, appended_to } => {
+                self.update_problems(error, appended_to);
                 self.handle(input, calls);
             }
             Reply::Listed(result) => {
@@ -245,6 +257,20 @@ impl MemberDriver {
                 }
                 self.handle(input, calls);
             }
+        }
+    }
+
+    /// Updates the problems with the error of a request. A refused record is no problem of the leases, and their success does not end it.
+    fn update_problems(&mut self, error: Option<BrokerError>, appended_to: Option<RunId>) {
+        match (appended_to, error) {
+            (Some(run), Some(error)) if !matches!(error, BrokerError::Unavailable(_)) => {
+                self.write_problems.add(now(), run, &error);
+            }
+            (Some(run), None) => {
+                self.write_problems.remove(&run);
+                self.lease_problem = None;
+            }
+            (_, error) => self.lease_problem = error.map(|error| error.to_string()),
         }
     }
 
@@ -316,7 +342,8 @@ impl MemberDriver {
         } else {
             MemberState::Joining
         };
-        let problem = self.lease_problem.as_ref().or(self.list_problem.as_ref());
+        let refused = self.write_problems.current(now(), self.times.ttl());
+        let problem = self.lease_problem.as_ref().or(refused).or(self.list_problem.as_ref());
         self.status.set_state(state, problem.cloned());
     }
 }

@@ -32,6 +32,7 @@ mod service;
 mod status;
 mod step_executor;
 mod step_graph;
+mod write_problems;
 
 pub use broker_check::BrokerCheck;
 pub use cluster_runs::ClusterRuns;
