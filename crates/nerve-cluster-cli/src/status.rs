@@ -64,6 +64,11 @@ fn print_members(status: &MembershipStatus) -> Result<()> {
             if list.unsupported > 0 {
                 out::warning(format_args!("{} members have a later version of nerve", list.unsupported));
             }
+            for name in list.shared_names() {
+                out::warning(format_args!(
+                    "several members are named '{name}': 'on: {name}' runs on any of them"
+                ));
+            }
             (Some(&list.members), true)
         }
         Err(error) => {

@@ -117,6 +117,18 @@ impl MemberList {
         self.processes() == other.processes() && self.unsupported == other.unsupported
     }
 
+    /// Returns the names that several members have, in order. `on: NAME` selects any of them.
+    pub fn shared_names(&self) -> BTreeSet<&str> {
+        let (mut known, mut shared) = (BTreeSet::new(), BTreeSet::new());
+        let names = self.members.iter().map(|member| member.machine_name.as_str());
+        for name in names.filter(|name| !name.is_empty()) {
+            if !known.insert(name) {
+                shared.insert(name);
+            }
+        }
+        shared
+    }
+
     /// Returns the id of a machine with this name, other than this machine.
     pub(crate) fn namesake(&self, name: &str, own_id: Option<MachineId>) -> Option<MachineId> {
         let is_namesake =
@@ -229,6 +241,15 @@ mod tests {
         assert_eq!(list.namesake("a", Some(MachineId(2))), Some(MachineId(1)));
         assert_eq!(list.namesake("a", Some(MachineId(1))), None);
         assert_eq!(list.namesake("b", None), None);
+    }
+
+    #[test]
+    fn names_of_several_members_are_shared() {
+        let named = |id, name| machine(id, presence(name, Duration::ZERO));
+        let list = list(vec![named(1, "b"), named(2, "a"), named(3, "b"), machine(4, Value::Null)]);
+        assert_eq!(list.shared_names().into_iter().collect::<Vec<_>>(), ["b"]);
+        let one = MemberList { members: list.members[1..3].to_vec(), unsupported: 0 };
+        assert!(one.shared_names().is_empty(), "{one:?}");
     }
 
     #[test]
