@@ -302,7 +302,7 @@ class UsageRow:
     #: Model.
     model: Optional[str] = None
     #: Tokens.
-    tokens: TokenUsage = {'input': 0, 'output': 0, 'cache_read': 0, 'cache_write': 0}
+    tokens: TokenUsage = field(default_factory=TokenUsage)
     #: Number of turns.
     turns: int = 0
     #: Number of responses of models.
@@ -330,7 +330,7 @@ class UsageReport:
     #: The rows, in the order of their names or days.
     rows: List[UsageRow] = field(default_factory=list)
     #: The sum of all rows. It has no names.
-    total: UsageRow = {'server_name': None, 'session_id': None, 'node_id': None, 'recording_id': None, 'day': None, 'model': None, 'tokens': {'input': 0, 'output': 0, 'cache_read': 0, 'cache_write': 0}, 'turns': 0, 'responses': 0, 'cost_usd': None, 'has_unpriced': False}
+    total: UsageRow = field(default_factory=UsageRow)
     #: Models without a price.
     unpriced: List[UnpricedModel] = field(default_factory=list)
     #: Files that were not read completely, with the reason.

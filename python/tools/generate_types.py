@@ -135,6 +135,9 @@ def declaration(schema: Schema, required: bool, schemas: Dict[str, Schema]) -> s
     if kind.startswith(("List[", "Dict[")):
         return f"{kind} = field(default_factory={kind[:4].lower()})"
     default = schema.get("default")
+    if kind in NAMES.values() and default is not None:
+        # The defaults of the object's fields are those of the class.
+        return f"{kind} = field(default_factory={kind})"
     if default is None and kind != "Any" and not kind.startswith("Optional["):
         kind = f"Optional[{kind}]"
     return f"{kind} = {json.dumps(default) if isinstance(default, str) else default}"

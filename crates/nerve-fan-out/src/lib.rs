@@ -11,7 +11,7 @@
 //! | [`store`] | the state files |
 //! | [`start`] | creates the worktrees and nodes, and starts the run |
 //! | [`graph`] | the graph of the run |
-//! | [`include`] | ignored files that each worktree needs |
+//! | [`mod@include`] | ignored files that each worktree needs |
 //! | [`outcomes`] | the outcomes of attempts, from the steps of the run |
 //! | [`changes`], [`merge`] | counts the changes of an attempt, and merges them |
 //! | [`removal`] | removes nodes, worktrees and branches |
