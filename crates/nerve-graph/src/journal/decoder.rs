@@ -13,6 +13,7 @@ use super::error::JournalError;
 use super::scanner::LineError;
 
 /// A line after the first.
+#[expect(clippy::large_enum_variant, reason = "most lines are steps, and each one is applied at once")]
 pub(super) enum JournalLine<'a, V> {
     Step(StepRecordKind, StepLine<'a, V>),
     Items(ItemsLine<'a>),
