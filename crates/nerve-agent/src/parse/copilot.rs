@@ -43,12 +43,12 @@ impl Parser for CopilotParser {
         }
         let dialog = rows.iter().rposition(|row| row.starts_with("╭──────")).filter(|_| composer.is_none());
         let end = composer.as_ref().map(|composer| composer.status).or(dialog).unwrap_or(rows.len());
-        let echo = EchoStyle { head: &|row| prompt(&lines[row]), indent: 3 };
-        let is_marker = |row: &str| marked(row).is_some();
+        let echo = EchoStyle { head: &|row| prompt_text(&lines[row]), indent: 3 };
+        let is_marker = |row: &str| split_marker(row).is_some();
         let (start, is_truncated) = answer_start(&lines[..end], turn.prompt, &echo, is_marker);
         let is_idle = composer.is_some_and(|composer| !composer.is_busy);
-        let mut builder = SectionBuilder { rows: &rows[..end], at: start, ..SectionBuilder::default() };
-        builder.run();
+        let mut builder = SectionBuilder { rows: &rows[..end], next_row: start, ..SectionBuilder::default() };
+        builder.add_rows();
         let is_over = is_idle || builder.has_ended;
         let sections = builder.finish(is_over);
         let is_cancelled = sections.last().is_some_and(|last| last.kind == SectionKind::Interrupted);
@@ -105,15 +105,15 @@ fn without_scroll_bar(row: &str) -> &str {
 }
 
 /// Splits a row with a marker at column 1 into the marker and the text after it.
-fn marked(row: &str) -> Option<(char, &str)> {
+fn split_marker(row: &str) -> Option<(char, &str)> {
     let row = row.strip_prefix(' ')?;
     let marker = row.chars().next().filter(|c| "❯●✗$/○◎!".contains(*c))?;
     row[marker.len_utf8()..].strip_prefix(' ').map(|text| (marker, text))
 }
 
 /// Returns the prompt in the first row of an echo.
-fn prompt(row: &str) -> Option<&str> {
-    marked(row).filter(|(marker, _)| *marker == '❯').map(|(_, text)| without_time(text))
+fn prompt_text(row: &str) -> Option<&str> {
+    split_marker(row).filter(|(marker, _)| *marker == '❯').map(|(_, text)| without_time(text))
 }
 
 /// Returns the text without the time at its end, such as `  11:47`.
@@ -126,48 +126,53 @@ fn without_time(text: &str) -> &str {
     if is_time { before.trim_end() } else { text }
 }
 
+/// Builds the sections of an answer from its rows.
 #[derive(Default)]
 struct SectionBuilder<'a> {
     rows: &'a [&'a str],
-    at: usize,
+    /// Index of the row to read next.
+    next_row: usize,
     sections: Vec<Section>,
     /// The text of the last section, if that is an error or a failed tool.
     failure: Option<String>,
-    /// The next prompt follows.
+    /// True if the next prompt follows the answer.
     has_ended: bool,
 }
 
 impl<'a> SectionBuilder<'a> {
-    fn run(&mut self) {
-        while let Some(&row) = self.rows.get(self.at) {
-            match marked(row) {
-                _ if is_blank(row) => self.at += 1,
+    /// Reads the rows up to the next prompt.
+    fn add_rows(&mut self) {
+        while let Some(&row) = self.rows.get(self.next_row) {
+            match split_marker(row) {
+                _ if is_blank(row) => self.next_row += 1,
                 Some(('❯', _)) => {
                     self.has_ended = true;
                     return;
                 }
-                Some((marker, first)) => self.item(marker, first),
+                Some((marker, first)) => self.add_item(marker, first),
                 // The rest of an item whose beginning has scrolled away.
                 None => {
-                    let text = self.take(dedent(row, 3));
+                    let text = self.take_text(dedent(row, 3));
                     self.push(SectionKind::Text, text);
                 }
             }
         }
     }
 
-    fn item(&mut self, marker: char, first: &'a str) {
-        let text = self.take(first);
+    /// Adds a marked item. `first`: the text behind its marker.
+    fn add_item(&mut self, marker: char, first: &'a str) {
+        let text = self.take_text(first);
         match marker {
             '!' => {}
             '●' if NOTICES.iter().any(|notice| text.starts_with(notice)) => {}
             '●' if text == CANCELLED => self.push(SectionKind::Interrupted, text),
             '●' => self.push(SectionKind::Text, text),
-            _ => self.tool(marker, &text),
+            _ => self.add_tool(marker, &text),
         }
     }
 
-    fn tool(&mut self, marker: char, text: &str) {
+    /// Adds a tool. `text` has its name and arguments, and below them its result.
+    fn add_tool(&mut self, marker: char, text: &str) {
         let (head, result) = text.split_once('\n').unwrap_or((text, ""));
         let (name, args) = head.split_once(' ').unwrap_or((head, ""));
         let has_failed = marker == '✗';
@@ -181,14 +186,14 @@ impl<'a> SectionBuilder<'a> {
     }
 
     /// Takes the rows of an item, whose first one has this text.
-    fn take(&mut self, first: &'a str) -> String {
+    fn take_text(&mut self, first: &'a str) -> String {
         let mut text = vec![first];
-        self.at += 1;
-        while let Some(&row) = self.rows.get(self.at)
-            && marked(row).is_none()
+        self.next_row += 1;
+        while let Some(&row) = self.rows.get(self.next_row)
+            && split_marker(row).is_none()
         {
             text.push(dedent(row, 3));
-            self.at += 1;
+            self.next_row += 1;
         }
         join(&text)
     }
