@@ -351,7 +351,7 @@ async fn starting_busy_or_blocked_node_is_not_forked() {
     harness.engine.send_interrupt(node_ref("c").into(), Default::default()).await.unwrap();
     let _ = turn.await.unwrap();
     harness.send("c", "PERMIT this").await.unwrap_err();
-    assert_rejected(&harness, "c", "d", ErrorKind::Blocked, "asks").await;
+    assert_rejected(&harness, "c", "d", ErrorKind::Blocked, "dialog").await;
     harness.stop("c").await;
 }
 
