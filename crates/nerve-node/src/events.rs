@@ -23,6 +23,8 @@ pub struct Publisher {
 #[derive(Debug)]
 struct Shared {
     sender: broadcast::Sender<Event>,
+    /// The subscription of [`Publisher::subscribe_since_start`], until it is taken.
+    since_start: Mutex<Option<broadcast::Receiver<Event>>>,
     /// Held while an event is numbered and sent, so that subscribers see the numbers in order.
     order: Mutex<()>,
     seq: AtomicU64,
@@ -31,12 +33,13 @@ struct Shared {
 }
 
 impl Publisher {
-    /// Creates a publisher without subscribers.
+    /// Creates a publisher. It keeps its latest events until [`Publisher::subscribe_since_start`] is called.
     pub fn new(clock: Clock) -> Publisher {
-        let sender = broadcast::channel(BACKLOG).0;
+        let (sender, since_start) = broadcast::channel(BACKLOG);
         Publisher {
             shared: Arc::new(Shared {
                 sender,
+                since_start: Mutex::new(Some(since_start)),
                 order: Mutex::new(()),
                 seq: AtomicU64::new(0),
                 clock,
@@ -86,6 +89,11 @@ impl Publisher {
     /// Subscribes to all events from now on.
     pub fn subscribe(&self) -> broadcast::Receiver<Event> {
         self.shared.sender.subscribe()
+    }
+
+    /// Subscribes to all events since the publisher was created. Only the first caller receives earlier events.
+    pub fn subscribe_since_start(&self) -> broadcast::Receiver<Event> {
+        self.shared.since_start.lock().take().unwrap_or_else(|| self.subscribe())
     }
 }
 

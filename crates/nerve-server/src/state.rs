@@ -27,7 +27,7 @@ pub(crate) struct ServerState {
 
 impl ServerState {
     pub(crate) fn new(engine: Engine) -> ServerState {
-        let hub = Hub::new(engine.subscribe());
+        let hub = Hub::new(engine.subscribe_since_start());
         let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
         let id = format!("{:016x}", RandomState::new().hash_one(0));
         let dispatcher = dispatcher(engine.clone());

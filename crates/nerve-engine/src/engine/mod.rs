@@ -163,6 +163,11 @@ impl Engine {
         self.inner.events.subscribe()
     }
 
+    /// Subscribes to all events since the engine was created, for the first caller: those of adopted nodes, too.
+    pub fn subscribe_since_start(&self) -> broadcast::Receiver<Event> {
+        self.inner.events.subscribe_since_start()
+    }
+
     /// Returns counters of turns and output.
     pub fn metrics(&self) -> &Metrics {
         self.inner.events.metrics()

@@ -39,6 +39,10 @@ fn events_are_printed_until_server_ends() {
         ["NODE_BUSY", "NODE_READY", "EVENTS_DROPPED"].contains(&event["event_type"].as_str().unwrap())
     };
     assert!(printed().iter().all(is_requested), "{:?}", printed());
+    // The new server has kept the events from before the client connected.
+    let is_counted =
+        |event: &&Value| event["event_type"] == "EVENTS_DROPPED" && !event["data"]["dropped"].is_null();
+    assert_eq!(printed().iter().find(is_counted), None);
 }
 
 #[test]
