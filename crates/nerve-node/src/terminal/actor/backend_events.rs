@@ -73,6 +73,8 @@ impl<B: Backend> Actor<B> {
             self.driver.on_idle_takeover(now);
         } else if self.link.was_ready() {
             self.driver.on_takeover(now, self.link.backend.was_typed());
+            // Published before a dialog is observed: subscribers learn whether it may be another one than before.
+            self.run_effects();
         }
         if let Some(prompt) = self.link.unsent_prompt() {
             self.driver.on_unsent_prompt(prompt.into());
