@@ -4,7 +4,7 @@ mod channels;
 mod claims;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use nerve_api::reply::NodeInfo;
@@ -31,6 +31,9 @@ use nerve_repl::clock::local_time;
 /// Maximum number of notifications being sent on one channel. Further ones are only printed.
 const MAX_PENDING: u32 = 32;
 
+/// Time after which a server that has ended without stopping its nodes counts as gone. Long enough for an upgrade.
+const RESTART_PATIENCE: Duration = Duration::from_secs(300);
+
 /// Runs the command until the server ends. A restart of the server does not end it.
 pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
     let settings = apply_options(settings::load()?.notify, &args);
@@ -48,7 +51,7 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
         send_test(&channels).await?;
         return if args.json { out::json(&json!({ "sent": true })) } else { out::line("sent") };
     }
-    let client = connect(&args.server).await?.reconnect(Reconnect::default());
+    let client = connect(&args.server).await?.reconnect(Reconnect::Within(RESTART_PATIENCE));
     let types = NotificationTracker::EVENT_TYPES.iter();
     let types = types.chain(&[EventType::ServerShutdown, EventType::EventsDropped]);
     let types = Some(types.map(|kind| kind.as_str().to_string()).collect());
@@ -74,8 +77,15 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
                 senders.iter().for_each(|sender| sender.send(&message));
             }
         }
-        if details == Some(EventKind::ServerShutdown { keep_nodes: false }) {
-            break;
+        match details {
+            Some(EventKind::ServerShutdown { keep_nodes: false }) => break,
+            Some(EventKind::ServerShutdown { keep_nodes: true }) => {
+                let limit = RESTART_PATIENCE.as_secs();
+                out::note(format_args!(
+                    "the server has stopped and its nodes run on: waiting {limit} s for its restart"
+                ));
+            }
+            _ => {}
         }
     }
     for sender in &senders {
