@@ -3,18 +3,20 @@
 
 mod id;
 mod message;
+mod programs;
 mod prompt;
 mod seen_messages;
 mod store;
 
 pub use message::Message;
 pub use nerve_api::value::{Role, UseContext};
+pub use id::ConversationId;
 pub use prompt::prompt_with_context;
+
+pub(crate) use programs::Programs;
 pub(crate) use store::{ConversationStore, StoredConversation};
 
-pub(crate) use seen_messages::ProgramSession;
-
-pub use id::ConversationId;
+use seen_messages::ProgramSession;
 
 /// Conversation options of a prompt.
 #[derive(Debug, Clone, Default)]

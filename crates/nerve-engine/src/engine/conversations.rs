@@ -1,18 +1,14 @@
 //! Prepends earlier messages of a conversation to prompts, and appends turns to it.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
-
 use nerve_agent::profile::ContextKind;
 use nerve_node::NodeHandle;
 use nerve_node::command::{EventKind, NodeRef, Response};
 use nerve_node::error::EngineError;
-use parking_lot::Mutex;
 
 use super::{Engine, params};
 use crate::conversation::{
-    Conversation, ConversationId, ConversationStore, Message, ProgramSession, Role, StoredConversation,
-    UseContext, prompt_with_context,
+    Conversation, ConversationId, ConversationStore, Message, Role, StoredConversation, UseContext,
+    prompt_with_context,
 };
 
 /// A turn in progress that belongs to a conversation.
@@ -29,58 +25,6 @@ pub(super) struct ConversationTurn {
     sent: Vec<Message>,
     /// Problems that do not fail the turn.
     problems: Vec<String>,
-}
-
-/// Distinguishes the programs behind node names, so that a restarted program counts as a new one.
-#[derive(Debug)]
-pub(super) struct Programs {
-    engine: String,
-    seen: Mutex<NodeNumbers>,
-}
-
-/// Node objects that were seen, each with its number.
-#[derive(Debug, Default)]
-struct NodeNumbers {
-    last: u64,
-    nodes: HashMap<NodeRef, (Weak<dyn nerve_node::Node>, u64)>,
-}
-
-impl Programs {
-    pub(super) fn new() -> Programs {
-        Programs { engine: uuid::Uuid::new_v4().to_string(), seen: Mutex::default() }
-    }
-
-    /// Identifies the program of a node. A program in a host keeps its identity when the server restarts.
-    fn session(&self, at: &NodeRef, node: &NodeHandle) -> ProgramSession {
-        let metadata = node.info().metadata;
-        let session = metadata.known_text("conversation_id");
-        match metadata.known_text("host_id") {
-            Some(host) => ProgramSession::new(&format!("host {host}"), session),
-            None => ProgramSession::new(&format!("{}/{}", self.engine, self.number(at, node)), session),
-        }
-    }
-
-    /// Makes the node a new program that has seen no messages.
-    pub(super) fn forget(&self, at: NodeRef) {
-        let mut seen = self.seen.lock();
-        seen.nodes.remove(&at.without_default_session());
-    }
-
-    /// Returns a number that is unique to this node object.
-    fn number(&self, at: &NodeRef, node: &NodeHandle) -> u64 {
-        let mut seen = self.seen.lock();
-        // A weak reference keeps the address from being reused.
-        if let Some((same, number)) = seen.nodes.get(at)
-            && std::ptr::addr_eq(same.as_ptr(), Arc::as_ptr(node))
-        {
-            return *number;
-        }
-        seen.nodes.retain(|_, (node, _)| node.strong_count() > 0);
-        seen.last += 1;
-        let number = seen.last;
-        seen.nodes.insert(at.clone(), (Arc::downgrade(node), number));
-        number
-    }
 }
 
 impl Engine {

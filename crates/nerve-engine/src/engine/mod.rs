@@ -45,10 +45,9 @@ use tokio::sync::{Semaphore, broadcast};
 use tokio_util::task::TaskTracker;
 
 pub use self::context::{RequestContext, Warnings};
-use self::conversations::Programs;
 use self::runs::Runs;
 use self::session_persister::SessionPersister;
-use crate::conversation::ConversationStore;
+use crate::conversation::{ConversationStore, Programs};
 use crate::data_dirs::DataDirs;
 use crate::results::Results;
 use crate::timelines::TimelineCache;
