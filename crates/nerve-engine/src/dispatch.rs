@@ -23,7 +23,8 @@ use nerve_api::request::{
 use nerve_api::{Params, Request, RequestName};
 use nerve_node::error::EngineError;
 
-use crate::engine::{Engine, RequestContext};
+use crate::engine::Engine;
+use crate::requests::context::RequestContext;
 
 /// Returns the dispatcher of an engine, with all requests that the engine handles.
 pub fn dispatcher(engine: Engine) -> Dispatcher {

@@ -7,12 +7,16 @@ pub mod compat;
 pub mod conversation;
 pub mod data_dirs;
 pub mod dispatch;
+mod engine;
 pub mod library;
 mod node_files;
 mod page;
 pub mod recordings;
+mod requests;
 mod results;
+mod runs;
 pub mod search;
+mod session_persister;
 pub mod snapshot_limit;
 pub mod snapshots;
 mod thread;
@@ -21,6 +25,5 @@ pub mod transcripts;
 pub mod usage;
 mod webhook;
 
-mod engine;
-
-pub use self::engine::{Engine, EngineConfig, RequestContext, Warnings};
+pub use self::engine::{Engine, EngineConfig};
+pub use self::requests::context::{RequestContext, Warnings};

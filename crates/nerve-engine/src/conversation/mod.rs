@@ -8,9 +8,9 @@ mod prompt;
 mod seen_messages;
 mod store;
 
+pub use id::ConversationId;
 pub use message::Message;
 pub use nerve_api::value::{Role, UseContext};
-pub use id::ConversationId;
 pub use prompt::prompt_with_context;
 
 pub(crate) use programs::Programs;

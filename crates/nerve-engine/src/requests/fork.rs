@@ -15,9 +15,9 @@ use nerve_node::fork::command_words;
 use nerve_node::names::check_name;
 use nerve_transcript::session_files::SessionFiles;
 
-use super::Engine;
 use super::context::RequestContext;
 use super::fork_source::{ForkSource, earlier_turn_error, unsupported_fork_error};
+use crate::engine::Engine;
 
 impl Engine {
     /// Creates a node that continues from the state of another node. The fork is completed even if the future is dropped.

@@ -17,12 +17,12 @@ use nerve_node::NodeHandle;
 use nerve_node::command::{CommandLine, EventKind, NodeInfo, NodeRef, NodeSpec, NodeState};
 use nerve_node::error::{EngineError, ErrorKind};
 
-use super::Engine;
 use super::budgets;
 use super::context::RequestContext;
 use super::params::{self, definition_metadata};
 use super::restart::is_startable;
 use super::stopped_nodes::stopped_node_info;
+use crate::engine::Engine;
 use crate::page::paginate;
 
 impl Engine {

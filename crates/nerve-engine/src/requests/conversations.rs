@@ -5,11 +5,12 @@ use nerve_node::NodeHandle;
 use nerve_node::command::{EventKind, NodeRef, Response};
 use nerve_node::error::EngineError;
 
-use super::{Engine, params};
+use super::params;
 use crate::conversation::{
     Conversation, ConversationId, ConversationStore, Message, Role, StoredConversation, UseContext,
     prompt_with_context,
 };
+use crate::engine::Engine;
 
 /// A turn in progress that belongs to a conversation.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use nerve_node::terminal::{TerminalNode, TerminalSpec};
 use nerve_node::usage_ledger::{LedgerRecord, UsageLedger};
 use nerve_types::Size;
 
-use super::Engine;
+use crate::engine::Engine;
 
 /// The state of a node when its server ended.
 struct LastState {

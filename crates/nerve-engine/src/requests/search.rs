@@ -5,8 +5,8 @@ use nerve_api::request::Search;
 use nerve_node::error::EngineError;
 use tokio_util::sync::CancellationToken;
 
-use super::Engine;
 use super::context::RequestContext;
+use crate::engine::Engine;
 use crate::search::{self, Query};
 use crate::thread::run_in_thread;
 

@@ -11,8 +11,8 @@ use nerve_node::names::check_name;
 use nerve_record::history::{Filter, HistoryError, HistoryReader, Page};
 use serde_json::Value;
 
-use super::Engine;
 use super::context::RequestContext;
+use crate::engine::Engine;
 
 /// Limit of entries in one reply, in bytes. A line on the wire holds 16 MiB.
 const REPLY_LIMIT: usize = 12 << 20;

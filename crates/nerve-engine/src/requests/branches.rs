@@ -13,13 +13,13 @@ use nerve_node::command::EventKind;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::check_name;
 
-use super::Engine;
 use super::context::RequestContext;
 use super::snapshots::{SessionSelector, absolute_path};
 use crate::branches::{
     BranchFolders, BranchOptions, BranchPoint, CreateFailure, Instruction, NodeOverrides, NodeServer, Origin,
     Wait, create_branch, plan_branch, preview_branch,
 };
+use crate::engine::Engine;
 use crate::snapshots::SnapshotOptions;
 
 /// Value of `at` that takes a snapshot first.

@@ -16,8 +16,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::caller::Caller;
 use super::context::{RequestContext, Warnings};
+use super::params;
 use super::results::{busy_error, queue_timeout_error};
-use super::{Engine, params};
+use crate::engine::Engine;
 
 impl Engine {
     /// Runs one turn on a node, or accepts it if the request is asynchronous.

@@ -14,7 +14,7 @@ const LIMIT: usize = 1000;
 ///
 /// # Errors
 /// InvalidRequest: there are more than 1000.
-pub(super) fn embed(file: &mut GraphFile, session: &Session) -> Result<(), EngineError> {
+pub(crate) fn embed(file: &mut GraphFile, session: &Session) -> Result<(), EngineError> {
     let mut linker = Linker { session, path: Vec::new(), count: 0 };
     linker.embed(file, &BTreeSet::new())
 }

@@ -12,11 +12,11 @@ use nerve_types::activity::TsMs;
 use serde_json::Value;
 
 /// Limit of steps in memory per run. Beyond it, the oldest completed steps are dropped. Journal and trace contain all steps.
-pub(super) const MAX_STEPS: usize = 2048;
+pub(crate) const MAX_STEPS: usize = 2048;
 
 /// The changing state of a run.
 #[derive(Debug)]
-pub(super) struct RunState {
+pub(crate) struct RunState {
     /// Description without the gates.
     info: RunInfo,
     /// Indices into `info.steps` by path.
@@ -27,28 +27,28 @@ pub(super) struct RunState {
 
 impl RunState {
     /// Creates the state of a run that is about to begin.
-    pub(super) fn new(info: RunInfo) -> RunState {
+    pub(crate) fn new(info: RunInfo) -> RunState {
         RunState { info, step_indexes: HashMap::new(), compact_at: 2 * MAX_STEPS }
     }
 
     /// Returns the description without the gates.
-    pub(super) fn info(&self) -> &RunInfo {
+    pub(crate) fn info(&self) -> &RunInfo {
         &self.info
     }
 
     /// Sets the properties that are known when the run begins.
-    pub(super) fn begin(&mut self, total: usize, journal: Option<String>) {
+    pub(crate) fn begin(&mut self, total: usize, journal: Option<String>) {
         self.info.total_steps = total;
         self.info.journal = journal;
     }
 
     /// Sets the faults that are reported after the end.
-    pub(super) fn set_faults(&mut self, faults: Vec<String>) {
+    pub(crate) fn set_faults(&mut self, faults: Vec<String>) {
         self.info.faults = faults;
     }
 
     /// Ends the run and its steps. Returns its duration in milliseconds.
-    pub(super) fn end(
+    pub(crate) fn end(
         &mut self,
         status: RunStatus,
         now: TsNs,
@@ -72,7 +72,7 @@ impl RunState {
     }
 
     /// Applies an event of a step.
-    pub(super) fn observe(&mut self, event: &StepEvent) {
+    pub(crate) fn observe(&mut self, event: &StepEvent) {
         let index = match self.step_indexes.get(&*event.step) {
             Some(index) => *index,
             None => self.add(event),
@@ -150,6 +150,6 @@ impl RunState {
 }
 
 /// Returns the text of an event's data.
-pub(super) fn text(data: &Value) -> String {
+pub(crate) fn text(data: &Value) -> String {
     data.as_str().unwrap_or_default().to_string()
 }

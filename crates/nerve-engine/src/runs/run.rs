@@ -19,15 +19,15 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::run_state::{RunState, text};
+use super::state::{RunState, text};
 
 /// A run of this server.
 #[derive(Debug)]
 pub(crate) struct Run {
-    pub(super) id: String,
-    pub(super) graph: String,
-    pub(super) cancellation: CancellationToken,
-    pub(super) gates: OpenGates,
+    pub(crate) id: String,
+    pub(crate) graph: String,
+    pub(crate) cancellation: CancellationToken,
+    pub(crate) gates: OpenGates,
     session: String,
     /// Present while the run is active.
     journal: Mutex<Option<Journal>>,
@@ -42,19 +42,19 @@ pub(crate) struct Run {
 
 /// The outcome of a run.
 #[derive(Debug)]
-pub(super) struct RunEnd {
-    pub(super) status: RunStatus,
-    pub(super) tokens: u64,
+pub(crate) struct RunEnd {
+    pub(crate) status: RunStatus,
+    pub(crate) tokens: u64,
     /// Results of completed steps.
-    pub(super) results: Map<String, Value>,
+    pub(crate) results: Map<String, Value>,
     /// Reason of a failed or cancelled run.
-    pub(super) error: Option<EngineError>,
-    pub(super) trace: Option<Box<ExecutionTrace>>,
+    pub(crate) error: Option<EngineError>,
+    pub(crate) trace: Option<Box<ExecutionTrace>>,
 }
 
 impl Run {
     /// Creates a run that is about to begin.
-    pub(super) fn new(info: RunInfo, clock: Clock, events: Publisher) -> Run {
+    pub(crate) fn new(info: RunInfo, clock: Clock, events: Publisher) -> Run {
         Run {
             id: info.run_id.clone(),
             graph: info.graph_id.clone(),
@@ -71,7 +71,7 @@ impl Run {
     }
 
     /// Begins the run, which has `total` steps.
-    pub(super) fn begin(&self, total: usize, journal: Option<Journal>) {
+    pub(crate) fn begin(&self, total: usize, journal: Option<Journal>) {
         let path = journal.as_ref().map(|journal| journal.path().display().to_string());
         self.state.lock().begin(total, path);
         *self.journal.lock() = journal;
@@ -82,7 +82,7 @@ impl Run {
     }
 
     /// Interrupts the run because the server shuts down. It can be resumed.
-    pub(super) fn interrupt(&self, cancels: bool) {
+    pub(crate) fn interrupt(&self, cancels: bool) {
         self.interrupted.store(true, Ordering::Release);
         // A step whose node stops with the server has not failed.
         if let Some(journal) = self.journal() {
@@ -95,12 +95,12 @@ impl Run {
     }
 
     /// Ends a run that never began.
-    pub(super) fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         self.ended.send_replace(Some(self.clock.now()));
     }
 
     /// Returns the state of the run.
-    pub(super) fn info(&self) -> RunInfo {
+    pub(crate) fn info(&self) -> RunInfo {
         let mut info = self.state.lock().info().clone();
         info.gates = self.gates.waiting();
         let is_running = |step: &RunStep| {
@@ -117,32 +117,32 @@ impl Run {
     }
 
     /// Returns the journal while the run is active.
-    pub(super) fn journal(&self) -> Option<Journal> {
+    pub(crate) fn journal(&self) -> Option<Journal> {
         self.journal.lock().clone()
     }
 
     /// Returns true until the run has ended.
-    pub(super) fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.end_time().is_none()
     }
 
     /// Returns the time of the end.
-    pub(super) fn end_time(&self) -> Option<TsNs> {
+    pub(crate) fn end_time(&self) -> Option<TsNs> {
         *self.ended.borrow()
     }
 
-    pub(super) fn was_interrupted(&self) -> bool {
+    pub(crate) fn was_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Acquire)
     }
 
     /// Waits for the end of the run.
-    pub(super) async fn wait(&self) {
+    pub(crate) async fn wait(&self) {
         // The sender is a field of the run, so it cannot be dropped first.
         let _ = self.ended.subscribe().wait_for(Option::is_some).await;
     }
 
     /// Records an event of a step and publishes it.
-    pub(super) fn observe(&self, event: &StepEvent) {
+    pub(crate) fn observe(&self, event: &StepEvent) {
         let (step_id, node_id) = (event.step.to_string(), event.node.to_string());
         let run = self.ids();
         let kind = {
@@ -188,7 +188,7 @@ impl Run {
     }
 
     /// Publishes an event of this run.
-    pub(super) fn publish(&self, kind: impl FnOnce(RunIds) -> EventKind) {
+    pub(crate) fn publish(&self, kind: impl FnOnce(RunIds) -> EventKind) {
         self.events.publish_in(&self.session, kind(self.ids()));
     }
 
@@ -197,7 +197,7 @@ impl Run {
     }
 
     /// Ends the run, notifies its waiters and returns the run with its results.
-    pub(super) fn end(&self, end: RunEnd) -> (RunEnded, Option<EngineError>) {
+    pub(crate) fn end(&self, end: RunEnd) -> (RunEnded, Option<EngineError>) {
         let RunEnd { status, tokens, results, error, trace } = end;
         let now = self.clock.now();
         let ms = self.state.lock().end(status, now, tokens, error.as_ref());

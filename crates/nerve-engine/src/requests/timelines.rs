@@ -14,9 +14,9 @@ use nerve_types::os::FolderWatcher;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::Engine;
 use super::context::RequestContext;
 use crate::data_dirs::DataDirs;
+use crate::engine::Engine;
 use crate::page::check_limit;
 use crate::timelines::{FoundTimeline, TimelineSource, read_output, read_timeline};
 use crate::transcripts::NodeAddress;

@@ -2,39 +2,6 @@
 //!
 //! A method takes the request of [`nerve_api`] and returns its reply. All of them may be called from many tasks at once.
 
-mod adopt;
-mod branches;
-mod budgets;
-mod caller;
-mod context;
-mod conversations;
-mod fork;
-mod fork_source;
-mod graphs;
-mod history;
-mod notification_state;
-mod params;
-mod recordings;
-mod restart;
-mod results;
-mod run;
-mod run_driver;
-mod run_nodes;
-mod run_requests;
-mod run_state;
-mod runs;
-mod search;
-mod session_persister;
-mod sessions;
-mod snapshots;
-mod stopped_nodes;
-mod subgraphs;
-mod terminals;
-mod timelines;
-mod transcripts;
-mod turns;
-mod usage;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -44,12 +11,12 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::task::TaskTracker;
 
-pub use self::context::{RequestContext, Warnings};
-use self::runs::Runs;
-use self::session_persister::SessionPersister;
 use crate::conversation::{ConversationStore, Programs};
 use crate::data_dirs::DataDirs;
+use crate::requests::context::{RequestContext, Warnings};
 use crate::results::Results;
+use crate::runs::Runs;
+use crate::session_persister::SessionPersister;
 use crate::timelines::TimelineCache;
 use crate::usage::PriceCache;
 use nerve_graph::executable::Executable;
@@ -65,9 +32,9 @@ use nerve_node::metrics::Metrics;
 use nerve_node::telemetry::Telemetry;
 
 /// Maximum number of searches at a time. A regular expression reads the whole index, and keeps a processor busy.
-const MAX_SEARCHES: usize = 2;
+pub(crate) const MAX_SEARCHES: usize = 2;
 /// Maximum number of requests that work on recordings and files at the same time. Further ones wait.
-const MAX_FILE_JOBS: usize = 4;
+pub(crate) const MAX_FILE_JOBS: usize = 4;
 
 /// Configuration of an engine.
 #[derive(Debug, Clone, Default)]
@@ -91,32 +58,32 @@ pub struct EngineConfig {
 /// The engine of one server. Cheap to clone; all clones are the same engine.
 #[derive(Debug, Clone)]
 pub struct Engine {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    factory: NodeFactory,
-    clock: Clock,
-    events: Publisher,
-    sessions: SessionManager,
-    runs: Runs,
-    persister: SessionPersister,
-    conversations: Option<ConversationStore>,
-    programs: Programs,
-    results: Results,
-    telemetry: Telemetry,
-    data_dirs: Option<Arc<DataDirs>>,
-    prices: Arc<PriceCache>,
+pub(crate) struct Inner {
+    pub(crate) factory: NodeFactory,
+    pub(crate) clock: Clock,
+    pub(crate) events: Publisher,
+    pub(crate) sessions: SessionManager,
+    pub(crate) runs: Runs,
+    pub(crate) persister: SessionPersister,
+    pub(crate) conversations: Option<ConversationStore>,
+    pub(crate) programs: Programs,
+    pub(crate) results: Results,
+    pub(crate) telemetry: Telemetry,
+    pub(crate) data_dirs: Option<Arc<DataDirs>>,
+    pub(crate) prices: Arc<PriceCache>,
     /// Adopted nodes whose hosts are gone. They are `starting` until the rest of their output is read.
-    gone_nodes: Mutex<Vec<NodeRef>>,
+    pub(crate) gone_nodes: Mutex<Vec<NodeRef>>,
     /// Limits requests that work on recordings and files.
-    file_jobs: Arc<Semaphore>,
-    timelines: TimelineCache,
+    pub(crate) file_jobs: Arc<Semaphore>,
+    pub(crate) timelines: TimelineCache,
     /// Limits searches.
-    searches: Arc<Semaphore>,
+    pub(crate) searches: Arc<Semaphore>,
     /// Nodes that are being started, and requests that work on files.
-    creating: TaskTracker,
+    pub(crate) creating: TaskTracker,
 }
 
 impl Engine {
@@ -218,19 +185,19 @@ impl Engine {
     }
 
     /// Writes the sessions to the disk. A failure is only a warning, because the request has taken effect.
-    async fn persist(&self, warnings: &Warnings) {
+    pub(crate) async fn persist(&self, warnings: &Warnings) {
         if let Err(message) = self.inner.persister.save_now().await {
             warnings.add(message);
         }
     }
 
     /// Returns the node or graph of that name.
-    fn executable(&self, at: &NodeRef) -> Result<Executable, EngineError> {
+    pub(crate) fn executable(&self, at: &NodeRef) -> Result<Executable, EngineError> {
         self.inner.sessions.find(at)
     }
 
     /// Returns a node for an operation on its terminal, which a graph does not have.
-    fn node(&self, at: &NodeRef) -> Result<NodeHandle, EngineError> {
+    pub(crate) fn node(&self, at: &NodeRef) -> Result<NodeHandle, EngineError> {
         match self.executable(at)? {
             Executable::Node(node) => Ok(node),
             other => {

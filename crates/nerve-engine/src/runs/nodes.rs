@@ -15,12 +15,12 @@ use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::telemetry::TraceContext;
 use nerve_node::usage_ledger::LedgerUsage;
 
-use super::Engine;
 use super::run::Run;
+use crate::engine::Engine;
 
 impl Engine {
     /// Returns the session of a run, which contains `nodes`; other nodes are found in `outer`. Without nodes, returns `outer`.
-    pub(super) fn run_session(
+    pub(crate) fn run_session(
         &self,
         run: &str,
         outer: &Session,
@@ -36,7 +36,7 @@ impl Engine {
     }
 
     /// Starts the graph's nodes concurrently, with the environment of a shell if there is one. Nodes that outlived their server are kept.
-    pub(super) async fn create_nodes(
+    pub(crate) async fn create_nodes(
         &self,
         run: &Arc<Run>,
         session: &Session,
@@ -110,7 +110,7 @@ impl Engine {
     }
 
     /// Stops the nodes of a run, except those to keep, and removes its session if it is empty.
-    pub(super) async fn stop_nodes(
+    pub(crate) async fn stop_nodes(
         &self,
         session: &Session,
         nodes: &[(String, NodeDefinition)],

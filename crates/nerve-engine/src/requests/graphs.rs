@@ -11,8 +11,8 @@ use nerve_graph::session::Session;
 use nerve_node::error::EngineError;
 use serde_json::Value;
 
-use super::Engine;
 use super::context::RequestContext;
+use crate::engine::Engine;
 use crate::page::paginate;
 
 impl Engine {

@@ -19,10 +19,10 @@ use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use super::Engine;
 use super::caller::Caller;
 use super::context::RequestContext;
 use super::params;
+use crate::engine::Engine;
 use crate::page::paginate;
 use crate::results::{ActiveResult, record};
 use crate::webhook::{Delivery, FIRST_PAUSE, Webhook};

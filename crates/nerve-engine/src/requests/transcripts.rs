@@ -5,8 +5,8 @@ use nerve_api::request::GetTranscript;
 use nerve_node::error::EngineError;
 use nerve_node::names::check_name;
 
-use super::Engine;
 use super::context::RequestContext;
+use crate::engine::Engine;
 use crate::page::check_limit;
 use crate::recordings;
 use crate::transcripts::{self, NodeAddress};

@@ -2,7 +2,8 @@
 
 use nerve_api::request::{ExplainNode, ListResults, ListRuns};
 
-use super::{Engine, RequestContext};
+use super::context::RequestContext;
+use crate::engine::Engine;
 use nerve_notifications::NotificationState;
 
 impl Engine {

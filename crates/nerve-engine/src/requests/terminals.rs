@@ -22,10 +22,10 @@ use nerve_node::telemetry::{begin_run_command, end_with};
 use nerve_node::terminal::{OutputPosition, OutputStart, OutputSubscription};
 use tokio::time::{Instant, sleep_until};
 
-use super::Engine;
 use super::context::RequestContext;
 use super::params;
 use super::turns::take_warnings;
+use crate::engine::Engine;
 
 impl Engine {
     /// Types a command and does not wait for its end.

@@ -18,11 +18,11 @@ use nerve_transcript::session_files::SessionFiles;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use super::Engine;
 use super::context::{RequestContext, Warnings};
 use super::fork::node_argv;
 use super::params::check_shell_env;
 use super::stopped_nodes::has_ended;
+use crate::engine::Engine;
 
 /// Maximum number of nodes that are started at the same time. More agents would only slow each other down.
 const MAX_STARTS: usize = 16;

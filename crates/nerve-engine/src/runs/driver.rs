@@ -16,28 +16,28 @@ use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::telemetry::{ActiveSpan, end_run};
 use serde_json::{Map, Value};
 
-use super::Engine;
 use super::run::{Run, RunEnd};
+use crate::engine::Engine;
 
 /// An admitted run that has not started.
-pub(super) struct PendingRun {
-    pub(super) graph: Graph,
-    pub(super) nodes: Vec<(String, NodeDefinition)>,
-    pub(super) run: Arc<Run>,
-    pub(super) outer: Session,
-    pub(super) input: Value,
+pub(crate) struct PendingRun {
+    pub(crate) graph: Graph,
+    pub(crate) nodes: Vec<(String, NodeDefinition)>,
+    pub(crate) run: Arc<Run>,
+    pub(crate) outer: Session,
+    pub(crate) input: Value,
     /// State of the resumed run.
-    pub(super) replay: Option<ReplayState>,
+    pub(crate) replay: Option<ReplayState>,
     /// Options that are stored in the journal; the session, the input and the id are stored apart from them.
-    pub(super) options: RunOptions,
+    pub(crate) options: RunOptions,
     /// Environment of the shell that starts or resumes the run. It is not stored.
-    pub(super) shell_env: Option<BTreeMap<String, String>>,
-    pub(super) span: ActiveSpan,
+    pub(crate) shell_env: Option<BTreeMap<String, String>>,
+    pub(crate) span: ActiveSpan,
 }
 
 impl Engine {
     /// Drives a run in a task of its own and waits for its end, unless `detach` is set.
-    pub(super) async fn start_run(&self, pending: PendingRun, detach: bool) -> Result<RunReply, EngineError> {
+    pub(crate) async fn start_run(&self, pending: PendingRun, detach: bool) -> Result<RunReply, EngineError> {
         let run = Arc::clone(&pending.run);
         let engine = self.clone();
         let task = tokio::spawn(async move { engine.drive(pending).await });

@@ -5,8 +5,8 @@ use nerve_api::request::GetUsage;
 use nerve_node::error::EngineError;
 use nerve_proxy::PriceTable;
 
-use super::Engine;
 use super::context::RequestContext;
+use crate::engine::Engine;
 use crate::usage;
 
 impl Engine {

@@ -11,9 +11,9 @@ use nerve_node::command::{BackendKind, EventKind, NodeRef, NodeState};
 use nerve_node::error::EngineError;
 use nerve_types::ExitStatus;
 
-use super::Engine;
 use super::context::RequestContext;
 use super::params::{definition_metadata, requested_command};
+use crate::engine::Engine;
 use crate::library::before_now;
 
 impl Engine {
@@ -71,7 +71,7 @@ impl Engine {
     }
 
     /// Publishes that a node is no longer listed.
-    pub(super) fn publish_removal(&self, session: &Session, name: &str) {
+    pub(crate) fn publish_removal(&self, session: &Session, name: &str) {
         let at = NodeRef { session: Some(session.name().to_string()), node: name.to_string() };
         self.inner.events.publish(Some(&at), EventKind::NodeRemoved {});
     }

@@ -13,9 +13,9 @@ use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::files::{DEFAULT_LIMIT, FileStore};
 use nerve_record::lookup::is_path;
 
-use super::Engine;
 use super::context::RequestContext;
 use crate::data_dirs::DataDirs;
+use crate::engine::Engine;
 use crate::snapshots::{
     SnapshotOptions, SnapshotOutcome, SnapshotQuery, SnapshotTarget, list_snapshots, restore_snapshot,
     take_snapshot,

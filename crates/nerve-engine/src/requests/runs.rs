@@ -23,10 +23,10 @@ use tokio::task::spawn_blocking;
 use super::context::RequestContext;
 use super::graphs::{find_graph, no_graph};
 use super::params::check_shell_env;
-use super::run_driver::PendingRun;
-use super::runs::not_found;
-use super::{Engine, subgraphs};
+use crate::engine::Engine;
 use crate::page::paginate;
+use crate::runs::driver::PendingRun;
+use crate::runs::{not_found, subgraphs};
 
 impl Engine {
     /// Creates an id for a graph without one: a valid name that is not used twice.

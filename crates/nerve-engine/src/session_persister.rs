@@ -26,7 +26,7 @@ const LOST: &str = "its server or its host went down";
 /// Writes the sessions of a server to a file. A thread writes only the latest state, so that many changes at once are one write. It
 /// also follows the events of nodes, which change the known state of their processes.
 #[derive(Debug)]
-pub(super) struct SessionPersister {
+pub(crate) struct SessionPersister {
     writer: Option<Writer>,
     /// Problems with the persisted sessions.
     warnings: Vec<String>,
@@ -49,7 +49,7 @@ struct WriteOutcome {
 
 impl SessionPersister {
     /// Loads the persisted sessions of `server` into `sessions` and starts to persist changes. Does nothing without a file.
-    pub(super) fn open(
+    pub(crate) fn open(
         file: Option<PathBuf>,
         server: &str,
         sessions: &SessionManager,
@@ -105,12 +105,12 @@ impl SessionPersister {
     }
 
     /// Returns problems found when the persisted sessions were loaded.
-    pub(super) fn warnings(&self) -> &[String] {
+    pub(crate) fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
     /// Schedules a write of the current sessions.
-    pub(super) fn save(&self) {
+    pub(crate) fn save(&self) {
         self.schedule();
     }
 
@@ -118,7 +118,7 @@ impl SessionPersister {
     ///
     /// # Errors
     /// They cannot be written; the message.
-    pub(super) async fn save_now(&self) -> Result<(), String> {
+    pub(crate) async fn save_now(&self) -> Result<(), String> {
         let (Some(writer), Some(number)) = (&self.writer, self.schedule()) else { return Ok(()) };
         let mut written = writer.written.clone();
         let outcome = written.wait_for(|written| written.number >= number).await;
@@ -137,7 +137,7 @@ impl SessionPersister {
     }
 
     /// Waits until all changes are on the disk. Later changes are not persisted.
-    pub(super) async fn close(&self) {
+    pub(crate) async fn close(&self) {
         let Some(writer) = &self.writer else { return };
         writer.revisions.lock().take();
         let thread = writer.thread.lock().take();

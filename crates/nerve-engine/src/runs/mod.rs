@@ -1,5 +1,11 @@
 //! Runs of graphs: active runs, and earlier runs that are read from their journals.
 
+pub(crate) mod driver;
+mod nodes;
+mod run;
+mod state;
+pub(crate) mod subgraphs;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +22,7 @@ use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
 use parking_lot::Mutex;
 
-use super::run::Run;
+use self::run::Run;
 
 /// Limit of ended runs in memory. The oldest is dropped first.
 const MAX_ENDED: usize = 64;
@@ -25,9 +31,9 @@ const MAX_LISTED: usize = 1000;
 
 /// The runs of a server.
 #[derive(Debug)]
-pub(super) struct Runs {
+pub(crate) struct Runs {
     folder: Option<PathBuf>,
-    pub(super) clock: Clock,
+    pub(crate) clock: Clock,
     events: Publisher,
     known: Mutex<BTreeMap<String, Arc<Run>>>,
     /// Set when no more runs are admitted. Changed while `known` is locked.
@@ -35,13 +41,13 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn new(folder: Option<PathBuf>, server: &str, clock: Clock, events: Publisher) -> Runs {
+    pub(crate) fn new(folder: Option<PathBuf>, server: &str, clock: Clock, events: Publisher) -> Runs {
         let folder = folder.map(|folder| folder.join(server));
         Runs { folder, clock, events, known: Mutex::default(), closed: AtomicBool::new(false) }
     }
 
     /// Returns the path of a run's journal.
-    pub(super) fn journal(&self, run: &str) -> Option<PathBuf> {
+    pub(crate) fn journal(&self, run: &str) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| journal_path(folder, run))
     }
 
@@ -49,7 +55,7 @@ impl Runs {
     ///
     /// # Errors
     /// AlreadyExists: a run of that id is active. Process: the server shuts down.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         &self,
         id: &str,
         graph: &str,
@@ -85,24 +91,24 @@ impl Runs {
     }
 
     /// Returns true if no more runs are admitted, because the server shuts down.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
 
     /// Returns a run that this server has started.
-    pub(super) fn get(&self, id: &str) -> Option<Arc<Run>> {
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<Run>> {
         self.known.lock().get(id).cloned()
     }
 
     /// Returns active runs with that id, or of the graph with that id.
-    pub(super) fn active(&self, id: &str) -> Vec<Arc<Run>> {
+    pub(crate) fn active(&self, id: &str) -> Vec<Arc<Run>> {
         let known = self.known.lock();
         let runs = known.values().filter(|run| run.is_active() && (run.id == id || run.graph == id));
         runs.cloned().collect()
     }
 
     /// Lists all runs, the newest first; those of earlier servers by their journals. Blocks on the disk.
-    pub(super) fn list(&self) -> Vec<RunInfo> {
+    pub(crate) fn list(&self) -> Vec<RunInfo> {
         // In this order: a run with a journal is known by now, or has ended.
         let files: Vec<PathBuf> =
             self.folder.iter().flat_map(|folder| journals(folder)).take(MAX_LISTED).collect();
@@ -126,7 +132,7 @@ impl Runs {
     ///
     /// # Errors
     /// NotFound.
-    pub(super) fn info(&self, id: &str) -> Result<RunInfo, EngineError> {
+    pub(crate) fn info(&self, id: &str) -> Result<RunInfo, EngineError> {
         if let Some(run) = self.get(id) {
             return Ok(run.info());
         }
@@ -141,7 +147,7 @@ impl Runs {
     }
 
     /// Returns the journals of unfinished runs, whose server is gone. Blocks on the disk.
-    pub(super) fn interrupted(&self) -> Vec<PathBuf> {
+    pub(crate) fn interrupted(&self) -> Vec<PathBuf> {
         let files = self.folder.iter().flat_map(|folder| journals(folder));
         let is_unfinished = |path: &PathBuf| {
             // Most journals end with the end of the run. The few others are read as a whole.
@@ -152,7 +158,7 @@ impl Runs {
 
     /// Interrupts all active runs because the server shuts down, and waits for them. They can be resumed. With `keep_nodes` nothing is
     /// interrupted in the terminals.
-    pub(super) async fn interrupt_all(&self, keep_nodes: bool) {
+    pub(crate) async fn interrupt_all(&self, keep_nodes: bool) {
         let runs: Vec<Arc<Run>> = {
             let known = self.known.lock();
             self.closed.store(true, Ordering::Relaxed);
@@ -169,7 +175,7 @@ impl Runs {
 
 /// A run that is about to begin. It can be listed and cancelled. If it is dropped before it begins, it is removed.
 #[derive(Debug)]
-pub(super) struct RunAdmission<'a> {
+pub(crate) struct RunAdmission<'a> {
     runs: &'a Runs,
     run: Arc<Run>,
     has_begun: bool,
@@ -179,7 +185,7 @@ pub(super) struct RunAdmission<'a> {
 
 impl RunAdmission<'_> {
     /// Begins the run, which has `total` steps.
-    pub(super) fn begin(mut self, total: usize, journal: Option<Journal>) -> Arc<Run> {
+    pub(crate) fn begin(mut self, total: usize, journal: Option<Journal>) -> Arc<Run> {
         self.has_begun = true;
         self.run.begin(total, journal);
         Arc::clone(&self.run)
@@ -204,7 +210,7 @@ impl Drop for RunAdmission<'_> {
     }
 }
 
-pub(super) fn not_found(id: &str) -> EngineError {
+pub(crate) fn not_found(id: &str) -> EngineError {
     EngineError::not_found(format!("no run '{id}'")).hint("`nerve graph list --runs` lists them")
 }
 
@@ -248,8 +254,8 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
 mod tests {
     use std::sync::Arc;
 
+    use super::state::MAX_STEPS;
     use super::{MAX_ENDED, Run, Runs};
-    use crate::engine::run_state::MAX_STEPS;
     use nerve_api::value::StepState;
     use nerve_graph::event::{Completion, StepEvent, StepEventKind};
     use nerve_host::clock::Clock;

@@ -6,8 +6,8 @@ use nerve_node::command::BackendKind;
 use nerve_node::error::EngineError;
 use nerve_node::factory::check_command_budget;
 
-use super::Engine;
 use super::context::RequestContext;
+use crate::engine::Engine;
 
 impl Engine {
     /// Replaces the budget of a node or a session. A node that the old budget blocked accepts prompts again if the new budget

@@ -4,8 +4,8 @@ use nerve_api::reply::{RecordingFile, RecordingList, RecordingsPruned};
 use nerve_api::request::{GetRecordingFile, ListRecordings, PruneRecordings};
 use nerve_node::error::EngineError;
 
-use super::Engine;
 use super::context::RequestContext;
+use crate::engine::Engine;
 use crate::library::{list_recordings, prune_recordings};
 use crate::page::paginate;
 use crate::recordings::read_range;

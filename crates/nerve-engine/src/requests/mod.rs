@@ -1,0 +1,29 @@
+//! The engine's requests, one file per subject. What they call is in the module of the same name one level up.
+//!
+//! Each method of [`Engine`](crate::Engine) takes a request of [`nerve_api`] and returns its reply.
+
+mod adopt;
+mod branches;
+mod budgets;
+mod caller;
+pub(crate) mod context;
+mod conversations;
+mod fork;
+mod fork_source;
+mod graphs;
+mod history;
+mod notification_state;
+mod params;
+mod recordings;
+mod restart;
+mod results;
+mod runs;
+mod search;
+mod sessions;
+mod snapshots;
+mod stopped_nodes;
+mod terminals;
+mod timelines;
+mod transcripts;
+mod turns;
+mod usage;
