@@ -3,8 +3,7 @@
 use nerve_acp_protocol::types::{PromptResponse, StopReason, Usage};
 use nerve_api::reply::Section;
 use nerve_api::value::{Delivery, ResponseSource, SectionKind};
-use nerve_node::command::Response;
-use nerve_node::truncate_to_limits;
+use nerve_node::response::{Response, truncate_to_limits};
 use nerve_types::token_usage::TokenUsage;
 use nerve_types::{TimeSpan, Tokens};
 

@@ -5,8 +5,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use nerve_api::event::{Event, EventKind};
 use nerve_api::reply::Pong;
-use nerve_api::request::Ping;
+use nerve_api::request::{NodeRef, Ping};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::task::TaskTracker;
@@ -24,7 +25,6 @@ use nerve_graph::session::manager::SessionManager;
 use nerve_graph::session::stop_all;
 use nerve_host::clock::Clock;
 use nerve_node::NodeHandle;
-use nerve_node::command::{Event, EventKind, NodeRef};
 use nerve_node::error::EngineError;
 use nerve_node::events::Publisher;
 use nerve_node::factory::{FactoryConfig, NodeFactory};

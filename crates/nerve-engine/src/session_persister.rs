@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use nerve_api::event::{Event, EventKind};
+use nerve_api::request::NodeSpec;
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
@@ -14,7 +16,6 @@ use nerve_graph::session::Session;
 use nerve_graph::session::entry::{NodeEntry, ProcessEnd};
 use nerve_graph::session::manager::SessionManager;
 use nerve_graph::session::store::{GraphRecord, NodeRecord, SessionMetadata, SessionStore};
-use nerve_node::command::{Event, EventKind, NodeSpec};
 use nerve_node::error::EngineError;
 use nerve_node::events::{Publisher, wait_for};
 use nerve_record::meta::Meta;

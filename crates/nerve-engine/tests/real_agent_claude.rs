@@ -7,11 +7,13 @@ mod talks;
 
 use std::time::Duration;
 
+use nerve_api::event::EventKind;
 use nerve_api::reply::TurnResponse;
-use nerve_api::request::{ExecuteGraph, SetBudget, UsageLimits};
-use nerve_api::value::Delivery;
-use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, NodeState, Response};
+use nerve_api::request::{ExecuteGraph, NodeSpec, SetBudget, UsageLimits};
+use nerve_api::value::{BackendKind, Delivery, NodeState};
+use nerve_node::dialog_answer::Choice;
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::response::Response;
 use nerve_record::activity::{Activity, Status};
 use nerve_testkit::harness::{EngineHarness, RealAgent, TmuxServer, assert_error, node_ref};
 use nerve_testkit::mock_model::{MockModel, Script};

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use nerve_api::event::EventKind;
 use nerve_api::value::ResponseSource;
-use nerve_node::command::EventKind;
 use nerve_record::activity::Activity;
 use nerve_testkit::harness::{EngineHarness, RealAgent};
 use nerve_testkit::mock_model::Script;

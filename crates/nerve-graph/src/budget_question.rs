@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use nerve_api::reply::GateInfo;
 use nerve_node::budget::{BudgetLimit, Checkpoint};
 use nerve_node::cancellation::cancelled;
-use nerve_node::command::GateInfo;
 use nerve_node::error::EngineError;
 use nerve_node::grants::Grants;
 use nerve_node::pool::Pool;

@@ -1,6 +1,6 @@
 //! Renders a graph file as text, Mermaid flowchart or Graphviz graph. Pure.
 
-use nerve_node::command::CommandLine;
+use nerve_api::request::CommandLine;
 use nerve_types::text;
 use std::collections::HashMap;
 use std::fmt::Write as _;

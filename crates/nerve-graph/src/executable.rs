@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_node::command::{NodeInfo, NodeState};
+use nerve_api::reply::NodeInfo;
+use nerve_api::value::NodeState;
 use nerve_node::usage_ledger::UsageLedger;
 use nerve_node::{Node, NodeHandle, stateless_info};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use nerve_api::value::NodeState;
 use nerve_node::budget::Checkpoint;
 use nerve_node::cancellation::cancelled;
-use nerve_node::command::NodeState;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::telemetry::{ActiveSpan, count};
 use nerve_types::millis;

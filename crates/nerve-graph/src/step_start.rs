@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use nerve_api::reply::GateInfo;
+use nerve_api::value::NodeState;
 use nerve_node::cancellation::cancelled;
-use nerve_node::command::{GateInfo, NodeState};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::TsNs;
 use serde_json::Value;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_api::ErrorKind;
+use nerve_api::event::{Event, EventKind};
 use nerve_api::reply::{RunInfo, RunStep};
 use nerve_api::request::{ExecuteGraph, GetRun, RunOptions};
 use nerve_api::value::{RunStatus, StepState};
 use nerve_cluster::journal::StepResult;
 use nerve_cluster::{AttemptId, Input, TurnReport};
 use nerve_engine::{Engine, RequestContext};
-use nerve_node::command::{Event, EventKind};
 use nerve_node::error::EngineError;
 use parking_lot::Mutex;
 use serde_json::Value;

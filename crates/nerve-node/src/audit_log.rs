@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
 use nerve_api::DEFAULT_SESSION;
+use nerve_api::event::EventKind;
+use nerve_api::request::NodeRef;
 use nerve_record::history::{
     HISTORY_BUFFER_LINES, HistoryWriter, LoggedUsage, Operation, RequestedBy, ResponseData, SendEntry,
     SendStreamEntry,
 };
 use nerve_types::{TimeSpan, TsNs};
 
-use crate::command::{ClientOrigin, EventKind, NodeRef};
+use crate::client_origin::ClientOrigin;
 use crate::error::EngineError;
 use crate::events::Publisher;
 use crate::names::check_name;

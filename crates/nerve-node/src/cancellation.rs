@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use nerve_api::value::NodeState;
 use tokio_util::sync::CancellationToken;
 
-use crate::command::NodeState;
 use crate::error::{EngineError, ErrorKind};
 
 /// Time within which an interrupt has to take effect.

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::NodeHandle;
 use crate::budget::{Budget, Checkpoint, ResourceUsage};
 use crate::cancellation;
-use crate::command::ClientOrigin;
+use crate::client_origin::ClientOrigin;
 use crate::dialog_policy::DialogPolicy;
 use crate::error::EngineError;
 use crate::pool::Pool;

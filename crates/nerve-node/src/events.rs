@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use nerve_api::event::{Event, EventKind};
+use nerve_api::request::NodeRef;
 use nerve_host::clock::Clock;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::command::{Event, EventKind, NodeRef};
 use crate::metrics::{Metrics, TurnTimer};
 
 /// Events buffered for a slow subscriber. On overflow the oldest are dropped, and the subscriber learns how many.

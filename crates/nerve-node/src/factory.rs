@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::Profile;
-use nerve_api::request::UsageLimits;
+use nerve_api::event::EventKind;
+use nerve_api::request::{CommandLine, NodeRef, NodeSpec, UsageLimits};
+use nerve_api::value::BackendKind;
 use nerve_host::backend::{Program, SpawnError};
 use nerve_host::clock::Clock;
 use nerve_host::environment::{self, Environment};
 use nerve_host::manager::{HostManager, Label};
-use nerve_mux::pane::Panes;
+use nerve_mux::pane::{PanePlace, Panes};
 use nerve_types::files::read_text;
 use nerve_types::name::DEFAULT_SERVER;
 
@@ -22,7 +24,6 @@ use crate::audit_log::AuditLogs;
 use crate::bash::BashNode;
 use crate::chat::ChatNode;
 use crate::chat::setup::Setup;
-use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::fork::identify;

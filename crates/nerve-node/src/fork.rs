@@ -5,9 +5,9 @@
 
 use nerve_agent::profile::Profile;
 use nerve_agent::profile::session::{ConversationRef, IdKind, SessionArgs};
+use nerve_api::request::CommandLine;
 use nerve_transcript::session_files::new_id;
 
-use crate::command::CommandLine;
 use crate::error::EngineError;
 
 /// Determines the id of the conversation that a command begins or continues: `requested`, else the id in the command. Without

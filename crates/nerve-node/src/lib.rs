@@ -9,9 +9,9 @@ pub mod bash;
 pub mod budget;
 pub mod cancellation;
 pub mod chat;
-pub mod command;
+pub mod client_origin;
 pub mod context;
-pub mod dialog_choice;
+pub mod dialog_answer;
 pub mod error;
 pub mod events;
 pub mod execution;
@@ -26,9 +26,9 @@ pub mod observer;
 pub mod pool;
 pub mod profiles;
 pub mod proxy;
+pub mod response;
 pub mod telemetry;
 pub mod terminal;
-pub mod turn_failure;
 pub mod turn_queue;
 pub mod turn_state;
 pub mod upstream;
@@ -39,8 +39,6 @@ mod audit_log;
 mod dialog_policy;
 mod error_reply;
 mod prompt;
-mod response;
-mod response_value;
 mod stream;
 
 use std::fmt;
@@ -50,18 +48,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_agent::profile::ContextKind;
-use nerve_api::reply::NodeExplanation;
+use nerve_api::reply::{NodeExplanation, NodeInfo};
+use nerve_api::request::{NodeRef, NodeSpec};
 use nerve_types::{Multiplexer, Size};
 use serde_json::Value;
 
-use self::prompt::Prompt;
-/// The info, configuration and state of a node.
-pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, NodeState};
-pub use crate::response::truncate_to_limits;
+pub use nerve_api::request::NodeSpec as NodeConfig;
+pub use nerve_api::value::NodeState;
+pub use nerve_mux::pane::PanePlace;
 
-use crate::command::{DialogAnswer, NodeRef, NodeSpec, PanePlace, Response};
+use self::prompt::Prompt;
 use crate::context::TurnContext;
+use crate::dialog_answer::DialogAnswer;
 use crate::error::EngineError;
+use crate::response::Response;
 use crate::terminal::{OutputPosition, OutputStart, OutputSubscription};
 use crate::usage_ledger::UsageLedger;
 

@@ -9,8 +9,8 @@ use nerve_host::clock::Clock;
 use nerve_types::TsNs;
 use parking_lot::Mutex;
 
-use crate::command::Response;
 use crate::error::EngineError;
+use crate::response::Response;
 
 /// Upper bounds of the histogram buckets of turn durations, in seconds. Longer turns are in no bucket.
 pub const DURATION_BUCKETS: [f64; 12] =

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_agent::profile::Profile;
+use nerve_api::event::Event;
+use nerve_api::request::NodeRef;
+use nerve_api::value::BackendKind;
 use nerve_host::HostSpec;
 use nerve_host::backend::Program;
 use nerve_host::clock::Clock;
@@ -17,7 +20,6 @@ use tokio::sync::broadcast;
 
 use super::hooks::HookSocket;
 use super::terminal::{AuditLog, TerminalLocation, TerminalNode, TerminalSpec};
-use crate::command::{BackendKind, Event, NodeRef};
 use crate::events::Publisher;
 use crate::usage_ledger::UsageLedger;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nerve_agent::parse::ParserKind;
 use serde_json::Value;
 
-use crate::command::ClientOrigin;
+use crate::client_origin::ClientOrigin;
 use crate::context::TurnContext;
 use crate::dialog_policy::DialogPolicy;
 use crate::error::EngineError;

@@ -5,6 +5,7 @@ mod chunk_stream;
 mod location;
 mod metered_turn;
 mod runtime;
+mod screen_response;
 pub(crate) mod spec;
 mod turn_text;
 
@@ -15,11 +16,14 @@ use std::time::Duration;
 use nerve_agent::driver::AgentState;
 use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::{ContextKind, Profile};
-use nerve_api::reply::{NodeExplanation, NodeMetadata, NodeProgress};
+use nerve_api::reply::{NodeExplanation, NodeInfo, NodeMetadata, NodeProgress};
+use nerve_api::request::{CommandLine, NodeRef, NodeSpec};
+use nerve_api::value::{BackendKind, NodeState};
 use nerve_host::backend::{Backend, PaneError, PaneInfo, Program, PtyBackend, SpawnError};
 use nerve_host::clock::Clock;
 use nerve_host::tap::Tap;
 use nerve_mux::Window;
+use nerve_mux::pane::PanePlace;
 use nerve_record::executions::log::ExecutionLog;
 use nerve_types::{Multiplexer, Size};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -30,12 +34,11 @@ use self::actor::status::Status;
 use super::hooks::HookSocket;
 use super::{BoxFuture, Node, NodeFuture, ToolKind};
 use crate::cancellation::wait_timeout_error;
-use crate::command::{
-    BackendKind, CommandLine, DialogAnswer, NodeInfo, NodeRef, NodeSpec, NodeState, PanePlace, Response,
-};
 use crate::context::TurnContext;
+use crate::dialog_answer::DialogAnswer;
 use crate::error::{EngineError, ErrorKind};
 use crate::proxy::NodeProxy;
+use crate::response::Response;
 use crate::telemetry::TurnAttributes;
 use crate::turn_state::await_state;
 use crate::usage_ledger::UsageLedger;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use nerve_api::event::EventKind;
 use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::cancellation::cancelled;
-use crate::command::EventKind;
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::Prompt;
 use crate::turn_state::TurnState;

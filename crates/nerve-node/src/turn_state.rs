@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use nerve_api::reply::NodeExplanation;
-use nerve_api::value::{BlockKind, SignalSource, StopCause};
+use nerve_api::event::EventKind;
+use nerve_api::reply::{NodeExplanation, NodeInfo};
+use nerve_api::request::NodeRef;
+use nerve_api::value::{BlockKind, NodeState, SignalSource, StopCause};
 use nerve_host::clock::MAX_TIMEOUT;
 use nerve_types::TsNs;
 use parking_lot::Mutex;
@@ -16,8 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit_log::AuditLog;
 use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled, interrupt_timeout_error, wait_timeout_error};
-use crate::command::{DialogAnswer, EventKind, NodeInfo, NodeRef, NodeState};
-use crate::dialog_choice::{check_dialog, no_dialog_error, resolve_choice};
+use crate::dialog_answer::{DialogAnswer, check_dialog, no_dialog_error, resolve_choice};
 use crate::dialog_policy::DialogPolicy;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use nerve_api::reply::{BudgetStatus, ModelTokens};
-use nerve_api::request::UsageLimits;
+use nerve_api::request::{NodeRef, UsageLimits};
 use nerve_api::value::LimitAction;
 use nerve_proxy::PriceTable;
 use nerve_types::cost::format_cost;
@@ -15,8 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::budget::{cost_to_grant, count_to_grant};
-use crate::command::NodeRef;
-use crate::dialog_choice::dialog_id;
+use crate::dialog_answer::dialog_id;
 use crate::error::{EngineError, ErrorKind};
 
 /// A function that returns the cost of tokens in US dollars; `None` if the model has no price.

@@ -1,8 +1,9 @@
 //! Published events.
 
 use nerve_api::RunIds;
+use nerve_api::event::EventKind;
+use nerve_api::request::NodeRef;
 use nerve_host::clock::Clock;
-use nerve_node::command::{EventKind, NodeRef};
 use nerve_node::events::Publisher;
 
 #[test]

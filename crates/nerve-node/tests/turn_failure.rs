@@ -3,8 +3,8 @@
 use nerve_agent::parse::Section;
 use nerve_api::reply::Turn;
 use nerve_api::value::{Delivery, SectionKind};
-use nerve_node::command::Response;
 use nerve_node::error::ErrorKind;
+use nerve_node::response::Response;
 use serde_json::Map;
 
 fn agent(sections: &[(SectionKind, &str)]) -> Response {

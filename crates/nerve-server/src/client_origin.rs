@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use nerve_node::command::ClientOrigin;
+use nerve_node::client_origin::ClientOrigin;
 use tokio::net::UnixStream;
 
 tokio::task_local! {

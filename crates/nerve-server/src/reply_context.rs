@@ -5,7 +5,7 @@ use nerve_api::reply::{ErrorDetails, RunEnded};
 use nerve_api::{AnyReply, Envelope, ErrorKind, Reply, RequestId, RequestName};
 use nerve_engine::dispatch::Outcome;
 use nerve_engine::{RequestContext, Warnings};
-use nerve_node::command::ClientOrigin;
+use nerve_node::client_origin::ClientOrigin;
 use nerve_node::error::EngineError;
 
 /// Everything about a request that its reply needs, known before the outcome.

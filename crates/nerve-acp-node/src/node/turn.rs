@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use nerve_acp_protocol::rpc_error::{AUTH_REQUIRED, RpcError};
 use nerve_acp_protocol::types::{PromptResponse, StopReason};
+use nerve_api::event::EventKind;
 use nerve_api::reply::{ModelTokens, Section};
 use nerve_api::value::{Delivery, SectionKind};
 use nerve_host::clock::MAX_TIMEOUT;
 use nerve_node::cancellation::cancelled;
-use nerve_node::command::{EventKind, Response};
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::response::Response;
 use nerve_node::telemetry::TurnAttributes;
 use nerve_node::terminal::{DialogPolicy, Prompt, check_prompt};
 use nerve_node::turn_state::Dialog;

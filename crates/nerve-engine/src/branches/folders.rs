@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use nerve_api::reply::{BranchInfo, PrunedBranch};
+use nerve_api::request::CommandLine;
 use nerve_graph::session::entry::EndCause;
 use nerve_graph::session::store::{NodeRecord, SessionStore};
 use nerve_host::registry::{self, canonical_path};
-use nerve_node::command::CommandLine;
 use nerve_node::error::EngineError;
 use nerve_record::branches::{self, CONVERSATIONS, Changes, Folder};
 use nerve_record::files::FileStore;

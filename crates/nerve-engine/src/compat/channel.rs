@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
+use nerve_api::reply::NodeInfo;
+use nerve_api::value::NodeState;
 use serde_json::Value;
 
 use nerve_graph::warn_deprecated;
 use nerve_node::cancellation::cancelled;
-use nerve_node::command::{NodeInfo, NodeState};
 use nerve_node::context::TurnContext;
 use nerve_node::terminal::{Prompt, TerminalNode};
 use nerve_node::{BoxFuture, Node, NodeFuture};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use nerve_node::command::NodeRef;
+use nerve_api::request::NodeRef;
 use nerve_node::{Node, NodeHandle};
 use parking_lot::Mutex;
 

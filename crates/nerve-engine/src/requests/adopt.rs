@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use nerve_api::event::EventKind;
+use nerve_api::request::NodeRef;
+use nerve_api::value::BackendKind;
 use nerve_graph::session::Session;
 use nerve_graph::session::entry::NodeEntry;
 use nerve_host::backend::{Memory, Program};
 use nerve_host::manager::{HostManager, Label};
 use nerve_node::Node;
-use nerve_node::command::{BackendKind, EventKind, NodeRef};
 use nerve_node::error::EngineError;
 use nerve_node::launch::{adopt_host, adopt_pane};
 use nerve_node::profiles::LoadedProfiles;

@@ -1,5 +1,6 @@
 //! CREATE_BRANCH, LIST_BRANCHES and DELETE_BRANCH: branches of recorded sessions on this machine.
 
+use nerve_api::event::EventKind;
 use nerve_api::reply::{
     AnswerReply, BranchCreated, BranchDeleted, BranchList, ExecuteReply, NodeExplanation, NodeInfo, NodeList,
     Turn,
@@ -9,7 +10,6 @@ use nerve_api::request::{
     ListNodes, WaitNode,
 };
 use nerve_api::value::NodeState;
-use nerve_node::command::EventKind;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::check_name;
 

@@ -2,7 +2,7 @@
 
 use nerve_api::reply::BudgetStatus;
 use nerve_api::request::{SetBudget, UsageLimits};
-use nerve_node::command::BackendKind;
+use nerve_api::value::BackendKind;
 use nerve_node::error::EngineError;
 use nerve_node::factory::check_command_budget;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use nerve_api::request::ExecuteInput;
-use nerve_node::command::ClientOrigin;
+use nerve_node::client_origin::ClientOrigin;
 use nerve_node::telemetry::TraceContext;
 use tokio_util::sync::CancellationToken;
 

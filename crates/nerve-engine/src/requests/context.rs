@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nerve_node::command::ClientOrigin;
+use nerve_node::client_origin::ClientOrigin;
 use nerve_node::telemetry::TraceContext;
 use parking_lot::Mutex;
 
@@ -12,8 +12,8 @@ const SHOWN: usize = 64;
 /// Context of one request: its connection's tag, and the warnings for its reply.
 #[derive(Debug, Default)]
 pub struct RequestContext {
-    /// Tag of the request's [`OutputChunk`](nerve_node::command::EventKind::OutputChunk) and
-    /// [`BranchProgress`](nerve_node::command::EventKind::BranchProgress) events, by which a connection recognizes its own.
+    /// Tag of the request's [`OutputChunk`](nerve_api::event::EventKind::OutputChunk) and
+    /// [`BranchProgress`](nerve_api::event::EventKind::BranchProgress) events, by which a connection recognizes its own.
     pub tag: Option<u64>,
     /// The client that sent the request, for audit logs.
     pub origin: ClientOrigin,

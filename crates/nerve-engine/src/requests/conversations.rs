@@ -1,9 +1,11 @@
 //! Prepends earlier messages of a conversation to prompts, and appends turns to it.
 
 use nerve_agent::profile::ContextKind;
+use nerve_api::event::EventKind;
+use nerve_api::request::NodeRef;
 use nerve_node::NodeHandle;
-use nerve_node::command::{EventKind, NodeRef, Response};
 use nerve_node::error::EngineError;
+use nerve_node::response::Response;
 
 use super::params;
 use crate::conversation::{

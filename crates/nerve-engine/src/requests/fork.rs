@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use nerve_agent::profile::session::{ConversationRef, IdSource};
-use nerve_api::reply::NodeForked;
-use nerve_api::request::{ForkNode, InheritedNode};
+use nerve_api::reply::{NodeForked, NodeInfo};
+use nerve_api::request::{CommandLine, ForkNode, InheritedNode, NodeRef, NodeSpec};
+use nerve_api::value::NodeState;
 use nerve_graph::executable::Executable;
 use nerve_graph::session::Session;
 use nerve_graph::session::entry::NodeEntry;
 use nerve_node::NodeHandle;
-use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, NodeState};
 use nerve_node::error::EngineError;
 use nerve_node::fork::command_words;
 use nerve_node::names::check_name;

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use nerve_api::DEFAULT_SESSION;
 use nerve_api::reply::NodeHistory;
-use nerve_api::request::GetHistory;
-use nerve_node::command::NodeRef;
+use nerve_api::request::{GetHistory, NodeRef};
 use nerve_node::error::EngineError;
 use nerve_node::names::check_name;
 use nerve_record::history::{Filter, HistoryError, HistoryReader, Page};

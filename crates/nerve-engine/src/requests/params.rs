@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use nerve_api::request::{ConversationMessage, ConversationOptions, NodeChoice, WebhookTarget};
-use nerve_node::command::{BackendKind, Choice, CommandLine, NodeSpec};
+use nerve_api::request::{
+    CommandLine, ConversationMessage, ConversationOptions, NodeChoice, NodeSpec, WebhookTarget,
+};
+use nerve_api::value::BackendKind;
+use nerve_node::dialog_answer::Choice;
 use nerve_node::error::EngineError;
 use nerve_types::Size;
 use serde_json::Value;

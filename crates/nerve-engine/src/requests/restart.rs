@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use nerve_agent::profile::Profile;
 use nerve_agent::profile::session::{ConversationRef, SessionArgs};
-use nerve_api::reply::{NodeFailure, NodesChanged, NodesRestored, RestoredNode};
-use nerve_api::request::{RestoreNodes, StartNode, StartSession};
+use nerve_api::reply::{NodeFailure, NodeInfo, NodesChanged, NodesRestored, RestoredNode};
+use nerve_api::request::{CommandLine, NodeRef, NodeSpec, RestoreNodes, StartNode, StartSession};
+use nerve_api::value::{BackendKind, NodeState};
 use nerve_api::{DEFAULT_SESSION, session_option};
 use nerve_graph::executable::Executable;
 use nerve_graph::session::entry::{EndCause, LastProcess, NodeEntry};
 use nerve_graph::session::{START_STOP_TIMEOUT, Session};
 use nerve_node::NodeHandle;
-use nerve_node::command::{BackendKind, CommandLine, NodeInfo, NodeRef, NodeSpec, NodeState};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_transcript::session_files::SessionFiles;
 use tokio::sync::Semaphore;

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use nerve_api::event::EventKind;
 use nerve_api::reply::{RunInfo, RunList, RunReply, RunsCancelled};
 use nerve_api::request::{
     AnswerGate, CancelGraph, ExecuteGraph, GetRun, ListRuns, ResumeRun, RunGraph, RunOptions,
@@ -12,7 +13,6 @@ use nerve_graph::journal::{
     Header, Journal, JournalError, JournalRecord, ReplayState, new_run_id, read_plan, read_result, read_steps,
 };
 use nerve_graph::session::Session;
-use nerve_node::command::EventKind;
 use nerve_node::error::EngineError;
 use nerve_node::names::check_name;
 use nerve_node::telemetry::{RunAttributes, TraceContext, begin_run};

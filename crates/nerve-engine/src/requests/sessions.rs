@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use nerve_api::DEFAULT_SESSION;
+use nerve_api::event::EventKind;
 use nerve_api::reply::{
-    Done, NodeCreated, NodeFailure, NodeList, NodesChanged, SessionInfo, SessionList, Stopped,
+    Done, NodeCreated, NodeFailure, NodeInfo, NodeList, NodesChanged, SessionInfo, SessionList, Stopped,
 };
 use nerve_api::request::{
-    CreateNode, CreateSession, DeleteSession, GetNode, GetSession, ListNodes, ListSessions, StopNode,
-    StopSession,
+    CommandLine, CreateNode, CreateSession, DeleteSession, GetNode, GetSession, ListNodes, ListSessions,
+    NodeRef, NodeSpec, StopNode, StopSession,
 };
+use nerve_api::value::NodeState;
 use nerve_graph::session::entry::{NodeEntry, ProcessEnd};
 use nerve_graph::session::{Session, stop_all};
 use nerve_host::environment;
 use nerve_node::NodeHandle;
-use nerve_node::command::{CommandLine, EventKind, NodeInfo, NodeRef, NodeSpec, NodeState};
 use nerve_node::error::{EngineError, ErrorKind};
 
 use super::budgets;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use nerve_api::event::EventKind;
 use nerve_api::reply::{SnapshotList, SnapshotRestored, SnapshotTaken};
-use nerve_api::request::{ListSnapshots, RestoreSnapshot, TakeSnapshot};
+use nerve_api::request::{ListSnapshots, NodeRef, RestoreSnapshot, TakeSnapshot};
 use nerve_host::registry::entry;
-use nerve_node::command::{EventKind, NodeRef};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::files::{DEFAULT_LIMIT, FileStore};
 use nerve_record::lookup::is_path;

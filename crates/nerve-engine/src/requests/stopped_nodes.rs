@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use nerve_api::event::EventKind;
 use nerve_api::reply::{BudgetStatus, Done, NodeInfo, NodeMetadata, NodeProgress, NodesPruned};
-use nerve_api::request::{PruneNodes, RemoveNode};
+use nerve_api::request::{NodeRef, PruneNodes, RemoveNode};
+use nerve_api::value::{BackendKind, NodeState};
 use nerve_graph::executable::Executable;
 use nerve_graph::session::Session;
 use nerve_graph::session::entry::{NodeEntry, ProcessEnd};
-use nerve_node::command::{BackendKind, EventKind, NodeRef, NodeState};
 use nerve_node::error::EngineError;
 use nerve_types::ExitStatus;
 

@@ -8,18 +8,18 @@ use nerve_api::reply::{
     Written,
 };
 use nerve_api::request::{
-    AnswerNode, ClearBuffer, ExplainNode, GetBuffer, ResizeNode, RunCommand, Seconds, SendInterrupt,
+    AnswerNode, ClearBuffer, ExplainNode, GetBuffer, NodeRef, ResizeNode, RunCommand, Seconds, SendInterrupt,
     ShowNode, WaitNode, WriteData,
 };
 use nerve_api::value::NodeState;
 use nerve_graph::executable::Executable;
 use nerve_host::clock::MAX_TIMEOUT;
-use nerve_node::NodeHandle;
 use nerve_node::cancellation::wait_timeout_error;
-use nerve_node::command::{DialogAnswer, NodeRef, PanePlace};
+use nerve_node::dialog_answer::DialogAnswer;
 use nerve_node::error::EngineError;
 use nerve_node::telemetry::{begin_run_command, end_with};
 use nerve_node::terminal::{OutputPosition, OutputStart, OutputSubscription};
+use nerve_node::{NodeHandle, PanePlace};
 use tokio::time::{Instant, sleep_until};
 
 use super::context::RequestContext;

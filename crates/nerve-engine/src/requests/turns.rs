@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use nerve_api::event::EventKind;
 use nerve_api::reply::{ExecuteReply, Turn, TurnAccepted};
-use nerve_api::request::{ExecuteInput, Seconds};
-use nerve_api::value::Delivery;
+use nerve_api::request::{ExecuteInput, NodeRef, Seconds};
+use nerve_api::value::{Delivery, NodeState};
 use nerve_graph::executable::Executable;
 use nerve_host::clock::MAX_TIMEOUT;
-use nerve_node::command::{EventKind, NodeRef, NodeState, Response};
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::response::Response;
 use nerve_node::takes_no_prompts;
 use nerve_node::terminal::{DialogPolicy, Prompt, check_prompt};
 use tokio::sync::OwnedMutexGuard;

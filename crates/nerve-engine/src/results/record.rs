@@ -3,8 +3,8 @@
 use nerve_api::reply::{NodeExplanation, ResultInfo, Turn, WebhookStatus};
 use nerve_api::session_option;
 use nerve_api::value::ResultStatus;
-use nerve_node::command::Response;
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::response::Response;
 use nerve_types::activity::TsMs;
 
 use crate::webhook::Webhook;

@@ -1,5 +1,7 @@
 //! Tracks the results of a server: those in progress in memory, and all of them in files.
 
+use nerve_api::request::NodeRef;
+use nerve_node::client_origin::ClientOrigin;
 use nerve_types::activity::TsMs;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -8,7 +10,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use nerve_api::reply::{ResultInfo, WebhookStatus};
 use nerve_api::value::ResultStatus;
 use nerve_host::clock::Clock;
-use nerve_node::command::{ClientOrigin, NodeRef};
 use nerve_node::error::{EngineError, ErrorKind};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use nerve_api::event::EventKind;
 use nerve_api::reply::{RunEnded, RunReply};
 use nerve_api::request::RunOptions;
+use nerve_api::value::RunStatus;
 use nerve_graph::context::RunContext;
 use nerve_graph::file::NodeDefinition;
 use nerve_graph::journal::{JournalRecord, ReplayState};
 use nerve_graph::session::Session;
 use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_graph::{Graph, GraphRun};
-use nerve_node::command::{EventKind, RunStatus};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::telemetry::{ActiveSpan, end_run};
 use serde_json::{Map, Value};

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nerve_api::DEFAULT_SESSION;
 use nerve_api::reply::RunInfo;
+use nerve_api::value::RunStatus;
 use nerve_graph::journal::{self, Journal, Summary, journal_path, journals};
 use nerve_host::clock::Clock;
-use nerve_node::command::RunStatus;
 use nerve_node::error::EngineError;
 use nerve_node::events::Publisher;
 use nerve_types::TsNs;

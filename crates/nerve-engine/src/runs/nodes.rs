@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_api::DEFAULT_SESSION;
+use nerve_api::event::EventKind;
+use nerve_api::request::{NodeRef, NodeSpec};
+use nerve_api::value::BackendKind;
 use nerve_graph::file::NodeDefinition;
 use nerve_graph::session::{Session, stop_all};
 use nerve_host::environment;
 use nerve_node::NodeHandle;
 use nerve_node::cancellation;
-use nerve_node::command::{BackendKind, EventKind, NodeRef, NodeSpec};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::telemetry::TraceContext;
 use nerve_node::usage_ledger::LedgerUsage;

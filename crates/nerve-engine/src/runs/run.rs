@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nerve_api::RunIds;
+use nerve_api::event::EventKind;
 use nerve_api::reply::{RunEnded, RunInfo, RunStep};
-use nerve_api::value::StepState;
+use nerve_api::value::{RunStatus, StepState};
 use nerve_graph::event::{StepEvent, StepEventKind};
 use nerve_graph::gate::open_gates::OpenGates;
 use nerve_graph::journal::{Journal, JournalRecord};
 use nerve_graph::trace::ExecutionTrace;
 use nerve_host::clock::Clock;
-use nerve_node::command::{EventKind, RunStatus};
 use nerve_node::error::EngineError;
 use nerve_node::events::Publisher;
 use nerve_types::TsNs;

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 
 use nerve_api::reply::{RunInfo, RunStep};
-use nerve_api::value::StepState;
+use nerve_api::value::{RunStatus, StepState};
 use nerve_graph::event::{Completion, StepEvent, StepEventKind};
-use nerve_node::command::RunStatus;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::TsNs;
 use nerve_types::activity::TsMs;

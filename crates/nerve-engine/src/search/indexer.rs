@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_node::command::{Event, EventKind};
+use nerve_api::event::{Event, EventKind};
 use nerve_node::error::EngineError;
 use nerve_node::events::wait_for;
 use tokio::sync::broadcast::Receiver;

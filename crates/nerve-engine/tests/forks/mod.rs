@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use nerve_api::reply::NodeInfo;
 use nerve_api::request::{ForkNode, RunCommand};
-use nerve_node::command::NodeInfo;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::harness::{EngineHarness, RealAgent, assert_error};
 use nerve_testkit::mock_model::{MockModel, RecordedRequest, Script};

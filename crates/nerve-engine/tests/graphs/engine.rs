@@ -217,11 +217,11 @@ async fn graph_cannot_have_the_name_of_a_defined_node() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
     let name = "worker".to_string();
-    let node = nerve_node::command::NodeSpec {
+    let node = nerve_api::request::NodeSpec {
         node_id: name.clone(),
         session_id: None,
         cwd: None,
-        ..crate::harness::TestEnv::new().spec(&name, nerve_node::command::BackendKind::Bash)
+        ..crate::harness::TestEnv::new().spec(&name, nerve_api::value::BackendKind::Bash)
     };
     engine.create(node).await.unwrap();
     engine.stop_session(StopSession::default(), Default::default()).await.unwrap();

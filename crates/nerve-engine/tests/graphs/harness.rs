@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nerve_api::request::{NodeRef, NodeSpec};
+use nerve_api::value::BackendKind;
 use nerve_graph::context::RunContext;
 use nerve_graph::executable::Executable;
 use nerve_graph::function::FunctionNode;
 use nerve_graph::session::Session;
 use nerve_graph::{Graph, GraphRun, step::Step};
-use nerve_node::command::{BackendKind, NodeRef, NodeSpec};
 use nerve_node::context::TurnContext;
 use nerve_node::error::EngineError;
 use nerve_node::factory::{FactoryConfig, NodeFactory};

@@ -67,7 +67,7 @@ async fn removed_node_is_not_stopped() {
 async fn stopped_nodes_release_their_names() {
     let test_env = crate::harness::TestEnv::new();
     let bash =
-        test_env.factory.create_bash(test_env.spec("check", nerve_node::command::BackendKind::Bash)).unwrap();
+        test_env.factory.create_bash(test_env.spec("check", nerve_api::value::BackendKind::Bash)).unwrap();
     test_env.session.register(Arc::new(bash.clone()), None).unwrap();
     test_env.session.register(echo("echo"), None).unwrap();
     assert_eq!(test_env.session.list_ready_nodes(), ["check", "echo"]);

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_api::value::{BackendKind, NodeState};
 use nerve_graph::event::StepEventKind;
 use nerve_graph::policy::{ErrorPolicy, OnError};
 use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_graph::{Graph, step::Step};
-use nerve_node::command::{BackendKind, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_node::terminal::Prompt;
 use nerve_node::{Node, NodeHandle};

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use nerve_agent::parse::SectionKind;
-use nerve_api::request::{ExecuteInput, ForkNode, StartNode};
-use nerve_api::value::{ResponseSource, SignalSource};
+use nerve_api::event::EventKind;
+use nerve_api::reply::NodeInfo;
+use nerve_api::request::{CommandLine, ExecuteInput, ForkNode, NodeSpec, StartNode};
+use nerve_api::value::{BackendKind, NodeState, ResponseSource, SignalSource};
 use nerve_engine::EngineConfig;
-use nerve_node::command::{
-    BackendKind, Choice, CommandLine, EventKind, NodeInfo, NodeSpec, NodeState, Response,
-};
+use nerve_node::dialog_answer::Choice;
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::response::Response;
 use nerve_testkit::eventually;
 use nerve_testkit::harness::{EngineHarness, assert_error, example, is_alive, node_ref};
 

@@ -1,6 +1,7 @@
 //! Activity events of nodes: statuses and dialogs.
 
-use nerve_node::command::{EventKind, NodeState};
+use nerve_api::event::EventKind;
+use nerve_api::value::NodeState;
 use nerve_record::activity::{Activity, Level, Status};
 
 use crate::harness::Harness;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use nerve_api::event::EventKind;
+use nerve_api::value::{BackendKind, NodeState};
 use nerve_engine::RequestContext;
-use nerve_node::command::{BackendKind, EventKind, NodeState, Response};
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::response::Response;
 use nerve_testkit::harness::{assert_error, is_alive, node_ref, wait_request};
 use nerve_testkit::{eventually, within_deadline};
 

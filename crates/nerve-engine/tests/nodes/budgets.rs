@@ -3,18 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_api::event::EventKind;
 use nerve_api::reply::{BudgetStatus, ModelTokens, RunReply};
 use nerve_api::request::{
-    CreateSession, ExecuteGraph, GetSession, RunOptions, SetBudget, StartNode, UsageLimits,
+    CreateSession, ExecuteGraph, GetSession, NodeSpec, RunOptions, SetBudget, StartNode, UsageLimits,
 };
-use nerve_api::value::{BlockKind, LimitAction};
+use nerve_api::value::{BackendKind, BlockKind, LimitAction, NodeState};
 use nerve_engine::EngineConfig;
 use nerve_host::clock::Clock;
 use nerve_host::environment::Environment;
 use nerve_node::Node;
 use nerve_node::bash::BashNode;
-use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, NodeState};
 use nerve_node::context::TurnContext;
+use nerve_node::dialog_answer::Choice;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::events::Publisher;
 use nerve_node::terminal::{AuditLog, DialogPolicy};

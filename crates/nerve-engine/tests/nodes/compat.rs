@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
+use nerve_api::value::NodeState;
 use nerve_engine::compat::{
     Channel, ChannelNode, ChannelState, ChannelType, Dag, DagOptions, Task, TaskResult, TaskStatus,
 };
@@ -14,7 +15,6 @@ use nerve_graph::context::RunContext;
 use nerve_graph::session::Session;
 use nerve_graph::step::Step;
 use nerve_graph::trace::TraceStatus;
-use nerve_node::command::NodeState;
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::{Node, NodeFuture};

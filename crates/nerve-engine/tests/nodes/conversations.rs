@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 
+use nerve_api::event::EventKind;
 use nerve_api::request::{ConversationMessage, ConversationOptions, ExecuteInput};
+use nerve_api::value::BackendKind;
 use nerve_engine::conversation::{Conversation, ConversationId, Message, Role, UseContext};
-use nerve_node::command::{BackendKind, EventKind, Response};
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::response::Response;
 use serde_json::{Value, json};
 
 use crate::harness::Harness;

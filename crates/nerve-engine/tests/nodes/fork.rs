@@ -4,8 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use nerve_api::request::{CreateGraph, ForkNode, GetHistory};
-use nerve_node::command::{BackendKind, CommandLine, EventKind, NodeInfo, NodeSpec, NodeState};
+use nerve_api::event::EventKind;
+use nerve_api::reply::NodeInfo;
+use nerve_api::request::{CommandLine, CreateGraph, ForkNode, GetHistory, NodeSpec};
+use nerve_api::value::{BackendKind, NodeState};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::eventually;
 use nerve_testkit::harness::{assert_error, node_ref};

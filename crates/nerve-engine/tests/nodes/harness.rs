@@ -4,8 +4,9 @@ use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nerve_api::reply::NodeInfo;
+use nerve_api::request::NodeSpec;
 use nerve_engine::EngineConfig;
-use nerve_node::command::{NodeInfo, NodeSpec};
 use nerve_testkit::harness::{EngineHarness, node_ref, terminal_spec};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);

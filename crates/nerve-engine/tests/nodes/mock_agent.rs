@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nerve_agent::parse::SectionKind;
+use nerve_api::event::EventKind;
 use nerve_api::reply::AnswerReply;
-use nerve_api::request::{AnswerNode, ExplainNode, NodeChoice};
-use nerve_api::value::Delivery;
-use nerve_node::command::{Choice, EventKind, NodeSpec, NodeState};
+use nerve_api::request::{AnswerNode, ExplainNode, NodeChoice, NodeSpec};
+use nerve_api::value::{Delivery, NodeState};
+use nerve_node::dialog_answer::Choice;
 use nerve_node::error::ErrorKind;
 use nerve_record::activity::{Activity, Level};
 use nerve_testkit::harness::{assert_error, node_ref};

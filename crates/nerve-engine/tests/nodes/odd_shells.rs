@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_node::command::NodeState;
+use nerve_api::value::NodeState;
 use nerve_node::error::ErrorKind;
 use nerve_testkit::eventually;
 use nerve_testkit::harness::{assert_error, node_ref};

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nerve_api::value::NodeState;
 use nerve_graph::Graph;
 use nerve_graph::context::RunContext;
 use nerve_graph::function::FunctionNode;
@@ -13,7 +14,6 @@ use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_node::Node;
 use nerve_node::NodeHandle;
 use nerve_node::budget::Budget;
-use nerve_node::command::NodeState;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_patterns::debate::{DebateConfig, DebateLoop};
 use nerve_patterns::dev_coach::{ACCEPTANCE, DevCoachConfig, DevCoachLoop, Role};

@@ -3,12 +3,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use nerve_api::event::EventKind;
+use nerve_api::reply::NodeInfo;
 use nerve_api::request::{
-    ListNodes, PruneNodes, RemoveNode, RestoreNodes, Seconds, StartNode, StartSession, StopSession,
+    ListNodes, NodeSpec, PruneNodes, RemoveNode, RestoreNodes, Seconds, StartNode, StartSession, StopSession,
 };
+use nerve_api::value::NodeState;
 use nerve_engine::{EngineConfig, RequestContext};
 use nerve_host::manager::HostManager;
-use nerve_node::command::{EventKind, NodeInfo, NodeSpec, NodeState};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::eventually;
 use nerve_testkit::harness::{EngineHarness, assert_error, node_ref};

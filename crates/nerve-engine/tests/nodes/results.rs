@@ -4,12 +4,13 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nerve_api::event::EventKind;
 use nerve_api::reply::{ExecuteReply, ResultInfo};
-use nerve_api::request::{CancelResult, ExecuteInput, GetResult, ListResults, WebhookTarget};
-use nerve_api::value::ResultStatus;
+use nerve_api::request::{CancelResult, ExecuteInput, GetResult, ListResults, NodeSpec, WebhookTarget};
+use nerve_api::value::{BackendKind, NodeState, ResultStatus};
 use nerve_engine::conversation::{Conversation, ConversationId, Message, Role};
 use nerve_engine::{Engine, EngineConfig};
-use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, NodeState};
+use nerve_node::dialog_answer::Choice;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::FactoryConfig;
 use nerve_testkit::harness::node_ref;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use nerve_api::value::{Delivery, StopCause};
+use nerve_api::event::EventKind;
+use nerve_api::value::{Delivery, NodeState, StopCause};
 
 use nerve_api::request::{CreateSession, RunCommand};
-use nerve_node::command::{EventKind, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::{assert_error, node_ref, wait_request};
 use nerve_testkit::{eventually, skip, within_deadline};
@@ -444,7 +444,7 @@ async fn invalid_starts_are_rejected_and_leave_others_alone() {
         assert_eq!(error.kind, ErrorKind::InvalidRequest, "{name}");
     }
     let mut unbalanced = harness.spec("c", &[]);
-    unbalanced.command = Some(nerve_node::command::CommandLine::Text("bash 'open".into()));
+    unbalanced.command = Some(nerve_api::request::CommandLine::Text("bash 'open".into()));
     assert_eq!(start(unbalanced).await.unwrap_err().kind, ErrorKind::InvalidRequest);
     assert_eq!(harness.ask("good", "echo fine").await.text, "fine");
     let missing = harness.send("missing", "x").await.unwrap_err();

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use nerve_node::command::{EventKind, NodeState, Response};
+use nerve_api::event::EventKind;
+use nerve_api::value::NodeState;
 use nerve_node::error::ErrorKind;
+use nerve_node::response::Response;
 use nerve_testkit::skip;
 
 use crate::harness::Harness;

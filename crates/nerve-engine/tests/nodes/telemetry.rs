@@ -2,9 +2,9 @@
 
 use nerve_api::reply::{RunEnded, RunReply};
 use nerve_api::request::{ExecuteGraph, ExecuteInput, ResumeRun, RunCommand, RunOptions, WebhookTarget};
+use nerve_api::value::BackendKind;
 use nerve_engine::{Engine, EngineConfig};
 use nerve_node::chat::{ChatSettings, Provider};
-use nerve_node::command::BackendKind;
 use nerve_node::factory::FactoryConfig;
 use nerve_node::telemetry::{Telemetry, TraceContext};
 use nerve_testkit::mock_model::{Answer, MockModel, Script, ToolCall};
@@ -412,7 +412,7 @@ async fn failed_command_and_abandoned_turn_have_spans() {
     let engine = harness.nodes.engine.clone();
     let execute = harness.nodes.execute("sh", "sleep 600");
     let turn_task = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    harness.nodes.wait("sh", nerve_node::command::NodeState::Busy).await.unwrap();
+    harness.nodes.wait("sh", nerve_api::value::NodeState::Busy).await.unwrap();
     turn_task.abort();
     let span = tokio::time::timeout(LIMIT, harness.spans.next()).await.unwrap();
     assert_eq!((span.name.as_ref(), text(&span, "error.type").as_str()), ("turn sh", "cancelled"));

@@ -1,6 +1,7 @@
 //! Agents that have reached a usage limit.
 
-use nerve_node::command::{EventKind, NodeState};
+use nerve_api::event::EventKind;
+use nerve_api::value::NodeState;
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::node_ref;
 

@@ -2,8 +2,7 @@
 
 use nerve_api::reply::ExecuteReply;
 use nerve_api::request::{ConversationMessage, ConversationOptions, ExecuteInput, GetResult};
-use nerve_api::value::Role;
-use nerve_node::command::NodeState;
+use nerve_api::value::{NodeState, Role};
 use nerve_testkit::Renderer;
 
 use crate::{Harness, NODE, TURN};

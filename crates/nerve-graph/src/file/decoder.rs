@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
-use nerve_node::command::{BackendKind, CommandLine};
+use nerve_api::request::CommandLine;
+use nerve_api::value::BackendKind;
 use nerve_node::proxy::Provider;
 use serde_json::Value;
 

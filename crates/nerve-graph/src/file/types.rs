@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use nerve_agent::parse::ParserKind;
-use nerve_node::command::{BackendKind, CommandLine};
+use nerve_api::request::CommandLine;
+use nerve_api::value::BackendKind;
 use nerve_node::proxy::{Provider, ProxySettings};
 use schemars::JsonSchema;
 use serde::Serialize;

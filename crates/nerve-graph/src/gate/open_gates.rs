@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use nerve_api::reply::GateInfo;
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
-use nerve_node::command::GateInfo;
 use nerve_node::error::EngineError;
 
 /// The open gates of a run, which takes their answers. Cheap to clone; clones share their state.

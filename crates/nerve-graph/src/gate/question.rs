@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use nerve_api::reply::GateInfo;
 use nerve_api::value::AnswerSource;
 use nerve_node::cancellation::cancelled;
-use nerve_node::command::GateInfo;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::TsNs;
 use nerve_types::activity::TsMs;

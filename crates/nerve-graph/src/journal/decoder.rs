@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use nerve_node::command::GateInfo;
+use nerve_api::reply::GateInfo;
 use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
 use serde::de::{Error, IgnoredAny};

@@ -1,9 +1,9 @@
 //! The entries of a session's nodes, which outlive their processes.
 
 use nerve_api::reply::BudgetStatus;
-use nerve_api::request::UsageLimits;
+use nerve_api::request::{NodeSpec, UsageLimits};
 use nerve_api::session_option;
-use nerve_node::command::{NodeSpec, NodeState};
+use nerve_api::value::NodeState;
 use nerve_node::error::EngineError;
 
 use super::Session;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use nerve_node::command::{NodeInfo, NodeSpec, NodeState};
+use nerve_api::reply::NodeInfo;
+use nerve_api::request::NodeSpec;
+use nerve_api::value::NodeState;
 use nerve_node::usage_ledger::{LedgerRecord, LedgerUsage, UsageLedger};
 use nerve_types::{ExitStatus, TsNs};
 use serde::{Deserialize, Serialize};

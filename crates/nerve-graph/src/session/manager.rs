@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nerve_api::DEFAULT_SESSION;
+use nerve_api::request::NodeRef;
 use nerve_host::clock::Clock;
 use nerve_node::NodeHandle;
-use nerve_node::command::NodeRef;
 use nerve_node::error::EngineError;
 use nerve_node::factory::NodeFactory;
 use nerve_node::names::check_name;

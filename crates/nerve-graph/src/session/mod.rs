@@ -12,10 +12,11 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_api::reply::{NodeInfo, SessionInfo};
 use nerve_api::session_option;
+use nerve_api::value::NodeState;
 use nerve_host::clock::Clock;
 use nerve_node::NodeHandle;
-use nerve_node::command::{NodeInfo, NodeState, SessionInfo};
 use nerve_node::context::TurnContext;
 use nerve_node::error::EngineError;
 use nerve_node::names::check_name;

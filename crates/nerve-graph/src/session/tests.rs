@@ -1,12 +1,10 @@
+use nerve_api::request::{NodeRef, NodeSpec};
 use nerve_host::environment::Environment;
 use nerve_node::bash::BashNode;
-use nerve_node::command::NodeRef;
 use nerve_node::error::ErrorKind;
 use nerve_node::events::Publisher;
 use nerve_node::terminal::AuditLog;
 use nerve_node::usage_ledger::UsageLedger;
-
-use nerve_node::command::NodeSpec;
 
 use super::entry::{EndCause, NodeEntry, ProcessEnd};
 use super::*;

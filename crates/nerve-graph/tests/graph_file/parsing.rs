@@ -1,13 +1,14 @@
 //! Parsing: fields, types, aliases and syntax errors.
 
 use nerve_agent::parse::ParserKind;
+use nerve_api::request::{CommandLine, NodeRef};
+use nerve_api::value::BackendKind;
 use nerve_graph::file::{
     AcpDefinition, BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile,
     InputDefinition, NestedDefinition, NodeDefinition, OnDialog, OnError, OnFailure, OnHostLost, OnLimit,
     OnRestart, OnResume, Placement, PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition,
     UntilDefinition,
 };
-use nerve_node::command::{BackendKind, CommandLine, NodeRef};
 use nerve_node::proxy::{Provider, ProxyBudget, ProxyPrices, ProxySettings};
 use serde_json::{Value, json};
 

@@ -8,8 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::ChatSettings;
 use super::turn::TurnResult;
-use crate::command::Response;
-use crate::response::truncate_to_limits;
+use crate::response::{Response, truncate_to_limits};
 
 /// Maximum number of tool calls in a response, and of characters of their arguments.
 const MAX_CALLS: usize = 256;

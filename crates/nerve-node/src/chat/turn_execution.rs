@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use nerve_agent::parse::{Section, SectionKind};
+use nerve_api::event::EventKind;
 use nerve_llm::answer::Usage;
 use nerve_llm::message::Message;
 use nerve_record::history::{LoggedUsage, ResponseData};
@@ -17,10 +18,10 @@ use super::turn::{Turn, TurnResult};
 use super::{file, tools};
 use crate::Node;
 use crate::cancellation::cancelled;
-use crate::command::{EventKind, Response};
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::{Prompt, check_prompt};
+use crate::response::Response;
 use crate::telemetry::TurnAttributes;
 
 impl ChatNode {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_agent::profile::{Profile, ProxyVars};
+use nerve_api::request::NodeRef;
 use nerve_host::environment::Environment;
 use nerve_proxy::{
     CallObserver, CallReport, LogConfig, Proxy, ProxyConfig, ProxyError, Secret, Totals, Upstream,
@@ -18,7 +19,6 @@ use super::persist::StoredProxy;
 use super::state::{ProxyShared, ProxyState, Token};
 use super::usage::UsageTracker;
 use super::{Provider, Proxies, ProxySettings, settings};
-use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
 use crate::names::check_name;
 use crate::telemetry::record_call;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::context::TraceContext;
 use super::span::{ActiveSpan, count, new_span, set_error};
 use super::turn::set_node;
-use crate::command::NodeRef;
+use nerve_api::request::NodeRef;
+
 use crate::error::EngineError;
 
 /// The attributes of a run's span.

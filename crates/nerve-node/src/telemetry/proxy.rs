@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use nerve_api::request::NodeRef;
 use nerve_proxy::{CallOutcome, CallReport};
 use nerve_types::network_address::split_host_port;
 
 use super::context::TraceContext;
 use super::span::{ActiveSpan, count};
 use super::turn::set_node;
-use crate::command::NodeRef;
 
 /// Describes the span of a finished call. It is inside the client's span if the request names one, otherwise inside `turn`, the
 /// turn of `node` that made it.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use nerve_api::request::NodeRef;
 use serde_json::{Value, json};
 
 use super::Telemetry;
 use super::context::TraceContext;
 use super::span::{ActiveSpan, count, new_span, set_error};
-use crate::command::{NodeRef, Response};
 use crate::error::{EngineError, ErrorKind};
-use crate::turn_failure::TurnFailure;
+use crate::response::{Response, TurnFailure};
 
 /// The attributes of a turn's node.
 #[derive(Debug, Default)]

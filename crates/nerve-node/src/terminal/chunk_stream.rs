@@ -7,10 +7,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::TerminalNode;
-use crate::command::Response;
 use crate::context::TurnContext;
 use crate::error::EngineError;
 use crate::prompt::Prompt;
+use crate::response::Response;
 
 /// The chunks of an answer, followed by its response. Dropping it cancels the turn.
 #[derive(Debug)]

@@ -11,11 +11,11 @@ use super::actor::request::{Call, Request, RequestedTurn};
 use crate::Node;
 use crate::budget::Checkpoint;
 use crate::cancellation::{INTERRUPT_RETRY, cancelled};
-use crate::command::Response;
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::Prompt;
 use crate::proxy::SpendSink;
+use crate::response::Response;
 
 /// Time after which a turn that exceeded a budget and ignores interrupts is abandoned.
 const ABANDON_TIMEOUT: Duration = Duration::from_secs(20);

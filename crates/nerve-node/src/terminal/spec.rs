@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::Profile;
+use nerve_api::request::NodeRef;
+use nerve_api::value::BackendKind;
 use nerve_host::backend::{Memory, Program};
 use nerve_record::executions::trace;
 use nerve_types::Size;
 
 use crate::audit_log::AuditLog;
-use crate::command::{BackendKind, NodeRef};
 use crate::events::Publisher;
 use crate::hooks::HookSocket;
 use crate::proxy::NodeProxy;

@@ -10,7 +10,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use nerve_node::command::ClientOrigin;
+use nerve_node::client_origin::ClientOrigin;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

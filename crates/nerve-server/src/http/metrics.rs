@@ -4,10 +4,9 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
-use nerve_api::reply::SessionInfo;
+use nerve_api::reply::{NodeInfo, SessionInfo};
 use nerve_api::request::ListSessions;
 use nerve_engine::RequestContext;
-use nerve_node::command::NodeInfo;
 
 use super::SiteState;
 use super::problem::Problem;

@@ -11,7 +11,7 @@ use futures_util::{Sink, SinkExt, StreamExt};
 use http::Version;
 use http::request::Parts;
 use nerve_api::framing::{Frame, LineReader, MAX_LINE_BYTES};
-use nerve_node::command::ClientOrigin;
+use nerve_node::client_origin::ClientOrigin;
 use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use nerve_node::command::NodeInfo;
+use nerve_api::reply::NodeInfo;
 use nerve_node::metrics::{DURATION_BUCKETS, TurnDurations, Turns};
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 

@@ -10,9 +10,9 @@ mod process;
 use std::time::SystemTime;
 
 use nerve_api::RequestName;
+use nerve_api::reply::NodeInfo;
 use nerve_api::{EventKind, EventType};
 use nerve_engine::Engine;
-use nerve_node::command::NodeInfo;
 use nerve_node::error::ErrorKind;
 use prometheus::core::Collector;
 use prometheus::{

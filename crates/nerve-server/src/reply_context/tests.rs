@@ -6,8 +6,8 @@ use nerve_api::reply::{ExecuteReply, ModelUsage, RunEnded, RunReply, Section, To
 use nerve_api::value::{Delivery, ResponseSource, SectionKind};
 use nerve_graph::trace::ExecutionTrace;
 use nerve_node::budget::{Budget, ExceededBudget, ResourceUsage};
-use nerve_node::command::Response;
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::response::Response;
 use nerve_types::activity::TsMs;
 use nerve_types::token_usage::TokenUsage;
 use nerve_types::{TimeSpan, TsNs};

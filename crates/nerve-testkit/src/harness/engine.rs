@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use nerve_api::reply::{AnswerReply, ReachedState, TurnResponse};
-use nerve_api::request::{AnswerNode, ExecuteInput, GetBuffer, GetHistory, NodeChoice, States, WaitNode};
-use nerve_engine::{Engine, EngineConfig};
-use nerve_node::command::{
-    Choice, CommandLine, Event, EventKind, NodeInfo, NodeRef, NodeSpec, NodeState, Response,
+use nerve_api::event::{Event, EventKind};
+use nerve_api::reply::{AnswerReply, NodeInfo, ReachedState, TurnResponse};
+use nerve_api::request::{
+    AnswerNode, CommandLine, ExecuteInput, GetBuffer, GetHistory, NodeChoice, NodeRef, NodeSpec, States,
+    WaitNode,
 };
+use nerve_api::value::NodeState;
+use nerve_engine::{Engine, EngineConfig};
+use nerve_node::dialog_answer::Choice;
 use nerve_node::error::EngineError;
 use nerve_node::factory::FactoryConfig;
+use nerve_node::response::Response;
 use tokio::sync::broadcast;
 
 use crate::{AgentRecipe, Hermetic, wait_until_async};

@@ -4,9 +4,8 @@ use std::io::IsTerminal;
 
 use anyhow::{Context, Result};
 use nerve_api::reply::{AnswerReply, ExecuteReply, Turn};
-use nerve_api::request::{AnswerNode, ExecuteInput, NodeChoice};
+use nerve_api::request::{AnswerNode, CommandLine, ExecuteInput, NodeChoice, NodeRef, NodeSpec};
 use nerve_engine::{Engine, EngineConfig, RequestContext};
-use nerve_node::command::{CommandLine, NodeRef, NodeSpec};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::FactoryConfig;
 use nerve_node::telemetry::TraceContext;

@@ -5,10 +5,13 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nerve_agent::profile::Version;
+use nerve_api::event::EventKind;
 use nerve_api::reply::TurnResponse;
-use nerve_api::request::ExecuteInput;
-use nerve_node::command::{Choice, EventKind, NodeSpec, NodeState, Response};
+use nerve_api::request::{ExecuteInput, NodeSpec};
+use nerve_api::value::NodeState;
+use nerve_node::dialog_answer::Choice;
 use nerve_node::error::EngineError;
+use nerve_node::response::Response;
 use nerve_record::activity::Activity;
 use nerve_testkit::harness::{CommandOutput, EngineHarness, RealAgent, node_ref};
 use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Script};

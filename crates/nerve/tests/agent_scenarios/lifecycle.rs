@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nerve_api::request::{ExecuteInput, ForkNode};
-use nerve_node::command::NodeState;
+use nerve_api::value::NodeState;
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::{CommandOutput, node_ref, signal};
 use nerve_testkit::wait_until_async;

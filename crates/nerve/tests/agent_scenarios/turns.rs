@@ -4,9 +4,10 @@ use std::fmt::Debug;
 use std::time::{Duration, SystemTime};
 
 use nerve_agent::parse::SectionKind;
-use nerve_api::value::{Delivery, ResponseSource};
-use nerve_node::command::{Choice, NodeState, Response};
+use nerve_api::value::{Delivery, NodeState, ResponseSource};
+use nerve_node::dialog_answer::Choice;
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::response::Response;
 use nerve_testkit::mock_model::RecordedRequest;
 
 use super::harness::{ENDLESS, ENDLESS_START, Harness, PASTE_ANSWER, PASTE_MARKER};

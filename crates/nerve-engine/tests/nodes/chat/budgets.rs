@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use nerve_api::event::EventKind;
 use nerve_api::request::{
-    AnswerNode, CreateSession, ExecuteInput, ExplainNode, GetSession, NodeChoice, SetBudget, UsageLimits,
+    AnswerNode, CreateSession, ExecuteInput, ExplainNode, GetSession, NodeChoice, NodeSpec, SetBudget,
+    UsageLimits,
 };
-use nerve_api::value::LimitAction;
+use nerve_api::value::{LimitAction, NodeState};
 use nerve_graph::session::Session;
 use nerve_node::budget::Budget;
 use nerve_node::chat::{ChatSettings, Provider};
-use nerve_node::command::{Choice, EventKind, NodeSpec, NodeState};
+use nerve_node::dialog_answer::Choice;
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::assert_error;
 use nerve_testkit::mock_model::{Answer, Script};

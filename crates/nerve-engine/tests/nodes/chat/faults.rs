@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use nerve_api::value::NodeState;
 use nerve_graph::session::Session;
 use nerve_node::Node;
 use nerve_node::chat::Provider;
-use nerve_node::command::NodeState;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::harness::{assert_error, node_ref};
 use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Raw, Script};

@@ -10,10 +10,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nerve_api::reply::NodeInfo;
+use nerve_api::request::NodeSpec;
+use nerve_api::value::BackendKind;
 use nerve_graph::context::RunContext;
 use nerve_graph::session::Session;
 use nerve_node::chat::{ChatNode, ChatSettings, Provider};
-use nerve_node::command::{BackendKind, NodeInfo, NodeSpec};
 use nerve_node::context::ChunkSink;
 use nerve_node::error::EngineError;
 use nerve_node::factory::{FactoryConfig, NodeFactory};

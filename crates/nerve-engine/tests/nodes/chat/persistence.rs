@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use nerve_api::request::ForkNode;
+use nerve_api::event::EventKind;
+use nerve_api::request::{ForkNode, NodeSpec};
+use nerve_api::value::NodeState;
 use nerve_engine::{Engine, EngineConfig};
 use nerve_graph::session::Session;
 use nerve_node::Node;
 use nerve_node::chat::{ChatSettings, Provider};
-use nerve_node::command::{EventKind, NodeSpec, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_node::factory::FactoryConfig;
 use nerve_testkit::harness::{assert_error, node_ref};

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use nerve_agent::parse::SectionKind;
+use nerve_api::request::NodeSpec;
+use nerve_api::value::BackendKind;
 use nerve_graph::Graph;
 use nerve_graph::function::FunctionNode;
 use nerve_graph::session::Session;
@@ -10,7 +12,6 @@ use nerve_graph::step::Step;
 use nerve_node::Node;
 use nerve_node::budget::Budget;
 use nerve_node::chat::{Provider, ToolChoice};
-use nerve_node::command::{BackendKind, NodeSpec};
 use nerve_node::error::ErrorKind;
 use nerve_testkit::eventually;
 use nerve_testkit::harness::{assert_error, is_alive};

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use nerve_api::event::EventKind;
+use nerve_api::value::NodeState;
 use nerve_graph::session::Session;
 use nerve_node::Node;
 use nerve_node::chat::Provider;
-use nerve_node::command::{EventKind, NodeState, Response};
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::response::Response;
 use nerve_testkit::harness::node_ref;
 use nerve_testkit::mock_model::{Answer, Part, Reply, Script};
 use serde_json::{Value, json};

@@ -7,10 +7,10 @@ mod terminals;
 
 use std::path::PathBuf;
 
+use nerve_api::value::NodeState;
 use nerve_graph::context::RunContext;
 use nerve_graph::session::Session;
 use nerve_node::Node;
-use nerve_node::command::NodeState;
 use nerve_node::context::TurnContext;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
 use nerve_node::terminal::TerminalNode;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use nerve_agent::parse::ParserKind;
+use nerve_api::request::{CommandLine, NodeSpec};
+use nerve_api::value::NodeState;
 use nerve_graph::session::manager::SessionManager;
 use nerve_graph::session::store::{NodeRecord, SessionMetadata, SessionStore};
 use nerve_node::Node;
-use nerve_node::command::{CommandLine, NodeSpec, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_types::TsNs;
 

@@ -1,8 +1,8 @@
 //! Terminal nodes and their history.
 
 use nerve_agent::parse::ParserKind;
+use nerve_api::value::NodeState;
 use nerve_node::Node;
-use nerve_node::command::NodeState;
 use nerve_node::terminal::TerminalNode;
 use nerve_record::history::HistoryReader;
 use nerve_testkit::eventually;

@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use nerve_node::command::{NodeInfo, NodeSpec};
+use nerve_api::reply::NodeInfo;
+use nerve_api::request::NodeSpec;
 use nerve_node::error::EngineError;
 use nerve_node::proxy::{Provider, ProxySettings};
 use nerve_testkit::harness::{EngineHarness, node_ref};

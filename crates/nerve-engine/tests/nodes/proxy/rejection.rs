@@ -1,6 +1,7 @@
 //! Invalid proxies: nothing is started, and the error gives the reason.
 
-use nerve_node::command::{BackendKind, CommandLine, NodeSpec};
+use nerve_api::request::{CommandLine, NodeSpec};
+use nerve_api::value::BackendKind;
 use nerve_node::error::ErrorKind;
 use nerve_node::proxy::{Provider, ProxySettings};
 

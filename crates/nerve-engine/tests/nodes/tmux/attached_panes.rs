@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use nerve_api::request::{CreateNode, ResizeNode, RunCommand};
-use nerve_api::value::Delivery;
+use nerve_api::request::{CreateNode, NodeSpec, ResizeNode, RunCommand};
+use nerve_api::value::{Delivery, NodeState};
 use nerve_engine::RequestContext;
-use nerve_node::command::{Choice, NodeSpec, NodeState};
+use nerve_node::dialog_answer::Choice;
 use nerve_node::error::ErrorKind;
 use nerve_record::ahr::Mark;
 use nerve_testkit::harness::{assert_error, node_ref};

@@ -3,11 +3,12 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use nerve_api::request::NodeSpec;
+use nerve_api::value::NodeState;
 use nerve_engine::Engine;
 use nerve_host::backend::PaneError;
 use nerve_mux::pane::{NewPane, Panes};
 use nerve_mux::tmux::{Range, Tmux as Client};
-use nerve_node::command::{NodeSpec, NodeState};
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::assert_error;
 use nerve_testkit::{wait_until, within_deadline};

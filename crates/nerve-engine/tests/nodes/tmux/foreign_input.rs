@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nerve_node::command::NodeState;
+use nerve_api::value::NodeState;
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::{assert_error, node_ref};
 use nerve_testkit::{eventually, wait_until};

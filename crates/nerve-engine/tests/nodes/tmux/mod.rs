@@ -7,9 +7,11 @@ mod restart;
 
 use std::path::{Path, PathBuf};
 
+use nerve_api::reply::NodeInfo;
+use nerve_api::request::NodeSpec;
+use nerve_api::value::BackendKind;
 use nerve_engine::{Engine, EngineConfig};
 use nerve_mux::pane::Panes;
-use nerve_node::command::{BackendKind, NodeInfo, NodeSpec};
 use nerve_node::error::EngineError;
 use nerve_node::factory::FactoryConfig;
 use nerve_record::ahr::{Body, Mark, Part, Reader};

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use nerve_node::command::{NodeSpec, NodeState};
+use nerve_api::request::NodeSpec;
+use nerve_api::value::NodeState;
 use nerve_node::error::ErrorKind;
 use nerve_record::ahr::Mark;
 use nerve_testkit::harness::assert_error;

@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 
+use nerve_api::event::EventKind;
+use nerve_api::request::NodeSpec;
+use nerve_api::value::NodeState;
 use nerve_engine::EngineConfig;
 use nerve_mux::pane::{NewPane, Panes};
 use nerve_mux::wezterm::{Keys, Range};
-use nerve_node::command::{EventKind, NodeSpec, NodeState, Response};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::FactoryConfig;
+use nerve_node::response::Response;
 use nerve_testkit::harness::assert_error;
 use nerve_testkit::{eventually, within_deadline};
 use tokio::task::JoinHandle;

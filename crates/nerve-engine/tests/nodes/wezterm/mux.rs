@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 
+use nerve_api::reply::NodeInfo;
+use nerve_api::request::NodeSpec;
+use nerve_api::value::BackendKind;
 use nerve_engine::EngineConfig;
 use nerve_mux::pane::{NewPane, Panes};
 use nerve_mux::wezterm::Wezterm;
-use nerve_node::command::{BackendKind, NodeInfo, NodeSpec};
 use nerve_node::error::EngineError;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
 use nerve_testkit::harness::{FakeWezterm, node_ref};

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use nerve_api::request::NodeSpec;
+use nerve_api::value::NodeState;
 use nerve_node::Node;
-use nerve_node::command::{Choice, NodeSpec, NodeState};
 use nerve_node::context::TurnContext;
+use nerve_node::dialog_answer::Choice;
 use nerve_node::error::ErrorKind;
 use nerve_record::index::Position;
 use nerve_record::meta::Meta;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nerve_node::command::NodeState;
+use nerve_api::value::NodeState;
 use nerve_testkit::eventually;
 
 use super::mux::WeztermHarness;

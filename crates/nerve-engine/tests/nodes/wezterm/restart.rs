@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nerve_node::command::NodeState;
+use nerve_api::value::NodeState;
 use nerve_node::error::ErrorKind;
 use nerve_record::ahr::Mark;
 use nerve_record::index::Position;

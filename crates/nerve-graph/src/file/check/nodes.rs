@@ -1,6 +1,6 @@
 //! Checks the nodes of a graph.
 
-use nerve_node::command::CommandLine;
+use nerve_api::request::CommandLine;
 use nerve_types::{Size, name};
 
 use super::super::source_map::{Path, Report};

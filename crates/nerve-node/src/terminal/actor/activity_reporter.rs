@@ -20,7 +20,9 @@ use std::sync::Arc;
 
 use nerve_agent::driver::AgentState;
 use nerve_agent::parse::{Section, SectionKind};
+use nerve_api::event::EventKind;
 use nerve_api::reply::{ModelTokens, ModelUsage};
+use nerve_api::request::NodeRef;
 use nerve_host::clock::Clock;
 use nerve_record::activity::{Activity, Level, Status, TsMs};
 use nerve_record::executions::log::ExecutionLog;
@@ -29,7 +31,6 @@ use nerve_types::token_usage::TokenUsage;
 use nerve_types::{ExitStatus, TsNs};
 use parking_lot::Mutex;
 
-use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
 use crate::terminal::spec::TerminalSpec;
 

@@ -1,6 +1,7 @@
 //! Follows the agent: its state, its hooks, its conversation and its transcript.
 
 use nerve_agent::driver::AgentState;
+use nerve_api::event::EventKind;
 use nerve_host::backend::Backend;
 use nerve_transcript::TranscriptSource;
 use nerve_transcript::session_files::SessionFiles;
@@ -9,7 +10,6 @@ use nerve_types::activity::TsMs;
 use super::Actor;
 use super::queue::ActiveTurn;
 use super::request::Request;
-use crate::command::EventKind;
 use crate::dialog_policy::DialogPolicy;
 use crate::hooks::Message;
 

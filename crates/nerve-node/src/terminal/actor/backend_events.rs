@@ -1,11 +1,11 @@
 //! Handles the events of the backend.
 
+use nerve_api::event::EventKind;
 use nerve_host::backend::{Backend, BackendEvent};
 use nerve_types::{ExitStatus, Origin, Size};
 use nerve_vt::terminal::Alert;
 
 use super::Actor;
-use crate::command::EventKind;
 use crate::error::EngineError;
 
 impl<B: Backend> Actor<B> {

@@ -9,8 +9,8 @@ use nerve_types::TsNs;
 
 use super::Actor;
 use crate::cancellation::INTERRUPT_RETRY;
-use crate::command::Response;
 use crate::error::{EngineError, ErrorKind};
+use crate::response::Response;
 use crate::usage_ledger::{LedgerRecord, ReachedLimit, UsageLedger, WorkSpan};
 
 /// Time that an agent has to end its turn by itself: the response that reached the limit may be the last one.

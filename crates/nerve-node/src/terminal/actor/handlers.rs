@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nerve_agent::driver::AgentState;
 use nerve_api::reply::{NodeExplanation, NodeMetadata, RunningTurn};
-use nerve_api::value::BlockKind;
+use nerve_api::value::{BlockKind, NodeState};
 use nerve_host::backend::{Backend, Lease};
 use nerve_host::output_feed::WatchReply;
 use nerve_types::{Origin, Size, TsNs};
@@ -14,11 +14,12 @@ use tokio::sync::oneshot;
 use super::request::{DialogReply, Request, RequestedTurn, TurnReply};
 use super::{Actor, tail_of};
 use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled};
-use crate::command::{ClientOrigin, DialogAnswer, NodeState, Response};
-use crate::dialog_choice::{check_dialog, dialog_id, no_dialog_error, resolve_choice};
+use crate::client_origin::ClientOrigin;
+use crate::dialog_answer::{DialogAnswer, check_dialog, dialog_id, no_dialog_error, resolve_choice};
 use crate::dialog_policy::DialogPolicy;
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::check_prompt;
+use crate::response::Response;
 
 /// Limits of the scrollback in a dump for a client that shows the terminal.
 const DUMP_ROWS: usize = 2000;

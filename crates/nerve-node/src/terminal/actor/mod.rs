@@ -23,7 +23,8 @@ mod turns;
 mod waiters;
 
 use nerve_agent::driver::{AgentState, Driver, Effect, View};
-use nerve_api::value::BlockKind;
+use nerve_api::event::EventKind;
+use nerve_api::value::{BlockKind, NodeState};
 use nerve_host::backend::{Backend, Memory};
 use nerve_host::clock::Clock;
 use nerve_host::output_feed::OutputFeed;
@@ -47,7 +48,6 @@ use self::scrollback_share::ScrollbackShare;
 use self::status::Status;
 use self::waiters::Waiters;
 use crate::cancellation::interrupt_timeout_error;
-use crate::command::{EventKind, NodeState};
 use crate::hooks::HookSocket;
 use crate::terminal::spec::TerminalSpec;
 

@@ -11,9 +11,10 @@ use nerve_types::TsNs;
 use super::lost_rows::PromptLayout;
 use super::request::RequestedTurn;
 use super::status::ProgressRecord;
-use crate::command::{ClientOrigin, Response};
+use crate::client_origin::ClientOrigin;
 use crate::error::{EngineError, ErrorKind};
 use crate::metrics::TurnTimer;
+use crate::response::Response;
 use crate::stream::Stream;
 use crate::turn_queue::MAX_QUEUED;
 

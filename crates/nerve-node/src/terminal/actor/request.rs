@@ -6,11 +6,13 @@ use nerve_host::output_feed::WatchReply;
 use nerve_types::{Size, TsNs};
 use tokio::sync::oneshot;
 
-use crate::command::{ClientOrigin, DialogAnswer, Response};
+use crate::client_origin::ClientOrigin;
 use crate::context::ChunkSink;
+use crate::dialog_answer::DialogAnswer;
 use crate::error::EngineError;
 use crate::prompt::Prompt;
 use crate::proxy::SpendSink;
+use crate::response::Response;
 
 /// A request to a node's actor.
 pub(crate) enum Request {

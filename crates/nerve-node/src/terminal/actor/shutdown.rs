@@ -4,6 +4,7 @@ use std::mem;
 
 use nerve_agent::driver::AgentState;
 use nerve_agent::parse::{Section, SectionKind};
+use nerve_api::event::EventKind;
 use nerve_host::backend::Backend;
 use nerve_record::history::ResponseData;
 use nerve_types::TsNs;
@@ -11,7 +12,6 @@ use rustix::process::Signal;
 use tokio::sync::oneshot;
 
 use super::{Actor, tail_of};
-use crate::command::EventKind;
 use crate::error::{EngineError, ErrorKind};
 
 impl<B: Backend> Actor<B> {

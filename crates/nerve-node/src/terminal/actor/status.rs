@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use nerve_agent::driver::{AgentState, Evidence, Source};
 use nerve_api::reply::{ModelTokens, NodeProgress};
-use nerve_api::value::Delivery;
+use nerve_api::value::{Delivery, NodeState};
 use nerve_types::activity::TsMs;
 use nerve_types::{Size, TsNs};
 use serde::{Deserialize, Serialize};
 
 use super::faults::Faults;
-use crate::command::NodeState;
 use crate::terminal::spec::TerminalSpec;
 
 /// The last prompt and answer of a node and its tokens so far, which the next server shows, too.

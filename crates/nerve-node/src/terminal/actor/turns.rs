@@ -6,6 +6,7 @@ use std::time::Duration;
 use nerve_agent::driver::{AgentState, Outcome, Source, Span, SubmitError, TurnEnd};
 use nerve_agent::parse::transcript::TranscriptTurn;
 use nerve_agent::parse::{ParserKind, SectionKind, TurnText};
+use nerve_api::event::EventKind;
 use nerve_api::value::ResponseSource;
 use nerve_host::backend::Backend;
 use nerve_record::history::ResponseData;
@@ -18,12 +19,10 @@ use super::queue::ActiveTurn;
 use super::request::{Request, RequestedTurn};
 use super::{Actor, tail_of};
 use crate::audit_log::FinishedPrompt;
-use crate::command::{EventKind, Response};
 use crate::error::{EngineError, ErrorKind};
-use crate::response::{
-    keep_text_before_error, note_hidden_start, response_from_screen, truncate_text, truncate_to_limits,
-};
+use crate::response::{Response, truncate_text, truncate_to_limits};
 use crate::stream::Stream;
+use crate::terminal::screen_response::{keep_text_before_error, note_hidden_start, response_from_screen};
 use crate::terminal::turn_text::{remove_echo, shows_prompt_above, turn_lines};
 
 /// Pause between two checks whether the transcript has the answer that the screen shows.

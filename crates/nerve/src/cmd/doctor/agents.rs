@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nerve_api::reply::NodeExplanation;
-use nerve_api::request::{ExplainNode, Seconds, States, WaitNode};
+use nerve_api::request::{CommandLine, ExplainNode, NodeRef, NodeSpec, Seconds, States, WaitNode};
 use nerve_api::value::NodeState;
 use nerve_engine::{Engine, EngineConfig, RequestContext};
-use nerve_node::command::{CommandLine, NodeRef, NodeSpec};
 use nerve_node::error::EngineError;
 use nerve_node::factory::FactoryConfig;
 use nerve_server::paths::ServerPaths;

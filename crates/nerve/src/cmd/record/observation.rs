@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
+use nerve_api::event::{Event, EventKind};
+use nerve_api::value::NodeState;
 use nerve_host::HostSpec;
 use nerve_host::clock::Clock;
 use nerve_host::process::Host;
 use nerve_node::Node;
-use nerve_node::command::{Event, EventKind, NodeState};
 use nerve_node::observer::{Observer, RunningObserver};
 use nerve_record::activity::{Activity, Level, TsMs};
 use nerve_record::events_pipe::EventsPipe;

@@ -4,8 +4,7 @@ use nerve_api::reply::{Turn, TurnResponse};
 use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
 
-use crate::command::Response;
-use crate::turn_failure::TurnFailure;
+use super::{Response, TurnFailure};
 
 impl From<Response> for Turn {
     fn from(turn: Response) -> Turn {

@@ -3,7 +3,7 @@
 use nerve_api::value::{Delivery, SectionKind};
 use nerve_types::ErrorKind;
 
-use crate::command::Response;
+use super::Response;
 
 /// The reason why a finished turn does not count as a success. The response keeps the text that arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,38 @@
 //! Answers to the dialogs of nodes.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
-use crate::command::{Choice, DialogAnswer, NodeRef};
+use nerve_api::request::NodeRef;
+
+use crate::client_origin::ClientOrigin;
 use crate::error::{EngineError, ErrorKind};
+
+/// A choice of a dialog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// Position of the choice, from 1.
+    Number(usize),
+    /// A part of the choice's label, ignoring case. Only one choice may match.
+    Label(String),
+    /// Closes the dialog without an answer (Escape).
+    Cancel,
+}
+
+/// The answer to a dialog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DialogAnswer {
+    /// The choice.
+    pub choice: Choice,
+    /// Id of the dialog that is meant; `None` for any.
+    pub dialog_id: Option<String>,
+    /// Wait for the turn that the dialog interrupted.
+    pub wait: bool,
+    /// Time limit of that turn.
+    pub timeout: Option<Duration>,
+    /// The client that answers.
+    pub origin: ClientOrigin,
+}
 
 /// Creates the error of an answer to a node without a dialog.
 pub fn no_dialog_error(node: &str) -> EngineError {
