@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use nerve_repl::node_command::{EnvPair, ProxyOptions, Seconds};
+use nerve_commands::node_command::{EnvPair, ProxyOptions, Seconds};
 
 use super::node::ServerOption;
 

@@ -1,7 +1,7 @@
 //! `nerve exec` and `nerve tools`: runs a command in its own terminal, and shows one.
 
 use clap::{Args, ValueHint};
-use nerve_repl::node_command::{COLS, ROWS};
+use nerve_commands::node_command::{COLS, ROWS};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use nerve_api::value::ParserKind;
 
-use nerve_repl::node_command::{COLS, ROWS, one_of};
+use nerve_commands::node_command::{COLS, ROWS, one_of};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\

@@ -1,8 +1,8 @@
 //! `nerve fan-out`: one task for several agents, each in its own git worktree.
 
 use clap::{Args, Subcommand};
-use nerve_repl::node_command::{BudgetOptions, Seconds, TotalBudgetOptions};
-use nerve_repl::prompt::Prompt;
+use nerve_commands::node_command::{BudgetOptions, Seconds, TotalBudgetOptions};
+use nerve_commands::prompt::Prompt;
 
 use super::node::ServerOption;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
-use nerve_repl::graph_file::input::InputArgs;
+use nerve_commands::graph_file::input::InputArgs;
 
 use super::node::ServerOption;
 

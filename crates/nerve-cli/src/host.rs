@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use nerve_repl::node_command::Seconds;
+use nerve_commands::node_command::Seconds;
 
 #[derive(Debug, Args)]
 pub struct HostArgs {

@@ -1,8 +1,8 @@
 //! Detects whether a command line requests JSON. Its errors are then printed as JSON, too.
 
 use clap::ArgMatches;
-use nerve_repl::failure::{Failure, USAGE};
-use nerve_repl::out;
+use nerve_commands::failure::{Failure, USAGE};
+use nerve_commands::out;
 
 /// Returns true if the command has the flag `--json`.
 pub(crate) fn is_requested(matches: &ArgMatches) -> bool {

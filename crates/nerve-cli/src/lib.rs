@@ -50,7 +50,7 @@ pub mod usage;
 pub mod web;
 
 use clap::{Parser, Subcommand};
-use nerve_repl::node_command::{
+use nerve_commands::node_command::{
     self, AnswerArgs, BudgetArgs, CreateArgs, ExecuteArgs, HistoryArgs, RemoveArgs, StartArgs, StopArgs,
     WaitArgs,
 };

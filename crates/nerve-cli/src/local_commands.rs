@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use nerve_api::value::ParserKind;
 
-use nerve_repl::node_command::{Seconds, one_of};
-use nerve_repl::prompt::Prompt;
+use nerve_commands::node_command::{Seconds, one_of};
+use nerve_commands::prompt::Prompt;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\

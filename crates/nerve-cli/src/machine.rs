@@ -1,7 +1,7 @@
 //! `nerve machine` and `nerve connect`: the servers of other machines.
 
 use clap::Args;
-use nerve_repl::machine_command::MachineCommand;
+use nerve_commands::machine_command::MachineCommand;
 
 /// Arguments of `nerve machine`.
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 //! `nerve node`: nodes and their turns; and the frequent ones of its commands under names of their own.
 
 use clap::Args;
-use nerve_repl::node_command::NodeCommand;
+use nerve_commands::node_command::NodeCommand;
 
 /// Server to contact and output format.
 #[derive(Debug, Clone, Args)]

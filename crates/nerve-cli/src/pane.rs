@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
 
-use nerve_repl::node_command::{COLS, EnvPair, ROWS};
+use nerve_commands::node_command::{COLS, EnvPair, ROWS};
 
 #[derive(Debug, Args)]
 pub struct PanesArgs {

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use nerve_api::value::ParserKind;
 
-use nerve_repl::node_command::{Seconds, one_of};
+use nerve_commands::node_command::{Seconds, one_of};
 
 use super::node::ServerOption;
 

@@ -94,7 +94,7 @@ pub struct Settings {
     #[arg(long, value_name = "USD", requires = "price")]
     pub max_cost: Option<f64>,
     /// Price of a million input and output tokens in US dollars
-    #[arg(long, value_name = "IN,OUT", value_parser = nerve_repl::node_command::price)]
+    #[arg(long, value_name = "IN,OUT", value_parser = nerve_commands::node_command::price)]
     pub price: Option<(f64, f64)>,
     /// Print the listen address, and at the end the usage, as JSON
     #[arg(short, long)]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use nerve_repl::node_command::{COLS, ROWS};
+use nerve_commands::node_command::{COLS, ROWS};
 use nerve_types::Size;
 
 use super::recording::GutterArg;

@@ -1,7 +1,7 @@
 //! `nerve result`.
 
 use clap::{ArgGroup, Args};
-use nerve_repl::node_command::Seconds;
+use nerve_commands::node_command::Seconds;
 
 use super::node::ServerOption;
 

@@ -1,7 +1,7 @@
 //! `nerve server`: starts, stops and lists servers.
 
 use clap::{Args, Subcommand};
-use nerve_repl::node_command::Seconds;
+use nerve_commands::node_command::Seconds;
 
 use super::graph::GraphArgs;
 use super::listen::ListenArgs;

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
+use nerve_commands::failure::{Failure, USAGE};
+use nerve_commands::out;
 use nerve_machine::address::check_server;
-use nerve_repl::failure::{Failure, USAGE};
-use nerve_repl::out;
 
 /// Arguments that may be MACHINE/SESSION/NODE, also that of a recording. `name` is that of a new node, `words` begins with a recording.
 const NODE_ARGUMENTS: [&str; 7] = ["node", "target", "source", "name", "recording", "session", "words"];

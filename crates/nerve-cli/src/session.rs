@@ -1,7 +1,7 @@
 //! `nerve session`: named groups of nodes.
 
 use clap::{Args, Subcommand};
-use nerve_repl::node_command::BudgetOptions;
+use nerve_commands::node_command::BudgetOptions;
 
 use super::node::ServerOption;
 

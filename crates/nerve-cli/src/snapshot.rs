@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 
-use nerve_repl::node_command::Seconds;
+use nerve_commands::node_command::Seconds;
 use nerve_types::ByteCount;
 
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use http::Uri;
-use nerve_repl::node_command::one_of;
+use nerve_commands::node_command::one_of;
 use nerve_server::web::Role;
 
 use super::node::ServerOption;

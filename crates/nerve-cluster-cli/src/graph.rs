@@ -4,12 +4,12 @@ use anyhow::Result;
 use nerve_cli::graph::RunArgs;
 use nerve_cluster::RunState;
 use nerve_cluster::journal::RunOutcome;
+use nerve_commands::failure::{FAILED, Failure, USAGE};
+use nerve_commands::graph_file::input;
+use nerve_commands::{clock, out};
 use nerve_graph::file::GraphFile;
 use nerve_graph::journal::new_run_id;
 use nerve_member::RunPlan;
-use nerve_repl::failure::{FAILED, Failure, USAGE};
-use nerve_repl::graph_file::input;
-use nerve_repl::{clock, out};
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 

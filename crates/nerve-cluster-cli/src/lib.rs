@@ -11,9 +11,9 @@ mod status;
 
 use anyhow::Result;
 use nerve_cli::cluster::{ClusterArgs, ClusterCommand};
+use nerve_commands::failure::{Failure, exit_code_of};
+use nerve_commands::out;
 use nerve_member::{ClusterRuns, Creation, MemberError, MemberPaths, StreamSettings};
-use nerve_repl::failure::{Failure, exit_code_of};
-use nerve_repl::out;
 use nerve_server::paths::ServerPaths;
 
 pub use graph::run_graph;

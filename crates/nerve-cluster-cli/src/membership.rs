@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nerve_cli::cluster::JoinArgs;
+use nerve_commands::failure::{FAILED, Failure, TIMED_OUT, USAGE};
+use nerve_commands::out;
 use nerve_member::{BrokerCheck, ClusterConfig, Creation, Durability, MemberPaths, MemberState, Membership};
-use nerve_repl::failure::{FAILED, Failure, TIMED_OUT, USAGE};
-use nerve_repl::out;
 use nerve_server::daemon::{NameStatus, holder};
 use nerve_server::paths::ServerPaths;
 use serde_json::json;

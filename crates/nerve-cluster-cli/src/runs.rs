@@ -4,9 +4,9 @@ use anyhow::Result;
 use nerve_cli::cluster::{DecideArgs, DoubtDecision};
 use nerve_cluster::RunId;
 use nerve_cluster::journal::Decision;
+use nerve_commands::failure::{Failure, USAGE};
+use nerve_commands::out;
 use nerve_member::ClusterRuns;
-use nerve_repl::failure::{Failure, USAGE};
-use nerve_repl::out;
 use serde_json::{Value, json};
 
 use crate::failure;

@@ -1,10 +1,10 @@
 //! The output of `nerve cluster status`.
 
 use anyhow::Result;
+use nerve_commands::failure::{FAILED, Failure};
+use nerve_commands::out;
+use nerve_commands::run_display::format_duration;
 use nerve_member::{MemberInfo, MemberState, MembershipStatus};
-use nerve_repl::failure::{FAILED, Failure};
-use nerve_repl::out;
-use nerve_repl::run_display::format_duration;
 use serde_json::json;
 
 /// Prints the members and the state of this machine. Fails unless this machine is a member.

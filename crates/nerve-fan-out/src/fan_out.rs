@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use nerve_repl::failure::{FAILED, Failure};
-use nerve_repl::out;
+use nerve_commands::failure::{FAILED, Failure};
+use nerve_commands::out;
 use nerve_types::ErrorKind;
 use serde::{Deserialize, Serialize};
 

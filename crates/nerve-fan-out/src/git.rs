@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
-use nerve_repl::failure::{FAILED, Failure, USAGE};
+use nerve_commands::failure::{FAILED, Failure, USAGE};
 use serde::Serialize;
 
 /// Variables that would redirect git to another repository, as in a git hook.

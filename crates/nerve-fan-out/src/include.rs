@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use nerve_repl::failure::{Failure, USAGE};
+use nerve_commands::failure::{Failure, USAGE};
 
 use crate::git::Git;
 

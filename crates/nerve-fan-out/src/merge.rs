@@ -1,8 +1,8 @@
 //! Merges an attempt into the user's checkout.
 
 use anyhow::{Context, Result};
-use nerve_repl::failure::{FAILED, Failure, NOT_FOUND, USAGE};
-use nerve_repl::out;
+use nerve_commands::failure::{FAILED, Failure, NOT_FOUND, USAGE};
+use nerve_commands::out;
 
 use crate::changes::count_changes;
 use crate::fan_out::{Attempt, FanOut};

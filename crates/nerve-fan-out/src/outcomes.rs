@@ -5,8 +5,8 @@ use std::path::Path;
 
 use nerve_api::reply::{NodeInfo, RunInfo, RunStep};
 use nerve_api::value::{NodeState, RunStatus, StepState};
+use nerve_commands::failure::{DONE, FAILED, INTERRUPTED, exit_code_of};
 use nerve_graph::journal::{Summary, read_steps};
-use nerve_repl::failure::{DONE, FAILED, INTERRUPTED, exit_code_of};
 use nerve_types::ErrorKind;
 
 use crate::fan_out::{Attempt, FanOut, Outcome, TestOutcome};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nerve_repl::failure::{Failure, USAGE};
+use nerve_commands::failure::{Failure, USAGE};
 use nerve_types::name::{self, MAX_NAME_CHARS};
 
 /// Maximum characters of the name of a fan-out. With `-NN-AGENT` it is the name of a node.

@@ -4,7 +4,7 @@ use anyhow::Result;
 use nerve_api::reply::NodeInfo;
 use nerve_api::value::NodeState;
 use nerve_client::NerveClient;
-use nerve_repl::failure::{FAILED, Failure, NOT_FOUND};
+use nerve_commands::failure::{FAILED, Failure, NOT_FOUND};
 
 use crate::fan_out::{Attempt, FanOut};
 use crate::git::Git;

@@ -1,6 +1,6 @@
 //! Finds fan-outs and attempts by the names that users type.
 
-use nerve_repl::failure::{Failure, NOT_FOUND, USAGE};
+use nerve_commands::failure::{Failure, NOT_FOUND, USAGE};
 
 use crate::fan_out::{Attempt, FanOut};
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_api::request::{CommandLine, CreateNode, Seconds, UsageLimits};
 use nerve_client::{NerveClient, RunOptions};
+use nerve_commands::failure::{FAILED, Failure, USAGE};
+use nerve_commands::node_command::shell_env;
+use nerve_commands::{clock, trace};
 use nerve_graph::journal::new_run_id;
-use nerve_repl::failure::{FAILED, Failure, USAGE};
-use nerve_repl::node_command::shell_env;
-use nerve_repl::{clock, trace};
 use nerve_types::files::Lock;
 use tokio::task::{JoinSet, spawn_blocking};
 

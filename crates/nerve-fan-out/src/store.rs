@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
-use nerve_repl::failure::{FAILED, Failure, NOT_FOUND};
+use nerve_commands::failure::{FAILED, Failure, NOT_FOUND};
 use nerve_types::files::{Lock, private_folder};
 use nerve_types::name;
 

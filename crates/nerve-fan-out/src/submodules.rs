@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use nerve_repl::failure::{FAILED, Failure};
+use nerve_commands::failure::{FAILED, Failure};
 
 use crate::git::Git;
 

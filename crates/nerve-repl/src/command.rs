@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use nerve_api::value::NodeState;
 
-use crate::graph_file::input::Field;
-use crate::node_command::args::{ForkArgs, NodeArg, NodeCommand, waitable_states};
-use crate::node_command::values::{Seconds, one_of};
+use nerve_commands::graph_file::input::Field;
+use nerve_commands::node_command::{ForkArgs, NodeArg, NodeCommand, Seconds, one_of, waitable_states};
 
 /// A parsed command line.
 #[derive(Debug, Parser)]

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use nerve_graph::file::{Format, GraphFile};
 use serde_json::{Map, Value, json};
 
-use crate::failure::{FAILED, Failure, NOT_FOUND, USAGE};
+use nerve_commands::failure::{FAILED, Failure, NOT_FOUND, USAGE};
 
 /// A graph under construction.
 #[derive(Debug, Clone)]

@@ -15,13 +15,13 @@ use super::draft::Draft;
 use super::name_lookup::with_state;
 use super::runs::RunEnd;
 use super::shell::Shell;
-use crate::clock;
-use crate::event_line::{format_question, step_count};
-use crate::failure::{FAILED, Failure, NOT_FOUND, USAGE};
-use crate::graph_file::missing_nodes;
-use crate::node_command::shell_env;
-use crate::out;
-use crate::run_display::resolve_choice;
+use nerve_commands::clock;
+use nerve_commands::event_line::{format_question, step_count};
+use nerve_commands::failure::{FAILED, Failure, NOT_FOUND, USAGE};
+use nerve_commands::graph_file::missing_nodes;
+use nerve_commands::node_command::shell_env;
+use nerve_commands::out;
+use nerve_commands::run_display::resolve_choice;
 
 impl Shell {
     /// Executes a `graph` command.
@@ -318,7 +318,7 @@ impl Shell {
 
     /// Returns the definition to send. Nodes without a working directory use the current one.
     fn definition(&self) -> Result<Map<String, Value>> {
-        crate::graph_file::definition(self.graph_file()?)
+        nerve_commands::graph_file::definition(self.graph_file()?)
     }
 
     fn graph_file(&self) -> Result<GraphFile> {
@@ -366,8 +366,9 @@ fn input_preview(input: &Value) -> String {
 
 /// Combines `--input` and the fields.
 fn read_input(args: &GraphRunArgs) -> Result<Value> {
-    let args = crate::graph_file::input::InputArgs { input: args.input.clone(), set: args.set.clone() };
-    crate::graph_file::input::read(&args)
+    let args =
+        nerve_commands::graph_file::input::InputArgs { input: args.input.clone(), set: args.set.clone() };
+    nerve_commands::graph_file::input::read(&args)
 }
 
 /// Prints a result: its text if it has one, otherwise JSON.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
-use crate::failure::{Failure, INTERRUPTED};
+use nerve_commands::failure::{Failure, INTERRUPTED};
 
 /// Time that interrupted work gets to end.
 pub(super) const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(5);

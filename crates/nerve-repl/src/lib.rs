@@ -1,58 +1,33 @@
-//! An interactive client for nodes and graphs, and the commands that it shares with nerve's command line.
+//! An interactive client for nodes and graphs.
 //!
 //! | module | content |
 //! |---|---|
-//! | [`node_command`] | the commands of `nerve node`: arguments, requests, output |
-//! | [`machine_command`] | the commands of `nerve machine` |
-//! | [`search_report`] | the output of `nerve search`, and the search on other machines |
-//! | [`graph_file`] | prepares a graph file and its input for a server |
-//! | [`run_display`] | the live display of a run |
-//! | [`free_name`] | the name of a new node |
-//! | [`clock`] | the current time |
-//! | [`out`], [`failure`] | output; errors with their exit codes |
-//! | [`prompt`], [`trace`] | prompts from arguments, files and standard input; the trace context of this process |
 //! | `input`, `parser`, `command` | parse typed lines into requests; no I/O |
 //! | `completion` | Tab completion; no I/O |
-//! | `event_line` | formats events; no I/O |
 //! | `draft` | the current graph |
 //! | `source`, `editor`, `name_lookup` | where commands come from; the editor thread; names for completion |
-//! | [`git_branch`] | the git branch of a folder |
 //! | `screen` | output above the edited line |
 //! | `shell`, `nodes`, `graphs` | the main loop and the commands |
 //! | `interruption` | Ctrl-C and termination signals |
 //! | `runs`, `started_nodes` | runs and nodes to stop at exit |
 #![warn(missing_docs)]
 
-pub mod activity_text;
-pub mod clock;
 mod command;
 mod completion;
 mod draft;
 mod editor;
-pub mod event_line;
-pub mod failure;
-pub mod free_name;
-pub mod git_branch;
-pub mod graph_file;
 mod graphs;
 mod help;
 mod input;
 mod interruption;
-pub mod machine_command;
 mod name_lookup;
-pub mod node_command;
 mod nodes;
-pub mod out;
 mod parser;
-pub mod prompt;
-pub mod run_display;
 mod runs;
 mod screen;
-pub mod search_report;
 mod shell;
 mod source;
 mod started_nodes;
-pub mod trace;
 
 use std::path::PathBuf;
 
@@ -61,11 +36,11 @@ use nerve_api::DEFAULT_SESSION;
 use nerve_client::NerveClient;
 
 use self::editor::{Editor, TerminalGuard};
-use self::failure::{DONE, Failure, INTERRUPTED, NOT_FOUND};
 use self::name_lookup::{Lookup, SharedState, with_state};
 use self::screen::Screen;
 use self::shell::{Exit, Shell};
 use self::source::{Source, is_graph_file};
+use nerve_commands::failure::{DONE, Failure, INTERRUPTED, NOT_FOUND};
 
 /// Options of a REPL.
 #[derive(Debug, Clone, Default)]

@@ -10,13 +10,13 @@ use super::command::Command;
 use super::interruption::{InterruptAction, Interruption};
 use super::name_lookup::with_state;
 use super::shell::Shell;
-use crate::failure::{FAILED, Failure, INTERRUPTED, USAGE};
-use crate::node_command::args::{
-    AnswerArgs, ExecuteArgs, HistoryArgs, NodeArg, NodeCommand, ReadArgs, RunArgs, WaitArgs, WriteArgs,
+use nerve_commands::failure::{FAILED, Failure, INTERRUPTED, USAGE};
+use nerve_commands::node_command::{
+    AnswerArgs, ExecuteArgs, HistoryArgs, NodeArg, NodeCommand, ReadArgs, RunArgs, TurnOptions, WaitArgs,
+    WriteArgs, execute, fork, perform,
 };
-use crate::node_command::{TurnOptions, execute, fork, perform};
-use crate::out;
-use crate::prompt::Prompt;
+use nerve_commands::out;
+use nerve_commands::prompt::Prompt;
 
 impl Shell {
     /// Sends a prompt. Streams the answer in interactive mode; scripts get it at the end.

@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser};
 
 use super::command::{Command, CommandLine};
 use super::input::Input;
-use crate::failure::{Failure, USAGE};
+use nerve_commands::failure::{Failure, USAGE};
 
 /// A parsed input.
 #[derive(Debug)]
@@ -170,7 +170,7 @@ fn convert_error(error: &clap::Error) -> Result<Request, Failure> {
 mod tests {
     use super::*;
     use crate::command::{DraftCommand, GraphCommand, StepCommand};
-    use crate::node_command::args::NodeCommand;
+    use nerve_commands::node_command::NodeCommand;
 
     fn parse_input(head: &str, block: Option<&str>) -> Result<Request, Failure> {
         parse(&Input { head: head.to_string(), block: block.map(str::to_string) })

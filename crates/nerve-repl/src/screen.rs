@@ -6,8 +6,8 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use anyhow::Result;
 
 use super::parser::to_repl_syntax;
-use crate::failure::{Failure, INTERRUPTED};
-use crate::out;
+use nerve_commands::failure::{Failure, INTERRUPTED};
+use nerve_commands::out;
 
 /// The terminal or the output of a script.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::command::{Command, EventsArgs, Switch};
 use super::draft::Draft;
+use super::help as overview;
 use super::input::Input;
 use super::interruption::{
     INTERRUPT_TIMEOUT, InterruptAction, Interruption, Signals, TerminationError, abandoned_failure,
@@ -22,10 +23,10 @@ use super::runs::{RunEnd, Runs};
 use super::screen::Screen;
 use super::source::{Source, SourceEvent};
 use super::started_nodes::StartedNodes;
-use super::{event_line, help as overview};
-use crate::failure::{DONE, FAILED, Failure, INTERRUPTED, USAGE};
-use crate::node_command::Target;
-use crate::out;
+use nerve_commands::event_line;
+use nerve_commands::failure::{DONE, FAILED, Failure, INTERRUPTED, USAGE};
+use nerve_commands::node_command::Target;
+use nerve_commands::out;
 
 /// A running REPL.
 pub(super) struct Shell {

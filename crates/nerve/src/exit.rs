@@ -1,6 +1,6 @@
 //! Converts errors and exit statuses of programs to exit codes, and ends this process by a signal.
 
-pub(crate) use nerve_repl::failure::{
+pub(crate) use nerve_commands::failure::{
     DONE, FAILED, Failure, INTERRUPTED, NOT_FOUND, TIMED_OUT, USAGE, exit_code_of,
 };
 use nerve_server::error::ServerError;

@@ -1,6 +1,6 @@
 //! `nerve`: drives, records and orchestrates terminal AI agents.
 //!
-//! [`nerve_cli`] declares the command line, [`cmd`] implements the commands, [`exit`] ends the process. [`nerve_repl`] has the
+//! [`nerve_cli`] declares the command line, [`cmd`] implements the commands, [`exit`] ends the process. [`nerve_commands`] has the
 //! output, the errors, and the commands that the REPL has too.
 
 mod cmd;
@@ -10,7 +10,7 @@ mod settings;
 
 use std::process::ExitCode;
 
-use nerve_repl::{out, trace};
+use nerve_commands::{out, trace};
 use nerve_tui::stdio_relay::Interrupted;
 
 fn main() -> ExitCode {

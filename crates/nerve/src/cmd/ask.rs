@@ -5,12 +5,12 @@ use std::io::IsTerminal;
 use anyhow::{Context, Result};
 use nerve_api::reply::{AnswerReply, ExecuteReply, Turn};
 use nerve_api::request::{AnswerNode, CommandLine, ExecuteInput, NodeChoice, NodeRef, NodeSpec};
+use nerve_commands::node_command::{execute, trace_tools};
+use nerve_commands::prompt;
 use nerve_engine::{Engine, EngineConfig, RequestContext};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::FactoryConfig;
 use nerve_node::telemetry::TraceContext;
-use nerve_repl::node_command::{execute, trace_tools};
-use nerve_repl::prompt;
 use nerve_server::paths::ServerPaths;
 use nerve_telemetry::TraceExport;
 

@@ -1,7 +1,7 @@
 //! `nerve attach`: the viewer of a running program.
 
 use anyhow::Result;
-use nerve_repl::machine_command;
+use nerve_commands::machine_command;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::live_viewer::ViewerOptions;
 use nerve_tui::terminal;

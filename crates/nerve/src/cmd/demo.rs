@@ -8,8 +8,8 @@ use nerve_api::request::{CommandLine, CreateNode, ExecuteInput, GetHistory, Subs
 use nerve_api::value::NodeState;
 use nerve_api::{ErrorKind, EventMessage};
 use nerve_client::{ClientError, EventStream, NerveClient, Reconnect, RemoteNode};
+use nerve_commands::node_command::{entries, execute};
 use nerve_compose::{create_socket_server, engine_config};
-use nerve_repl::node_command::{entries, execute};
 use nerve_server::config::ServerConfig;
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};

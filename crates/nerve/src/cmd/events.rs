@@ -4,7 +4,7 @@ use anyhow::Result;
 use nerve_api::request::Subscribe;
 use nerve_api::{EventKind, EventMessage, EventType};
 use nerve_client::Reconnect;
-use nerve_repl::event_line;
+use nerve_commands::event_line;
 
 use super::event_hook;
 use super::machine::resolve_node;
@@ -12,8 +12,8 @@ use super::server::connect;
 use crate::exit::{FAILED, Failure};
 use crate::out;
 use nerve_cli::events::EventsArgs;
-use nerve_repl::activity_text;
-use nerve_repl::clock::local_time;
+use nerve_commands::activity_text;
+use nerve_commands::clock::local_time;
 
 /// Maximum length of the description of an event, in characters.
 const MAX_DETAILS: usize = 160;

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nerve_commands::clock::local_time_of;
 use nerve_engine::recordings;
 use nerve_host::connection::Connection;
 use nerve_host::protocol::{CHUNK, HostRequest};
 use nerve_host::registry::{self, Entry, Listing, entries, entry};
 use nerve_host::{CONTROL, launch};
 use nerve_record::lookup::{LookupError, Name};
-use nerve_repl::clock::local_time_of;
 use nerve_server::paths::ServerPaths;
 use nerve_types::Origin;
 use serde::Serialize;

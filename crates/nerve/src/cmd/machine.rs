@@ -6,9 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_cli::machine::{ConnectArgs, MachineArgs};
+use nerve_commands::machine_command;
+use nerve_commands::node_command::split_node_path;
 use nerve_machine::bridge::bridge;
-use nerve_repl::machine_command;
-use nerve_repl::node_command::split_node_path;
 use nerve_server::paths::ServerPaths;
 
 use super::server::{machines, not_running};

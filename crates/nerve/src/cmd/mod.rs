@@ -53,7 +53,7 @@ use std::future::Future;
 
 use anyhow::{Context, Result};
 use nerve_client::ClientError;
-use nerve_repl::node_command::NodeCommand;
+use nerve_commands::node_command::NodeCommand;
 use nerve_server::paths::ServerPaths;
 
 use crate::exit::{DONE, FAILED, Failure};

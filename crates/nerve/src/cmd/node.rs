@@ -5,8 +5,10 @@ use std::io::IsTerminal;
 use anyhow::Result;
 use nerve_api::reply::NodeHistory;
 use nerve_client::{ClientError, NerveClient};
+use nerve_commands::node_command::{
+    HistoryArgs, NodeCommand, Target, all_machines, all_nodes, history, perform,
+};
 use nerve_record::history::{Filter, HistoryError, HistoryReader};
-use nerve_repl::node_command::{HistoryArgs, NodeCommand, Target, all_machines, all_nodes, history, perform};
 use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 

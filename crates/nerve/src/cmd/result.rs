@@ -4,14 +4,14 @@ use anyhow::Result;
 use nerve_api::ErrorKind;
 use nerve_api::reply::{ResultInfo, ResultList, Turn};
 use nerve_api::request::ListResults;
-use nerve_repl::node_command::execute;
+use nerve_commands::node_command::execute;
 
 use super::machine::resolve_node;
 use super::server::connect;
 use crate::exit::{FAILED, Failure, TIMED_OUT, exit_code_of};
 use crate::out;
 use nerve_cli::result::ResultArgs;
-use nerve_repl::clock::local_time;
+use nerve_commands::clock::local_time;
 
 /// Runs the command.
 pub(crate) async fn run(mut args: ResultArgs) -> Result<()> {

@@ -6,12 +6,12 @@ use anyhow::{Context, Result};
 use nerve_api::Request;
 use nerve_api::reply::{SnapshotInfo, SnapshotTaken};
 use nerve_api::request::{ListSnapshots, RestoreSnapshot, Seconds, TakeSnapshot};
+use nerve_commands::clock::local_time;
 use nerve_engine::snapshots::{
     EnclosingSession, SnapshotOptions, SnapshotOutcome, SnapshotQuery, SnapshotTarget, list_snapshots,
     restore_snapshot, take_snapshot,
 };
 use nerve_record::files::FileStore;
-use nerve_repl::clock::local_time;
 use nerve_server::paths::ServerPaths;
 
 use super::machine::resolve_recording;

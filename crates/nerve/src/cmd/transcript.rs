@@ -8,9 +8,9 @@ use jiff::tz::TimeZone;
 use nerve_api::reply::Transcript;
 use nerve_api::request::GetTranscript;
 use nerve_cli::transcript::{TranscriptArgs, TranscriptFormat};
+use nerve_commands::node_command::split_node_path;
 use nerve_engine::transcripts::{read_named, render, select_turn};
 use nerve_node::error::ErrorKind;
-use nerve_repl::node_command::split_node_path;
 use nerve_server::paths::ServerPaths;
 
 use super::recording::export::OutputFile;

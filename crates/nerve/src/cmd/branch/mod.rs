@@ -25,8 +25,8 @@ use crate::cmd::server::{self, LocalServer};
 use crate::exit::{Failure, USAGE};
 use crate::{out, trace};
 use nerve_cli::branch::BranchArgs;
-use nerve_repl::node_command::{execute, proxy_params};
-use nerve_repl::prompt::{self, Prompt};
+use nerve_commands::node_command::{execute, proxy_params};
+use nerve_commands::prompt::{self, Prompt};
 
 /// Progress shown before the first step.
 const FIRST_STEP: &str = "branching";

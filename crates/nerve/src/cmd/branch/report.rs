@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use nerve_api::reply::BranchCreated;
+use nerve_commands::node_command::execute;
 use nerve_engine::branches::{Files, InheritedSettings, Plan, missing_note};
-use nerve_repl::node_command::execute;
 
 use crate::out;
 

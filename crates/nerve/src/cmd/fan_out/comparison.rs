@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use jiff::Timestamp;
+use nerve_commands::run_display::{format_duration, group_digits};
 use nerve_fan_out::changes::count_all_changes;
 use nerve_fan_out::fan_out::{Attempt, FanOut, TestOutcome};
 use nerve_fan_out::git::DiffStat;
-use nerve_repl::run_display::{format_duration, group_digits};
 use serde_json::{Value, json};
 
 use crate::exit::{FAILED, Failure};

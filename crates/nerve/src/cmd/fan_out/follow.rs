@@ -10,11 +10,11 @@ use nerve_api::request::Subscribe;
 use nerve_api::value::{NodeState, RunStatus};
 use nerve_api::{EventKind, EventMessage, EventType};
 use nerve_client::{ClientError, NerveClient};
+use nerve_commands::run_display::{format_duration, graph_command};
 use nerve_fan_out::fan_out::{Attempt, FanOut};
 use nerve_fan_out::outcomes::{collect, read_run};
 use nerve_fan_out::store::Store;
 use nerve_graph::journal::journal_path;
-use nerve_repl::run_display::{format_duration, graph_command};
 use nerve_server::paths::ServerPaths;
 
 use crate::cmd::server::connect;

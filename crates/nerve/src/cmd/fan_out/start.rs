@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_client::NerveClient;
+use nerve_commands::prompt;
 use nerve_fan_out::fan_out::{Attempt, FanOut};
 use nerve_fan_out::git::Git;
 use nerve_fan_out::include;
@@ -11,7 +12,6 @@ use nerve_fan_out::plan::{plan, split_commands};
 use nerve_fan_out::start::{NodeSettings, create, none_started, prepare, run_graph};
 use nerve_fan_out::store::Store;
 use nerve_node::terminal::check_prompt;
-use nerve_repl::prompt;
 use nerve_types::suggestion::nearest;
 
 use crate::cmd::server::{connect, is_remote};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use nerve_commands::event_line::step_count;
+use nerve_commands::graph_file::input;
 use nerve_graph::file::{GraphFile, StepDefinition};
 use nerve_graph::template::TemplateNode;
 use nerve_node::Node;
 use nerve_node::context::TurnContext;
-use nerve_repl::event_line::step_count;
-use nerve_repl::graph_file::input;
 use serde_json::{Map, Value, json};
 
 use crate::out;

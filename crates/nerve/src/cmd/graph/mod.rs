@@ -10,8 +10,8 @@ mod view;
 
 use anyhow::Result;
 use nerve_client::NerveClient;
+use nerve_commands::run_display::graph_command;
 use nerve_graph::file::json_schema;
-use nerve_repl::run_display::graph_command;
 
 use super::server::connect;
 use crate::out;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use nerve_api::reply::RunEnded;
 use nerve_api::value::RunStatus;
 use nerve_client::{ClientError, ServerError};
-use nerve_repl::run_display::RunFollower;
+use nerve_commands::run_display::RunFollower;
 use serde_json::{Value, json};
 
 use super::Target;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use nerve_api::reply::{GraphInfo, GraphList};
-use nerve_repl::graph_file::definition;
+use nerve_commands::graph_file::definition;
 use serde_json::json;
 
 use super::CommonOptions;

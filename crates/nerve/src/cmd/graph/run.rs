@@ -5,12 +5,12 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use nerve_api::reply::RunInfo;
 use nerve_client::{ResumeRun, RunOptions};
+use nerve_commands::clock;
+use nerve_commands::graph_file::{definition, input, missing_nodes};
+use nerve_commands::node_command::shell_env;
+use nerve_commands::run_display::{Progress, RunFollower};
 use nerve_graph::file::GraphFile;
 use nerve_graph::journal::new_run_id;
-use nerve_repl::clock;
-use nerve_repl::graph_file::{definition, input, missing_nodes};
-use nerve_repl::node_command::shell_env;
-use nerve_repl::run_display::{Progress, RunFollower};
 use nerve_types::name;
 use serde_json::{Map, Value};
 

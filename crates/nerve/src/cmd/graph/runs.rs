@@ -5,9 +5,9 @@ use jiff::tz::TimeZone;
 use nerve_api::reply::{GateInfo, RunInfo, RunList, RunStep, RunsCancelled};
 use nerve_api::value::{RunStatus, StepState};
 use nerve_client::ClientError;
-use nerve_repl::clock::{local_time, now_seconds};
-use nerve_repl::event_line::format_question;
-use nerve_repl::run_display::{
+use nerve_commands::clock::{local_time, now_seconds};
+use nerve_commands::event_line::format_question;
+use nerve_commands::run_display::{
     Progress, RunFollower, format_clock, format_duration, group_digits, resolve_choice,
 };
 use nerve_types::activity::TsMs;

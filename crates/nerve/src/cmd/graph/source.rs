@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use nerve_commands::prompt::read_standard_input;
 use nerve_graph::file::{Format, GraphFile, GraphFileError};
-use nerve_repl::prompt::read_standard_input;
 use nerve_types::name;
 
 use crate::exit::{Failure, NOT_FOUND, USAGE};

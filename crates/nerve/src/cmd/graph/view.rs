@@ -1,9 +1,9 @@
 //! `graph validate` and `graph show`.
 
 use anyhow::Result;
+use nerve_commands::event_line::step_count;
 use nerve_graph::diagram;
 use nerve_graph::file::{GraphFile, GraphFileError, Problem};
-use nerve_repl::event_line::step_count;
 use serde_json::{Value, json};
 
 use super::run::{fetch_registered, graph_from_journal};

@@ -26,7 +26,7 @@ use super::server::connect;
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{out, settings};
 use nerve_cli::notify::NotifyArgs;
-use nerve_repl::clock::local_time;
+use nerve_commands::clock::local_time;
 
 /// Maximum number of notifications being sent on one channel. Further ones are only printed.
 const MAX_PENDING: u32 = 32;

@@ -5,9 +5,9 @@ mod multiplexer;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use nerve_commands::prompt::{decode_utf8, read_standard_input};
 use nerve_host::backend::PaneInfo;
 use nerve_mux::pane::NewPane;
-use nerve_repl::prompt::{decode_utf8, read_standard_input};
 use nerve_types::Size;
 use nerve_vt::keys::{Code, Key};
 use serde_json::{Value, json};

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use nerve_client::NerveClient;
+use nerve_commands::node_command::Seconds;
+use nerve_commands::prompt::{self, Prompt};
 use nerve_graph::context::RunContext;
 use nerve_graph::session::Session;
 use nerve_node::NodeHandle;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_repl::node_command::Seconds;
-use nerve_repl::prompt::{self, Prompt};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use nerve_commands::node_command::trace_tools;
 use nerve_host::clock::Clock;
 use nerve_host::process::Host;
 use nerve_host::registry::entries;
@@ -19,7 +20,6 @@ use nerve_record::export::{ReportFormat, report};
 use nerve_record::library::RecordingInfo;
 use nerve_record::replay::TerminalReplay;
 use nerve_record::store::{Store, check_id};
-use nerve_repl::node_command::trace_tools;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::stdio_relay::{self, ProgramEnd, Signals, SizeFrom, Streams};
 use nerve_tui::terminal;

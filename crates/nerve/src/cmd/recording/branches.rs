@@ -3,8 +3,8 @@
 use anyhow::Result;
 use nerve_api::reply::{BranchInfo, PrunedBranch};
 use nerve_api::request::ListBranches;
+use nerve_commands::clock::local_time;
 use nerve_engine::branches::BranchFolders;
-use nerve_repl::clock::local_time;
 use nerve_server::paths::ServerPaths;
 
 use super::format;

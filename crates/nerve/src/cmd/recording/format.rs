@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use nerve_commands::clock::local_time;
 use nerve_record::store::id_of;
-use nerve_repl::clock::local_time;
 use nerve_types::TsNs;
 
 /// Characters of a UUIDv7 that hold its timestamp in milliseconds (RFC 9562 §5.7).

@@ -15,6 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use nerve_commands::machine_command::fetch_recording;
 use nerve_engine::recordings;
 use nerve_machine::address::split_recording;
 use nerve_machine::machine::LOCAL;
@@ -23,7 +24,6 @@ use nerve_record::ahr::{AhrError, Contradiction, DamagedRange};
 use nerve_record::export::ExportError;
 use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
-use nerve_repl::machine_command::fetch_recording;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::TuiError;
 use nerve_tui::recording::EndReason;

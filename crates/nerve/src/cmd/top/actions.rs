@@ -3,9 +3,9 @@
 use anyhow::{Context, Result};
 use nerve_api::request::{CommandLine, CreateNode, NodeChoice, StartNode};
 use nerve_client::{ClientError, NerveClient, Reconnect, RemoteNode, ServerError};
+use nerve_commands::free_name::find_free_name;
+use nerve_commands::node_command::shell_env;
 use nerve_machine::address::is_on_machine;
-use nerve_repl::free_name::find_free_name;
-use nerve_repl::node_command::shell_env;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::dashboard::{Effect, NodeKey};
 

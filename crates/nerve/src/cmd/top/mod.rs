@@ -1,6 +1,7 @@
 //! `nerve top`: a dashboard of the nodes of all servers.
 
 mod actions;
+mod git_branch;
 mod server_watch;
 
 use std::collections::BTreeMap;

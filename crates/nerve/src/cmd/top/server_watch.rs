@@ -14,11 +14,11 @@ use nerve_machine::connect::CONNECT_TIMEOUT;
 use nerve_tui::dashboard::{DashboardSession, NodeKey, NodeRow};
 use tokio::sync::mpsc::Sender;
 
+use super::git_branch::read_branch;
 use crate::cmd::server::machines;
 use crate::out;
-use nerve_repl::activity_text;
-use nerve_repl::git_branch;
-use nerve_repl::machine_command::format_contact;
+use nerve_commands::activity_text;
+use nerve_commands::machine_command::format_contact;
 
 /// Pause before a connection is tried again, or a stopped node is read again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -189,8 +189,7 @@ impl ServerWatch {
         let mut row = NodeRow::new(&self.server, info);
         let cwd = row.info.metadata.known_text("cwd").filter(|_| !is_on_machine(&self.server));
         if let Some(cwd) = cwd.map(PathBuf::from) {
-            row.branch =
-                tokio::task::spawn_blocking(move || git_branch::read_branch(&cwd)).await.unwrap_or_default();
+            row.branch = tokio::task::spawn_blocking(move || read_branch(&cwd)).await.unwrap_or_default();
         }
         row
     }

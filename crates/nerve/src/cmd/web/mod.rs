@@ -19,7 +19,7 @@ use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 use nerve_cli::share::ShareArgs;
 use nerve_cli::web::{WebArgs, WebCommand, WebSessionsCommand, WebSharesCommand};
-use nerve_repl::clock::local_time;
+use nerve_commands::clock::local_time;
 
 /// Maximum size of a reply about the server's health in bytes.
 const MAX_HEALTH_BYTES: usize = 64 << 10;

@@ -3,14 +3,14 @@
 use anyhow::Result;
 use nerve_api::request::GetNode;
 use nerve_cli::share::ShareArgs;
-use nerve_repl::node_command::split_node_path;
+use nerve_commands::node_command::split_node_path;
 use nerve_server::web::{NewShare, PATH, Share, SharedNode, WebLogins};
 use serde_json::{Value, json};
 
 use super::{Link, select_id};
 use crate::cmd::server::connect;
 use crate::out;
-use nerve_repl::clock::local_time;
+use nerve_commands::clock::local_time;
 
 /// Prints a link that shows a node.
 pub(super) async fn create(mut args: ShareArgs, logins: &WebLogins) -> Result<()> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Returns the branch, or the beginning of the commit if `HEAD` is detached; `None` outside of a repository.
-pub fn read_branch(folder: &Path) -> Option<String> {
+pub(super) fn read_branch(folder: &Path) -> Option<String> {
     let head = folder.ancestors().find_map(|folder| git_folder(&folder.join(".git")))?.join("HEAD");
     let head = fs::read_to_string(head).ok()?;
     let head = head.trim();

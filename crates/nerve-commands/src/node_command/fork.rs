@@ -27,12 +27,15 @@ pub(super) async fn run(target: &Target, args: ForkArgs) -> Result<()> {
 }
 
 /// Strips the `@` that may precede a node name.
-pub(crate) fn source(node: &str) -> &str {
+pub fn source(node: &str) -> &str {
     node.strip_prefix('@').unwrap_or(node)
 }
 
 /// Returns an unused name for a fork.
-pub(crate) async fn free_name(client: &NerveClient, session: Option<&str>, source: &str) -> Result<String> {
+///
+/// # Errors
+/// The nodes cannot be listed.
+pub async fn free_name(client: &NerveClient, session: Option<&str>, source: &str) -> Result<String> {
     let nodes = client.list_nodes(session).await?;
     Ok(numbered(source, "fork", |name| nodes.iter().any(|node| node.node_id == name)))
 }

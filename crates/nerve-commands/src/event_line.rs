@@ -19,7 +19,7 @@ pub fn format_event(event: &EventMessage) -> Option<String> {
 }
 
 /// Formats an event of a run, or the loss of events; `None` for others. `answer` is the command that answers a gate.
-pub(super) fn format_run_event(event: &EventMessage, answer: &str) -> Option<String> {
+pub(crate) fn format_run_event(event: &EventMessage, answer: &str) -> Option<String> {
     let is_shown = run_id(event).is_some() || event.kind() == Some(EventType::EventsDropped);
     describe(event, answer).filter(|_| is_shown).map(|text| out::preview(&text, MAX_RUN_LENGTH))
 }
@@ -84,7 +84,7 @@ pub fn format_turn_end(node: &str, seconds: f64) -> String {
 }
 
 /// Returns the id of the event's run.
-pub(super) fn run_id(event: &EventMessage) -> Option<&str> {
+pub fn run_id(event: &EventMessage) -> Option<&str> {
     event.data.get("run_id")?.as_str()
 }
 
@@ -154,7 +154,7 @@ fn duration(seconds: f64) -> String {
 }
 
 /// Formats a count with its noun.
-pub(super) fn pluralize(number: u64, thing: &str) -> String {
+pub fn pluralize(number: u64, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 

@@ -162,6 +162,7 @@ pub struct StopArgs {
     pub node: String,
 }
 
+/// Arguments of `nerve node fork`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 The new node starts with the source's conversation so far; afterwards the two are independent. A terminal agent is started like its
@@ -184,6 +185,7 @@ pub struct ForkArgs {
     pub at: Option<u64>,
 }
 
+/// A node.
 #[derive(Debug, Args)]
 pub struct NodeArg {
     /// Node
@@ -322,6 +324,7 @@ pub struct ExecuteArgs {
     pub turn_options: TurnOptions,
 }
 
+/// Arguments of `nerve node run`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -333,6 +336,7 @@ pub struct RunArgs {
     pub command: String,
 }
 
+/// Arguments of `nerve node read`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -346,6 +350,7 @@ pub struct ReadArgs {
     pub lines: Option<u64>,
 }
 
+/// Arguments of `nerve node write`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Without --escape DATA is written unchanged. With it, \\r \\n \\t \\e \\0 \\\\ \\xHH and \\u{HHHH} are interpreted.
@@ -510,6 +515,6 @@ pub struct PaneOptions {
 }
 
 /// Returns the states that a node can reach by itself.
-pub(crate) fn waitable_states() -> impl Iterator<Item = &'static str> {
+pub fn waitable_states() -> impl Iterator<Item = &'static str> {
     NodeState::names().filter(|name| !["created", "stopping"].contains(name))
 }

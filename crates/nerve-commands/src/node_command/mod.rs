@@ -2,13 +2,13 @@
 
 pub mod all_machines;
 pub mod all_nodes;
-pub(crate) mod args;
-pub(crate) mod budget;
+mod args;
+mod budget;
 mod chat_args;
 mod create;
 pub mod entries;
 pub mod execute;
-pub(crate) mod fork;
+pub mod fork;
 pub mod history;
 mod inspect;
 mod lifecycle;
@@ -19,7 +19,7 @@ mod proxy_args;
 mod shell_env;
 mod terminal;
 mod turn_args;
-pub(crate) mod values;
+mod values;
 mod write;
 
 use anyhow::Result;
@@ -30,15 +30,15 @@ use nerve_client::NerveClient;
 use serde_json::Value;
 
 pub use self::args::{
-    AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, ListArgs, NodeCommand, PruneArgs, RemoveArgs,
-    StartArgs, StopArgs, WaitArgs,
+    AnswerArgs, CreateArgs, ExecuteArgs, ForkArgs, HistoryArgs, ListArgs, NodeArg, NodeCommand, PruneArgs,
+    ReadArgs, RemoveArgs, RunArgs, StartArgs, StopArgs, WaitArgs, WriteArgs, waitable_states,
 };
 pub use self::budget::{BudgetArgs, BudgetOptions, TotalBudgetOptions};
 pub use self::create::trace_tools;
 pub use self::node_path::split_node_path;
 pub use self::proxy_args::{ProxyOptions, price, proxy_params};
 pub use self::shell_env::shell_env;
-pub(crate) use self::turn_args::TurnOptions;
+pub use self::turn_args::TurnOptions;
 pub use self::values::{COLS, EnvPair, ROWS, Seconds, TIME_UNITS, one_of};
 use crate::out;
 
