@@ -379,7 +379,7 @@ fn entry(node: &NodeRecord, session: &SessionMetadata) -> NodeEntry {
         let recording = last.recording.clone();
         let meta = recording.as_deref().and_then(|path| Meta::load(path).ok().flatten()).unwrap_or_default();
         // The host may have learned of a newer conversation after the last write.
-        last.agent_session = meta.agent_session.or(last.agent_session.take());
+        last.conversation_id = meta.conversation_id.or(last.conversation_id.take());
         let at = meta.ended_at.or_else(|| modified(recording.as_deref()?)).unwrap_or(session.updated_at);
         last.end = Some(ProcessEnd { exit: meta.exit, ..ProcessEnd::lost(at, LOST) });
     }

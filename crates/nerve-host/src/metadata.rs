@@ -108,9 +108,9 @@ impl HostMetadata {
 
     /// Returns the current metadata, with the agent's conversation, because a recording outlives its host.
     fn meta(&self) -> Meta {
-        let Memory { transcript, agent_session, .. } =
+        let Memory { transcript, conversation_id, .. } =
             Memory::deserialize(&self.entry.memory).unwrap_or_default();
-        Meta { transcript, agent_session, ..self.initial.clone() }
+        Meta { transcript, conversation_id, ..self.initial.clone() }
     }
 
     fn next_revision(&mut self) -> Option<(MetaFile, u64)> {

@@ -116,7 +116,7 @@ pub struct PaneContext<'a> {
     /// The program draws its own screen.
     pub full_screen: bool,
     /// Id of the agent's conversation.
-    pub agent_session: Option<String>,
+    pub conversation_id: Option<String>,
     /// Records the pane's output.
     pub record: bool,
     /// Current time.
@@ -203,9 +203,10 @@ impl Panes {
     ) -> io::Result<()> {
         let Some(path) = &entry.recording else { return Ok(()) };
         let Ok(Some(meta)) = Meta::load(path) else { return Ok(()) };
-        let Memory { agent_session, transcript, .. } = entry.memory.clone();
+        let Memory { conversation_id, transcript, .. } = entry.memory.clone();
         let home = entry.label.env_home.as_ref().map(PathBuf::from);
-        Meta { ended_at: Some(ended), exit: Some(exit), agent_session, transcript, home, ..meta }.store(path)
+        Meta { ended_at: Some(ended), exit: Some(exit), conversation_id, transcript, home, ..meta }
+            .store(path)
     }
 
     /// Claims a pane for the node with this label until the claim is dropped. The error of a second claimant names the node.
@@ -289,7 +290,7 @@ impl PaneContext<'_> {
             cwd: self.cwd.clone(),
             label: self.label.clone(),
             recording: None,
-            memory: Memory { agent_session: self.agent_session.clone(), ..Memory::default() },
+            memory: Memory { conversation_id: self.conversation_id.clone(), ..Memory::default() },
         }
     }
 

@@ -205,7 +205,7 @@ impl NodeFactory {
         let mut argv = program_argv(spec.backend, spec.command.unwrap_or_default(), shell)?;
         let profile = self.find_profile(spec.backend, spec.profile.as_deref(), &argv)?;
         env.remove_all(&profile.env_remove);
-        let agent_session = match pane {
+        let conversation_id = match pane {
             // The program in an existing pane was not started by nerve.
             Some(_) => spec.conversation_id,
             None => identify(&profile, &mut argv, spec.conversation_id)?,
@@ -250,7 +250,7 @@ impl NodeFactory {
             events: shared.events.clone(),
             kind: spec.backend,
             log_start: spec.backend.is_claude(),
-            agent_session,
+            conversation_id,
             agent_version,
             proxy: proxy.clone(),
             ledger,

@@ -46,7 +46,7 @@ pub(super) struct Message {
     /// The path of the transcript, if the hook named it.
     pub(super) transcript: Option<PathBuf>,
     /// The id of the current conversation. It changes after `/clear` and `/resume`.
-    pub(super) session: Option<String>,
+    pub(super) conversation_id: Option<String>,
 }
 
 impl HookSocket {
@@ -152,7 +152,7 @@ fn parse(message: &Value) -> Option<Message> {
     Some(Message {
         hook,
         transcript: text("transcript_path").map(PathBuf::from),
-        session: text("session_id"),
+        conversation_id: text("session_id"),
     })
 }
 
@@ -186,7 +186,10 @@ mod tests {
         peer.send_to(filter_hook_input(&input).to_string().as_bytes(), &words[2]).await.unwrap();
         let message = socket.next().await.unwrap();
         let hook = Hook::Stopped(Some("p".into()));
-        assert_eq!(message, Message { hook, transcript: Some("/t".into()), session: Some("s".into()) });
+        assert_eq!(
+            message,
+            Message { hook, transcript: Some("/t".into()), conversation_id: Some("s".into()) }
+        );
         let folder = Path::new(&words[2]).parent().unwrap().to_path_buf();
         drop(socket);
         assert!(!folder.exists(), "the folder is removed");

@@ -82,7 +82,7 @@ impl Launch<'_> {
             label: self.label,
             cwd: spec.program.cwd.clone(),
             full_screen: is_full_screen(&spec),
-            agent_session: spec.agent_session.clone(),
+            conversation_id: spec.conversation_id.clone(),
             record: self.record,
             now: self.now,
         };

@@ -88,7 +88,7 @@ impl Observer {
             events: Publisher::new(Clock::start()),
             kind: BackendKind::Pty,
             log_start: false,
-            agent_session: None,
+            conversation_id: None,
             agent_version: None,
         };
         let hooks = spec.attach_hooks(relay, &mut host.argv, Some(&host.runtime.join(HOOKS)));

@@ -233,7 +233,7 @@ impl Node for TerminalNode {
         let has_conversation = status.has_worked && inner.profile.session.is_some();
         metadata.set_some("has_turns", Some(true).filter(|_| has_conversation));
         metadata.set_some("agent_version", inner.agent_version.clone());
-        metadata.set_some("conversation_id", status.agent_session.clone());
+        metadata.set_some("conversation_id", status.conversation_id.clone());
         metadata.set_some("delivery", status.delivery.map(|delivery| delivery.as_str()));
         metadata.set_some("queued", Some(status.queued).filter(|queued| *queued > 0));
         match &status.state {
@@ -394,7 +394,7 @@ impl TerminalNode {
         let span = context.telemetry().begin_turn(parent, node, &prompt.text, || self.telemetry_target());
         let prompt = Prompt { trace: span.context().cloned(), ..prompt };
         let result = self.execute_metered(prompt, context).await;
-        span.end(&result, || self.agent_session());
+        span.end(&result, || self.conversation_id());
         result
     }
 
@@ -427,8 +427,8 @@ impl TerminalNode {
     }
 
     /// Returns the id of the agent's own conversation, if it is known.
-    fn agent_session(&self) -> Option<String> {
-        self.inner.status.borrow().agent_session.clone()
+    fn conversation_id(&self) -> Option<String> {
+        self.inner.status.borrow().conversation_id.clone()
     }
 
     async fn request<T>(

@@ -101,7 +101,7 @@ impl RecordingInfo {
             session: meta.session,
             server: meta.server,
             profile: meta.profile,
-            conversation_id: meta.agent_session,
+            conversation_id: meta.conversation_id,
             exit: meta.exit,
             snapshots: snapshots::read(path).map_or(0, |lines| lines.len() as u64),
             live: is_recording || executions_of(path).any(|execution| is_recorded_now(&execution)),

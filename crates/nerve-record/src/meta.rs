@@ -66,8 +66,8 @@ pub struct Meta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
     /// Id of the agent's conversation, as last reported.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_session: Option<String>,
+    #[serde(rename = "agentSession", alias = "conversationId", skip_serializing_if = "Option::is_none")]
+    pub conversation_id: Option<String>,
     /// The agent's own transcript of that conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transcript: Option<PathBuf>,
@@ -133,7 +133,7 @@ impl Default for Meta {
             home: None,
             env: Vec::new(),
             proxy: None,
-            agent_session: None,
+            conversation_id: None,
             transcript: None,
             title: None,
             ended_at: None,

@@ -57,7 +57,7 @@ pub struct TranscriptSource {
     /// The files of the agent's user.
     pub session_files: SessionFiles,
     /// The id of the conversation, if it is known.
-    pub session: Option<String>,
+    pub conversation_id: Option<String>,
     /// The process of the agent.
     pub pid: i32,
     /// The conversation of an earlier turn.
@@ -218,7 +218,7 @@ impl TranscriptSource {
             TranscriptKind::Gemini | TranscriptKind::Pi | TranscriptKind::Qwen => {
                 self.cwd().map(|cwd| self.session_files.chat_folders(self.kind, &cwd)).unwrap_or_default()
             }
-            TranscriptKind::Copilot => self.session_files.copilot_folders(self.session.as_deref()),
+            TranscriptKind::Copilot => self.session_files.copilot_folders(self.conversation_id.as_deref()),
             TranscriptKind::Opencode | TranscriptKind::Kilo => {
                 let database = self.open_database();
                 database.as_deref().and_then(Path::parent).map(Path::to_path_buf).into_iter().collect()
@@ -237,7 +237,7 @@ impl TranscriptSource {
 
     /// Returns the file of the conversation with which the agent was started.
     fn chat(&self) -> Option<PathBuf> {
-        self.session_files.chat(self.kind, self.session.as_ref()?)
+        self.session_files.chat(self.kind, self.conversation_id.as_ref()?)
     }
 
     /// Returns the database of opencode or Kilo that the process has open.
@@ -406,7 +406,7 @@ mod tests {
     fn source(kind: TranscriptKind, home: &Path, file: Option<PathBuf>) -> TranscriptSource {
         let session_files = SessionFiles::in_home(home.into());
         let pid = std::process::id().cast_signed();
-        TranscriptSource { kind, file, session_files, session: None, pid, last: None }
+        TranscriptSource { kind, file, session_files, conversation_id: None, pid, last: None }
     }
 
     fn drawn(text: &str) -> DrawnAnswer {

@@ -180,7 +180,7 @@ fn start(
         events,
         kind: BackendKind::Pty,
         log_start: false,
-        agent_session: None,
+        conversation_id: None,
         agent_version: None,
     };
     // With hooks as a server's nodes have them.

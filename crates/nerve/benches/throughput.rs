@@ -163,7 +163,7 @@ async fn drive(program: Program) -> Result<u64> {
         events: Publisher::new(Clock::start()),
         kind: BackendKind::Pty,
         log_start: false,
-        agent_session: None,
+        conversation_id: None,
         agent_version: None,
     };
     let node = TerminalNode::start(spec, None, Vec::new())?;

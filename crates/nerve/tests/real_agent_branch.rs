@@ -193,7 +193,7 @@ async fn session_recorded_without_server_is_branched() {
     tokio::task::spawn_blocking(move || recorder.wait()).await.unwrap().unwrap();
     let meta = Meta::load(&file).unwrap().unwrap();
     assert!(
-        meta.agent_session.is_some() && meta.transcript.is_some(),
+        meta.conversation_id.is_some() && meta.transcript.is_some(),
         "the agent's hooks report it: {meta:?}"
     );
     assert_eq!(meta.requested_cmd, fixture.agent.recipe.argv);
@@ -241,7 +241,7 @@ async fn codex_branch_has_full_conversation_and_old_files() {
     let recording = fixture.snapshot_and_change().await;
     fixture.ok(&["server", "node", "execute", "c", "wordbeta"]).await;
     fixture.ok(&["server", "node", "stop", "c"]).await;
-    assert!(Meta::load(&recording).unwrap().unwrap().agent_session.is_some(), "its rollout file names it");
+    assert!(Meta::load(&recording).unwrap().unwrap().conversation_id.is_some(), "its rollout file names it");
 
     let branched = fixture.json(&["branch", recording.to_str().unwrap(), "--at", "first", "wordgamma"]).await;
     assert_eq!(branched["conversation"]["kind"], "whole");

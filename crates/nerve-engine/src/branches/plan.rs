@@ -175,7 +175,7 @@ pub fn plan_branch(
     let recorded = RecordedSession {
         profile: &profile,
         command,
-        agent_session: meta.agent_session.as_deref(),
+        conversation_id: meta.conversation_id.as_deref(),
         transcript: meta.transcript.as_deref(),
         home: meta.home.as_deref(),
         cwd: &recorded_dir,

@@ -152,7 +152,7 @@ impl Engine {
             ready_timeout: label.ready_timeout,
             response_timeout: label.response_timeout,
             audit_log: self.inner.factory.audit_log(&label_node(label), label.history)?,
-            agent_session: memory.agent_session.clone(),
+            conversation_id: memory.conversation_id.clone(),
             agent_version: label.agent_version.clone(),
             proxy,
             ledger: adopted_ledger(session, &label.node, &memory),

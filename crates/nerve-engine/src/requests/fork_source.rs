@@ -148,7 +148,7 @@ impl ForkSource {
         };
         current
             .flatten()
-            .or_else(|| self.agent_session())
+            .or_else(|| self.conversation_id())
             .or_else(|| self.definition.conversation_id.clone())
             .or_else(in_command)
             .ok_or_else(|| {
@@ -213,7 +213,7 @@ impl ForkSource {
     }
 
     /// Returns the id of the running node's conversation.
-    fn agent_session(&self) -> Option<String> {
+    fn conversation_id(&self) -> Option<String> {
         self.terminal.as_ref()?.info().metadata.known_text("conversation_id").map(str::to_string)
     }
 

@@ -287,7 +287,7 @@ impl KnownConversation {
             ConversationRef::Id(id) => Some(id),
             _ => None,
         };
-        let id = last.agent_session.clone().or_else(|| spec.conversation_id.clone()).or_else(in_command);
+        let id = last.conversation_id.clone().or_else(|| spec.conversation_id.clone()).or_else(in_command);
         let Some(id) = id.filter(|id| session_args.is_id(id)) else {
             if last.has_turns && !session_args.resume.is_empty() {
                 return Err(self.error("the id of its conversation is not known"));

@@ -78,7 +78,7 @@ impl Engine {
     fn replaced_conversation(&self, at: &NodeRef) -> Option<String> {
         let session = self.inner.sessions.get(at.session.as_deref()).ok()?;
         let entry = session.entry(&at.node).filter(|_| is_startable(&session, &at.node))?;
-        entry.last.agent_session.filter(|_| entry.last.has_turns)
+        entry.last.conversation_id.filter(|_| entry.last.has_turns)
     }
 
     /// Completes the start even if the future is dropped.

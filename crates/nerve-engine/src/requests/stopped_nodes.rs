@@ -112,7 +112,8 @@ pub(super) fn stopped_node_info(session: &Session, name: &str, entry: &NodeEntry
     metadata.set_some("profile", last.profile.clone().or_else(|| spec.profile.clone()));
     metadata.set_some("cols", spec.cols);
     metadata.set_some("rows", spec.rows);
-    metadata.set_some("conversation_id", last.agent_session.clone().or_else(|| spec.conversation_id.clone()));
+    metadata
+        .set_some("conversation_id", last.conversation_id.clone().or_else(|| spec.conversation_id.clone()));
     metadata.set_some("recording_path", last.recording.as_ref().map(|path| path.display().to_string()));
     let end = last.end.as_ref();
     metadata.set_some("end", end.map(|end| end.cause.as_str()));

@@ -276,7 +276,7 @@ fn describe_recording(path: &Path, meta: &Meta) -> Transcript {
         server_name: meta.server.clone(),
         recording_id: id_of(path).map(str::to_string),
         profile: meta.profile.clone(),
-        conversation_id: meta.agent_session.clone(),
+        conversation_id: meta.conversation_id.clone(),
         cwd: meta.cwd.as_ref().map(|cwd| cwd.display().to_string()),
         ..Transcript::default()
     }
@@ -351,7 +351,7 @@ pub(crate) fn recorded_session<'a>(meta: &'a Meta, profile: &'a Profile) -> Reco
     RecordedSession {
         profile,
         command: command_of(meta),
-        agent_session: meta.agent_session.as_deref(),
+        conversation_id: meta.conversation_id.as_deref(),
         transcript: meta.transcript.as_deref(),
         home: meta.home.as_deref(),
         cwd: meta.cwd.as_deref().unwrap_or(Path::new("/")),

@@ -35,8 +35,8 @@ pub struct LastProcess {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     /// Id of the agent's conversation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_session: Option<String>,
+    #[serde(rename = "agent_session", alias = "conversation_id", skip_serializing_if = "Option::is_none")]
+    pub conversation_id: Option<String>,
     /// The recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recording: Option<PathBuf>,
@@ -103,7 +103,7 @@ impl NodeEntry {
     /// Returns the specification to start an agent again that speaks the Agent Client Protocol: it continues the conversation of the last
     /// process, unless that has no turns or the start is `fresh`.
     pub fn acp_spec(&self, fresh: bool) -> NodeSpec {
-        let known = self.last.agent_session.clone().filter(|_| self.last.has_turns);
+        let known = self.last.conversation_id.clone().filter(|_| self.last.has_turns);
         let conversation_id = known.or_else(|| self.spec.conversation_id.clone()).filter(|_| !fresh);
         NodeSpec { conversation_id, ..self.spec.clone() }
     }
@@ -131,7 +131,7 @@ impl NodeEntry {
         let text = |name: &str| info.metadata.known_text(name).map(str::to_string);
         let last = &mut self.last;
         last.profile = text("profile").or(last.profile.take());
-        last.agent_session = text("conversation_id").or(last.agent_session.take());
+        last.conversation_id = text("conversation_id").or(last.conversation_id.take());
         last.recording = text("recording_path").map(PathBuf::from).or(last.recording.take());
         last.has_turns |= info.metadata.number("turns") > Some(0) || info.metadata.contains_key("has_turns");
         if self.spec.backend.has_terminal() {

@@ -126,7 +126,8 @@ pub struct Memory {
     /// The transcript of the agent's conversation, as named by its hooks.
     pub transcript: Option<PathBuf>,
     /// Id of the agent's conversation: as started, or as reported since.
-    pub agent_session: Option<String>,
+    #[serde(rename = "agent_session", alias = "conversation_id")]
+    pub conversation_id: Option<String>,
     /// The beginning of a prompt that may stand in the agent's composer because it was not submitted.
     pub unsent_prompt: Option<String>,
     /// Limits and usage of the node.

@@ -47,7 +47,7 @@ pub struct TerminalSpec {
     /// Log the start as a typed command.
     pub log_start: bool,
     /// Id of the agent's own conversation, if it was given one.
-    pub agent_session: Option<String>,
+    pub conversation_id: Option<String>,
     /// Version of the agent at its start.
     pub agent_version: Option<String>,
     /// The node's proxy. It is already running and ends with the node.

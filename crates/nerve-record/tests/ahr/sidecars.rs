@@ -34,7 +34,7 @@ fn documented_metadata_example_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("session.ahr");
     let text = r#"{ "version": 1, "startedAtNs": 1710000000000000000, "cmd": ["agent-cli", "run", "--project", "x"],
-        "cols": 120, "rows": 40, "brotliQ": 4, "host": { "os": "linux", "arch": "x86_64" }, "moon": {"phase": 3} }"#;
+        "cols": 120, "rows": 40, "brotliQ": 4, "host": { "os": "linux", "arch": "x86_64" }, "moon": {"phase": 3}, "conversationId": "c-1" }"#;
     fs::write(folder.path().join("session.meta.json"), text).unwrap();
     let meta = Meta::load(&recording).unwrap().unwrap();
     let expected = Meta {
@@ -43,6 +43,7 @@ fn documented_metadata_example_is_read() {
         cols: 120,
         rows: 40,
         host: Host { os: "linux".into(), arch: "x86_64".into() },
+        conversation_id: Some("c-1".into()),
         ..Meta::default()
     };
     assert_eq!(meta, expected);
@@ -59,6 +60,7 @@ fn metadata_is_stored_with_fixed_names_and_replaced() {
         host: Host::this(),
         id: Some("abc".into()),
         node: Some("n1".into()),
+        conversation_id: Some("c-1".into()),
         ..Meta::default()
     };
     meta.store(&recording).unwrap();
@@ -67,7 +69,8 @@ fn metadata_is_stored_with_fixed_names_and_replaced() {
         value,
         json!({
             "version": 1, "startedAtNs": u64::MAX, "cmd": ["claude"], "cols": 0, "rows": 0, "brotliQ": 4,
-            "host": {"os": std::env::consts::OS, "arch": std::env::consts::ARCH}, "id": "abc", "node": "n1"
+            "host": {"os": std::env::consts::OS, "arch": std::env::consts::ARCH}, "id": "abc", "node": "n1",
+            "agentSession": "c-1"
         })
     );
 

@@ -105,7 +105,7 @@ fn last_written_recordings_come_first() {
         session: Some("default".into()),
         server: Some("main".into()),
         profile: Some("claude".into()),
-        agent_session: Some("c-1".into()),
+        conversation_id: Some("c-1".into()),
         ..Meta::default()
     };
     meta.store(&paths[1].1).unwrap();

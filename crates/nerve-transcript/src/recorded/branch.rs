@@ -25,7 +25,7 @@ pub struct RecordedSession<'a> {
     /// The command, without the arguments added for the recording.
     pub command: &'a [String],
     /// The last known id of the conversation.
-    pub agent_session: Option<&'a str>,
+    pub conversation_id: Option<&'a str>,
     /// The agent's transcript of the conversation.
     pub transcript: Option<&'a Path>,
     /// The agent's `HOME`, if it differed from that of this process.
@@ -362,7 +362,7 @@ pub(super) fn conversation_id(recorded: &RecordedSession<'_>, forms: &SessionArg
         ConversationRef::Id(id) => Some(id),
         _ => None,
     };
-    recorded.agent_session.map(str::to_string).or_else(in_command).filter(|id| forms.is_id(id))
+    recorded.conversation_id.map(str::to_string).or_else(in_command).filter(|id| forms.is_id(id))
 }
 
 /// Returns the latest time at which the conversation can have begun.

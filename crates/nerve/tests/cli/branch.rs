@@ -411,7 +411,7 @@ fn codex_branch_has_the_whole_conversation() {
     let mut meta = Meta::load(&file).unwrap().unwrap();
     let output = home.ok(&["branch", file.to_str().unwrap(), "hello", "--dry-run"]);
     assert!(output.contains("the agent's conversation is not known"), "{output}");
-    meta.agent_session = Some(ID.to_string());
+    meta.conversation_id = Some(ID.to_string());
     meta.store(&file).unwrap();
     let output = home.ok(&["branch", file.to_str().unwrap(), "hello", "--dry-run"]);
     assert!(output.contains(&format!("fork {ID}")) && output.contains("all its messages"), "{output}");

@@ -465,7 +465,7 @@ fn recordings_are_listed_with_node_and_folder() {
     meta.server = Some("main".into());
     meta.profile = Some("claude".into());
     meta.cwd = Some("/home/user/projects/of/mine/nerve".into());
-    meta.agent_session = Some("c-1".into());
+    meta.conversation_id = Some("c-1".into());
     meta.store(&first).unwrap();
     // The recording that began first is written last.
     let written = std::time::SystemTime::now() + Duration::from_secs(5);

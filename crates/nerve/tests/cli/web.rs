@@ -191,7 +191,7 @@ fn record_yesterday(home: &Home) {
         node: Some("parser".into()),
         server: Some("default".into()),
         profile: Some("claude".into()),
-        agent_session: Some("11111111-1111-4111-8111-111111111111".into()),
+        conversation_id: Some("11111111-1111-4111-8111-111111111111".into()),
         ..Meta::default()
     };
     meta.store(&path).unwrap();

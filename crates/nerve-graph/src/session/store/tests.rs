@@ -13,6 +13,7 @@ use nerve_types::TsNs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::super::entry::LastProcess;
 use super::{
     GraphRecord, LoadReport, NodeRecord, SessionMetadata, SessionStore, SessionStoreError, is_secret,
 };
@@ -304,6 +305,19 @@ fn node_with_old_field_names_is_read() {
         load(&path).get("a").unwrap().nodes,
         [full_node(), record(NodeSpec::new("bare")), record(agent)]
     );
+}
+
+#[test]
+fn conversation_of_last_process_is_read_by_both_names() {
+    for name in ["agent_session", "conversation_id"] {
+        let last: LastProcess = serde_json::from_value(json!({name: "c-1"})).unwrap();
+        assert_eq!(last.conversation_id.as_deref(), Some("c-1"));
+        assert_eq!(
+            serde_json::to_value(&last).unwrap(),
+            json!({"agent_session": "c-1"}),
+            "for older servers"
+        );
+    }
 }
 
 #[test]

@@ -21,8 +21,8 @@ impl<B: Backend> Actor<B> {
             self.reporter.follow_transcript(transcript.clone());
             self.link.remember_transcript(transcript);
         }
-        if let Some(session) = message.session {
-            self.set_conversation(session);
+        if let Some(id) = message.conversation_id {
+            self.set_conversation(id);
         }
         self.observe(now);
     }
@@ -76,7 +76,7 @@ impl<B: Backend> Actor<B> {
     /// Remembers the id of the agent's current conversation.
     pub(super) fn set_conversation(&mut self, id: String) {
         if self.spec.profile.session.as_ref().is_some_and(|session_args| session_args.is_id(&id)) {
-            self.link.remember_agent_session(id);
+            self.link.remember_conversation_id(id);
         }
     }
 
@@ -89,7 +89,7 @@ impl<B: Backend> Actor<B> {
         let Some(session_files) = SessionFiles::for_env(&self.spec.program.env) else { return };
         let (has_source, requests) = (session_args.id_source.is_some(), self.requests.clone());
         // The ends of our own turns reveal the id, too, and more reliably.
-        let is_unknown = self.link.agent_session().is_none() && self.turns.count() == 0;
+        let is_unknown = self.link.conversation_id().is_none() && self.turns.count() == 0;
         let source = self.transcript().filter(|_| !has_source && is_unknown && self.has_worked);
         if !has_source && source.is_none() {
             return;
@@ -114,7 +114,7 @@ impl<B: Backend> Actor<B> {
             kind,
             file: self.link.transcript().map(Into::into),
             session_files: SessionFiles::for_env(&self.spec.program.env)?,
-            session: self.link.agent_session().cloned(),
+            conversation_id: self.link.conversation_id().cloned(),
             pid: self.link.backend.pid()?,
             last: self.reporter.transcript_tail().and_then(|tail| tail.location()),
         })

@@ -76,8 +76,8 @@ impl<B: Backend> BackendLink<B> {
     }
 
     /// Returns the id of the agent's conversation.
-    pub(super) fn agent_session(&self) -> Option<&String> {
-        self.memory.agent_session.as_ref()
+    pub(super) fn conversation_id(&self) -> Option<&String> {
+        self.memory.conversation_id.as_ref()
     }
 
     /// Returns the beginning of a prompt that may stand in the agent's composer.
@@ -124,8 +124,8 @@ impl<B: Backend> BackendLink<B> {
     }
 
     /// Remembers the id of the agent's conversation.
-    pub(super) fn remember_agent_session(&mut self, id: String) {
-        self.memory.agent_session = Some(id);
+    pub(super) fn remember_conversation_id(&mut self, id: String) {
+        self.memory.conversation_id = Some(id);
     }
 
     /// Stores the memory if it has changed.

@@ -100,7 +100,7 @@ impl<B: Backend> Actor<B> {
         let stored = spec.adopted.clone().unwrap_or_default();
         let memory = match is_adopted {
             true => stored.clone(),
-            false => Memory { agent_session: spec.agent_session.clone(), ..Memory::default() },
+            false => Memory { conversation_id: spec.conversation_id.clone(), ..Memory::default() },
         };
         let budget = BudgetGuard::new(spec.ledger.clone(), memory.budget.is_some());
         let driver = new_driver(&spec, backend.is_foreign(), now);
@@ -319,7 +319,7 @@ impl<B: Backend> Actor<B> {
             faults: self.faults.clone(),
             mismatch: self.reporter.mismatch().map(str::to_string),
             end_reason: self.lifecycle.end_reason().cloned(),
-            agent_session: self.link.agent_session().cloned(),
+            conversation_id: self.link.conversation_id().cloned(),
             place: self.link.backend.place().to_vec(),
         };
         self.link.remember_progress(status.progress_record());

@@ -50,7 +50,7 @@ pub(crate) struct Status {
     /// Reason for the end of the node, if the exit status does not show it.
     pub(crate) end_reason: Option<String>,
     /// Id of the agent's own conversation.
-    pub(crate) agent_session: Option<String>,
+    pub(crate) conversation_id: Option<String>,
     /// The changing part of the terminal's location: names and values.
     pub(crate) place: Vec<(&'static str, String)>,
 }
@@ -77,7 +77,7 @@ impl Status {
             faults: Faults::default(),
             mismatch: None,
             end_reason: None,
-            agent_session: spec.agent_session.clone(),
+            conversation_id: spec.conversation_id.clone(),
             place: Vec::new(),
         }
     }
