@@ -13,7 +13,7 @@ const STDERR_LIMIT: u64 = 64 << 10;
 
 /// The command line of a multiplexer.
 #[derive(Debug)]
-pub(crate) struct CommandLine {
+pub(crate) struct MultiplexerCli {
     /// Fails in a build without the multiplexer's feature.
     pub(crate) ensure_built: fn() -> Result<(), PaneError>,
     /// Name in errors, also of the program in PATH.
@@ -24,7 +24,7 @@ pub(crate) struct CommandLine {
     pub(crate) output_limit: u64,
 }
 
-impl CommandLine {
+impl MultiplexerCli {
     /// Starts a command whose output and standard error are read.
     ///
     /// # Errors

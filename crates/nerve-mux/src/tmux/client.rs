@@ -12,7 +12,7 @@ use tokio::process::Command;
 use super::details::{DETAILS, PaneDetails};
 use super::formats::{self, PANES};
 use super::{ensure_built, quoting, version};
-use crate::exec::CommandLine;
+use crate::exec::MultiplexerCli;
 use crate::pane::NewPane;
 use crate::pane_text::last_rows;
 
@@ -22,12 +22,12 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const MIN_VERSION: (u32, u32) = (3, 2);
 pub(super) const NAME: &str = "tmux";
 /// The output limit is twice a scrollback of fifty thousand long lines.
-pub(super) const TMUX: CommandLine =
-    CommandLine { ensure_built, name: NAME, action: "run tmux", output_limit: 64 << 20 };
+pub(super) const TMUX: MultiplexerCli =
+    MultiplexerCli { ensure_built, name: NAME, action: "run tmux", output_limit: 64 << 20 };
 
 /// Rows of a pane to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Range {
+pub enum RowRange {
     /// The visible rows.
     Screen,
     /// The last rows of scrollback and screen.
@@ -225,15 +225,15 @@ impl Tmux {
     ///
     /// # Errors
     /// [`PaneError`].
-    pub async fn text(&self, pane: &str, range: Range) -> Result<String, PaneError> {
+    pub async fn text(&self, pane: &str, range: RowRange) -> Result<String, PaneError> {
         let mut words = vec!["capture-pane", "-p", "-J", "-t", pane];
-        if range != Range::Screen {
+        if range != RowRange::Screen {
             words.extend(["-S", "-"]);
         }
         let text = self.call(&words, &[]).await?;
         let count = match range {
-            Range::Last(count) => count,
-            Range::Screen | Range::All => usize::MAX,
+            RowRange::Last(count) => count,
+            RowRange::Screen | RowRange::All => usize::MAX,
         };
         Ok(last_rows(&String::from_utf8_lossy(&text), count))
     }

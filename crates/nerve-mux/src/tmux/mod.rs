@@ -25,7 +25,7 @@ mod version;
 
 use nerve_types::{Multiplexer, Size};
 
-pub use client::{Range, Tmux};
+pub use client::{RowRange, Tmux};
 pub use pane::TmuxPane;
 
 use self::attach::attach_pane;

@@ -2,22 +2,22 @@
 
 /// A range of rows that ends at the bottom of the screen, so it cannot end before it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
+pub struct RowRange {
     /// Rows of the scrollback.
     back: u32,
     /// Rows of the screen.
     rows: u16,
 }
 
-impl Range {
+impl RowRange {
     /// Returns the screen of a pane with this many rows.
-    pub fn screen(rows: u16) -> Range {
-        Range::with_scrollback(rows, 0)
+    pub fn screen(rows: u16) -> RowRange {
+        RowRange::with_scrollback(rows, 0)
     }
 
     /// Returns the screen and up to `back` rows above it.
-    pub fn with_scrollback(rows: u16, back: u32) -> Range {
-        Range { back, rows: rows.max(1) }
+    pub fn with_scrollback(rows: u16, back: u32) -> RowRange {
+        RowRange { back, rows: rows.max(1) }
     }
 
     pub(super) fn start(self) -> String {
@@ -60,7 +60,7 @@ mod tests {
     fn no_range_ends_before_it_starts() {
         for rows in [0, 1, 24, u16::MAX] {
             for back in [0, 1, 3500, u32::MAX] {
-                let range = Range::with_scrollback(rows, back);
+                let range = RowRange::with_scrollback(rows, back);
                 let (start, end): (i64, i64) = (range.start().parse().unwrap(), range.end().parse().unwrap());
                 assert!(start <= 0 && end >= 0, "{range:?}: {start}..{end}");
             }

@@ -1,7 +1,7 @@
 //! The only module that runs `wezterm cli`.
 //!
 //! Two of its calls can crash or freeze the server with all panes of the user. One is a text range that ends before it
-//! starts, the other sends exact bytes to a program that does not read. [`Range`] excludes the first. For the second, [`Keys`] are short and
+//! starts, the other sends exact bytes to a program that does not read. [`RowRange`] excludes the first. For the second, [`Keys`] are short and
 //! [`Wezterm::keys`] waits until earlier input is read. Every call has a timeout and an output limit and never starts a server.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::process::Command;
 use tokio::time::Instant;
 
-use super::args::{Keys, Range};
+use super::args::{Keys, RowRange};
 use super::exec::{NAME, run};
 use super::listing::{self, ListedPane};
 use crate::pane::NewPane;
@@ -174,7 +174,7 @@ impl Wezterm {
         if listed.tty.is_some() {
             return Ok(());
         }
-        let message = self.text(id, Range::screen(listed.size.rows), false).await.unwrap_or_default();
+        let message = self.text(id, RowRange::screen(listed.size.rows), false).await.unwrap_or_default();
         // The empty pane is useless.
         let _ = self.kill(id).await;
         Err(PaneError::Refused(format!("wezterm could not start the program: {}", message.trim())))
@@ -244,7 +244,7 @@ impl Wezterm {
     ///
     /// # Errors
     /// NoPane; see [`Wezterm::list`].
-    pub async fn text(&self, pane: &str, range: Range, escapes: bool) -> Result<String, PaneError> {
+    pub async fn text(&self, pane: &str, range: RowRange, escapes: bool) -> Result<String, PaneError> {
         parse_pane_id(pane)?;
         let (start, end) = (range.start(), range.end());
         let mut args =

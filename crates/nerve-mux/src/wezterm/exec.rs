@@ -6,13 +6,13 @@ use nerve_host::backend::PaneError;
 use tokio::process::Command;
 
 use super::ensure_built;
-use crate::exec::CommandLine;
+use crate::exec::MultiplexerCli;
 
 /// Name in messages.
 pub(super) const NAME: &str = "wezterm";
 /// The output limit is far above a full scrollback.
-const WEZTERM: CommandLine =
-    CommandLine { ensure_built, name: NAME, action: "run wezterm", output_limit: 32 << 20 };
+const WEZTERM: MultiplexerCli =
+    MultiplexerCli { ensure_built, name: NAME, action: "run wezterm", output_limit: 32 << 20 };
 
 /// Runs `command` for at most `timeout` and returns its output.
 ///

@@ -33,7 +33,7 @@ use self::poller::Process;
 use crate::handover::{Resources, take_over};
 use crate::pane::{Claim, PaneContext, PaneEntry, Panes};
 
-pub use args::{Keys, Range};
+pub use args::{Keys, RowRange};
 pub use client::Wezterm;
 pub use pane::WeztermPane;
 

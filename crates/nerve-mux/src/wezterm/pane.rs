@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::args::Range;
+use super::args::RowRange;
 use super::input::input_calls;
 use super::pane_cache::WeztermServer;
 use super::poller::{PaneEvent, PollTarget, Poller, Process, SharedState};
@@ -336,7 +336,7 @@ impl Backend for WeztermPane {
         let rows = self.shared.rows.load(Ordering::Relaxed);
         let back = lines.map_or(ALL_ROWS, |lines| u32::try_from(lines).unwrap_or(ALL_ROWS));
         Some(Box::pin(async move {
-            let range = Range::with_scrollback(rows, back);
+            let range = RowRange::with_scrollback(rows, back);
             let text = server.wezterm.text(&pane, range, false).await.map_err(io::Error::other)?;
             Ok(last_rows(&text, lines.unwrap_or(usize::MAX)))
         }))

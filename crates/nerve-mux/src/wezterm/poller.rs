@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::args::Range;
+use super::args::RowRange;
 use super::listing::ListedPane;
 use super::pane_cache::WeztermServer;
 use super::repaint::{Capture, NeedsMore, Repainter};
@@ -409,7 +409,7 @@ impl Poller {
     }
 
     async fn read_text(&self, rows: u16, scrollback: u32) -> Result<String, PollError> {
-        let range = Range::with_scrollback(rows, scrollback);
+        let range = RowRange::with_scrollback(rows, scrollback);
         match self.target.server.wezterm.text(&self.target.pane, range, true).await {
             Err(PaneError::NoPane(_)) => Err(PollError::Gone(self.gone_message())),
             text => text.map_err(poll_error),

@@ -8,7 +8,7 @@ use nerve_api::value::NodeState;
 use nerve_engine::Engine;
 use nerve_host::backend::PaneError;
 use nerve_mux::pane::{NewPane, Panes};
-use nerve_mux::tmux::{Range, Tmux as Client};
+use nerve_mux::tmux::{RowRange, Tmux as Client};
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::assert_error;
 use nerve_testkit::{wait_until, within_deadline};
@@ -104,10 +104,10 @@ async fn client_works_without_nodes() {
     assert_eq!((info.session.as_str(), info.window.as_str(), info.cols, info.rows), ("made", "win", 120, 40));
     assert_eq!((list.len(), info.cwd.as_deref()), (2, Some("/tmp".as_ref())));
     assert!(wait_until(LIMIT, || tmux.tmux(&["capture-pane", "-p", "-t", &pane]).unwrap().contains("b c;")));
-    let text = client.text(&pane, Range::Last(2)).await.unwrap();
+    let text = client.text(&pane, RowRange::Last(2)).await.unwrap();
     assert_eq!(text, "100\nb c;");
-    assert!(client.text(&pane, Range::All).await.unwrap().starts_with("1\n2\n"));
-    assert!(!client.text(&pane, Range::Screen).await.unwrap().starts_with("1\n"));
+    assert!(client.text(&pane, RowRange::All).await.unwrap().starts_with("1\n2\n"));
+    assert!(!client.text(&pane, RowRange::Screen).await.unwrap().starts_with("1\n"));
     client.paste(&second, "pasted ünd\nmore;".as_bytes()).await.unwrap();
     client.keys(&second, b"\r").await.unwrap();
     let shown = || tmux.tmux(&["capture-pane", "-p", "-t", &second]).unwrap();
@@ -120,7 +120,7 @@ async fn client_works_without_nodes() {
     {
         assert!(matches!(result, Err(PaneError::NoPane(_))), "{result:?}");
     }
-    assert!(matches!(client.text("%77", Range::Screen).await, Err(PaneError::NoPane(_))));
+    assert!(matches!(client.text("%77", RowRange::Screen).await, Err(PaneError::NoPane(_))));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

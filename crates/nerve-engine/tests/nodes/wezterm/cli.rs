@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nerve_host::backend::PaneError;
 use nerve_mux::pane::NewPane;
-use nerve_mux::wezterm::{Keys, Range, Wezterm};
+use nerve_mux::wezterm::{Keys, RowRange, Wezterm};
 use nerve_testkit::{eventually, within_deadline};
 use nerve_types::Size;
 
@@ -27,7 +27,7 @@ fn unresponsive() -> NewPane {
 }
 
 async fn wait_for_text(wezterm: &Wezterm, pane: &str, text: &str) {
-    eventually(text, async || wezterm.text(pane, Range::screen(10), false).await.unwrap().contains(text))
+    eventually(text, async || wezterm.text(pane, RowRange::screen(10), false).await.unwrap().contains(text))
         .await;
 }
 
@@ -79,7 +79,7 @@ async fn problems_that_wezterm_ignores_are_errors() {
     let spawned = mux.run(&["cli", "--no-auto-start", "spawn", "--new-window", "--", "no-such-program"]);
     let pane = String::from_utf8(spawned.stdout).unwrap().trim().to_string();
     assert!(spawned.status.success());
-    assert!(wezterm.text(&pane, Range::screen(24), false).await.unwrap().contains("Unable to spawn"));
+    assert!(wezterm.text(&pane, RowRange::screen(24), false).await.unwrap().contains("Unable to spawn"));
     assert_eq!(wezterm.pane_info(&pane).await.unwrap().tty, None);
 }
 
@@ -110,9 +110,12 @@ async fn inverted_range_that_kills_wezterm_is_never_requested() {
     let mut mux = Mux::start();
     let wezterm = mux.wezterm();
     let pane = wezterm.spawn(&new_pane(&["bash", "-c", "seq 1 50; exec cat"])).await.unwrap();
-    for range in
-        [Range::screen(0), Range::screen(10), Range::screen(u16::MAX), Range::with_scrollback(10, u32::MAX)]
-    {
+    for range in [
+        RowRange::screen(0),
+        RowRange::screen(10),
+        RowRange::screen(u16::MAX),
+        RowRange::with_scrollback(10, u32::MAX),
+    ] {
         wezterm.text(&pane, range, false).await.unwrap();
     }
     assert!(!mux.has_ended());

@@ -7,7 +7,7 @@ use nerve_api::request::NodeSpec;
 use nerve_api::value::NodeState;
 use nerve_engine::EngineConfig;
 use nerve_mux::pane::{NewPane, Panes};
-use nerve_mux::wezterm::{Keys, Range};
+use nerve_mux::wezterm::{Keys, RowRange};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::FactoryConfig;
 use nerve_node::response::Response;
@@ -257,14 +257,14 @@ async fn draft_of_a_person_is_not_typed_over() {
         harness.nodes.ask("sh", "echo before").await;
         wezterm.keys(&pane, &Keys::new(b"echo draft").unwrap()).await.unwrap();
         eventually("the draft stands there", async || {
-            wezterm.text(&pane, Range::screen(30), false).await.unwrap().contains("$ echo draft")
+            wezterm.text(&pane, RowRange::screen(30), false).await.unwrap().contains("$ echo draft")
         })
         .await;
         let error = harness.nodes.send("sh", "echo ours").await.unwrap_err();
         assert_error(&error, ErrorKind::Blocked, &["echo draft"]);
         wezterm.keys(&pane, &Keys::new(b"\x15clear\r").unwrap()).await.unwrap();
         eventually("the draft is gone", async || {
-            !wezterm.text(&pane, Range::screen(30), false).await.unwrap().contains("draft")
+            !wezterm.text(&pane, RowRange::screen(30), false).await.unwrap().contains("draft")
         })
         .await;
     }
@@ -276,7 +276,7 @@ async fn draft_before_attaching_is_not_typed_over() {
     let harness = WeztermHarness::new();
     let pane = harness.spawn(&BASH).await;
     let wezterm = harness.mux.wezterm();
-    let screen = async || wezterm.text(&pane, Range::screen(30), false).await.unwrap();
+    let screen = async || wezterm.text(&pane, RowRange::screen(30), false).await.unwrap();
     let has_draft = async || screen().await.contains("$ echo draft");
     // Before bash reads keys, the terminal echoes them in front of the prompt.
     eventually("the prompt stands there", async || screen().await.trim_end().ends_with('$')).await;

@@ -70,9 +70,9 @@ impl Multiplexer {
         self.map_error(match self {
             Multiplexer::Tmux(tmux) => {
                 let range = match (lines, full) {
-                    (Some(lines), _) => tmux::Range::Last(lines as usize),
-                    (None, true) => tmux::Range::All,
-                    (None, false) => tmux::Range::Screen,
+                    (Some(lines), _) => tmux::RowRange::Last(lines as usize),
+                    (None, true) => tmux::RowRange::All,
+                    (None, false) => tmux::RowRange::Screen,
                 };
                 tmux.text(pane, range).await
             }
@@ -161,9 +161,9 @@ async fn wezterm_text(
 ) -> Result<String, PaneError> {
     let rows = wezterm.pane_info(pane).await?.rows;
     let range = match (lines, full) {
-        (Some(lines), _) => wezterm::Range::with_scrollback(rows, lines.min(ALL_ROWS)),
-        (None, true) => wezterm::Range::with_scrollback(rows, ALL_ROWS),
-        (None, false) => wezterm::Range::screen(rows),
+        (Some(lines), _) => wezterm::RowRange::with_scrollback(rows, lines.min(ALL_ROWS)),
+        (None, true) => wezterm::RowRange::with_scrollback(rows, ALL_ROWS),
+        (None, false) => wezterm::RowRange::screen(rows),
     };
     let text = wezterm.text(pane, range, false).await?;
     let rows: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
