@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use nerve_commands::node_command::{EnvPair, ProxyOptions, Seconds};
+use nerve_commands::node_command::{DurationArg, EnvPair, ProxyOptions};
 
 use super::node::ServerOption;
 
@@ -59,7 +59,7 @@ pub struct BranchArgs {
     pub no_wait: bool,
     /// Time limit for the answer in seconds [default: the node's limit]
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true, conflicts_with = "no_wait")]
-    pub timeout: Option<Seconds>,
+    pub timeout: Option<DurationArg>,
     /// Session of the new node [default: the server's default session]
     #[arg(long, value_name = "NAME")]
     pub session: Option<String>,

@@ -1,7 +1,7 @@
 //! `nerve fan-out`: one task for several agents, each in its own git worktree.
 
 use clap::{Args, Subcommand};
-use nerve_commands::node_command::{BudgetOptions, Seconds, TotalBudgetOptions};
+use nerve_commands::node_command::{BudgetOptions, DurationArg, TotalBudgetOptions};
 use nerve_commands::prompt::Prompt;
 
 use super::node::ServerOption;
@@ -77,7 +77,7 @@ pub struct RunArgs {
     pub total: TotalBudgetOptions,
     /// Time limit in seconds of each turn and of each test
     #[arg(short, long, default_value = "1800", value_name = "SECONDS", allow_negative_numbers = true)]
-    pub timeout: Seconds,
+    pub timeout: DurationArg,
     /// Print the name of the fan-out and return at once
     #[arg(long)]
     pub no_wait: bool,

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use nerve_commands::node_command::Seconds;
+use nerve_commands::node_command::DurationArg;
 
 #[derive(Debug, Args)]
 pub struct HostArgs {
@@ -55,7 +55,7 @@ pub struct StopArgs {
     pub all: bool,
     /// Time limit in seconds
     #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
-    pub timeout: Seconds,
+    pub timeout: DurationArg,
     /// Print as JSON
     #[arg(short, long)]
     pub json: bool,

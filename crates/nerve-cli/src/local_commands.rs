@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use nerve_api::value::ParserKind;
 
-use nerve_commands::node_command::{Seconds, one_of};
+use nerve_commands::node_command::{DurationArg, one_of};
 use nerve_commands::prompt::Prompt;
 
 #[derive(Debug, Args)]
@@ -55,7 +55,7 @@ pub struct AskArgs {
     pub force: bool,
     /// Time limit in seconds, including the start
     #[arg(short, long, default_value = "1800", value_name = "SECONDS", allow_negative_numbers = true)]
-    pub timeout: Seconds,
+    pub timeout: DurationArg,
     /// Print the complete response as JSON
     #[arg(short, long)]
     pub json: bool,
@@ -114,7 +114,7 @@ pub struct DoctorArgs {
         allow_negative_numbers = true,
         requires = "agents"
     )]
-    pub timeout: Seconds,
+    pub timeout: DurationArg,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use nerve_api::value::ParserKind;
 
-use nerve_commands::node_command::{Seconds, one_of};
+use nerve_commands::node_command::{DurationArg, one_of};
 
 use super::node::ServerOption;
 
@@ -16,7 +16,7 @@ pub struct PatternArgs {
     pub session: Option<String>,
     /// Time limit of a turn in seconds [default: the node's limit]
     #[arg(short, long, global = true, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub timeout: Option<Seconds>,
+    pub timeout: Option<DurationArg>,
     /// Answer parser [default: the node's]
     #[arg(short, long, global = true, value_parser = one_of::<ParserKind>(ParserKind::names()))]
     pub parser: Option<ParserKind>,

@@ -56,7 +56,7 @@ pub struct ReplayArgs {
     pub speed: Speed,
     /// Limit pauses to this many seconds of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub idle_limit: Option<nerve_commands::node_command::Seconds>,
+    pub idle_limit: Option<nerve_commands::node_command::DurationArg>,
     /// Start position: seconds, M:S or H:M:S from the start, or +BYTES of output
     #[arg(long, value_name = "TIME|+BYTES", allow_negative_numbers = true)]
     pub from: Option<StartPosition>,
@@ -161,7 +161,7 @@ pub struct ExportArgs {
     pub input: bool,
     /// Limit pauses to this many seconds of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub idle_limit: Option<nerve_commands::node_command::Seconds>,
+    pub idle_limit: Option<nerve_commands::node_command::DurationArg>,
     /// Print as JSON which file was written; needs --output
     #[arg(short, long)]
     pub json: bool,

@@ -1,7 +1,7 @@
 //! `nerve result`.
 
 use clap::{ArgGroup, Args};
-use nerve_commands::node_command::Seconds;
+use nerve_commands::node_command::DurationArg;
 
 use super::node::ServerOption;
 
@@ -35,7 +35,7 @@ pub struct ResultArgs {
     pub wait: bool,
     /// Time limit in seconds [default: none]
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true, requires = "wait")]
-    pub timeout: Option<Seconds>,
+    pub timeout: Option<DurationArg>,
     /// Withdraw the prompt or interrupt its turn
     #[arg(long, conflicts_with = "list")]
     pub cancel: bool,

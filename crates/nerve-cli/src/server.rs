@@ -1,7 +1,7 @@
 //! `nerve server`: starts, stops and lists servers.
 
 use clap::{Args, Subcommand};
-use nerve_commands::node_command::Seconds;
+use nerve_commands::node_command::DurationArg;
 
 use super::graph::GraphArgs;
 use super::listen::ListenArgs;
@@ -128,7 +128,7 @@ pub struct StopArgs {
     pub force: bool,
     /// Time limit in seconds
     #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
-    pub timeout: Seconds,
+    pub timeout: DurationArg,
     /// Keep nodes running that can outlive the server
     #[arg(long)]
     pub keep_nodes: bool,
@@ -151,7 +151,7 @@ pub struct RestartArgs {
     pub name: NameArgs,
     /// Time limit for the stop in seconds
     #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
-    pub timeout: Seconds,
+    pub timeout: DurationArg,
     /// Print as JSON
     #[arg(short, long)]
     pub json: bool,

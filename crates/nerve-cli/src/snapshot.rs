@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 
-use nerve_commands::node_command::Seconds;
+use nerve_commands::node_command::DurationArg;
 use nerve_types::ByteCount;
 
 #[derive(Debug, Args)]
@@ -66,7 +66,7 @@ pub struct TakeArgs {
     pub socket: Option<String>,
     /// Time limit for the recorder's confirmation in seconds
     #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
-    pub timeout: Seconds,
+    pub timeout: DurationArg,
     /// Server that has the session, for example on another machine: NAME, tcp://HOST:PORT or tls://HOST:PORT
     #[arg(long, value_name = "SERVER", requires = "session", conflicts_with = "socket")]
     pub server: Option<String>,

@@ -6,12 +6,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use nerve_api::value::NodeState;
 
 use nerve_commands::graph_file::input::Field;
-use nerve_commands::node_command::{ForkArgs, NodeArg, NodeCommand, Seconds, one_of, waitable_states};
+use nerve_commands::node_command::{DurationArg, ForkArgs, NodeArg, NodeCommand, one_of, waitable_states};
 
 /// A parsed command line.
 #[derive(Debug, Parser)]
 #[command(name = "repl", no_binary_name = true, disable_help_subcommand = true, max_term_width = 110)]
-pub(super) struct CommandLine {
+pub(super) struct ReplLine {
     #[command(subcommand)]
     pub(super) command: Command,
 }
@@ -160,7 +160,7 @@ pub(super) struct WaitArgs {
     pub(super) state: NodeState,
     /// Time limit in seconds
     #[arg(short, long, default_value = "60", value_name = "SECONDS")]
-    pub(super) timeout: Seconds,
+    pub(super) timeout: DurationArg,
 }
 
 #[derive(Debug, Args)]
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn declaration_is_consistent() {
-        CommandLine::command().debug_assert();
+        ReplLine::command().debug_assert();
     }
 
     #[test]
@@ -352,6 +352,6 @@ mod tests {
                 check(child);
             }
         }
-        check(&CommandLine::command());
+        check(&ReplLine::command());
     }
 }

@@ -108,47 +108,47 @@ impl Shell {
     async fn run_node_command(&mut self, command: NodeCommand) -> Result<()> {
         reject_standard_input(&command)?;
         let session = self.session();
-        let target = self.target();
+        let context = self.command_context();
         match command {
             NodeCommand::Create(args) => {
                 let name = args.name.clone();
-                let done = perform(&target, NodeCommand::Create(args));
+                let done = perform(&context, NodeCommand::Create(args));
                 self.start_node(session.as_deref(), &name, done).await
             }
             NodeCommand::Start(args) => {
                 let name = args.node.clone();
-                let done = perform(&target, NodeCommand::Start(args));
+                let done = perform(&context, NodeCommand::Start(args));
                 self.start_node(session.as_deref(), &name, done).await
             }
             NodeCommand::Fork(mut args) => {
                 args.node = fork::source(&args.node).to_string();
                 let name = match args.target.take() {
                     Some(name) => name,
-                    None => fork::free_name(&target.client, session.as_deref(), &args.node).await?,
+                    None => fork::free_name(&context.client, session.as_deref(), &args.node).await?,
                 };
                 args.target = Some(name.clone());
-                let done = perform(&target, NodeCommand::Fork(args));
+                let done = perform(&context, NodeCommand::Fork(args));
                 self.start_node(session.as_deref(), &name, done).await
             }
             NodeCommand::Stop(args) | NodeCommand::Delete(args) | NodeCommand::Close(args) => {
                 let name = args.node.clone();
-                self.wait_briefly(perform(&target, NodeCommand::Stop(args))).await?;
+                self.wait_briefly(perform(&context, NodeCommand::Stop(args))).await?;
                 self.started.remove(session.as_deref(), &name);
                 Ok(())
             }
             NodeCommand::Execute(args) | NodeCommand::Send(args) => {
                 let mut interruption = Interruption::new(InterruptAction::Turn(args.node.clone()));
-                let done = perform(&target, NodeCommand::Execute(args));
+                let done = perform(&context, NodeCommand::Execute(args));
                 let done = self.wait(&mut interruption, done).await;
                 interruption.resolve(done)
             }
             NodeCommand::Answer(args) if args.wait => {
                 let mut interruption = Interruption::new(InterruptAction::Turn(args.node.clone()));
-                let done = perform(&target, NodeCommand::Answer(args));
+                let done = perform(&context, NodeCommand::Answer(args));
                 let done = self.wait(&mut interruption, done).await;
                 interruption.resolve(done)
             }
-            other => self.wait_briefly(perform(&target, other)).await,
+            other => self.wait_briefly(perform(&context, other)).await,
         }
     }
 

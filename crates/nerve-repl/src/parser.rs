@@ -2,7 +2,7 @@
 
 use clap::{CommandFactory, Parser};
 
-use super::command::{Command, CommandLine};
+use super::command::{Command, ReplLine};
 use super::input::Input;
 use nerve_commands::failure::{Failure, USAGE};
 
@@ -39,7 +39,7 @@ pub(super) fn parse(input: &Input) -> Result<Request, Failure> {
         Some(words) => words,
         None => words(input)?,
     };
-    match CommandLine::try_parse_from(&words) {
+    match ReplLine::try_parse_from(&words) {
         Ok(line) => Ok(Request::Command(Box::new(line.command))),
         Err(error) => convert_error(&error),
     }
@@ -57,7 +57,7 @@ pub(super) fn without_dag(input: &Input) -> Option<Input> {
 /// The command does not exist.
 pub(super) fn help(command: &[String]) -> Result<String, Failure> {
     let words = command.iter().map(String::as_str).chain(["--help"]);
-    match CommandLine::try_parse_from(words) {
+    match ReplLine::try_parse_from(words) {
         Err(error) => match convert_error(&error)? {
             Request::Help(text) => Ok(text),
             Request::Prompt { .. } | Request::Command(_) => Ok(String::new()),
@@ -68,7 +68,7 @@ pub(super) fn help(command: &[String]) -> Result<String, Failure> {
 
 /// Returns the command declaration, for completion.
 pub(super) fn declaration() -> clap::Command {
-    let mut command = CommandLine::command();
+    let mut command = ReplLine::command();
     command.build();
     command
 }

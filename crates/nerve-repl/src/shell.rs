@@ -25,7 +25,7 @@ use super::source::{Source, SourceEvent};
 use super::started_nodes::StartedNodes;
 use nerve_commands::event_line;
 use nerve_commands::failure::{DONE, FAILED, Failure, INTERRUPTED, USAGE};
-use nerve_commands::node_command::Target;
+use nerve_commands::node_command::CommandContext;
 use nerve_commands::out;
 
 /// A running REPL.
@@ -401,8 +401,8 @@ impl Shell {
     }
 
     /// Returns server and session for commands shared with the command line.
-    pub(super) fn target(&self) -> Target {
-        Target { client: self.client.clone(), session: self.session(), json: false }
+    pub(super) fn command_context(&self) -> CommandContext {
+        CommandContext { client: self.client.clone(), session: self.session(), json: false }
     }
 
     fn prompt(&self) -> String {

@@ -10,7 +10,7 @@ use super::budget::{BudgetArgs, BudgetOptions};
 use super::chat_args::ChatOptions;
 use super::proxy_args::ProxyOptions;
 use super::turn_args::{ConversationArgs, TurnOptions};
-use super::values::{COLS, EnvPair, ROWS, Seconds, described_values, one_of};
+use super::values::{COLS, DurationArg, EnvPair, ROWS, described_values, one_of};
 use crate::prompt::Prompt;
 
 #[expect(missing_docs, reason = "clap would print it as the help of the command")]
@@ -272,10 +272,10 @@ pub struct CreateArgs {
     pub rows: Option<u16>,
     /// Time limit for the program's start in seconds
     #[arg(long, default_value = "60", value_name = "SECONDS", allow_negative_numbers = true)]
-    pub ready_timeout: Seconds,
+    pub ready_timeout: DurationArg,
     /// Time limit of a turn in seconds, unless 'send' sets --timeout
     #[arg(long, default_value = "1800", value_name = "SECONDS", allow_negative_numbers = true)]
-    pub response_timeout: Seconds,
+    pub response_timeout: DurationArg,
     /// Conversation of the node.
     #[command(flatten)]
     pub conversation: ConversationArgs,
@@ -306,7 +306,7 @@ pub struct ExecuteArgs {
     pub parser: Option<ParserKind>,
     /// Time limit in seconds, including the wait for the node [default: the node's limit]
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub timeout: Option<Seconds>,
+    pub timeout: Option<DurationArg>,
     /// Print the terminal's text as the answer grows; with --json one object per line
     #[arg(long)]
     pub stream: bool,
@@ -436,7 +436,7 @@ pub struct WaitArgs {
     pub until: Vec<NodeState>,
     /// Time limit in seconds
     #[arg(short, long, default_value = "60", value_name = "SECONDS", allow_negative_numbers = true)]
-    pub timeout: Seconds,
+    pub timeout: DurationArg,
 }
 
 /// Arguments of `nerve answer`.
@@ -462,7 +462,7 @@ pub struct AnswerArgs {
     pub wait: bool,
     /// Time limit in seconds [default: the node's limit]
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true, requires = "wait")]
-    pub timeout: Option<Seconds>,
+    pub timeout: Option<DurationArg>,
 }
 
 /// Arguments of `nerve logs`.

@@ -8,8 +8,8 @@ use nerve_api::value::LimitAction;
 use nerve_types::cost::format_cost;
 use serde_json::json;
 
-use super::Target;
-use super::values::{Seconds, TokenCount, described_values, one_of};
+use super::CommandContext;
+use super::values::{DurationArg, TokenCount, described_values, one_of};
 use crate::failure::{Failure, USAGE};
 use crate::out;
 
@@ -24,7 +24,7 @@ pub struct BudgetOptions {
     pub budget_tokens: Option<TokenCount>,
     /// Budget: time in which the agent works, in seconds or with a unit: 10m, 2h …
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
-    pub budget_time: Option<Seconds>,
+    pub budget_time: Option<DurationArg>,
     /// Budget: action at a limit, after the turn is interrupted [default: ask]
     #[arg(long, value_parser = one_of::<LimitAction>(described_values::<LimitAction>()), value_name = "ACTION")]
     pub at_limit: Option<LimitAction>,
@@ -41,7 +41,7 @@ pub struct TotalBudgetOptions {
     pub total_tokens: Option<TokenCount>,
     /// Budget of all attempts together: time since the start, in seconds or with a unit: 10m, 2h …
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
-    pub total_time: Option<Seconds>,
+    pub total_time: Option<DurationArg>,
 }
 
 /// Arguments of `nerve budget`.
@@ -83,7 +83,7 @@ impl BudgetOptions {
         let limits = UsageLimits {
             max_tokens: self.budget_tokens.map(|tokens| tokens.0),
             max_cost_usd: self.budget_cost,
-            max_time_ms: self.budget_time.map(|Seconds(time)| nerve_types::millis(time)),
+            max_time_ms: self.budget_time.map(|DurationArg(time)| nerve_types::millis(time)),
             at_limit: self.at_limit.unwrap_or_default(),
         };
         match (limits.is_unlimited(), self.at_limit) {
@@ -136,11 +136,11 @@ fn cost(text: &str) -> Result<f64, String> {
 }
 
 /// Prints or changes a budget.
-pub(super) async fn run(target: &Target, args: BudgetArgs) -> Result<()> {
-    let (client, session_id) = (&target.client, target.session.clone());
+pub(super) async fn run(context: &CommandContext, args: BudgetArgs) -> Result<()> {
+    let (client, session_id) = (&context.client, context.session.clone());
     let budget = match args.limits.action_alone() {
         Some(at_limit) => {
-            Some(UsageLimits { at_limit, ..current_limits(target, args.node.as_deref()).await? })
+            Some(UsageLimits { at_limit, ..current_limits(context, args.node.as_deref()).await? })
         }
         None => args.limits.limits()?,
     };
@@ -149,10 +149,10 @@ pub(super) async fn run(target: &Target, args: BudgetArgs) -> Result<()> {
             let status = client.set_budget(&SetBudget { node_id, session_id, budget }).await?;
             (Some(status).filter(BudgetStatus::has_limits), None)
         }
-        None => (status(target, None).await?, None),
-        Some(node) => (status(target, Some(&node)).await?, status(target, None).await?),
+        None => (status(context, None).await?, None),
+        Some(node) => (status(context, Some(&node)).await?, status(context, None).await?),
     };
-    if target.json {
+    if context.json {
         return out::json(&json!({ "budget": own, "session_budget": of_session }));
     }
     match &own {
@@ -163,8 +163,8 @@ pub(super) async fn run(target: &Target, args: BudgetArgs) -> Result<()> {
 }
 
 /// Returns the budget of a node, or of the session.
-async fn status(target: &Target, node: Option<&str>) -> Result<Option<BudgetStatus>> {
-    let (client, session_id) = (&target.client, target.session.clone());
+async fn status(context: &CommandContext, node: Option<&str>) -> Result<Option<BudgetStatus>> {
+    let (client, session_id) = (&context.client, context.session.clone());
     Ok(match node {
         Some(node) => client.request(&GetNode::new(node.to_string(), session_id)).await?.progress.budget,
         None => client.request(&GetSession::new(session_id)).await?.budget,
@@ -172,9 +172,9 @@ async fn status(target: &Target, node: Option<&str>) -> Result<Option<BudgetStat
 }
 
 /// Returns the limits of a node, or of the session.
-async fn current_limits(target: &Target, node: Option<&str>) -> Result<UsageLimits> {
+async fn current_limits(context: &CommandContext, node: Option<&str>) -> Result<UsageLimits> {
     let owner = node.map_or_else(|| "the session".to_string(), |node| format!("node '{node}'"));
-    let status = status(target, node).await?.filter(BudgetStatus::has_limits);
+    let status = status(context, node).await?.filter(BudgetStatus::has_limits);
     let status = status.ok_or_else(|| {
         missing_limit_error(format!("cannot set the action at a limit: {owner} has no budget"))
     })?;

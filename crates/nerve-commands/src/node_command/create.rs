@@ -8,7 +8,7 @@ use nerve_api::request::{ChatSettings, CommandLine, ConversationOptions, CreateN
 use nerve_api::value::BackendKind;
 use nerve_record::executions::trace;
 
-use super::Target;
+use super::CommandContext;
 use super::args::CreateArgs;
 use super::chat_args::ChatOptions;
 use super::proxy_args::proxy_params;
@@ -18,7 +18,7 @@ use crate::failure::{Failure, USAGE};
 use crate::out;
 
 /// Creates the node.
-pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
+pub(super) async fn run(context: &CommandContext, args: CreateArgs) -> Result<()> {
     check_pane(&args)?;
     if args.command.is_some() && matches!(args.backend, BackendKind::Bash | BackendKind::Chat) {
         let message = format!("--command is for terminals: a {} node runs no program", args.backend);
@@ -32,9 +32,9 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
     let mut env: BTreeMap<String, String> = args.env.into_iter().map(|pair| (pair.key, pair.value)).collect();
     env.extend(trace_tools(args.trace_tools));
     // The program of an existing pane already has its environment.
-    let shell_env = if args.pane.pane_id.is_some() { None } else { shell_env(&target.client) };
+    let shell_env = if args.pane.pane_id.is_some() { None } else { shell_env(&context.client) };
     let params = CreateNode {
-        session_id: target.session.clone(),
+        session_id: context.session.clone(),
         command: args.command.map(CommandLine::Text),
         backend: args.backend,
         cwd,
@@ -59,7 +59,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         proxy: proxy_params(args.proxy)?,
         ..CreateNode::new(args.name)
     };
-    target.request_and_print(&params, |_| out::line(format_args!("node '{}' created", params.node_id))).await
+    context.request_and_print(&params, |_| out::line(format_args!("node '{}' created", params.node_id))).await
 }
 
 /// Returns the parameters of a chat node.

@@ -8,14 +8,14 @@ use nerve_api::value::SectionKind;
 use nerve_client::StreamItem;
 use serde_json::json;
 
-use super::Target;
+use super::CommandContext;
 use super::args::ExecuteArgs;
 use super::turn_args::{conversation, webhook};
 use crate::failure::{FAILED, Failure, exit_code_of};
 use crate::{out, prompt, trace};
 
 /// Sends the prompt and prints the answer.
-pub(super) async fn run(target: &Target, args: ExecuteArgs) -> Result<()> {
+pub(super) async fn run(context: &CommandContext, args: ExecuteArgs) -> Result<()> {
     let text = prompt::read(&args.prompt)?;
     let input = ExecuteInput {
         parser: args.parser,
@@ -29,10 +29,10 @@ pub(super) async fn run(target: &Target, args: ExecuteArgs) -> Result<()> {
         tracestate: trace::state(),
         ..ExecuteInput::from(text)
     };
-    let node = target.client.node(&args.node, target.session.as_deref());
+    let node = context.client.node(&args.node, context.session.as_deref());
     if args.turn_options.is_async {
         let id = node.execute_async(input).await?;
-        if target.json {
+        if context.json {
             return out::json(&TurnAccepted { result_id: id, node_id: args.node });
         }
         return out::line(id);
@@ -41,12 +41,12 @@ pub(super) async fn run(target: &Target, args: ExecuteArgs) -> Result<()> {
         let mut stream = node.execute_stream(input).await?;
         while let Some(item) = stream.next().await {
             match item? {
-                StreamItem::Chunk(chunk) if target.json => out::json_line(&json!({ "chunk": chunk }))?,
+                StreamItem::Chunk(chunk) if context.json => out::json_line(&json!({ "chunk": chunk }))?,
                 StreamItem::Chunk(chunk) => out::piece(&chunk)?,
                 StreamItem::Missed(count) => {
                     out::warning(format_args!("{count} chunks of the answer were dropped"))
                 }
-                StreamItem::Response(data) if target.json => {
+                StreamItem::Response(data) if context.json => {
                     out::json_line(&data)?;
                     return check(&data.response);
                 }
@@ -60,7 +60,7 @@ pub(super) async fn run(target: &Target, args: ExecuteArgs) -> Result<()> {
     }
     let waiting = format!("waiting for '{}'", args.node);
     let data: Turn = out::progress(&waiting, node.execute(input)).await?;
-    print(&data, target.json)?;
+    print(&data, context.json)?;
     check(&data.response)
 }
 

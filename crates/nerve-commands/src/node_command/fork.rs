@@ -6,20 +6,20 @@ use nerve_api::request::ForkNode;
 use nerve_client::NerveClient;
 use nerve_types::name::numbered;
 
-use super::Target;
+use super::CommandContext;
 use super::args::ForkArgs;
 use crate::out;
 
 /// Forks a node.
-pub(super) async fn run(target: &Target, args: ForkArgs) -> Result<()> {
-    let session_id = target.session.clone();
+pub(super) async fn run(context: &CommandContext, args: ForkArgs) -> Result<()> {
+    let session_id = context.session.clone();
     let source_id = source(&args.node).to_string();
     let target_id = match args.target {
         Some(name) => name,
-        None => free_name(&target.client, session_id.as_deref(), &source_id).await?,
+        None => free_name(&context.client, session_id.as_deref(), &source_id).await?,
     };
     let params = ForkNode { source_id, target_id, at: args.at, session_id };
-    target
+    context
         .request_and_print(&params, |NodeForked { node_id, forked_from }| {
             out::line(format_args!("node '{node_id}' forked from '{forked_from}'"))
         })

@@ -6,14 +6,14 @@ use nerve_api::request::GetHistory;
 use nerve_client::NerveClient;
 
 use super::args::HistoryArgs;
-use super::{Target, entries};
+use super::{CommandContext, entries};
 use crate::failure::{Failure, NOT_FOUND};
 use crate::out;
 
 /// Prints the selected entries.
-pub(super) async fn run(target: &Target, args: &HistoryArgs) -> Result<()> {
-    let history = request(&target.client, target.session.as_deref(), args, target.json).await?;
-    print(&history, args, &history.server_name, target.json)
+pub(super) async fn run(context: &CommandContext, args: &HistoryArgs) -> Result<()> {
+    let history = request(&context.client, context.session.as_deref(), args, context.json).await?;
+    print(&history, args, &history.server_name, context.json)
 }
 
 /// Prints the entries, or their counts.

@@ -7,15 +7,15 @@ use nerve_api::reply::{NodeExplanation, NodeInfo, NodeMetadata, ReachedState};
 use nerve_api::request::{ExplainNode, GetNode, Seconds, States, WaitNode};
 use nerve_api::value::{BlockKind, NodeState};
 
-use super::Target;
+use super::CommandContext;
 use super::args::WaitArgs;
 use super::budget::summary;
 use crate::failure::{BLOCKED, FAILED, Failure, TIMED_OUT};
 use crate::out;
 
 /// Shows one node.
-pub(super) async fn info(target: &Target, node: String) -> Result<()> {
-    target.request_and_print(&GetNode::new(node, target.session.clone()), print_info).await
+pub(super) async fn info(context: &CommandContext, node: String) -> Result<()> {
+    context.request_and_print(&GetNode::new(node, context.session.clone()), print_info).await
 }
 
 fn print_info(node: NodeInfo) -> Result<()> {
@@ -36,20 +36,20 @@ fn print_info(node: NodeInfo) -> Result<()> {
 }
 
 /// Waits for a state.
-pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
+pub(super) async fn wait(context: &CommandContext, args: WaitArgs) -> Result<()> {
     // Returns early when the node can no longer reach the state by itself.
     let mut until = args.until.clone();
     until.extend([NodeState::Blocked, NodeState::Suspended, NodeState::Stopped]);
     let params = WaitNode {
         node_id: args.node.clone(),
-        session_id: target.session.clone(),
+        session_id: context.session.clone(),
         until: States(until),
         timeout: Some(Seconds::from(args.timeout.0)),
     };
     let waiting = format!("waiting for '{}'", args.node);
     let requested: Vec<&str> = args.until.iter().map(|state| state.as_str()).collect();
     let requested = requested.join(" or ");
-    let data = out::progress(&waiting, target.request(&params)).await.map_err(|error| {
+    let data = out::progress(&waiting, context.request(&params)).await.map_err(|error| {
         let failure = Failure::from_error(&error);
         if failure.code != TIMED_OUT {
             return error;
@@ -60,7 +60,7 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     })?;
     let state = serde_json::from_value::<ReachedState>(data)?.state;
     if args.until.contains(&state) {
-        return if target.json {
+        return if context.json {
             out::json(&ReachedState { state })
         } else {
             out::line(out::state(state.as_str()))
@@ -70,7 +70,7 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     if !matches!(state, NodeState::Blocked | NodeState::Suspended) {
         return Err(Failure::new(FAILED, message).into());
     }
-    let explanation = target.request(&ExplainNode::new(args.node.clone(), target.session.clone())).await?;
+    let explanation = context.request(&ExplainNode::new(args.node.clone(), context.session.clone())).await?;
     let explanation: NodeExplanation = serde_json::from_value(explanation)?;
     let mut failure = Failure::new(BLOCKED, format!("{message}: {}", explanation.evidence));
     failure.screen = Some(explanation.screen);
@@ -91,8 +91,8 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
 }
 
 /// Explains a node's state.
-pub(super) async fn explain(target: &Target, node: String) -> Result<()> {
-    target.request_and_print(&ExplainNode::new(node, target.session.clone()), print_explanation).await
+pub(super) async fn explain(context: &CommandContext, node: String) -> Result<()> {
+    context.request_and_print(&ExplainNode::new(node, context.session.clone()), print_explanation).await
 }
 
 fn print_explanation(explanation: NodeExplanation) -> Result<()> {

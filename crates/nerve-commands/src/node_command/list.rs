@@ -6,7 +6,7 @@ use nerve_api::request::ListNodes;
 use nerve_api::value::NodeState;
 use nerve_types::ExitStatus;
 
-use super::Target;
+use super::CommandContext;
 use super::inspect::format_state;
 use crate::out;
 
@@ -28,9 +28,9 @@ const OPTIONAL_COLUMNS: [&str; 4] = ["type", CWD, COMMAND, "cost"];
 pub(super) const NUMBERS: [&str; 1] = ["cost"];
 
 /// Lists the nodes of a session.
-pub(super) async fn run(target: &Target) -> Result<()> {
-    let params = ListNodes { session_id: target.session.clone(), ..ListNodes::default() };
-    target
+pub(super) async fn run(context: &CommandContext) -> Result<()> {
+    let params = ListNodes { session_id: context.session.clone(), ..ListNodes::default() };
+    context
         .request_and_print(&params, |NodeList { nodes_info, stopped, .. }| {
             print_rows(&COLUMNS, nodes_info.iter().chain(&stopped).map(format_row).collect())
         })

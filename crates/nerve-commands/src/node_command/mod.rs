@@ -25,7 +25,7 @@ mod write;
 use anyhow::Result;
 use nerve_api::Request;
 use nerve_api::reply::Turn;
-use nerve_api::request::{AnswerNode, NodeChoice, Seconds as ApiSeconds, SendInterrupt};
+use nerve_api::request::{AnswerNode, NodeChoice, Seconds, SendInterrupt};
 use nerve_client::NerveClient;
 use serde_json::Value;
 
@@ -39,11 +39,11 @@ pub use self::node_path::split_node_path;
 pub use self::proxy_args::{ProxyOptions, price, proxy_params};
 pub use self::shell_env::shell_env;
 pub use self::turn_args::TurnOptions;
-pub use self::values::{COLS, EnvPair, ROWS, Seconds, TIME_UNITS, one_of};
+pub use self::values::{COLS, DurationArg, EnvPair, ROWS, TIME_UNITS, one_of};
 use crate::out;
 
 /// Connection and options that all commands share.
-pub struct Target {
+pub struct CommandContext {
     /// Connection to the server.
     pub client: NerveClient,
     /// Session of the node. `None`: the server's default session.
@@ -56,63 +56,63 @@ pub struct Target {
 ///
 /// # Errors
 /// The request fails, or a turn does.
-pub async fn perform(target: &Target, command: NodeCommand) -> Result<()> {
-    let result = dispatch(target, command).await;
+pub async fn perform(context: &CommandContext, command: NodeCommand) -> Result<()> {
+    let result = dispatch(context, command).await;
     // The server sends warnings separately from its replies.
-    target.client.take_warnings().iter().for_each(|warning| out::warning(out::sanitize(warning)));
+    context.client.take_warnings().iter().for_each(|warning| out::warning(out::sanitize(warning)));
     result
 }
 
-async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
+async fn dispatch(context: &CommandContext, command: NodeCommand) -> Result<()> {
     match command {
-        NodeCommand::Create(args) => create::run(target, *args).await,
-        NodeCommand::List(args) if args.watch => node_watcher::NodeWatcher::run(target).await,
-        NodeCommand::List(_) => list::run(target).await,
-        NodeCommand::Info(args) => inspect::info(target, args.node).await,
-        NodeCommand::Execute(args) | NodeCommand::Send(args) => execute::run(target, args).await,
-        NodeCommand::Run(args) => terminal::run(target, args).await,
-        NodeCommand::Read(args) => terminal::read(target, args).await,
-        NodeCommand::Write(args) => write::run(target, args).await,
+        NodeCommand::Create(args) => create::run(context, *args).await,
+        NodeCommand::List(args) if args.watch => node_watcher::NodeWatcher::run(context).await,
+        NodeCommand::List(_) => list::run(context).await,
+        NodeCommand::Info(args) => inspect::info(context, args.node).await,
+        NodeCommand::Execute(args) | NodeCommand::Send(args) => execute::run(context, args).await,
+        NodeCommand::Run(args) => terminal::run(context, args).await,
+        NodeCommand::Read(args) => terminal::read(context, args).await,
+        NodeCommand::Write(args) => write::run(context, args).await,
         NodeCommand::Interrupt(args) => {
-            target.request_silently(&SendInterrupt::new(args.node, target.session.clone())).await
+            context.request_silently(&SendInterrupt::new(args.node, context.session.clone())).await
         }
-        NodeCommand::Resize(args) => terminal::resize(target, args).await,
-        NodeCommand::Show(args) => terminal::show(target, args).await,
-        NodeCommand::Wait(args) => inspect::wait(target, args).await,
-        NodeCommand::Why(args) => inspect::explain(target, args.node).await,
-        NodeCommand::Answer(args) => answer(target, args).await,
-        NodeCommand::Budget(args) => budget::run(target, args).await,
-        NodeCommand::History(args) => history::run(target, &args).await,
-        NodeCommand::Start(args) => lifecycle::start(target, args).await,
-        NodeCommand::Fork(args) => fork::run(target, args).await,
+        NodeCommand::Resize(args) => terminal::resize(context, args).await,
+        NodeCommand::Show(args) => terminal::show(context, args).await,
+        NodeCommand::Wait(args) => inspect::wait(context, args).await,
+        NodeCommand::Why(args) => inspect::explain(context, args.node).await,
+        NodeCommand::Answer(args) => answer(context, args).await,
+        NodeCommand::Budget(args) => budget::run(context, args).await,
+        NodeCommand::History(args) => history::run(context, &args).await,
+        NodeCommand::Start(args) => lifecycle::start(context, args).await,
+        NodeCommand::Fork(args) => fork::run(context, args).await,
         NodeCommand::Stop(args) | NodeCommand::Delete(args) | NodeCommand::Close(args) => {
-            lifecycle::stop(target, args).await
+            lifecycle::stop(context, args).await
         }
-        NodeCommand::Remove(args) => lifecycle::remove(target, args).await,
-        NodeCommand::Prune(args) => lifecycle::prune(target, args).await,
+        NodeCommand::Remove(args) => lifecycle::remove(context, args).await,
+        NodeCommand::Prune(args) => lifecycle::prune(context, args).await,
     }
 }
 
-async fn answer(target: &Target, args: AnswerArgs) -> Result<()> {
+async fn answer(context: &CommandContext, args: AnswerArgs) -> Result<()> {
     let number = |text: &str| text.parse().ok().filter(|number| *number > 0);
     let choice = args.choice.map(|text| number(&text).map_or(NodeChoice::Label(text), NodeChoice::Number));
-    let (node_id, session_id) = (args.node, target.session.clone());
-    let timeout = args.timeout.map(|timeout| ApiSeconds::from(timeout.0));
+    let (node_id, session_id) = (args.node, context.session.clone());
+    let timeout = args.timeout.map(|timeout| Seconds::from(timeout.0));
     let (cancel, wait) = (args.cancel, args.wait);
     let params = AnswerNode { node_id, session_id, choice, cancel, wait, timeout, ..AnswerNode::default() };
-    let data = target.request(&params).await?;
+    let data = context.request(&params).await?;
     match serde_json::from_value::<Turn>(data.clone()) {
         Ok(data) => {
-            execute::print(&data, target.json)?;
+            execute::print(&data, context.json)?;
             execute::check(&data.response)
         }
         // The dialog blocked no turn, or --wait was not given.
-        Err(_) if target.json => out::json(&data),
+        Err(_) if context.json => out::json(&data),
         Err(_) => Ok(()),
     }
 }
 
-impl Target {
+impl CommandContext {
     async fn request<R: Request>(&self, request: &R) -> Result<Value> {
         Ok(self.client.request_json(request).await?)
     }

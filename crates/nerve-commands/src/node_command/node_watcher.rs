@@ -10,13 +10,13 @@ use nerve_client::{ClientError, Reconnect};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::Target;
+use super::CommandContext;
 use super::list::{COLUMNS, NUMBERS, STATE, format_row};
 use crate::out;
 
 /// Prints a node whenever its row in the list changes.
 pub(super) struct NodeWatcher<'a> {
-    target: &'a Target,
+    context: &'a CommandContext,
     table: out::Table<'a>,
     /// The last row of each node.
     rows: BTreeMap<String, Vec<String>>,
@@ -44,21 +44,21 @@ impl Changes {
 
 impl NodeWatcher<'_> {
     /// Prints the nodes, and then each one that changes. Returns when the server ends; a restart does not end it.
-    pub(super) async fn run(target: &Target) -> Result<()> {
+    pub(super) async fn run(context: &CommandContext) -> Result<()> {
         let types = EventType::STATE_CHANGES.iter().chain([&EventType::ServerShutdown]);
         let types = types.map(ToString::to_string).collect();
-        let session_id = Some(target.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string()));
+        let session_id = Some(context.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string()));
         let filter = Subscribe { types: Some(types), session_id, ..Subscribe::default() };
         // Subscribed before the list is read, so that no change is missed.
-        let client = target.client.clone().reconnect(Reconnect::default());
+        let client = context.client.clone().reconnect(Reconnect::default());
         let mut events = client.subscribe(&filter).await?;
-        let nodes = list_nodes(target).await?;
+        let nodes = list_nodes(context).await?;
         let rows: Vec<Vec<String>> = nodes.iter().map(format_row).collect();
         let table = out::Table::new(&COLUMNS, &rows).align_right(&NUMBERS);
-        if !target.json {
+        if !context.json {
             table.print_header()?;
         }
-        let mut watcher = NodeWatcher { target, table, rows: BTreeMap::new() };
+        let mut watcher = NodeWatcher { context, table, rows: BTreeMap::new() };
         nodes.iter().try_for_each(|node| watcher.show(node))?;
         let changes = Changes::default();
         let follow = async {
@@ -84,7 +84,7 @@ impl NodeWatcher<'_> {
             for node_id in changes.take().await {
                 match node_id {
                     Some(node_id) => self.update(&node_id).await?,
-                    None => list_nodes(self.target).await?.iter().try_for_each(|node| self.show(node))?,
+                    None => list_nodes(self.context).await?.iter().try_for_each(|node| self.show(node))?,
                 }
             }
         }
@@ -92,8 +92,8 @@ impl NodeWatcher<'_> {
 
     /// Reads a node, and prints it if it has changed.
     async fn update(&mut self, node_id: &str) -> Result<()> {
-        let request = GetNode::new(node_id, self.target.session.clone());
-        match self.target.client.node_info(&request).await {
+        let request = GetNode::new(node_id, self.context.session.clone());
+        match self.context.client.node_info(&request).await {
             Ok(node) => self.show(&node)?,
             Err(ClientError::Server(error)) if error.details.error_type == ErrorKind::NotFound => {
                 self.show_removal(node_id)?;
@@ -108,7 +108,7 @@ impl NodeWatcher<'_> {
     /// Prints that a node was removed, if it was printed before.
     fn show_removal(&mut self, node_id: &str) -> Result<()> {
         let Some(mut row) = self.rows.remove(node_id) else { return Ok(()) };
-        if self.target.json {
+        if self.context.json {
             return out::json_line(&serde_json::json!({ "node_id": node_id, "removed": true }));
         }
         row[STATE] = "removed".to_string();
@@ -121,7 +121,7 @@ impl NodeWatcher<'_> {
         if self.rows.get(&node.node_id) == Some(&row) {
             return Ok(());
         }
-        if self.target.json {
+        if self.context.json {
             out::json_line(node)?
         } else {
             self.table.print_row(&row)?
@@ -132,8 +132,8 @@ impl NodeWatcher<'_> {
 }
 
 /// Lists the nodes of the session, stopped ones last.
-async fn list_nodes(target: &Target) -> Result<Vec<NodeInfo>> {
-    let params = ListNodes { session_id: target.session.clone(), ..ListNodes::default() };
-    let NodeList { nodes_info, stopped, .. } = target.client.request(&params).await?;
+async fn list_nodes(context: &CommandContext) -> Result<Vec<NodeInfo>> {
+    let params = ListNodes { session_id: context.session.clone(), ..ListNodes::default() };
+    let NodeList { nodes_info, stopped, .. } = context.client.request(&params).await?;
     Ok(nodes_info.into_iter().chain(stopped).collect())
 }

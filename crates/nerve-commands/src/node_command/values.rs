@@ -46,15 +46,15 @@ fn parse_scaled(text: &str, units: &[(&str, u32)]) -> Option<f64> {
 
 /// A duration in seconds or with a unit, fractions allowed: more than 0, at most a year.
 #[derive(Debug, Clone, Copy)]
-pub struct Seconds(pub Duration);
+pub struct DurationArg(pub Duration);
 
-impl FromStr for Seconds {
+impl FromStr for DurationArg {
     type Err = String;
-    fn from_str(text: &str) -> Result<Seconds, String> {
+    fn from_str(text: &str) -> Result<DurationArg, String> {
         let seconds = parse_scaled(text, &TIME_UNITS)
             .ok_or_else(|| "expected a number of seconds, or a time such as 90s, 10m or 2h".to_string())?;
         if seconds > 0.0 && seconds <= 31_536_000.0 {
-            return Ok(Seconds(Duration::from_secs_f64(seconds)));
+            return Ok(DurationArg(Duration::from_secs_f64(seconds)));
         }
         Err("must be more than 0 and at most a year".to_string())
     }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn times_have_units() {
-        let seconds = |text: &str| text.parse::<Seconds>().map(|Seconds(time)| time.as_secs_f64());
+        let seconds = |text: &str| text.parse::<DurationArg>().map(|DurationArg(time)| time.as_secs_f64());
         for (text, expected) in
             [("90", 90.0), ("1.5", 1.5), ("10m", 600.0), ("1.5h", 5400.0), ("30d", 2_592_000.0)]
         {

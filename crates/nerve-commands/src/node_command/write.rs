@@ -5,14 +5,14 @@ use nerve_api::request::WriteData;
 use nerve_vt::keys::{Key, unescape};
 use nerve_vt::screen::Modes;
 
-use super::Target;
+use super::CommandContext;
 use super::args::WriteArgs;
 use crate::failure::{Failure, USAGE};
 use crate::out;
 use crate::prompt::read_standard_input;
 
 /// Writes DATA, then the keys.
-pub(super) async fn run(target: &Target, args: WriteArgs) -> Result<()> {
+pub(super) async fn run(context: &CommandContext, args: WriteArgs) -> Result<()> {
     let data = bytes(&args)?;
     let data = String::from_utf8(data).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -23,8 +23,8 @@ pub(super) async fn run(target: &Target, args: WriteArgs) -> Result<()> {
             "{escape} is written as typed, as characters; --escape interprets it, and --key presses keys such as esc"
         ));
     }
-    let params = WriteData { node_id: args.node, session_id: target.session.clone(), data };
-    target.request_silently(&params).await
+    let params = WriteData { node_id: args.node, session_id: context.session.clone(), data };
+    context.request_silently(&params).await
 }
 
 /// Returns the first escape in data that is written without interpreting escapes.

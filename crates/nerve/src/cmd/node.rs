@@ -6,7 +6,7 @@ use anyhow::Result;
 use nerve_api::reply::NodeHistory;
 use nerve_client::{ClientError, NerveClient};
 use nerve_commands::node_command::{
-    HistoryArgs, NodeCommand, Target, all_machines, all_nodes, history, perform,
+    CommandContext, HistoryArgs, NodeCommand, all_machines, all_nodes, history, perform,
 };
 use nerve_record::history::{Filter, HistoryError, HistoryReader};
 use nerve_server::paths::ServerPaths;
@@ -54,10 +54,10 @@ pub(super) async fn run(args: NodeArgs) -> Result<()> {
     let is_list = matches!(&command, NodeCommand::List(args) if !args.watch && !json);
     let has_hint = is_list && std::io::stderr().is_terminal() && !is_remote(server);
     let client = connect(server).await?;
-    let target = Target { client, session, json };
-    perform(&target, command).await?;
+    let context = CommandContext { client, session, json };
+    perform(&context, command).await?;
     if has_hint {
-        all_nodes::print_hint(&running_servers().await, server, target.session.as_deref()).await;
+        all_nodes::print_hint(&running_servers().await, server, context.session.as_deref()).await;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use nerve_client::NerveClient;
-use nerve_commands::node_command::Seconds;
+use nerve_commands::node_command::DurationArg;
 use nerve_commands::prompt::{self, Prompt};
 use nerve_graph::context::RunContext;
 use nerve_graph::session::Session;
@@ -30,7 +30,7 @@ use nerve_cli::pattern::{PatternArgs, PatternCommand};
 struct LoopContext {
     client: NerveClient,
     session: Option<String>,
-    timeout: Option<Seconds>,
+    timeout: Option<DurationArg>,
     display: Arc<TurnDisplay>,
     cancellation: CancellationToken,
     run: RunContext,
