@@ -21,7 +21,7 @@ use nerve_node::factory::{NodeFactory, check_without_terminal, split_command, st
 use nerve_node::response::Response;
 use nerve_node::terminal::{AuditLog, DialogPolicy, Prompt};
 use nerve_node::turn_queue::TurnQueue;
-use nerve_node::turn_state::{Evidence, TurnState};
+use nerve_node::turn_state::{StateEvidence, TurnState};
 use nerve_node::usage_ledger::UsageLedger;
 use nerve_node::{BoxFuture, Node, NodeFuture, NodeHandle, ToolKind};
 use nerve_record::history::HISTORY_BUFFER_LINES;
@@ -38,7 +38,7 @@ use crate::link::Link;
 /// Maximum size of the text of earlier turns, in bytes.
 const MAX_TEXT: usize = 256 << 10;
 /// Evidence of the node's states.
-const EVIDENCE: Evidence = Evidence {
+const EVIDENCE: StateEvidence = StateEvidence {
     busy: (SignalSource::Acp, "session/prompt: the agent has not responded yet"),
     ready: (SignalSource::Acp, "session: no prompt is running"),
 };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use nerve_acp_protocol::rpc_error::{INVALID_REQUEST, RpcError};
 use nerve_acp_protocol::types::{PermissionOutcome, PermissionParams, SessionUpdate};
-use nerve_node::turn_state::Dialog;
+use nerve_node::turn_state::OpenDialog;
 use nerve_types::activity::TsMs;
 use nerve_types::text::one_line;
 use serde_json::Value;
@@ -40,7 +40,7 @@ pub(crate) struct Session {
 struct PermissionRequest {
     /// JSON-RPC id.
     id: Value,
-    dialog: Dialog,
+    dialog: OpenDialog,
     /// The arguments and the content of the tool call.
     details: String,
     /// Ids of the choices.
@@ -126,7 +126,7 @@ impl Session {
         let question = shorten(title);
         let choices = options.iter().map(|option| shorten(&option.name)).collect();
         let options = options.into_iter().map(|option| option.option_id).collect();
-        let dialog = Dialog { id: format!("acp-{}", self.count), choices, question };
+        let dialog = OpenDialog { id: format!("acp-{}", self.count), choices, question };
         self.requests.push_back(PermissionRequest { id, dialog, details, options });
         (Decision::Wait, effects)
     }
@@ -139,7 +139,7 @@ impl Session {
     }
 
     /// Returns the dialog that is shown: that of the first request.
-    pub(crate) fn dialog(&self) -> Option<Dialog> {
+    pub(crate) fn dialog(&self) -> Option<OpenDialog> {
         self.requests.front().map(|request| request.dialog.clone())
     }
 

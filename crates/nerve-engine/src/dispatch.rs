@@ -36,76 +36,79 @@ pub fn dispatcher(engine: Engine) -> Dispatcher {
         .on::<RemoveNode>(Engine::remove_node)
         .on::<PruneNodes>(Engine::prune_nodes)
         .on::<RestoreNodes>(Engine::restore_nodes)
-        .on_with::<ListNodes>(Traits::brief(), Engine::list_nodes)
-        .on_with::<GetNode>(Traits::brief(), Engine::get_node)
-        .on_with::<RunCommand>(Traits::brief(), Engine::run_command)
+        .on_with::<ListNodes>(RequestTraits::brief(), Engine::list_nodes)
+        .on_with::<GetNode>(RequestTraits::brief(), Engine::get_node)
+        .on_with::<RunCommand>(RequestTraits::brief(), Engine::run_command)
         .on_with::<ExecuteInput>(
-            Traits { streams: |request| request.stream && !request.is_async, ..Traits::default() },
+            RequestTraits {
+                streams: |request| request.stream && !request.is_async,
+                ..RequestTraits::default()
+            },
             Engine::execute_input,
         )
         .on_with::<GetResult>(
-            Traits {
+            RequestTraits {
                 size: |request| if request.wait { ReplySize::LargeAtEnd } else { ReplySize::Large },
-                ..Traits::default()
+                ..RequestTraits::default()
             },
             Engine::get_result,
         )
-        .on_with::<ListResults>(Traits::large(), Engine::list_results)
+        .on_with::<ListResults>(RequestTraits::large(), Engine::list_results)
         .on::<CancelResult>(Engine::cancel_result)
-        .on_with::<SendInterrupt>(Traits::brief(), Engine::send_interrupt)
-        .on_with::<WriteData>(Traits::brief(), Engine::write_data)
-        .on_with::<ResizeNode>(Traits::brief(), Engine::resize_node)
+        .on_with::<SendInterrupt>(RequestTraits::brief(), Engine::send_interrupt)
+        .on_with::<WriteData>(RequestTraits::brief(), Engine::write_data)
+        .on_with::<ResizeNode>(RequestTraits::brief(), Engine::resize_node)
         .on::<ShowNode>(Engine::show_node)
-        .on_with::<GetBuffer>(Traits::large(), Engine::get_buffer)
+        .on_with::<GetBuffer>(RequestTraits::large(), Engine::get_buffer)
         .on::<ClearBuffer>(Engine::clear_buffer)
-        .on_with::<GetHistory>(Traits::large(), Engine::get_history)
-        .on_with::<GetTranscript>(Traits::large(), Engine::get_transcript)
-        .on_with::<Search>(Traits::large_at_end(), Engine::search)
-        .on_with::<GetUsage>(Traits::large_at_end(), Engine::get_usage)
-        .on_with::<WaitNode>(Traits::brief(), Engine::wait_node)
-        .on_with::<ExplainNode>(Traits::brief(), Engine::explain_node)
+        .on_with::<GetHistory>(RequestTraits::large(), Engine::get_history)
+        .on_with::<GetTranscript>(RequestTraits::large(), Engine::get_transcript)
+        .on_with::<Search>(RequestTraits::large_at_end(), Engine::search)
+        .on_with::<GetUsage>(RequestTraits::large_at_end(), Engine::get_usage)
+        .on_with::<WaitNode>(RequestTraits::brief(), Engine::wait_node)
+        .on_with::<ExplainNode>(RequestTraits::brief(), Engine::explain_node)
         .on::<AnswerNode>(Engine::answer_node)
-        .on_with::<CreateGraph>(Traits::large(), Engine::create_graph)
-        .on_with::<GetGraph>(Traits::large(), Engine::get_graph)
-        .on_with::<ListGraphs>(Traits::large(), Engine::list_graphs)
+        .on_with::<CreateGraph>(RequestTraits::large(), Engine::create_graph)
+        .on_with::<GetGraph>(RequestTraits::large(), Engine::get_graph)
+        .on_with::<ListGraphs>(RequestTraits::large(), Engine::list_graphs)
         .on::<DeleteGraph>(Engine::delete_graph)
-        .on_with::<ExecuteGraph>(Traits::large_at_end(), Engine::execute_graph)
-        .on_with::<RunGraph>(Traits::large_at_end(), Engine::run_graph)
+        .on_with::<ExecuteGraph>(RequestTraits::large_at_end(), Engine::execute_graph)
+        .on_with::<RunGraph>(RequestTraits::large_at_end(), Engine::run_graph)
         .on::<CancelGraph>(Engine::cancel_graph)
-        .on_with::<ListRuns>(Traits::large(), Engine::list_runs)
-        .on_with::<GetRun>(Traits::large(), Engine::get_run)
-        .on_with::<ResumeRun>(Traits::large_at_end(), Engine::resume_run)
+        .on_with::<ListRuns>(RequestTraits::large(), Engine::list_runs)
+        .on_with::<GetRun>(RequestTraits::large(), Engine::get_run)
+        .on_with::<ResumeRun>(RequestTraits::large_at_end(), Engine::resume_run)
         .on::<AnswerGate>(Engine::answer_gate)
-        .on_with::<SetBudget>(Traits::brief(), Engine::set_budget)
+        .on_with::<SetBudget>(RequestTraits::brief(), Engine::set_budget)
         .on::<CreateSession>(Engine::create_session)
-        .on_with::<GetSession>(Traits::brief(), Engine::get_session)
-        .on_with::<ListSessions>(Traits::brief(), Engine::list_sessions)
+        .on_with::<GetSession>(RequestTraits::brief(), Engine::get_session)
+        .on_with::<ListSessions>(RequestTraits::brief(), Engine::list_sessions)
         .on::<DeleteSession>(Engine::delete_session)
         .on::<StartSession>(Engine::start_session)
         .on::<StopSession>(Engine::stop_session)
-        .on_with::<ListRecordings>(Traits::large(), Engine::list_recordings)
-        .on_with::<PruneRecordings>(Traits::large_at_end(), Engine::prune_recordings)
+        .on_with::<ListRecordings>(RequestTraits::large(), Engine::list_recordings)
+        .on_with::<PruneRecordings>(RequestTraits::large_at_end(), Engine::prune_recordings)
         .on_with::<GetTimeline>(
-            Traits {
+            RequestTraits {
                 size: |request| {
                     if request.since.is_some() { ReplySize::LargeAtEnd } else { ReplySize::Large }
                 },
-                ..Traits::default()
+                ..RequestTraits::default()
             },
             Engine::get_timeline,
         )
-        .on_with::<ReadRecording>(Traits::large(), Engine::read_recording)
-        .on_with::<GetRecordingFile>(Traits::large(), Engine::get_recording_file)
-        .on_with::<ListSnapshots>(Traits::large(), Engine::list_snapshots)
+        .on_with::<ReadRecording>(RequestTraits::large(), Engine::read_recording)
+        .on_with::<GetRecordingFile>(RequestTraits::large(), Engine::get_recording_file)
+        .on_with::<ListSnapshots>(RequestTraits::large(), Engine::list_snapshots)
         .on::<TakeSnapshot>(Engine::take_snapshot)
         .on::<RestoreSnapshot>(Engine::restore_snapshot)
         .on_with::<CreateBranch>(
-            Traits { streams: |request| !request.dry_run, ..Traits::large_at_end() },
+            RequestTraits { streams: |request| !request.dry_run, ..RequestTraits::large_at_end() },
             Engine::create_branch,
         )
-        .on_with::<ListBranches>(Traits::large(), Engine::list_branches)
+        .on_with::<ListBranches>(RequestTraits::large(), Engine::list_branches)
         .on::<DeleteBranch>(Engine::delete_branch)
-        .on_with::<Ping>(Traits::brief(), Engine::ping)
+        .on_with::<Ping>(RequestTraits::brief(), Engine::ping)
 }
 
 /// Limit for the size of a reply.
@@ -120,7 +123,7 @@ pub enum ReplySize {
 }
 
 /// Properties of a request that a connection needs before it calls the engine.
-struct Traits<R> {
+struct RequestTraits<R> {
     /// The first poll takes no time: it reads memory or sends a message to a node. Requests that read a file, start a program or build
     /// a long reply are not brief.
     is_brief: bool,
@@ -129,23 +132,23 @@ struct Traits<R> {
     streams: fn(&R) -> bool,
 }
 
-impl<R> Default for Traits<R> {
-    fn default() -> Traits<R> {
-        Traits { is_brief: false, size: |_| ReplySize::Small, streams: |_| false }
+impl<R> Default for RequestTraits<R> {
+    fn default() -> RequestTraits<R> {
+        RequestTraits { is_brief: false, size: |_| ReplySize::Small, streams: |_| false }
     }
 }
 
-impl<R> Traits<R> {
-    fn brief() -> Traits<R> {
-        Traits { is_brief: true, ..Traits::default() }
+impl<R> RequestTraits<R> {
+    fn brief() -> RequestTraits<R> {
+        RequestTraits { is_brief: true, ..RequestTraits::default() }
     }
 
-    fn large() -> Traits<R> {
-        Traits { size: |_| ReplySize::Large, ..Traits::default() }
+    fn large() -> RequestTraits<R> {
+        RequestTraits { size: |_| ReplySize::Large, ..RequestTraits::default() }
     }
 
-    fn large_at_end() -> Traits<R> {
-        Traits { size: |_| ReplySize::LargeAtEnd, ..Traits::default() }
+    fn large_at_end() -> RequestTraits<R> {
+        RequestTraits { size: |_| ReplySize::LargeAtEnd, ..RequestTraits::default() }
     }
 }
 
@@ -182,8 +185,8 @@ struct Entry {
     prepare: Box<dyn Any + Send + Sync>,
 }
 
-type Prepare<R> = Arc<dyn Fn(&Engine, R) -> Call + Send + Sync>;
-type Decode = Box<dyn Fn(&Engine, &Params<'_>) -> Result<Call, String> + Send + Sync>;
+type Prepare<R> = Arc<dyn Fn(&Engine, R) -> PreparedRequest + Send + Sync>;
+type Decode = Box<dyn Fn(&Engine, &Params<'_>) -> Result<PreparedRequest, String> + Send + Sync>;
 type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 /// Outcome of a request: its reply, of whatever type, or an error.
 pub type Outcome = Result<Box<dyn AnyReply>, EngineError>;
@@ -201,18 +204,18 @@ impl Dispatcher {
 
     /// Registers the handler of a request with a small reply.
     fn on<R: Request>(self, handler: impl for<'a> Handler<'a, R> + Copy + 'static) -> Dispatcher {
-        self.on_with::<R>(Traits::default(), handler)
+        self.on_with::<R>(RequestTraits::default(), handler)
     }
 
     /// Registers the handler of a request.
     fn on_with<R: Request>(
         mut self,
-        traits: Traits<R>,
+        traits: RequestTraits<R>,
         handler: impl for<'a> Handler<'a, R> + Copy + 'static,
     ) -> Dispatcher {
         let prepare: Prepare<R> = Arc::new(move |engine, request| {
             let engine = engine.clone();
-            Call {
+            PreparedRequest {
                 is_brief: traits.is_brief,
                 size: (traits.size)(&request),
                 streams: (traits.streams)(&request),
@@ -238,7 +241,7 @@ impl Dispatcher {
     ///
     /// # Errors
     /// A message for the client: the request is not supported, or a parameter is missing or of the wrong type.
-    pub fn decode(&self, name: RequestName, params: &Params<'_>) -> Result<Call, String> {
+    pub fn decode(&self, name: RequestName, params: &Params<'_>) -> Result<PreparedRequest, String> {
         match self.entries.get(&name) {
             Some(entry) => (entry.decode)(&self.engine, params),
             None => Err(format!("{name} is not supported by this version")),
@@ -247,14 +250,14 @@ impl Dispatcher {
 
     /// Prepares a request that was made in this process. Its reply is an [`R::Reply`](Request::Reply). Returns `None` for a request that the
     /// engine does not handle.
-    pub fn prepare<R: Request>(&self, request: R) -> Option<Call> {
+    pub fn prepare<R: Request>(&self, request: R) -> Option<PreparedRequest> {
         let prepare = self.entries.get(&R::NAME)?.prepare.downcast_ref::<Prepare<R>>()?;
         Some(prepare(&self.engine, request))
     }
 }
 
 /// A request that can be executed.
-pub struct Call {
+pub struct PreparedRequest {
     /// The first poll of the request takes no time.
     pub is_brief: bool,
     /// Limit for the size of the reply.
@@ -266,13 +269,13 @@ pub struct Call {
     work: Box<dyn FnOnce(RequestContext) -> Work + Send>,
 }
 
-impl fmt::Debug for Call {
+impl fmt::Debug for PreparedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call").field("size", &self.size).finish_non_exhaustive()
     }
 }
 
-impl Call {
+impl PreparedRequest {
     /// Executes the request.
     pub fn execute(self, context: RequestContext) -> Work {
         (self.work)(context)
@@ -286,7 +289,7 @@ mod tests {
     use super::*;
     use crate::engine::EngineConfig;
 
-    fn decode(name: &str, params: Value) -> Result<Call, String> {
+    fn decode(name: &str, params: Value) -> Result<PreparedRequest, String> {
         let (name, _) = RequestName::parse(name).unwrap();
         let params = params.as_object().unwrap().clone().into();
         dispatcher(Engine::new(EngineConfig::default())).decode(name, &params)

@@ -41,7 +41,7 @@ pub(crate) struct Webhook {
 
 /// A message to deliver.
 #[derive(Debug, Clone)]
-pub(crate) struct Delivery {
+pub(crate) struct WebhookMessage {
     /// Value of `X-Nerve-Event`.
     pub(crate) event: &'static str,
     /// Value of `X-Nerve-Delivery`, the same for all attempts.
@@ -105,7 +105,7 @@ impl Webhook {
     /// Sends until it succeeds or the retries are used up, and passes each attempt to `on_attempt`. Returns true on success.
     pub(crate) async fn deliver(
         &self,
-        delivery: &Delivery,
+        delivery: &WebhookMessage,
         first_pause: Duration,
         mut on_attempt: impl FnMut(WebhookAttempt),
     ) -> bool {
@@ -157,7 +157,7 @@ impl Webhook {
         false
     }
 
-    async fn post(&self, delivery: &Delivery, seconds: u64) -> Result<StatusCode, String> {
+    async fn post(&self, delivery: &WebhookMessage, seconds: u64) -> Result<StatusCode, String> {
         let mut request = Request::builder()
             .method(Method::POST)
             .uri(self.url.clone())
@@ -242,8 +242,8 @@ mod tests {
         assert_eq!(signature("secret", 1_700_000_000, br#"{"a":1}"#), expected);
     }
 
-    fn delivery() -> Delivery {
-        Delivery { event: "RESULT_READY", id: "1".to_string(), body: "{}".into(), trace: None }
+    fn delivery() -> WebhookMessage {
+        WebhookMessage { event: "RESULT_READY", id: "1".to_string(), body: "{}".into(), trace: None }
     }
 
     async fn attempts(url: &str) -> (bool, Vec<WebhookAttempt>) {

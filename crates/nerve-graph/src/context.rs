@@ -9,7 +9,7 @@ use nerve_node::budget::Budget;
 use nerve_node::context::{ChunkSink, TurnContext};
 use nerve_node::error::EngineError;
 use nerve_node::telemetry::{Telemetry, TraceContext};
-use nerve_node::upstream::Upstream;
+use nerve_node::upstream::UpstreamResults;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -167,7 +167,7 @@ impl RunContext {
     }
 
     /// Returns the context for a step of the running graph. The caller sets its path and key.
-    pub(crate) fn for_step(&self, upstream: Upstream) -> RunContext {
+    pub(crate) fn for_step(&self, upstream: UpstreamResults) -> RunContext {
         RunContext {
             turn: self.turn.for_step(upstream),
             step: self.step.clone(),

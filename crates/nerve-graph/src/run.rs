@@ -15,7 +15,7 @@ use nerve_node::budget::Checkpoint;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::pool::Pool;
 use nerve_node::telemetry::{ActiveSpan, RunAttributes, begin_run, end_run};
-use nerve_node::upstream::{Results, Upstream};
+use nerve_node::upstream::{ResultSlots, UpstreamResults};
 use nerve_types::TsNs;
 use serde_json::{Map, Value};
 use tokio::task::coop::{consume_budget, unconstrained};
@@ -116,7 +116,7 @@ async fn run_rounds(graph: &Graph, context: &RunContext) -> Result<GraphRun, Eng
         let results = Value::Object(run.results.clone());
         let scope = Scope {
             input: &context.turn.input,
-            upstream: &Upstream::default(),
+            upstream: &UpstreamResults::default(),
             direct: &[],
             item: None,
             index: 0,
@@ -149,7 +149,7 @@ struct Dispatcher<'a> {
     /// Number of unfinished dependencies of each step.
     pending: Vec<u32>,
     ready: VecDeque<u32>,
-    results: Arc<Results>,
+    results: Arc<ResultSlots>,
     /// The first failure.
     failure: Option<EngineError>,
     /// No more steps start.
@@ -190,7 +190,7 @@ impl<'a> Dispatcher<'a> {
             plan,
             pending,
             ready,
-            results: Results::new(&graph.names, graph.steps.len()),
+            results: ResultSlots::new(&graph.names, graph.steps.len()),
             failure: None,
             stopping: false,
             needs_grant: false,
@@ -201,7 +201,7 @@ impl<'a> Dispatcher<'a> {
 
     async fn run(mut self) -> GraphRun {
         let (graph, context, round) = (self.graph, self.context, self.round);
-        let upstream = Upstream::new(&self.results);
+        let upstream = UpstreamResults::new(&self.results);
         let begin = |index: u32, at: Option<TsNs>| {
             let (step, upstream) = (&graph.steps[index as usize], &upstream);
             async move { (index, run_step(context, step, upstream, round, at).await) }

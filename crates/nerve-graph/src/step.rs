@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nerve_agent::parse::ParserKind;
 use nerve_node::budget::Budget;
 use nerve_node::error::EngineError;
-use nerve_node::upstream::Upstream;
+use nerve_node::upstream::UpstreamResults;
 use serde_json::Value;
 
 use super::executable::Target;
@@ -19,7 +19,7 @@ pub struct Scope<'a> {
     /// The graph's input.
     pub input: &'a Value,
     /// Results of the graph's steps.
-    pub upstream: &'a Upstream,
+    pub upstream: &'a UpstreamResults,
     /// Ids of the direct dependencies.
     pub direct: &'a [Arc<str>],
     /// Current item of a list.
@@ -128,7 +128,7 @@ impl Step {
 
     /// Computes the node's input from earlier results. A step with both an `input` and an `input_fn` is invalid.
     #[must_use]
-    pub fn input_fn(self, make: impl Fn(&Upstream) -> Value + Send + Sync + 'static) -> Step {
+    pub fn input_fn(self, make: impl Fn(&UpstreamResults) -> Value + Send + Sync + 'static) -> Step {
         self.input_from(move |scope| Ok(make(scope.upstream)))
     }
 

@@ -11,7 +11,7 @@ use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::execution::{panic_message, reported_tokens};
 use nerve_node::telemetry::{ActiveSpan, begin_step, count, end_with};
 use nerve_node::terminal::DialogPolicy;
-use nerve_node::upstream::Upstream;
+use nerve_node::upstream::UpstreamResults;
 use nerve_types::TsNs;
 use serde::Deserialize;
 use serde_json::Value;
@@ -44,7 +44,7 @@ pub(super) enum StepOutcome {
 pub(super) async fn run_step(
     graph: &RunContext,
     step: &Step,
-    upstream: &Upstream,
+    upstream: &UpstreamResults,
     round: Option<Round<'_>>,
     started_at: Option<TsNs>,
 ) -> StepOutcome {
@@ -66,7 +66,7 @@ pub(super) async fn run_step(
 fn step_context(
     graph: &RunContext,
     step: &Step,
-    upstream: &Upstream,
+    upstream: &UpstreamResults,
     round: Option<Round<'_>>,
 ) -> RunContext {
     let run = graph.shared();
@@ -106,7 +106,7 @@ pub(super) struct StepRun<'a> {
     /// Context of the graph.
     pub(super) graph: &'a RunContext,
     /// Results of the graph's steps so far.
-    pub(super) upstream: &'a Upstream,
+    pub(super) upstream: &'a UpstreamResults,
     /// Path of the step, if something records it.
     pub(super) path: Option<Arc<str>>,
     /// Round of the graph, if it repeats its steps.

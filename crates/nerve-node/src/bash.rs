@@ -43,7 +43,7 @@ use crate::events::Publisher;
 use crate::prompt::Prompt;
 use crate::response::Response;
 use crate::telemetry::TurnAttributes;
-use crate::turn_state::{Evidence, TurnState};
+use crate::turn_state::{StateEvidence, TurnState};
 use crate::usage_ledger::{ReachedLimit, UsageLedger};
 
 /// Timeout of a command that sets none.
@@ -52,7 +52,7 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const DRAIN_TIME: Duration = Duration::from_millis(500);
 
 /// Evidence of the node's states.
-const EVIDENCE: Evidence = Evidence {
+const EVIDENCE: StateEvidence = StateEvidence {
     busy: (SignalSource::Input, "input: a command runs"),
     ready: (SignalSource::Unknown, "exit: the command ended"),
 };

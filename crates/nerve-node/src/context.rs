@@ -15,7 +15,7 @@ use crate::dialog_policy::DialogPolicy;
 use crate::error::EngineError;
 use crate::pool::Pool;
 use crate::telemetry::{Telemetry, TraceContext};
-use crate::upstream::Upstream;
+use crate::upstream::UpstreamResults;
 
 /// Receives the chunks of a growing answer. Must not block.
 pub type ChunkSink = Arc<dyn Fn(&str) + Send + Sync>;
@@ -31,7 +31,7 @@ pub struct TurnContext {
     /// Input of the node.
     pub input: Value,
     /// Results of earlier steps.
-    pub upstream: Upstream,
+    pub upstream: UpstreamResults,
     /// Parser for this execution [default: the node's parser].
     pub parser: Option<ParserKind>,
     /// Behaviour at a dialog of the agent.
@@ -55,7 +55,7 @@ impl TurnContext {
     pub fn new() -> TurnContext {
         TurnContext {
             input: Value::Null,
-            upstream: Upstream::default(),
+            upstream: UpstreamResults::default(),
             parser: None,
             at_dialog: DialogPolicy::default(),
             timeout: None,
@@ -161,7 +161,7 @@ impl TurnContext {
 
     /// Returns the context for a step: without the input, which can be large, and without parser, dialog policy
     /// and time limit.
-    pub fn for_step(&self, upstream: Upstream) -> TurnContext {
+    pub fn for_step(&self, upstream: UpstreamResults) -> TurnContext {
         TurnContext {
             input: Value::Null,
             upstream,

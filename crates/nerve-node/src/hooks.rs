@@ -41,7 +41,7 @@ pub(crate) struct HookSocket {
 
 /// The filtered input of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Message {
+pub(super) struct HookMessage {
     pub(super) hook: Hook,
     /// The path of the transcript, if the hook named it.
     pub(super) transcript: Option<PathBuf>,
@@ -106,7 +106,7 @@ impl HookSocket {
     }
 
     /// Returns the next valid message. Invalid ones are skipped.
-    pub(super) async fn next(&mut self) -> io::Result<Message> {
+    pub(super) async fn next(&mut self) -> io::Result<HookMessage> {
         loop {
             let size = self.socket.recv(&mut self.buffer).await?;
             if let Some(message) = serde_json::from_slice(&self.buffer[..size]).ok().as_ref().and_then(parse)
@@ -141,7 +141,7 @@ fn claude_settings(relay: &Path, socket: &Path, prefix: Option<&Path>) -> Value 
     json!({ "hooks": hooks, "env": { trace::PREFIX: prefix } })
 }
 
-fn parse(message: &Value) -> Option<Message> {
+fn parse(message: &Value) -> Option<HookMessage> {
     let text = |key: &str| message.get(key)?.as_str().map(str::to_string);
     let hook = match message.get("hook_event_name")?.as_str()? {
         "SessionStart" => Hook::SessionStarted,
@@ -149,7 +149,7 @@ fn parse(message: &Value) -> Option<Message> {
         "Stop" => Hook::Stopped(text("prompt_id")),
         _ => return None,
     };
-    Some(Message {
+    Some(HookMessage {
         hook,
         transcript: text("transcript_path").map(PathBuf::from),
         conversation_id: text("session_id"),
@@ -188,7 +188,7 @@ mod tests {
         let hook = Hook::Stopped(Some("p".into()));
         assert_eq!(
             message,
-            Message { hook, transcript: Some("/t".into()), conversation_id: Some("s".into()) }
+            HookMessage { hook, transcript: Some("/t".into()), conversation_id: Some("s".into()) }
         );
         let folder = Path::new(&words[2]).parent().unwrap().to_path_buf();
         drop(socket);

@@ -25,12 +25,12 @@ pub struct Metrics(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     output: AtomicU64,
-    turns: Mutex<BTreeMap<&'static str, Turns>>,
+    turns: Mutex<BTreeMap<&'static str, TurnCounts>>,
 }
 
 /// Turns of one kind of node.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Turns {
+pub struct TurnCounts {
     /// Turns started.
     pub started: u64,
     /// Turns ended, by outcome: `completed`, `interrupted`, `dropped` or an error kind.
@@ -50,7 +50,7 @@ pub struct TurnDurations {
 
 impl Metrics {
     /// Returns the turns by kind of node.
-    pub fn turns(&self) -> BTreeMap<&'static str, Turns> {
+    pub fn turns(&self) -> BTreeMap<&'static str, TurnCounts> {
         self.0.turns.lock().clone()
     }
 
@@ -124,7 +124,7 @@ mod tests {
     async fn turns_are_counted_once_by_outcome_and_duration() {
         let (metrics, clock) = (Metrics::default(), Clock::start());
         let mut turn = metrics.begin("pty", clock);
-        assert_eq!(metrics.turns()["pty"], Turns { started: 1, ended: BTreeMap::new() });
+        assert_eq!(metrics.turns()["pty"], TurnCounts { started: 1, ended: BTreeMap::new() });
         tokio::time::advance(Duration::from_secs(2)).await;
         turn.end(&Err(EngineError::timeout("late")));
         tokio::time::advance(Duration::from_secs(7200)).await;

@@ -34,14 +34,14 @@ pub struct TurnState {
     pub node: NodeRef,
     /// Publishes its events.
     pub events: Publisher,
-    evidence: Evidence,
+    evidence: StateEvidence,
     state: watch::Sender<NodeState>,
     /// Counts the usage of the node.
     pub ledger: UsageLedger,
     /// The reached limit of its budget.
     limit: Mutex<Option<ReachedLimit>>,
     /// The open dialog of a running turn.
-    dialog: Mutex<Option<Dialog>>,
+    dialog: Mutex<Option<OpenDialog>>,
     /// Number of turns begun.
     turns: AtomicU64,
     /// Number of turns that run now.
@@ -51,7 +51,7 @@ pub struct TurnState {
 
 /// The evidence that the node reports for its states.
 #[derive(Debug)]
-pub struct Evidence {
+pub struct StateEvidence {
     /// Evidence of a busy node, with its source.
     pub busy: (SignalSource, &'static str),
     /// Evidence of a ready node, with its source.
@@ -60,7 +60,7 @@ pub struct Evidence {
 
 /// A question of an agent, for which its turn waits.
 #[derive(Debug, Clone)]
-pub struct Dialog {
+pub struct OpenDialog {
     /// Id, different from that of other dialogs.
     pub id: String,
     /// The choices, at least one.
@@ -71,7 +71,7 @@ pub struct Dialog {
 
 /// A running turn. When the last one is dropped, the node becomes ready, or blocked at a limit.
 #[derive(Debug)]
-pub struct RunningTurn {
+pub struct TurnGuard {
     /// Number of the turn, from 1.
     pub number: u64,
     state: Arc<TurnState>,
@@ -79,7 +79,12 @@ pub struct RunningTurn {
 
 impl TurnState {
     /// Creates the state of a ready node, or of one whose budget has reached a limit. Must be called on a runtime.
-    pub fn new(node: NodeRef, events: Publisher, evidence: Evidence, ledger: UsageLedger) -> Arc<TurnState> {
+    pub fn new(
+        node: NodeRef,
+        events: Publisher,
+        evidence: StateEvidence,
+        ledger: UsageLedger,
+    ) -> Arc<TurnState> {
         let limit = ledger.reached();
         let state = if limit.is_some() { NodeState::Blocked } else { NodeState::Ready };
         let state = Arc::new(TurnState {
@@ -112,7 +117,7 @@ impl TurnState {
     ///
     /// # Errors
     /// NodeStopped.
-    pub fn begin_turn(self: &Arc<TurnState>) -> Result<RunningTurn, EngineError> {
+    pub fn begin_turn(self: &Arc<TurnState>) -> Result<TurnGuard, EngineError> {
         let mut is_stopped = false;
         let has_started = self.state.send_if_modified(|state| {
             is_stopped = !matches!(state, NodeState::Ready | NodeState::Blocked | NodeState::Busy);
@@ -128,7 +133,7 @@ impl TurnState {
             self.publish(EventKind::NodeBusy { evidence: self.evidence.busy.1.to_string() });
         }
         let number = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(RunningTurn { number, state: Arc::clone(self) })
+        Ok(TurnGuard { number, state: Arc::clone(self) })
     }
 
     /// Reads the limit of the budget again, and blocks or unblocks the node. A running turn continues.
@@ -198,9 +203,9 @@ impl TurnState {
     }
 
     /// Opens a dialog of the running turn, which blocks the node, or closes it.
-    pub fn set_dialog(&self, dialog: Option<Dialog>) {
+    pub fn set_dialog(&self, dialog: Option<OpenDialog>) {
         let event = match &dialog {
-            Some(Dialog { choices, question, .. }) => EventKind::NodeBlocked {
+            Some(OpenDialog { choices, question, .. }) => EventKind::NodeBlocked {
                 kind: BlockKind::Permission,
                 choices: choices.clone(),
                 evidence: question.clone(),
@@ -219,12 +224,12 @@ impl TurnState {
     }
 
     /// Returns the open dialog of the running turn.
-    pub fn dialog(&self) -> Option<Dialog> {
+    pub fn dialog(&self) -> Option<OpenDialog> {
         self.dialog.lock().clone()
     }
 
     /// Waits until a dialog of a turn is open, and returns it.
-    pub async fn dialog_opened(&self) -> Dialog {
+    pub async fn dialog_opened(&self) -> OpenDialog {
         let mut states = self.state.subscribe();
         loop {
             if let Some(dialog) = self.dialog() {
@@ -381,7 +386,7 @@ impl TurnState {
     }
 }
 
-impl Drop for RunningTurn {
+impl Drop for TurnGuard {
     fn drop(&mut self) {
         let is_last = || self.state.running.fetch_sub(1, Ordering::Relaxed) == 1;
         self.state.enter_idle_state(&[NodeState::Busy], self.state.evidence.ready.1, is_last);

@@ -11,29 +11,29 @@ pub type StepIndex = HashMap<Arc<str>, u32>;
 /// The results of a graph's steps so far. Cheap to clone. Results of a step's dependencies are always present; those of other steps
 /// only if they are already done.
 #[derive(Debug, Clone, Default)]
-pub struct Upstream {
-    results: Option<Arc<Results>>,
+pub struct UpstreamResults {
+    results: Option<Arc<ResultSlots>>,
 }
 
 /// One write-once slot for each step.
 #[derive(Debug)]
-pub struct Results {
+pub struct ResultSlots {
     names: Arc<StepIndex>,
     slots: Box<[OnceLock<Value>]>,
 }
 
-impl Upstream {
+impl UpstreamResults {
     /// Creates a view of the results so far.
-    pub fn new(results: &Arc<Results>) -> Upstream {
-        Upstream { results: Some(Arc::clone(results)) }
+    pub fn new(results: &Arc<ResultSlots>) -> UpstreamResults {
+        UpstreamResults { results: Some(Arc::clone(results)) }
     }
 
     /// Returns the result of a completed step.
     ///
     /// ```
-    /// use nerve_node::upstream::Upstream;
+    /// use nerve_node::upstream::UpstreamResults;
     /// use serde_json::json;
-    /// let upstream: Upstream = [("fetch", json!("page"))].into_iter().collect();
+    /// let upstream: UpstreamResults = [("fetch", json!("page"))].into_iter().collect();
     /// assert_eq!(upstream.get("fetch"), Some(&json!("page")));
     /// assert_eq!(upstream.get("parse"), None);
     /// ```
@@ -57,23 +57,25 @@ impl Upstream {
     }
 }
 
-impl<K: Into<Arc<str>>> FromIterator<(K, Value)> for Upstream {
-    fn from_iter<I: IntoIterator<Item = (K, Value)>>(results: I) -> Upstream {
+impl<K: Into<Arc<str>>> FromIterator<(K, Value)> for UpstreamResults {
+    fn from_iter<I: IntoIterator<Item = (K, Value)>>(results: I) -> UpstreamResults {
         let mut names = StepIndex::new();
         let mut slots = Vec::new();
         for (name, value) in results {
             names.insert(name.into(), slots.len() as u32);
             slots.push(OnceLock::from(value));
         }
-        Upstream { results: Some(Arc::new(Results { names: Arc::new(names), slots: slots.into() })) }
+        UpstreamResults {
+            results: Some(Arc::new(ResultSlots { names: Arc::new(names), slots: slots.into() })),
+        }
     }
 }
 
-impl Results {
+impl ResultSlots {
     /// Creates empty slots.
-    pub fn new(names: &Arc<StepIndex>, steps: usize) -> Arc<Results> {
+    pub fn new(names: &Arc<StepIndex>, steps: usize) -> Arc<ResultSlots> {
         let slots = std::iter::repeat_with(OnceLock::new).take(steps).collect();
-        Arc::new(Results { names: Arc::clone(names), slots })
+        Arc::new(ResultSlots { names: Arc::clone(names), slots })
     }
 
     /// Sets the result of a step.
@@ -83,7 +85,7 @@ impl Results {
     }
 
     /// Returns the available results, keyed by id in the order of `ids`.
-    pub fn into_map<'a>(self: Arc<Results>, ids: impl Iterator<Item = &'a str>) -> Map<String, Value> {
+    pub fn into_map<'a>(self: Arc<ResultSlots>, ids: impl Iterator<Item = &'a str>) -> Map<String, Value> {
         // Reserves the full size to avoid reallocation.
         let mut map = Map::with_capacity(self.slots.len());
         match Arc::try_unwrap(self) {

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use nerve_api::reply::{Authenticated, Stopped};
 use nerve_api::request::{Authenticate, Shutdown, Subscribe, read};
 use nerve_api::{DecodeError, EventType, Params, RawRequest, RequestName, decode_request};
-use nerve_engine::dispatch::{Call, Dispatcher, Outcome, ReplySize};
+use nerve_engine::dispatch::{Dispatcher, Outcome, PreparedRequest, ReplySize};
 use nerve_node::error::{EngineError, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +28,7 @@ pub(crate) struct DecodedRequest {
 #[derive(Debug)]
 pub(crate) enum Command {
     /// A call of the engine.
-    Call(Call),
+    Call(PreparedRequest),
     /// SUBSCRIBE: selects the connection's events.
     Subscribe { filter: Filter, since: Option<u64> },
     /// AUTHENTICATE on a connection that is authenticated already.
@@ -168,7 +168,7 @@ pub(crate) async fn respond<T, R: Future<Output = ()>>(
 /// Executes a request. If the client leaves, only a request that changes nothing is aborted: turns and runs
 /// continue. Returns `None` if it was aborted. A panic of the engine becomes an error.
 pub(crate) async fn execute(
-    call: Call,
+    call: PreparedRequest,
     context: &ReplyContext,
     tag: Option<u64>,
     disconnected: &CancellationToken,

@@ -15,7 +15,7 @@ use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::response::Response;
 use nerve_node::telemetry::TurnAttributes;
 use nerve_node::terminal::{DialogPolicy, Prompt, check_prompt};
-use nerve_node::turn_state::Dialog;
+use nerve_node::turn_state::OpenDialog;
 use nerve_record::history::{LoggedUsage, ResponseData};
 use nerve_types::TimeSpan;
 use nerve_types::token_usage::TokenUsage;
@@ -241,7 +241,7 @@ impl AcpNode {
     }
 
     /// Creates the error of a wait that a dialog ends.
-    fn blocked_error(&self, dialog: &Dialog, delivery: Delivery) -> EngineError {
+    fn blocked_error(&self, dialog: &OpenDialog, delivery: Delivery) -> EngineError {
         let at = &self.inner.state.node;
         let message = format!("node '{}' is blocked (permission): {}", at.node, dialog.question);
         let mut error = EngineError::new(ErrorKind::Blocked, message);

@@ -15,7 +15,7 @@ use crate::snapshots::files_error;
 
 /// Source of a branch's files.
 #[derive(Debug, Clone)]
-pub enum Files {
+pub enum FileSource {
     /// The snapshot's files, restored to their own folder.
     Restored {
         /// Storage of the files.
@@ -23,7 +23,7 @@ pub enum Files {
         /// Folder that receives them.
         to: PathBuf,
         /// Kind of that folder.
-        folder: Folder,
+        folder: TargetFolder,
         /// Git branch of the files.
         branch: String,
     },
@@ -33,7 +33,7 @@ pub enum Files {
 
 /// Kind of the target folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Folder {
+pub enum TargetFolder {
     /// A new folder chosen by nerve.
     Own,
     /// A folder given by the user that does not exist yet.
@@ -44,7 +44,7 @@ pub enum Folder {
 
 /// The files of a branch and the working directory of its agent.
 pub(super) struct FilePlan {
-    pub(super) files: Files,
+    pub(super) files: FileSource,
     /// Working directory of the agent.
     pub(super) cwd: PathBuf,
     /// The directory of the snapshot's files, and the one to which they are restored.
@@ -64,7 +64,7 @@ pub(super) fn plan_files(
             let message = format!("recorded directory {} not found", recorded_dir.display());
             return Err(EngineError::not_found(message).hint("omit `in_place`, or restore the directory"));
         }
-        return Ok(FilePlan { files: Files::InPlace, cwd: recorded_dir.to_path_buf(), moved: None });
+        return Ok(FilePlan { files: FileSource::InPlace, cwd: recorded_dir.to_path_buf(), moved: None });
     }
     let Some(files) = snapshot.and_then(|line| line.files.clone()) else {
         return Err(no_files(snapshot, meta, recorded_dir));
@@ -85,13 +85,13 @@ pub(super) fn plan_files(
     }
     let to = resolve_links(options.to.as_ref().unwrap_or(&folder(number)));
     let kind = match options.to {
-        None => Folder::Own,
-        Some(_) if to.exists() => Folder::Empty,
-        Some(_) => Folder::New,
+        None => TargetFolder::Own,
+        Some(_) if to.exists() => TargetFolder::Empty,
+        Some(_) => TargetFolder::New,
     };
     let is_full = || std::fs::read_dir(&to).is_ok_and(|mut entries| entries.next().is_some());
     // A conflict in a folder chosen by nerve is detected when it is created.
-    if kind != Folder::Own && (is_full() || to.is_file()) {
+    if kind != TargetFolder::Own && (is_full() || to.is_file()) {
         let failure = EngineError::invalid_request(format!("{} is not empty", to.display()));
         return Err(failure.hint("choose an empty or new directory with `to`"));
     }
@@ -105,7 +105,7 @@ pub(super) fn plan_files(
     // Removes a trailing `/`, which agents treat as another directory.
     let cwd = cwd.components().collect();
     let branch = git_branch(&folder_name(number));
-    let files = Files::Restored { files, to: to.clone(), folder: kind, branch };
+    let files = FileSource::Restored { files, to: to.clone(), folder: kind, branch };
     Ok(FilePlan { files, cwd, moved: Some((source, to)) })
 }
 

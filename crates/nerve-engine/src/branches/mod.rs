@@ -15,7 +15,7 @@ mod server;
 mod start;
 
 pub use self::environment::{InheritedSettings, NodeOverrides, missing_note};
-pub use self::files::{Files, Folder};
+pub use self::files::{FileSource, TargetFolder};
 pub use self::folders::{BranchFolders, PruneOptions};
 pub use self::options::BranchOptions;
 pub use self::origin::Origin;

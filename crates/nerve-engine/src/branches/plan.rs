@@ -13,7 +13,7 @@ use nerve_types::text;
 use nerve_types::{Size, TsNs};
 
 use super::environment::{NodeOverrides, RecordedNode};
-use super::files::{FilePlan, Files, plan_files, resolve_links};
+use super::files::{FilePlan, FileSource, plan_files, resolve_links};
 use super::options::BranchOptions;
 use super::origin::Origin;
 use crate::data_dirs::DataDirs;
@@ -41,7 +41,7 @@ pub struct Plan {
     /// The snapshot; `None` at the end of a recording without an end snapshot.
     pub snapshot: Option<SnapshotLine>,
     /// The files.
-    pub files: Files,
+    pub files: FileSource,
     /// Working directory of the agent.
     pub cwd: PathBuf,
     /// The conversation and the command.

@@ -13,7 +13,7 @@ use nerve_record::snapshots::FilesRef;
 use nerve_transcript::recorded::branch::ConversationCopy;
 use nerve_types::files::private_folder;
 
-use super::files::{Files, Folder};
+use super::files::{FileSource, TargetFolder};
 use super::plan::Plan;
 use crate::snapshots::files_error;
 
@@ -41,25 +41,25 @@ pub(super) fn restore(mut plan: Plan) -> Result<(Plan, RestoreResult, RestoreGua
 /// Restores the files once. Returns `None` if the folder or branch has been taken and `may_retry` is set.
 fn restore_once(plan: &Plan, may_retry: bool) -> Result<Option<(RestoreResult, RestoreGuard)>, EngineError> {
     let store = FileStore::new(&plan.dirs.snapshots);
-    let guard = |files: Files| RestoreGuard {
+    let guard = |files: FileSource| RestoreGuard {
         files,
         store: store.clone(),
         copy: ConversationCopy::NONE,
         is_armed: true,
     };
-    let Files::Restored { files, to, folder, branch } = &plan.files else {
-        return Ok(Some((RestoreResult { left_out: Vec::new(), branch: None }, guard(Files::InPlace))));
+    let FileSource::Restored { files, to, folder, branch } = &plan.files else {
+        return Ok(Some((RestoreResult { left_out: Vec::new(), branch: None }, guard(FileSource::InPlace))));
     };
     let branches = &plan.dirs.branches;
     if to.starts_with(branches) {
         make_private(branches)?;
     }
     let (provider, key) = files::find_provider(files, &store).map_err(files_error)?;
-    let dir = RestoreDir { to, is_new: *folder != Folder::Empty, branch };
+    let dir = RestoreDir { to, is_new: *folder != TargetFolder::Empty, branch };
     let restored = match provider.restore_work_tree(&key, &dir) {
         Ok(restored) => restored,
         Err(FilesError::BranchExists { .. }) if may_retry => return Ok(None),
-        Err(FilesError::PathExists { .. }) if may_retry && *folder == Folder::Own => return Ok(None),
+        Err(FilesError::PathExists { .. }) if may_retry && *folder == TargetFolder::Own => return Ok(None),
         Err(error) => return Err(restore_failure(error)),
     };
     let guard = guard(plan.files.clone());
@@ -116,7 +116,7 @@ fn write_note(plan: &Plan, files: &FilesRef, branch: Option<String>, to: &Path) 
 
 /// Removes the files and the conversation of a failed branch on drop, unless disarmed.
 pub(super) struct RestoreGuard {
-    files: Files,
+    files: FileSource,
     store: FileStore,
     /// The copied conversation.
     copy: ConversationCopy,
@@ -143,7 +143,7 @@ impl RestoreGuard {
 
     fn try_remove(&self) -> Result<(), EngineError> {
         let copy = self.copy.remove();
-        if let Files::Restored { files, to, branch, .. } = &self.files {
+        if let FileSource::Restored { files, to, branch, .. } = &self.files {
             let (provider, _) = files::find_provider(files, &self.store).map_err(files_error)?;
             let _ = std::fs::remove_file(Note::sidecar_path(to));
             provider.undo_restore(to, branch).map_err(files_error)?;

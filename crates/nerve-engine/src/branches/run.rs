@@ -18,7 +18,7 @@ use nerve_transcript::recorded::branch::Conversation;
 use nerve_types::TsNs;
 
 use super::environment::InheritedSettings;
-use super::files::Files;
+use super::files::FileSource;
 use super::plan::Plan;
 use super::restore::restore;
 use super::server::NodeServer;
@@ -126,7 +126,7 @@ pub async fn create_branch(
         }
     };
     let created = CreatedNode { server, node: &node, session: plan.session.as_deref() };
-    let is_new_folder = matches!(plan.files, Files::Restored { .. });
+    let is_new_folder = matches!(plan.files, FileSource::Restored { .. });
     let answer = created.instruct(instruction, is_new_folder, on_progress).await;
     let answer = answer.map_err(|error| with_location(error, &node, &plan.cwd))?;
     Ok(BranchResult { plan, node, inherited, left_out: restored.left_out, git: restored.branch, answer })
@@ -182,8 +182,8 @@ impl Plan {
                 anchor_byte: line.anchor_byte,
             }),
             files: match &self.files {
-                Files::InPlace => None,
-                Files::Restored { files, to, .. } => Some(BranchFiles {
+                FileSource::InPlace => None,
+                FileSource::Restored { files, to, .. } => Some(BranchFiles {
                     provider: files.provider.parse().unwrap_or_default(),
                     source: path(&files.source),
                     reference: files.reference.clone(),

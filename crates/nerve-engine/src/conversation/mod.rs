@@ -20,7 +20,7 @@ use seen_messages::ProgramSession;
 
 /// Conversation options of a prompt.
 #[derive(Debug, Clone, Default)]
-pub struct Conversation {
+pub struct ConversationRequest {
     /// Conversation that stores the turn. `None`: the node's own conversation, if it has one.
     pub id: Option<ConversationId>,
     /// Additional earlier messages for this prompt only. They follow the stored ones and are not stored.

@@ -9,7 +9,7 @@ use nerve_node::response::Response;
 
 use super::params;
 use crate::conversation::{
-    Conversation, ConversationId, ConversationStore, Message, Role, StoredConversation, UseContext,
+    ConversationId, ConversationRequest, ConversationStore, Message, Role, StoredConversation, UseContext,
     prompt_with_context,
 };
 use crate::engine::Engine;
@@ -39,7 +39,7 @@ impl Engine {
         &self,
         node: &NodeHandle,
         at: &NodeRef,
-        options: Option<Conversation>,
+        options: Option<ConversationRequest>,
         text: &mut String,
     ) -> Result<Option<ConversationTurn>, EngineError> {
         let at = at.clone().without_default_session();

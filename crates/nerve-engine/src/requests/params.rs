@@ -12,7 +12,7 @@ use nerve_types::Size;
 use serde_json::Value;
 
 use super::budgets;
-use crate::conversation::{Conversation, ConversationId, Message};
+use crate::conversation::{ConversationId, ConversationRequest, Message};
 use crate::webhook::Webhook;
 
 /// Maximum size of a shell's environment in bytes.
@@ -78,11 +78,11 @@ pub(super) fn parse_choice(choice: Option<NodeChoice>, cancel: bool) -> Result<C
 }
 
 /// Returns the conversation of a prompt.
-pub(super) fn parse_conversation(options: ConversationOptions) -> Result<Conversation, EngineError> {
+pub(super) fn parse_conversation(options: ConversationOptions) -> Result<ConversationRequest, EngineError> {
     let id = parse_conversation_id(&options)?;
     let message = |ConversationMessage { role, content, timestamp }| Message::new(role, content, timestamp);
     let history = options.history.into_iter().map(message).collect();
-    Ok(Conversation { id, history, context: options.context.unwrap_or_default() })
+    Ok(ConversationRequest { id, history, context: options.context.unwrap_or_default() })
 }
 
 /// Returns the id of a stored conversation.

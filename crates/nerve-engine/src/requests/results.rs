@@ -26,7 +26,7 @@ use super::params;
 use crate::engine::Engine;
 use crate::page::paginate;
 use crate::results::{ActiveResult, record};
-use crate::webhook::{Delivery, FIRST_PAUSE, Webhook};
+use crate::webhook::{FIRST_PAUSE, Webhook, WebhookMessage};
 
 /// Name of the event, on the wire and in webhooks.
 const RESULT_READY: &str = "RESULT_READY";
@@ -224,7 +224,7 @@ impl Engine {
     }
 
     async fn deliver(&self, live: &ActiveResult, webhook: &Webhook, record: &ResultInfo, span: &ActiveSpan) {
-        let delivery = Delivery {
+        let delivery = WebhookMessage {
             event: RESULT_READY,
             id: record.result_id.clone(),
             body: payload(record, self.inner.results.now()).to_string().into(),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use nerve_api::event::EventKind;
 use nerve_api::request::{ConversationMessage, ConversationOptions, ExecuteInput};
 use nerve_api::value::BackendKind;
-use nerve_engine::conversation::{Conversation, ConversationId, Message, Role, UseContext};
+use nerve_engine::conversation::{ConversationId, ConversationRequest, Message, Role, UseContext};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::response::Response;
 use serde_json::{Value, json};
@@ -17,8 +17,8 @@ fn chat(name: &str) -> ConversationId {
     ConversationId::new("work", name)
 }
 
-fn in_chat(name: &str) -> Conversation {
-    Conversation { id: Some(chat(name)), ..Conversation::default() }
+fn in_chat(name: &str) -> ConversationRequest {
+    ConversationRequest { id: Some(chat(name)), ..ConversationRequest::default() }
 }
 
 fn alice() -> Vec<Message> {
@@ -26,8 +26,8 @@ fn alice() -> Vec<Message> {
 }
 
 /// Converts a conversation to request options.
-pub(crate) fn conversation_options(conversation: Conversation) -> ConversationOptions {
-    let Conversation { id, history, context } = conversation;
+pub(crate) fn conversation_options(conversation: ConversationRequest) -> ConversationOptions {
+    let ConversationRequest { id, history, context } = conversation;
     let (workspace, chat) = id.map(|id| (id.workspace, id.chat)).unzip();
     let message = |message: Message| ConversationMessage {
         role: message.role,
@@ -39,11 +39,16 @@ pub(crate) fn conversation_options(conversation: Conversation) -> ConversationOp
 }
 
 impl Harness {
-    pub(crate) fn execute_with(&self, node: &str, text: &str, conversation: Conversation) -> ExecuteInput {
+    pub(crate) fn execute_with(
+        &self,
+        node: &str,
+        text: &str,
+        conversation: ConversationRequest,
+    ) -> ExecuteInput {
         ExecuteInput { conversation: Some(conversation_options(conversation)), ..self.execute(node, text) }
     }
 
-    async fn ask_with(&self, node: &str, text: &str, conversation: Conversation) -> Response {
+    async fn ask_with(&self, node: &str, text: &str, conversation: ConversationRequest) -> Response {
         self.send_with(node, text, conversation).await.unwrap()
     }
 
@@ -51,7 +56,7 @@ impl Harness {
         &self,
         node: &str,
         text: &str,
-        conversation: Conversation,
+        conversation: ConversationRequest,
     ) -> Result<Response, EngineError> {
         self.run(self.execute_with(node, text, conversation)).await
     }
@@ -85,7 +90,7 @@ impl Harness {
 async fn caller_history_is_sent_but_not_saved() {
     let harness = Harness::new();
     harness.start_mock("m", &[]).await;
-    let conversation = Conversation { history: alice(), ..in_chat("c") };
+    let conversation = ConversationRequest { history: alice(), ..in_chat("c") };
     let answer = harness.ask_with("m", "What is my name?", conversation).await;
     assert!(answer.text.contains("# Previous conversation context:"), "{}", answer.text);
     assert!(answer.text.contains("My name is Alice") && answer.text.contains("Assistant: Hi there!"));
@@ -93,9 +98,9 @@ async fn caller_history_is_sent_but_not_saved() {
     assert_eq!(saved[0], ("user".to_string(), "What is my name?".to_string()));
     assert_eq!((saved.len(), saved[1].1.contains("Alice")), (2, true));
     // A history without a chat is sent; with `never` nothing is sent.
-    let history_only = Conversation { history: alice(), ..Conversation::default() };
+    let history_only = ConversationRequest { history: alice(), ..ConversationRequest::default() };
     assert!(harness.ask_with("m", "And now?", history_only.clone()).await.text.contains("My name is Alice"));
-    let without_context = Conversation { context: UseContext::Never, ..history_only };
+    let without_context = ConversationRequest { context: UseContext::Never, ..history_only };
     assert_eq!(harness.ask_with("m", "Not any more?", without_context).await.text, "You said: Not any more?");
     assert_eq!(harness.saved_messages("c").len(), 2);
     harness.stop("m").await;
@@ -120,7 +125,7 @@ async fn agent_receives_only_messages_it_missed() {
     // Chats are separate. Returning to the first chat sends nothing again.
     assert_eq!(harness.ask_with("a", "elsewhere", in_chat("other")).await.text, "You said: elsewhere");
     assert_eq!(harness.ask_with("a", "sixth words", in_chat("c")).await.text, "You said: sixth words");
-    let always = Conversation { context: UseContext::Always, ..in_chat("c") };
+    let always = ConversationRequest { context: UseContext::Always, ..in_chat("c") };
     assert!(harness.ask_with("a", "seventh words", always).await.text.contains("User: first words"));
     // A restarted program has lost its context.
     harness.stop("a").await;
@@ -142,11 +147,11 @@ async fn shells_receive_no_context() {
     for node in ["sh", "b"] {
         harness.write_chat("c", &messages);
         assert_eq!(harness.ask_with(node, "echo one", in_chat("c")).await.text.trim(), "one");
-        let conversation = Conversation { history: alice(), ..in_chat("c") };
+        let conversation = ConversationRequest { history: alice(), ..in_chat("c") };
         let answer = harness.ask_with(node, "echo two", conversation).await;
         assert_eq!(answer.text.trim(), "two");
         assert!(answer.warnings[0].contains("would run it as commands"), "{answer:?}");
-        let always = Conversation { context: UseContext::Always, ..in_chat("c") };
+        let always = ConversationRequest { context: UseContext::Always, ..in_chat("c") };
         let error = harness.send_with(node, "echo three", always).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidRequest, "{error}");
         let saved = harness.saved_messages("c");
@@ -219,12 +224,14 @@ async fn chat_names_are_validated_and_escaped() {
     let long = "x".repeat(513);
     for (workspace, chat) in [("", "c"), ("w", ""), (" \n", "c"), ("w", long.as_str())] {
         let id = Some(ConversationId::new(workspace, chat));
-        let error =
-            harness.send_with("b", "true", Conversation { id, ..Conversation::default() }).await.unwrap_err();
+        let error = harness
+            .send_with("b", "true", ConversationRequest { id, ..ConversationRequest::default() })
+            .await
+            .unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidRequest, "{workspace:?} {chat:?}");
     }
     let id = Some(ConversationId::new("../../etc", "../passwd"));
-    harness.ask_with("b", "true", Conversation { id, ..Conversation::default() }).await;
+    harness.ask_with("b", "true", ConversationRequest { id, ..ConversationRequest::default() }).await;
     let root = harness.folder.path().join("conversations");
     let workspaces: Vec<_> = fs::read_dir(&root).unwrap().flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(workspaces.len(), 1);

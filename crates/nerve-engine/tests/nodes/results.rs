@@ -8,7 +8,7 @@ use nerve_api::event::EventKind;
 use nerve_api::reply::{ExecuteReply, ResultInfo};
 use nerve_api::request::{CancelResult, ExecuteInput, GetResult, ListResults, NodeSpec, WebhookTarget};
 use nerve_api::value::{BackendKind, NodeState, ResultStatus};
-use nerve_engine::conversation::{Conversation, ConversationId, Message, Role};
+use nerve_engine::conversation::{ConversationId, ConversationRequest, Message, Role};
 use nerve_engine::{Engine, EngineConfig};
 use nerve_node::dialog_answer::Choice;
 use nerve_node::error::{EngineError, ErrorKind};
@@ -105,10 +105,10 @@ fn response(record: &ResultInfo) -> Value {
 #[tokio::test]
 async fn asynchronous_execution_uses_the_conversation() {
     let harness = Harness::new();
-    let conversation = || Conversation {
+    let conversation = || ConversationRequest {
         id: Some(ConversationId::new("work", "c")),
         history: vec![Message::new(Role::User, "Hello", 1), Message::new(Role::Assistant, "Hi there!", 2)],
-        ..Conversation::default()
+        ..ConversationRequest::default()
     };
     let mut texts = Vec::new();
     for (node, is_synchronous) in [("a", true), ("b", false)] {
@@ -132,8 +132,9 @@ async fn asynchronous_execution_uses_the_conversation() {
     assert!(texts[0].contains("User: Hello\n") && texts[0].contains("Assistant: Hi there!"), "{}", texts[0]);
     // Also with another agent.
     harness.start_mock("a", &[]).await;
-    let follow_up =
-        |prompt| harness.execute_with("a", prompt, Conversation { history: Vec::new(), ..conversation() });
+    let follow_up = |prompt| {
+        harness.execute_with("a", prompt, ConversationRequest { history: Vec::new(), ..conversation() })
+    };
     harness.run(follow_up("My name is Alice")).await.unwrap();
     harness.start_mock("b", &[]).await;
     let execute = ExecuteInput { node_id: "b".into(), ..follow_up("What is my name?") };
@@ -526,8 +527,11 @@ async fn asynchronous_execution_in_tmux_uses_the_conversation() {
     let Some(tmux) = Tmux::new("asynchronous_execution_in_tmux_uses_the_conversation") else { return };
     tmux.start_mock("m", &[]).await;
     let history = vec![Message::new(Role::User, "My name is Alice", 1)];
-    let execute =
-        tmux.nodes.execute_with("m", "What is my name?", Conversation { history, ..Conversation::default() });
+    let execute = tmux.nodes.execute_with(
+        "m",
+        "What is my name?",
+        ConversationRequest { history, ..ConversationRequest::default() },
+    );
     let record = tmux.nodes.finished(&tmux.nodes.submit(execute, None).await.unwrap()).await;
     let text = response(&record)["text"].as_str().unwrap().to_string();
     assert!(text.contains("User: My name is Alice") && text.contains("What is my name?"), "{record:#?}");

@@ -25,14 +25,14 @@ use crate::error::{EngineError, ErrorKind};
 use crate::prompt::Prompt;
 use crate::response::Response;
 use crate::turn_queue::TurnQueue;
-use crate::turn_state::{Evidence, TurnState};
+use crate::turn_state::{StateEvidence, TurnState};
 use crate::usage_ledger::UsageLedger;
 use crate::{BoxFuture, Node, NodeFuture, NodeHandle, ToolKind};
 
 /// Time to wait for running tools when a turn is ended early.
 pub(super) const CANCEL_GRACE: Duration = Duration::from_secs(6);
 /// Evidence of the node's states.
-const EVIDENCE: Evidence = Evidence {
+const EVIDENCE: StateEvidence = StateEvidence {
     busy: (SignalSource::Input, "input: waiting for the model"),
     ready: (SignalSource::Unknown, "api: the turn ended"),
 };

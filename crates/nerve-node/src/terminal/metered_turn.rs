@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::TerminalNode;
-use super::actor::request::{Call, Request, RequestedTurn};
+use super::actor::request::{CancellableCall, Request, RequestedTurn};
 use crate::Node;
 use crate::budget::Checkpoint;
 use crate::cancellation::{INTERRUPT_RETRY, cancelled};
@@ -74,7 +74,7 @@ impl TerminalNode {
     ) -> Result<Response, EngineError> {
         static TICKETS: AtomicU64 = AtomicU64::new(1);
         let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
-        let call = Some(Call { ticket, chunks, spend });
+        let call = Some(CancellableCall { ticket, chunks, spend });
         let turn = self.request(|reply| Request::Execute(RequestedTurn::new(prompt, call, reply)));
         tokio::pin!(turn);
         tokio::select! {

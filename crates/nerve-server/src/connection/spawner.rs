@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use nerve_api::reply::{Authenticated, Stopped, Subscribed};
-use nerve_engine::dispatch::{Call, ReplySize};
+use nerve_engine::dispatch::{PreparedRequest, ReplySize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -83,7 +83,13 @@ impl Spawner {
     }
 
     /// Executes a request: inline if it finishes at once, otherwise in its own task.
-    fn start(self: &Arc<Self>, call: Call, context: ReplyContext, permits: Permits, out: &mut SendQueue) {
+    fn start(
+        self: &Arc<Self>,
+        call: PreparedRequest,
+        context: ReplyContext,
+        permits: Permits,
+        out: &mut SendQueue,
+    ) {
         let (mut after_send, mut tag) = (AfterSend::Nothing, None);
         if let (true, Some(id)) = (call.streams, &context.request_id) {
             let new: Tag = self.state.tag();
@@ -111,7 +117,7 @@ impl Spawner {
     /// the client left first.
     async fn run(
         self: Arc<Self>,
-        call: Call,
+        call: PreparedRequest,
         context: ReplyContext,
         tag: Option<Tag>,
         mut permits: Permits,

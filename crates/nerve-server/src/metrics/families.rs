@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use nerve_api::reply::NodeInfo;
-use nerve_node::metrics::{DURATION_BUCKETS, TurnDurations, Turns};
+use nerve_node::metrics::{DURATION_BUCKETS, TurnCounts, TurnDurations};
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
 /// Returns the version of nerve as labels.
@@ -37,7 +37,7 @@ pub(super) fn nodes(nodes: &[NodeInfo]) -> MetricFamily {
 }
 
 /// Returns counters of started turns and histograms of ended ones.
-pub(super) fn turns(turns: &BTreeMap<&'static str, Turns>) -> [MetricFamily; 2] {
+pub(super) fn turns(turns: &BTreeMap<&'static str, TurnCounts>) -> [MetricFamily; 2] {
     let started = turns.iter().map(|(kind, turns)| counter(&[("backend", *kind)], turns.started as f64));
     let ended = turns.iter().flat_map(|(kind, turns)| {
         turns.ended.iter().map(|(how, times)| histogram(&[("backend", *kind), ("outcome", *how)], times))

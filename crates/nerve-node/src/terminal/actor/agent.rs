@@ -11,10 +11,10 @@ use super::Actor;
 use super::queue::ActiveTurn;
 use super::request::Request;
 use crate::dialog_policy::DialogPolicy;
-use crate::hooks::Message;
+use crate::hooks::HookMessage;
 
 impl<B: Backend> Actor<B> {
-    pub(super) fn on_hook(&mut self, message: Message) {
+    pub(super) fn on_hook(&mut self, message: HookMessage) {
         let now = self.clock.now();
         self.driver.on_hook(now, message.hook);
         if let Some(transcript) = message.transcript {

@@ -94,7 +94,7 @@ pub(crate) type DialogReply = oneshot::Sender<Result<Option<Response>, EngineErr
 #[derive(Debug)]
 pub(crate) struct RequestedTurn {
     pub(crate) prompt: Prompt,
-    pub(crate) call: Option<Call>,
+    pub(crate) call: Option<CancellableCall>,
     /// `None` once answered: the turn may still be running.
     pub(crate) reply: Option<TurnReply>,
     /// Time limit for the answer, from the arrival of the request on.
@@ -102,7 +102,7 @@ pub(crate) struct RequestedTurn {
 }
 
 impl RequestedTurn {
-    pub(crate) fn new(prompt: Prompt, call: Option<Call>, reply: TurnReply) -> RequestedTurn {
+    pub(crate) fn new(prompt: Prompt, call: Option<CancellableCall>, reply: TurnReply) -> RequestedTurn {
         RequestedTurn { prompt, call, reply: Some(reply), deadline: None }
     }
 
@@ -133,7 +133,7 @@ impl RequestedTurn {
 
 /// The part of a prompt's request that only cancellable callers have.
 #[derive(Clone)]
-pub(crate) struct Call {
+pub(crate) struct CancellableCall {
     /// The number to cancel the prompt by.
     pub(crate) ticket: u64,
     /// Receives pieces of the answer.
@@ -142,7 +142,7 @@ pub(crate) struct Call {
     pub(crate) spend: Option<SpendSink>,
 }
 
-impl std::fmt::Debug for Call {
+impl std::fmt::Debug for CancellableCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Call").field("ticket", &self.ticket).finish_non_exhaustive()
     }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use nerve_api::reply::BranchCreated;
 use nerve_commands::node_command::execute;
-use nerve_engine::branches::{Files, InheritedSettings, Plan, missing_note};
+use nerve_engine::branches::{FileSource, InheritedSettings, Plan, missing_note};
 
 use crate::out;
 
@@ -41,7 +41,7 @@ pub(super) fn print_notes(plan: &Plan) {
     if let Some(conversation) = plan.conversation_difference() {
         out::note(format_args!("conversation: {conversation}"));
     }
-    if matches!(plan.files, Files::InPlace) {
+    if matches!(plan.files, FileSource::InPlace) {
         out::note(format_args!("using the current files in {}", plan.cwd.display()));
     }
 }
@@ -87,8 +87,8 @@ fn snapshot(plan: &Plan) -> String {
 
 fn files(plan: &Plan) -> (String, String) {
     match &plan.files {
-        Files::InPlace => ("current files".to_string(), "the recorded directory itself".to_string()),
-        Files::Restored { files, to, branch, .. } => {
+        FileSource::InPlace => ("current files".to_string(), "the recorded directory itself".to_string()),
+        FileSource::Restored { files, to, branch, .. } => {
             let from = format!("{} of {}", files.reference, files.source.display());
             let on = if files.provider == "git" {
                 format!(", a work tree on branch '{branch}'")
