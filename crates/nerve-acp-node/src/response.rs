@@ -49,7 +49,7 @@ pub(crate) fn build_response(
         is_complete: incomplete.is_none() && stop != StopReason::Cancelled,
         is_ready: true,
         is_agent: true,
-        incomplete: incomplete.map(str::to_string),
+        missing_text: incomplete.map(str::to_string),
         source: ResponseSource::Acp,
         delivery: if content.has_started { Delivery::Started } else { Delivery::Submitted },
         ended_by: format!("acp: {}", name(stop)),

@@ -472,7 +472,7 @@ impl BashNode {
             is_complete: true,
             is_ready: true,
             is_agent: false,
-            incomplete: (missing > 0).then(|| format!("its first {missing} bytes are left out")),
+            missing_text: (missing > 0).then(|| format!("its first {missing} bytes are left out")),
             source: ResponseSource::Process,
             delivery: Delivery::Started,
             ended_by: EVIDENCE.ready.1.into(),

@@ -61,7 +61,7 @@ fn agent_without_work_and_text_gave_no_answer() {
 #[test]
 fn incomplete_answer_is_a_failure() {
     let whole = agent(&[(SectionKind::Text, "the end")]);
-    let cut = Response { incomplete: Some("its first 9 bytes are left out".into()), ..whole.clone() };
+    let cut = Response { missing_text: Some("its first 9 bytes are left out".into()), ..whole.clone() };
     assert_eq!(kind(&cut), Some(ErrorKind::Incomplete));
     assert_eq!(kind(&Response { is_complete: false, ..whole }), Some(ErrorKind::Incomplete));
     let failed = Map::from_iter([("exit_code".to_string(), 3.into())]);

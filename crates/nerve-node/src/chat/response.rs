@@ -48,7 +48,7 @@ pub(super) fn response(
         tokens: Some(tokens(usage)),
         is_complete: done.finish != LENGTH,
         is_ready: true,
-        incomplete: (done.finish == LENGTH).then(|| "the model reached its limit of tokens".to_string()),
+        missing_text: (done.finish == LENGTH).then(|| "the model reached its limit of tokens".to_string()),
         source: ResponseSource::Api,
         delivery: Delivery::Started,
         ended_by: format!("api: {}", done.finish),

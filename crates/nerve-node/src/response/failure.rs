@@ -84,7 +84,7 @@ impl Response {
     }
 
     fn incomplete_answer(&self) -> Option<TurnFailure> {
-        let why = match &self.incomplete {
+        let why = match &self.missing_text {
             Some(why) => why.as_str(),
             None if self.is_complete => return None,
             None => "its end was not seen",

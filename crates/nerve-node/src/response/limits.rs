@@ -16,7 +16,7 @@ const SECTION_COST: usize = 64;
 pub fn truncate_to_limits(response: &mut Response) {
     let missing = keep_end(&mut response.text, TEXT_LIMIT);
     if missing > 0 {
-        response.incomplete = Some(format!("its first {missing} bytes are left out"));
+        response.missing_text = Some(format!("its first {missing} bytes are left out"));
     }
     let left_out =
         missing.max(keep_end(&mut response.raw, TEXT_LIMIT)).max(truncate_sections(&mut response.sections));

@@ -41,7 +41,7 @@ pub struct Response {
     /// True for a program with a composer: an agent, as opposed to a shell.
     pub is_agent: bool,
     /// Reason why text is missing from the answer, or may be missing.
-    pub incomplete: Option<String>,
+    pub missing_text: Option<String>,
     /// Source of sections and text.
     pub source: ResponseSource,
     /// Confirmed delivery of the prompt.

@@ -35,7 +35,7 @@ pub(super) fn note_hidden_start(response: &mut Response, prompt: &str) {
     {
         let note = "the beginning may have scrolled off the alternate screen: only what was visible at the end is included";
         response.attributes.insert("truncated".to_string(), note.into());
-        response.incomplete = Some(note.to_string());
+        response.missing_text = Some(note.to_string());
     }
 }
 
@@ -55,7 +55,7 @@ pub(super) fn response_from_screen(
     if end.outcome == Outcome::Interrupted {
         attributes.insert("interrupted".to_string(), true.into());
     }
-    let incomplete = match end.outcome {
+    let missing_text = match end.outcome {
         Outcome::Unconfirmed => Some("the agent's Stop hook did not report its end".to_string()),
         _ => parsed.is_truncated.then(|| "its beginning is no longer on the screen".to_string()),
     };
@@ -69,7 +69,7 @@ pub(super) fn response_from_screen(
         is_complete: parsed.is_complete && end.outcome == Outcome::Done,
         is_ready,
         is_agent,
-        incomplete,
+        missing_text,
         source: ResponseSource::Screen,
         delivery: end.delivery.max(Delivery::Typed),
         ended_by: end.evidence.clone(),

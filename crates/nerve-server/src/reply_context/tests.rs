@@ -127,7 +127,7 @@ fn turns_look_like_results_of_steps() {
         is_complete: true,
         is_ready: true,
         is_agent: false,
-        incomplete: None,
+        missing_text: None,
         source: ResponseSource::Screen,
         delivery: Delivery::Started,
         ended_by: "mark".to_string(),

@@ -190,7 +190,7 @@ async fn repeated_and_overlapping_output_is_whole() {
     for last in [130, 130, 140, 5, 5] {
         let expected: Vec<String> = (1..=last).map(|number| number.to_string()).collect();
         let response = harness.nodes.ask("sh", &format!("seq 1 {last}")).await;
-        assert_eq!((response.text, response.incomplete), (expected.join("\n"), None));
+        assert_eq!((response.text, response.missing_text), (expected.join("\n"), None));
     }
     harness.nodes.stop("sh").await;
 }
@@ -231,7 +231,7 @@ async fn silence_above_equal_rows_is_complete() {
     harness.bash("sh").await;
     let _ = harness.nodes.ask("sh", "yes same | head -n 300").await;
     let response = harness.nodes.ask("sh", "sleep 0.5; echo one; sleep 0.5; echo two").await;
-    assert_eq!((response.text.as_str(), response.incomplete), ("one\ntwo", None));
+    assert_eq!((response.text.as_str(), response.missing_text), ("one\ntwo", None));
     harness.nodes.stop("sh").await;
 }
 

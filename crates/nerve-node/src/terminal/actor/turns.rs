@@ -167,15 +167,13 @@ impl<B: Backend> Actor<B> {
         let Some(active) = self.turns.active_mut() else { return };
         active.request.deadline = None;
         active.stream_due = None;
-        let stream = active.stream.take();
-        let (prompt, is_cleared) = (Arc::clone(&active.request.prompt.text), active.is_cleared);
-        let layout = active.layout.clone();
+        let (stream, parser) = (active.stream.take(), active.parser);
+        let prompt = Arc::clone(&active.request.prompt.text);
         let mut lines = turn_lines(&self.terminal, &end.span);
         if self.spec.profile.composer.is_none() && end.span.has_echo {
             lines = remove_echo(lines, &prompt, |before| self.driver.is_input_prompt(before));
         }
-        let parsed =
-            nerve_agent::parse::parser(active.parser).parse(&TurnText { prompt: &prompt, lines: &lines });
+        let parsed = nerve_agent::parse::parser(parser).parse(&TurnText { prompt: &prompt, lines: &lines });
         let has_answer = !matches!(end.outcome, Outcome::NotDelivered | Outcome::Exited(_));
         if let Some(stream) = stream.filter(|_| has_answer) {
             // The screen's wording, like the chunks published before; the transcript's may differ.
@@ -183,55 +181,65 @@ impl<B: Backend> Actor<B> {
             self.publish_chunks(end.number, rest);
         }
         let is_ready = *self.driver.state() == AgentState::Ready;
-        let node = self.spec.node.node.as_str();
         let is_agent = self.spec.profile.composer.is_some();
+        let node = self.spec.node.node.as_str();
         let mut response = response_from_screen(node, parsed, &end, &lines, is_agent, is_ready);
         if self.terminal.modes().alternate {
             note_hidden_start(&mut response, &prompt);
         }
-        if self.skipped_to.is_some_and(|skipped_to| skipped_to > end.span.bytes.start) {
-            response.incomplete = Some("a part of the program's output was lost".to_string());
+        if let Some(reason) = self.missing_text_reason(&end, &response) {
+            response.missing_text = Some(reason.to_string());
+        }
+        match (self.end_error(&end), self.transcript()) {
+            (Some(error), _) => self.fail_turn(response, error),
+            (None, Some(source)) => self.read_transcript(source, response, end.outcome),
+            (None, None) => self.finish(response),
+        }
+    }
+
+    /// Returns why the rows of a finished turn may lack text. The first reason that applies is the one to report.
+    fn missing_text_reason(&self, end: &TurnEnd, response: &Response) -> Option<&'static str> {
+        let active = self.turns.active()?;
+        if active.is_cleared {
+            return Some("the buffer was cleared during the turn");
+        }
+        let prompt = &*active.request.prompt.text;
+        if let Some(reason) = self.find_lost_rows(end, prompt, &active.layout) {
+            return Some(reason);
         }
         let is_polled = self.link.backend.is_approximate();
         if is_polled || (self.link.backend.is_foreign() && end.span.has_echo) {
-            let is_lost = !is_agent && !shows_prompt_above(&self.terminal, end.span.lines.start, &prompt);
-            if is_lost {
-                response.incomplete = Some("the pane does not show the prompt above it any more".to_string());
-            } else if is_polled && response.text.trim().is_empty() {
-                response.incomplete =
-                    Some("the pane shows nothing new, which is no proof of no output".to_string());
+            let is_above = || shows_prompt_above(&self.terminal, end.span.lines.start, prompt);
+            if !response.is_agent && !is_above() {
+                return Some("the pane does not show the prompt above it any more");
+            }
+            if is_polled && response.text.trim().is_empty() {
+                return Some("the pane shows nothing new, which is no proof of no output");
             }
         }
-        if let Some(reason) = self.find_lost_rows(&end, &prompt, &layout) {
-            response.incomplete = Some(reason.to_string());
-        }
-        if is_cleared {
-            response.incomplete = Some("the buffer was cleared during the turn".to_string());
-        }
-        match end.outcome {
-            Outcome::Done | Outcome::Unconfirmed | Outcome::Interrupted => match self.transcript() {
-                Some(source) => self.read_transcript(source, response, end.outcome),
-                None => self.finish(response),
-            },
+        let is_skipped = self.skipped_to.is_some_and(|skipped_to| skipped_to > end.span.bytes.start);
+        is_skipped.then_some("a part of the program's output was lost")
+    }
+
+    /// Returns the error of a turn that ended without an answer.
+    fn end_error(&self, end: &TurnEnd) -> Option<EngineError> {
+        let node = &self.spec.node.node;
+        let error = match end.outcome {
+            Outcome::Done | Outcome::Unconfirmed | Outcome::Interrupted => return None,
             Outcome::NotDelivered => {
                 let message = format!("node '{node}': the prompt was not delivered: {}", end.evidence);
-                let mut error = EngineError::new(ErrorKind::Delivery, message);
-                error.delivery = Some(end.delivery);
-                let error =
-                    self.with_screen(error.hint("check the screen; the text may still be in the composer"));
-                self.fail_turn(response, error);
+                EngineError::new(ErrorKind::Delivery, message)
+                    .hint("check the screen; the text may still be in the composer")
             }
             Outcome::Exited(exit) => {
                 let how = match self.lifecycle.end_reason() {
                     Some(reason) => reason.clone(),
                     None => format!("its program ended with {exit}"),
                 };
-                let mut error = EngineError::process(format!("node '{node}': the turn was cut short: {how}"));
-                error.delivery = Some(end.delivery);
-                let error = self.with_screen(error);
-                self.fail_turn(response, error);
+                EngineError::process(format!("node '{node}': the turn was cut short: {how}"))
             }
-        }
+        };
+        Some(self.with_screen(EngineError { delivery: Some(end.delivery), ..error }))
     }
 
     /// Completes a response from the transcript, on a separate task: reading another program's files must not block the terminal.
@@ -262,7 +270,7 @@ impl<B: Backend> Actor<B> {
                 // The file of a turn that continues may end with a text, too.
                 if outcome != Outcome::Unconfirmed {
                     response.is_complete |= parsed.is_complete && !response.is_interrupted();
-                    response.incomplete = None;
+                    response.missing_text = None;
                 }
                 response.attributes.remove("truncated");
                 truncate_to_limits(&mut response);
