@@ -106,7 +106,7 @@ pub fn adopt_host(manager: &HostManager, panes: &Panes, spec: TerminalSpec, entr
     let hooks = HookSocket::resume(&entry.runtime.join(HOOKS)).ok();
     let backend = HostedBackend::adopt(entry.clone(), manager.registry.clone());
     let window = Window::of_host(panes, &manager.program, &entry, &spec.node.node);
-    let spec = TerminalSpec { answers: true, ..spec };
+    let spec = TerminalSpec { answers_queries: true, ..spec };
     TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_host(&entry, Some(window)))
 }
 

@@ -43,13 +43,13 @@ pub struct RunningObserver {
 }
 
 impl Observer {
-    /// Finds the profile of the program and adds the arguments for its hooks where possible. `answers`: no other terminal
+    /// Finds the profile of the program and adds the arguments for its hooks where possible. `answers_queries`: no other terminal
     /// answers the program's queries.
     pub fn prepare(
         host: &mut HostSpec,
         profiles: Option<&Path>,
         relay: Option<&Path>,
-        answers: bool,
+        answers_queries: bool,
     ) -> Option<Observer> {
         let (profiles, errors) = crate::profiles::load(profiles);
         for error in &errors {
@@ -84,7 +84,7 @@ impl Observer {
             response_timeout: Duration::MAX,
             audit_log: AuditLog::disabled(),
             adopted: None,
-            answers,
+            answers_queries,
             events: Publisher::new(Clock::start()),
             kind: BackendKind::Pty,
             log_start: false,
@@ -95,8 +95,8 @@ impl Observer {
         Some(Observer { spec, hooks })
     }
 
-    /// Returns why the agent's tools do not run in their own terminals; `None` if they do.
-    pub fn untraced(&self) -> Option<String> {
+    /// Returns the reason why the agent's tools do not run in their own terminals; `None` if they do.
+    pub fn tracing_problem(&self) -> Option<String> {
         match &self.hooks {
             None => Some(
                 "only Claude Code, started without -p and --settings, can run tools in their own terminals"
@@ -108,7 +108,7 @@ impl Observer {
     }
 
     /// Returns true if the agent has conversations of its own. The current one is recorded in the metadata.
-    pub fn knows_conversations(&self) -> bool {
+    pub fn has_conversations(&self) -> bool {
         self.spec.profile.session.is_some()
     }
 

@@ -64,8 +64,8 @@ pub struct TerminalNode {
 struct Inner {
     node: NodeRef,
     program: Program,
-    /// Timeouts of the start and of a turn.
-    limits: (Duration, Duration),
+    ready_timeout: Duration,
+    response_timeout: Duration,
     profile: Arc<Profile>,
     parser: ParserKind,
     agent_version: Option<String>,
@@ -183,8 +183,8 @@ impl Node for TerminalNode {
             rows: Some(size.rows),
             profile: Some(inner.profile.name.clone()),
             parser: Some(inner.parser),
-            ready_timeout: inner.limits.0.into(),
-            response_timeout: inner.limits.1.into(),
+            ready_timeout: inner.ready_timeout.into(),
+            response_timeout: inner.response_timeout.into(),
             proxy: inner.proxy.as_ref().and_then(|proxy| proxy.settings().cloned()).map(Box::new),
             budget: inner.ledger.limits(),
             ..NodeSpec::at(inner.node.clone())
@@ -347,7 +347,8 @@ impl TerminalNode {
         let inner = |status| Inner {
             node: spec.node.clone(),
             program: without_proxy_env(&spec),
-            limits: (spec.ready_timeout, spec.response_timeout),
+            ready_timeout: spec.ready_timeout,
+            response_timeout: spec.response_timeout,
             kind: spec.kind,
             location,
             execution_log: execution_log.clone(),

@@ -176,7 +176,7 @@ fn start(
         response_timeout: LIMIT,
         audit_log: AuditLog::disabled(),
         adopted: None,
-        answers: true,
+        answers_queries: true,
         events,
         kind: BackendKind::Pty,
         log_start: false,

@@ -159,7 +159,7 @@ async fn drive(program: Program) -> Result<u64> {
         response_timeout: LIMIT,
         audit_log: AuditLog::disabled(),
         adopted: None,
-        answers: true,
+        answers_queries: true,
         events: Publisher::new(Clock::start()),
         kind: BackendKind::Pty,
         log_start: false,

@@ -158,7 +158,7 @@ impl Engine {
             ledger: adopted_ledger(session, &label.node, &memory),
             adopted: Some(memory),
             // Set by `adopt_host` for the node of a host.
-            answers: false,
+            answers_queries: false,
             events: self.inner.events.clone(),
             kind: BackendKind::parse(&label.kind).unwrap_or_default(),
             log_start: false,

@@ -245,7 +245,7 @@ impl NodeFactory {
             response_timeout: spec.response_timeout.duration(),
             audit_log,
             adopted: None,
-            answers: spec.pane_id.is_none(),
+            answers_queries: spec.pane_id.is_none(),
             events: shared.events.clone(),
             kind: spec.backend,
             log_start: spec.backend.is_claude(),

@@ -39,7 +39,7 @@ pub struct TerminalSpec {
     /// The state left by the previous owner of a running program; its earlier output is replayed first. `None` for a new program.
     pub adopted: Option<Memory>,
     /// Answer the program's terminal queries. False if another terminal in front of it does.
-    pub answers: bool,
+    pub answers_queries: bool,
     /// Publishes the node's events.
     pub events: Publisher,
     /// Kind of the node.

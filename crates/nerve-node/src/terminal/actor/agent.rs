@@ -87,7 +87,7 @@ impl<B: Backend> Actor<B> {
             return;
         };
         let Some(session_files) = SessionFiles::for_env(&self.spec.program.env) else { return };
-        let (has_source, requests) = (session_args.id_source.is_some(), self.requests.clone());
+        let (has_source, requests) = (session_args.id_source.is_some(), self.self_sender.clone());
         // The ends of our own turns reveal the id, too, and more reliably.
         let is_unknown = self.link.conversation_id().is_none() && self.turns.count() == 0;
         let source = self.transcript().filter(|_| !has_source && is_unknown && self.has_worked);

@@ -56,7 +56,7 @@ impl<B: Backend> Actor<B> {
             return;
         }
         self.spec.events.metrics().add_output(self.terminal.offset().saturating_sub(before));
-        if !changes.replies.is_empty() && self.spec.answers {
+        if !changes.replies.is_empty() && self.spec.answers_queries {
             self.type_bytes(now, &changes.replies, Origin::Terminal);
         }
         self.spec.audit_log.on_output(now);

@@ -65,7 +65,7 @@ impl<B: Backend> Actor<B> {
             Request::Stop { reason, reply } => self.begin_stop(reason, Some(reply)),
             Request::Release { reply } => send(reply, self.release("the server was shut down")),
             Request::Conversation { id } => self.set_conversation(id),
-            Request::AnswerWritten { turn, written } => self.on_answer_written(now, turn, written),
+            Request::TranscriptChecked { turn, written } => self.on_transcript_checked(now, turn, written),
             Request::Finished { response } => self.finish(*response),
         }
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::backend_link::BackendLink;
 use super::request::Request;
 use super::scrollback_share::ScrollbackShare;
-use crate::hooks::{HookSocket, Message};
+use crate::hooks::{HookMessage, HookSocket};
 
 /// An input of an actor.
 pub(super) enum Input {
@@ -16,9 +16,9 @@ pub(super) enum Input {
     /// A request of a handle or of a task.
     Request(Request),
     /// The last handle was dropped.
-    Abandonment,
+    HandlesDropped,
     /// A message of the agent's hooks.
-    Hook(Message),
+    Hook(HookMessage),
     /// The usage or the limits of the node or its session have changed.
     Budget,
     /// The share in the scrollback memory has changed.
@@ -51,7 +51,7 @@ impl Inputs {
                     Some(request) => return Input::Request(request),
                     None => {
                         self.inbox = None;
-                        return Input::Abandonment;
+                        return Input::HandlesDropped;
                     }
                 },
                 message = next_hook(&mut self.hooks) => match message {
@@ -76,7 +76,7 @@ async fn next_request(inbox: &mut Option<mpsc::Receiver<Request>>) -> Option<Req
 }
 
 /// Returns the next message of the agent's hooks; never completes without hooks.
-async fn next_hook(hooks: &mut Option<HookSocket>) -> std::io::Result<Message> {
+async fn next_hook(hooks: &mut Option<HookSocket>) -> std::io::Result<HookMessage> {
     match hooks {
         Some(hooks) => hooks.next().await,
         None => std::future::pending().await,

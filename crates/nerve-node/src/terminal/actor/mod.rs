@@ -80,7 +80,7 @@ pub(super) struct Actor<B> {
     /// Reports what the agent does.
     reporter: ActivityReporter,
     /// Sends the results of this node's tasks to its own inbox.
-    requests: mpsc::WeakSender<Request>,
+    self_sender: mpsc::WeakSender<Request>,
     status: watch::Sender<Status>,
     /// True if the status has changed since its waiters were last woken.
     has_unannounced_status: bool,
@@ -92,7 +92,7 @@ impl<B: Backend> Actor<B> {
         execution_log: Option<ExecutionLog>,
         clock: Clock,
         backend: B,
-        requests: mpsc::WeakSender<Request>,
+        self_sender: mpsc::WeakSender<Request>,
         status: watch::Sender<Status>,
     ) -> Actor<B> {
         let now = clock.now();
@@ -128,7 +128,7 @@ impl<B: Backend> Actor<B> {
             start_deadline: now + spec.ready_timeout,
             spec,
             clock,
-            requests,
+            self_sender,
             status,
             has_unannounced_status: false,
         }
@@ -144,7 +144,7 @@ impl<B: Backend> Actor<B> {
             match inputs.next(&mut self.link, deadline).await {
                 Input::Backend(event) => self.on_backend_event(event),
                 Input::Request(request) => self.on_request(request),
-                Input::Abandonment => self.on_abandonment(),
+                Input::HandlesDropped => self.on_handles_dropped(),
                 Input::Hook(message) => self.on_hook(message),
                 Input::Budget => self.check_budget(),
                 Input::Scrollback => inputs.scrollback.apply(&mut self.terminal),
@@ -251,7 +251,7 @@ impl<B: Backend> Actor<B> {
         {
             active.stream_due.get_or_insert(now + stream.poll_interval());
         }
-        self.check_written_answer();
+        self.check_transcript();
     }
 
     /// Handles the consequences of an input: effects of the driver, the next prompt, the end of a stop, the new status.

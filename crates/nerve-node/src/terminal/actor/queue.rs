@@ -37,7 +37,7 @@ pub(super) struct ActiveTurn {
     pub(super) is_cleared: bool,
     pub(super) layout: PromptLayout,
     /// The transcript is being read for the end of the answer.
-    pub(super) is_checked: bool,
+    pub(super) is_reading_transcript: bool,
     /// The response as parsed from the screen, while the transcript of the ended turn is being read.
     pub(super) finishing: Option<Box<Response>>,
     pub(super) timer: TurnTimer,

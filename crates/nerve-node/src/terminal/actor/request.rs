@@ -74,7 +74,7 @@ pub(crate) enum Request {
         id: String,
     },
     /// The turn in the transcript, if the transcript has the answer whose end the screen shows. Sent by the task that read it.
-    AnswerWritten {
+    TranscriptChecked {
         turn: u64,
         written: Option<TranscriptTurn>,
     },

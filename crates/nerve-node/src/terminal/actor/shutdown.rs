@@ -55,7 +55,7 @@ impl<B: Backend> Actor<B> {
     }
 
     /// Handles the drop of the last handle: detaches from the program, or stops it.
-    pub(super) fn on_abandonment(&mut self) {
+    pub(super) fn on_handles_dropped(&mut self) {
         if !self.release("the last handle of the node was dropped") {
             self.begin_stop("no handle is left".into(), None);
         }

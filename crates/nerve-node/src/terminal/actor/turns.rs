@@ -115,7 +115,7 @@ impl<B: Backend> Actor<B> {
             stream_due: None,
             is_cleared: false,
             layout,
-            is_checked: false,
+            is_reading_transcript: false,
             finishing: None,
             timer: self.spec.events.begin_turn(self.spec.kind.as_str()),
         });
@@ -123,30 +123,30 @@ impl<B: Backend> Actor<B> {
 
     /// Reads the transcript if the screen shows the end of an answer. Does not wait for a silence then: an agent may draw its last
     /// text long after the end.
-    pub(super) fn check_written_answer(&mut self) {
-        let is_checked = self.turns.active().is_none_or(|active| active.is_checked);
-        if is_checked || !self.driver.is_answer_unconfirmed() {
+    pub(super) fn check_transcript(&mut self) {
+        let is_reading = self.turns.active().is_none_or(|active| active.is_reading_transcript);
+        if is_reading || !self.driver.is_answer_unconfirmed() {
             return;
         }
         let Some(source) = self.transcript().filter(TranscriptSource::marks_ends) else { return };
-        let (requests, screen) = (self.requests.clone(), self.partial_text());
+        let (requests, screen) = (self.self_sender.clone(), self.partial_text());
         let Some(active) = self.turns.active_mut() else { return };
-        active.is_checked = true;
+        active.is_reading_transcript = true;
         let (turn, prompt) = (active.number, active.sent_prompt());
         tokio::spawn(async move {
             let read = tokio::task::spawn_blocking(move || source.written_turn(&prompt, &screen));
             let written = read.await.ok().flatten();
             if let Some(requests) = requests.upgrade() {
                 // A send error means that the node is gone.
-                let _ = requests.send(Request::AnswerWritten { turn, written }).await;
+                let _ = requests.send(Request::TranscriptChecked { turn, written }).await;
             }
         });
     }
 
     /// Ends the turn if the screen shows the answer in the transcript. Otherwise checks both again soon.
-    pub(super) fn on_answer_written(&mut self, now: TsNs, turn: u64, written: Option<TranscriptTurn>) {
+    pub(super) fn on_transcript_checked(&mut self, now: TsNs, turn: u64, written: Option<TranscriptTurn>) {
         let Some(active) = self.turns.active_mut().filter(|active| active.number == turn) else { return };
-        active.is_checked = false;
+        active.is_reading_transcript = false;
         if !self.driver.is_answer_unconfirmed() {
             return;
         }
@@ -255,7 +255,8 @@ impl<B: Backend> Actor<B> {
             is_first: response.turn == 1,
         };
         active.finishing = Some(Box::new(response.clone()));
-        let (requests, tail, same) = (self.requests.clone(), self.reporter.transcript_tail(), source.clone());
+        let (requests, tail, same) =
+            (self.self_sender.clone(), self.reporter.transcript_tail(), source.clone());
         // Without another source, the file with the turn tells which conversation the program has.
         let learns_id =
             self.spec.profile.session.as_ref().is_some_and(|session_args| session_args.id_source.is_none());

@@ -70,12 +70,12 @@ pub(super) fn prepare_observer(
     let is_needed = answers_queries || args.events_pipe_fd.is_some() || args.trace_tools;
     // The observer also records tools and the conversation, which branches need.
     let observer = Observer::prepare(spec, Some(&paths.profiles()), relay.as_deref(), answers_queries)
-        .filter(|observer| is_needed || observer.knows_conversations());
-    let untraced = match &observer {
-        Some(observer) => observer.untraced(),
+        .filter(|observer| is_needed || observer.has_conversations());
+    let tracing_problem = match &observer {
+        Some(observer) => observer.tracing_problem(),
         None => Some("only Claude Code is supported, and no profile matches this program".to_string()),
     };
-    if let Some(reason) = untraced.filter(|_| args.trace_tools) {
+    if let Some(reason) = tracing_problem.filter(|_| args.trace_tools) {
         out::warning(format_args!("cannot trace tools: {reason}"));
     }
     observer
