@@ -64,12 +64,13 @@ impl Engine {
         }
         let from = ForkSource { at: source.clone(), definition, terminal };
         let (spec, copy) = self.forked_spec(from, at, turn).await?;
-        let created = self.make(&session, NodeEntry::new(spec), Some(source.node.clone())).await;
+        let forked_from = Some(source.node.clone());
+        let created = self.start_entry(&session, NodeEntry::new(spec), None, forked_from).await;
         if let (Err(_), Some(copy)) = (&created, copy) {
             // Nothing refers to the copy.
             let _ = std::fs::remove_file(copy);
         }
-        created
+        Ok(created?.info())
     }
 
     /// Forks a node that can copy itself.

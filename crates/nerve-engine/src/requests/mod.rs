@@ -12,6 +12,7 @@ mod fork;
 mod fork_source;
 mod graphs;
 mod history;
+mod nodes;
 mod notification_state;
 mod params;
 mod recordings;

@@ -356,7 +356,7 @@ impl Restart {
             None => LastProcess { usage: entry.last.usage.clone(), ..LastProcess::default() },
         };
         let started = NodeEntry { spec: self.spec, last, env_omitted: entry.env_omitted.clone() };
-        let handle = engine.make_node(session, started, self.command, None).await?;
+        let handle = engine.start_entry(session, started, self.command, None).await?;
         let Some(resumption) = self.resumption else { return Ok(handle.info()) };
         // A slow agent continues to start.
         let state = handle.wait(&STARTED, Some(ready_timeout)).await.unwrap_or(NodeState::Starting);
