@@ -10,6 +10,9 @@ use nerve_types::{Section, SectionKind};
 
 use crate::node_files::NodeKey;
 
+/// Maximum number of characters of one document. The rest is cut off.
+pub(super) const MAX_CHARS: usize = 256 << 10;
+
 /// The source of indexed texts: a recording, or the history of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Source {
@@ -30,6 +33,22 @@ pub(super) struct Document {
     pub(super) turn: Option<u64>,
     pub(super) at_ms: u64,
     pub(super) text: String,
+}
+
+impl Document {
+    /// Returns true if a part exceeds the limit.
+    pub(super) fn is_cut(&self) -> bool {
+        self.shortened().len() < self.text.len()
+    }
+
+    /// Returns the text without what exceeds the limit.
+    pub(super) fn shortened(&self) -> &str {
+        if self.text.len() <= MAX_CHARS {
+            return &self.text;
+        }
+        let end = self.text.char_indices().nth(MAX_CHARS).map_or(self.text.len(), |(at, _)| at);
+        &self.text[..end]
+    }
 }
 
 /// Returns the documents of a transcript. `started_ms` is the time of turns without one.

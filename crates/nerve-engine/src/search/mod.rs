@@ -24,7 +24,7 @@ pub use progress::{Progress, SearchProgress};
 pub(crate) use query::parse_time;
 pub use query::{Pattern, Query};
 
-use self::index::SearchIndex;
+use self::index::{IndexError, SearchIndex};
 use self::update::{UpdateScope, UpdateSummary};
 use crate::data_dirs::DataDirs;
 
@@ -63,11 +63,11 @@ pub fn search(
                 return Ok(SearchResult { hits, unsearched, unsearched_count, was_rebuilt });
             }
             // Damage in the middle of the file is found when it is read.
-            Err(error) if index::is_damage(&error) && !was_rebuilt => {
+            Err(IndexError::Damaged(_)) if !was_rebuilt => {
                 index.remove(&dirs.search)?;
                 was_rebuilt = true;
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Finds documents.
 
-pub(super) mod blocks;
+mod blocks;
 
 use std::path::PathBuf;
 
@@ -19,7 +19,8 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use self::blocks::search_blocks;
-use super::index::{MAX_CHARS, SearchIndex, failure};
+use super::documents::MAX_CHARS;
+use super::index::{IndexError, SearchIndex};
 use super::progress::{Progress, TextCounter};
 use super::sql::{first_id, from_sql, to_sql};
 use crate::page::check_limit;
@@ -141,16 +142,12 @@ impl SearchIndex {
     ///
     /// # Errors
     /// The index cannot be read. Cancelled.
-    pub(super) fn search(
-        &self,
-        query: &Query,
-        progress: Progress<'_>,
-    ) -> Result<Vec<SearchHit>, EngineError> {
+    pub(super) fn search(&self, query: &Query, progress: Progress<'_>) -> Result<Vec<SearchHit>, IndexError> {
         // A short statement ends before it is checked.
         self.check_cancelled()?;
         let mut counter = TextCounter::new(progress);
         // Another process may update the index between two statements.
-        let transaction = self.connection.unchecked_transaction().map_err(failure)?;
+        let transaction = self.connection.unchecked_transaction()?;
         let hits = match &query.pattern {
             Pattern::Text(text) => search_text(&transaction, query, text),
             Pattern::Regex { regex, words: None, trigrams: Some(trigrams) } => {
@@ -160,14 +157,14 @@ impl SearchIndex {
                 search_regex(&transaction, query, regex, words.as_deref(), &mut counter)
             }
         };
-        hits.map_err(failure)
+        Ok(hits?)
     }
 
     /// Returns the files with texts that a query selects, of which the index has only a part, with the reason.
     ///
     /// # Errors
     /// The index cannot be read.
-    pub(super) fn cut_sources(&self, query: &Query) -> Result<Vec<(PathBuf, String)>, EngineError> {
+    pub(super) fn cut_sources(&self, query: &Query) -> Result<Vec<(PathBuf, String)>, IndexError> {
         let selects = |is_screen: bool| {
             let is_selected = |kind: &DocumentKind| (*kind == DocumentKind::Screen) == is_screen;
             query.kinds.is_empty() || query.kinds.iter().any(is_selected)
@@ -175,7 +172,7 @@ impl SearchIndex {
         let sql = "SELECT path, has_cut_screen AND ?5 FROM source
                    WHERE (has_cut_turns AND ?4 OR has_cut_screen AND ?5) AND (?1 IS NULL OR node = ?1)
                    AND (?2 IS NULL OR session = ?2) AND (?3 IS NULL OR ended_ms IS NULL OR ended_ms >= ?3) ORDER BY id";
-        let mut statement = self.connection.prepare(sql).map_err(failure)?;
+        let mut statement = self.connection.prepare(sql)?;
         let values =
             params![query.node, query.session, query.since_ms.map(to_sql), selects(false), selects(true)];
         let rows = statement.query_map(values, |row| {
@@ -185,30 +182,29 @@ impl SearchIndex {
             };
             Ok((PathBuf::from(row.get::<_, String>(0)?), reason))
         });
-        rows.map_err(failure)?.collect::<Result<_, _>>().map_err(failure)
+        Ok(rows?.collect::<Result<_, _>>()?)
     }
 
     /// Checks that the index has the node and the session of a query.
     ///
     /// # Errors
     /// NotFound, with a similar name as the hint. Process: the index cannot be read.
-    pub(super) fn check_source(&self, query: &Query) -> Result<(), EngineError> {
+    pub(super) fn check_source(&self, query: &Query) -> Result<(), IndexError> {
         let (node, session) = match (&query.node, &query.session) {
             (None, None) => return Ok(()),
             (node, session) => (node.as_deref(), session.as_deref()),
         };
         let sql = "SELECT DISTINCT source.session, source.node FROM source WHERE source.node IS NOT NULL";
-        let mut statement = self.connection.prepare(sql).map_err(failure)?;
+        let mut statement = self.connection.prepare(sql)?;
         let rows = statement.query_map([], |row| {
             let session: Option<String> = row.get(0)?;
             Ok((session.unwrap_or_else(|| DEFAULT_SESSION.to_string()), row.get::<_, String>(1)?))
         });
-        let known: Vec<(String, String)> =
-            rows.map_err(failure)?.collect::<Result<_, _>>().map_err(failure)?;
+        let known: Vec<(String, String)> = rows?.collect::<Result<_, _>>()?;
         let is_match = |(in_session, name): &(String, String)| {
             node.is_none_or(|node| node == name) && session.is_none_or(|session| session == in_session)
         };
-        if known.iter().any(is_match) { Ok(()) } else { Err(unknown_source(node, session, &known)) }
+        if known.iter().any(is_match) { Ok(()) } else { Err(unknown_source(node, session, &known).into()) }
     }
 }
 
@@ -618,11 +614,11 @@ mod tests {
         );
         cancel.cancel();
         for query in &queries {
-            assert_eq!(index.search(query, &mut |_| {}).unwrap_err().kind, ErrorKind::Cancelled);
+            assert!(matches!(index.search(query, &mut |_| {}), Err(IndexError::Cancelled)));
         }
         let dirs = DataDirs::default();
         let updated = index.update(&dirs, UpdateScope::Everything, &mut |_| {});
-        assert_eq!(updated.unwrap_err().kind, ErrorKind::Cancelled);
+        assert!(matches!(updated, Err(IndexError::Cancelled)));
     }
 
     #[test]

@@ -6,14 +6,13 @@ use std::time::UNIX_EPOCH;
 use std::{fs, io};
 
 use nerve_api::DEFAULT_SESSION;
-use nerve_node::error::EngineError;
 use nerve_record::library::{RecordingInfo, is_live};
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
 use nerve_search::{ScreenText, read_screen_text};
 
 use super::documents::{Document, Source, documents_of_screen, documents_of_transcript};
-use super::index::{IndexState, SearchIndex, cancelled, is_damage, is_unwritable};
+use super::index::{IndexError, IndexState, SearchIndex};
 use super::progress::{Progress, SearchProgress};
 use crate::data_dirs::DataDirs;
 use crate::node_files::{self, NodeKey};
@@ -58,8 +57,8 @@ impl UpdateSummary {
     fn record_outcome(
         &mut self,
         path: &Path,
-        outcome: Result<Outcome, EngineError>,
-    ) -> Result<(), EngineError> {
+        outcome: Result<Outcome, IndexError>,
+    ) -> Result<(), IndexError> {
         match outcome {
             Ok(Outcome::Unchanged) => {}
             Ok(Outcome::Indexed) => self.indexed += 1,
@@ -67,10 +66,10 @@ impl UpdateSummary {
                 self.indexed += 1;
                 self.failed.push((path.to_path_buf(), reason));
             }
-            Err(error) if is_damage(&error) || is_unwritable(&error) => return Err(error),
+            Err(error @ (IndexError::Damaged(_) | IndexError::Unwritable(_))) => return Err(error),
             // It was removed during the update.
             Err(_) if is_removed(path) => {}
-            Err(error) => self.failed.push((path.to_path_buf(), error.message)),
+            Err(error) => self.failed.push((path.to_path_buf(), error.to_string())),
         }
         Ok(())
     }
@@ -87,10 +86,12 @@ impl SearchIndex {
         dirs: &DataDirs,
         scope: UpdateScope,
         progress: Progress<'_>,
-    ) -> Result<UpdateSummary, EngineError> {
+    ) -> Result<UpdateSummary, IndexError> {
         let mut summary = UpdateSummary::default();
         match self.update_files(dirs, scope, progress, &mut summary) {
-            Err(error) if is_unwritable(&error) => summary.failed.push((self.path.clone(), error.message)),
+            Err(error @ IndexError::Unwritable(_)) => {
+                summary.failed.push((self.path.clone(), error.to_string()));
+            }
             result => result?,
         }
         Ok(summary)
@@ -102,7 +103,7 @@ impl SearchIndex {
         scope: UpdateScope,
         progress: Progress<'_>,
         summary: &mut UpdateSummary,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), IndexError> {
         let recordings = Store::new(&dirs.recordings).all();
         let histories = node_files::list(&dirs.history).into_iter();
         let histories: Vec<Source> =
@@ -138,7 +139,7 @@ impl SearchIndex {
     }
 
     /// Forgets the files that do not exist any more. A file in a folder that cannot be read now may still exist.
-    fn forget_removed<'a>(&mut self, paths: impl Iterator<Item = &'a PathBuf>) -> Result<(), EngineError> {
+    fn forget_removed<'a>(&mut self, paths: impl Iterator<Item = &'a PathBuf>) -> Result<(), IndexError> {
         let removed: Vec<PathBuf> = paths.filter(|path| is_removed(path)).cloned().collect();
         if removed.is_empty() { Ok(()) } else { self.forget(&removed) }
     }
@@ -148,7 +149,7 @@ impl SearchIndex {
         &mut self,
         path: &Path,
         context: &mut UpdateContext<'_>,
-    ) -> Result<Outcome, EngineError> {
+    ) -> Result<Outcome, IndexError> {
         // Another process may have indexed it since this update began.
         let old = self.state(path)?.unwrap_or_default();
         if old.is_final {
@@ -176,7 +177,7 @@ impl SearchIndex {
             if !is_live && meta.ended_at.is_some() {
                 // Without the mark, the next update compares it once more.
                 match self.mark_final(path, &old) {
-                    Err(error) if is_damage(&error) => return Err(error),
+                    Err(error @ IndexError::Damaged(_)) => return Err(error),
                     _ => {}
                 }
             }
@@ -212,9 +213,10 @@ impl SearchIndex {
         Ok(logged.failure.map_or(Outcome::Indexed, Outcome::Partial))
     }
 
-    fn read_screen(&self, path: &Path, meta: &Meta) -> Result<ScreenText, EngineError> {
+    fn read_screen(&self, path: &Path, meta: &Meta) -> Result<ScreenText, IndexError> {
         let is_cancelled = || self.check_cancelled().is_err();
-        read_screen_text(path, meta.initial_size(), is_cancelled).map_err(unreadable)?.ok_or_else(cancelled)
+        let screen = read_screen_text(path, meta.initial_size(), is_cancelled).map_err(unreadable)?;
+        screen.ok_or(IndexError::Cancelled)
     }
 
     /// Indexes the turns of a history that fall outside every recording of the node. Turns are numbered only if the node has no
@@ -225,7 +227,7 @@ impl SearchIndex {
         old: &IndexState,
         recorded: &[(u64, Option<u64>)],
         dirs: &DataDirs,
-    ) -> Result<Outcome, EngineError> {
+    ) -> Result<Outcome, IndexError> {
         // The hash may differ in another version, which costs one reading.
         let mut hasher = DefaultHasher::new();
         recorded.hash(&mut hasher);
@@ -293,6 +295,8 @@ fn history_of(node: &NodeKey, base: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use nerve_node::error::EngineError;
+
     use super::*;
 
     /// Updates an index of a folder with this number of empty histories.
@@ -324,7 +328,7 @@ mod tests {
     fn file_that_is_removed_during_the_update_is_no_failure() {
         let home = nerve_testkit::Hermetic::new().unwrap();
         let mut summary = UpdateSummary::default();
-        let failed = || Err(EngineError::process("unreadable"));
+        let failed = || Err(EngineError::process("unreadable").into());
         summary.record_outcome(&home.work().join("gone"), failed()).unwrap();
         assert_eq!(summary, UpdateSummary::default());
         summary.record_outcome(&home.work(), failed()).unwrap();
