@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use nerve_api::reply::GateInfo;
-use nerve_node::budget::{BudgetLimit, Checkpoint};
+use nerve_node::budget::{Checkpoint, RunLimit};
 use nerve_node::cancellation::cancelled;
 use nerve_node::error::EngineError;
-use nerve_node::grants::Grants;
-use nerve_node::pool::Pool;
+use nerve_node::grants::RunGrants;
+use nerve_node::pool::RunPool;
 use nerve_types::millis;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -47,12 +47,12 @@ pub(super) async fn await_grants(context: &RunContext, checkpoint: Checkpoint) -
 /// Asks to raise the limit of a pool. Steps that reach it at the same time share one question.
 async fn request_grant(
     context: &RunContext,
-    pool: &Pool,
-    grants: &Grants,
+    pool: &RunPool,
+    grants: &RunGrants,
     checkpoint: Checkpoint,
 ) -> Result<(), EngineError> {
     let mut granted = tokio::select! {
-        granted = grants.granted.lock() => granted,
+        granted = grants.lock_questions() => granted,
         () = context.turn.cancellation().cancelled() => return Err(cancelled()),
     };
     context.turn.pool().check_stops(checkpoint)?;
@@ -75,7 +75,7 @@ async fn request_grant(
 }
 
 impl LimitQuestion {
-    fn new(grants: &Grants, limit: BudgetLimit, number: usize, text: String) -> LimitQuestion {
+    fn new(grants: &RunGrants, limit: RunLimit, number: usize, text: String) -> LimitQuestion {
         let name: &str = limit.into();
         let path = format!("{}@{name}#{number}", grants.prefix()).into();
         LimitQuestion { path, key: ((limit as u64) << 32) | number as u64, text }

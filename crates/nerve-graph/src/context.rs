@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::trace::{StepTrace, Tracer};
 use nerve_host::clock::Clock;
-use nerve_node::budget::Budget;
+use nerve_node::budget::RunBudget;
 use nerve_node::context::{ChunkSink, TurnContext};
 use nerve_node::error::EngineError;
 use nerve_node::telemetry::{Telemetry, TraceContext};
@@ -84,7 +84,7 @@ impl RunContext {
 
     /// Sets a budget. Usage before this call does not count.
     #[must_use]
-    pub fn with_budget(self, budget: Budget) -> RunContext {
+    pub fn with_budget(self, budget: RunBudget) -> RunContext {
         self.map_turn(|turn| turn.with_budget(budget))
     }
 

@@ -38,7 +38,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use nerve_node::NodeHandle;
-use nerve_node::budget::{Budget, ResourceUsage};
+use nerve_node::budget::{RunBudget, RunUsage};
 use nerve_node::error::EngineError;
 use nerve_node::execution::panic_message;
 use nerve_node::upstream::StepIndex;
@@ -82,7 +82,7 @@ pub struct Graph {
     names: Arc<StepIndex>,
     max_parallel: usize,
     on_failure: OnFailure,
-    budget: Option<Budget>,
+    budget: Option<RunBudget>,
     input: Option<InputFn>,
     until: Option<Until>,
     /// The order of the steps, once the graph was checked and until it changes: most graphs run more than once.
@@ -120,7 +120,7 @@ pub struct GraphRun {
     /// Reason for a failed or cancelled run.
     pub error: Option<EngineError>,
     /// Resources the run used.
-    pub usage: ResourceUsage,
+    pub usage: RunUsage,
 }
 
 impl Graph {
@@ -212,7 +212,7 @@ impl Graph {
     }
 
     /// Limits the resources of a run. Usage counts toward the context's budget, too.
-    pub fn set_budget(&mut self, budget: Budget) -> &mut Graph {
+    pub fn set_budget(&mut self, budget: RunBudget) -> &mut Graph {
         self.plan.take();
         self.budget = Some(budget);
         self
@@ -388,7 +388,7 @@ impl Drop for Graph {
 
 impl GraphRun {
     /// Creates the outcome of a run in which no step could start.
-    fn failed(error: EngineError, usage: ResourceUsage) -> GraphRun {
+    fn failed(error: EngineError, usage: RunUsage) -> GraphRun {
         GraphRun { results: Map::new(), status: TraceStatus::Failed, error: Some(error), usage }
     }
 

@@ -13,7 +13,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use nerve_host::clock::MAX_TIMEOUT;
 use nerve_node::budget::Checkpoint;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::pool::Pool;
+use nerve_node::pool::RunPool;
 use nerve_node::telemetry::{ActiveSpan, RunAttributes, begin_run, end_run};
 use nerve_node::upstream::{ResultSlots, UpstreamResults};
 use nerve_types::TsNs;
@@ -68,7 +68,7 @@ async fn run_at_depth(graph: &Graph, context: RunContext, depth: usize) -> Graph
 
 /// Creates the context for the steps of a graph.
 fn inner_context(graph: &Graph, context: &RunContext, stack: Arc<GraphStack>) -> RunContext {
-    let pool = Pool::new(graph.budget.clone(), context.step.clone(), Some(context.turn.pool().clone()));
+    let pool = RunPool::new(graph.budget.clone(), context.step.clone(), Some(context.turn.pool().clone()));
     // A failure cancels the steps of this graph, not those of outer graphs.
     let stop = context.turn.cancellation().child_token();
     let mut inner = context.clone().map_turn(|turn| turn.with_pool(pool).with_cancellation(stop));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use nerve_agent::parse::ParserKind;
-use nerve_node::budget::Budget;
+use nerve_node::budget::RunBudget;
 use nerve_node::error::EngineError;
 use nerve_node::upstream::UpstreamResults;
 use serde_json::Value;
@@ -47,7 +47,7 @@ pub struct Step {
     pub(crate) depends_on: Vec<Arc<str>>,
     pub(crate) error_policy: Option<Arc<ErrorPolicy>>,
     pub(crate) parser: Option<ParserKind>,
-    pub(crate) sub_budget: Option<Arc<Budget>>,
+    pub(crate) sub_budget: Option<Arc<RunBudget>>,
     pub(crate) flow: Option<Arc<Flow>>,
     pub(crate) on_dialog: OnDialog,
     pub(crate) on_resume: OnResume,
@@ -165,7 +165,7 @@ impl Step {
 
     /// Limits the resources of the step. Usage counts toward the graph's budget, too.
     #[must_use]
-    pub fn sub_budget(mut self, budget: Budget) -> Step {
+    pub fn sub_budget(mut self, budget: RunBudget) -> Step {
         self.sub_budget = Some(Arc::new(budget));
         self
     }

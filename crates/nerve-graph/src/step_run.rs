@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nerve_api::reply::ModelUsage;
-use nerve_node::budget::Budget;
+use nerve_node::budget::RunBudget;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::execution::{panic_message, reported_tokens};
 use nerve_node::telemetry::{ActiveSpan, begin_step, count, end_with};
@@ -81,7 +81,7 @@ fn step_context(
     }
     if let Some(budget) = &step.sub_budget {
         let (stop, step) = (graph.turn.cancellation().child_token(), context.step.clone());
-        let budget = Budget::clone(budget);
+        let budget = RunBudget::clone(budget);
         context.map_turn(|turn| turn.with_step_budget(budget, step).with_cancellation(stop))
     } else if run.is_watched() {
         context.with_subtotal()

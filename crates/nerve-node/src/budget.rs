@@ -1,4 +1,9 @@
 //! Budgets: resource limits of runs, and counters of their usage.
+//!
+//! | of | limits | usage | at a limit |
+//! |---|---|---|---|
+//! | a run or a step | [`RunBudget`], [`RunLimit`] | [`RunUsage`], in a [`RunPool`](crate::pool::RunPool) | [`RunGrants`](crate::grants::RunGrants), [`ExceededRunBudget`] |
+//! | a node or a session | [`UsageLimits`](nerve_api::request::UsageLimits) | [`LedgerUsage`](crate::usage_ledger::LedgerUsage), in a [`UsageLedger`](crate::usage_ledger::UsageLedger) | [`GrantedAmounts`](crate::usage_ledger::GrantedAmounts), [`ReachedLimit`](crate::usage_ledger::ReachedLimit) |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +17,7 @@ use nerve_host::clock::Clock;
 
 /// Resource limits of a run; `None` means unlimited. A limit is exceeded when the usage reaches it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Budget {
+pub struct RunBudget {
     /// Tokens of all turns.
     pub max_tokens: Option<u64>,
     /// Milliseconds since the budget was set.
@@ -27,20 +32,20 @@ pub struct Budget {
     pub asks_at_limit: bool,
 }
 
-/// One of the limits of a [`Budget`]. Journals contain its number in the keys of questions, so the numbers never change.
+/// One of the limits of a [`RunBudget`]. Journals contain its number in the keys of questions, so the numbers never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", prefix = "max_")]
-pub enum BudgetLimit {
-    /// [`Budget::max_tokens`].
+pub enum RunLimit {
+    /// [`RunBudget::max_tokens`].
     Tokens = 0,
-    /// [`Budget::max_steps`].
+    /// [`RunBudget::max_steps`].
     Steps = 1,
-    /// [`Budget::max_time_ms`].
+    /// [`RunBudget::max_time_ms`].
     #[strum(serialize = "time_ms")]
     Time = 2,
-    /// [`Budget::max_api_calls`].
+    /// [`RunBudget::max_api_calls`].
     ApiCalls = 3,
-    /// [`Budget::max_cost_usd`].
+    /// [`RunBudget::max_cost_usd`].
     #[strum(serialize = "cost_usd")]
     Cost = 4,
 }
@@ -56,7 +61,7 @@ pub enum Checkpoint {
 
 /// Counters of the resources that a run has used. Cheap to clone: clones share the counters.
 #[derive(Debug, Clone)]
-pub struct ResourceUsage {
+pub struct RunUsage {
     counters: Arc<Counters>,
 }
 
@@ -73,16 +78,16 @@ struct Counters {
 
 /// An exceeded budget, as reported by the run it stopped.
 #[derive(Debug, Clone)]
-pub struct ExceededBudget {
+pub struct ExceededRunBudget {
     /// Reason, for example `Token limit exceeded: 12/10`.
     pub reason: String,
     /// The exceeded budget.
-    pub budget: Budget,
+    pub budget: RunBudget,
     /// Usage of the budget.
-    pub usage: ResourceUsage,
+    pub usage: RunUsage,
 }
 
-impl Budget {
+impl RunBudget {
     /// Returns the problems of the budget.
     pub fn problems(&self) -> Vec<String> {
         let invalid_cost = self.max_cost_usd.filter(|limit| !limit.is_finite() || *limit < 0.0);
@@ -104,75 +109,69 @@ impl Budget {
     /// that counts.
     pub(crate) fn reached(
         &self,
-        usage: &ResourceUsage,
+        usage: &RunUsage,
         elapsed: impl FnOnce() -> Duration,
         checkpoint: Checkpoint,
-    ) -> Option<(BudgetLimit, String)> {
-        let count = |kind: BudgetLimit, what: &str, used: u64, limit: Option<u64>| {
+    ) -> Option<(RunLimit, String)> {
+        let count = |kind: RunLimit, what: &str, used: u64, limit: Option<u64>| {
             let limit = limit.filter(|limit| used >= *limit)?;
             Some((kind, format!("{what} limit exceeded: {used}/{limit}")))
         };
         let time = || {
             let (limit, used) = (self.max_time_ms?, elapsed());
             let reason = || format!("Time limit exceeded: {:.1}s/{}s", used.as_secs_f64(), seconds(limit));
-            (millis(used) >= limit).then(|| (BudgetLimit::Time, reason()))
+            (millis(used) >= limit).then(|| (RunLimit::Time, reason()))
         };
         let cost = || {
             let (limit, used) = (self.max_cost_usd?, usage.cost_usd());
-            (used >= limit).then(|| (BudgetLimit::Cost, format!("Cost limit exceeded: ${used}/${limit}")))
+            (used >= limit).then(|| (RunLimit::Cost, format!("Cost limit exceeded: ${used}/${limit}")))
         };
         let steps = self.max_steps.filter(|_| checkpoint == Checkpoint::BeforeStep);
-        count(BudgetLimit::Tokens, "Token", usage.tokens_used(), self.max_tokens)
-            .or_else(|| count(BudgetLimit::Steps, "Step", usage.steps_executed(), steps))
+        count(RunLimit::Tokens, "Token", usage.tokens_used(), self.max_tokens)
+            .or_else(|| count(RunLimit::Steps, "Step", usage.steps_executed(), steps))
             .or_else(time)
-            .or_else(|| count(BudgetLimit::ApiCalls, "API call", usage.api_calls(), self.max_api_calls))
+            .or_else(|| count(RunLimit::ApiCalls, "API call", usage.api_calls(), self.max_api_calls))
             .or_else(cost)
     }
 
     /// Formats a limit for display; empty if it is not set.
-    pub fn text_of(&self, limit: BudgetLimit) -> String {
+    pub fn text_of(&self, limit: RunLimit) -> String {
         let count = |limit: Option<u64>| limit.map(|limit| limit.to_string());
         let text = match limit {
-            BudgetLimit::Tokens => count(self.max_tokens),
-            BudgetLimit::Steps => count(self.max_steps),
-            BudgetLimit::Time => self.max_time_ms.map(|limit| format!("{}s", seconds(limit))),
-            BudgetLimit::ApiCalls => count(self.max_api_calls),
-            BudgetLimit::Cost => self.max_cost_usd.map(|limit| format!("${limit}")),
+            RunLimit::Tokens => count(self.max_tokens),
+            RunLimit::Steps => count(self.max_steps),
+            RunLimit::Time => self.max_time_ms.map(|limit| format!("{}s", seconds(limit))),
+            RunLimit::ApiCalls => count(self.max_api_calls),
+            RunLimit::Cost => self.max_cost_usd.map(|limit| format!("${limit}")),
         };
         text.unwrap_or_default()
     }
 
     /// Raises one limit to the first multiple of the same limit in `grant` that exceeds the usage.
-    pub(crate) fn raise(
-        &mut self,
-        limit: BudgetLimit,
-        grant: &Budget,
-        usage: &ResourceUsage,
-        elapsed: Duration,
-    ) {
+    pub(crate) fn raise(&mut self, limit: RunLimit, grant: &RunBudget, usage: &RunUsage, elapsed: Duration) {
         let count =
             |limit: Option<u64>, used| limit.map(|limit| limit.saturating_add(count_to_grant(limit, used)));
         let cost = |limit: Option<f64>, used| limit.map(|limit| limit + cost_to_grant(limit, used));
         match limit {
-            BudgetLimit::Tokens => self.max_tokens = count(grant.max_tokens, usage.tokens_used()),
-            BudgetLimit::Steps => self.max_steps = count(grant.max_steps, usage.steps_executed()),
-            BudgetLimit::Time => self.max_time_ms = count(grant.max_time_ms, millis(elapsed)),
-            BudgetLimit::ApiCalls => self.max_api_calls = count(grant.max_api_calls, usage.api_calls()),
-            BudgetLimit::Cost => self.max_cost_usd = cost(grant.max_cost_usd, usage.cost_usd()),
+            RunLimit::Tokens => self.max_tokens = count(grant.max_tokens, usage.tokens_used()),
+            RunLimit::Steps => self.max_steps = count(grant.max_steps, usage.steps_executed()),
+            RunLimit::Time => self.max_time_ms = count(grant.max_time_ms, millis(elapsed)),
+            RunLimit::ApiCalls => self.max_api_calls = count(grant.max_api_calls, usage.api_calls()),
+            RunLimit::Cost => self.max_cost_usd = cost(grant.max_cost_usd, usage.cost_usd()),
         }
     }
 }
 
-impl ResourceUsage {
+impl RunUsage {
     /// Creates counters that start at zero, now.
-    pub fn new() -> ResourceUsage {
-        ResourceUsage { counters: Arc::new(Counters::since(Clock::start().now(), Instant::now())) }
+    pub fn new() -> RunUsage {
+        RunUsage { counters: Arc::new(Counters::since(Clock::start().now(), Instant::now())) }
     }
 
     /// Creates counters that start at zero and share this start time, which saves a clock read.
-    pub(crate) fn subtotal(&self) -> ResourceUsage {
+    pub(crate) fn subtotal(&self) -> RunUsage {
         let Counters { start_time, started, .. } = *self.counters;
-        ResourceUsage { counters: Arc::new(Counters::since(start_time, started)) }
+        RunUsage { counters: Arc::new(Counters::since(start_time, started)) }
     }
 
     pub(crate) fn add_tokens(&self, tokens: u64) {
@@ -236,14 +235,14 @@ impl Counters {
     }
 }
 
-impl Default for ResourceUsage {
-    fn default() -> ResourceUsage {
-        ResourceUsage::new()
+impl Default for RunUsage {
+    fn default() -> RunUsage {
+        RunUsage::new()
     }
 }
 
-impl PartialEq for ResourceUsage {
-    fn eq(&self, other: &ResourceUsage) -> bool {
+impl PartialEq for RunUsage {
+    fn eq(&self, other: &RunUsage) -> bool {
         Arc::ptr_eq(&self.counters, &other.counters)
     }
 }

@@ -8,12 +8,12 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::NodeHandle;
-use crate::budget::{Budget, Checkpoint, ResourceUsage};
+use crate::budget::{Checkpoint, RunBudget, RunUsage};
 use crate::cancellation;
 use crate::client_origin::ClientOrigin;
 use crate::dialog_policy::DialogPolicy;
 use crate::error::EngineError;
-use crate::pool::Pool;
+use crate::pool::RunPool;
 use crate::telemetry::{Telemetry, TraceContext};
 use crate::upstream::UpstreamResults;
 
@@ -41,7 +41,7 @@ pub struct TurnContext {
     /// Span of this execution.
     pub span: Option<Arc<TraceContext>>,
     /// Counts the usage.
-    pool: Pool,
+    pool: RunPool,
     cancellation: CancellationToken,
     /// The client that cancelled this execution.
     canceller: Arc<OnceLock<ClientOrigin>>,
@@ -60,7 +60,7 @@ impl TurnContext {
             at_dialog: DialogPolicy::default(),
             timeout: None,
             span: None,
-            pool: Pool::new(None, None, None),
+            pool: RunPool::new(None, None, None),
             cancellation: CancellationToken::new(),
             canceller: Arc::default(),
             chunks: None,
@@ -92,15 +92,15 @@ impl TurnContext {
 
     /// Sets a budget. Earlier usage does not count.
     #[must_use]
-    pub fn with_budget(mut self, budget: Budget) -> TurnContext {
-        self.pool = Pool::new(Some(budget), None, None);
+    pub fn with_budget(mut self, budget: RunBudget) -> TurnContext {
+        self.pool = RunPool::new(Some(budget), None, None);
         self
     }
 
     /// Adds the budget of the step at a path inside the current one: usage counts toward both, and either can stop the run.
     #[must_use]
-    pub fn with_step_budget(mut self, budget: Budget, step: Option<Arc<str>>) -> TurnContext {
-        self.pool = Pool::of_step(budget, step, self.pool);
+    pub fn with_step_budget(mut self, budget: RunBudget, step: Option<Arc<str>>) -> TurnContext {
+        self.pool = RunPool::of_step(budget, step, self.pool);
         self
     }
 
@@ -154,7 +154,7 @@ impl TurnContext {
 
     /// Counts usage in `pool`.
     #[must_use]
-    pub fn with_pool(mut self, pool: Pool) -> TurnContext {
+    pub fn with_pool(mut self, pool: RunPool) -> TurnContext {
         self.pool = pool;
         self
     }
@@ -201,12 +201,12 @@ impl TurnContext {
     }
 
     /// Returns the innermost budget.
-    pub fn budget(&self) -> Option<&Budget> {
+    pub fn budget(&self) -> Option<&RunBudget> {
         self.pool.nearest_full_pool().budget()
     }
 
     /// Returns the usage of the innermost budget.
-    pub fn usage(&self) -> &ResourceUsage {
+    pub fn usage(&self) -> &RunUsage {
         self.pool.nearest_full_pool().usage()
     }
 
@@ -252,7 +252,7 @@ impl TurnContext {
     }
 
     /// Returns the pool in which usage counts.
-    pub fn pool(&self) -> &Pool {
+    pub fn pool(&self) -> &RunPool {
         &self.pool
     }
 }

@@ -7,7 +7,7 @@ use nerve_api::value::Delivery;
 pub use nerve_types::ErrorKind;
 use serde_json::{Map, Value};
 
-use crate::budget::ExceededBudget;
+use crate::budget::ExceededRunBudget;
 
 /// An error of the engine.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ pub struct RunDetails {
     /// Path of the failed step.
     pub step: Option<String>,
     /// The budget that was exceeded.
-    pub exceeded: Option<ExceededBudget>,
+    pub exceeded: Option<ExceededRunBudget>,
     /// The run as it ended.
     pub ended: Option<Box<RunEnded>>,
     /// Results of the completed steps by id.
@@ -132,7 +132,7 @@ impl EngineError {
     }
 
     /// Returns the budget that was exceeded.
-    pub fn exceeded(&self) -> Option<&ExceededBudget> {
+    pub fn exceeded(&self) -> Option<&ExceededRunBudget> {
         self.details.as_ref()?.exceeded.as_ref()
     }
 
@@ -148,7 +148,7 @@ impl EngineError {
 
     /// Sets the budget that was exceeded.
     #[must_use]
-    pub fn with_exceeded(mut self, exceeded: ExceededBudget) -> EngineError {
+    pub fn with_exceeded(mut self, exceeded: ExceededRunBudget) -> EngineError {
         self.details.get_or_insert_default().exceeded = Some(exceeded);
         self
     }

@@ -4,7 +4,7 @@ use nerve_api::reply::{BudgetExceeded, ErrorDetails};
 use nerve_types::activity::TsMs;
 use serde_json::{Map, Value, json};
 
-use crate::budget::ExceededBudget;
+use crate::budget::ExceededRunBudget;
 use crate::error::EngineError;
 
 /// Limit of an error message in bytes. It may repeat a name that is megabytes long.
@@ -33,9 +33,9 @@ impl EngineError {
     }
 }
 
-impl From<ExceededBudget> for BudgetExceeded {
-    fn from(exceeded: ExceededBudget) -> BudgetExceeded {
-        let ExceededBudget { reason, budget, usage } = exceeded;
+impl From<ExceededRunBudget> for BudgetExceeded {
+    fn from(exceeded: ExceededRunBudget) -> BudgetExceeded {
+        let ExceededRunBudget { reason, budget, usage } = exceeded;
         let limits = [
             ("max_tokens", budget.max_tokens.map(Value::from)),
             ("max_time_ms", budget.max_time_ms.map(Value::from)),

@@ -7,15 +7,15 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use crate::budget::{Budget, BudgetLimit};
+use crate::budget::{RunBudget, RunLimit};
 
 /// The grants of a run's budget: its questions, its limits as raised by the answers, and its pauses.
 #[derive(Debug)]
-pub struct Grants {
+pub struct RunGrants {
     /// Beginning of the paths of the questions: `part/` for the graph in a step, `part` for the step itself.
     prefix: Arc<str>,
     /// The limits that were granted so far, one entry for each grant. Locked while a question is open, so that one is open at most.
-    pub granted: tokio::sync::Mutex<Vec<BudgetLimit>>,
+    granted: tokio::sync::Mutex<Vec<RunLimit>>,
     /// Notified when usage was added and a limit is reached.
     limit_reached: Notify,
     /// True while a question is open.
@@ -26,7 +26,7 @@ pub struct Grants {
 #[derive(Debug)]
 struct GrantState {
     /// The limits, raised by grants.
-    limits: Budget,
+    limits: RunBudget,
     is_refused: bool,
     /// Beginning and end of each question; the open one has no end. Time limits do not count these times.
     pauses: Vec<(Instant, Option<Instant>)>,
@@ -35,13 +35,13 @@ struct GrantState {
 /// Stops the clock of a budget until it is dropped.
 #[derive(Debug)]
 pub struct Pause<'a> {
-    grants: &'a Grants,
+    grants: &'a RunGrants,
 }
 
-impl Grants {
-    pub(crate) fn new(limits: Budget, prefix: Arc<str>) -> Grants {
+impl RunGrants {
+    pub(crate) fn new(limits: RunBudget, prefix: Arc<str>) -> RunGrants {
         let state = GrantState { limits, is_refused: false, pauses: Vec::new() };
-        Grants {
+        RunGrants {
             prefix,
             granted: tokio::sync::Mutex::default(),
             limit_reached: Notify::new(),
@@ -55,8 +55,13 @@ impl Grants {
         &self.prefix
     }
 
+    /// Waits until no question is open. While the lock is held, only its holder may ask. Returns the limits granted so far.
+    pub async fn lock_questions(&self) -> tokio::sync::MutexGuard<'_, Vec<RunLimit>> {
+        self.granted.lock().await
+    }
+
     /// Returns the current limits.
-    pub(crate) fn limits(&self) -> Budget {
+    pub(crate) fn limits(&self) -> RunBudget {
         self.state.lock().limits.clone()
     }
 
@@ -68,13 +73,13 @@ impl Grants {
         self.limit_reached.notify_one();
     }
 
-    /// Waits for [`Grants::notify_limit`].
+    /// Waits for [`RunGrants::notify_limit`].
     pub(crate) fn wait_for_limit(&self) -> Notified<'_> {
         self.limit_reached.notified()
     }
 
     /// Replaces the limits after a grant.
-    pub fn grant(&self, limits: Budget) {
+    pub fn grant(&self, limits: RunBudget) {
         self.state.lock().limits = limits;
     }
 

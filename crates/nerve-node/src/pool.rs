@@ -7,71 +7,75 @@ use nerve_api::reply::ModelUsage;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
-use crate::budget::{Budget, BudgetLimit, Checkpoint, ExceededBudget, ResourceUsage};
+use crate::budget::{Checkpoint, ExceededRunBudget, RunBudget, RunLimit, RunUsage};
 use crate::error::{EngineError, ErrorKind};
-use crate::grants::Grants;
+use crate::grants::RunGrants;
 
 /// A budget with its usage. Usage also counts toward the parent pools.
 #[derive(Debug, Clone)]
-pub struct Pool {
+pub struct RunPool {
     inner: Arc<PoolInner>,
 }
 
 #[derive(Debug)]
 struct PoolInner {
-    budget: Option<Budget>,
+    budget: Option<RunBudget>,
     /// Grants of a budget that asks at its limits.
-    grants: Option<Box<Grants>>,
-    usage: ResourceUsage,
-    parent: Option<Pool>,
+    grants: Option<Box<RunGrants>>,
+    usage: RunUsage,
+    parent: Option<RunPool>,
     /// A pool without a budget, which only counts separately.
     is_subtotal: bool,
     /// True if this pool or an ancestor has a budget.
     is_limited: bool,
 }
 
-impl Pool {
+impl RunPool {
     /// Creates the pool of a graph, with limits if there is a budget, and inside `parent` if given. `step`: path of the step that runs
     /// the graph; `None` for the outermost one.
-    pub fn new(budget: Option<Budget>, step: Option<Arc<str>>, parent: Option<Pool>) -> Pool {
+    pub fn new(budget: Option<RunBudget>, step: Option<Arc<str>>, parent: Option<RunPool>) -> RunPool {
         let prefix = || step.map_or_else(|| "".into(), |step| format!("{step}/").into());
-        Pool::open(budget, prefix, parent)
+        RunPool::open(budget, prefix, parent)
     }
 
     /// Creates the pool of the step at a path.
-    pub(crate) fn of_step(budget: Budget, step: Option<Arc<str>>, parent: Pool) -> Pool {
-        Pool::open(Some(budget), || step.unwrap_or_default(), Some(parent))
+    pub(crate) fn of_step(budget: RunBudget, step: Option<Arc<str>>, parent: RunPool) -> RunPool {
+        RunPool::open(Some(budget), || step.unwrap_or_default(), Some(parent))
     }
 
-    fn open(budget: Option<Budget>, prefix: impl FnOnce() -> Arc<str>, parent: Option<Pool>) -> Pool {
+    fn open(
+        budget: Option<RunBudget>,
+        prefix: impl FnOnce() -> Arc<str>,
+        parent: Option<RunPool>,
+    ) -> RunPool {
         let asking = budget.as_ref().filter(|budget| budget.asks_at_limit);
-        let grants = asking.map(|budget| Box::new(Grants::new(budget.clone(), prefix())));
-        let usage = ResourceUsage::new();
+        let grants = asking.map(|budget| Box::new(RunGrants::new(budget.clone(), prefix())));
+        let usage = RunUsage::new();
         let is_limited = budget.is_some() || parent.as_ref().is_some_and(|parent| parent.inner.is_limited);
         let inner = PoolInner { budget, grants, usage, parent, is_subtotal: false, is_limited };
-        Pool { inner: Arc::new(inner) }
+        RunPool { inner: Arc::new(inner) }
     }
 
     /// Creates a child pool whose usage also counts toward this one. It inherits the start time, which saves a clock read.
-    pub fn subtotal(&self) -> Pool {
+    pub fn subtotal(&self) -> RunPool {
         let (usage, parent, is_limited) =
             (self.inner.usage.subtotal(), Some(self.clone()), self.inner.is_limited);
         let inner = PoolInner { budget: None, grants: None, usage, parent, is_subtotal: true, is_limited };
-        Pool { inner: Arc::new(inner) }
+        RunPool { inner: Arc::new(inner) }
     }
 
     /// Returns the nearest pool that is not just a subtotal: this one or an ancestor. It may have no budget.
-    pub(crate) fn nearest_full_pool(&self) -> &Pool {
+    pub(crate) fn nearest_full_pool(&self) -> &RunPool {
         self.ancestry().find(|pool| !pool.inner.is_subtotal).unwrap_or(self)
     }
 
     /// Returns the budget as it was set.
-    pub(crate) fn budget(&self) -> Option<&Budget> {
+    pub(crate) fn budget(&self) -> Option<&RunBudget> {
         self.inner.budget.as_ref()
     }
 
     /// Returns the usage of this pool.
-    pub fn usage(&self) -> &ResourceUsage {
+    pub fn usage(&self) -> &RunUsage {
         &self.inner.usage
     }
 
@@ -81,7 +85,7 @@ impl Pool {
 
     /// Counts a step toward all budgets.
     pub fn add_step(&self) {
-        self.ancestry().for_each(Pool::add_own_step);
+        self.ancestry().for_each(RunPool::add_own_step);
     }
 
     pub(crate) fn add_cost(&self, dollars: f64) {
@@ -99,7 +103,7 @@ impl Pool {
         self.add_api_calls(used.requests, used.cost_usd.unwrap_or(0.0));
     }
 
-    fn add(&self, count: impl Fn(&ResourceUsage)) {
+    fn add(&self, count: impl Fn(&RunUsage)) {
         for pool in self.ancestry() {
             count(pool.usage());
             if let Some(grants) = pool.inner.grants.as_ref().filter(|_| pool.is_at_limit()) {
@@ -131,7 +135,7 @@ impl Pool {
     }
 
     /// Returns the innermost pool that can ask for a grant and has reached a limit.
-    pub fn asking_pool_at_limit(&self, checkpoint: Checkpoint) -> Option<(&Pool, &Grants)> {
+    pub fn asking_pool_at_limit(&self, checkpoint: Checkpoint) -> Option<(&RunPool, &RunGrants)> {
         let pool = self.ancestry().find(|pool| pool.can_ask() && pool.reached_limit(checkpoint).is_some())?;
         Some((pool, pool.inner.grants.as_deref()?))
     }
@@ -144,24 +148,24 @@ impl Pool {
         })
     }
 
-    /// Checks only the budget of this pool. [`Pool::check`] also checks those of its ancestors.
+    /// Checks only the budget of this pool. [`RunPool::check`] also checks those of its ancestors.
     ///
     /// # Errors
     /// Budget: a limit is reached.
     pub fn check_own(&self, checkpoint: Checkpoint) -> Result<(), EngineError> {
         let Some((_, reason)) = self.reached_limit(checkpoint) else { return Ok(()) };
         let budget = self.limits().unwrap_or_default();
-        let exceeded = ExceededBudget { reason: reason.clone(), budget, usage: self.usage().clone() };
+        let exceeded = ExceededRunBudget { reason: reason.clone(), budget, usage: self.usage().clone() };
         Err(EngineError::new(ErrorKind::Budget, reason).with_exceeded(exceeded))
     }
 
     /// Returns the first reached limit of this budget alone, and why.
-    pub fn reached_limit(&self, checkpoint: Checkpoint) -> Option<(BudgetLimit, String)> {
+    pub fn reached_limit(&self, checkpoint: Checkpoint) -> Option<(RunLimit, String)> {
         self.limits()?.reached(self.usage(), || self.elapsed(), checkpoint)
     }
 
     /// Returns the limits of this budget after a grant: `limit` is the first multiple of its original amount above the usage.
-    pub fn granted_limits(&self, limit: BudgetLimit) -> Option<Budget> {
+    pub fn granted_limits(&self, limit: RunLimit) -> Option<RunBudget> {
         let mut limits = self.limits()?;
         limits.raise(limit, self.inner.budget.as_ref()?, self.usage(), self.elapsed());
         Some(limits)
@@ -186,7 +190,7 @@ impl Pool {
 
     /// Waits until the first time limit is reached at which the run stops.
     pub async fn wait_for_time_limit(&self) {
-        self.wait_until(|| self.pools_that_stop().filter_map(Pool::own_deadline).min()).await;
+        self.wait_until(|| self.pools_that_stop().filter_map(RunPool::own_deadline).min()).await;
     }
 
     /// Waits until the time limit of this budget alone is reached.
@@ -228,7 +232,7 @@ impl Pool {
     }
 
     /// Returns the current limits.
-    fn limits(&self) -> Option<Budget> {
+    fn limits(&self) -> Option<RunBudget> {
         match &self.inner.grants {
             Some(grants) => Some(grants.limits()),
             None => self.inner.budget.clone(),
@@ -245,7 +249,7 @@ impl Pool {
     }
 
     /// Returns this pool and its ancestors except those that can ask. Pools without a budget are included.
-    fn pools_that_stop(&self) -> impl Iterator<Item = &Pool> {
+    fn pools_that_stop(&self) -> impl Iterator<Item = &RunPool> {
         self.ancestry().filter(|pool| !pool.can_ask())
     }
 
@@ -274,7 +278,7 @@ impl Pool {
     }
 
     /// Returns this pool and its ancestors, innermost first.
-    fn ancestry(&self) -> impl Iterator<Item = &Pool> {
+    fn ancestry(&self) -> impl Iterator<Item = &RunPool> {
         std::iter::successors(Some(self), |pool| pool.inner.parent.as_ref())
     }
 }

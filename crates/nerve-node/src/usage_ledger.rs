@@ -406,7 +406,7 @@ impl Drop for WorkSpan {
     }
 }
 
-/// A limit that the usage has reached.
+/// The kind of a [`ReachedLimit`], with its numbers.
 enum LimitKind {
     Tokens { used: u64, limit: u64 },
     Cost { used: f64, limit: f64 },

@@ -10,7 +10,7 @@ use nerve_graph::step::{Scope, Step};
 use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, GraphRun};
 use nerve_node::NodeHandle;
-use nerve_node::budget::Budget;
+use nerve_node::budget::RunBudget;
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::assert_error;
 use serde_json::json;
@@ -23,20 +23,20 @@ use crate::resume::JournalDir;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn asking(budget: Budget) -> Budget {
-    Budget { asks_at_limit: true, ..budget }
+fn asking(budget: RunBudget) -> RunBudget {
+    RunBudget { asks_at_limit: true, ..budget }
 }
 
-fn tokens(max_tokens: u64) -> Budget {
-    asking(Budget { max_tokens: Some(max_tokens), ..Budget::default() })
+fn tokens(max_tokens: u64) -> RunBudget {
+    asking(RunBudget { max_tokens: Some(max_tokens), ..RunBudget::default() })
 }
 
-fn steps(max_steps: u64) -> Budget {
-    asking(Budget { max_steps: Some(max_steps), ..Budget::default() })
+fn steps(max_steps: u64) -> RunBudget {
+    asking(RunBudget { max_steps: Some(max_steps), ..RunBudget::default() })
 }
 
-fn seconds(seconds: u64) -> Budget {
-    asking(Budget { max_time_ms: Some(seconds * 1000), ..Budget::default() })
+fn seconds(seconds: u64) -> RunBudget {
+    asking(RunBudget { max_time_ms: Some(seconds * 1000), ..RunBudget::default() })
 }
 
 /// A node that reports this number of tokens.
@@ -85,7 +85,7 @@ impl AskingRun {
     }
 }
 
-fn graph_with(budget: Budget, steps: impl IntoIterator<Item = (&'static str, NodeHandle)>) -> Graph {
+fn graph_with(budget: RunBudget, steps: impl IntoIterator<Item = (&'static str, NodeHandle)>) -> Graph {
     let mut graph = chain("g", steps);
     graph.set_budget(budget);
     graph
@@ -233,7 +233,7 @@ fn calls_then_waits(dollars: f64) -> NodeHandle {
 
 #[tokio::test(start_paused = true)]
 async fn usage_of_running_step_asks_at_once_and_step_continues() {
-    let budget = asking(Budget { max_cost_usd: Some(0.5), ..Budget::default() });
+    let budget = asking(RunBudget { max_cost_usd: Some(0.5), ..RunBudget::default() });
     let run = AskingRun::start(graph_with(budget, [("a", calls_then_waits(0.75)), ("b", uses(1))]));
     let began = Instant::now();
     let (_, question) = run.question().await;
@@ -246,7 +246,7 @@ async fn usage_of_running_step_asks_at_once_and_step_continues() {
 
 #[tokio::test(start_paused = true)]
 async fn refused_grant_stops_running_step() {
-    let budget = asking(Budget { max_cost_usd: Some(0.5), ..Budget::default() });
+    let budget = asking(RunBudget { max_cost_usd: Some(0.5), ..RunBudget::default() });
     let run = AskingRun::start(graph_with(budget, [("a", calls_then_waits(0.75))]));
     run.answer("Cost limit exceeded: $0.75/$0.5", "stop").await;
     let run = run.end().await;
@@ -272,10 +272,10 @@ async fn nested_graph_that_stops_at_its_own_limit_is_not_repeated() {
         Ok(json!("done"))
     }));
     let mut inner = chain("inner", [("a", calls.clone()), ("b", calls)]);
-    inner.set_budget(Budget { max_steps: Some(1), ..Budget::default() });
+    inner.set_budget(RunBudget { max_steps: Some(1), ..RunBudget::default() });
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(inner), Step::new("part")).unwrap();
-    graph.set_budget(asking(Budget { max_api_calls: Some(1), ..Budget::default() }));
+    graph.set_budget(asking(RunBudget { max_api_calls: Some(1), ..RunBudget::default() }));
     let run = AskingRun::start(graph).end().await;
     assert_error(run.error.as_ref().unwrap(), ErrorKind::Budget, &["Step", "1/1"]);
     assert_eq!(notes.all(), ["called"]);
@@ -317,7 +317,7 @@ async fn resumed_run_knows_calls_and_costs_of_earlier_steps() {
             Ok(json!("done"))
         }))
     };
-    let budget = Budget { max_cost_usd: Some(1.0), ..Budget::default() };
+    let budget = RunBudget { max_cost_usd: Some(1.0), ..RunBudget::default() };
     let graph = graph_with(budget, [("a", calls(0.75)), ("b", calls(0.5)), ("c", calls(0.1))]);
     for _ in 0..2 {
         let run = dir.run(&graph, &OpenGates::new()).await;
@@ -327,7 +327,7 @@ async fn resumed_run_knows_calls_and_costs_of_earlier_steps() {
 }
 
 /// A graph with one step, with its own budget, on a node that runs for some time.
-fn graph_with_step(budget: Budget, time: Duration) -> Graph {
+fn graph_with_step(budget: RunBudget, time: Duration) -> Graph {
     let mut graph = Graph::new("g");
     graph.add_step(delayed_echo("slow", time), Step::new("part").sub_budget(budget).input("done")).unwrap();
     graph
@@ -381,12 +381,15 @@ async fn refused_grant_of_a_step_stops_only_that_step() {
 #[tokio::test(start_paused = true)]
 async fn open_question_stops_the_clocks_inside() {
     let mut inner = chain("inner", [("a", uses(10)), ("b", uses(1)), ("c", delayed_echo("c", MINUTE / 2))]);
-    inner.set_budget(Budget { max_time_ms: Some(60_000), ..Budget::default() });
+    inner.set_budget(RunBudget { max_time_ms: Some(60_000), ..RunBudget::default() });
     let policy = ErrorPolicy { timeout: Some(MINUTE), ..ErrorPolicy::default() };
     let mut graph = Graph::new("g");
     let part = Step::new("part").error_policy(policy);
     graph
-        .add_step(Arc::new(inner), part.sub_budget(Budget { max_time_ms: Some(60_000), ..Budget::default() }))
+        .add_step(
+            Arc::new(inner),
+            part.sub_budget(RunBudget { max_time_ms: Some(60_000), ..RunBudget::default() }),
+        )
         .unwrap();
     graph.set_budget(tokens(10));
     let run = AskingRun::start(graph);

@@ -9,7 +9,7 @@ use nerve_graph::policy::{ErrorPolicy, OnError};
 use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, GraphRun, OnFailure, step::Step};
 use nerve_node::NodeHandle;
-use nerve_node::budget::Budget;
+use nerve_node::budget::RunBudget;
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::assert_error;
 use serde_json::json;
@@ -20,7 +20,7 @@ use crate::harness::{Notes, chain, constant, context, delayed_echo, endless, fai
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Runs a chain of `steps` steps on `node`.
-async fn run_chain(steps: usize, node: NodeHandle, budget: Budget) -> GraphRun {
+async fn run_chain(steps: usize, node: NodeHandle, budget: RunBudget) -> GraphRun {
     let mut graph = Graph::new("g");
     for step in 0..steps {
         let before = step.checked_sub(1).map(|before| format!("s{before}"));
@@ -37,16 +37,16 @@ fn assert_exceeded(run: &GraphRun, limit: &str, used: &str) {
     assert_eq!((&error.exceeded().unwrap().reason, run.status), (&error.message, TraceStatus::Failed));
 }
 
-fn steps(max_steps: u64) -> Budget {
-    Budget { max_steps: Some(max_steps), ..Budget::default() }
+fn steps(max_steps: u64) -> RunBudget {
+    RunBudget { max_steps: Some(max_steps), ..RunBudget::default() }
 }
 
-fn tokens(max_tokens: u64) -> Budget {
-    Budget { max_tokens: Some(max_tokens), ..Budget::default() }
+fn tokens(max_tokens: u64) -> RunBudget {
+    RunBudget { max_tokens: Some(max_tokens), ..RunBudget::default() }
 }
 
-fn time(seconds: f64) -> Budget {
-    Budget { max_time_ms: Some((seconds * 1e3) as u64), ..Budget::default() }
+fn time(seconds: f64) -> RunBudget {
+    RunBudget { max_time_ms: Some((seconds * 1e3) as u64), ..RunBudget::default() }
 }
 
 /// A node that uses tokens and reports them in its reply, as terminal nodes do.
@@ -91,17 +91,17 @@ async fn tokens_in_replies_count() {
     assert_eq!(run.results.len(), 3);
     assert_eq!(run.usage.tokens_used(), 120);
     let whole = json!({"tokens": {"input": 1, "output": 1, "total": 50}});
-    assert_eq!(run_chain(1, constant("n", whole), Budget::default()).await.usage.tokens_used(), 50);
+    assert_eq!(run_chain(1, constant("n", whole), RunBudget::default()).await.usage.tokens_used(), 50);
     assert_eq!(
-        run_chain(2, constant("n", json!({"tokens": 7})), Budget::default()).await.usage.tokens_used(),
+        run_chain(2, constant("n", json!({"tokens": 7})), RunBudget::default()).await.usage.tokens_used(),
         14
     );
     assert_eq!(
-        run_chain(1, constant("n", json!({"tokens": {}})), Budget::default()).await.usage.tokens_used(),
+        run_chain(1, constant("n", json!({"tokens": {}})), RunBudget::default()).await.usage.tokens_used(),
         0
     );
     assert_eq!(
-        run_chain(1, constant("n", json!({"tokens": null})), Budget::default()).await.usage.tokens_used(),
+        run_chain(1, constant("n", json!({"tokens": null})), RunBudget::default()).await.usage.tokens_used(),
         0
     );
 }
@@ -123,16 +123,16 @@ async fn tokens_of_failed_attempts_count() {
 
 #[tokio::test]
 async fn api_calls_and_cost_count() {
-    let budget = Budget { max_api_calls: Some(2), ..Budget::default() };
+    let budget = RunBudget { max_api_calls: Some(2), ..RunBudget::default() };
     let run = run_chain(5, calls_api(0.5), budget).await;
     assert_exceeded(&run, "API call", "2/2");
-    let budget = Budget { max_cost_usd: Some(1.25), ..Budget::default() };
+    let budget = RunBudget { max_cost_usd: Some(1.25), ..RunBudget::default() };
     let run = run_chain(5, calls_api(0.5), budget).await;
     assert_exceeded(&run, "Cost", "$1.5/$1.25");
     assert_eq!((run.results.len(), run.usage.api_calls(), run.usage.cost_usd()), (3, 3, 1.5));
     // An invalid cost counts as zero.
-    assert_eq!(run_chain(1, calls_api(f64::NAN), Budget::default()).await.usage.cost_usd(), 0.0);
-    assert_eq!(run_chain(1, calls_api(-5.0), Budget::default()).await.usage.cost_usd(), 0.0);
+    assert_eq!(run_chain(1, calls_api(f64::NAN), RunBudget::default()).await.usage.cost_usd(), 0.0);
+    assert_eq!(run_chain(1, calls_api(-5.0), RunBudget::default()).await.usage.cost_usd(), 0.0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,7 +149,7 @@ async fn time_limit_stops_a_running_step() {
 
 #[tokio::test(start_paused = true)]
 async fn limits_are_checked_in_order() {
-    let all = Budget {
+    let all = RunBudget {
         max_tokens: Some(0),
         max_time_ms: Some(0),
         max_steps: Some(0),
@@ -224,7 +224,7 @@ async fn nested_budget_counts_toward_outer_budget() {
 }
 
 /// A graph whose middle step has its own budget.
-fn with_sub(node: impl Into<Executable>, sub: Budget) -> Graph {
+fn with_sub(node: impl Into<Executable>, sub: RunBudget) -> Graph {
     let mut graph = Graph::new("g");
     graph.add_step(uses_tokens(40), Step::new("before")).unwrap();
     graph.add_step(node, Step::new("sub").sub_budget(sub)).unwrap();
@@ -336,7 +336,7 @@ async fn node_sees_same_budget_with_and_without_observer() {
     };
     for context in [context(), context().with_trace(Tracer::new("g"))] {
         let mut graph = looks();
-        graph.set_budget(Budget { max_tokens: Some(100), ..Budget::default() });
+        graph.set_budget(RunBudget { max_tokens: Some(100), ..RunBudget::default() });
         assert_eq!(graph.run(&context).await.results["look"], json!([100, 3]));
     }
 }

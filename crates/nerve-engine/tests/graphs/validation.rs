@@ -6,7 +6,7 @@ use nerve_graph::policy::{ErrorPolicy, OnError};
 use nerve_graph::session::Session;
 use nerve_graph::trace::TraceStatus;
 use nerve_graph::{Graph, executable::Target, step::Step};
-use nerve_node::budget::Budget;
+use nerve_node::budget::RunBudget;
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::assert_error;
 
@@ -111,8 +111,8 @@ fn invalid_policies_and_budgets_are_rejected() {
     );
     assert_eq!(policy(|policy| policy.retry_count = 3), [""; 0]);
 
-    let cost = Budget { max_cost_usd: Some(-1.0), ..Budget::default() };
-    let unknown = Budget { max_cost_usd: Some(f64::NAN), ..Budget::default() };
+    let cost = RunBudget { max_cost_usd: Some(-1.0), ..RunBudget::default() };
+    let unknown = RunBudget { max_cost_usd: Some(f64::NAN), ..RunBudget::default() };
     let mut graph = graph([Step::new("a").sub_budget(cost)]);
     graph.set_budget(unknown);
     assert_eq!(

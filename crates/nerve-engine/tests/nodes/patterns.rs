@@ -13,7 +13,7 @@ use nerve_graph::step::Step;
 use nerve_graph::trace::{TraceStatus, Tracer};
 use nerve_node::Node;
 use nerve_node::NodeHandle;
-use nerve_node::budget::Budget;
+use nerve_node::budget::RunBudget;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_patterns::debate::{DebateConfig, DebateLoop};
 use nerve_patterns::dev_coach::{ACCEPTANCE, DevCoachConfig, DevCoachLoop, Role};
@@ -208,7 +208,7 @@ async fn cancellation_interrupts_the_terminal() {
 #[tokio::test]
 async fn turns_and_tokens_count_toward_the_budget() {
     let (dev, coach) = (scripted("dev", &vec![json!("d"); 9]), scripted("coach", &vec![json!("c"); 9]));
-    let context = context().with_budget(Budget { max_steps: Some(3), ..Budget::default() });
+    let context = context().with_budget(RunBudget { max_steps: Some(3), ..RunBudget::default() });
     let ended = pair(&dev, &coach, DevCoachConfig::new("x")).run(&context).await.unwrap_err();
     assert_eq!((ended.error.kind, ended.history.len()), (ErrorKind::Budget, 3));
     assert_eq!(ended.to_string(), "Step limit exceeded: 3/3");
@@ -217,7 +217,7 @@ async fn turns_and_tokens_count_toward_the_budget() {
     let costly = json!({"text": "d", "tokens": {"input": 4, "output": 3}});
     let (dev, coach) = (scripted("dev", &vec![costly; 9]), scripted("coach", &vec![json!("c"); 9]));
     let tracer = Tracer::new("pair");
-    let budget = Budget { max_tokens: Some(14), ..Budget::default() };
+    let budget = RunBudget { max_tokens: Some(14), ..RunBudget::default() };
     let context = self::context().with_budget(budget).with_trace(tracer.clone());
     let ended = pair(&dev, &coach, DevCoachConfig::new("x")).run(&context).await.unwrap_err();
     assert_eq!((ended.to_string().as_str(), ended.history.len()), ("Token limit exceeded: 14/14", 3));
@@ -237,7 +237,7 @@ async fn turns_and_loops_time_out() {
     assert_eq!((ended.error.kind, ended.history.len()), (ErrorKind::Timeout, 1));
     let ended = make().run(&context().with_timeout(short)).await.unwrap_err();
     assert_eq!(ended.error.kind, ErrorKind::Timeout);
-    let budget = Budget { max_time_ms: Some(50), ..Budget::default() };
+    let budget = RunBudget { max_time_ms: Some(50), ..RunBudget::default() };
     let ended = make().run(&context().with_budget(budget)).await.unwrap_err();
     assert_eq!(ended.error.kind, ErrorKind::Budget, "{ended:?}");
     assert!(ended.to_string().starts_with("Time limit exceeded"), "{ended}");

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_node::budget::Budget;
+use nerve_node::budget::RunBudget;
 use nerve_node::error::EngineError;
 use nerve_types::name::MAX_NAME_CHARS;
 use serde_json::{Value, json};
@@ -63,9 +63,9 @@ impl GraphFile {
     }
 }
 
-impl From<BudgetDefinition> for Budget {
-    fn from(budget: BudgetDefinition) -> Budget {
-        Budget {
+impl From<BudgetDefinition> for RunBudget {
+    fn from(budget: BudgetDefinition) -> RunBudget {
+        RunBudget {
             max_tokens: budget.max_tokens,
             max_time_ms: budget.max_time_ms,
             max_steps: budget.max_steps,

@@ -5,7 +5,7 @@ use nerve_api::framing::MAX_LINE_BYTES;
 use nerve_api::reply::{ExecuteReply, ModelUsage, RunEnded, RunReply, Section, Tokens, Turn};
 use nerve_api::value::{Delivery, ResponseSource, SectionKind};
 use nerve_graph::trace::ExecutionTrace;
-use nerve_node::budget::{Budget, ExceededBudget, ResourceUsage};
+use nerve_node::budget::{ExceededRunBudget, RunBudget, RunUsage};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::response::Response;
 use nerve_types::activity::TsMs;
@@ -52,9 +52,9 @@ fn ended(status: &str, results: Value) -> RunEnded {
 fn failed_runs_are_errors_with_results_and_budget() {
     let mut failed = ended("failed", json!({ "a": { "text": "done" } }));
     let mut error = EngineError::new(ErrorKind::Budget, "Token limit exceeded: 12/10").hint("give it more");
-    let budget = Budget { max_tokens: Some(10), max_cost_usd: Some(0.5), ..Budget::default() };
-    let usage = ResourceUsage::new();
-    error = error.with_exceeded(ExceededBudget {
+    let budget = RunBudget { max_tokens: Some(10), max_cost_usd: Some(0.5), ..RunBudget::default() };
+    let usage = RunUsage::new();
+    error = error.with_exceeded(ExceededRunBudget {
         reason: "Token limit exceeded: 12/10".to_string(),
         budget,
         usage,

@@ -9,7 +9,7 @@ use nerve_api::request::{
 };
 use nerve_api::value::{LimitAction, NodeState};
 use nerve_graph::session::Session;
-use nerve_node::budget::Budget;
+use nerve_node::budget::RunBudget;
 use nerve_node::chat::{ChatSettings, Provider};
 use nerve_node::dialog_answer::Choice;
 use nerve_node::error::ErrorKind;
@@ -230,7 +230,7 @@ async fn node_of_a_session_at_its_limit_is_blocked_from_the_start() {
 async fn cost_counts_toward_graph_budget() {
     let model = super::answers([]).await;
     let settings = ChatSettings { model: PRICED_MODEL.into(), ..chat(Provider::Anthropic, &model) };
-    let budget = Budget { max_cost_usd: Some(1e-9), ..Budget::default() };
+    let budget = RunBudget { max_cost_usd: Some(1e-9), ..RunBudget::default() };
     let context = context(&Session::new("s"), "").0.with_budget(budget);
     let run = super::tools::graph(standalone_node(settings)).run(&context).await;
     assert_error(&run.error.unwrap(), ErrorKind::Budget, &["Cost limit exceeded"]);

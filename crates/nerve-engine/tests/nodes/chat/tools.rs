@@ -10,7 +10,7 @@ use nerve_graph::function::FunctionNode;
 use nerve_graph::session::Session;
 use nerve_graph::step::Step;
 use nerve_node::Node;
-use nerve_node::budget::Budget;
+use nerve_node::budget::RunBudget;
 use nerve_node::chat::{Provider, ToolChoice};
 use nerve_node::error::ErrorKind;
 use nerve_testkit::eventually;
@@ -264,12 +264,12 @@ async fn chat_tokens_and_calls_count_toward_graph_budget() {
     for provider in Provider::ALL {
         let model = MockModel::start(Script::default()).await;
         let (context, _) = context(&Session::new("s"), "");
-        let budget = Budget { max_api_calls: Some(2), ..Budget::default() };
+        let budget = RunBudget { max_api_calls: Some(2), ..RunBudget::default() };
         let run =
             graph(standalone_node(chat(provider, &model))).run(&context.clone().with_budget(budget)).await;
         assert_error(&run.error.unwrap(), ErrorKind::Budget, &["2/2"]);
         let per_turn = run.results["a"]["tokens"]["total"].as_u64().unwrap();
-        let budget = Budget { max_tokens: Some(per_turn + 1), ..Budget::default() };
+        let budget = RunBudget { max_tokens: Some(per_turn + 1), ..RunBudget::default() };
         let run = graph(standalone_node(chat(provider, &model))).run(&context.with_budget(budget)).await;
         let error = run.error.unwrap();
         assert_eq!(error.kind, ErrorKind::Budget);
@@ -288,7 +288,7 @@ async fn budget_is_checked_between_tool_rounds() {
     let mut spec = chat(Provider::Anthropic, &model);
     spec.tools = vec!["f".into()];
     let node = standalone_node(spec);
-    let budget = Budget { max_tokens: Some(1), ..Budget::default() };
+    let budget = RunBudget { max_tokens: Some(1), ..RunBudget::default() };
     let context = context(&session, "").0.with_budget(budget);
     let run = graph(node.clone()).run(&context).await;
     assert_eq!(run.error.unwrap().kind, ErrorKind::Budget);
