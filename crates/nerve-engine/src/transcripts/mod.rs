@@ -6,45 +6,34 @@
 
 mod history_log;
 mod merge;
+mod page;
+mod reader;
+mod recorded;
 pub mod render;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
-use nerve_agent::parse::turn_list::TurnRecord;
-use nerve_agent::parse::{ParserKind, conversation};
-use nerve_agent::profile::{Profile, Profiles};
 use nerve_api::DEFAULT_SESSION;
-use nerve_api::reply::{Transcript, TranscriptSource, TranscriptTurn};
+use nerve_api::reply::Transcript;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::profiles;
-use nerve_record::ahr::Reader;
-use nerve_record::library::is_live;
 use nerve_record::lookup::{Candidate, LookupError, Name, is_path};
 use nerve_record::meta::Meta;
-use nerve_record::store::{Store, id_of};
-use nerve_transcript::recorded::branch::RecordedSession;
-use nerve_transcript::recorded::turns::{RecordedTurns, TurnsError};
+use nerve_record::store::Store;
 use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
 
-pub(crate) use self::history_log::HistoryLog;
-use self::merge::merge;
-use crate::data_dirs::DataDirs;
+pub use self::page::select_turn;
 pub use crate::node_files::NodeAddress;
-use crate::node_files::NodeKey;
-use crate::recordings::{self, final_rows, unreadable};
 
-/// The turns of a recording that the agent's session file and the node's history have.
-#[derive(Debug)]
-pub(crate) struct LoggedTurns {
-    /// The transcript.
-    pub(crate) transcript: Transcript,
-    /// Reason why the agent's session file could not be read, although it exists.
-    pub(crate) failure: Option<String>,
-}
+pub(crate) use self::history_log::HistoryLog;
+pub(crate) use self::page::select_page;
+pub(crate) use self::reader::TurnReader;
+pub(crate) use self::recorded::{end_of, load_profiles, profile_of, recorded_session, session_of};
+
+use self::merge::merge;
+use self::recorded::{AgentTurns, read_agent_turns, screen_turns};
+use crate::data_dirs::DataDirs;
+use crate::recordings;
 
 /// Reads the transcript of a source that a user names: a node, `SESSION/NODE`, or a recording by file, id or `NODE@N`.
 ///
@@ -81,7 +70,7 @@ pub fn read_named(
 /// NotFound: the node has neither a recording nor a history. InvalidRequest: several sessions have such a node.
 pub fn read_node(address: NodeAddress<'_>, dirs: &DataDirs) -> Result<Transcript, EngineError> {
     let Some((path, meta)) = newest_recording(address, &dirs.recordings)? else {
-        return read_history(address, dirs)?.ok_or_else(|| no_transcript(address));
+        return read_history(address, dirs)?.ok_or_else(|| no_transcript_error(address));
     };
     with_screen(read_logged_turns(address, &path, &meta, dirs)?, &path, &meta)
 }
@@ -103,6 +92,7 @@ pub(crate) fn read_recorded_node(
     Ok((path, transcript))
 }
 
+/// Reads the turns of the agent's session file and the node's history.
 fn read_logged_turns(
     address: NodeAddress<'_>,
     path: &Path,
@@ -129,59 +119,6 @@ pub fn read_recording(path: &Path, dirs: &DataDirs) -> Result<Transcript, Engine
     with_screen(logged.transcript, path, &meta)
 }
 
-/// Maximum number of histories that a [`TurnReader`] keeps.
-const MAX_LOGS: usize = 16;
-
-/// Reads the turns of many recordings. Profiles are compiled once, and a history is read again only if it has changed.
-pub(crate) struct TurnReader<'a> {
-    dirs: &'a DataDirs,
-    profiles: Profiles,
-    /// Histories, with the versions that were read.
-    logs: HashMap<NodeKey, (String, HistoryLog)>,
-}
-
-impl TurnReader<'_> {
-    pub(crate) fn new(dirs: &DataDirs) -> TurnReader<'_> {
-        TurnReader { dirs, profiles: load_profiles(dirs), logs: HashMap::new() }
-    }
-
-    /// Reads the turns that began while a recording was made, without those that only its screen has. `log_version` changes with the
-    /// node's history.
-    ///
-    /// # Errors
-    /// The history cannot be read.
-    pub(crate) fn read(
-        &mut self,
-        path: &Path,
-        meta: &Meta,
-        log_version: &str,
-    ) -> Result<LoggedTurns, EngineError> {
-        let ended = end_of(path, meta);
-        let is_within = |at: TsMs| at >= TsMs::from(meta.started_at) && ended.is_none_or(|end| at <= end);
-        let AgentTurns { transcript, mut turns, failure } = read_agent_turns(path, meta, &self.profiles);
-        turns.retain(|turn| turn.started.is_none_or(is_within));
-        let log = match self.log(meta, log_version)? {
-            Some(log) => log.within(meta.started_at, ended),
-            None => HistoryLog::default(),
-        };
-        Ok(LoggedTurns { transcript: merge(transcript, turns, log), failure })
-    }
-
-    /// Returns the history of a recorded node.
-    fn log(&mut self, meta: &Meta, version: &str) -> Result<Option<&HistoryLog>, EngineError> {
-        let key = NodeKey { server: meta.server.clone(), session: session_of(meta), node: meta.node.clone() };
-        let Some(address) = key.address() else { return Ok(None) };
-        if self.logs.get(&key).is_none_or(|(known, _)| known != version) {
-            let log = HistoryLog::read(&self.dirs.history, address)?.unwrap_or_default();
-            if self.logs.len() >= MAX_LOGS {
-                self.logs.clear();
-            }
-            self.logs.insert(key.clone(), (version.to_string(), log));
-        }
-        Ok(self.logs.get(&key).map(|(_, log)| log))
-    }
-}
-
 /// Reads the whole history of a node; `None` if there is none.
 ///
 /// # Errors
@@ -197,33 +134,6 @@ pub(crate) fn read_history(
         ..Transcript::default()
     };
     Ok(HistoryLog::read(&dirs.history, address)?.map(|log| merge(about, Vec::new(), log)))
-}
-
-/// Counts the turns, and leaves only one of them if one is selected.
-///
-/// # Errors
-/// NotFound: there is no such turn.
-pub fn select_turn(mut transcript: Transcript, turn: Option<u64>) -> Result<Transcript, EngineError> {
-    let count = transcript.turns.len();
-    transcript.turn_count = u64::try_from(count).unwrap_or(u64::MAX);
-    let Some(turn) = turn else { return Ok(transcript) };
-    transcript.turns.retain(|one| one.turn == turn);
-    if transcript.turns.is_empty() {
-        return Err(EngineError::not_found(format!("no turn {turn}: the transcript has {count}")));
-    }
-    Ok(transcript)
-}
-
-/// Leaves only the newest `limit` of the turns before the turn `before`.
-pub(crate) fn select_page(
-    mut transcript: Transcript,
-    before: Option<u64>,
-    limit: Option<usize>,
-) -> Transcript {
-    transcript.turns.retain(|one| before.is_none_or(|before| one.turn < before));
-    let excess = limit.map_or(0, |limit| transcript.turns.len().saturating_sub(limit));
-    transcript.turns.drain(..excess);
-    transcript
 }
 
 /// Returns the newest recording of a node and its metadata. Without a session, the default one comes first.
@@ -257,108 +167,13 @@ fn newest_recording(address: NodeAddress<'_>, folder: &Path) -> Result<Option<(P
     Ok(of_other_sessions.pop())
 }
 
-fn no_transcript(address: NodeAddress<'_>) -> EngineError {
+fn no_transcript_error(address: NodeAddress<'_>) -> EngineError {
     EngineError::not_found(format!("node '{}' has neither a recording nor a history", address.node))
         .hint("list the recordings: nerve recording list")
 }
 
-/// Returns the session of a recorded node. Recordings do not name the default one.
-pub(crate) fn session_of(meta: &Meta) -> Option<String> {
-    let default = || meta.node.as_ref().map(|_| DEFAULT_SESSION.to_string());
-    meta.session.clone().or_else(default)
-}
-
-/// Describes a recording in a transcript without turns.
-fn describe_recording(path: &Path, meta: &Meta) -> Transcript {
-    Transcript {
-        node_id: meta.node.clone(),
-        session_id: session_of(meta),
-        server_name: meta.server.clone(),
-        recording_id: id_of(path).map(str::to_string),
-        profile: meta.profile.clone(),
-        conversation_id: meta.conversation_id.clone(),
-        cwd: meta.cwd.as_ref().map(|cwd| cwd.display().to_string()),
-        ..Transcript::default()
-    }
-}
-
 fn to_ns(at: TsMs) -> TsNs {
     TsNs(at.0.saturating_mul(1_000_000))
-}
-
-/// Returns the end of a recording; `None` while it is recorded. A recorder that was killed leaves no end, so the time of its
-/// last write counts.
-pub(crate) fn end_of(path: &Path, meta: &Meta) -> Option<TsMs> {
-    if meta.ended_at.is_some() || is_live(path) {
-        return meta.ended_at.map(TsMs::from);
-    }
-    let written = std::fs::metadata(path).and_then(|file| file.modified()).ok()?;
-    let written = written.duration_since(UNIX_EPOCH).ok()?;
-    Some(TsMs(nerve_types::millis(written)))
-}
-
-/// The turns of an agent's session file.
-struct AgentTurns {
-    /// The transcript without turns, with the path of the file, or a note why it was not read.
-    transcript: Transcript,
-    turns: Vec<TurnRecord>,
-    /// Reason why the file could not be read, although it exists.
-    failure: Option<String>,
-}
-
-fn read_agent_turns(path: &Path, meta: &Meta, profiles: &Profiles) -> AgentTurns {
-    let mut transcript = describe_recording(path, meta);
-    let none = |transcript| AgentTurns { transcript, turns: Vec::new(), failure: None };
-    let Some(profile) = profile_of(meta, profiles) else { return none(transcript) };
-    match recorded_session(meta, &profile).turns() {
-        Ok(None) => none(transcript),
-        Ok(Some(RecordedTurns { path, list })) => {
-            transcript.session_file = Some(path.display().to_string());
-            transcript.conversation_id = list.session_id.or(transcript.conversation_id.take());
-            if list.unknown > 0 {
-                let count = list.unknown;
-                let note = format!("{count} entries of the agent's session file are of unknown kinds");
-                transcript.notes.push(note);
-            }
-            AgentTurns { transcript, turns: list.turns, failure: None }
-        }
-        Err(error) => {
-            transcript.notes.push(format!("the agent's session file was not read: {error}"));
-            let failure = matches!(error, TurnsError::Unreadable(_)).then(|| error.to_string());
-            AgentTurns { transcript, turns: Vec::new(), failure }
-        }
-    }
-}
-
-/// Loads the profiles. They are compiled from their files, so many recordings share one call.
-pub(crate) fn load_profiles(dirs: &DataDirs) -> Profiles {
-    profiles::load(Some(&dirs.profiles)).0
-}
-
-/// Returns the profile of a recorded agent.
-pub(crate) fn profile_of(meta: &Meta, profiles: &Profiles) -> Option<Arc<Profile>> {
-    let by_name = meta.profile.as_deref().and_then(|name| profiles.get(name));
-    by_name.or_else(|| profiles.for_command(command_of(meta)))
-}
-
-/// Returns the command that the user gave.
-fn command_of(meta: &Meta) -> &[String] {
-    if meta.requested_cmd.is_empty() { &meta.cmd } else { &meta.requested_cmd }
-}
-
-/// Returns the recorded properties of the agent's session.
-pub(crate) fn recorded_session<'a>(meta: &'a Meta, profile: &'a Profile) -> RecordedSession<'a> {
-    RecordedSession {
-        profile,
-        command: command_of(meta),
-        conversation_id: meta.conversation_id.as_deref(),
-        transcript: meta.transcript.as_deref(),
-        home: meta.home.as_deref(),
-        cwd: meta.cwd.as_deref().unwrap_or(Path::new("/")),
-        started_at: meta.started_at,
-        ended_at: meta.ended_at,
-        copies: Path::new(""),
-    }
 }
 
 /// Parses the screen of a recording if nothing else has turns.
@@ -367,44 +182,4 @@ fn with_screen(mut transcript: Transcript, path: &Path, meta: &Meta) -> Result<T
         transcript.turns = screen_turns(path, meta)?;
     }
     Ok(transcript)
-}
-
-/// Replays a recording and splits its final text into turns.
-fn screen_turns(path: &Path, meta: &Meta) -> Result<Vec<TranscriptTurn>, EngineError> {
-    let mut reader = Reader::open(path).map_err(unreadable)?;
-    let rows = final_rows(&mut reader, meta.initial_size(), |_| {}).map_err(unreadable)?;
-    let kind = conversation::guess(&rows).unwrap_or(ParserKind::None);
-    let turns = conversation::turns(kind, &rows).into_iter().zip(1..);
-    let turn = |(turn, number): (conversation::Turn, u64)| TranscriptTurn {
-        turn: number,
-        prompt: turn.prompt,
-        sections: turn.parsed.sections,
-        tokens: turn.parsed.tokens,
-        is_complete: turn.parsed.is_complete,
-        source: TranscriptSource::Screen,
-        ..TranscriptTurn::default()
-    };
-    Ok(turns.map(turn).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn turns_of(transcript: &Transcript) -> Vec<u64> {
-        transcript.turns.iter().map(|turn| turn.turn).collect()
-    }
-
-    #[test]
-    fn page_has_the_newest_turns_before_a_turn() {
-        let turns = (1..=5).map(|turn| TranscriptTurn { turn, ..TranscriptTurn::default() }).collect();
-        let all = select_turn(Transcript { turns, ..Transcript::default() }, None).unwrap();
-        let page = |before, limit| turns_of(&select_page(all.clone(), before, limit));
-        assert_eq!(page(None, Some(2)), [4, 5]);
-        assert_eq!(page(Some(4), Some(2)), [2, 3]);
-        assert_eq!(page(Some(2), Some(2)), [1]);
-        assert_eq!(page(Some(3), None), [1, 2]);
-        assert_eq!(select_page(all.clone(), None, Some(1)).turn_count, 5);
-        assert_eq!(select_turn(all, Some(2)).unwrap().turn_count, 5);
-    }
 }
