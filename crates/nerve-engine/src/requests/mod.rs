@@ -17,6 +17,7 @@ mod notification_state;
 mod params;
 mod recordings;
 mod restart;
+mod restart_plan;
 mod results;
 mod runs;
 mod search;
