@@ -19,6 +19,6 @@ pub use self::files::{FileSource, TargetFolder};
 pub use self::folders::{BranchFolders, PruneOptions};
 pub use self::options::BranchOptions;
 pub use self::origin::Origin;
-pub use self::plan::{BranchPoint, Plan, plan_branch};
+pub use self::plan::{BranchPoint, NodeName, Plan, plan_branch};
 pub use self::run::{BranchResult, Instruction, Wait, create_branch, preview_branch};
 pub use self::server::{CreateFailure, NodeServer};

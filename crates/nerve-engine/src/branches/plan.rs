@@ -17,7 +17,7 @@ use super::files::{FilePlan, FileSource, plan_files, resolve_links};
 use super::options::BranchOptions;
 use super::origin::Origin;
 use crate::data_dirs::DataDirs;
-use crate::transcripts::{load_profiles, profile_of};
+use crate::transcripts::{command_of, load_profiles, profile_of, recorded_session};
 
 /// Maximum characters of a command in an error message.
 const COMMAND_WIDTH: usize = 40;
@@ -29,6 +29,15 @@ pub enum BranchPoint {
     Snapshot(u64),
     /// The end of the session.
     End,
+}
+
+/// The name of a branch's node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeName {
+    /// The requested name.
+    Requested(String),
+    /// An unused name, derived from this one.
+    DerivedFrom(String),
 }
 
 /// An executable plan of a branch.
@@ -50,8 +59,8 @@ pub struct Plan {
     pub profile: String,
     /// Size of the terminal.
     pub size: Size,
-    /// The requested name, or as error the base of a derived one.
-    pub node: Result<String, String>,
+    /// Name of the node.
+    pub node: NodeName,
     /// Name of the server.
     pub server: String,
     /// Session of the node.
@@ -153,7 +162,7 @@ pub fn plan_branch(
     let server = if server.is_empty() { DEFAULT_SERVER.to_string() } else { server };
     let meta = &origin.meta;
     let snapshot = snapshot_at(origin, at, dirs)?;
-    let command = if meta.requested_cmd.is_empty() { &meta.cmd } else { &meta.requested_cmd };
+    let command = command_of(meta);
     let profile = profile_of(meta, &load_profiles(dirs)).filter(|profile| profile.session.is_some());
     let Some(profile) = profile.filter(|_| !command.is_empty()) else {
         let what = match command.is_empty() {
@@ -173,20 +182,14 @@ pub fn plan_branch(
     let recorded_dir = resolve_links(&recorded_dir);
     let FilePlan { files, cwd, moved } = plan_files(snapshot.as_ref(), meta, &recorded_dir, dirs, &options)?;
     let recorded = RecordedSession {
-        profile: &profile,
-        command,
-        conversation_id: meta.conversation_id.as_deref(),
-        transcript: meta.transcript.as_deref(),
-        home: meta.home.as_deref(),
         cwd: &recorded_dir,
-        started_at: meta.started_at,
-        ended_at: meta.ended_at,
         copies: &dirs.branches.join(CONVERSATIONS),
+        ..recorded_session(meta, &profile)
     };
     let branch_time = snapshot.as_ref().map(|line| TsNs(line.ts_ns)).or(meta.ended_at);
     let moved = moved.as_ref().map(|(from, to)| (from.as_path(), to.as_path()));
     let branch = Branch::plan(&recorded, branch_time, &cwd, moved);
-    let base = meta.node.clone().unwrap_or_else(|| profile.name.clone());
+    let derived = || NodeName::DerivedFrom(meta.node.clone().unwrap_or_else(|| profile.name.clone()));
     let inputs = PlanInputs { origin: origin.clone(), at, options: options.clone() };
     Ok(Plan {
         recording: origin.file.clone(),
@@ -197,7 +200,7 @@ pub fn plan_branch(
         branch,
         profile: profile.name.clone(),
         size: size(meta),
-        node: options.node.ok_or(base),
+        node: options.node.map_or_else(derived, NodeName::Requested),
         server,
         session: options.session,
         overrides: options.overrides,

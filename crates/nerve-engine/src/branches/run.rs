@@ -19,7 +19,7 @@ use nerve_types::TsNs;
 
 use super::environment::InheritedSettings;
 use super::files::FileSource;
-use super::plan::Plan;
+use super::plan::{NodeName, Plan};
 use super::restore::restore;
 use super::server::NodeServer;
 use super::start::{StartFailure, derive_name, free_name, start};
@@ -146,7 +146,13 @@ pub async fn preview_branch(
             Ok((free_name(server, plan, &BTreeSet::new()).await?, Some(inherited)))
         }
         // Without a server all names are free.
-        None => Ok((plan.node.clone().unwrap_or_else(|base| derive_name(&base, |_| false)), None)),
+        None => {
+            let node = match &plan.node {
+                NodeName::Requested(name) => name.clone(),
+                NodeName::DerivedFrom(base) => derive_name(base, |_| false),
+            };
+            Ok((node, None))
+        }
     }
 }
 

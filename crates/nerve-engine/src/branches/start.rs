@@ -9,7 +9,7 @@ use nerve_transcript::recorded::branch::Branch;
 use nerve_types::name::numbered;
 
 use super::environment::InheritedSettings;
-use super::plan::Plan;
+use super::plan::{NodeName, Plan};
 use super::server::NodeServer;
 
 /// Maximum number of names to try.
@@ -38,7 +38,8 @@ pub(super) async fn start(
             Err(failure) => failure,
         };
         let is_taken = failure.error.kind == ErrorKind::AlreadyExists;
-        if plan.node.is_ok() || !is_taken || taken.len() >= MAX_NAMES {
+        let is_requested = matches!(plan.node, NodeName::Requested(_));
+        if is_requested || !is_taken || taken.len() >= MAX_NAMES {
             let possible_node = failure.may_exist.then_some(node);
             return Err(StartFailure { error: failure.error, possible_node });
         }
@@ -57,15 +58,17 @@ pub(super) async fn free_name(
     let nodes =
         server.list_nodes(ListNodes { session_id: plan.session.clone(), ..ListNodes::default() }).await?;
     match &plan.node {
-        Err(base) => Ok(derive_name(base, |name| {
+        NodeName::DerivedFrom(base) => Ok(derive_name(base, |name| {
             taken.contains(name) || nodes.iter().any(|node| node.node_id == name)
         })),
-        Ok(name) if nodes.iter().any(|node| node.node_id == *name && node.state != NodeState::Stopped) => {
+        NodeName::Requested(name)
+            if nodes.iter().any(|node| node.node_id == *name && node.state != NodeState::Stopped) =>
+        {
             let message = format!("node '{name}' already exists on server '{}'", plan.server);
             Err(EngineError::already_exists(message)
                 .hint("stop it first, or choose another name with `target_id`"))
         }
-        Ok(name) => Ok(name.clone()),
+        NodeName::Requested(name) => Ok(name.clone()),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::engine::Engine;
 
 /// Maximum number of nodes that are started at the same time. More agents would only slow each other down.
 const MAX_STARTS: usize = 16;
+
 impl Engine {
     /// Starts a stopped node again. An agent resumes its conversation, unless the request asks for a new one.
     ///

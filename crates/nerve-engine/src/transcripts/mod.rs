@@ -28,7 +28,9 @@ pub use crate::node_files::NodeAddress;
 pub(crate) use self::history_log::HistoryLog;
 pub(crate) use self::page::select_page;
 pub(crate) use self::reader::TurnReader;
-pub(crate) use self::recorded::{end_of, load_profiles, profile_of, recorded_session, session_of};
+pub(crate) use self::recorded::{
+    command_of, end_of, load_profiles, profile_of, recorded_session, session_of,
+};
 
 use self::merge::merge;
 use self::recorded::{AgentTurns, read_agent_turns, screen_turns};

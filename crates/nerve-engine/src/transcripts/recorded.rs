@@ -51,7 +51,7 @@ pub(crate) fn profile_of(meta: &Meta, profiles: &Profiles) -> Option<Arc<Profile
 }
 
 /// Returns the command that the user gave.
-fn command_of(meta: &Meta) -> &[String] {
+pub(crate) fn command_of(meta: &Meta) -> &[String] {
     if meta.requested_cmd.is_empty() { &meta.cmd } else { &meta.requested_cmd }
 }
 
