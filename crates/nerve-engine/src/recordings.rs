@@ -162,10 +162,10 @@ pub(crate) fn read_range(request: &GetRecordingFile, dirs: &DataDirs) -> Result<
 /// # Errors
 /// NotFound; Process: the file is empty, unreadable, or contains no block of a recording.
 pub fn check(recording: &Path) -> Result<(), EngineError> {
-    let mut reader = Reader::open(recording).map_err(unreadable)?;
+    let mut reader = Reader::open(recording).map_err(unreadable_error)?;
     let mut lost = None;
     loop {
-        match reader.next().map_err(unreadable)? {
+        match reader.next().map_err(unreadable_error)? {
             Some(Part::Block(_)) => return Ok(()),
             Some(Part::Lost(stretch)) => lost = lost.or(Some(stretch)),
             None => break,
@@ -182,7 +182,7 @@ pub fn check(recording: &Path) -> Result<(), EngineError> {
 }
 
 /// Converts an error of reading a recording.
-pub fn unreadable(error: AhrError) -> EngineError {
+pub fn unreadable_error(error: AhrError) -> EngineError {
     let kind = match &error {
         AhrError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => ErrorKind::NotFound,
         _ => ErrorKind::Process,

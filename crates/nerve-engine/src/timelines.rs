@@ -30,7 +30,7 @@ use nerve_types::{TsNs, millis};
 use parking_lot::Mutex;
 
 use crate::data_dirs::DataDirs;
-use crate::recordings::{self, unreadable};
+use crate::recordings::{self, unreadable_error};
 use crate::snapshots::read_lines;
 use crate::transcripts::{NodeAddress, TurnReader, read_recorded_node};
 
@@ -118,7 +118,7 @@ pub(crate) fn read_timeline(
     };
     let files = RecordingFiles::of(&path);
     let live = is_recorded_now(&path);
-    let scan = cache.scan(&path).map_err(unreadable)?;
+    let scan = cache.scan(&path).map_err(unreadable_error)?;
     let mut scan = scan.lock();
     let mut notes = transcript.notes.clone();
     let is_complete = scan.advance(SCAN_BYTES).unwrap_or_else(|error| {
@@ -225,7 +225,7 @@ pub(crate) fn read_output(
     dirs: &DataDirs,
 ) -> Result<RecordedOutput, EngineError> {
     let path = recordings::find(dirs, &request.recording)?;
-    let start = start_of(&path).map_err(unreadable)?.unwrap_or_default();
+    let start = start_of(&path).map_err(unreadable_error)?.unwrap_or_default();
     let to = match request.at {
         // Replies round times down to milliseconds, so the whole millisecond is included.
         Some(at) => Position::Time(start + at.duration() + MILLISECOND_END),
@@ -244,12 +244,12 @@ pub(crate) fn read_output(
         return Ok(RecordedOutput { indexed: Some(covered as f64 / len.max(1) as f64), ..reply });
     }
     let size = Meta::load(&path).ok().flatten().unwrap_or_default().initial_size();
-    let mut play = Playback::open(&path, size).map_err(unreadable)?;
+    let mut play = Playback::open(&path, size).map_err(unreadable_error)?;
     let mut terminal = None;
     let page = if let (Position::Offset(offset), true) = (to, request.output_only) {
         play.page_at(index.as_ref(), offset, limit)
     } else {
-        play.seek_with(index.as_ref(), to).map_err(unreadable)?;
+        play.seek_with(index.as_ref(), to).map_err(unreadable_error)?;
         let replay = play.replay();
         let size = replay.terminal.size();
         terminal = Some(RecordedTerminal {
@@ -261,7 +261,7 @@ pub(crate) fn read_output(
         });
         play.into_page(limit)
     };
-    let page = page.map_err(unreadable)?;
+    let page = page.map_err(unreadable_error)?;
     let live = page.is_end && is_recorded_now(&path);
     let lost = page.lost.iter().filter(|lost| !(live && lost.tail));
     Ok(RecordedOutput {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nerve_api::reply::GateInfo;
 use nerve_node::budget::{Checkpoint, RunLimit};
-use nerve_node::cancellation::cancelled;
+use nerve_node::cancellation::cancelled_error;
 use nerve_node::error::EngineError;
 use nerve_node::grants::RunGrants;
 use nerve_node::pool::RunPool;
@@ -53,7 +53,7 @@ async fn request_grant(
 ) -> Result<(), EngineError> {
     let mut granted = tokio::select! {
         granted = grants.lock_questions() => granted,
-        () = context.turn.cancellation().cancelled() => return Err(cancelled()),
+        () = context.turn.cancellation().cancelled() => return Err(cancelled_error()),
     };
     context.turn.pool().check_stops(checkpoint)?;
     // The answer to another step's question may have raised the limit.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nerve_node::budget::Checkpoint;
-use nerve_node::cancellation::cancelled;
+use nerve_node::cancellation::cancelled_error;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::telemetry::{ActiveSpan, begin_step, end_with};
 use serde_json::{Map, Value};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nerve_api::value::NodeState;
 use nerve_node::budget::Checkpoint;
-use nerve_node::cancellation::cancelled;
+use nerve_node::cancellation::cancelled_error;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::telemetry::{ActiveSpan, count};
 use nerve_types::millis;
@@ -64,7 +64,7 @@ impl Attempts<'_> {
         }
         // A node's reply to its interrupt is no failure of the step: error policies do not apply.
         if run.is_stopping(context) {
-            return Err(cancelled());
+            return Err(cancelled_error());
         }
         match (policy.on_error, &policy.fallback_node) {
             (OnError::Skip, _) => Ok((policy.fallback_value.clone(), Completion::Skipped)),
@@ -89,7 +89,7 @@ impl Attempts<'_> {
         });
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
-            () = context.turn.cancellation().cancelled() => return Err(cancelled()),
+            () = context.turn.cancellation().cancelled() => return Err(cancelled_error()),
         }
         context.turn.check_cancelled()?;
         // A retry is not another step.
@@ -129,7 +129,7 @@ impl StepRun<'_> {
             () = ledger.question_answered() => Ok(true),
             // The next attempt returns the error.
             _ = node.wait(&[NodeState::Stopped], None) => Ok(true),
-            () = context.turn.cancellation().cancelled() => Err(cancelled()),
+            () = context.turn.cancellation().cancelled() => Err(cancelled_error()),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nerve_api::reply::GateInfo;
 use nerve_api::value::NodeState;
-use nerve_node::cancellation::cancelled;
+use nerve_node::cancellation::cancelled_error;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::TsNs;
 use serde_json::Value;
@@ -95,7 +95,7 @@ impl StepRun<'_> {
         context.turn.check_cancelled()?;
         if journal.is_sealed() {
             // The start could not be recorded.
-            return Err(cancelled());
+            return Err(cancelled_error());
         }
         Ok(None)
     }

@@ -17,11 +17,11 @@ pub(crate) const INTERRUPT_RETRY: Duration = Duration::from_secs(3);
 /// # Errors
 /// Cancelled.
 pub fn check(token: &CancellationToken) -> Result<(), EngineError> {
-    if token.is_cancelled() { Err(cancelled()) } else { Ok(()) }
+    if token.is_cancelled() { Err(cancelled_error()) } else { Ok(()) }
 }
 
 /// Creates the error of a cancelled operation.
-pub fn cancelled() -> EngineError {
+pub fn cancelled_error() -> EngineError {
     EngineError::new(ErrorKind::Cancelled, "cancelled")
 }
 

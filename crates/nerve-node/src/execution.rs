@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::cancellation::cancelled;
+use crate::cancellation::cancelled_error;
 use crate::error::EngineError;
 
 /// Runs `execution`, which belongs to node `id`, until it ends or is cancelled. A cancelled execution gets `grace` to wind down
@@ -27,7 +27,7 @@ pub async fn run_until_cancelled(
         caught = &mut execution => caught,
         () = cancellation.cancelled() => match wait_at_most(grace, execution).await {
             Some(caught) => caught,
-            None => return Err(cancelled()),
+            None => return Err(cancelled_error()),
         },
     };
     caught.unwrap_or_else(|panic| {

@@ -111,7 +111,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// InvalidRequest: the node takes no prompts. Timeout, Busy, Cancelled, Interrupted, NodeStopped, and errors of the kind of
     /// node.
     fn turn(&self, _prompt: Prompt, _context: TurnContext) -> NodeFuture<'_, Response> {
-        Box::pin(ready(Err(takes_no_prompts(self.id(), self.kind()))))
+        Box::pin(ready(Err(no_prompts_error(self.id(), self.kind()))))
     }
 
     /// Waits until the node is in one of `states` and returns its state. A node whose state does not change returns at once.
@@ -306,7 +306,7 @@ pub fn stateless_info(id: &str, kind: &'static str) -> NodeInfo {
 }
 
 /// Returns the error of a prompt for something that takes none.
-pub fn takes_no_prompts(id: &str, kind: &str) -> EngineError {
+pub fn no_prompts_error(id: &str, kind: &str) -> EngineError {
     let message = format!("node '{id}' is a {kind} and takes no prompts");
     EngineError::invalid_request(message).hint("a graph is run: `graph run`")
 }

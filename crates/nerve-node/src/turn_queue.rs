@@ -7,7 +7,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::cancellation::cancelled;
+use crate::cancellation::cancelled_error;
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::Prompt;
 use crate::turn_state::TurnState;
@@ -68,7 +68,7 @@ impl TurnQueue {
             turn = timeout_at(deadline, self.lock()) => turn.map_err(|_| {
                 state.error(ErrorKind::Timeout, "timed out before the turn began: another one is running")
             }),
-            () = cancellation.cancelled() => Err(cancelled()),
+            () = cancellation.cancelled() => Err(cancelled_error()),
         };
         drop(place);
         state.publish(EventKind::NodeQueueChanged {});

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit_log::AuditLog;
-use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled, interrupt_timeout_error, wait_timeout_error};
+use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled_error, interrupt_timeout_error, wait_timeout_error};
 use crate::dialog_answer::{DialogAnswer, check_dialog, no_dialog_error, resolve_choice};
 use crate::dialog_policy::DialogPolicy;
 use crate::error::{EngineError, ErrorKind};
@@ -171,7 +171,7 @@ impl TurnState {
             tokio::select! {
                 () = self.ledger.question_answered() => {}
                 _ = states.wait_for(is_ending) => {}
-                () = cancellation.cancelled() => return Err(cancelled()),
+                () = cancellation.cancelled() => return Err(cancelled_error()),
                 () = sleep_until(deadline), if has_own_limit => return Err(error),
             }
         }

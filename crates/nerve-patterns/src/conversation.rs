@@ -10,7 +10,7 @@ use nerve_graph::event::{StepEvent, StepEventKind};
 use nerve_graph::executable::Executable;
 use nerve_graph::policy::ErrorPolicy;
 use nerve_graph::step::{Scope, Step};
-use nerve_node::cancellation::cancelled;
+use nerve_node::cancellation::cancelled_error;
 use nerve_node::error::{EngineError, ErrorKind};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -56,7 +56,7 @@ pub(crate) async fn converse<R: Rules>(
             let ids = speakers.map(|(id, _)| id);
             match graph.run(&with_message_observer(context, ids, rules, &messages)).await.error {
                 None => Ok(()),
-                Some(error) if error.kind == ErrorKind::Cancelled => Err(cancelled()),
+                Some(error) if error.kind == ErrorKind::Cancelled => Err(cancelled_error()),
                 Some(error) => Err(error),
             }
         }

@@ -9,7 +9,7 @@ use nerve_api::event::EventKind;
 use nerve_api::reply::{ModelTokens, Section};
 use nerve_api::value::{Delivery, SectionKind};
 use nerve_host::clock::MAX_TIMEOUT;
-use nerve_node::cancellation::cancelled;
+use nerve_node::cancellation::cancelled_error;
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::response::Response;
@@ -189,7 +189,7 @@ impl AcpNode {
         let (outcome, cancel_time) = tokio::select! {
             biased;
             response = &mut response => return self.conclude(response, link.is_cancelling()),
-            () = context.cancellation().cancelled() => (Err(cancelled()), CANCEL_TIME),
+            () = context.cancellation().cancelled() => (Err(cancelled_error()), CANCEL_TIME),
             reached = state.ledger.limit_reached() => (Err(reached.error(&state.node)), CANCEL_TIME),
             () = interrupted => (Ok(()), CANCEL_TIME),
             () = state.stopping() => (Ok(()), STOP_TIME),

@@ -67,7 +67,7 @@ pub(super) fn plan_files(
         return Ok(FilePlan { files: FileSource::InPlace, cwd: recorded_dir.to_path_buf(), moved: None });
     }
     let Some(files) = snapshot.and_then(|line| line.files.clone()) else {
-        return Err(no_files(snapshot, meta, recorded_dir));
+        return Err(no_files_error(snapshot, meta, recorded_dir));
     };
     let files = match &options.dir {
         Some(dir) => FilesRef { source: resolve_links(dir), ..files },
@@ -114,7 +114,7 @@ fn git_branch(name: &str) -> String {
     format!("nerve/{name}")
 }
 
-fn no_files(snapshot: Option<&SnapshotLine>, meta: &Meta, cwd: &Path) -> EngineError {
+fn no_files_error(snapshot: Option<&SnapshotLine>, meta: &Meta, cwd: &Path) -> EngineError {
     let why = meta.end_note.as_ref().filter(|_| snapshot.is_none_or(|line| line.kind == END));
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     let message = match snapshot {

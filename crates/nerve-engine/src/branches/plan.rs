@@ -138,7 +138,7 @@ impl BranchPoint {
             lines.iter().filter(|line| line.label.as_deref() == Some(text)).map(|line| line.id).collect();
         match labelled[..] {
             [id] => Ok(BranchPoint::Snapshot(id)),
-            [] => Err(no_snapshot(&format!("with label '{text}'"), lines)),
+            [] => Err(no_snapshot_error(&format!("with label '{text}'"), lines)),
             _ => {
                 let ids: Vec<String> = labelled.iter().map(ToString::to_string).collect();
                 let message = format!("label '{text}' is ambiguous: snapshots {}", ids.join(", "));
@@ -230,7 +230,7 @@ fn snapshot_at(
     match at {
         BranchPoint::Snapshot(id) => {
             let found = lines.iter().find(|line| line.id == id).cloned();
-            let missing = || no_snapshot(&id.to_string(), lines);
+            let missing = || no_snapshot_error(&id.to_string(), lines);
             Ok(Some(found.ok_or_else(missing)?))
         }
         BranchPoint::End if origin.is_running(dirs) => {
@@ -244,7 +244,7 @@ fn snapshot_at(
     }
 }
 
-fn no_snapshot(what: &str, lines: &[SnapshotLine]) -> EngineError {
+fn no_snapshot_error(what: &str, lines: &[SnapshotLine]) -> EngineError {
     let known: Vec<String> = lines
         .iter()
         .map(|line| match &line.label {

@@ -60,7 +60,7 @@ fn restore_once(plan: &Plan, may_retry: bool) -> Result<Option<(RestoreResult, R
         Ok(restored) => restored,
         Err(FilesError::BranchExists { .. }) if may_retry => return Ok(None),
         Err(FilesError::PathExists { .. }) if may_retry && *folder == TargetFolder::Own => return Ok(None),
-        Err(error) => return Err(restore_failure(error)),
+        Err(error) => return Err(restore_error(error)),
     };
     let guard = guard(plan.files.clone());
     if to.starts_with(branches.canonicalize().unwrap_or_default()) {
@@ -87,7 +87,7 @@ fn failed(what: &str, path: &Path, why: impl Display) -> EngineError {
     EngineError::process(format!("cannot {what} {}: {why}", path.display()))
 }
 
-fn restore_failure(error: FilesError) -> EngineError {
+fn restore_error(error: FilesError) -> EngineError {
     let is_full = match &error {
         FilesError::NoRoom { .. } => true,
         FilesError::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,

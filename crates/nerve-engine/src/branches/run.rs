@@ -113,7 +113,7 @@ pub async fn create_branch(
     let node = match start(server, &plan, &inherited, node).await {
         Ok(node) => node,
         Err(StartFailure { error, possible_node: Some(node) }) => {
-            return Err(maybe_started(error, &node, &plan.cwd));
+            return Err(maybe_started_error(error, &node, &plan.cwd));
         }
         Err(StartFailure { error, possible_node: None }) => {
             server
@@ -321,7 +321,7 @@ fn with_location(error: EngineError, node: &str, cwd: &Path) -> EngineError {
 }
 
 /// Adds to an error that the node may have been started, and where its files are.
-fn maybe_started(error: EngineError, node: &str, cwd: &Path) -> EngineError {
+fn maybe_started_error(error: EngineError, node: &str, cwd: &Path) -> EngineError {
     let message = format!("{}: node '{node}' may have been started", error.message);
     let hint = format!("check with `LIST_NODES`; its files are in {}", cwd.display());
     EngineError { message, ..error }.hint(hint)

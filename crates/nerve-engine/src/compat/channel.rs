@@ -9,7 +9,7 @@ use nerve_api::value::NodeState;
 use serde_json::Value;
 
 use nerve_graph::warn_deprecated;
-use nerve_node::cancellation::cancelled;
+use nerve_node::cancellation::cancelled_error;
 use nerve_node::context::TurnContext;
 use nerve_node::terminal::{Prompt, TerminalNode};
 use nerve_node::{BoxFuture, Node, NodeFuture};
@@ -164,7 +164,7 @@ impl Node for ChannelNode {
             // Fails if the channel was closed in the meantime: then `send` ends by itself.
             let _ = self.channel.interrupt().await;
             let _ = answer.await;
-            Err(cancelled())
+            Err(cancelled_error())
         })
     }
 

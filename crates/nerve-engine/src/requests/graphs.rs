@@ -96,12 +96,12 @@ fn graph_info(graph: &Graph, session: &Session) -> GraphInfo {
 pub(super) fn find_graph(session: &Session, id: &str) -> Result<Arc<Graph>, EngineError> {
     match session.get(id) {
         Some(Executable::Graph(graph)) => Ok(graph),
-        _ => Err(no_graph(id, session)),
+        _ => Err(no_graph_error(id, session)),
     }
 }
 
 /// Returns the error of a request for an unknown graph. The hint lists the known ones.
-pub(super) fn no_graph(id: &str, session: &Session) -> EngineError {
+pub(super) fn no_graph_error(id: &str, session: &Session) -> EngineError {
     let graphs = session.info().graphs;
     let hint = match graphs.is_empty() {
         true => "it has no graphs".to_string(),

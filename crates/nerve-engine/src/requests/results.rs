@@ -11,10 +11,10 @@ use nerve_api::session_option;
 use nerve_api::value::{NodeState, ResultStatus};
 use nerve_host::clock::MAX_TIMEOUT;
 use nerve_node::NodeHandle;
-use nerve_node::cancellation::cancelled;
+use nerve_node::cancellation::cancelled_error;
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::no_prompts_error;
 use nerve_node::response::Response;
-use nerve_node::takes_no_prompts;
 use nerve_node::telemetry::{ActiveSpan, begin_result};
 use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ impl Engine {
                     Some(turn_guard) => turn_guard,
                     None => tokio::select! {
                         turn_guard = timeout_at(deadline, turn) => turn_guard.map_err(|_| queue_timeout_error(&at))?,
-                        () = live.cancellation.cancelled() => return Err(cancelled()),
+                        () = live.cancellation.cancelled() => return Err(cancelled_error()),
                     },
                 };
                 engine.mark_running(&live, is_queued).await?;
@@ -105,7 +105,7 @@ impl Engine {
         let at = NodeRef::new(&request.node_id, request.session_id.clone());
         let executable = self.executable(&at)?;
         match executable.node() {
-            None => return Err(takes_no_prompts(&at.node, executable.kind())),
+            None => return Err(no_prompts_error(&at.node, executable.kind())),
             Some(node) => check_running(&node.info())?,
         }
         if let Some(id) = conversation {
@@ -152,7 +152,7 @@ impl Engine {
         let aborts = AbortOnDrop(turn.abort_handle());
         let outcome = tokio::select! {
             outcome = turn => outcome,
-            () = self.report_dialogs(live, &at) => return Err(cancelled()),
+            () = self.report_dialogs(live, &at) => return Err(cancelled_error()),
         };
         drop(aborts);
         outcome?

@@ -21,12 +21,12 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::context::RequestContext;
-use super::graphs::{find_graph, no_graph};
+use super::graphs::{find_graph, no_graph_error};
 use super::params::check_shell_env;
 use crate::engine::Engine;
 use crate::page::paginate;
 use crate::runs::driver::PendingRun;
-use crate::runs::{not_found, subgraphs};
+use crate::runs::{run_not_found_error, subgraphs};
 
 impl Engine {
     /// Creates an id for a graph without one: a valid name that is not used twice.
@@ -111,7 +111,7 @@ impl Engine {
         let RunGraph { graph_id, options, detach } = request;
         let outer = self.inner.sessions.get(options.session_id.as_deref())?;
         let definition = find_graph(&outer, &graph_id)?.definition().and_then(Value::as_object).cloned();
-        let definition = definition.ok_or_else(|| no_graph(&graph_id, &outer))?;
+        let definition = definition.ok_or_else(|| no_graph_error(&graph_id, &outer))?;
         self.execute_graph(ExecuteGraph { definition, options, detach }, context).await
     }
 
@@ -139,7 +139,12 @@ impl Engine {
         }
         // The session of the run itself may exist: its nodes outlived their server.
         self.check_run_id(&id, Session::is_persistent)?;
-        let path = self.inner.runs.journal(&id).filter(|path| path.exists()).ok_or_else(|| not_found(&id))?;
+        let path = self
+            .inner
+            .runs
+            .journal(&id)
+            .filter(|path| path.exists())
+            .ok_or_else(|| run_not_found_error(&id))?;
         let (engine, run) = (self.clone(), id.clone());
         let info = spawn_blocking(move || engine.inner.runs.info(&run)).await??;
         let name = graph.as_ref().and_then(|graph| GraphFile::from_value(graph.clone()).ok());
@@ -316,7 +321,7 @@ impl Engine {
         let Some(run) = self.inner.runs.get(&run_id).filter(|run| run.is_active()) else {
             let engine = self.clone();
             let info = spawn_blocking(move || engine.inner.runs.info(&run_id)).await??;
-            return Err(no_open_gate(&info));
+            return Err(no_open_gate_error(&info));
         };
         run.gates.answer(step_id.as_deref(), &choice)?;
         Ok(run.info())
@@ -341,7 +346,7 @@ fn read_details(info: &mut RunInfo, plan: bool, result_of: Option<&str>) -> Resu
 }
 
 /// Returns the error of an answer to a run that has ended.
-fn no_open_gate(info: &RunInfo) -> EngineError {
+fn no_open_gate_error(info: &RunInfo) -> EngineError {
     let message = format!("run '{}' has no open gate: it is {}", info.run_id, info.status);
     let error = EngineError::not_found(message);
     match info.status.as_str() {

@@ -147,7 +147,7 @@ impl Engine {
             let target = match (selector, host) {
                 (SessionSelector::Node(at), host) => {
                     let entry = host.and_then(|id| entry(&dirs.hosts, &id)).filter(|entry| entry.is_alive());
-                    SnapshotTarget::from_host(&entry.ok_or_else(|| not_recorded(&at))?)
+                    SnapshotTarget::from_host(&entry.ok_or_else(|| not_recorded_error(&at))?)
                 }
                 (SessionSelector::Named(name), _) => SnapshotTarget::find(&dirs.hosts, &name)?,
             };
@@ -156,7 +156,7 @@ impl Engine {
             let mut outcome =
                 stop_after(limit, &stop, || take_snapshot(target, &options, &store, Some(&stop)))?;
             if stop.load(Ordering::Relaxed) {
-                outcome.files = outcome.files.map_err(|error| timed_out(&error, limit));
+                outcome.files = outcome.files.map_err(|error| time_limit_error(&error, limit));
             }
             let event = EventKind::SnapshotTaken {
                 snapshot_id: outcome.key.id(),
@@ -208,12 +208,12 @@ impl Engine {
             .known_text("recording_path")
             .map(str::to_string)
             .or_else(of_host)
-            .ok_or_else(|| not_recorded(at))
+            .ok_or_else(|| not_recorded_error(at))
     }
 
     fn host_id(&self, at: &NodeRef) -> Result<String, EngineError> {
         let metadata = self.node(at)?.info().metadata;
-        metadata.known_text("host_id").map(str::to_string).ok_or_else(|| not_recorded(at))
+        metadata.known_text("host_id").map(str::to_string).ok_or_else(|| not_recorded_error(at))
     }
 
     fn snapshot_query(
@@ -248,7 +248,7 @@ fn stop_after<T>(limit: Duration, stop: &Arc<AtomicBool>, work: impl FnOnce() ->
     result
 }
 
-fn timed_out(error: &EngineError, limit: Duration) -> EngineError {
+fn time_limit_error(error: &EngineError, limit: Duration) -> EngineError {
     let message = format!("{}; the time limit is {} s", error.message, limit.as_secs());
     EngineError::new(ErrorKind::Timeout, message)
         .hint("check that 'git status' ends in that directory, or use `no_files`")
@@ -263,7 +263,7 @@ pub(super) fn absolute_path(parameter: &str, path: &str) -> Result<PathBuf, Engi
     Err(EngineError::invalid_request(format!("params.{parameter}: {shown:?} is not an absolute path")))
 }
 
-fn not_recorded(at: &NodeRef) -> EngineError {
+fn not_recorded_error(at: &NodeRef) -> EngineError {
     EngineError::invalid_request(format!("node '{}' has no recording and no host", at.node))
         .hint("snapshots need a recorded terminal: a node of kind 'pty' on a server, or 'nerve record'")
 }

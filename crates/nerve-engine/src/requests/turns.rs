@@ -9,8 +9,8 @@ use nerve_api::value::{Delivery, NodeState};
 use nerve_graph::executable::Executable;
 use nerve_host::clock::MAX_TIMEOUT;
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::no_prompts_error;
 use nerve_node::response::Response;
-use nerve_node::takes_no_prompts;
 use nerve_node::terminal::{DialogPolicy, Prompt, check_prompt};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
@@ -123,7 +123,7 @@ impl Engine {
         let at = NodeRef::new(request.node_id, request.session_id);
         let node = match self.executable(&at)? {
             Executable::Node(node) => node,
-            other => return Err(takes_no_prompts(&at.node, other.kind())),
+            other => return Err(no_prompts_error(&at.node, other.kind())),
         };
         let mut text = request.text;
         let conversation = self.begin_conversation_turn(&node, &at, conversation, &mut text).await?;

@@ -136,7 +136,7 @@ impl Runs {
         if let Some(run) = self.get(id) {
             return Ok(run.info());
         }
-        let path = self.journal(id).filter(|path| path.exists()).ok_or_else(|| not_found(id))?;
+        let path = self.journal(id).filter(|path| path.exists()).ok_or_else(|| run_not_found_error(id))?;
         let summary = Summary::read(&path);
         // The run may have started meanwhile.
         if let Some(run) = self.get(id) {
@@ -210,7 +210,7 @@ impl Drop for RunAdmission<'_> {
     }
 }
 
-pub(crate) fn not_found(id: &str) -> EngineError {
+pub(crate) fn run_not_found_error(id: &str) -> EngineError {
     EngineError::not_found(format!("no run '{id}'")).hint("`nerve graph list --runs` lists them")
 }
 

@@ -204,12 +204,20 @@ impl SearchIndex {
         let is_match = |(in_session, name): &(String, String)| {
             node.is_none_or(|node| node == name) && session.is_none_or(|session| session == in_session)
         };
-        if known.iter().any(is_match) { Ok(()) } else { Err(unknown_source(node, session, &known).into()) }
+        if known.iter().any(is_match) {
+            Ok(())
+        } else {
+            Err(unknown_source_error(node, session, &known).into())
+        }
     }
 }
 
 /// Returns the error for a node or a session that no recording and no history has. `known`: sessions with their nodes.
-fn unknown_source(node: Option<&str>, session: Option<&str>, known: &[(String, String)]) -> EngineError {
+fn unknown_source_error(
+    node: Option<&str>,
+    session: Option<&str>,
+    known: &[(String, String)],
+) -> EngineError {
     let paths: Vec<String> = known.iter().map(|(session, node)| format!("{session}/{node}")).collect();
     let nodes = || known.iter().map(|(_, node)| node.as_str());
     let (wanted, similar) = match (node, session) {

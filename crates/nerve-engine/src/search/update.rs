@@ -16,7 +16,7 @@ use super::index::{IndexError, IndexState, SearchIndex};
 use super::progress::{Progress, SearchProgress};
 use crate::data_dirs::DataDirs;
 use crate::node_files::{self, NodeKey};
-use crate::recordings::unreadable;
+use crate::recordings::unreadable_error;
 use crate::transcripts::{TurnReader, end_of, read_history, session_of};
 
 /// The result of an update.
@@ -215,7 +215,7 @@ impl SearchIndex {
 
     fn read_screen(&self, path: &Path, meta: &Meta) -> Result<ScreenText, IndexError> {
         let is_cancelled = || self.check_cancelled().is_err();
-        let screen = read_screen_text(path, meta.initial_size(), is_cancelled).map_err(unreadable)?;
+        let screen = read_screen_text(path, meta.initial_size(), is_cancelled).map_err(unreadable_error)?;
         screen.ok_or(IndexError::Cancelled)
     }
 

@@ -127,7 +127,7 @@ pub fn take_snapshot(
     })?;
     let request = SnapshotRequest { at: TsNs(confirmed.at_ns), label: label.as_deref(), stop };
     let files = provider.map(|provider| provider.take(&key, &request)).transpose();
-    let files = files.map_err(|error| without_files(error, id, &confirmed));
+    let files = files.map_err(|error| without_files_error(error, id, &confirmed));
     let note_error = match (&recording, &files) {
         (Some(recording), Ok(taken)) => note(recording, label, id, &confirmed, taken.as_ref()),
         _ => None,
@@ -166,7 +166,7 @@ fn note(
     Some(format!("cannot list the files next to {}: {error}", recording.display()))
 }
 
-fn without_files(error: FilesError, id: u64, confirmed: &Confirmation) -> EngineError {
+fn without_files_error(error: FilesError, id: u64, confirmed: &Confirmation) -> EngineError {
     let failure = files_error(error);
     let message = format!(
         "snapshot {id} was recorded at byte {}, but without files: {}",

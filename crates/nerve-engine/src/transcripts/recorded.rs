@@ -20,7 +20,7 @@ use nerve_transcript::recorded::turns::{RecordedTurns, TurnsError};
 use nerve_types::activity::TsMs;
 
 use crate::data_dirs::DataDirs;
-use crate::recordings::{final_rows, unreadable};
+use crate::recordings::{final_rows, unreadable_error};
 
 /// Returns the session of a recorded node. Recordings do not name the default one.
 pub(crate) fn session_of(meta: &Meta) -> Option<String> {
@@ -106,8 +106,8 @@ pub(super) fn read_agent_turns(path: &Path, meta: &Meta, profiles: &Profiles) ->
 
 /// Replays a recording and splits its final text into turns.
 pub(super) fn screen_turns(path: &Path, meta: &Meta) -> Result<Vec<TranscriptTurn>, EngineError> {
-    let mut reader = Reader::open(path).map_err(unreadable)?;
-    let rows = final_rows(&mut reader, meta.initial_size(), |_| {}).map_err(unreadable)?;
+    let mut reader = Reader::open(path).map_err(unreadable_error)?;
+    let rows = final_rows(&mut reader, meta.initial_size(), |_| {}).map_err(unreadable_error)?;
     let kind = conversation::guess(&rows).unwrap_or(ParserKind::None);
     let turns = conversation::turns(kind, &rows).into_iter().zip(1..);
     let turn = |(turn, number): (conversation::Turn, u64)| TranscriptTurn {

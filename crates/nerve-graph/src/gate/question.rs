@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nerve_api::reply::GateInfo;
 use nerve_api::value::AnswerSource;
-use nerve_node::cancellation::cancelled;
+use nerve_node::cancellation::cancelled_error;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
@@ -131,7 +131,7 @@ async fn wait_for_choice(
     let choice = tokio::select! {
         biased;
         choice = wait => choice,
-        () = context.turn.cancellation().cancelled() => return Err(cancelled()),
+        () = context.turn.cancellation().cancelled() => return Err(cancelled_error()),
     };
-    choice.transpose().map_err(|_| cancelled())
+    choice.transpose().map_err(|_| cancelled_error())
 }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::BashNode;
-use crate::cancellation::cancelled;
+use crate::cancellation::cancelled_error;
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::Prompt;
@@ -46,7 +46,7 @@ impl BashNode {
         let cancellation = context.cancellation();
         let result = match self.run_locked(prompt, lock, cancellation).await {
             Err(error) if cancellation.is_cancelled() && error.kind == ErrorKind::Interrupted => {
-                Err(cancelled())
+                Err(cancelled_error())
             }
             result => result,
         };
@@ -119,7 +119,7 @@ impl BashNode {
         let guards = tokio::select! {
             biased;
             guards = timeout_at(deadline, wait) => guards,
-            () = cancellation.cancelled() => return Err(cancelled()),
+            () = cancellation.cancelled() => return Err(cancelled_error()),
         };
         guards.map_err(|_| {
             let what = "timed out before the command was started: another one is running";

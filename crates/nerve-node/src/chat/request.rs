@@ -151,7 +151,7 @@ impl Api {
             let attempt = self.try_once(body.clone(), span.context(), chunks, &mut has_output, clock);
             let error = tokio::select! {
                 biased;
-                () = context.cancellation().cancelled() => return Err(crate::cancellation::cancelled()),
+                () = context.cancellation().cancelled() => return Err(crate::cancellation::cancelled_error()),
                 result = attempt => match result {
                     Ok((answer, bytes)) => return Ok(ApiReply { answer, retries: tries - 1, bytes }),
                     Err(error) => error,
@@ -173,7 +173,7 @@ impl Api {
             });
             tokio::select! {
                 () = sleep(pause) => {}
-                () = context.cancellation().cancelled() => return Err(crate::cancellation::cancelled()),
+                () = context.cancellation().cancelled() => return Err(crate::cancellation::cancelled_error()),
             }
         }
     }

@@ -17,7 +17,7 @@ use super::response::{answer_text, response};
 use super::turn::{Turn, TurnResult};
 use super::{file, tools};
 use crate::Node;
-use crate::cancellation::cancelled;
+use crate::cancellation::cancelled_error;
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::{Prompt, check_prompt};
@@ -140,7 +140,7 @@ impl ChatNode {
             let early = tokio::select! {
                 biased;
                 result = &mut work => Ok(result),
-                () = context.cancellation().cancelled() => Err(cancelled()),
+                () = context.cancellation().cancelled() => Err(cancelled_error()),
                 reached = ledger.limit_reached() => Err(reached.error(&inner.state.node)),
                 () = interrupted => Err(self.error(ErrorKind::Interrupted, "the turn was interrupted")),
                 () = inner.state.stopping() => {

@@ -10,7 +10,7 @@ use super::TerminalNode;
 use super::actor::request::{CancellableCall, Request, RequestedTurn};
 use crate::Node;
 use crate::budget::Checkpoint;
-use crate::cancellation::{INTERRUPT_RETRY, cancelled};
+use crate::cancellation::{INTERRUPT_RETRY, cancelled_error};
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::Prompt;
@@ -53,7 +53,7 @@ impl TerminalNode {
         let outcome = tokio::select! {
             biased;
             outcome = self.send_until(prompt, chunks, Some(spend), &stop, context) => outcome,
-            () = abandoned => Err(cancelled()),
+            () = abandoned => Err(cancelled_error()),
         };
         match outcome {
             Err(error) if error.kind == ErrorKind::Cancelled && !context.cancellation().is_cancelled() => {
@@ -94,6 +94,6 @@ impl TerminalNode {
                 break response??;
             }
         };
-        if response.is_complete { Ok(response) } else { Err(cancelled()) }
+        if response.is_complete { Ok(response) } else { Err(cancelled_error()) }
     }
 }

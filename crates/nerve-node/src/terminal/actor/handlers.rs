@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::request::{DialogReply, Request, RequestedTurn, TurnReply};
 use super::{Actor, tail_of};
-use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled};
+use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled_error};
 use crate::client_origin::ClientOrigin;
 use crate::dialog_answer::{DialogAnswer, check_dialog, dialog_id, no_dialog_error, resolve_choice};
 use crate::dialog_policy::DialogPolicy;

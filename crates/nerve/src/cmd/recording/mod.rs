@@ -178,7 +178,7 @@ fn export_failure(error: ExportError) -> anyhow::Error {
 
 /// Converts an error of reading a recording.
 pub(crate) fn read_failure(error: AhrError) -> anyhow::Error {
-    recordings::unreadable(error).into()
+    recordings::unreadable_error(error).into()
 }
 
 /// Converts an error of the viewer or the player.

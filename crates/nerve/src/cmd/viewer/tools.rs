@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
-use nerve_engine::recordings::unreadable;
+use nerve_engine::recordings::unreadable_error;
 use nerve_host::executions;
 use nerve_host::executions::watch::Watch;
 use nerve_host::registry::{Entry, entries};
@@ -88,10 +88,10 @@ pub(crate) fn open(recording: &Path, id: &str) -> Result<OpenedTool> {
     Ok(match execution.location {
         Location::Host(entry) => OpenedTool::Live(Box::new(open_tool_mirror(*entry, &paths)?)),
         Location::Recording(path) if is_long(&path) => {
-            OpenedTool::Ended(Box::new(load_end(&path).map_err(unreadable)?), Some(path))
+            OpenedTool::Ended(Box::new(load_end(&path).map_err(unreadable_error)?), Some(path))
         }
         Location::Recording(path) => {
-            OpenedTool::Ended(Box::new(load_full(&path, || true).map_err(unreadable)?), None)
+            OpenedTool::Ended(Box::new(load_full(&path, || true).map_err(unreadable_error)?), None)
         }
         Location::Agent { running: true } => OpenedTool::Agent,
         Location::Agent { running: false } => {
