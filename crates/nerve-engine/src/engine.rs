@@ -82,8 +82,8 @@ pub(crate) struct Inner {
     pub(crate) timelines: TimelineCache,
     /// Limits searches.
     pub(crate) searches: Arc<Semaphore>,
-    /// Nodes that are being started, and requests that work on files.
-    pub(crate) creating: TaskTracker,
+    /// Work that ends even if the future of its request is dropped: starts of nodes, and work on files.
+    pub(crate) detached_tasks: TaskTracker,
 }
 
 impl Engine {
@@ -97,6 +97,9 @@ impl Engine {
         let prices = Arc::new(PriceCache::new(config.data_dirs.as_ref().map(|dirs| dirs.prices.clone())));
         let sessions = SessionManager::with_pricing(factory.clone(), PriceCache::pricing(&prices));
         let persister = SessionPersister::open(config.sessions_file, &server, &sessions, &events);
+        // All requests read the histories that the nodes write.
+        let history = factory.history_base_dir().to_path_buf();
+        let data_dirs = config.data_dirs.map(|dirs| DataDirs { history, ..dirs });
         let inner = Inner {
             runs: Runs::new(config.runs_dir, &server, clock, events.clone()),
             factory,
@@ -109,12 +112,12 @@ impl Engine {
             results: Results::open(config.results_dir, &server, clock),
             telemetry: config.telemetry,
             prices,
-            data_dirs: config.data_dirs.map(Arc::new),
+            data_dirs: data_dirs.map(Arc::new),
             gone_nodes: Mutex::default(),
             file_jobs: Arc::new(Semaphore::new(MAX_FILE_JOBS)),
             timelines: TimelineCache::default(),
             searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
-            creating: TaskTracker::new(),
+            detached_tasks: TaskTracker::new(),
         };
         Engine { inner: Arc::new(inner) }
     }
@@ -165,8 +168,8 @@ impl Engine {
             nodes = unreleased;
         }
         stop_all(nodes, "the server was shut down").await;
-        self.inner.creating.close();
-        self.inner.creating.wait().await;
+        self.inner.detached_tasks.close();
+        self.inner.detached_tasks.wait().await;
         self.inner.events.publish(None, EventKind::ServerShutdown { keep_nodes });
     }
 

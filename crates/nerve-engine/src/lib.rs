@@ -11,6 +11,7 @@ mod engine;
 pub mod library;
 mod node_files;
 mod page;
+mod recorded_source;
 pub mod recordings;
 mod requests;
 mod results;

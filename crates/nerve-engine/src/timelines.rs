@@ -30,6 +30,7 @@ use nerve_types::{TsNs, millis};
 use parking_lot::Mutex;
 
 use crate::data_dirs::DataDirs;
+use crate::recorded_source::RecordedSource;
 use crate::recordings::{self, unreadable_error};
 use crate::snapshots::read_lines;
 use crate::transcripts::{NodeAddress, TurnReader, read_recorded_node};
@@ -46,15 +47,6 @@ const MAX_MARKERS: usize = 2000;
 const MILLISECOND_END: Duration = Duration::from_nanos(999_999);
 /// Characters of a prompt in a reply.
 const PROMPT_CHARS: usize = 200;
-
-/// The recording of a timeline.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum TimelineSource<'a> {
-    /// The newest recording of a node.
-    Node(NodeAddress<'a>),
-    /// A name of a recording or an absolute path.
-    Recording(&'a str),
-}
 
 /// Scans of recordings by their paths, the last used first.
 #[derive(Debug, Default)]
@@ -103,13 +95,16 @@ pub(crate) struct FoundTimeline {
 
 /// Reads the timeline of a recording. A recording that is damaged, or takes too much work, is shown as far as it can be read.
 pub(crate) fn read_timeline(
-    source: TimelineSource<'_>,
+    source: &RecordedSource,
+    server: &str,
     cache: &TimelineCache,
     dirs: &DataDirs,
 ) -> Result<FoundTimeline, EngineError> {
     let (path, transcript) = match source {
-        TimelineSource::Node(address) => read_recorded_node(address, dirs)?,
-        TimelineSource::Recording(name) => {
+        RecordedSource::Node { node, session } => {
+            read_recorded_node(NodeAddress { node, session: session.as_deref(), server }, dirs)?
+        }
+        RecordedSource::Recording(name) => {
             let path = recordings::find(dirs, name)?;
             let meta = Meta::load(&path).ok().flatten().unwrap_or_default();
             let logged = TurnReader::new(dirs).read(&path, &meta, "")?;

@@ -14,7 +14,8 @@ use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::check_name;
 
 use super::context::RequestContext;
-use super::snapshots::{SessionSelector, absolute_path};
+use super::files::absolute_path;
+use super::snapshots::SessionSelector;
 use crate::branches::{
     BranchFolders, BranchOptions, BranchPoint, CreateFailure, Instruction, NodeOverrides, NodeServer, Origin,
     Wait, create_branch, plan_branch, preview_branch,
@@ -40,7 +41,7 @@ impl Engine {
         context: RequestContext,
     ) -> Result<BranchCreated, EngineError> {
         let engine = self.clone();
-        let created = self.inner.creating.spawn(async move { engine.branch(request, &context).await });
+        let created = self.inner.detached_tasks.spawn(async move { engine.branch(request, &context).await });
         created.await?
     }
 

@@ -29,7 +29,8 @@ impl Engine {
         let source = NodeRef::new(source_id, session_id);
         let forked_from = source.node.clone();
         let engine = self.clone();
-        let forked = self.inner.creating.spawn(async move { engine.fork(&source, target_id, at).await });
+        let forked =
+            self.inner.detached_tasks.spawn(async move { engine.fork(&source, target_id, at).await });
         let info = forked.await??;
         Ok(NodeForked { node_id: info.node_id, forked_from })
     }

@@ -8,6 +8,7 @@ mod budgets;
 mod caller;
 pub(crate) mod context;
 mod conversations;
+mod files;
 mod fork;
 mod fork_source;
 mod graphs;

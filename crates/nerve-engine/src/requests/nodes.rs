@@ -65,7 +65,7 @@ impl Engine {
     pub async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
         let (spec, command) = self.resume_if_free(spec);
         let engine = self.clone();
-        let created = self.inner.creating.spawn(async move {
+        let created = self.inner.detached_tasks.spawn(async move {
             let session = engine.inner.sessions.get(spec.session_id.as_deref())?;
             Ok(engine.start_entry(&session, NodeEntry::new(spec), command, None).await?.info())
         });

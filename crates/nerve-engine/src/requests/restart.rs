@@ -203,7 +203,7 @@ impl Engine {
         }
         let (engine, at) = (self.clone(), at.clone());
         // The start is completed even if the future is dropped.
-        let started = self.inner.creating.spawn(async move {
+        let started = self.inner.detached_tasks.spawn(async move {
             let restart = engine.plan_restart(&at, &entry, fresh).await?;
             restart.run(&engine, &session, &at, entry).await
         });

@@ -1,6 +1,5 @@
 //! LIST_SNAPSHOTS, TAKE_SNAPSHOT and RESTORE_SNAPSHOT: snapshots of recorded sessions on this machine.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use nerve_record::files::{DEFAULT_LIMIT, FileStore};
 use nerve_record::lookup::is_path;
 
 use super::context::RequestContext;
-use crate::data_dirs::DataDirs;
+use super::files::absolute_path;
 use crate::engine::Engine;
 use crate::snapshots::{
     SnapshotOptions, SnapshotOutcome, SnapshotQuery, SnapshotTarget, list_snapshots, restore_snapshot,
@@ -171,32 +170,6 @@ impl Engine {
         .await
     }
 
-    /// Runs `work`, which reads and writes files, on a thread for blocking work. It ends even if the future is dropped.
-    pub(super) async fn file_job<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&DataDirs) -> Result<T, EngineError> + Send + 'static,
-    ) -> Result<T, EngineError> {
-        let dirs = self.data_dirs()?;
-        let jobs = self.inner.file_jobs.clone();
-        let work = self.inner.creating.spawn(async move {
-            // The semaphore is never closed.
-            let _permit = jobs.acquire_owned().await;
-            tokio::task::spawn_blocking(move || work(&dirs)).await?
-        });
-        work.await?
-    }
-
-    /// Returns the directories of recordings and the data that belongs to them.
-    ///
-    /// # Errors
-    /// InvalidRequest: this engine has none.
-    pub(super) fn data_dirs(&self) -> Result<Arc<DataDirs>, EngineError> {
-        self.inner.data_dirs.clone().ok_or_else(|| {
-            EngineError::invalid_request("this engine keeps no recordings")
-                .hint("send the request to a server: nerve server start")
-        })
-    }
-
     /// Returns the recording of a node, or the id of its session if it is not recorded.
     pub(super) fn recording_name(&self, at: &NodeRef) -> Result<String, EngineError> {
         let metadata = self.node(at)?.info().metadata;
@@ -252,15 +225,6 @@ fn time_limit_error(error: &EngineError, limit: Duration) -> EngineError {
     let message = format!("{}; the time limit is {} s", error.message, limit.as_secs());
     EngineError::new(ErrorKind::Timeout, message)
         .hint("check that 'git status' ends in that directory, or use `no_files`")
-}
-
-/// Checks the path of a parameter: the server's current directory means nothing to its clients.
-pub(super) fn absolute_path(parameter: &str, path: &str) -> Result<PathBuf, EngineError> {
-    if Path::new(path).is_absolute() && !path.contains('\0') {
-        return Ok(PathBuf::from(path));
-    }
-    let shown: String = path.chars().take(80).collect();
-    Err(EngineError::invalid_request(format!("params.{parameter}: {shown:?} is not an absolute path")))
 }
 
 fn not_recorded_error(at: &NodeRef) -> EngineError {

@@ -8,18 +8,16 @@ use nerve_api::reply::{RecordedOutput, RecordingTimeline};
 use nerve_api::request::{GetTimeline, ReadRecording, Seconds};
 use nerve_host::clock::MAX_TIMEOUT;
 use nerve_node::error::EngineError;
-use nerve_node::names::check_name;
 use nerve_record::recording_files::RecordingFiles;
 use nerve_types::os::FolderWatcher;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::context::RequestContext;
-use crate::data_dirs::DataDirs;
 use crate::engine::Engine;
 use crate::page::check_limit;
-use crate::timelines::{FoundTimeline, TimelineSource, read_output, read_timeline};
-use crate::transcripts::NodeAddress;
+use crate::recorded_source::RecordedSource;
+use crate::timelines::{FoundTimeline, read_output, read_timeline};
 
 /// Maximum bytes of output of a reply.
 const MAX_LIMIT: usize = 1 << 20;
@@ -74,20 +72,11 @@ impl Engine {
 
     async fn find_timeline(&self, request: GetTimeline) -> Result<FoundTimeline, EngineError> {
         let GetTimeline { node_id, session_id, recording, .. } = request;
-        let server = self.inner.factory.server_name().to_string();
-        let history = self.inner.factory.history_base_dir().to_path_buf();
-        node_id.iter().try_for_each(|node| check_name(node, "node"))?;
-        session_id.iter().try_for_each(|session| check_name(session, "session"))?;
+        let source = RecordedSource::parse(node_id, session_id, recording)?;
         let engine = self.clone();
         self.file_job(move |dirs| {
-            let dirs = DataDirs { history, ..dirs.clone() };
-            let session = session_id.as_deref();
-            let source = match (&node_id, &recording) {
-                (Some(node), None) => TimelineSource::Node(NodeAddress { node, session, server: &server }),
-                (None, Some(recording)) => TimelineSource::Recording(recording),
-                _ => return Err(EngineError::invalid_request("node_id or recording is required")),
-            };
-            read_timeline(source, &engine.inner.timelines, &dirs)
+            let server = engine.inner.factory.server_name();
+            read_timeline(&source, server, &engine.inner.timelines, dirs)
         })
         .await
     }
