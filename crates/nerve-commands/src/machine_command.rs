@@ -124,29 +124,24 @@ pub struct MachineSelection {
 ///
 /// # Errors
 /// The list cannot be read or changed, there is no such machine, or a step of a connection fails.
-pub async fn run(
-    machines: &Machines,
-    command: MachineCommand,
-    prints_json: bool,
-    version: &str,
-) -> Result<()> {
+pub async fn run(machines: &Machines, command: MachineCommand, is_json: bool, version: &str) -> Result<()> {
     match command {
-        MachineCommand::Add(args) => add(machines, args, prints_json),
-        MachineCommand::List => list(machines, prints_json).await,
-        MachineCommand::Disconnect(args) => disconnect(machines, args, prints_json).await,
+        MachineCommand::Add(args) => add(machines, args, is_json),
+        MachineCommand::List => list(machines, is_json).await,
+        MachineCommand::Disconnect(args) => disconnect(machines, args, is_json).await,
         MachineCommand::Remove(args) => {
             let machine = machines.remove(&args.name)?;
             machines.disconnect(&machine).await;
-            match prints_json {
+            match is_json {
                 true => out::json(&machine),
                 false => out::line(format_args!("machine '{}' removed", machine.name)),
             }
         }
-        MachineCommand::Doctor(args) => doctor(machines, args, prints_json, version).await,
+        MachineCommand::Doctor(args) => doctor(machines, args, is_json, version).await,
     }
 }
 
-fn add(machines: &Machines, args: AddArgs, prints_json: bool) -> Result<()> {
+fn add(machines: &Machines, args: AddArgs, is_json: bool) -> Result<()> {
     let absolute = |path: Option<PathBuf>| {
         path.map(std::path::absolute).transpose().context("cannot find the current directory")
     };
@@ -160,7 +155,7 @@ fn add(machines: &Machines, args: AddArgs, prints_json: bool) -> Result<()> {
         ca_file: absolute(args.ca_file)?,
     };
     machines.add(machine.clone())?;
-    if prints_json {
+    if is_json {
         return out::json(&machine);
     }
     out::line(format_args!("machine '{}' added", machine.name))?;
@@ -168,14 +163,14 @@ fn add(machines: &Machines, args: AddArgs, prints_json: bool) -> Result<()> {
     Ok(())
 }
 
-async fn list(machines: &Machines, prints_json: bool) -> Result<()> {
+async fn list(machines: &Machines, is_json: bool) -> Result<()> {
     let query = machines.query_all(LIST_TIMEOUT, |_, client| async move { client.ping().await });
     let replies = out::progress("connecting", query).await?;
-    if prints_json {
+    if is_json {
         let list: Vec<Value> = replies
             .iter()
             .map(|reply| {
-                let mut value = as_json(reply);
+                let mut value = reply_json(reply);
                 if let Ok(pong) = &reply.outcome {
                     value["version"] = pong.version.as_str().into();
                     value["node_count"] = pong.nodes.into();
@@ -219,12 +214,12 @@ impl MachineSelection {
     }
 }
 
-async fn disconnect(machines: &Machines, selection: MachineSelection, prints_json: bool) -> Result<()> {
+async fn disconnect(machines: &Machines, selection: MachineSelection, is_json: bool) -> Result<()> {
     let selected = selection.find(machines)?;
     let all = selected.iter().map(|machine| machines.disconnect(machine));
     let ended = futures_util::future::join_all(all).await;
     let results = selected.iter().zip(ended);
-    if prints_json {
+    if is_json {
         let value = |(machine, ended): (&Machine, bool)| json!({ "machine_name": machine.name, "address": machine.address, "disconnected": ended });
         return out::json(&json!({ "machines": results.map(value).collect::<Vec<_>>() }));
     }
@@ -238,7 +233,7 @@ async fn disconnect(machines: &Machines, selection: MachineSelection, prints_jso
 async fn doctor(
     machines: &Machines,
     selection: MachineSelection,
-    prints_json: bool,
+    is_json: bool,
     version: &str,
 ) -> Result<()> {
     let selected = selection.find(machines)?;
@@ -249,7 +244,7 @@ async fn doctor(
         if !ok {
             failed.push(machine.name.as_str());
         }
-        if prints_json {
+        if is_json {
             let checks: Vec<Value> = checks.iter().map(check_as_json).collect();
             let (name, address) = (&machine.name, &machine.address);
             documents.push(json!({ "machine_name": name, "address": address, "ok": ok, "checks": checks }));
@@ -258,7 +253,7 @@ async fn doctor(
             checks.iter().flat_map(format_check).try_for_each(out::line)?;
         }
     }
-    if prints_json {
+    if is_json {
         out::json(&json!({ "ok": failed.is_empty(), "machines": documents }))?;
     }
     if failed.is_empty() {
@@ -342,7 +337,7 @@ pub fn fetch_recording(
 }
 
 /// Returns a machine and whether it replied, as JSON.
-pub(crate) fn as_json<T>(reply: &MachineReply<T>) -> Value {
+pub(crate) fn reply_json<T>(reply: &MachineReply<T>) -> Value {
     let at = match reply.outcome {
         Ok(_) => Some(SystemTime::now()),
         Err(_) => reply.last_contact,

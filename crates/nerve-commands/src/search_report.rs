@@ -14,7 +14,7 @@ use nerve_types::name::DEFAULT_SERVER;
 use serde_json::{Value, json};
 
 use crate::clock::local_time;
-use crate::machine_command::{as_json, format_contact};
+use crate::machine_command::{format_contact, reply_json};
 use crate::out;
 
 /// Time limit for a machine's search, which includes the connection. A first search builds the index.
@@ -59,7 +59,7 @@ impl SearchReport {
     /// Adds the replies of other machines. One that did not reply is a row with its age.
     pub fn add_replies(&mut self, replies: Vec<MachineReply<SearchResult>>) {
         let machines = self.machines.get_or_insert_default();
-        machines.extend(replies.iter().map(as_json));
+        machines.extend(replies.iter().map(reply_json));
         for MachineReply { machine, outcome, last_contact } in replies {
             match outcome {
                 Ok(result) => self.add(Some(&machine.name), result),
@@ -77,7 +77,7 @@ impl SearchReport {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub fn print(mut self, limit: usize, prints_json: bool) -> Result<bool> {
+    pub fn print(mut self, limit: usize, is_json: bool) -> Result<bool> {
         self.hits.sort_by_key(|found| std::cmp::Reverse(found.hit.happened_at));
         self.hits.truncate(limit);
         if self.was_rebuilt {
@@ -93,7 +93,7 @@ impl SearchReport {
             out::warning(format_args!("{more} more files are not searched completely"));
         }
         self.unreachable.iter().for_each(|text| out::warning(out::sanitize(text)));
-        match prints_json {
+        match is_json {
             true => out::json(&self.to_json()?)?,
             false if self.hits.is_empty() => out::note("nothing found"),
             false => self.hits.iter().try_for_each(FoundHit::print)?,

@@ -12,7 +12,6 @@ use serde_json::{Map, Value};
 
 use super::command::{DraftCommand, GateArgs, GraphCommand, GraphRunArgs, ShowFormat, StepCommand};
 use super::draft::Draft;
-use super::name_lookup::with_state;
 use super::runs::RunEnd;
 use super::shell::Shell;
 use nerve_commands::clock;
@@ -342,7 +341,7 @@ impl Shell {
     /// Updates the steps that completion offers.
     fn update_completion(&self) {
         let steps = self.draft.as_ref().map(Draft::step_ids).unwrap_or_default();
-        with_state(&self.state, |state| state.steps = steps);
+        self.state.lock().steps = steps;
     }
 
     fn draft(&self) -> Result<&Draft, Failure> {

@@ -36,7 +36,7 @@ use nerve_api::DEFAULT_SESSION;
 use nerve_client::NerveClient;
 
 use self::editor::{Editor, TerminalGuard};
-use self::name_lookup::{Lookup, SharedState, with_state};
+use self::name_lookup::{Lookup, SharedState};
 use self::screen::Screen;
 use self::shell::{Exit, Shell};
 use self::source::{Source, is_graph_file};
@@ -66,7 +66,7 @@ pub async fn run(client: NerveClient, options: Options) -> Result<u8> {
     let state = SharedState::default();
     if let Some(session) = options.session.filter(|session| session != DEFAULT_SESSION) {
         client.session(Some(&session)).await?;
-        with_state(&state, |state| state.session = Some(session));
+        state.lock().session = Some(session);
     }
     let file = options.file.map(InputFile::classify).transpose()?;
     // On a terminal the REPL becomes interactive after the script. Otherwise standard input is read only without a script.

@@ -31,11 +31,6 @@ pub(super) struct ReplState {
 /// [`ReplState`] shared by the REPL, which changes it, and completion.
 pub(super) type SharedState = Arc<Mutex<ReplState>>;
 
-/// Locks the state and calls `with`.
-pub(super) fn with_state<T>(state: &SharedState, with: impl FnOnce(&mut ReplState) -> T) -> T {
-    with(&mut state.lock())
-}
-
 type Request = (NameKind, blocking::SyncSender<Vec<String>>);
 
 /// Requests names from the task that queries the server, and caches them.
@@ -86,7 +81,7 @@ async fn find_names(
     state: &SharedState,
     kind: NameKind,
 ) -> Result<Vec<String>, ClientError> {
-    let session = with_state(state, |state| state.session.clone());
+    let session = state.lock().session.clone();
     let session = session.as_deref();
     let nodes =
         async || Ok::<_, ClientError>(client.list_nodes(session).await?.into_iter().map(|node| node.node_id));
@@ -102,6 +97,6 @@ async fn find_names(
             let runs = client.runs().await?;
             runs.into_iter().filter(|run| run.status.is_active()).map(|run| run.run_id).collect()
         }
-        NameKind::Steps => with_state(state, |state| state.steps.clone()),
+        NameKind::Steps => state.lock().steps.clone(),
     })
 }

@@ -8,7 +8,6 @@ use nerve_client::{ClientError, StreamItem};
 
 use super::command::Command;
 use super::interruption::{InterruptAction, Interruption};
-use super::name_lookup::with_state;
 use super::shell::Shell;
 use nerve_commands::failure::{FAILED, Failure, INTERRUPTED, USAGE};
 use nerve_commands::node_command::{
@@ -195,7 +194,7 @@ impl Shell {
             }
             Err(error) => return Err(error.into()),
         }
-        with_state(&self.state, |state| state.session = Some(name).filter(|name| name != DEFAULT_SESSION));
+        self.state.lock().session = Some(name).filter(|name| name != DEFAULT_SESSION);
         Ok(())
     }
 

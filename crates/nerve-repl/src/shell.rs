@@ -17,7 +17,7 @@ use super::input::Input;
 use super::interruption::{
     INTERRUPT_TIMEOUT, InterruptAction, Interruption, Signals, TerminationError, abandoned_failure,
 };
-use super::name_lookup::{SharedState, with_state};
+use super::name_lookup::SharedState;
 use super::parser::{Request, help, parse, without_dag};
 use super::runs::{RunEnd, Runs};
 use super::screen::Screen;
@@ -129,13 +129,10 @@ impl Shell {
                             }
                             Err(error) => {
                                 let code = self.report(error, location.as_deref());
-                                let stops = source.is_script() && (!keep_going || code == Some(INTERRUPTED));
-                                match code {
-                                    None => return exit(INTERRUPTED),
-                                    Some(INTERRUPTED) if stops => return exit(INTERRUPTED),
-                                    Some(_) if stops => return exit(FAILED),
-                                    Some(_) => failed = source.is_script(),
+                                if let Some(code) = exit_code_after(code, source.is_script(), keep_going) {
+                                    return exit(code);
                                 }
+                                failed = source.is_script();
                                 break;
                             }
                         }
@@ -397,7 +394,7 @@ impl Shell {
 
     /// Returns the current session. `None`: the default session.
     pub(super) fn session(&self) -> Option<String> {
-        with_state(&self.state, |state| state.session.clone())
+        self.state.lock().session.clone()
     }
 
     /// Returns server and session for commands shared with the command line.
@@ -442,5 +439,16 @@ async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Returns the exit code of a REPL that ends because a command failed with `code`, `None` for a termination signal. Returns
+/// `None` if the REPL continues.
+fn exit_code_after(code: Option<u8>, is_script: bool, keep_going: bool) -> Option<u8> {
+    match code {
+        None => Some(INTERRUPTED),
+        Some(INTERRUPTED) if is_script => Some(INTERRUPTED),
+        Some(_) if is_script && !keep_going => Some(FAILED),
+        Some(_) => None,
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::all_nodes::{NamedServer, ServerNodes, as_value, list, list_all};
 use super::list::{COLUMNS, STATE, format_row, print_rows};
-use crate::machine_command::{as_json, format_contact};
+use crate::machine_command::{format_contact, reply_json};
 
 /// Time limit for a machine's list, which includes the connection.
 const MACHINE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ pub async fn print(
     machines: &Machines,
     servers: &[NamedServer],
     session: Option<&str>,
-    prints_json: bool,
+    is_json: bool,
 ) -> Result<()> {
     let others = machines.query_all(MACHINE_TIMEOUT, |machine, client| async move {
         list(machine.server_name(), &client, session).await
@@ -38,7 +38,7 @@ pub async fn print(
         // The nodes of this machine do not depend on the list.
         Err(error) => (Vec::new(), Some(error)),
     };
-    match prints_json {
+    match is_json {
         true => print_json(&here, &others)?,
         false => print_table(&here, &others)?,
     }
@@ -91,6 +91,6 @@ fn print_json(here: &[ServerNodes], others: &[MachineReply<ServerNodes>]) -> Res
         Ok(values)
     };
     let (running, stopped) = (collect(|server| &server.running)?, collect(|server| &server.stopped)?);
-    let machines: Vec<Value> = others.iter().map(as_json).collect();
+    let machines: Vec<Value> = others.iter().map(reply_json).collect();
     crate::out::json(&json!({ "machines": machines, "nodes_info": running, "stopped": stopped }))
 }

@@ -34,9 +34,9 @@ pub(super) struct ServerNodes {
 ///
 /// # Errors
 /// Standard output cannot be written. A server that does not list its nodes only causes a warning.
-pub async fn print(servers: &[NamedServer], session: Option<&str>, as_json: bool) -> Result<()> {
+pub async fn print(servers: &[NamedServer], session: Option<&str>, is_json: bool) -> Result<()> {
     let all = list_all(servers, session).await;
-    if as_json {
+    if is_json {
         let collect = |pick: fn(&ServerNodes) -> &Vec<NodeInfo>| -> Result<Vec<Value>> {
             let nodes = all.iter().flat_map(|server| {
                 pick(server).iter().map(move |node| as_value(server.server.as_deref(), node))

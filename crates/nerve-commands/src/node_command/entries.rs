@@ -37,9 +37,9 @@ pub fn count(entries: &[Value]) -> BTreeMap<String, usize> {
 }
 
 /// Prints the counts.
-pub(crate) fn print_summary(node: &str, server: &str, entries: &[Value], as_json: bool) -> Result<()> {
+pub(crate) fn print_summary(node: &str, server: &str, entries: &[Value], is_json: bool) -> Result<()> {
     let counts = count(entries);
-    if as_json {
+    if is_json {
         return out::json(&json!({
             "node_id": node, "server_name": server, "total": entries.len(), "operations": counts,
         }));

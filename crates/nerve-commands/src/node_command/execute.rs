@@ -65,8 +65,8 @@ pub(super) async fn run(context: &CommandContext, args: ExecuteArgs) -> Result<(
 }
 
 /// Prints an answer: its text, or its other sections if it has no text.
-pub fn print(data: &Turn, as_json: bool) -> Result<()> {
-    if as_json {
+pub fn print(data: &Turn, is_json: bool) -> Result<()> {
+    if is_json {
         return out::json(data);
     }
     print_response(&data.response)

@@ -20,14 +20,14 @@ pub(super) async fn run(context: &CommandContext, args: &HistoryArgs) -> Result<
 ///
 /// # Errors
 /// Exit code 3 if no entry has the selected number.
-pub fn print(history: &NodeHistory, args: &HistoryArgs, server: &str, as_json: bool) -> Result<()> {
+pub fn print(history: &NodeHistory, args: &HistoryArgs, server: &str, is_json: bool) -> Result<()> {
     if let Some(seq) = args.seq.filter(|_| history.entries.is_empty()) {
         return Err(Failure::new(NOT_FOUND, format!("node '{}' has no entry {seq}", args.node)).into());
     }
     if args.summary {
-        return entries::print_summary(&args.node, server, &history.entries, as_json);
+        return entries::print_summary(&args.node, server, &history.entries, is_json);
     }
-    if as_json {
+    if is_json {
         return out::json(history);
     }
     if let Some(note) = &history.note {
@@ -37,8 +37,8 @@ pub fn print(history: &NodeHistory, args: &HistoryArgs, server: &str, as_json: b
 }
 
 /// Returns true if entries of the operation `read`, which say little to a person, are left out.
-pub fn omits_reads(args: &HistoryArgs, as_json: bool) -> bool {
-    !(args.all || args.summary || as_json || args.op.is_some() || args.seq.is_some())
+pub fn omits_reads(args: &HistoryArgs, is_json: bool) -> bool {
+    !(args.all || args.summary || is_json || args.op.is_some() || args.seq.is_some())
 }
 
 /// Requests the selected entries.
@@ -49,7 +49,7 @@ pub async fn request(
     client: &NerveClient,
     session: Option<&str>,
     args: &HistoryArgs,
-    as_json: bool,
+    is_json: bool,
 ) -> Result<NodeHistory> {
     let params = GetHistory {
         node_id: args.node.clone(),
@@ -59,7 +59,7 @@ pub async fn request(
         op: args.op,
         seq: args.seq,
         inputs_only: args.inputs_only,
-        without_reads: omits_reads(args, as_json),
+        without_reads: omits_reads(args, is_json),
     };
     Ok(client.request(&params).await?)
 }
