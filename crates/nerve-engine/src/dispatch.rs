@@ -26,7 +26,7 @@ use nerve_node::error::EngineError;
 use crate::engine::Engine;
 use crate::requests::context::RequestContext;
 
-/// Returns the dispatcher of an engine, with all requests that the engine handles.
+/// Returns the dispatcher of an engine. The table has all requests that the engine handles.
 pub fn dispatcher(engine: Engine) -> Dispatcher {
     Dispatcher::new(engine)
         .on::<CreateNode>(Engine::create_node)

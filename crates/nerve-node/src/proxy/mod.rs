@@ -7,6 +7,7 @@ mod persist;
 mod settings;
 mod state;
 mod usage;
+mod vars;
 
 pub(crate) use launch::ProxyLaunch;
 pub use nerve_api::request::{ProxyBudget, ProxyPrices, ProxySettings};

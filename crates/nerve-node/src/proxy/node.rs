@@ -14,11 +14,12 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::ProxySettings;
-use super::launch::{ProxyLaunch, failed_proxy, open, proxy_vars, write_error};
+use super::launch::{ProxyLaunch, ProxyStart, failed_proxy, start_shared, write_error};
 use super::persist::StoredProxy;
 use super::settings::needs_token;
 use super::state::{ProxyShared, ProxyState, Token};
 use super::usage::SpendSink;
+use super::vars::proxy_vars;
 use crate::error::EngineError;
 use crate::telemetry::TraceContext;
 use crate::usage_ledger::UsageLedger;
@@ -50,7 +51,9 @@ impl NodeProxy {
             // 244 random bits.
             Token(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
         });
-        let mut inner = open(launch, &id, &settings, 0, token.clone(), Totals::default())?;
+        let spent = Totals::default();
+        let start = ProxyStart { id: &id, settings: &settings, port: 0, token: token.clone(), spent };
+        let mut inner = start_shared(launch, start)?;
         let Some(address) = inner.address else {
             return Err(EngineError::internal("the proxy has no port"));
         };
@@ -94,8 +97,9 @@ impl NodeProxy {
                 return NodeProxy { inner: Arc::new(failed_proxy(id, None, why)) };
             }
         };
-        let token = stored.token.map(Token);
-        match open(launch, id, &stored.settings, stored.port, token.clone(), stored.spent) {
+        let StoredProxy { settings, port, token, spent } = stored;
+        let start = ProxyStart { id, settings: &settings, port, token: token.map(Token), spent };
+        match start_shared(launch, start) {
             Ok(inner) => {
                 let proxy = NodeProxy { inner: Arc::new(inner) };
                 proxy.spawn_persister();
@@ -106,9 +110,9 @@ impl NodeProxy {
                     "its proxy did not restart, so its agent cannot reach the model: {}; fix that and restart the server, or create the node again",
                     error.message
                 );
-                let mut inner = failed_proxy(id, Some(stored.settings), why);
-                inner.address = Some((Ipv4Addr::LOCALHOST, stored.port).into());
-                inner.state = Mutex::new(ProxyState::Ended(stored.spent));
+                let mut inner = failed_proxy(id, Some(settings), why);
+                inner.address = Some((Ipv4Addr::LOCALHOST, port).into());
+                inner.state = Mutex::new(ProxyState::Ended(spent));
                 NodeProxy { inner: Arc::new(inner) }
             }
         }
