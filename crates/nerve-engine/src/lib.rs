@@ -8,7 +8,6 @@ pub mod conversation;
 pub mod data_dirs;
 pub mod dispatch;
 mod engine;
-pub mod library;
 mod node_files;
 mod page;
 mod recorded_source;

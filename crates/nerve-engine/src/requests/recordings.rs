@@ -6,8 +6,8 @@ use nerve_node::error::EngineError;
 
 use super::context::RequestContext;
 use crate::engine::Engine;
-use crate::library::{list_recordings, prune_recordings};
 use crate::page::paginate;
+use crate::recordings::library::{list_recordings, prune_recordings};
 use crate::recordings::read_range;
 
 impl Engine {

@@ -15,7 +15,7 @@ use nerve_types::ExitStatus;
 use super::context::RequestContext;
 use super::params::{definition_metadata, requested_command};
 use crate::engine::Engine;
-use crate::library::before_now;
+use crate::recordings::library::before_now;
 
 impl Engine {
     /// Removes a stopped node, so that it cannot be started again.

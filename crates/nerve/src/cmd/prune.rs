@@ -7,7 +7,7 @@ use nerve_api::request::{PruneNodes, PruneRecordings, Seconds};
 use nerve_cli::node::NodeArgs;
 use nerve_cli::prune::PruneArgs;
 use nerve_commands::node_command::{self, NodeCommand};
-use nerve_engine::library::{list_recordings, prune_recordings};
+use nerve_engine::recordings::library::{list_recordings, prune_recordings};
 use nerve_server::paths::ServerPaths;
 use nerve_server::stored_data::{self, FileTotal, StoredData};
 use serde_json::{Value, json};

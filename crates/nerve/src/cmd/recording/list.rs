@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use nerve_api::reply::{PrunedRecording, RecordingInfo, RecordingList};
 use nerve_api::request::{ListRecordings, PruneRecordings, Seconds};
 use nerve_commands::clock::local_time_of;
-use nerve_engine::library::{list_recordings, prune_recordings};
+use nerve_engine::recordings::library::{list_recordings, prune_recordings};
 use nerve_host::clock::Clock;
 use nerve_record::ahr::repair as write_repaired;
 use nerve_record::meta::Meta;

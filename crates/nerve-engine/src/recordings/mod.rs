@@ -1,27 +1,30 @@
 //! Finds recordings, and running sessions without one.
 
+mod final_rows;
+pub mod library;
+
 use std::cmp::Reverse;
-use std::io::{self, Read, Seek};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use nerve_agent::terminal_text::{save_alt_screen, split_at_ends, visible_rows};
 use nerve_api::reply::RecordingFile;
 use nerve_api::request::GetRecordingFile;
 use nerve_host::registry::{Entry, entries};
-use nerve_record::ahr::{AhrError, Body, DamagedRange, Part, Reader, Record};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_record::ahr::{AhrError, Part, Reader};
 use nerve_record::library::is_live;
 use nerve_record::lookup::{Candidate, Finder, LookupError, Name, NodePath, is_path, select};
 use nerve_record::recording_range::RecordingRange;
-use nerve_record::replay::TerminalReplay;
 use nerve_record::store::{Store, id_of};
-use nerve_types::{Size, TsNs};
+use nerve_types::TsNs;
 use serde_json::Value;
+
+pub use self::final_rows::final_rows;
 
 use crate::data_dirs::DataDirs;
 use crate::page::check_limit;
-use nerve_node::error::{EngineError, ErrorKind};
 
 /// Maximum bytes of a range of a recording's file.
 const MAX_RANGE: u64 = 1 << 20;
@@ -203,45 +206,4 @@ pub fn lookup_error(error: LookupError) -> EngineError {
         (None, _) => LIST_HINT.to_string(),
     };
     EngineError::new(kind, error.to_string()).hint(hint)
-}
-
-/// Replays a recording to its end. Returns the rows of its scrollback and its last screen, and passes damaged ranges to
-/// `on_damage`.
-///
-/// # Errors
-/// The recording cannot be read, or its terminal takes too much work.
-pub fn final_rows<R: Read + Seek>(
-    reader: &mut Reader<R>,
-    size: Size,
-    mut on_damage: impl FnMut(&DamagedRange),
-) -> Result<Vec<String>, AhrError> {
-    let (mut replay, mut last_alt_screen) = (TerminalReplay::new(size), Vec::new());
-    while let Some(part) = reader.next()? {
-        let block = match part {
-            Part::Block(block) => block,
-            Part::Lost(lost) => {
-                on_damage(&lost);
-                continue;
-            }
-        };
-        replay.begin_block(&block);
-        for record in block.records() {
-            apply(&mut replay, &mut last_alt_screen, &record);
-            replay.check_work()?;
-        }
-        block.damage().iter().for_each(|lost| on_damage(lost));
-    }
-    Ok(visible_rows(&replay.terminal, last_alt_screen))
-}
-
-fn apply(replay: &mut TerminalReplay, last_alt_screen: &mut Vec<String>, record: &Record<'_>) {
-    let Body::Data { mut off, bytes } = record.body else {
-        replay.apply(record);
-        return;
-    };
-    for piece in split_at_ends(bytes) {
-        save_alt_screen(last_alt_screen, &replay.terminal, piece);
-        replay.apply(&Record { at: record.at, body: Body::Data { off, bytes: piece } });
-        off += piece.len() as u64;
-    }
 }
