@@ -26,7 +26,7 @@ pub(super) struct Input {
     /// Name of the paste buffer.
     buffer: String,
     queue: VecDeque<Piece>,
-    waiting: usize,
+    queued_bytes: usize,
     /// Bytes of the queue that were sent to tmux.
     in_flight: Option<usize>,
     /// The pane is in a mode.
@@ -53,7 +53,7 @@ impl Input {
             blocked_format,
             buffer: super::client::buffer_name(),
             queue: VecDeque::new(),
-            waiting: 0,
+            queued_bytes: 0,
             in_flight: None,
             blocked: false,
         }
@@ -63,10 +63,10 @@ impl Input {
     /// tmux knows whether the program enabled them.
     #[must_use]
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
-        if self.waiting + bytes.len() > WRITE_LIMIT {
+        if self.queued_bytes + bytes.len() > WRITE_LIMIT {
             return false;
         }
-        self.waiting += bytes.len();
+        self.queued_bytes += bytes.len();
         let mut rest = bytes;
         while let Some((plain, pasted, remainder)) = split_paste(rest) {
             self.push_raw(plain);
@@ -87,7 +87,7 @@ impl Input {
 
     /// Returns the number of bytes that tmux has not taken yet.
     pub(super) fn queued_input(&self) -> usize {
-        self.waiting
+        self.queued_bytes
     }
 
     /// Records that the pane may have left its mode.
@@ -152,7 +152,7 @@ impl Input {
     pub(super) fn on_done(&mut self, blocked: bool) {
         self.blocked = blocked;
         let Some(size) = self.in_flight.take().filter(|_| !blocked) else { return };
-        self.waiting -= size;
+        self.queued_bytes -= size;
         let is_piece_done = match self.queue.front_mut() {
             Some(Piece::Raw(bytes)) => {
                 bytes.drain(..size);
@@ -169,7 +169,7 @@ impl Input {
     pub(super) fn clear(&mut self) -> usize {
         self.queue.clear();
         self.in_flight = None;
-        std::mem::take(&mut self.waiting)
+        std::mem::take(&mut self.queued_bytes)
     }
 }
 

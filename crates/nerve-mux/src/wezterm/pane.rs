@@ -65,7 +65,7 @@ pub struct WeztermPane {
     clock: Clock,
     pane_events: mpsc::Receiver<PaneEvent>,
     batches: mpsc::UnboundedSender<Batch>,
-    waiting: Arc<AtomicUsize>,
+    queued_bytes: Arc<AtomicUsize>,
     /// An earlier server drove the pane.
     adopted: bool,
     /// Exclusive right to drive the pane. Missing during a handover.
@@ -121,7 +121,7 @@ impl WeztermPane {
         let PaneParts { server, panes, entry, process, full_screen } = parts;
         let (events, pane_events) = mpsc::channel(MAX_QUEUED_EVENTS);
         let (batches, inbox) = mpsc::unbounded_channel();
-        let (shared, waiting) = (Arc::new(SharedState::default()), Arc::new(AtomicUsize::default()));
+        let (shared, queued_bytes) = (Arc::new(SharedState::default()), Arc::new(AtomicUsize::default()));
         let (pane, expected) = (entry.pane.clone(), entry.pid);
         let target = PollTarget { server: server.clone(), pane: pane.clone(), process, expected };
         let repainter = Repainter::new(full_screen);
@@ -132,7 +132,7 @@ impl WeztermPane {
             process,
             shared: shared.clone(),
             batches: inbox,
-            waiting: waiting.clone(),
+            queued_bytes: queued_bytes.clone(),
             events: events.clone(),
         };
         let work = async move {
@@ -148,7 +148,7 @@ impl WeztermPane {
             clock: Clock::start(),
             pane_events,
             batches,
-            waiting,
+            queued_bytes,
             adopted: false,
             claim: None,
             task: None,
@@ -272,7 +272,7 @@ impl Backend for WeztermPane {
             return false;
         };
         let size: usize = batch.iter().map(super::input::InputCall::size).sum();
-        self.waiting.fetch_add(size, Ordering::Relaxed);
+        self.queued_bytes.fetch_add(size, Ordering::Relaxed);
         let is_queued = self.batches.send(batch).is_ok();
         if is_queued {
             self.pump.input(now, bytes, origin, self.hides_input());
@@ -281,7 +281,7 @@ impl Backend for WeztermPane {
     }
 
     fn queued_input(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.queued_bytes.load(Ordering::Relaxed)
     }
 
     /// Fails: a pane has the size of its window.

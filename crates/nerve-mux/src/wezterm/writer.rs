@@ -22,7 +22,7 @@ pub(super) struct InputWriter {
     pub(super) shared: Arc<SharedState>,
     pub(super) batches: mpsc::UnboundedReceiver<Batch>,
     /// Bytes queued here.
-    pub(super) waiting: Arc<AtomicUsize>,
+    pub(super) queued_bytes: Arc<AtomicUsize>,
     pub(super) events: mpsc::Sender<PaneEvent>,
 }
 
@@ -32,13 +32,13 @@ impl InputWriter {
         while let Some(mut batch) = self.batches.recv().await {
             while let Some(call) = batch.pop_front() {
                 let result = self.send(&call).await;
-                self.waiting.fetch_sub(call.size(), Ordering::Relaxed);
+                self.queued_bytes.fetch_sub(call.size(), Ordering::Relaxed);
                 self.shared.wake.notify_one();
                 let Err(error) = result else { continue };
                 // A partial input must not be followed by its Enter.
                 let unsent: usize = batch.iter().map(InputCall::size).sum();
                 batch.clear();
-                self.waiting.fetch_sub(unsent, Ordering::Relaxed);
+                self.queued_bytes.fetch_sub(unsent, Ordering::Relaxed);
                 let is_gone = matches!(error, PaneError::NoPane(_) | PaneError::NoServer(_));
                 // The poller reports that the pane is gone.
                 if !is_gone
