@@ -64,7 +64,7 @@ impl StepRun<'_> {
             error = wait_for_own_limit(context) => {
                 context.turn.cancellation().cancel();
                 // The step may still wind down, but its result comes too late.
-                let late = work.await.err().unwrap_or_else(cancelled);
+                let late = work.await.err().unwrap_or_else(cancelled_error);
                 return Err(error.map_or(late, report));
             }
         };

@@ -113,7 +113,7 @@ impl<B: Backend> Actor<B> {
             if let Some(text) = self.turns.queue.text_of(ticket) {
                 self.spec.audit_log.log_cancel(now, text, by);
             }
-            self.turns.queue.cancel(ticket, cancelled);
+            self.turns.queue.cancel(ticket, cancelled_error);
         }
     }
 
