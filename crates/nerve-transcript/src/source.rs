@@ -100,8 +100,10 @@ struct TranscriptRead {
 
 impl TranscriptSource {
     /// Returns the turn that answered the prompt and its conversation, if that contains the turn's end. Waits for the end to be
-    /// written: briefly, or longer if the transcript shows that it is still to come. If the screen has more text, the turn has no
-    /// sections.
+    /// written: briefly, or longer if the transcript shows that it is still to come.
+    ///
+    /// If the screen has more text, the turn is truncated: it has at most one section, the error or the interruption that ends it. So
+    /// is a turn whose end is not written but whose last section is of these kinds.
     pub async fn turn(self, prompt: SentPrompt, drawn: DrawnAnswer) -> Option<(ParsedTurn, Location)> {
         // Commands and shell commands are not in the file as they were typed.
         if self.kind != TranscriptKind::Claude && prompt.text.starts_with(['/', '!']) {
@@ -134,15 +136,12 @@ impl TranscriptSource {
             let is_given_up = is_late
                 && (begin.elapsed() >= WRITING_TIMEOUT || !self.is_being_written(turn, &prompt, &drawn));
             if is_over || is_given_up {
-                let FoundTurn { turn, location } = last.filter(|_| is_over)?.found?;
-                let is_better = !self.lacks_text(&turn);
-                let parsed = ParsedTurn {
-                    sections: if is_better { turn.sections } else { Vec::new() },
-                    tokens: turn.tokens,
-                    is_complete: true,
-                    is_truncated: false,
-                };
-                return Some((parsed, location));
+                let FoundTurn { turn, location } = last?.found?;
+                let is_whole = is_over && !self.lacks_text(&turn);
+                let sections = if is_whole { turn.sections } else { ending(turn.sections) };
+                let parsed =
+                    ParsedTurn { is_complete: true, is_truncated: !is_whole, tokens: turn.tokens, sections };
+                return (is_over || !parsed.sections.is_empty()).then_some((parsed, location));
             }
         }
     }
@@ -286,11 +285,11 @@ impl TranscriptSource {
     /// Returns true if the screen has more than the transcript. Codex, Gemini CLI, Qwen Code and GitHub Copilot CLI do
     /// not write all text of an interrupted answer. The latter three do not write the text before an error, either.
     fn lacks_text(&self, turn: &TranscriptTurn) -> bool {
-        let ends_with = |kind| turn.sections.last().is_some_and(|last: &Section| last.kind == kind);
+        let last = last_section(&turn.sections).map(|last| last.kind);
         match self.kind {
-            TranscriptKind::Codex => ends_with(SectionKind::Interrupted),
+            TranscriptKind::Codex => last == Some(SectionKind::Interrupted),
             TranscriptKind::Gemini | TranscriptKind::Qwen | TranscriptKind::Copilot => {
-                ends_with(SectionKind::Interrupted) || ends_with(SectionKind::Error)
+                matches!(last, Some(SectionKind::Interrupted | SectionKind::Error))
             }
             TranscriptKind::Claude | TranscriptKind::Opencode | TranscriptKind::Kilo | TranscriptKind::Pi => {
                 false
@@ -371,6 +370,17 @@ impl TranscriptSource {
         }
         Some(self.session_files.conversations_in(Path::new(cwd)).join(format!("{session}.jsonl")))
     }
+}
+
+/// Returns the last section of an answer, thinking aside.
+fn last_section(sections: &[Section]) -> Option<&Section> {
+    sections.iter().rfind(|section| section.kind != SectionKind::Thinking)
+}
+
+/// Returns the error or the interruption that ends an answer, alone.
+fn ending(sections: Vec<Section>) -> Vec<Section> {
+    let is_failure = |last: &&Section| matches!(last.kind, SectionKind::Error | SectionKind::Interrupted);
+    last_section(&sections).filter(is_failure).cloned().into_iter().collect()
 }
 
 /// Returns true if the end of the turn's text is on the screen, which wraps rows and leaves marks out.
@@ -517,13 +527,40 @@ mod tests {
         assert_eq!(id(), None, "ambiguous");
     }
 
+    /// Returns the turn of a chat of Gemini CLI with the prompt `go` and these lines.
+    async fn gemini_turn(lines: &[&str]) -> Option<ParsedTurn> {
+        let home = tempfile::tempdir().unwrap();
+        let project = home.path().join(".gemini/tmp/p");
+        std::fs::create_dir_all(project.join("chats")).unwrap();
+        let cwd = std::env::current_dir().unwrap();
+        std::fs::write(project.join(".project_root"), cwd.to_str().unwrap()).unwrap();
+        let head = r#"{"sessionId":"one"}"#;
+        let prompt =
+            r#"{"id":"1","timestamp":"2026-01-01T00:00:00.000Z","type":"user","content":[{"text":"go"}]}"#;
+        let chat = format!("{head}\n{prompt}\n{}\n", lines.join("\n"));
+        std::fs::write(project.join("chats/session-1-one.jsonl"), chat).unwrap();
+        let mut source = source(TranscriptKind::Gemini, home.path(), None);
+        source.session = Some("one".to_string());
+        let prompt = SentPrompt { text: "go".into(), since: TsNs(0) };
+        source.turn(prompt, drawn("half of it")).await.map(|(turn, _)| turn)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn error_in_the_file_is_kept_if_only_the_screen_has_the_text() {
+        let error = r#"{"id":"2","timestamp":"2026-01-01T00:00:01.000Z","type":"error","content":"[API Error: lost]"}"#;
+        let turn = gemini_turn(&[error]).await.expect("a turn");
+        let kinds: Vec<SectionKind> = turn.sections.iter().map(|section| section.kind).collect();
+        assert_eq!((kinds.as_slice(), turn.is_truncated), ([SectionKind::Error].as_slice(), true));
+    }
+
     #[tokio::test]
     async fn interrupted_codex_answer_has_screen_text_and_file_tokens() {
         let usage =
             r#"{"type":"token_usage_record","payload":{"usage":{"input_tokens":7,"output_tokens":2}}}"#;
         let aborted = r#"{"type":"event_msg","payload":{"type":"turn_aborted","reason":"interrupted"}}"#;
         let turn = codex_turn(&[usage, aborted]).await.expect("a turn");
-        assert_eq!(turn.sections, []);
+        let kinds: Vec<SectionKind> = turn.sections.iter().map(|section| section.kind).collect();
+        assert_eq!((kinds.as_slice(), turn.is_truncated), ([SectionKind::Interrupted].as_slice(), true));
         assert_eq!(turn.tokens, Some(Tokens { input: Some(7), output: Some(2), total: None }));
     }
 }

@@ -22,6 +22,14 @@ pub(super) fn keep_text_before_error(sections: &mut Vec<Section>, screen: &[Sect
     }
 }
 
+/// Adds the end of an answer, an error or an interruption, if the screen does not show one there.
+pub(super) fn add_ending(sections: &mut Vec<Section>, ending: Vec<Section>) {
+    let last = sections.iter().rfind(|section| section.kind != SectionKind::Thinking);
+    if last.is_none_or(|last| !matches!(last.kind, SectionKind::Error | SectionKind::Interrupted)) {
+        sections.extend(ending);
+    }
+}
+
 /// Notes in the response if its beginning may be missing. On the alternate screen only visible rows can be read. If the prompt's
 /// echo is not among them, the beginning of the answer may have scrolled off too.
 pub(super) fn note_hidden_start(response: &mut Response, prompt: &str) {
@@ -85,6 +93,31 @@ pub(super) fn response_from_screen(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn error_that_the_screen_lacks_fails_the_turn() {
+        let section = |kind, text: &str| Section::new(kind, text);
+        let text = || section(SectionKind::Text, "half");
+        let mut response = Response {
+            text: "half".into(),
+            sections: vec![text()],
+            is_agent: true,
+            is_complete: true,
+            ..Response::default()
+        };
+        assert!(response.is_success());
+        let error = || section(SectionKind::Error, "connection lost");
+        add_ending(&mut response.sections, vec![error()]);
+        assert_eq!(response.failure().map(|failure| failure.kind), Some(nerve_types::ErrorKind::Api));
+        assert_eq!((response.text.as_str(), &response.sections), ("half", &vec![text(), error()]));
+        let mut shown = vec![
+            text(),
+            section(SectionKind::Error, "connection lo\nst"),
+            section(SectionKind::Thinking, "hm"),
+        ];
+        add_ending(&mut shown, vec![error()]);
+        assert_eq!(shown.len(), 3, "the screen shows it");
+    }
 
     #[test]
     fn text_before_an_error_comes_from_the_screen() {

@@ -22,7 +22,9 @@ use crate::audit_log::FinishedPrompt;
 use crate::error::{EngineError, ErrorKind};
 use crate::response::{Response, truncate_text, truncate_to_limits};
 use crate::stream::Stream;
-use crate::terminal::screen_response::{keep_text_before_error, note_hidden_start, response_from_screen};
+use crate::terminal::screen_response::{
+    add_ending, keep_text_before_error, note_hidden_start, response_from_screen,
+};
 use crate::terminal::turn_text::{remove_echo, shows_prompt_above, turn_lines};
 
 /// Pause between two checks whether the transcript has the answer that the screen shows.
@@ -263,7 +265,10 @@ impl<B: Backend> Actor<B> {
         tokio::spawn(async move {
             let (parsed, found) = source.turn(prompt, drawn).await.unzip();
             response.tokens = parsed.as_ref().and_then(|parsed| parsed.tokens).or(response.tokens);
-            if let Some(mut parsed) = parsed.filter(|parsed| !parsed.sections.is_empty()) {
+            if let Some(parsed) = parsed.as_ref().filter(|parsed| parsed.is_truncated) {
+                add_ending(&mut response.sections, parsed.sections.clone());
+            }
+            if let Some(mut parsed) = parsed.filter(|parsed| !parsed.is_truncated) {
                 keep_text_before_error(&mut parsed.sections, &response.sections);
                 response.text = parsed.text();
                 response.sections = parsed.sections;
