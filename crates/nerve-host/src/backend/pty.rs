@@ -333,8 +333,11 @@ pub fn foreground_of(child: Pid, pid: Pid, detailed: bool, shells: &[String]) ->
         return Foreground::Idle;
     }
     match ProcessStatus::of(id).map(|status| status.state) {
-        // A shell that runs its start files sleeps too, waiting for children in its own group.
-        Some('S') if has_child_in_group(pid) => Foreground::Awake,
+        // A shell that runs its start files sleeps too, waiting for children in its own group. So does one whose output is not
+        // read yet.
+        Some('S') if has_child_in_group(pid) || os::is_blocked_in_write(id) == Some(true) => {
+            Foreground::Awake
+        }
         Some('S') => Foreground::Idle,
         Some(_) => Foreground::Awake,
         None => Foreground::Unknown,
@@ -371,3 +374,42 @@ pub const ESCALATION: [(Signal, Duration); 3] = [
     (Signal::TERM, Duration::from_millis(300)),
     (Signal::KILL, Duration::from_millis(2000)),
 ];
+
+#[cfg(test)]
+mod tests {
+    use nerve_testkit::wait_until;
+
+    use super::*;
+
+    /// Time limit of each wait.
+    const LIMIT: Duration = Duration::from_secs(60);
+    /// Number of consecutive observations after which a shell counts as blocked.
+    const OBSERVATIONS: usize = 50;
+
+    fn shell(script: &str) -> Pty {
+        let argv = ["sh", "-c", script].map(String::from).to_vec();
+        let program = Program { argv, cwd: None, env: Default::default(), env_remove: Vec::new() };
+        Pty::spawn(&program, Size::new(80, 24)).unwrap()
+    }
+
+    /// Waits until a shell sleeps, and returns what it counts as.
+    fn sleeping(pty: &Pty) -> Foreground {
+        let pid = pty.control.pid().unwrap();
+        let mut seen = 0;
+        let is_asleep = || {
+            let is_asleep = ProcessStatus::of(pid).is_some_and(|status| status.state == 'S');
+            seen = if is_asleep { seen + 1 } else { 0 };
+            seen == OBSERVATIONS
+        };
+        assert!(wait_until(LIMIT, is_asleep));
+        pty.control.foreground(true, &[])
+    }
+
+    #[tokio::test]
+    async fn shell_that_waits_for_its_reader_is_awake() {
+        assert_eq!(sleeping(&shell("read line")), Foreground::Idle);
+        let unread = sleeping(&shell("while :; do echo some output; done"));
+        // Other systems do not tell.
+        assert_eq!(unread == Foreground::Awake, os::IMPLEMENTATION == "linux");
+    }
+}

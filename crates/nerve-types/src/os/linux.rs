@@ -131,6 +131,14 @@ pub fn written_bytes(pid: i32) -> Option<u64> {
     io.lines().find_map(|line| line.strip_prefix("wchar: ")?.trim().parse().ok())
 }
 
+/// Returns true if a sleeping process waits in write(2), for example for a reader of its output; `None` if that is unknown, as it is
+/// without the right to trace the process (proc_pid_syscall(5)).
+pub fn is_blocked_in_write(pid: i32) -> Option<bool> {
+    let call = fs::read_to_string(format!("/proc/{pid}/syscall")).ok()?;
+    let number: libc::c_long = call.split_whitespace().next()?.parse().ok()?;
+    Some([libc::SYS_write, libc::SYS_writev].contains(&number))
+}
+
 /// Returns true if a process handles a signal; `None` if that is unknown (`SigCgt` of proc_pid_status(5)).
 pub fn handles_signal(pid: u32, signal: Signal) -> Option<bool> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

@@ -29,9 +29,9 @@ use posix as implementation;
 pub use descriptor::watch;
 pub use implementation::{
     FolderWatcher, MAX_SOCKET_PATH, ProcessExit, ProcessHandle, RECEIVE_FLAGS, REQUIREMENT, SEND_FLAGS,
-    boot_time, check, children, clone_file, command_line, current_dir, handles_signal, kernel_release,
-    open_files, open_terminal, own_program, peer_process, process_name, processes, resident_bytes,
-    session_leader, set_batch_scheduling, sync_tree, written_bytes,
+    boot_time, check, children, clone_file, command_line, current_dir, handles_signal, is_blocked_in_write,
+    kernel_release, open_files, open_terminal, own_program, peer_process, process_name, processes,
+    resident_bytes, session_leader, set_batch_scheduling, sync_tree, written_bytes,
 };
 pub use signal_name::signal_name;
 pub use spawn::{close_descriptors, detach, kill_with_parent, release_free_memory, set_controlling_terminal};

@@ -156,6 +156,11 @@ pub fn written_bytes(_pid: i32) -> Option<u64> {
     None
 }
 
+/// Returns true if a sleeping process waits in write(2); `None` if that is unknown.
+pub fn is_blocked_in_write(_pid: i32) -> Option<bool> {
+    None
+}
+
 /// Returns true if a process handles a signal; `None` if that is unknown.
 pub fn handles_signal(_pid: u32, _signal: Signal) -> Option<bool> {
     None
