@@ -191,9 +191,9 @@ impl Host {
     }
 }
 
-/// Handles the signal that a write beyond the limit of file sizes causes, which would end the host. The write then fails like
-/// one on a full disk. The signal is not ignored, because programs would inherit that.
-fn handle_file_size_limit() {
+/// Handles the signal that a write beyond the limit of file sizes causes, which would end the process. The write then fails like
+/// one on a full disk. The signal is not ignored, because programs would inherit that. Must be called on a runtime.
+pub fn handle_file_size_limit() {
     // Without a handler, the limit ends this process as before.
     let _ = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
 }

@@ -54,6 +54,7 @@ use std::future::Future;
 use anyhow::{Context, Result};
 use nerve_client::ClientError;
 use nerve_commands::node_command::NodeCommand;
+use nerve_host::process::handle_file_size_limit;
 use nerve_server::paths::ServerPaths;
 
 use crate::exit::{DONE, FAILED, Failure};
@@ -243,7 +244,11 @@ fn run_single_threaded<T>(command: impl Future<Output = Result<T>>) -> Result<T>
     runtime.context("cannot start the runtime")?.block_on(command)
 }
 
+/// Runs a server, or another command that works in parallel. A write beyond the limit of file sizes is an error of that write.
 fn run_multi_threaded<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.context("cannot start the runtime")?.block_on(command)
+    runtime.context("cannot start the runtime")?.block_on(async {
+        handle_file_size_limit();
+        command.await
+    })
 }

@@ -307,3 +307,21 @@ fn server_and_nodes_do_not_inherit_client_token() {
     home.ok(&["server", "stop"]);
     assert!(wait_for(DEADLINE, || server.try_wait().unwrap()).expect("it did not stop").success());
 }
+
+#[test]
+fn file_size_limit_does_not_end_the_server() {
+    let home = Home::new();
+    let mut limited = home.hermetic.command("sh");
+    limited.args(["-c", "ulimit -f 128; exec \"$0\" server start", NERVE]);
+    assert_eq!(home.run(limited).code, 0);
+    // The file of the sessions outgrows the limit, 64 or 128 KiB.
+    let description = "x".repeat(1000);
+    let created =
+        |name: &str| home.nerve(&["session", "create", name, "--description", &description]).code == 0;
+    let count = (0..200).take_while(|n| created(&format!("s{n}"))).count();
+    assert!((1..200).contains(&count), "{count}");
+    home.ok(&["server", "status"]);
+    let list = home.ok(&["session", "list"]);
+    assert!(list.contains("s0") && !list.contains(&format!("s{count} ")), "{list}");
+    home.ok(&["server", "stop"]);
+}
