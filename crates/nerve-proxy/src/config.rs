@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::budget::{Budget, Totals};
 use crate::error::ProxyError;
 use crate::prices::Prices;
-use crate::report::{CallObserver, CurrentTurn};
+use crate::report::{CallObserver, CurrentTurn, LogFaults};
 use crate::root_certs::RootCerts;
 use crate::secret::Secret;
 use crate::upstream::Upstream;
@@ -36,6 +36,8 @@ pub struct ProxyConfig {
     pub on_call: Option<CallObserver>,
     /// Log of the requests.
     pub log: Option<LogConfig>,
+    /// Receives the interruptions of the log.
+    pub log_faults: LogFaults,
     /// Limits after which requests are refused.
     pub budget: Budget,
     /// Totals of an earlier proxy that this one replaces.
@@ -67,6 +69,7 @@ impl ProxyConfig {
             turn: CurrentTurn::default(),
             on_call: None,
             log: None,
+            log_faults: LogFaults::default(),
             budget: Budget::default(),
             spent: Totals::default(),
             prices: None,

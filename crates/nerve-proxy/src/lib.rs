@@ -54,7 +54,7 @@ pub use config::{LogConfig, Provider, ProxyConfig};
 pub use error::ProxyError;
 pub use prices::{PriceEntry, PriceError, PriceTable, Prices};
 pub use proxy::{Proxy, create_anthropic_proxy, create_openai_proxy};
-pub use report::{CallObserver, CallOutcome, CallReport, CurrentTurn, SPAN_TARGET};
+pub use report::{CallObserver, CallOutcome, CallReport, CurrentTurn, LogFaults, SPAN_TARGET};
 pub use root_certs::RootCerts;
 pub use secret::Secret;
 pub use upstream::Upstream;

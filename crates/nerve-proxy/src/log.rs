@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::config::LogConfig;
 use crate::error::ProxyError;
+use crate::report::LogFaults;
 
 /// Maximum number of lines waiting to be written.
 const QUEUE_LENGTH: usize = 128;
@@ -31,14 +32,14 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens the file and starts the writer thread.
-    pub(crate) fn open(config: &LogConfig) -> Result<Log, ProxyError> {
+    /// Opens the file and starts the writer thread. `faults` receives its interruptions.
+    pub(crate) fn open(config: &LogConfig, faults: LogFaults) -> Result<Log, ProxyError> {
         let failed = |source| ProxyError::Log { path: config.path.clone(), source };
         let file = LogFile::open(config.path.clone(), config.max_bytes).map_err(failed)?;
         let (lines, queue) = sync_channel(QUEUE_LENGTH);
         let writer = std::thread::Builder::new()
             .name("proxy-log".into())
-            .spawn(move || LogWriter { file, lost: 0 }.run(&queue))
+            .spawn(move || LogWriter { file, lost: 0, faults }.run(&queue))
             .map_err(failed)?;
         Ok(Log {
             lines: Mutex::new(Some(lines)),
@@ -79,6 +80,7 @@ struct LogWriter {
     file: LogFile,
     /// Lines since the last one that was written.
     lost: u64,
+    faults: LogFaults,
 }
 
 impl LogWriter {
@@ -101,11 +103,15 @@ impl LogWriter {
             Ok(()) => {
                 if std::mem::take(&mut self.lost) > 0 {
                     tracing::warn!(path, lost, "the proxy's log continues");
+                    self.faults.add(format!("the log of its proxy continues: {lost} lines are missing"));
                 }
             }
             Err(error) => {
                 if self.lost == 0 {
                     tracing::warn!(path, %error, "the proxy's log is interrupted");
+                    self.faults.add(format!(
+                        "the log of its proxy is interrupted, so `nerve usage` lacks the requests meanwhile: cannot write {path}: {error}"
+                    ));
                 }
                 self.lost = lost + 1;
             }
@@ -188,7 +194,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log.jsonl");
         std::fs::write(&path, "{\"old\":1}\n").unwrap();
-        let log = Log::open(&LogConfig::new(&path)).unwrap();
+        let log = Log::open(&LogConfig::new(&path), LogFaults::default()).unwrap();
         for n in 0..50 {
             log.add(&json!({ "n": n }));
         }
@@ -205,7 +211,12 @@ mod tests {
         let test = "log_continues_after_full_disk_with_lost_lines_counted";
         let Some(_disk) = SmallDisk::mount(test, dir.path(), "64k") else { return };
         let (path, filler) = (dir.path().join("log"), dir.path().join("filler"));
-        let mut writer = LogWriter { file: LogFile::open(path.clone(), 1 << 20).unwrap(), lost: 0 };
+        let faults = LogFaults::default();
+        let mut writer = LogWriter {
+            file: LogFile::open(path.clone(), 1 << 20).unwrap(),
+            lost: 0,
+            faults: faults.clone(),
+        };
         writer.add(json!({ "n": 0 }));
         // Fails once the disk is full.
         let _ = std::fs::write(&filler, vec![0; 1 << 20]);
@@ -214,12 +225,14 @@ mod tests {
             writer.add(json!({ "n": n, "text": text }));
         }
         assert_eq!(lines(&path), [json!({ "n": 0 })], "a part of a line");
+        assert_eq!(faults.take().len(), 1, "once");
         std::fs::remove_file(&filler).unwrap();
         // One more line did not fit into the queue.
         writer.add(json!({ "n": 5, LINES_LOST: 1 }));
         writer.add(json!({ "n": 6 }));
         let last = [json!({ "n": 5, LINES_LOST: 4 }), json!({ "n": 6 })];
         assert_eq!(lines(&path), [&[json!({ "n": 0 })][..], &last].concat());
+        assert_eq!(faults.take().len(), 1, "its end");
     }
 
     #[test]
@@ -267,7 +280,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
-        let error = Log::open(&LogConfig::new(&path)).unwrap_err().to_string();
+        let error = Log::open(&LogConfig::new(&path), LogFaults::default()).unwrap_err().to_string();
         assert!(error.contains("not a regular file"), "{error}");
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use nerve_types::token_usage::TokenUsage;
+use parking_lot::Mutex;
 
 /// Target of the `tracing` spans that an exporter sends to a collector.
 pub const SPAN_TARGET: &str = "nerve::span";
@@ -126,5 +127,27 @@ impl CurrentTurn {
     /// Returns the current turn.
     pub fn get(&self) -> Option<u64> {
         Some(self.0.load(Ordering::SeqCst)).filter(|turn| *turn > 0)
+    }
+}
+
+/// Maximum number of messages in [`LogFaults`].
+const MAX_LOG_FAULTS: usize = 16;
+
+/// Interruptions of a proxy's log and their ends, as messages for a user. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct LogFaults(Arc<Mutex<Vec<String>>>);
+
+impl LogFaults {
+    /// Removes and returns the messages, oldest first.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock())
+    }
+
+    /// Adds a message, unless no caller has taken the earlier ones.
+    pub(crate) fn add(&self, message: String) {
+        let mut messages = self.0.lock();
+        if messages.len() < MAX_LOG_FAULTS {
+            messages.push(message);
+        }
     }
 }

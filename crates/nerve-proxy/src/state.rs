@@ -22,7 +22,8 @@ pub(crate) struct ProxyState {
 impl ProxyState {
     pub(crate) fn open(provider: Provider, config: ProxyConfig) -> Result<ProxyState, ProxyError> {
         config.check(provider == Provider::Anthropic)?;
-        let log = config.log.as_ref().map(Log::open).transpose()?;
+        let open = |log| Log::open(log, config.log_faults.clone());
+        let log = config.log.as_ref().map(open).transpose()?;
         let client = Client::new(config.upstream_timeout, config.root_certs.as_ref())?;
         let ledger = Ledger::new(config.budget, config.prices, config.spent).for_node(config.node.is_some());
         Ok(ProxyState { provider, config, client, ledger, log, buffers: BufferPool::new() })

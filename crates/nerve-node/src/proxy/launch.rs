@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_api::request::NodeRef;
-use nerve_proxy::{CallObserver, CallReport, LogConfig, Proxy, ProxyConfig, ProxyError, Secret, Totals};
+use nerve_proxy::{
+    CallObserver, CallReport, LogConfig, LogFaults, Proxy, ProxyConfig, ProxyError, Secret, Totals,
+};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -65,6 +67,7 @@ pub(super) fn start_shared(
             record_call(report, Some(&node), tracker.span(report.turn));
         })
     };
+    let log_faults = LogFaults::default();
     let config = ProxyConfig {
         listen: (Ipv4Addr::LOCALHOST, port).into(),
         client_token: token.as_ref().map(|Token(token)| Secret::new(token)),
@@ -72,6 +75,7 @@ pub(super) fn start_shared(
         turn: tracker.turn.clone(),
         on_call: Some(proxies.on_call.iter().cloned().fold(observer, CallObserver::chain)),
         log: log.as_ref().map(|path| LogConfig { bodies: settings.log_bodies, ..LogConfig::new(path) }),
+        log_faults: log_faults.clone(),
         spent,
         shutdown_timeout: SHUTDOWN_TIMEOUT,
         ..settings::config(settings)?
@@ -86,6 +90,7 @@ pub(super) fn start_shared(
         token,
         upstream,
         log,
+        log_faults,
         variables: Vec::new(),
         tracker,
         state: Mutex::new(ProxyState::Running(proxy)),
@@ -106,6 +111,7 @@ pub(super) fn failed_proxy(id: &str, settings: Option<ProxySettings>, why: Strin
         token: None,
         upstream: String::new(),
         log: None,
+        log_faults: LogFaults::default(),
         variables: Vec::new(),
         tracker: Arc::new(UsageTracker::default()),
         state: Mutex::new(ProxyState::Ended(Totals::default())),

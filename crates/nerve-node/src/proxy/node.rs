@@ -133,6 +133,11 @@ impl NodeProxy {
         self.inner.failure.as_deref()
     }
 
+    /// Removes and returns the interruptions of the proxy's log and their ends.
+    pub(crate) fn take_log_faults(&self) -> Vec<String> {
+        self.inner.log_faults.take()
+    }
+
     /// Removes the proxy's variables from a program's environment. They are no part of the node's definition.
     pub(crate) fn remove_env(&self, env: &mut BTreeMap<String, String>) {
         for name in &self.inner.variables {

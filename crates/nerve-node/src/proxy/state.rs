@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nerve_proxy::{Proxy, Totals};
+use nerve_proxy::{LogFaults, Proxy, Totals};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -22,6 +22,7 @@ pub(super) struct ProxyShared {
     pub(super) token: Option<Token>,
     pub(super) upstream: String,
     pub(super) log: Option<PathBuf>,
+    pub(super) log_faults: LogFaults,
     /// Names of the variables set for the program.
     pub(super) variables: Vec<String>,
     pub(super) tracker: Arc<UsageTracker>,

@@ -9,11 +9,14 @@ use std::os::unix::fs::PermissionsExt;
 
 use nerve_api::reply::ModelUsage;
 use nerve_node::proxy::{Provider, ProxyPrices, ProxySettings};
+use nerve_testkit::harness::SmallDisk;
+use nerve_testkit::wait_until_async;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use self::harness::ProxyHarness;
+use crate::harness::LIMIT;
 
 #[tokio::test]
 async fn requests_are_counted_and_logged_with_their_turn() {
@@ -150,4 +153,25 @@ fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
         .map(|entry| entry.path())
         .flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] })
         .collect()
+}
+
+#[tokio::test]
+async fn interrupted_log_is_a_fault_of_the_node() {
+    let harness = ProxyHarness::new().await;
+    let folder = harness.path("proxies");
+    let test = "interrupted_log_is_a_fault_of_the_node";
+    let Some(_disk) = SmallDisk::mount(test, &folder, "64k") else { return };
+    harness.create(harness.spec("a", harness.proxy(Provider::Anthropic))).await.unwrap();
+    let request = format!("{} again", harness.script());
+    harness.nodes.ask("a", &request).await;
+    assert_eq!(harness.metadata("a", "faults").await, None);
+    assert!(fs::write(folder.join("filler"), vec![1; 1 << 20]).is_err());
+    let has_fault = async |words: &str| {
+        harness.nodes.ask("a", &request).await;
+        harness.metadata("a", "faults").await.is_some_and(|faults| faults.contains(words))
+    };
+    assert!(wait_until_async(LIMIT, async || has_fault("log of its proxy is interrupted").await).await);
+    fs::remove_file(folder.join("filler")).unwrap();
+    assert!(wait_until_async(LIMIT, async || has_fault("log of its proxy continues").await).await);
+    harness.nodes.stop("a").await;
 }

@@ -49,6 +49,7 @@ use self::status::Status;
 use self::waiters::Waiters;
 use crate::cancellation::interrupt_timeout_error;
 use crate::hooks::HookSocket;
+use crate::proxy::NodeProxy;
 use crate::terminal::spec::TerminalSpec;
 
 /// A terminal node: its parts, each with its own state. The modules of this folder implement its handlers.
@@ -265,8 +266,9 @@ impl<B: Backend> Actor<B> {
             self.link.remember_unsent_prompt(self.driver.unsent_prompt());
         }
         self.lifecycle.finish_stop();
-        for notice in self.spec.audit_log.take_notices() {
-            self.on_fault(notice);
+        let log_faults = self.spec.proxy.as_ref().map(NodeProxy::take_log_faults).unwrap_or_default();
+        for fault in self.spec.audit_log.take_notices().into_iter().chain(log_faults) {
+            self.on_fault(fault);
         }
         self.reporter.report_mismatch(self.clock.now(), self.driver.mismatch());
         // Poll often while a caller may wait for a start or a turn to end. Not during a dialog: that waits for a person.
