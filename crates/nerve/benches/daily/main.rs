@@ -61,6 +61,7 @@ async fn main() -> Result<()> {
     let archive = Archive::create(output_bytes)?;
     search::measure(&mut report, &archive)?;
     search_index::measure(&mut report, archive).await?;
+    [fan_out::NOTE, search_index::NOTE].map(|note| report.note(note));
     report.print();
     Ok(())
 }
