@@ -159,12 +159,13 @@ impl Git {
     }
 
     /// Adds a worktree with a new branch at a commit. Calls of all processes run one at a time, because git fails if it reads a
-    /// half-made worktree; each writes the files on all cores, because that takes most of its time.
-    pub fn add_worktree(&self, path: &Path, branch: &str, commit: &str) -> Result<()> {
+    /// half-made worktree; each writes the files on all cores, because that takes most of its time. `common_dir`: see
+    /// [`Git::common_dir`], which would start git once more while the others wait.
+    pub fn add_worktree(&self, common_dir: &Path, path: &Path, branch: &str, commit: &str) -> Result<()> {
         static TURN: Mutex<()> = Mutex::new(());
         let _guard = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         // A file system may refuse to lock a directory. Then git reports a conflict.
-        let shared = std::fs::File::open(self.common_dir()?);
+        let shared = std::fs::File::open(common_dir);
         let _lock = shared.ok().filter(|directory| directory.lock().is_ok());
         let path = path.as_os_str();
         // Zero: as many workers as cores. Git uses them for 100 files or more.
@@ -575,7 +576,8 @@ mod tests {
         std::thread::scope(|scope| {
             let adding = scope.spawn(|| {
                 started.send(()).unwrap();
-                Git::at(&repository).add_worktree(&worktree, "attempt", "HEAD")
+                let git = Git::at(&repository);
+                git.add_worktree(&git.common_dir().unwrap(), &worktree, "attempt", "HEAD")
             });
             is_started.recv().unwrap();
             // A branch of this name would make git fail, if it ran before.
@@ -603,13 +605,15 @@ mod tests {
         std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
         std::fs::write(&hook, "#!/bin/sh\necho \"$1\" > hooked\n").unwrap();
         std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        Git::at(&repository).add_worktree(&worktree, "attempt", "HEAD").unwrap();
+        let git = Git::at(&repository);
+        let common_dir = git.common_dir().unwrap();
+        git.add_worktree(&common_dir, &worktree, "attempt", "HEAD").unwrap();
         for name in &names {
             assert_eq!(std::fs::read_to_string(worktree.join(name)).unwrap(), *name);
         }
         let previous = std::fs::read_to_string(worktree.join("hooked")).unwrap();
         assert_eq!(previous.trim().trim_matches('0'), "", "a new worktree has no previous commit");
-        let error = Git::at(&repository).add_worktree(&worktree, "attempt", "HEAD").unwrap_err();
+        let error = git.add_worktree(&common_dir, &worktree, "attempt", "HEAD").unwrap_err();
         assert!(error.to_string().starts_with("git worktree failed"), "{error}");
     }
 }

@@ -91,10 +91,14 @@ pub async fn prepare(
             response_timeout: Seconds::from(settings.turn_timeout),
             ..CreateNode::new(attempt.node.clone())
         };
-        let (client, git, attempt, base) =
-            (client.clone(), git.clone(), attempt.clone(), fan_out.base.clone());
-        let files = files.to_vec();
-        jobs.spawn(async move { (index, prepare_attempt(client, git, attempt, base, files, spec).await) });
+        let source = Source {
+            git: git.clone(),
+            common_dir: fan_out.common_dir.clone(),
+            base: fan_out.base.clone(),
+            files: files.to_vec(),
+        };
+        let (client, attempt) = (client.clone(), attempt.clone());
+        jobs.spawn(async move { (index, prepare_attempt(client, source, attempt, spec).await) });
     }
     while let Some(result) = jobs.join_next().await {
         // A panic of a job is a defect, which the comparison then shows as an attempt that did not run.
@@ -107,20 +111,32 @@ pub async fn prepare(
     }
 }
 
+/// What a worktree is made from.
+#[derive(Clone)]
+struct Source {
+    /// The checkout in which the fan-out was started.
+    git: Git,
+    /// Git directory that the checkouts share.
+    common_dir: PathBuf,
+    /// Commit at which the attempts start.
+    base: String,
+    /// Ignored files to copy, relative to the checkout.
+    files: Vec<PathBuf>,
+}
+
 async fn prepare_attempt(
     client: NerveClient,
-    git: Git,
+    source: Source,
     attempt: Attempt,
-    base: String,
-    files: Vec<PathBuf>,
     spec: CreateNode,
 ) -> Result<()> {
     let Attempt { worktree, branch, .. } = attempt;
     let add = {
-        let (git, worktree, branch, base) = (git.clone(), worktree.clone(), branch.clone(), base.clone());
+        let (source, worktree, branch) = (source.clone(), worktree.clone(), branch.clone());
         let cwd = spec.cwd.clone().unwrap_or_default();
         move || {
-            git.add_worktree(&worktree, &branch, &base)?;
+            let Source { git, common_dir, base, files } = source;
+            git.add_worktree(&common_dir, &worktree, &branch, &base)?;
             // Files that are not ignored at this commit would be committed with the agent's work.
             let files = Git::at(&worktree).filter_ignored(&files)?;
             include::copy(&files, git.dir(), &worktree)?;
@@ -135,6 +151,7 @@ async fn prepare_attempt(
     if result.is_err() {
         // The request may have taken effect although its reply did not arrive.
         let _ = client.node(&spec.node_id, spec.session_id.as_deref()).remove().await;
+        let Source { git, base, .. } = source;
         spawn_blocking(move || undo_worktree(&git, &worktree, &branch, &base)).await.unwrap_or_default();
     }
     result

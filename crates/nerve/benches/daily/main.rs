@@ -61,7 +61,9 @@ async fn main() -> Result<()> {
     let archive = Archive::create(output_bytes)?;
     search::measure(&mut report, &archive)?;
     search_index::measure(&mut report, archive).await?;
-    [fan_out::NOTE, search_index::NOTE].map(|note| report.note(note));
+    for note in [fan_out::NOTE, search_index::NOTE] {
+        report.note(note);
+    }
     report.print();
     Ok(())
 }
