@@ -8,14 +8,15 @@ use nerve_types::suggestion::nearest;
 use super::SHORTCUTS;
 
 /// Words that people try, and the commands to use instead. A word that names a command of a group needs no entry.
-const WORDS: [(&[&str], &[&str]); 31] = [
-    (&["up", "serve", "daemon", "resume"], &["start", "server start", "session start"]),
+const WORDS: [(&[&str], &[&str]); 32] = [
+    (&["up", "serve", "daemon", "resume", "continue"], &["start", "server start", "session start"]),
     (&["status", "state"], &["ls", "server status", "graph status"]),
     (&["list", "ps", "nodes"], &["ls"]),
     (&["create", "spawn", "add"], &["new", "session create", "graph create"]),
     (&["history", "log", "audit"], &["logs", "server logs"]),
     (&["kill", "remove", "delete", "close", "end"], &["stop", "rm", "session delete"]),
-    (&["down", "shutdown", "halt"], &["server stop", "stop"]),
+    (&["down", "shutdown", "halt", "quit", "exit"], &["server stop", "stop"]),
+    (&["reboot", "reload"], &["server restart"]),
     (&["execute", "prompt", "say", "tell", "message", "turn"], &["send"]),
     (&["run"], &["send", "graph run", "node run"]),
     (&["read", "output", "screen", "capture", "print", "cat", "tail"], &["node read", "attach"]),
@@ -212,6 +213,9 @@ mod tests {
             ("ps", &["'nerve ls'"]),
             ("create", &["'nerve new'"]),
             ("kill", &["'nerve stop'"]),
+            ("continue", &["'nerve start'"]),
+            ("reboot", &["'nerve server restart'"]),
+            ("quit", &["'nerve server stop'", "'nerve stop'"]),
             ("remove", &["'nerve stop'", "'nerve rm'"]),
             ("execute me hello", &["'nerve send'"]),
             ("run", &["'nerve send'", "'nerve graph run'"]),
