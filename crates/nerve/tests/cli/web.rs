@@ -231,3 +231,10 @@ fn views_are_accessible_in_a_browser() {
     home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
     run_in_browser(&home, "views_are_accessible_in_a_browser", "accessibility.mjs");
 }
+
+#[test]
+fn keyboard_is_enough_in_a_browser() {
+    let home = with_http();
+    home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
+    run_in_browser(&home, "keyboard_is_enough_in_a_browser", "keyboard.mjs");
+}
