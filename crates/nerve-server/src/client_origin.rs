@@ -19,6 +19,15 @@ pub(crate) fn current() -> ClientOrigin {
     CURRENT.try_with(Clone::clone).unwrap_or_default()
 }
 
+/// Returns the origin of the connection that this task serves, with the id of the request's web session.
+pub(crate) fn in_session(id: Option<String>) -> ClientOrigin {
+    let origin = current();
+    match id {
+        Some(id) => ClientOrigin::new(origin.transport, format!("{}, web session {id}", origin.client)),
+        None => origin,
+    }
+}
+
 /// Describes the peer of a Unix socket by its user and process.
 pub(crate) fn unix(stream: &UnixStream) -> ClientOrigin {
     let peer = stream.peer_cred().ok();

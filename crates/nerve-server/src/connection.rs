@@ -207,9 +207,8 @@ async fn report_revocation(out: &mut SendQueue, line: Vec<u8>) {
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, out.write_all()).await;
 }
 
-/// Discards further input after this side has closed, until the client is silent for `silence`. Closing a
-/// connection with unread data would reset it and lose the last reply (RFC 9293 §3.10.4). Bounded in bytes and
-/// time.
+/// Discards further input after this side has closed, until the client is silent for `silence`. Closing a connection with unread
+/// data would reset it and lose the last reply (RFC 9293 §3.10.4). Bounded in bytes and time.
 pub(crate) async fn linger(read: ReadHalf, silence: Duration) {
     let reading = async {
         let (mut read, mut scrap) = (read.take(MAX_LINGER_BYTES), vec![0; 4096]);

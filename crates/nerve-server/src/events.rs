@@ -1,5 +1,4 @@
-//! Distributes the engine's events to subscribers, each with a bounded queue, so that a slow one delays no
-//! other.
+//! Distributes the engine's events to subscribers, each with a bounded queue, so that a slow one delays no other.
 
 mod encoded_event;
 mod filter;

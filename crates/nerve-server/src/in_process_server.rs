@@ -43,8 +43,7 @@ impl InProcessServer {
         }
     }
 
-    /// Ends the server. Stops all nodes, or with `keep_nodes` leaves those that run in hosts. Pending replies
-    /// are sent.
+    /// Ends the server. Stops all nodes, or with `keep_nodes` leaves those that run in hosts. Pending replies are sent.
     pub async fn stop(self, keep_nodes: bool) {
         self.state.shut_down(keep_nodes);
         self.ended().await;

@@ -48,8 +48,7 @@ impl SpareDescriptor {
         SpareDescriptor(File::open("/dev/null").ok())
     }
 
-    /// Handles a failed `accept`: refuses the connection that `accept` returns if only a descriptor is missing, otherwise
-    /// pauses.
+    /// Handles a failed `accept`: refuses the connection that `accept` returns if only a descriptor is missing, otherwise pauses.
     pub(crate) async fn recover<S>(
         &mut self,
         failure: &io::Error,

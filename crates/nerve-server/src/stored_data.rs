@@ -1,5 +1,4 @@
-//! The data that nerve has stored on this machine in addition to recordings, and the removal of what is old. Needs
-//! no server.
+//! The data that nerve has stored on this machine in addition to recordings, and the removal of what is old. Needs no server.
 
 use std::fs::{self, File, TryLockError};
 use std::io;

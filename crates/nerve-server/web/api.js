@@ -161,6 +161,12 @@ export function explainNode(node) {
   return send("GET", nodePath(node, "/explain"));
 }
 
+/** Returns the newest entries of a node's audit log, oldest first, without the captures of its screen. */
+export async function listLogEntries(node, last) {
+  const { entries } = await send("GET", `${nodePath(node, "/history")}&last=${last}&without_reads=true`);
+  return entries;
+}
+
 /** Returns a page of the turns of a node or of a recording: at most `limit` turns, the newest ones before the turn `before`. */
 export function getTranscript(source, { before, limit }) {
   const path = source.recording === undefined ? nodePath(source, "/transcript") : machinePath(source, `/transcript?recording=${encodeURIComponent(source.recording)}`);

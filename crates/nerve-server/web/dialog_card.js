@@ -2,6 +2,7 @@
 
 import { ApiError, answerDialog, describeError, describeFailure, explainNode } from "./api.js";
 import { ClickGuard } from "./click_guard.js";
+import { AnswerLog, describeAnswer } from "./dialog_answer.js";
 import { announce, element, showText } from "./dom.js";
 import { LatestRequest } from "./latest_request.js";
 import { isAway } from "./node_store.js";
@@ -58,8 +59,17 @@ export class DialogCard {
   #isSending = false;
   #isClosed = false;
   #sent = null;
+  /** Resolves to true if the last answer of this page was accepted. */
+  #outcome = Promise.resolve(false);
+  #answers = null;
+  /** Counts the dialogs that opened or closed. */
+  #number = 0;
+  /** The answer of another client to the dialog that has closed; null if it is not known. */
+  #otherAnswer = null;
   #endedTurn = undefined;
   #title = element("h3");
+  /** Says who answered the dialog before the one that is shown. */
+  #earlier = element("p", { class: "note", hidden: true });
   #screen = element("pre", { class: "screen", tabIndex: 0, "aria-label": "Screen of the node" });
   #list = element("ul", { class: "choices" });
   #guard = new ClickGuard(this.#list);
@@ -69,7 +79,7 @@ export class DialogCard {
   constructor(canAnswer, titleId) {
     this.#canAnswer = canAnswer;
     this.#titleId = titleId;
-    this.element = element("section", { class: "dialog", hidden: true }, this.#title, this.#screen, this.#list, this.#note);
+    this.element = element("section", { class: "dialog", hidden: true }, this.#title, this.#earlier, this.#screen, this.#list, this.#note);
   }
 
   /** Ends all requests. */
@@ -89,6 +99,9 @@ export class DialogCard {
     } else if (node.state === "blocked") {
       if (before?.state !== "blocked") {
         this.#shown = null;
+        this.#answers = new AnswerLog(node.progress.state_changed_at);
+        this.#number += 1;
+        showText(this.#earlier, "");
       }
       if (before?.state !== "blocked" || before.progress.state_changed_at !== node.progress.state_changed_at) {
         this.#sent = null;
@@ -104,7 +117,10 @@ export class DialogCard {
       this.#list.hidden = true;
       this.#screen.hidden = true;
       this.#endedTurn = node.progress.turn_started_at;
+      this.#otherAnswer = null;
+      showText(this.#earlier, "");
       announce(this.#reportEnd());
+      this.#nameAuthor(this.#shown);
     } else if (node.progress.turn_started_at && node.progress.turn_started_at !== this.#endedTurn) {
       // The note about the end stays until the next turn.
       this.element.hidden = true;
@@ -154,6 +170,9 @@ export class DialogCard {
 
   #show(explained) {
     const isNew = this.#shown === null || !isSame(this.#shown, explained);
+    if (isNew && this.#shown !== null) {
+      this.#nameAuthor(this.#shown);
+    }
     if (this.#answered !== null && !isSame(this.#answered, explained)) {
       this.#sent = null;
     }
@@ -194,7 +213,9 @@ export class DialogCard {
     this.#answered = shown;
     this.#report(`"${label}": sending…`);
     try {
-      await this.#send(node, shown, index);
+      const sending = this.#send(node, shown, index);
+      this.#outcome = sending.then(() => true, () => false);
+      await sending;
       if (this.#node.state === "blocked") {
         this.#report(`"${label}": sent.`);
       }
@@ -221,16 +242,40 @@ export class DialogCard {
     await answerDialog(node, index + 1, shown.dialog_id);
   }
 
+  /** Names the client that answered a dialog which has closed, unless this page did. */
+  async #nameAuthor(closed) {
+    this.#number += 1;
+    const number = this.#number;
+    showText(this.#earlier, "");
+    const answer = await this.#answers.next(this.#node);
+    const isOwn = closed !== null && this.#answered !== null && isSame(this.#answered, closed) && (await this.#outcome);
+    if (answer === null || isOwn || number !== this.#number || this.#isClosed) {
+      return;
+    }
+    if (this.#node.state === "blocked") {
+      showText(this.#earlier, `The dialog before this one: ${describeAnswer(answer)}.`);
+    } else {
+      this.#otherAnswer = answer;
+      announce(this.#reportEnd());
+    }
+  }
+
   /** Shows how a closed dialog has ended. */
   #reportEnd() {
     const { id, state } = this.#node;
-    const end = this.#sent === null ? "Another client answered, or the dialog closed by itself" : `"${this.#sent}": sent, the dialog is gone`;
-    const text = `${end}. ${id} is ${state} now.`;
+    const text = `${this.#describeEnd()}. ${id} is ${state} now.`;
     showText(this.#title, "Dialog closed");
     this.element.classList.add("closed");
     this.#note.classList.remove("failed");
     showText(this.#note, text);
     return text;
+  }
+
+  #describeEnd() {
+    if (this.#sent !== null) {
+      return `"${this.#sent}": sent, the dialog is gone`;
+    }
+    return this.#otherAnswer === null ? "Another client answered, or the dialog closed by itself" : describeAnswer(this.#otherAnswer);
   }
 
   #setEnabled(isEnabled) {

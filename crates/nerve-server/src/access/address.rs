@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 
 use crate::error::ServerError;
 
-/// Checks that `address` may be listened on. Only loopback addresses may do without TLS, unless `insecure` is
-/// set.
+/// Checks that `address` may be listened on. Only loopback addresses may do without TLS, unless `insecure` is set.
 ///
 /// # Errors
 /// Returns [`ServerError::NeedsTls`] if the address is not loopback and neither `tls` nor `insecure` is set.

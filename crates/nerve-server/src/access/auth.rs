@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::log_limit::LogLimiter;
 use super::token::{Token, TokenFile};
-use crate::web::{Role, SessionStore, SharedNode};
+use crate::web::{FoundSession, Role, SessionStore, SharedNode};
 
 /// Maximum number of delayed answers to wrong tokens.
 const MAX_DELAYED: usize = 64;
@@ -27,8 +27,7 @@ const MAX_DELAY: Duration = Duration::from_secs(5);
 const DELAY_STEP: Duration = Duration::from_millis(250);
 /// Time after the last failure at which a subnet's failure count is reset.
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
-/// Interval between checks of the token file. Clients may authenticate with a new token before the next
-/// check.
+/// Interval between checks of the token file. Clients may authenticate with a new token before the next check.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum number of subnets with a failure count of their own; all others share one count.
 const MAX_SUBNETS: usize = 1024;
@@ -57,21 +56,24 @@ struct ActiveToken {
 #[derive(Debug, Clone)]
 pub(crate) struct Credential {
     revoked: CancellationToken,
-    /// The role of a web session; `None` for a client with the token.
-    role: Option<Role>,
-    /// The only node that the session may read.
-    share: Option<SharedNode>,
+    /// The web session; `None` for a client with the token.
+    session: Option<FoundSession>,
 }
 
 impl Credential {
     /// Returns the role of a web session; `None` for a client with the token, which may do everything.
     pub(crate) fn role(&self) -> Option<Role> {
-        self.role
+        self.session.as_ref().map(|session| session.role)
+    }
+
+    /// Returns the id of a web session; `None` for a client with the token.
+    pub(crate) fn session_id(&self) -> Option<String> {
+        self.session.as_ref().map(FoundSession::id)
     }
 
     /// Returns the node of the session's share; `None` for all other clients.
     pub(crate) fn share(&self) -> Option<&SharedNode> {
-        self.share.as_ref()
+        self.session.as_ref()?.share.as_ref()
     }
 
     /// Returns true if the credential is no longer valid.
@@ -82,7 +84,7 @@ impl Credential {
     /// Completes with the reason for the client when the credential is no longer valid.
     pub(crate) async fn wait_for_revocation(self) -> &'static str {
         self.revoked.cancelled_owned().await;
-        match self.role {
+        match self.session {
             Some(_) => "the web session has ended: log in again",
             None => "the server's token was changed: reconnect with the new one",
         }
@@ -119,8 +121,7 @@ impl Authenticator {
     ///
     /// # Errors
     /// `authentication_error` if the token is missing or wrong; `rate_limit_error`, without delay, if too
-    /// many answers are delayed already (close the connection); `internal_error` if the server cannot read
-    /// its own token.
+    /// many answers are delayed already (close the connection); `internal_error` if the server cannot read its own token.
     pub(crate) async fn authenticate(
         &self,
         received: Option<&[u8]>,
@@ -129,7 +130,7 @@ impl Authenticator {
         let token = self.read_token()?;
         let problem = match received {
             Some(received) if token.matches(received) => {
-                return Ok(Credential { revoked: self.activate(token), role: None, share: None });
+                return Ok(Credential { revoked: self.activate(token), session: None });
             }
             Some(_) => "the token is wrong",
             None => "there is no token",
@@ -151,7 +152,7 @@ impl Authenticator {
         match sessions.find(secret, &token) {
             Ok(Some(session)) => {
                 let revoked = sessions.revocation(&session, &self.activate(token));
-                Ok(Credential { revoked, role: Some(session.role), share: session.share })
+                Ok(Credential { revoked, session: Some(session) })
             }
             Ok(None) => {
                 let error = self.reject("the web session has ended", from).await;
@@ -194,8 +195,7 @@ impl Authenticator {
         EngineError::new(ErrorKind::Authentication, problem)
     }
 
-    /// Watches for a new token while clients are connected, and revokes the credentials issued for the old
-    /// one. Never completes.
+    /// Watches for a new token while clients are connected, and revokes the credentials issued for the old one. Never completes.
     pub(crate) async fn watch(&self) {
         let mut poll = tokio::time::interval(POLL_INTERVAL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -25,8 +25,7 @@ impl LogLimiter {
         LogLimiter(Mutex::new(Window { since: Instant::now(), logged: 0, suppressed: 0 }))
     }
 
-    /// Returns `Some` if the event may be logged, with the number of events suppressed since the last logged
-    /// one.
+    /// Returns `Some` if the event may be logged, with the number of events suppressed since the last logged one.
     pub(crate) fn allow(&self) -> Option<u64> {
         let mut window = self.0.lock();
         let now = Instant::now();

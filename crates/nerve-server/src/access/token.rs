@@ -18,8 +18,7 @@ use crate::paths::private_directory;
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 /// Random bytes in a generated token.
 const RANDOM_BYTES: usize = 32;
-/// Minimum length of a token in bytes. Guessing over many connections is not slowed down, so shorter tokens are not
-/// safe.
+/// Minimum length of a token in bytes. Guessing over many connections is not slowed down, so shorter tokens are not safe.
 pub const MIN: usize = 32;
 /// Maximum length of a token in bytes.
 pub const MAX: usize = 256;
@@ -133,8 +132,7 @@ impl TokenFile {
     /// and replaces its target.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be written, or if it holds something other than a token, which
-    /// would be lost.
+    /// Returns an error if the file cannot be written, or if it holds something other than a token, which would be lost.
     pub fn rotate(&self) -> Result<Token, ServerError> {
         let target = match self.path.canonicalize() {
             Ok(path) => TokenFile { path },
@@ -156,8 +154,7 @@ impl TokenFile {
         Ok(token)
     }
 
-    /// Writes the token to a temporary file with mode 0600 and syncs it. Readers see a complete token or
-    /// none.
+    /// Writes the token to a temporary file with mode 0600 and syncs it. Readers see a complete token or none.
     fn write_temporary(&self, token: &Token) -> Result<NamedTempFile, ServerError> {
         let folder = self.create_folder()?;
         let write = || -> std::io::Result<NamedTempFile> {

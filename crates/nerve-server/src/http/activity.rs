@@ -47,8 +47,7 @@ struct RequestState {
 }
 
 impl State {
-    /// Aborts the stalled responses. Returns when to check again, or `None` if all open responses have
-    /// stalled.
+    /// Aborts the stalled responses. Returns when to check again, or `None` if all open responses have stalled.
     fn abort_stalled(&mut self, now: Instant) -> Option<Option<Instant>> {
         let is_stalled =
             |active: &RequestState| active.sent_at.is_some_and(|sent_at| sent_at + STALL_TIMEOUT <= now);

@@ -120,8 +120,7 @@ impl Client<'_> {
         let connection = http1::Builder::new()
             .timer(timeout)
             .header_read_timeout(idle_timeout::PREAUTH)
-            // A client that has finished sending may still wait for the response: `nc -N` and many libraries
-            // do.
+            // A client that has finished sending may still wait for the response: `nc -N` and many libraries do.
             .half_close(true)
             .max_buf_size(MAX_HEAD_BYTES)
             .max_headers(gate::MAX_HEADERS)
@@ -187,8 +186,7 @@ impl Client<'_> {
                     if !auth.is_authenticated() {
                         break (DRAIN_TIMEOUT, End::Finished);
                     }
-                    // No new requests are accepted, but those made with the old token are answered, however
-                    // long that takes.
+                    // No new requests are accepted, but those made with the old token are answered, however long that takes.
                     connection.as_mut().graceful_shutdown();
                     is_draining = true;
                 }

@@ -20,6 +20,7 @@ use super::operations;
 use super::problem::Problem;
 use super::request_id::{self, RequestId};
 use crate::access::{Authenticator, Credential};
+use crate::client_origin;
 use crate::clients::Clients;
 use crate::web::{self, CacheForever, Web, role};
 
@@ -75,7 +76,9 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
         Ok(credential) => {
             parts.extensions.insert(credential.clone());
             let role = credential.as_ref().and_then(Credential::role);
-            (role::with_role(role, next.run(Request::from_parts(parts, body))).await, credential)
+            let origin = client_origin::in_session(credential.as_ref().and_then(Credential::session_id));
+            let served = role::with_role(role, next.run(Request::from_parts(parts, body)));
+            (client_origin::scope(origin, served).await, credential)
         }
         Err(problem) => (problem.into_response(), None),
     };
@@ -89,8 +92,7 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
     if version >= Version::HTTP_2 {
         // HTTP/2 has no Connection header.
         response.headers_mut().remove(header::CONNECTION);
-        // HTTP/2 allows many requests at a time. A client that guesses tokens has to reconnect for each
-        // batch.
+        // HTTP/2 allows many requests at a time. A client that guesses tokens has to reconnect for each batch.
         let refused = matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
         if let (true, Some(auth)) = (refused, auth) {
             auth.close();

@@ -26,8 +26,7 @@ pub type BufferedRequest = http::Request<Full<Bytes>>;
 type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 type Service = Arc<dyn Fn(BufferedRequest) -> ResponseFuture + Send + Sync>;
 
-/// A service at a path. Its requests are authenticated and checked: host, origin, token, size of head and
-/// body.
+/// A service at a path. Its requests are authenticated and checked: host, origin, token, size of head and body.
 #[derive(Clone)]
 pub struct Mount {
     path: &'static str,
@@ -51,8 +50,7 @@ impl ShutdownSignal {
         self.begun.clone()
     }
 
-    /// Makes the shutdown wait for `last`, no longer than for clients. Tasks of a service can finish before
-    /// the runtime ends.
+    /// Makes the shutdown wait for `last`, no longer than for clients. Tasks of a service can finish before the runtime ends.
     pub fn wait_for(&self, last: impl Future<Output = ()> + Send + 'static) {
         self.waited_for.spawn(last);
     }

@@ -49,8 +49,7 @@ pub(crate) fn encode_with(
     encode(context, outcome)
 }
 
-/// Returns the typed reply to a request that was made in this process. The warnings are dropped: nothing reads
-/// them.
+/// Returns the typed reply to a request that was made in this process. The warnings are dropped: nothing reads them.
 pub(crate) fn downcast<T: Reply>(_: ReplyContext, outcome: Outcome) -> Result<Box<T>, Problem> {
     let reply: Box<dyn Any> = outcome.map_err(Problem::from)?;
     reply.downcast().map_err(|_| Problem::internal("the reply has the type of another request"))

@@ -16,8 +16,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
     manifest-src 'self'; worker-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 /// Placeholder in the page for the version of the assets.
 const VERSION_PLACEHOLDER: &str = "{{version}}";
-/// Placeholder in the page for links that load all modules at once: a browser finds them one layer of imports after
-/// another.
+/// Placeholder in the page for links that load all modules at once: a browser finds them one layer of imports after another.
 const MODULES_PLACEHOLDER: &str = "{{modules}}";
 /// Digits of the version.
 const VERSION_DIGITS: usize = 16;
@@ -25,8 +24,7 @@ const VERSION_DIGITS: usize = 16;
 const INDEX: &str = "index.html";
 /// The module that the page runs.
 const MAIN: &str = "main.js";
-/// The script that shows notifications while the page is closed. Its path decides which pages it serves, so it is not
-/// versioned.
+/// The script that shows notifications while the page is closed. Its path decides which pages it serves, so it is not versioned.
 const SERVICE_WORKER: &str = "service_worker.js";
 /// Folder to read the files from instead, while the page is developed.
 #[cfg(debug_assertions)]
@@ -74,6 +72,7 @@ assets![
     "combined_node_store.js",
     "confirmation.js",
     "connection.js",
+    "dialog_answer.js",
     "dialog_card.js",
     "dom.js",
     "drafts.js",

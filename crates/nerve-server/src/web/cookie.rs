@@ -37,8 +37,7 @@ impl SessionCookie {
         secure_value.or_else(|| find(headers, &self.plain).filter(|_| !self.has_tls))
     }
 
-    /// Returns the headers that set the cookie for a request from `peer`, and remove the request's cookie with the
-    /// other name.
+    /// Returns the headers that set the cookie for a request from `peer`, and remove the request's cookie with the other name.
     pub(crate) fn set(&self, secret: &str, headers: &HeaderMap, peer: IpAddr) -> HeaderMap {
         let is_secure = self.has_tls || is_https(headers, peer);
         let other = if is_secure { &self.plain } else { &self.secure };

@@ -43,7 +43,7 @@ pub use nerve_web_push::subscription::NotificationStatus;
 
 pub(crate) use self::cookie::check_request;
 pub(crate) use self::endpoints::router;
-pub(crate) use self::session::SessionStore;
+pub(crate) use self::session::{FoundSession, SessionStore};
 
 use self::cookie::SessionCookie;
 use self::login_code::LoginCodes;

@@ -1,8 +1,7 @@
 //! Web sessions: browsers that have logged in.
 //!
-//! Each session has a private file, named by the SHA-256 of its cookie, so that a restart keeps browsers logged in. The
-//! file's time of modification is the time of its last use. Setting it never creates a file, so a revoked session stays
-//! revoked.
+//! Each session has a private file, named by the SHA-256 of its cookie, so that a restart keeps browsers logged in. The file's
+//! time of modification is the time of its last use. Setting it never creates a file, so a revoked session stays revoked.
 
 use std::collections::HashMap;
 use std::io;
@@ -78,12 +77,19 @@ pub struct WebSession {
 }
 
 /// A session that a request belongs to.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct FoundSession {
     digest: String,
     pub(crate) role: Role,
     /// The only node that it may read, if a share began it.
     pub(crate) share: Option<SharedNode>,
+}
+
+impl FoundSession {
+    /// Returns its id, as `nerve web sessions list` prints it.
+    pub(crate) fn id(&self) -> String {
+        record_store::id(&self.digest)
+    }
 }
 
 /// The share that began a session.

@@ -280,6 +280,12 @@ const steps = {
       }
     });
     await tapChoice(page, 1, "agent is ready now");
+    const { entries } = JSON.parse(nerve("logs", "agent", "--json"));
+    const { sessions } = JSON.parse(nerve("web", "sessions", "list", "--json"));
+    const { client, transport } = entries.find(({ op }) => op === "answer");
+    if (transport !== "http" || !sessions.some(({ web_session_id: id, role }) => role === "full" && client.endsWith(`, web session ${id}`))) {
+      throw new Error(`the audit log names ${client} (${transport}) as the author of the answer`);
+    }
     await page.emulate({ viewport: { width: 1280, height: 900 }, userAgent: "desktop" });
     await waitForText(page, "agent\\s+ready");
   },
@@ -293,7 +299,7 @@ const steps = {
     });
     await takeScreenshots(page, "nodes");
     nerve("answer", "second", "yes");
-    await waitForText(page, "Another client answered");
+    await waitForText(page, '"Yes[^"]*": answered by uid \\d+ pid \\d+ \\(unix\\)[^]*second is ready now');
   },
 
   async "the next dialog takes the place of the one that was answered"(page) {

@@ -7,6 +7,8 @@ const NODES = 200;
 const BLOCKED = NODES / 10;
 /** Pages in addition to the first one. Each has a browser context of its own, and so its own connections. */
 const PAGES = 4;
+/** Matches the author of an answer in the audit log, if a browser gave it. */
+const BROWSER = "127.0.0.1:\\d+, web session [0-9a-f]{12} \\(http\\)";
 
 function madeUpNode(number) {
   const isBlocked = number % (NODES / BLOCKED) === 0;
@@ -161,14 +163,16 @@ const steps = {
       await one.waitForSelector(".choices button:enabled");
     }
     const notes = [await noteOf(page, "both"), await noteOf(other, "both")];
-    if (notes.filter((note) => note.includes("Not answered")).length !== 1) {
+    const isRefused = (note) => note.includes("Not answered");
+    if (notes.filter(isRefused).length !== 1) {
       throw new Error(`the pages show:\n${notes.join("\n---\n")}`);
     }
+    await waitForText([page, other][notes.findIndex(isRefused)], `The dialog before this one: "[^"]+": answered by ${BROWSER}`);
     await Promise.all(held.map(({ stop }) => stop()));
     await choose(other, "both", "Yes");
     await waitForText(other, "both is ready now");
     await page.bringToFront();
-    await waitForText(page, "Another client answered, or the dialog closed by itself. both is ready now");
+    await waitForText(page, `"Yes[^"]*": answered by ${BROWSER}. both is ready now`);
     await other.browserContext().close();
   },
 };
