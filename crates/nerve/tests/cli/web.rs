@@ -212,6 +212,13 @@ fn many_nodes_and_two_answers_in_a_browser() {
 }
 
 #[test]
+fn page_survives_breaks_of_the_network_and_the_server() {
+    let home = with_http();
+    home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
+    run_in_browser(&home, "page_survives_breaks_of_the_network_and_the_server", "reconnect.mjs");
+}
+
+#[test]
 fn input_of_phones_is_handled_in_a_browser() {
     let home = with_http();
     home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
