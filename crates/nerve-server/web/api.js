@@ -223,6 +223,11 @@ export function writeKeys(node, keys) {
   return send("POST", nodePath(node, "/write"), { data: keys });
 }
 
+/** Changes the size of a node's terminal, for its program and for everyone who looks at it. */
+export function resizeTerminal(node, cols, rows) {
+  return send("POST", nodePath(node, "/resize"), { cols, rows }, LONG_TIMEOUT);
+}
+
 /** Selects a choice of a dialog: by its label, or by its number from 1. With `dialogId`, only in the dialog with this id. */
 export function answerDialog(node, choice, dialogId) {
   // A property that is undefined is not sent.

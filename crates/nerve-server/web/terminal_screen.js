@@ -14,6 +14,11 @@ const MAX_FONT = 15;
 const FONT_STEP = 0.5;
 /** Size below which the font does not shrink only to show all rows. */
 const MIN_FONT_FOR_ROWS = 10;
+/** Size for a terminal that is resized to the page. */
+const COMFORTABLE_FONT = 13;
+/** Columns and rows that every program can use. */
+const MIN_COLS = 20;
+const MIN_ROWS = 8;
 /** Space for the scroll bar in pixels. */
 const SCROLL_BAR = 16;
 
@@ -199,12 +204,23 @@ export class TerminalScreen {
     view.scrollLeft = reveal(view.scrollLeft, cursorX * cell.width, view.clientWidth);
   }
 
-  /** Returns the size of the font in pixels for a number of columns and rows. */
-  #chooseFont(cols, rows) {
+  /** Returns the columns and rows that fill the page with a font that is easy to read. */
+  fittingSize() {
+    const { width, height } = this.#measureSpace();
+    const cell = measureCell(this.#family, COMFORTABLE_FONT);
+    return { cols: Math.max(MIN_COLS, Math.floor(width / cell.width)), rows: Math.max(MIN_ROWS, Math.floor(height / cell.height)) };
+  }
+
+  /** Returns the space for rows in pixels. */
+  #measureSpace() {
     const view = this.#parent.parentElement;
     const padding = 2 * parseFloat(getComputedStyle(view).paddingLeft);
-    const width = view.clientWidth - padding - SCROLL_BAR;
-    const height = view.clientHeight - padding;
+    return { width: view.clientWidth - padding - SCROLL_BAR, height: view.clientHeight - padding };
+  }
+
+  /** Returns the size of the font in pixels for a number of columns and rows. */
+  #chooseFont(cols, rows) {
+    const { width, height } = this.#measureSpace();
     const fits = (size) => {
       const cell = measureCell(this.#family, size);
       return cell.width * cols <= width && (cell.height * rows <= height || size <= MIN_FONT_FOR_ROWS);

@@ -1,6 +1,7 @@
 // The terminal of a node: live output, keys, and how old the output is.
 
-import { confirmLink } from "./confirmation.js";
+import { describeFailure, resizeTerminal } from "./api.js";
+import { confirmAction, confirmLink } from "./confirmation.js";
 import { element, showText } from "./dom.js";
 import { KeyRow } from "./key_row.js";
 import { TerminalConnection } from "./terminal_connection.js";
@@ -16,7 +17,7 @@ const ENDED = ["stopped", "gone"];
 /** Time after which Enter follows a text that the program does not echo, in milliseconds. */
 const ECHO_LIMIT = 300;
 
-/** Shows the terminal of a node. The program keeps its size; the font follows the width of the page. */
+/** Shows the terminal of a node. The program keeps its size unless a person resizes it; the font follows the width of the page. */
 export class TerminalTab {
   #node;
   #canType;
@@ -40,12 +41,13 @@ export class TerminalTab {
     this.#connection = new TerminalConnection(node);
     const zoom = (label, name, steps) =>
       element("button", { type: "button", "aria-label": name, onclick: () => this.#screen?.zoom(steps) }, label);
+    const resize = element("button", { type: "button", hidden: !this.#canType, onclick: () => this.#resizeProgram() }, "Resize");
     this.view = element("div", { class: "terminal-view" }, this.#host);
     this.element = element(
       "section",
       { class: "terminal-tab", "aria-label": `Terminal of ${node.id}` },
       this.#banner,
-      element("p", { class: "terminal-tools" }, this.#size, zoom("A−", "A−: smaller text", -1), zoom("Fit", "Fit the width", 0), zoom("A+", "A+: larger text", 1)),
+      element("p", { class: "terminal-tools" }, this.#size, zoom("A−", "A−: smaller text", -1), zoom("Fit", "Fit the width", 0), zoom("A+", "A+: larger text", 1), resize),
       this.view,
       this.#note,
       this.#canType ? this.#keys.element : element("p", { class: "note" }, "This browser may only look."),
@@ -104,6 +106,18 @@ export class TerminalTab {
     const refusePaste = () => this.#refuse("only text can be pasted. Save the image where the program can read it, and name its path.");
     const { cols, rows } = this.#node.metadata ?? {};
     return new TerminalScreen(this.#host, { type, openLink: confirmLink, leave: () => this.#leave(), refusePaste, cols, rows });
+  }
+
+  /** Resizes the program to the page, after a confirmation: others look at the same terminal. */
+  async #resizeProgram() {
+    const { cols, rows } = this.#screen.fittingSize();
+    const question = `Resize the program to ${cols} × ${rows}, the size of this page? It changes for everyone who looks at it.`;
+    if (await confirmAction(question, "Resize it", "Keep its size")) {
+      showText(this.#note, "");
+      await resizeTerminal(this.#node, cols, rows).catch((error) => {
+        showText(this.#note, describeFailure("Not resized", error, "the program may have been resized."));
+      });
+    }
   }
 
   /** Moves the focus to the tab, because the program gets the Tab key. */

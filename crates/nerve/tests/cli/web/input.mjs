@@ -61,6 +61,15 @@ const steps = {
     await waitForText(page, "Answer: 今日は");
   },
 
+  async "a phone can install the page"(page) {
+    const devtools = await page.createCDPSession();
+    const { errors, data } = await devtools.send("Page.getAppManifest");
+    const { installabilityErrors } = await devtools.send("Page.getInstallabilityErrors");
+    expect([errors, installabilityErrors], [[], []], "errors");
+    expect([JSON.parse(data).display, new URL(JSON.parse(data).start_url, link).pathname], ["standalone", "/web/"], "manifest");
+    await devtools.detach();
+  },
+
   async "a prompt that was typed survives a reload"(page) {
     await page.focus(PROMPT);
     await page.keyboard.type("half a prompt");
@@ -169,6 +178,31 @@ const steps = {
     });
     await waitForTerminal(page, "^one-line\\s*$");
     await waitForTerminal(page, "^another-line\\s*$");
+  },
+
+  async "a program is resized to the page only on request"(page) {
+    const size = () => {
+      const { cols, rows } = JSON.parse(nerve("node", "info", "sh", "--json")).metadata;
+      return [cols, rows];
+    };
+    const before = size();
+    await page.emulate(PHONE);
+    const button = await page.waitForSelector('.terminal-tools button ::-p-text(Resize)');
+    await button.tap();
+    await (await page.waitForSelector("dialog.confirm button:not(.danger)")).tap();
+    expect(size(), before, "size after a refusal");
+    await button.tap();
+    await (await page.waitForSelector("dialog.confirm .danger")).tap();
+    await waitFor(page, "the program has its old size", (cols) => !document.querySelector(".terminal-tools").innerText.startsWith(`${cols} ×`), before[0]);
+    const [cols, rows] = size();
+    await waitForText(page, `${cols} × ${rows}`);
+    expect(cols >= 30 && cols < 60 && rows >= 8, true, `size ${cols} × ${rows}`);
+    nerve("node", "write", "sh", "--escape", "clear; tput cols\\r");
+    await waitForTerminal(page, `^${cols}\\s*$`);
+    expect(await page.$eval(".terminal-view", (view) => view.scrollWidth <= view.clientWidth), true, "all columns fit");
+    await page.emulate(DESKTOP);
+    nerve("node", "resize", "sh", "--cols", String(before[0]), "--rows", String(before[1]));
+    await waitForText(page, before.join(" × "));
   },
 
   async "ages are those of the server's clock"(page) {
