@@ -16,8 +16,8 @@ function madeUpNode(number) {
     node_id: `made-up-${number}`,
     type: "terminal",
     state: isBlocked ? "blocked" : "ready",
-    progress: { state_changed_at: "2026-01-31T10:30:00.000Z", last_prompt: `prompt number ${number}`, last_line: "an answer" },
-    metadata: { session_id: "default", cwd: `/srv/project-${number % 7}` },
+    progress: { state_changed_at: "2026-01-31T10:30:00.000Z", last_prompt: `prompt number ${number}`, last_line: "an answer", tokens: 1000 + number, cost_usd: number / 100 },
+    metadata: { session_id: "default", queued: number % 3, cwd: `/srv/project-${number % 7}` },
   };
 }
 
@@ -98,6 +98,7 @@ const steps = {
     await waitForCards(page, NODES);
     await waitForText(page, `${BLOCKED} blocked, ${NODES - BLOCKED} ready`);
     await page.waitForFunction((wanted) => document.querySelectorAll(".choices button:enabled").length === wanted, { timeout: DEADLINE }, 2 * BLOCKED);
+    await waitForText(page, "made-up-10\\s+blocked[^]*1 in the queue\\s+/srv/project-3\\s+1,010 tokens, \\$0.10");
     await measureInputs(page);
     await page.type("aria/Filter nodes by name, state, folder or prompt", "project-3 ready");
     await waitForCards(page, await page.evaluate(() => Number(/^(\d+) of/.exec(document.querySelector(".summary").textContent)[1])));
@@ -118,6 +119,14 @@ const steps = {
     await restore();
     await page.reload();
     await waitForText(page, "sh\\s+ready");
+  },
+
+  async "nodes of all sessions are listed"(page) {
+    nerve("session", "create", "review");
+    nerve("new", "elsewhere", "-c", "bash --norc", "--env", "PS1=$ ", "--session", "review");
+    await waitForText(page, "elsewhere\\s+review\\s+ready");
+    await sendPrompt(page, "elsewhere", "echo in another session");
+    await waitForText(page, "Answer: in another session");
   },
 
   async "every one of many pages shows a prompt and its answer"(page) {

@@ -8,6 +8,7 @@ import { DEADLINE, browser, checkWidth, choose, link, nerve, newPage, run, takeS
 const work = process.cwd();
 const graph = join(work, "ship.yaml");
 const note = join(work, "note.yaml");
+const limited = join(work, "limited.yaml");
 
 function writeGraphs() {
   const build = "echo '<b>built</b>'; until test -e go; do sleep 0.05; done; seq 4000";
@@ -21,6 +22,16 @@ steps:
     depends_on: [build]
     gate: {question: "Ship it?", choices: ["yes", "no"]}
   - {id: ship, node: shell, input: echo shipped, depends_on: [approve], when: "steps.approve.choice == 'yes'"}
+`,
+  );
+  writeFileSync(
+    limited,
+    `graph: limited
+budget: {max_steps: 1, at_limit: ask}
+nodes: {shell: {type: bash}}
+steps:
+  - {id: one, node: shell, input: echo one}
+  - {id: two, node: shell, input: echo two, depends_on: [one]}
 `,
   );
   writeFileSync(note, 'graph: note\nsteps: [{id: why, gate: {question: "Why?"}}]\n');
@@ -83,7 +94,7 @@ const steps = {
     writeFileSync(join(work, "go"), "");
     await waitForStates(page, "completed", "waiting", "planned");
     await waitForText(page, "Ship it\\?");
-    await takeScreenshots(page, "run-gate");
+    await takeScreenshots(page, "run");
     await checkWidth(page, 360);
     await page.setViewport({ width: 1280, height: 900 });
   },
@@ -149,9 +160,20 @@ const steps = {
     await waitForText(page, "✓ completed");
   },
 
+  async "the question of a budget is answered like a gate"(page) {
+    await open(page, start(limited));
+    await waitForText(page, "@max_steps");
+    await page.waitForSelector(".gate .choices:not(.unsteady) button:enabled");
+    await waitForStates(page, "completed", "planned");
+    await click(page, ".gate button", "continue");
+    await waitForText(page, '"continue": sent → answered');
+    await waitForStates(page, "completed", "completed");
+    await waitForText(page, "✓ completed");
+  },
+
   async "the list has all runs, newest first"(page) {
     await click(page, "nav a", "Runs");
-    await waitForText(page, "note\\s+✓ completed[^]*ship\\s+✓ completed[^]*ship\\s+✓ completed");
+    await waitForText(page, "limited\\s+✓ completed[^]*note\\s+✓ completed[^]*ship\\s+✓ completed[^]*ship\\s+✓ completed");
     third = start(graph);
     await waitForText(page, "approve: Ship it\\?");
     await takeScreenshots(page, "runs");
