@@ -110,17 +110,12 @@ impl SessionPersister {
         &self.warnings
     }
 
-    /// Schedules a write of the current sessions.
-    pub(crate) fn save(&self) {
-        self.schedule();
-    }
-
     /// Writes the current sessions and waits until they are on the disk.
     ///
     /// # Errors
     /// They cannot be written; the message.
     pub(crate) async fn save_now(&self) -> Result<(), String> {
-        let (Some(writer), Some(number)) = (&self.writer, self.schedule()) else { return Ok(()) };
+        let (Some(writer), Some(number)) = (&self.writer, self.save()) else { return Ok(()) };
         let mut written = writer.written.clone();
         let outcome = written.wait_for(|written| written.number >= number).await;
         match outcome {
@@ -129,8 +124,8 @@ impl SessionPersister {
         }
     }
 
-    /// Returns the number of the scheduled revision; `None` if nothing is persisted.
-    fn schedule(&self) -> Option<u64> {
+    /// Schedules a write of the current sessions. Returns the number of the revision; `None` if nothing is persisted.
+    pub(crate) fn save(&self) -> Option<u64> {
         let revisions = self.writer.as_ref()?.revisions.lock();
         let sender = revisions.as_ref()?;
         sender.send_modify(|number| *number += 1);
@@ -194,7 +189,7 @@ impl FileWriter {
         let live: Vec<Session> = self.sessions.list().into_iter().filter(Session::is_persistent).collect();
         self.unrestored.discard_replaced(&live);
         let metadata = |session| {
-            let mut metadata = metadata(session, &self.server).without_secrets();
+            let mut metadata = session_metadata(session, &self.server).without_secrets();
             metadata.graphs.extend(self.unrestored.graphs_of(session.name()));
             metadata
         };
@@ -253,7 +248,8 @@ fn is_same(stored: &SessionMetadata, now: &SessionMetadata) -> bool {
     SessionMetadata { updated_at: stored.updated_at, created_at: stored.created_at, ..now.clone() } == *stored
 }
 
-fn metadata(session: &Session, server: &str) -> SessionMetadata {
+/// Returns the stored form of a session.
+fn session_metadata(session: &Session, server: &str) -> SessionMetadata {
     let info = session.info();
     let graphs = session.nodes().into_iter().filter_map(|(name, node)| {
         let definition = without_secrets(node.graph()?.definition()?.clone());
@@ -268,7 +264,7 @@ fn metadata(session: &Session, server: &str) -> SessionMetadata {
         created_at: session.created(),
         updated_at: nerve_host::clock::Clock::start().now(),
         ledger: session.ledger().record(),
-        nodes: session.entries().into_iter().map(|(_, entry)| record(entry)).collect(),
+        nodes: session.entries().into_iter().map(|(_, entry)| to_record(entry)).collect(),
         graphs: graphs.collect(),
     }
 }
@@ -335,7 +331,7 @@ fn restore_content(session: &Session, stored: &SessionMetadata, report: &impl Fn
     session.set_persistent();
     session.ledger().restore(stored.ledger.clone());
     for node in &stored.nodes {
-        let restored = entry(node, stored);
+        let restored = restore_entry(node, stored);
         if !restored.env_omitted.is_empty() {
             report(format!(
                 "node '{}' of session '{}': no value for {}: secrets are not persisted and the server's environment has none",
@@ -356,7 +352,7 @@ fn restore_graph(session: &Session, graph: &GraphRecord) -> Result<(), EngineErr
 }
 
 /// Returns the stored form of an entry.
-fn record(entry: NodeEntry) -> NodeRecord {
+fn to_record(entry: NodeEntry) -> NodeRecord {
     let NodeEntry { spec, last, env_omitted } = entry;
     let cwd = spec.cwd.or_else(|| std::env::current_dir().ok());
     // The record belongs to its session. A shell's environment may contain any secret.
@@ -366,7 +362,7 @@ fn record(entry: NodeEntry) -> NodeRecord {
 
 /// Returns the entry of a persisted node. Omitted variables get their values from the server's environment. A process without an
 /// end counts as lost until its host is found.
-fn entry(node: &NodeRecord, session: &SessionMetadata) -> NodeEntry {
+fn restore_entry(node: &NodeRecord, session: &SessionMetadata) -> NodeEntry {
     let mut spec = node.spec.clone();
     spec.session_id = Some(session.name.clone()).filter(|name| name != DEFAULT_SESSION);
     let (known, env_omitted): (Vec<_>, Vec<_>) =

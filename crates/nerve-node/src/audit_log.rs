@@ -124,8 +124,7 @@ impl AuditLog {
             return None;
         }
         self.flush(now, &tail);
-        Some(self.writer.log(&Operation::Read { ts: now, buffer: &tail(), lines: HISTORY_BUFFER_LINES }))
-            .filter(|seq| *seq > 0)
+        Some(self.log_screen(now, &tail())).filter(|seq| *seq > 0)
     }
 
     /// Logs a prompt of a node without a terminal. A completed stream is logged as its last lines.
@@ -228,10 +227,15 @@ impl AuditLog {
     pub fn close(&mut self, now: TsNs, reason: Option<&str>, tail: impl FnOnce() -> String) {
         if self.is_enabled() {
             self.due = None;
-            self.writer.log(&Operation::Read { ts: now, buffer: &tail(), lines: HISTORY_BUFFER_LINES });
+            self.log_screen(now, &tail());
             self.writer.log(&Operation::Close { ts: now, reason });
             self.writer.close();
         }
+    }
+
+    /// Logs the last lines of the screen and returns the entry's sequence number; 0 if it was not written.
+    fn log_screen(&mut self, now: TsNs, tail: &str) -> u64 {
+        self.writer.log(&Operation::Read { ts: now, buffer: tail, lines: HISTORY_BUFFER_LINES })
     }
 
     fn schedule_capture(&mut self, now: TsNs) {
@@ -242,7 +246,7 @@ impl AuditLog {
 
     fn flush(&mut self, now: TsNs, tail: impl FnOnce() -> String) {
         if self.due.take().is_some() {
-            self.writer.log(&Operation::Read { ts: now, buffer: &tail(), lines: HISTORY_BUFFER_LINES });
+            self.log_screen(now, &tail());
         }
     }
 }

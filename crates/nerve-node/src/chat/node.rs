@@ -51,12 +51,12 @@ pub(super) struct Inner {
     pub(super) audit_log: Mutex<AuditLog>,
     /// Held during a turn, and while the conversation is replaced.
     pub(super) turn: TurnQueue,
-    pub(super) conversation: Mutex<Conversation>,
+    pub(super) conversation: Mutex<ChatLog>,
 }
 
 /// The conversation after the last completed turn.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Conversation {
+pub(super) struct ChatLog {
     pub(super) messages: Vec<Message>,
     pub(super) usage: Usage,
     pub(super) requests: u64,
@@ -203,7 +203,7 @@ impl ChatNode {
     pub(crate) fn new(node: NodeRef, setup: Setup, audit_log: AuditLog) -> Result<ChatNode, EngineError> {
         // Fails now instead of with the first prompt. The key is looked up again for each turn.
         setup.check()?;
-        let mut conversation = Conversation::default();
+        let mut conversation = ChatLog::default();
         if let Some(path) = setup.store_path() {
             conversation.messages = match file::load(&path) {
                 Err(error) if error.kind == ErrorKind::NotFound => Vec::new(),
@@ -217,7 +217,7 @@ impl ChatNode {
         node: NodeRef,
         setup: Setup,
         audit_log: AuditLog,
-        conversation: Conversation,
+        conversation: ChatLog,
     ) -> ChatNode {
         let state = TurnState::new(node, setup.events.clone(), EVIDENCE, setup.ledger.clone());
         let inner = Inner {
@@ -237,12 +237,7 @@ impl ChatNode {
         setup.settings = settings::fork_settings(setup.settings);
         setup.ledger = setup.ledger.sibling(&at.node, None);
         let messages = self.messages();
-        ChatNode::with_conversation(
-            at,
-            setup,
-            audit_log,
-            Conversation { messages, ..Conversation::default() },
-        )
+        ChatNode::with_conversation(at, setup, audit_log, ChatLog { messages, ..ChatLog::default() })
     }
 
     /// Returns the node's settings.

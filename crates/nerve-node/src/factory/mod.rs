@@ -318,7 +318,7 @@ impl NodeFactory {
     fn start_proxy(
         &self,
         launch: ProxyLaunch<'_>,
-        spec: ProxySettings,
+        settings: ProxySettings,
         pane: Option<&str>,
         profile: &Profile,
         env: &mut Environment,
@@ -332,7 +332,7 @@ impl NodeFactory {
                 "let the node start the program, or start `nerve proxy` and set its variables before the program starts",
             )));
         }
-        NodeProxy::start(launch, spec, profile, env, server_env).map_err(with_node_name)
+        NodeProxy::start(launch, settings, profile, env, server_env).map_err(with_node_name)
     }
 
     /// Removes the stored state of all proxies except these.

@@ -298,11 +298,9 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    /// Replaces the status that handles read, and publishes an event if the node became ready. Call it before answering a caller or
-    /// publishing an event: the receiver may read the status at once. Does not wake the waiters for a state;
-    /// [`Self::publish_status`] does, after the events.
-    fn update_status(&mut self) {
-        let mut status = Status {
+    /// Returns the status as it is now.
+    fn current_status(&self) -> Status {
+        Status {
             state: self.state().clone(),
             evidence: self.evidence(),
             since: self.clock.now(),
@@ -323,7 +321,14 @@ impl<B: Backend> Actor<B> {
             end_reason: self.lifecycle.end_reason().cloned(),
             conversation_id: self.link.conversation_id().cloned(),
             place: self.link.backend.place().to_vec(),
-        };
+        }
+    }
+
+    /// Replaces the status that handles read, and publishes an event if the node became ready. Call it before answering a caller or
+    /// publishing an event: the receiver may read the status at once. Does not wake the waiters for a state;
+    /// [`Self::publish_status`] does, after the events.
+    fn update_status(&mut self) {
+        let mut status = self.current_status();
         self.link.remember_progress(status.progress_record());
         let (name, state) = (status.name(), status.state.clone());
         let mut old = (name, state.clone());
