@@ -15,7 +15,7 @@ use nerve_graph::journal::{
 use nerve_graph::session::Session;
 use nerve_node::error::EngineError;
 use nerve_node::names::check_name;
-use nerve_node::telemetry::{RunAttributes, TraceContext, begin_run};
+use nerve_node::telemetry::{ActiveSpan, RunAttributes, TraceContext, begin_run};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
@@ -53,21 +53,8 @@ impl Engine {
         let outer = self.inner.sessions.get(options.session_id.as_deref())?;
         let (file, compiled) = compile_with_subgraphs(Value::Object(definition), &outer)?;
         let input = file.input(options.input)?;
-        let id = match options.run_id {
-            Some(id) => {
-                check_name(&id, "run")?;
-                self.check_run_id(&id, |_| true)?;
-                id
-            }
-            None => new_run_id(self.inner.runs.clock.now()),
-        };
-        let attributes = RunAttributes {
-            graph: &file.graph,
-            steps: compiled.graph.len(),
-            run: Some(&id),
-            session: Some(outer.name()),
-        };
-        let span = begin_run(parent.map(Arc::new).as_ref(), &attributes);
+        let id = self.choose_run_id(options.run_id)?;
+        let span = begin_span(parent.map(Arc::new), &file, compiled.graph.len(), &id, &outer);
         let (session, shell_env) = (options.session_id, options.shell_env);
         // A resumed run continues the trace of the run's own span.
         let options = RunOptions {
@@ -113,6 +100,14 @@ impl Engine {
         let definition = find_graph(&outer, &graph_id)?.definition().and_then(Value::as_object).cloned();
         let definition = definition.ok_or_else(|| no_graph_error(&graph_id, &outer))?;
         self.execute_graph(ExecuteGraph { definition, options, detach }, context).await
+    }
+
+    /// Returns the requested id of a new run, or a generated one.
+    fn choose_run_id(&self, requested: Option<String>) -> Result<String, EngineError> {
+        let Some(id) = requested else { return Ok(new_run_id(self.inner.runs.clock.now())) };
+        check_name(&id, "run")?;
+        self.check_run_id(&id, |_| true)?;
+        Ok(id)
     }
 
     /// Checks that a run id is not the name of a foreign session. The run's own session has its id as name and ends with it.
@@ -173,13 +168,7 @@ impl Engine {
         options.trace |= trace;
         let CompiledGraph { graph, nodes } = compiled;
         let run = admission.begin(graph.len(), Some(journal));
-        let attributes = RunAttributes {
-            graph: &file.graph,
-            steps: graph.len(),
-            run: Some(&id),
-            session: Some(outer.name()),
-        };
-        let span = begin_run(parent_span(&options).as_ref(), &attributes);
+        let span = begin_span(parent_span(&options), &file, graph.len(), &id, &outer);
         span.describe(|span| span.set("nerve.resumed", true));
         run.publish(|run| EventKind::GraphStarted { run, steps: graph.len(), resumed: true });
         let replay = Some(replay);
@@ -353,6 +342,18 @@ fn no_open_gate_error(info: &RunInfo) -> EngineError {
         "completed" => error,
         _ => error.hint(format!("`nerve graph resume {}` resumes it", info.run_id)),
     }
+}
+
+/// Begins the span of a run.
+fn begin_span(
+    parent: Option<Arc<TraceContext>>,
+    file: &GraphFile,
+    steps: usize,
+    run: &str,
+    session: &Session,
+) -> ActiveSpan {
+    let (graph, session) = (file.graph.as_str(), session.name());
+    begin_run(parent.as_ref(), &RunAttributes { graph, steps, run: Some(run), session: Some(session) })
 }
 
 /// Returns the span that is stored with the options of a run.
