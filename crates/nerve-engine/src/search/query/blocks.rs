@@ -8,7 +8,8 @@ use regex::Regex;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
-use super::{COLUMNS, Query, TEXT, TIME, conditions, hit_of, search_regex};
+use super::Query;
+use super::statements::{COLUMNS, TEXT, TIME, conditions, hit_of, search_regex};
 use crate::search::progress::TextCounter;
 use crate::search::sql::{first_id, kinds};
 

@@ -1,6 +1,8 @@
 //! Finds documents.
 
 mod blocks;
+mod pattern;
+mod statements;
 
 use std::path::PathBuf;
 
@@ -9,91 +11,25 @@ use nerve_api::request::Search;
 use nerve_api::value::DocumentKind;
 use nerve_node::error::EngineError;
 use nerve_node::names::check_name;
-use nerve_search::{ELLIPSIS, MARKS, RequiredTrigrams, excerpt, required_words, shorten, split_marks};
 use nerve_types::activity::TsMs;
 use nerve_types::name::DEFAULT_SESSION;
 use nerve_types::suggestion::nearest;
-use regex::{Regex, RegexBuilder};
-use regex_syntax::ParserBuilder;
-use rusqlite::types::Value;
-use rusqlite::{Connection, Row, params, params_from_iter};
+use rusqlite::params;
+
+pub use self::pattern::Pattern;
 
 use self::blocks::search_blocks;
+use self::statements::{search_regex, search_text};
 use super::documents::MAX_CHARS;
 use super::index::{IndexError, SearchIndex};
 use super::progress::{Progress, TextCounter};
-use super::sql::{first_id, from_sql, to_sql};
+use super::sql::to_sql;
 use crate::page::check_limit;
 
-/// Words of text around a match.
-const WORDS: u32 = 24;
-/// Maximum length of a pattern in bytes.
-const MAX_PATTERN: usize = 4096;
 /// Maximum number of hits of a request.
 const MAX_LIMIT: usize = 1000;
 /// Number of hits of a request without a limit.
 const DEFAULT_LIMIT: usize = 20;
-
-/// A text to search for.
-#[derive(Debug, Clone)]
-pub enum Pattern {
-    /// Words in this order; the last one may continue. Ignores case, accents and punctuation.
-    Text(String),
-    /// A regular expression. Without `words` and `trigrams`, every document is read.
-    Regex {
-        /// The expression.
-        regex: Regex,
-        /// An FTS5 expression that every document with a match fulfils.
-        words: Option<String>,
-        /// Trigrams that every document with a match contains.
-        trigrams: Option<RequiredTrigrams>,
-    },
-}
-
-impl Pattern {
-    /// Parses `/REGEX/` or a text. The index has no words of a text without letters and digits, or in a script without spaces
-    /// between words. Such a text is searched for literally.
-    ///
-    /// # Errors
-    /// InvalidRequest: empty or too long, or an invalid regular expression.
-    pub fn parse(text: &str) -> Result<Pattern, EngineError> {
-        if text.trim().is_empty() {
-            return Err(EngineError::invalid_request("the text to search for is empty")
-                .hint("pass words, or a regular expression as /REGEX/"));
-        }
-        if text.len() > MAX_PATTERN {
-            let message = format!("the pattern exceeds {MAX_PATTERN} bytes");
-            return Err(EngineError::invalid_request(message).hint("search for a part of it"));
-        }
-        if text.contains('\0') {
-            return Err(EngineError::invalid_request("the pattern contains a NUL character")
-                .hint("search for the text before or after it"));
-        }
-        let inner =
-            text.strip_prefix('/').and_then(|text| text.strip_suffix('/')).filter(|text| !text.is_empty());
-        let is_literal = !text.chars().any(char::is_alphanumeric) || text.chars().any(is_unspaced);
-        let (expression, is_literal) = match inner {
-            Some(inner) => (inner.to_string(), false),
-            None if is_literal => (regex::escape(text), true),
-            None => return Ok(Pattern::Text(text.to_string())),
-        };
-        let regex = RegexBuilder::new(&expression).multi_line(true).case_insensitive(is_literal).build();
-        let mut parser = ParserBuilder::new().multi_line(true).case_insensitive(is_literal).build();
-        let parsed = parser.parse(&expression).ok();
-        let words = parsed.as_ref().and_then(required_words);
-        let trigrams = parsed.as_ref().and_then(RequiredTrigrams::of);
-        regex.map(|regex| Pattern::Regex { regex, words, trigrams }).map_err(|error| {
-            EngineError::invalid_request(error.to_string())
-                .hint("leave out the slashes to search for words; syntax: https://docs.rs/regex/#syntax")
-        })
-    }
-}
-
-/// Returns true for a letter of a script that does not separate words: Thai, Lao, Burmese, kana, Chinese characters.
-fn is_unspaced(c: char) -> bool {
-    matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{3040}'..='\u{30ff}'
-        | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
-}
 
 /// A search query: a pattern, and filters of the documents.
 #[derive(Debug, Clone)]
@@ -241,152 +177,10 @@ fn unknown_source_error(
     })
 }
 
-/// Searches for whole words. If there are too few hits, the last word may continue. FTS5 returns whole words in the order of time
-/// and stops at the limit, but collects all words with a prefix before it returns one.
-fn search_text(connection: &Connection, query: &Query, text: &str) -> rusqlite::Result<Vec<SearchHit>> {
-    let phrase = phrase(text);
-    let hits = search_words(connection, query, &phrase)?;
-    if hits.len() >= query.limit || !text.ends_with(char::is_alphanumeric) {
-        return Ok(hits);
-    }
-    search_words(connection, query, &format!("{phrase} *"))
-}
-
-fn search_words(
-    connection: &Connection,
-    query: &Query,
-    expression: &str,
-) -> rusqlite::Result<Vec<SearchHit>> {
-    let (condition, mut values) = conditions(query, "words.rowid");
-    values.insert(0, Value::from(expression.to_string()));
-    // With this order of the loops, FTS5 returns the newest matches first, and none is sorted.
-    let sql = format!(
-        "SELECT {COLUMNS} FROM words CROSS JOIN document ON document.id = words.rowid
-         CROSS JOIN source ON source.id = document.source
-         WHERE words MATCH ? {condition} ORDER BY words.rowid DESC LIMIT {}",
-        query.limit
-    );
-    let mut statement = connection.prepare(&sql)?;
-    let hits = statement.query_map(params_from_iter(values), hit_of)?.collect::<Result<Vec<_>, _>>()?;
-    // Only for the hits that are returned: it reads the whole text.
-    let mut snippet = connection
-        .prepare("SELECT snippet(words, 0, ?3, ?4, ?5, ?6) FROM words WHERE words MATCH ?1 AND rowid = ?2")?;
-    hits.into_iter()
-        .map(|(id, mut hit)| {
-            let values = rusqlite::params![
-                expression,
-                id,
-                MARKS[0].to_string(),
-                MARKS[1].to_string(),
-                ELLIPSIS,
-                WORDS
-            ];
-            let marked: String = snippet.query_row(values, |row| row.get(0))?;
-            let (text, matches) = split_marks(&marked);
-            (hit.text, hit.matches) = shorten(&text, &matches);
-            Ok(hit)
-        })
-        .collect()
-}
-
-/// Reads the documents, newest first, until there are enough hits. `words`: an FTS5 expression that they fulfil.
-pub(super) fn search_regex(
-    connection: &Connection,
-    query: &Query,
-    regex: &Regex,
-    words: Option<&str>,
-    counter: &mut TextCounter<'_>,
-) -> rusqlite::Result<Vec<SearchHit>> {
-    let id = if words.is_some() { "words.rowid" } else { "document.id" };
-    let (condition, mut values) = conditions(query, id);
-    let documents = match words {
-        Some(words) => {
-            values.insert(0, Value::from(words.to_string()));
-            "words CROSS JOIN document ON document.id = words.rowid"
-        }
-        None => "document",
-    };
-    let is_candidate = if words.is_some() { "words MATCH ?" } else { "1" };
-    let sql = format!(
-        "SELECT {COLUMNS}, document.text FROM {documents} CROSS JOIN source ON source.id = document.source
-         WHERE {is_candidate} {condition} ORDER BY {id} DESC"
-    );
-    let mut statement = connection.prepare(&sql)?;
-    let mut rows = statement.query(params_from_iter(values))?;
-    let mut hits = Vec::new();
-    while let Some(row) = rows.next()? {
-        counter.add(row, TIME)?;
-        let text = row.get_ref(TEXT)?.as_str()?;
-        let Some(matched) = regex.find(text) else { continue };
-        let (_, mut hit) = hit_of(row)?;
-        (hit.text, hit.matches) = excerpt(text, matched.range());
-        hits.push(hit);
-        if hits.len() >= query.limit {
-            break;
-        }
-    }
-    Ok(hits)
-}
-
-/// Columns of [`hit_of`].
-pub(super) const COLUMNS: &str =
-    "document.id, document.kind, document.turn, document.at_ms, source.node, source.session,
-    source.server, source.recording, source.started_ms, source.path";
-/// Index of the column with the time of a document.
-pub(super) const TIME: usize = 3;
-/// Index of the column after [`COLUMNS`], in which statements have the text.
-pub(super) const TEXT: usize = 10;
-
-/// Returns the id of a document, and its hit without text.
-pub(super) fn hit_of(row: &Row<'_>) -> rusqlite::Result<(i64, SearchHit)> {
-    let number = |column| Ok::<_, rusqlite::Error>(from_sql(row.get(column)?));
-    let kind = usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX);
-    let (at_ms, started) = (number(TIME)?, number(8)?);
-    let turn: Option<i64> = row.get(2)?;
-    let hit = SearchHit {
-        kind: DocumentKind::from_repr(kind).unwrap_or_default(),
-        node_id: row.get(4)?,
-        session_id: row.get(5)?,
-        server_name: row.get(6)?,
-        recording_id: row.get(7)?,
-        turn: turn.map(from_sql),
-        happened_at: TsMs(at_ms),
-        offset_ms: at_ms.saturating_sub(started),
-        text: String::new(),
-        matches: Vec::new(),
-    };
-    Ok((row.get(0)?, hit))
-}
-
-/// Returns the further conditions of a query, and their values. `id` is the column with the ids of documents.
-pub(super) fn conditions(query: &Query, id: &str) -> (String, Vec<Value>) {
-    let mut sql = String::new();
-    let mut values = Vec::new();
-    for (column, value) in [("source.node", &query.node), ("source.session", &query.session)] {
-        if let Some(value) = value {
-            sql.push_str(&format!(" AND {column} = ?"));
-            values.push(Value::from(value.clone()));
-        }
-    }
-    if let Some(since) = query.since_ms {
-        sql.push_str(&format!(" AND {id} >= ?"));
-        values.push(Value::from(first_id(since)));
-    }
-    if !query.kinds.is_empty() {
-        let kinds: Vec<String> = query.kinds.iter().map(|kind| (*kind as i64).to_string()).collect();
-        sql.push_str(&format!(" AND document.kind IN ({})", kinds.join(", ")));
-    }
-    (sql, values)
-}
-
-/// Returns a text as a phrase of FTS5.
-fn phrase(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "\"\""))
-}
-
 #[cfg(test)]
 mod tests {
     use nerve_node::error::ErrorKind;
+    use regex::RegexBuilder;
     use tokio_util::sync::CancellationToken;
 
     use super::super::documents::{Document, Source};
