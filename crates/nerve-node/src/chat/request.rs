@@ -1,6 +1,5 @@
 //! A request to a model's API: sending it, reading the answer as it grows, and retrying.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ use super::error::engine_error;
 use super::{ChatSettings, Provider, settings};
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::EngineError;
-use crate::telemetry::{ActiveSpan, TraceContext, count, new_span, set_error};
+use crate::telemetry::{ActiveSpan, count, new_span, set_error};
 
 /// Maximum size of a request and of an answer, in bytes.
 pub(super) const MAX_BODY: usize = 16 << 20;
@@ -39,6 +38,15 @@ pub(super) struct Api {
     retries: u32,
     /// Number of requests sent.
     sent: AtomicU32,
+}
+
+/// What the attempts of a request have in common.
+struct Attempts<'a> {
+    body: Bytes,
+    context: &'a TurnContext,
+    deadline: Instant,
+    clock: &'a Clock,
+    span: &'a ActiveSpan,
 }
 
 /// An answer and how it was obtained.
@@ -83,8 +91,8 @@ impl Api {
         })
     }
 
-    /// Sends the request, with retries, and returns the answer. Each attempt counts as an API call. Text goes to `chunks` as it
-    /// arrives; from then on the request is not retried.
+    /// Sends the request, with retries, and returns the answer. Each attempt counts as an API call. Text goes to the context's
+    /// chunks as it arrives; from then on the request is not retried.
     ///
     /// # Errors
     /// The API's error, or the error of the connection. Cancelled: the context is cancelled.
@@ -92,7 +100,6 @@ impl Api {
         &self,
         body: &Value,
         context: &TurnContext,
-        chunks: Option<&ChunkSink>,
         deadline: Instant,
         clock: &Clock,
     ) -> Result<ApiReply, EngineError> {
@@ -106,7 +113,8 @@ impl Api {
             )));
         }
         let span = self.begin_span(&model, context);
-        let result = self.send_with_retries(&body, context, chunks, deadline, clock, &span).await;
+        let attempts = Attempts { body, context, deadline, clock, span: &span };
+        let result = self.send_with_retries(&attempts).await;
         let retries = self.sent().saturating_sub(before + 1);
         span.end(|span| {
             span.set("nerve.retries", count(retries));
@@ -133,22 +141,15 @@ impl Api {
         ActiveSpan::begin(span, context.trace_context(), || format!("chat {model}"))
     }
 
-    async fn send_with_retries(
-        &self,
-        body: &Bytes,
-        context: &TurnContext,
-        chunks: Option<&ChunkSink>,
-        deadline: Instant,
-        clock: &Clock,
-        span: &ActiveSpan,
-    ) -> Result<ApiReply, EngineError> {
+    async fn send_with_retries(&self, attempts: &Attempts<'_>) -> Result<ApiReply, EngineError> {
+        let Attempts { context, deadline, span, .. } = *attempts;
         let mut tries = 0;
         loop {
             context.add_api_call(0.0);
             self.sent.fetch_add(1, Ordering::Relaxed);
             tries += 1;
             let mut has_output = false;
-            let attempt = self.try_once(body.clone(), span.context(), chunks, &mut has_output, clock);
+            let attempt = self.try_once(attempts, &mut has_output);
             let error = tokio::select! {
                 biased;
                 () = context.cancellation().cancelled() => return Err(crate::cancellation::cancelled_error()),
@@ -188,29 +189,28 @@ impl Api {
         self.endpoint.authority().map(ToString::to_string).unwrap_or_default()
     }
 
+    /// Sends the request once. `has_output` is set when text has been passed on.
     async fn try_once(
         &self,
-        body: Bytes,
-        trace: Option<&Arc<TraceContext>>,
-        chunks: Option<&ChunkSink>,
+        attempts: &Attempts<'_>,
         has_output: &mut bool,
-        clock: &Clock,
     ) -> Result<(Answer, u64), ApiError> {
-        let mut request = Request::post(self.endpoint.clone()).body(Full::new(body)).map_err(network)?;
+        let body = Full::new(attempts.body.clone());
+        let mut request = Request::post(self.endpoint.clone()).body(body).map_err(network)?;
         *request.headers_mut() = self.headers();
-        if let Some(trace) = trace {
+        if let Some(trace) = attempts.span.context() {
             trace.put_into(request.headers_mut());
         }
         let response = client().request(request).await.map_err(network)?;
         if !response.status().is_success() {
-            return Err(read_error(response, clock).await);
+            return Err(read_error(response, attempts.clock).await);
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let is_whole = kind.is_some_and(|kind| kind.to_ascii_lowercase().starts_with("application/json"));
         let mut reader = AnswerReader {
             provider: self.provider,
             partial: PartialAnswer::default(),
-            chunks,
+            chunks: attempts.context.chunks(),
             has_output,
             bytes: 0,
         };

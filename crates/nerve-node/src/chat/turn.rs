@@ -73,8 +73,7 @@ impl Turn<'_> {
                 Provider::Anthropic => anthropic::request(&self.request(&selection)),
                 Provider::Openai => openai::request(&self.request(&selection)),
             };
-            let (context, chunks) = (self.context, self.context.chunks());
-            let reply = self.api.send(&body, context, chunks, self.deadline, self.clock).await?;
+            let reply = self.api.send(&body, self.context, self.deadline, self.clock).await?;
             result.requests = self.api.sent();
             result.retries += reply.retries;
             result.bytes += reply.bytes;
