@@ -52,6 +52,45 @@ enum Outcome {
     Partial(String),
 }
 
+/// The properties that show whether a recording has changed. All of it is read before the contents, so that what is written meanwhile is found
+/// next time.
+struct RecordingVersion {
+    is_live: bool,
+    meta: Meta,
+    source: Source,
+    /// Fingerprint of the node's history.
+    history: String,
+    screen_fingerprint: String,
+    turns_fingerprint: String,
+}
+
+impl RecordingVersion {
+    /// Reads the version of a recording; `None` if it is empty.
+    fn read(path: &Path, old: &IndexState, context: &UpdateContext<'_>) -> Option<RecordingVersion> {
+        let is_live = is_live(path);
+        let is_postponed = is_live && context.scope == UpdateScope::Settled;
+        let screen_fingerprint =
+            if is_postponed { old.screen_fingerprint.clone() } else { fingerprint_of(path) };
+        if fs::metadata(path).is_ok_and(|file| file.len() == 0) {
+            // Its recorder may not hold the lock yet.
+            return None;
+        }
+        let meta_fingerprint = fingerprint_of(&Meta::sidecar_path(path));
+        let meta = Meta::load(path).ok().flatten().unwrap_or_default();
+        let source = source_of(path, &meta);
+        let history = history_of(&source.node, &context.dirs.history).map(|path| fingerprint_of(&path));
+        let history = history.unwrap_or_default();
+        let turns_fingerprint =
+            format!("{meta_fingerprint} {history} {}", fingerprint_of(Path::new(&old.session_file)));
+        Some(RecordingVersion { is_live, meta, source, history, screen_fingerprint, turns_fingerprint })
+    }
+
+    fn is_indexed_in(&self, state: &IndexState) -> bool {
+        state.screen_fingerprint == self.screen_fingerprint
+            && state.turns_fingerprint == self.turns_fingerprint
+    }
+}
+
 impl UpdateSummary {
     /// Adds the outcome of one file. Returns the error if the index is damaged or cannot be written.
     fn record_outcome(
@@ -155,37 +194,34 @@ impl SearchIndex {
         if old.is_final {
             return Ok(Outcome::Unchanged);
         }
-        // All of this is read before the contents, so that what is written meanwhile is found next time.
-        let is_live = is_live(path);
-        let is_postponed = is_live && context.scope == UpdateScope::Settled;
-        let screen_fingerprint =
-            if is_postponed { old.screen_fingerprint.clone() } else { fingerprint_of(path) };
-        if fs::metadata(path).is_ok_and(|file| file.len() == 0) {
-            // Its recorder may not hold the lock yet.
+        let Some(version) = RecordingVersion::read(path, &old, context) else {
             return Ok(Outcome::Unchanged);
-        }
-        let meta_fingerprint = fingerprint_of(&Meta::sidecar_path(path));
-        let meta = Meta::load(path).ok().flatten().unwrap_or_default();
-        let source = source_of(path, &meta);
-        let history = history_of(&source.node, &context.dirs.history).map(|path| fingerprint_of(&path));
-        let history = history.unwrap_or_default();
-        let turns_fingerprint =
-            format!("{meta_fingerprint} {history} {}", fingerprint_of(Path::new(&old.session_file)));
-        let is_same_screen = old.screen_fingerprint == screen_fingerprint;
-        if is_same_screen && old.turns_fingerprint == turns_fingerprint {
+        };
+        if version.is_indexed_in(&old) {
             // A killed recorder leaves no end: its recording is compared each time.
-            if !is_live && meta.ended_at.is_some() {
+            if !version.is_live && version.meta.ended_at.is_some() {
                 // Without the mark, the next update compares it once more.
-                match self.mark_final(path, &old) {
-                    Err(error @ IndexError::Damaged(_)) => return Err(error),
-                    _ => {}
+                if let Err(error @ IndexError::Damaged(_)) = self.mark_final(path, &old) {
+                    return Err(error);
                 }
             }
             return Ok(Outcome::Unchanged);
         }
+        self.index_recording(path, &old, version, context)
+    }
+
+    /// Reads a recording and indexes its turns, and its screen if that has changed.
+    fn index_recording(
+        &mut self,
+        path: &Path,
+        old: &IndexState,
+        version: RecordingVersion,
+        context: &mut UpdateContext<'_>,
+    ) -> Result<Outcome, IndexError> {
+        let RecordingVersion { meta, source, history, screen_fingerprint, turns_fingerprint, .. } = version;
         let logged = context.turns.read(path, &meta, &history)?;
         let turn_documents = documents_of_transcript(&logged.transcript, source.started_ms);
-        let screen = match is_same_screen {
+        let screen = match old.screen_fingerprint == screen_fingerprint {
             true => None,
             false => Some(self.read_screen(path, &meta)?),
         };
