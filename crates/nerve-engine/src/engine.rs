@@ -49,7 +49,8 @@ pub struct EngineConfig {
     pub conversations: Option<PathBuf>,
     /// Folder of the results of asynchronous executions, with a subfolder per server. Without it, a few are kept until the server ends.
     pub results_dir: Option<PathBuf>,
-    /// Directories of recordings, snapshots and branches. Without them, requests for these fail.
+    /// Directories of recordings, snapshots and branches. Without them, requests for these fail. Histories are where the nodes
+    /// write them ([`FactoryConfig::history_dir`]).
     pub data_dirs: Option<DataDirs>,
     /// Settings for spans.
     pub telemetry: Telemetry,

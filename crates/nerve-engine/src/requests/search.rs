@@ -37,6 +37,7 @@ mod tests {
     use std::fs;
 
     use nerve_testkit::{DEADLINE, wait_until_async};
+    use nerve_node::factory::FactoryConfig;
     use nerve_types::files::{Lock, private_folder};
     use rusqlite::Connection;
 
@@ -48,11 +49,12 @@ mod tests {
     async fn dropped_searches_end_before_they_index() {
         let home = tempfile::tempdir().unwrap();
         let at = |name: &str| home.path().join(name);
-        let dirs = DataDirs { search: at("search"), history: at("history"), ..DataDirs::default() };
+        let dirs = DataDirs { search: at("search"), ..DataDirs::default() };
+        let nodes = FactoryConfig { history_dir: Some(at("history")), ..FactoryConfig::default() };
         fs::create_dir_all(at("history/test")).unwrap();
         fs::write(at("history/test/a.jsonl"), "").unwrap();
         private_folder(&dirs.search).unwrap();
-        let engine = Engine::new(EngineConfig { data_dirs: Some(dirs), ..EngineConfig::default() });
+        let engine = Engine::new(EngineConfig { nodes, data_dirs: Some(dirs), ..EngineConfig::default() });
         let searches = engine.inner.searches.clone();
         let count_sources = || {
             let index = Connection::open(at("search/index.db")).unwrap();
