@@ -36,8 +36,8 @@ impl Engine {
 mod tests {
     use std::fs;
 
-    use nerve_testkit::{DEADLINE, wait_until_async};
     use nerve_node::factory::FactoryConfig;
+    use nerve_testkit::{DEADLINE, wait_until_async};
     use nerve_types::files::{Lock, private_folder};
     use rusqlite::Connection;
 
