@@ -90,27 +90,22 @@ impl Spawner {
         permits: Permits,
         out: &mut SendQueue,
     ) {
-        let (mut after_send, mut tag) = (AfterSend::Nothing, None);
-        if let (true, Some(id)) = (call.streams, &context.request_id) {
-            let new: Tag = self.state.tag();
-            out.tag(new, id.clone());
-            (after_send, tag) = (AfterSend::EndTurn(new), Some(new));
-        }
+        let id = context.request_id.clone().filter(|_| call.streams);
+        let tag: Option<Tag> = id.as_ref().map(|_| self.state.tag());
+        tag.into_iter().zip(id).for_each(|(tag, id)| out.tag(tag, id));
+        let after_send = tag.map_or(AfterSend::Nothing, AfterSend::EndTurn);
         let is_brief = call.is_brief;
         let mut work = Box::pin(self.clone().run(call, context, tag, permits, after_send));
-        let finished = if is_brief { (&mut work).now_or_never() } else { None };
-        match finished {
-            Some(reply) => reply.into_iter().for_each(|reply| out.push(reply)),
-            None => {
-                let replies = self.replies.clone();
-                tokio::spawn(async move {
-                    if let Some(reply) = work.await {
-                        // The connection may be closed.
-                        let _ = replies.send(reply).await;
-                    }
-                });
-            }
+        if let Some(reply) = is_brief.then(|| (&mut work).now_or_never()).flatten() {
+            return reply.into_iter().for_each(|reply| out.push(reply));
         }
+        let replies = self.replies.clone();
+        tokio::spawn(async move {
+            if let Some(reply) = work.await {
+                // The connection may be closed.
+                let _ = replies.send(reply).await;
+            }
+        });
     }
 
     /// Executes a request and encodes its reply. `tag` identifies the output chunks of the turn. Returns `None` if
