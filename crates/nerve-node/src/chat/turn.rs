@@ -55,7 +55,7 @@ pub(super) struct TurnResult {
 }
 
 impl Turn<'_> {
-    /// Runs the turn.
+    /// Exchanges requests and answers with the model, and runs its tools, until an answer calls none.
     ///
     /// # Errors
     /// The errors of [`Api::send`]; Budget; Api: the model calls tools although it may not.

@@ -25,7 +25,7 @@ use crate::response::Response;
 use crate::telemetry::TurnAttributes;
 
 impl ChatNode {
-    /// Waits for the turn's place in the queue and runs it.
+    /// Runs a turn within its span.
     pub(super) async fn run_turn(
         &self,
         prompt: &Prompt,
@@ -41,6 +41,7 @@ impl ChatNode {
         result
     }
 
+    /// Waits for the turn's place in the queue and for the budget. Runs the turn and logs it.
     async fn run_queued_turn(
         &self,
         prompt: &Prompt,

@@ -160,6 +160,7 @@ impl<B: Backend> Actor<B> {
         }
     }
 
+    /// Answers the caller of a turn that has ended: with the response from the transcript or the screen, or with an error.
     pub(super) fn on_turn_ended(&mut self, end: TurnEnd) {
         if let Some(proxy) = &self.spec.proxy {
             proxy.end_turn();
