@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use nerve_api::value::NodeState;
-
 use nerve_commands::graph_file::input::Field;
 use nerve_commands::node_command::{DurationArg, ForkArgs, NodeArg, NodeCommand, one_of, waitable_states};
 

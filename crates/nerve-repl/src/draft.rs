@@ -6,10 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use nerve_commands::failure::{FAILED, Failure, NOT_FOUND, USAGE};
 use nerve_graph::file::{Format, GraphFile};
 use serde_json::{Map, Value, json};
-
-use nerve_commands::failure::{FAILED, Failure, NOT_FOUND, USAGE};
 
 /// A graph under construction.
 #[derive(Debug, Clone)]

@@ -5,6 +5,13 @@ use std::path::Path;
 use anyhow::Result;
 use nerve_api::reply::{GateInfo, RunInfo};
 use nerve_client::RunOptions;
+use nerve_commands::clock;
+use nerve_commands::event_line::{format_question, step_count};
+use nerve_commands::failure::{FAILED, Failure, NOT_FOUND, USAGE};
+use nerve_commands::graph_file::missing_nodes;
+use nerve_commands::node_command::shell_env;
+use nerve_commands::out;
+use nerve_commands::run_display::resolve_choice;
 use nerve_graph::diagram;
 use nerve_graph::file::{Format, GraphFile};
 use nerve_graph::journal::new_run_id;
@@ -14,13 +21,6 @@ use super::command::{DraftCommand, GateArgs, GraphCommand, GraphRunArgs, ShowFor
 use super::draft::Draft;
 use super::runs::RunEnd;
 use super::shell::Shell;
-use nerve_commands::clock;
-use nerve_commands::event_line::{format_question, step_count};
-use nerve_commands::failure::{FAILED, Failure, NOT_FOUND, USAGE};
-use nerve_commands::graph_file::missing_nodes;
-use nerve_commands::node_command::shell_env;
-use nerve_commands::out;
-use nerve_commands::run_display::resolve_choice;
 
 impl Shell {
     /// Executes a `graph` command.

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use nerve_commands::failure::{Failure, INTERRUPTED};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
-
-use nerve_commands::failure::{Failure, INTERRUPTED};
 
 /// Time that interrupted work gets to end.
 pub(super) const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(5);

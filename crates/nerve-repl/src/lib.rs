@@ -34,13 +34,13 @@ use std::path::PathBuf;
 use anyhow::Result;
 use nerve_api::DEFAULT_SESSION;
 use nerve_client::NerveClient;
+use nerve_commands::failure::{DONE, Failure, INTERRUPTED, NOT_FOUND};
 
 use self::editor::{Editor, TerminalGuard};
 use self::name_lookup::{Lookup, SharedState};
 use self::screen::Screen;
 use self::shell::{Exit, Shell};
 use self::source::{Source, is_graph_file};
-use nerve_commands::failure::{DONE, Failure, INTERRUPTED, NOT_FOUND};
 
 /// Options of a REPL.
 #[derive(Debug, Clone, Default)]

@@ -5,10 +5,6 @@ use nerve_api::DEFAULT_SESSION;
 use nerve_api::ErrorKind;
 use nerve_api::request::CreateSession;
 use nerve_client::{ClientError, StreamItem};
-
-use super::command::Command;
-use super::interruption::{InterruptAction, Interruption};
-use super::shell::Shell;
 use nerve_commands::failure::{FAILED, Failure, INTERRUPTED, USAGE};
 use nerve_commands::node_command::{
     AnswerArgs, ExecuteArgs, HistoryArgs, NodeArg, NodeCommand, ReadArgs, RunArgs, TurnOptions, WaitArgs,
@@ -16,6 +12,10 @@ use nerve_commands::node_command::{
 };
 use nerve_commands::out;
 use nerve_commands::prompt::Prompt;
+
+use super::command::Command;
+use super::interruption::{InterruptAction, Interruption};
+use super::shell::Shell;
 
 impl Shell {
     /// Sends a prompt. Streams the answer in interactive mode; scripts get it at the end.

@@ -1,10 +1,10 @@
 //! Parses an input into a request. Does no I/O.
 
 use clap::{CommandFactory, Parser};
+use nerve_commands::failure::{Failure, USAGE};
 
 use super::command::{Command, ReplLine};
 use super::input::Input;
-use nerve_commands::failure::{Failure, USAGE};
 
 /// A parsed input.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
 use anyhow::Result;
-
-use super::parser::to_repl_syntax;
 use nerve_commands::failure::{Failure, INTERRUPTED};
 use nerve_commands::out;
+
+use super::parser::to_repl_syntax;
 
 /// The terminal or the output of a script.
 #[derive(Debug)]

@@ -7,6 +7,10 @@ use anyhow::Result;
 use nerve_api::DEFAULT_SESSION;
 use nerve_api::{EventMessage, EventType};
 use nerve_client::{EventStream, NerveClient};
+use nerve_commands::event_line;
+use nerve_commands::failure::{DONE, FAILED, Failure, INTERRUPTED, USAGE};
+use nerve_commands::node_command::CommandContext;
+use nerve_commands::out;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -23,10 +27,6 @@ use super::runs::{RunEnd, Runs};
 use super::screen::Screen;
 use super::source::{Source, SourceEvent};
 use super::started_nodes::StartedNodes;
-use nerve_commands::event_line;
-use nerve_commands::failure::{DONE, FAILED, Failure, INTERRUPTED, USAGE};
-use nerve_commands::node_command::CommandContext;
-use nerve_commands::out;
 
 /// A running REPL.
 pub(super) struct Shell {
