@@ -147,6 +147,18 @@ impl NodeMetadata {
         RecordedExit::deserialize(self.get("exit")?).ok().map(ExitStatus::from)
     }
 
+    /// Formats the state for people, with its reason: `blocked: permission`, `stopped: exit code 1`. A node that was stopped by request
+    /// has no reason.
+    pub fn state_text(&self, state: NodeState) -> String {
+        let reason = match state {
+            NodeState::Blocked => self.text("blocked").to_string(),
+            NodeState::Suspended => self.text("until_at").to_string(),
+            NodeState::Stopped if self.text("end") != "requested" => self.display("exit"),
+            _ => String::new(),
+        };
+        if reason.is_empty() { state.to_string() } else { format!("{state}: {reason}") }
+    }
+
     /// Returns a text; empty if it is absent.
     pub fn text(&self, name: &str) -> &str {
         self.known_text(name).unwrap_or_default()
@@ -355,4 +367,22 @@ pub struct RunningTurn {
     pub turn: u64,
     /// Delivery of the prompt so far.
     pub delivery: Delivery,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_has_its_reason() {
+        let mut metadata = NodeMetadata::default();
+        assert_eq!(metadata.state_text(NodeState::Stopped), "stopped");
+        metadata.set("blocked", "permission");
+        metadata.set_exit(ExitStatus::Code(7));
+        assert_eq!(metadata.state_text(NodeState::Blocked), "blocked: permission");
+        assert_eq!(metadata.state_text(NodeState::Busy), "busy");
+        assert_eq!(metadata.state_text(NodeState::Stopped), "stopped: exit code 7");
+        metadata.set("end", "requested");
+        assert_eq!(metadata.state_text(NodeState::Stopped), "stopped");
+    }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nerve_api::reply::{NodeExplanation, NodeInfo, NodeMetadata, ReachedState};
+use nerve_api::reply::{NodeExplanation, NodeInfo, ReachedState};
 use nerve_api::request::{ExplainNode, GetNode, Seconds, States, WaitNode};
 use nerve_api::value::{BlockKind, NodeState};
 
@@ -22,7 +22,7 @@ fn print_info(node: NodeInfo) -> Result<()> {
     let mut fields = vec![
         ("node", node.node_id.clone()),
         ("type", node.kind.clone()),
-        ("state", format_state(node.state, &node.metadata)),
+        ("state", node.metadata.state_text(node.state)),
     ];
     fields.push(("cost", node.progress.cost_text()));
     fields.push(("budget", node.progress.budget.as_ref().map(summary).unwrap_or_default()));
@@ -98,7 +98,7 @@ pub(super) async fn explain(context: &CommandContext, node: String) -> Result<()
 fn print_explanation(explanation: NodeExplanation) -> Result<()> {
     let mut fields = vec![
         ("node", explanation.node_id.clone()),
-        ("state", format_state(explanation.state, &explanation.metadata)),
+        ("state", explanation.metadata.state_text(explanation.state)),
         ("evidence", explanation.evidence.clone()),
         ("source", format!("{}, seen after {} bytes of output", explanation.source, explanation.offset)),
     ];
@@ -121,12 +121,4 @@ fn print_explanation(explanation: NodeExplanation) -> Result<()> {
         writeln!(screen, "  | {row}")?;
     }
     out::text(&screen)
-}
-
-/// Formats the state, with the kind of dialog of a blocked node.
-pub(super) fn format_state(state: NodeState, metadata: &NodeMetadata) -> String {
-    match metadata.text("blocked") {
-        kind if state == NodeState::Blocked && !kind.is_empty() => format!("blocked ({kind})"),
-        _ => state.to_string(),
-    }
 }

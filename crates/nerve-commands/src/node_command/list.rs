@@ -3,11 +3,8 @@
 use anyhow::Result;
 use nerve_api::reply::{NodeInfo, NodeList};
 use nerve_api::request::ListNodes;
-use nerve_api::value::NodeState;
-use nerve_types::ExitStatus;
 
 use super::CommandContext;
-use super::inspect::format_state;
 use crate::out;
 
 /// Maximum printed length of a command, in characters.
@@ -69,15 +66,7 @@ fn shorten_rows(header: &[&str], rows: &mut [Vec<String>], width: usize) {
 /// Returns the row of a node in [`COLUMNS`].
 pub(super) fn format_row(node: &NodeInfo) -> Vec<String> {
     let field = |name: &str| node.metadata.text(name).to_string();
-    let exit_code = match node.metadata.exit() {
-        Some(ExitStatus::Code(code)) => Some(code),
-        _ => None,
-    };
-    let has_exited = node.state == NodeState::Stopped && field("end") != "requested";
-    let mut state = match exit_code.filter(|_| has_exited) {
-        Some(code) => format!("exited {code}"),
-        None => format_state(node.state, &node.metadata),
-    };
+    let mut state = node.metadata.state_text(node.state);
     if node.approximate {
         state.push_str(" (approximate)");
     }

@@ -108,7 +108,7 @@ pub fn hint(text: impl Display) {
 
 /// Colours the name of a state.
 pub fn state(word: &str) -> String {
-    let style = match word.split_whitespace().next() {
+    let style = match word.split([' ', ':']).next() {
         Some("ready" | "completed" | "reused") => GOOD,
         Some("busy" | "starting" | "stopping" | "running" | "queued") => WORKING,
         Some("blocked" | "suspended" | "waiting") => WAITING,

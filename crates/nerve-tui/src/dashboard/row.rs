@@ -65,14 +65,7 @@ impl NodeRow {
 
     /// Returns the state with its reason: `blocked: permission`, `stopped: exit code 1`.
     pub(super) fn state_text(&self) -> String {
-        let state = self.info.state.as_str();
-        let reason = match self.info.state {
-            NodeState::Blocked => self.detail("blocked").to_string(),
-            NodeState::Suspended => self.detail("until_at").to_string(),
-            NodeState::Stopped => self.info.metadata.display("exit"),
-            _ => String::new(),
-        };
-        if reason.is_empty() { state.to_string() } else { format!("{state}: {reason}") }
+        self.info.metadata.state_text(self.info.state)
     }
 
     /// Returns the time since the state changed.

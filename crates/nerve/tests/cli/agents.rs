@@ -99,7 +99,7 @@ fn dialog_exits_with_5_lists_choices_and_can_be_answered() {
     wait.assert_stderr(5, &["screen (last rows):", "1. ", "nerve answer me"]);
     let execute = home.nerve(&["server", "node", "execute", "me", "hello"]);
     execute.assert_stderr(5, &["1. "]);
-    assert!(home.ok(&["server", "node", "list"]).contains("blocked (trust)"));
+    assert!(home.ok(&["server", "node", "list"]).contains("blocked: trust"));
     assert!(home.ok(&["server", "node", "why", "me"]).contains("choices"));
     home.nerve(&["server", "node", "answer", "me", "no such choice"]).assert_code(2);
     home.ok(&["server", "node", "answer", "me", "yes"]);

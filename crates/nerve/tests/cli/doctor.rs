@@ -69,7 +69,11 @@ fn startup_dialog_is_reported_and_not_answered() {
     mock(&home, &bin, "--onboarding");
     let done = doctor(&home, &bin, &[]);
     let agent = only(&done);
-    assert_eq!((done.code, &agent["state"]), (0, &"blocked (trust)".into()), "{agent:#}");
+    assert_eq!(
+        (done.code, &agent["state"], &agent["dialog"]),
+        (0, &"blocked".into(), &"trust".into()),
+        "{agent:#}"
+    );
     assert!(is_gone(&home), "it was left behind");
 }
 

@@ -43,7 +43,11 @@ fn stopped_nodes_are_listed_started_and_removed() {
     home.ok(&["server", "start"]);
     home.ok(&["new", "sh", "-c", BASH]);
     home.ok(&["new", "seven", "-c", "sh -c 'exit 7'"]);
-    assert!(wait_until(DEADLINE, || row_of(&home, "seven").contains("exited 7")), "{}", home.ok(&["ls"]));
+    assert!(
+        wait_until(DEADLINE, || row_of(&home, "seven").contains("stopped: exit code 7")),
+        "{}",
+        home.ok(&["ls"])
+    );
     home.nerve(&["start", "sh"]).assert_stderr(1, &["node 'sh'", "nerve stop sh"]);
     home.nerve(&["rm", "sh"]).assert_stderr(2, &["node 'sh'", "nerve stop sh"]);
 
@@ -62,7 +66,7 @@ fn stopped_nodes_are_listed_started_and_removed() {
     home.ok(&["new", "trap", "-c", "sh -c 'trap \"exit 7\" HUP TERM; while :; do sleep 0.1; done'"]);
     home.ok(&["stop", "trap"]);
     let row = row_of(&home, "trap");
-    assert!(row.contains("stopped") && !row.contains("exited"), "{row}");
+    assert!(row.contains("stopped") && !row.contains("exit code"), "{row}");
     assert_eq!(home.ok(&["prune", "--dry-run"]), "node 'trap' would be removed\n");
     assert_eq!(home.ok(&["prune", "--all"]), "node 'trap' removed\n");
     home.ok(&["server", "stop"]);

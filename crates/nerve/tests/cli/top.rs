@@ -32,6 +32,11 @@ fn top_prompts_answers_attaches_and_stops() {
     top.send("w");
     top.expect("agent is ready");
     top.send("q");
+    top.send("r");
+    // The viewer of recordings.
+    top.expect("h help");
+    top.send("q");
+    top.expect("2 ready");
     top.send("G\r");
     // The viewer shows its state in another place.
     top.expect("ctrl+]");

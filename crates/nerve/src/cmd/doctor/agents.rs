@@ -40,8 +40,10 @@ struct AgentResult {
     program: PathBuf,
     version: Option<String>,
     profile: String,
-    /// `ready`, `blocked (trust)` …, or the failure.
+    /// `ready`, `blocked` …, or the failure.
     state: String,
+    /// Kind of the dialog that blocks the agent.
+    dialog: Option<String>,
     evidence: String,
     duration: Duration,
     is_driven: bool,
@@ -81,7 +83,11 @@ fn print(results: &[AgentResult]) -> Result<()> {
     for agent in results {
         let mark = out::mark(agent.is_driven, true);
         let version = agent.version.as_deref().unwrap_or("version unknown");
-        let (name, state, duration) = (agent.name, &agent.state, agent.duration.as_secs_f64());
+        let state = match &agent.dialog {
+            Some(dialog) => format!("{}: {dialog}", agent.state),
+            None => agent.state.clone(),
+        };
+        let (name, duration) = (agent.name, agent.duration.as_secs_f64());
         out::line(format_args!(
             "{mark} {name:<10} {state:<20} {duration:>5.1} s   {version}, profile {}",
             agent.profile
@@ -100,7 +106,7 @@ fn print(results: &[AgentResult]) -> Result<()> {
 fn as_value(agent: &AgentResult) -> Value {
     json!({
         "name": agent.name, "program": agent.program, "version": agent.version, "profile": agent.profile,
-        "state": agent.state, "evidence": agent.evidence, "duration_ms": nerve_types::millis(agent.duration), "ok": agent.is_driven,
+        "state": agent.state, "dialog": agent.dialog, "evidence": agent.evidence, "duration_ms": nerve_types::millis(agent.duration), "ok": agent.is_driven,
     })
 }
 
@@ -166,6 +172,7 @@ async fn start_agent(
         version: None,
         profile: "?".to_string(),
         state: "failed".to_string(),
+        dialog: None,
         evidence: String::new(),
         duration,
         is_driven: false,
@@ -200,16 +207,16 @@ async fn watch(
 /// Evaluates the state. A known dialog counts as driven, because nerve can report how to answer it.
 fn evaluate(result: AgentResult, explanation: &NodeExplanation) -> AgentResult {
     let metadata = |name: &str| explanation.metadata.known_text(name).map(str::to_string);
-    let kind = metadata("blocked").filter(|_| explanation.state == NodeState::Blocked);
+    let dialog = metadata("blocked").filter(|_| explanation.state == NodeState::Blocked);
     let is_driven = match explanation.state {
         NodeState::Ready | NodeState::Suspended => true,
-        NodeState::Blocked => kind.as_deref().is_some_and(|kind| kind != "other"),
+        NodeState::Blocked => dialog.as_deref().is_some_and(|kind| kind != "other"),
         _ => false,
     };
-    let state = explanation.state.as_str();
     AgentResult {
         profile: metadata("profile").unwrap_or(result.profile),
-        state: kind.map_or_else(|| state.to_string(), |kind| format!("{state} ({kind})")),
+        state: explanation.state.to_string(),
+        dialog,
         evidence: match last_row(&explanation.screen).filter(|_| !is_driven) {
             Some(row) => format!("{}: {}; last row: {row}", explanation.source, explanation.evidence),
             None => format!("{}: {}", explanation.source, explanation.evidence),
