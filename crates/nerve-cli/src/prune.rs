@@ -13,7 +13,10 @@ too.
 
 With --older-than, only nodes that stopped earlier are removed. Recordings, folders of branches, audit logs, finished runs and logs that
 were last written earlier are removed as well, for all servers. What running nodes and servers use stays, and so do unsaved changes, runs
-that can be resumed, conversations, and the agents' own files.
+that can be resumed, and the agents' own files.
+
+With --everything, conversations (--workspace) that were last used earlier are removed, too, and so are the snapshots of the removed
+recordings in git repositories. Snapshots that a branch was made from stay.
 
 The oldest files of snapshots are removed if all together exceed max-size of [snapshots] in config.toml (10G). Those of running sessions
 and of branches stay. A running server does the same by itself.
@@ -25,6 +28,7 @@ EXAMPLES
   nerve prune
   nerve prune --all --dry-run
   nerve prune --older-than 30d --dry-run
+  nerve prune --older-than 90d --everything --dry-run
   nerve prune --session review")]
 pub struct PruneArgs {
     #[command(flatten)]
@@ -35,6 +39,9 @@ pub struct PruneArgs {
     /// Remove nodes that stopped, and stored data that was last written, longer ago: 12h, 30d, 2w …
     #[arg(long, value_name = "AGE", value_parser = removal_age)]
     pub older_than: Option<Age>,
+    /// With --older-than: also remove conversations, and snapshots of removed recordings in git repositories
+    #[arg(long, requires = "older_than")]
+    pub everything: bool,
     /// Print what would be removed
     #[arg(long, short_alias = 'n')]
     pub dry_run: bool,

@@ -156,7 +156,8 @@ pub fn select_expired(all: &[RecordingInfo], keep: Retention) -> Vec<(&Recording
 }
 
 /// Removes a recording and its sidecars, the recording last. Returns false and removes nothing if the recording or that of
-/// an execution is live or empty, see [`select_expired`]. File snapshots are not removed.
+/// an execution is live or empty, see [`select_expired`]. The files of its snapshots are not removed: see
+/// [`crate::files::remove_from_git`].
 ///
 /// # Errors
 /// Any I/O error.

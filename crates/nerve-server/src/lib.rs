@@ -58,7 +58,6 @@ mod send_queue;
 pub mod server;
 mod signals;
 mod state;
-pub mod stored_data;
 mod tcp;
 mod unix;
 pub mod web;

@@ -211,6 +211,25 @@ pub fn find_provider(
     }
 }
 
+/// Removes the files of a snapshot from the git repository that has them, if both still exist. Copies stay: they are removed by the
+/// size of their store. `files` is untrusted, as in [`find_provider`].
+///
+/// # Errors
+/// The reference is invalid, or git fails.
+pub fn remove_from_git(files: &FilesRef, store: &FileStore) -> Result<(), FilesError> {
+    // Git cannot be started in a missing directory.
+    if files.provider != git::NAME || !files.source.is_dir() {
+        return Ok(());
+    }
+    let unknown =
+        || FilesError::Reference { provider: files.provider.clone(), reference: files.reference.clone() };
+    let key = git::parse_reference(&files.reference).ok_or_else(unknown)?;
+    match GitProvider::open(&files.source, store, DEFAULT_LIMIT)? {
+        Some(git) => git.remove(&key),
+        None => Ok(()),
+    }
+}
+
 /// Returns false for files whose copy was removed from the store, for example because of its size limit.
 pub fn is_kept(files: &FilesRef, store: &FileStore) -> bool {
     let is_copy = matches!(files.provider.as_str(), copy::COPY | copy::REFLINK);

@@ -86,6 +86,12 @@ impl GitProvider {
             .optional_line()
     }
 
+    /// Removes a snapshot, if it exists. Git frees its files at its next garbage collection.
+    pub(super) fn remove(&self, key: &SnapshotKey) -> Result<(), FilesError> {
+        let call = self.git.command("remove the snapshot");
+        call.args(["update-ref", "-d", &reference_name(key)]).line().map(drop)
+    }
+
     /// Copies the user's index to `index`, so that git rereads only files that changed since.
     fn seed(&self, index: &Path) -> Result<(), FilesError> {
         let call = self.git.command("find the index");

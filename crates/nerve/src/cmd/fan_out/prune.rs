@@ -5,9 +5,9 @@ use std::time::SystemTime;
 use nerve_fan_out::fan_out::FanOut;
 use nerve_fan_out::removal;
 use nerve_fan_out::store::Store;
-use nerve_server::stored_data::{FileTotal, directory_size};
 
 use super::{follow, open_store};
+use crate::cmd::prune::stored_data::{FileTotal, directory_size};
 use crate::cmd::server::connect;
 use crate::out;
 

@@ -37,6 +37,11 @@ impl Fixture {
         done
     }
 
+    /// Returns the references of the snapshots that the repository has.
+    fn git_snapshots(&self) -> String {
+        git(&self.home, &self.folder(), &["for-each-ref", "--format=%(refname)", "refs/nerve/snapshots"])
+    }
+
     fn git_branches(&self) -> String {
         git(&self.home, &self.folder(), &["branch", "--list", "nerve/*"])
     }
@@ -70,6 +75,30 @@ fn folder_is_pruned_with_its_last_recording() {
     let trees = git(&fixture.home, &fixture.folder(), &["worktree", "list"]);
     assert_eq!(trees.lines().count(), 1, "{trees}");
     assert_eq!(fs::read_to_string(fixture.folder().join("file")).unwrap(), "two\n");
+}
+
+#[test]
+fn git_snapshots_are_pruned_by_request() {
+    let fixture = Fixture::with_git().with_two_turns();
+    put(&fixture.ended_branch(), "file", "mine\n");
+    fixture.end_node("me");
+    fixture.backdate_folders();
+    let prune = |more: &[&str]| {
+        let done = fixture.home.nerve(&[&["prune", "--older-than", "0s", "--json"], more].concat()).json();
+        let data = done["data"].as_array().unwrap().clone();
+        data.into_iter().find(|data| data["kind"] == "git_snapshots")
+    };
+    let before = fixture.git_snapshots();
+    assert!(before.lines().count() > 2, "{before}");
+    let planned = prune(&["--everything", "--dry-run"]).unwrap();
+    assert_eq!(planned["removed"]["files"], before.lines().count() - 1);
+    assert_eq!(planned["kept"]["files"], 1);
+    assert_eq!(fixture.git_snapshots(), before);
+    assert_eq!(prune(&["--everything"]).unwrap(), planned);
+    // The changes of the branch are compared with the first one.
+    let left = fixture.git_snapshots();
+    assert!(left.lines().count() == 1 && left.ends_with("/1"), "{left}");
+    fixture.home.nerve(&["prune", "--everything"]).assert_stderr(2, &["--older-than"]);
 }
 
 #[test]

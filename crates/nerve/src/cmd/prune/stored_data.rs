@@ -7,8 +7,7 @@ use std::time::SystemTime;
 
 use nerve_graph::journal::has_completed;
 use nerve_host::snapshot_retention::{DiskUsage, trim_snapshots};
-
-use crate::paths::ServerPaths;
+use nerve_server::paths::ServerPaths;
 
 /// Maximum depth of the directories.
 const MAX_DEPTH: usize = 8;
@@ -17,7 +16,7 @@ const MAX_TREE_DEPTH: usize = 64;
 
 /// A kind of stored data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DataKind {
+pub(in crate::cmd) enum DataKind {
     /// Audit logs of nodes.
     Histories,
     /// Journals of graph runs.
@@ -28,7 +27,7 @@ pub enum DataKind {
     ServerLogs,
     /// Results of asynchronous executions. They expire by themselves.
     Results,
-    /// Conversations with nodes, which are never removed.
+    /// Conversations with nodes. They are removed only by request.
     Conversations,
     /// Files of snapshots. The oldest are removed if they exceed a limit together.
     Snapshots,
@@ -36,29 +35,42 @@ pub enum DataKind {
     SearchIndex,
 }
 
+/// Rules for the removal of stored data.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cmd) struct PruneRules {
+    /// Files that were last written before this time are old.
+    pub(super) not_before: SystemTime,
+    /// Maximum bytes of the files of all snapshots.
+    pub(super) snapshot_limit: u64,
+    /// Removes old conversations, too.
+    pub(super) conversations: bool,
+    /// Reports what would be removed, and removes nothing.
+    pub(super) dry_run: bool,
+}
+
 /// The stored files of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoredData {
+pub(in crate::cmd) struct StoredData {
     /// The kind.
-    pub kind: DataKind,
+    pub(super) kind: DataKind,
     /// Files that were removed, or would be.
-    pub removed: FileTotal,
+    pub(super) removed: FileTotal,
     /// Files that stay.
-    pub kept: FileTotal,
+    pub(super) kept: FileTotal,
 }
 
 /// A number of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FileTotal {
+pub(in crate::cmd) struct FileTotal {
     /// The number.
-    pub files: u64,
+    pub(in crate::cmd) files: u64,
     /// Their size in bytes.
-    pub bytes: u64,
+    pub(in crate::cmd) bytes: u64,
 }
 
 impl DataKind {
     /// All kinds.
-    pub const ALL: [DataKind; 8] = [
+    const ALL: [DataKind; 8] = [
         DataKind::Histories,
         DataKind::Runs,
         DataKind::ProxyLogs,
@@ -70,7 +82,7 @@ impl DataKind {
     ];
 
     /// Returns the name: `histories`, `runs`, `proxy logs` …
-    pub fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             DataKind::Histories => "histories",
             DataKind::Runs => "runs",
@@ -97,7 +109,7 @@ impl DataKind {
     }
 
     /// Returns true if a file that was written long ago is no longer needed.
-    fn is_removable(self, path: &Path, paths: &ServerPaths) -> bool {
+    fn is_removable(self, path: &Path, paths: &ServerPaths, rules: PruneRules) -> bool {
         match self {
             // A node that runs holds the lock of its history.
             DataKind::Histories => !is_locked(path),
@@ -108,36 +120,36 @@ impl DataKind {
                 .file_name()
                 .and_then(|name| name.to_str()?.split('.').next())
                 .is_some_and(|server| !is_server_running(server, paths)),
-            // Snapshots are removed by their total size.
-            DataKind::Results | DataKind::Conversations | DataKind::Snapshots | DataKind::SearchIndex => {
-                false
+            // The other files are locks.
+            DataKind::Conversations => {
+                rules.conversations && path.extension().is_some_and(|extension| extension == "json")
             }
+            // Snapshots are removed by their total size.
+            DataKind::Results | DataKind::Snapshots | DataKind::SearchIndex => false,
         }
     }
 }
 
-/// Counts the stored files, and removes those that were last written before `not_before` and are no longer needed.
+/// Counts the stored files, and removes those that are old and no longer needed.
 ///
 /// Files of running nodes and servers and of runs that can be resumed stay. Files of snapshots are removed if they are the oldest of more
-/// than `snapshot_limit` bytes. Passes a warning for each file that cannot be removed.
-pub fn prune(
+/// than their limit. Passes a warning for each file that cannot be removed.
+pub(in crate::cmd) fn prune(
     paths: &ServerPaths,
-    not_before: SystemTime,
-    snapshot_limit: u64,
-    dry_run: bool,
+    rules: PruneRules,
     warn: &mut dyn FnMut(String),
 ) -> Vec<StoredData> {
     let prune = |kind: DataKind| {
         if kind == DataKind::Snapshots {
-            return prune_snapshots(paths, snapshot_limit, dry_run, warn);
+            return prune_snapshots(paths, rules, warn);
         }
         let mut data = StoredData { kind, removed: FileTotal::default(), kept: FileTotal::default() };
         let directory = kind.directory(paths);
         visit_files(&directory, MAX_DEPTH, &mut |path, metadata| {
-            let is_old = metadata.modified().is_ok_and(|written| written < not_before);
+            let is_old = metadata.modified().is_ok_and(|written| written < rules.not_before);
             let is_removed = is_old
-                && kind.is_removable(path, paths)
-                && (dry_run || remove(path, &directory).map_err(&mut *warn).is_ok());
+                && kind.is_removable(path, paths, rules)
+                && (rules.dry_run || remove(path, &directory).map_err(&mut *warn).is_ok());
             let total = if is_removed { &mut data.removed } else { &mut data.kept };
             total.files += 1;
             total.bytes += metadata.len();
@@ -148,12 +160,8 @@ pub fn prune(
 }
 
 /// Removes the oldest snapshots that exceed the limit, unless something needs them.
-fn prune_snapshots(
-    paths: &ServerPaths,
-    limit: u64,
-    dry_run: bool,
-    warn: &mut dyn FnMut(String),
-) -> StoredData {
+fn prune_snapshots(paths: &ServerPaths, rules: PruneRules, warn: &mut dyn FnMut(String)) -> StoredData {
+    let PruneRules { snapshot_limit: limit, dry_run, .. } = rules;
     let trimmed = trim_snapshots(&paths.snapshots(), &paths.hosts(), &paths.branches(), limit, dry_run);
     for (snapshot, error) in &trimmed.failed {
         warn(format!("cannot remove the files of snapshot {snapshot}: {error}"));
@@ -163,7 +171,7 @@ fn prune_snapshots(
 }
 
 /// Returns the size of the regular files in a directory and those below it.
-pub fn directory_size(directory: &Path) -> u64 {
+pub(in crate::cmd) fn directory_size(directory: &Path) -> u64 {
     let mut bytes: u64 = 0;
     visit_files(directory, MAX_TREE_DEPTH, &mut |_, metadata| bytes = bytes.saturating_add(metadata.len()));
     bytes
@@ -238,8 +246,13 @@ mod tests {
         path
     }
 
-    fn pruned(paths: &ServerPaths, dry_run: bool) -> Vec<StoredData> {
-        prune(paths, SystemTime::now() - AGE, 0, dry_run, &mut |warning| panic!("{warning}"))
+    fn rules(dry_run: bool) -> PruneRules {
+        let not_before = SystemTime::now() - AGE;
+        PruneRules { not_before, snapshot_limit: 0, conversations: false, dry_run }
+    }
+
+    fn pruned(paths: &ServerPaths, rules: PruneRules) -> Vec<StoredData> {
+        prune(paths, rules, &mut |warning| panic!("{warning}"))
     }
 
     #[test]
@@ -260,7 +273,7 @@ mod tests {
         let snapshot = file(paths.snapshots().join("s-1/1/a"), "12345", false);
 
         let of = |all: &[StoredData], kind| *all.iter().find(|data| data.kind == kind).unwrap();
-        let planned = pruned(&paths, true);
+        let planned = pruned(&paths, rules(true));
         let histories = of(&planned, DataKind::Histories);
         assert_eq!((histories.removed.files, histories.removed.bytes), (1, 4));
         assert_eq!((histories.kept.files, histories.kept.bytes), (2, 3));
@@ -268,11 +281,23 @@ mod tests {
         assert!(gone.exists() && ended.exists() && log.exists(), "a dry run removes nothing");
         assert!(snapshot.exists());
 
-        assert_eq!(pruned(&paths, false), planned);
+        assert_eq!(pruned(&paths, rules(false)), planned);
         assert!(!gone.exists() && !gone.parent().unwrap().exists() && !ended.exists() && !log.exists());
         assert!(!snapshot.exists());
         assert!(running.exists() && new.exists() && resumable.exists() && conversation.exists());
         drop(lock);
+    }
+
+    #[test]
+    fn old_conversations_are_removed_by_request() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = ServerPaths::under(dir.path());
+        let old = file(paths.conversations().join("w/old.json"), "[]", true);
+        let new = file(paths.conversations().join("w/new.json"), "[]", false);
+        pruned(&paths, rules(false));
+        assert!(old.exists());
+        pruned(&paths, PruneRules { conversations: true, ..rules(false) });
+        assert!(!old.exists() && new.exists());
     }
 
     #[test]
@@ -283,10 +308,10 @@ mod tests {
         let proxy_log = file(paths.proxies().join("log/s/default/me.jsonl"), "x", true);
         let lock = File::create(file(paths.lock("s").unwrap(), "", false)).unwrap();
         lock.lock().unwrap();
-        pruned(&paths, false);
+        pruned(&paths, rules(false));
         assert!(log.exists() && proxy_log.exists());
         drop(lock);
-        pruned(&paths, false);
+        pruned(&paths, rules(false));
         assert!(!log.exists() && !proxy_log.exists());
     }
 }

@@ -1,5 +1,8 @@
 //! `nerve prune`: removes stopped nodes and old stored data.
 
+mod git_snapshots;
+pub(super) mod stored_data;
+
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
@@ -9,9 +12,10 @@ use nerve_cli::prune::PruneArgs;
 use nerve_commands::node_command::{self, NodeCommand};
 use nerve_engine::recordings::library::{list_recordings, prune_recordings};
 use nerve_server::paths::ServerPaths;
-use nerve_server::stored_data::{self, FileTotal, StoredData};
 use serde_json::{Value, json};
 
+use self::git_snapshots::GitSnapshots;
+use self::stored_data::{FileTotal, PruneRules, StoredData};
 use super::fan_out::{self, PrunedWorktrees};
 use super::node;
 use super::recording::format;
@@ -67,22 +71,21 @@ pub(super) async fn run(args: PruneArgs) -> Result<()> {
     // Worktrees go first: the journals of their runs are removed below.
     let PrunedWorktrees { removed, kept } = fan_out::prune(not_before, args.dry_run, is_pruned).await;
     let mut data = vec![DataTotals { kind: "worktrees", removed, kept }];
-    data.extend(prune_data(age.0, not_before, snapshot_limit, args.dry_run)?);
+    let rules =
+        PruneRules { not_before, snapshot_limit, conversations: args.everything, dry_run: args.dry_run };
+    data.extend(prune_data(age.0, rules, args.everything)?);
     print(&PruneReport { nodes, data }, &args)
 }
 
-/// Removes data that was last written before `not_before`, and the oldest snapshots beyond `snapshot_limit` bytes. Returns the removed
-/// and the kept data of each kind.
-fn prune_data(
-    age: Duration,
-    not_before: SystemTime,
-    snapshot_limit: u64,
-    dry_run: bool,
-) -> Result<Vec<DataTotals>> {
+/// Removes recordings that ended `age` ago, and other data by `rules`. `git_snapshots`: removes the snapshots of these recordings in git
+/// repositories, too. Returns the removed and the kept data of each kind.
+fn prune_data(age: Duration, rules: PruneRules, git_snapshots: bool) -> Result<Vec<DataTotals>> {
+    let dry_run = rules.dry_run;
     let paths = ServerPaths::from_env();
     let dirs = paths.data_dirs();
     let mut warn = |warning| out::warning(warning);
     let all = list_recordings(None, &dirs);
+    let snapshots = git_snapshots.then(|| GitSnapshots::read(&all));
     let request =
         PruneRecordings { older_than: Some(Seconds::from(age)), dry_run, ..PruneRecordings::default() };
     let recordings = prune_recordings(&request, &dirs, &mut warn)?;
@@ -93,7 +96,11 @@ fn prune_data(
         bytes: bytes.saturating_sub(removed.bytes),
     };
     let mut data = vec![DataTotals { kind: "recordings", removed, kept }];
-    let others = stored_data::prune(&paths, not_before, snapshot_limit, dry_run, &mut warn);
+    if let Some(snapshots) = snapshots {
+        let (removed, kept) = snapshots.prune(&recordings.removed, &dirs, dry_run, &mut warn);
+        data.push(DataTotals { kind: "git snapshots", removed, kept });
+    }
+    let others = stored_data::prune(&paths, rules, &mut warn);
     let others = others.into_iter();
     data.extend(others.map(|StoredData { kind, removed, kept }| DataTotals {
         kind: kind.as_str(),
