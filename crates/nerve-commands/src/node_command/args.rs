@@ -88,15 +88,16 @@ EXAMPLES
   nerve ls --all
   nerve ls --all-machines
   nerve ls --json | jq -r '.nodes[]'
-  nerve ls --watch")]
+  nerve ls --watch
+  nerve ls --watch --all")]
 pub struct ListArgs {
     /// List the nodes of all sessions of all servers on this machine
-    #[arg(long, conflicts_with = "watch")]
+    #[arg(long)]
     pub all: bool,
     /// List the nodes of all servers on this machine and of the servers on the user's other machines
-    #[arg(long, conflicts_with_all = ["watch", "all"])]
+    #[arg(long, conflicts_with = "all")]
     pub all_machines: bool,
-    /// Stay, and print the row of each node that changes [with --json: one object per line]
+    /// Stay, and print the row of each node that changes [with --json: one object per line; with --all: what 'nerve top' shows]
     #[arg(long, short_alias = 'w')]
     pub watch: bool,
 }

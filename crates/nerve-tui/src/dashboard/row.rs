@@ -47,7 +47,7 @@ impl NodeRow {
     }
 
     /// Takes over the activity of an earlier description of the node if it belongs to the same turn.
-    pub(super) fn keep_activity(&mut self, old: NodeRow) {
+    pub fn keep_activity(&mut self, old: NodeRow) {
         if self.info.progress.turn_started_at == old.info.progress.turn_started_at {
             self.activity = old.activity;
         }
@@ -79,7 +79,7 @@ impl NodeRow {
     }
 
     /// Returns a summary of the node's work: the activity of the running turn, else the end of the last answer, else the prompt.
-    pub(super) fn summary(&self) -> &str {
+    pub fn summary(&self) -> &str {
         let progress = &self.info.progress;
         let activity = self.activity.as_deref().filter(|_| progress.turn_started_at.is_some());
         let answer = progress.last_line.as_deref().filter(|_| progress.turn_started_at.is_none());

@@ -38,6 +38,13 @@ pub(super) async fn run(args: NodeArgs) -> Result<()> {
         return history::print(&history, history_args, server, json);
     }
     if let NodeCommand::List(args) = &command
+        && args.watch
+        && (args.all || args.all_machines)
+    {
+        let server = is_remote(server).then(|| server.clone());
+        return super::top::plain::watch(server, args.all_machines, session.as_deref(), json).await;
+    }
+    if let NodeCommand::List(args) = &command
         && args.all_machines
     {
         return all_machines::print(&machines(), &running_servers().await, session.as_deref(), json).await;

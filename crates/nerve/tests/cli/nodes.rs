@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
-use nerve_testkit::harness::signal;
+use nerve_testkit::harness::{KillOnDrop, signal};
 use nerve_testkit::{wait_for, wait_until};
 use rustix::process::Signal;
 use serde_json::json;
@@ -292,6 +292,33 @@ fn list_follows_changes() {
     while !next().starts_with("later") {}
     home.ok(&["server", "stop"]);
     assert!(watch.wait().unwrap().success(), "the end of the server ends it");
+}
+
+#[test]
+fn list_follows_all_servers_and_sessions() {
+    let home = Home::with_shell();
+    home.ok(&["session", "create", "review"]);
+    let mut watch = home.command(&["ls", "--watch", "--all"]);
+    let mut watch = KillOnDrop(watch.stdout(Stdio::piped()).spawn().unwrap());
+    let mut rows = BufReader::new(watch.0.stdout.take().unwrap()).lines();
+    let mut next = |parts: &[&str]| {
+        let is_wanted =
+            |row: &String| parts.iter().all(|part| row.split_whitespace().any(|word| word == *part));
+        rows.by_ref().map(Result::unwrap).find(is_wanted).unwrap()
+    };
+    next(&["SINCE", "SERVER", "SESSION", "NODE", "STATE", "LAST"]);
+    next(&["default", "sh", "ready"]);
+    home.ok(&["new", "critic", "--session", "review", "-c", "bash --norc --noprofile"]);
+    next(&["review", "critic", "ready"]);
+    home.ok(&["send", "review/critic", "echo $((20 + 3))"]);
+    next(&["review", "critic", "ready", "23"]);
+    home.ok(&["server", "start", "night"]);
+    home.ok(&["new", "late", "-s", "night", "-c", "bash --norc --noprofile"]);
+    next(&["night", "late", "ready"]);
+    home.ok(&["stop", "sh"]);
+    home.ok(&["rm", "sh"]);
+    next(&["default", "sh", "removed"]);
+    home.ok(&["server", "stop", "--all"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod actions;
 mod git_branch;
+pub(super) mod plain;
 mod server_watch;
 
 use std::collections::BTreeMap;
