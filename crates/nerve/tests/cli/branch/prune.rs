@@ -89,7 +89,7 @@ fn git_snapshots_are_pruned_by_request() {
         data.into_iter().find(|data| data["kind"] == "git_snapshots")
     };
     let before = fixture.git_snapshots();
-    assert!(before.lines().count() > 2, "{before}");
+    assert!(before.lines().count() >= 2, "{before}");
     let planned = prune(&["--everything", "--dry-run"]).unwrap();
     assert_eq!(planned["removed"]["files"], before.lines().count() - 1);
     assert_eq!(planned["kept"]["files"], 1);
