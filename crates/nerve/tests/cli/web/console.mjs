@@ -423,6 +423,15 @@ const steps = {
       const [newest] = await registration.getNotifications();
       return newest?.title === "third waits" && newest.silent;
     });
+    // A tap leads to the node in the page that is open. A real tap would give it the focus, too.
+    const target = await browser.waitForTarget((one) => one.type() === "service_worker" && one.url().startsWith(origin));
+    const worker = await target.worker();
+    await worker.evaluate(async () => {
+      const [notification] = await registration.getNotifications();
+      dispatchEvent(new NotificationEvent("notificationclick", { notification }));
+    });
+    await page.waitForFunction(() => location.hash === "#/node/default/third");
+    await waitForText(page, "third\\s+ready");
   },
 
   async "a revoked session leads to the login"(page) {
