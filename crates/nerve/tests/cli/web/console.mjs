@@ -1,5 +1,6 @@
 // The login, the list of nodes and the connection. Fails with a message if something cannot be seen.
 
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { DEADLINE, browser, checkWidth, choose, folder, intercept, link, nerve, newPage, run, sendPrompt, takeScreenshots, tapChoice, waitForAnswer, waitForText } from "./browser.mjs";
@@ -68,6 +69,18 @@ const steps = {
     await waitForAnswer(page, "hello");
     await page.waitForSelector(".delivery li.reached:nth-child(5)");
     await waitForText(page, "Prompt: echo hello");
+  },
+
+  async "the delivery of a prompt is shown while its turn runs"(page) {
+    await sendPrompt(page, "sh", "until test -e begun; do sleep 0.05; done; echo it ends");
+    const isStarted = () => {
+      const reached = [...document.querySelectorAll(".delivery li.reached")].map((step) => step.textContent);
+      return reached.join() === "queued,typed,submitted,started" && document.querySelector('.delivery [aria-current="step"]').textContent === "started";
+    };
+    await page.waitForFunction(isStarted, { timeout: DEADLINE });
+    writeFileSync("begun", "");
+    await waitForAnswer(page, "it ends");
+    await page.waitForSelector(".delivery li.reached:nth-child(5)");
   },
 
   async "a node without a terminal answers too"(page) {
