@@ -7,7 +7,7 @@ import { browser, link, modules, nerve, newPage, run, sendPrompt, showAddress, w
 
 const AXE = readFileSync(join(modules, "axe-core/axe.min.js"), "utf8");
 const SERIOUS = ["serious", "critical"];
-const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true };
+const PHONE = { width: 360, height: 740, isMobile: true, hasTouch: true };
 const DESKTOP = { width: 1280, height: 900 };
 /** Rules that can have another result in another colour scheme or width. */
 const VARIABLE_RULES = ["color-contrast", "target-size", "scrollable-region-focusable", "link-in-text-block"];
@@ -25,7 +25,7 @@ async function findDefects(page, rules) {
     .map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ html, any }) => `${html.slice(0, 200)} ${any[0]?.message ?? ""}`).join("\n  ")}`);
 }
 
-/** Fails if a view has a serious defect, light or dark, on a desktop or a phone. */
+/** Fails if a view has a serious defect, light or dark, on a desktop or a phone, or is wider than the phone. */
 async function checkView(page, view) {
   const defects = [];
   for (const [width, viewport] of Object.entries({ desktop: DESKTOP, phone: PHONE })) {
@@ -35,6 +35,10 @@ async function checkView(page, view) {
       const rules = width === "desktop" && scheme === "light" ? null : VARIABLE_RULES;
       defects.push(...(await findDefects(page, rules)).map((defect) => `${view}, ${width}, ${scheme}: ${defect}`));
     }
+  }
+  const width = await page.evaluate(() => document.documentElement.scrollWidth);
+  if (width > PHONE.width) {
+    defects.push(`${view} needs ${width} px on a phone`);
   }
   await page.setViewport(DESKTOP);
   await page.emulateMediaFeatures([]);
